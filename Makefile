@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door; Meson does the work behind it. `make demo` and `make test` need nothing installed
+# beforehand: they call scripts/setup first.
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# One test: make test TEST=heap_v2
+TEST    ?=
+# Seconds for all fuzz targets together.
+FUZZ_SECONDS ?= 60
+TARGET  ?=
+
+ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=1:halt_on_error=1
+UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
+TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
+export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+
+.PHONY: all demo test check check-asan check-tsan check-clang fuzz bench lint format golden install clean
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+	@scripts/link-products $(BUILD)
+
+$(BUILD)/build.ninja:
+	@scripts/configure $(BUILD) --prefix=$(PREFIX)
+
+demo:
+	@scripts/setup demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)
+
+# Everything: the suites in a plain build, then with sanitizers, then a minute of fuzzing.
+test:
+	@scripts/setup test
+	@scripts/test $(BUILD) "$(TEST)"
+
+# The suites in a plain build only.
+check: all
+	@scripts/run-suites $(BUILD) $(TEST)
+
+check-asan:
+	@scripts/configure build-asan -Db_sanitize=address,undefined
+	@scripts/run-suites build-asan --no-suite not-for-sanitizers --no-suite golden $(TEST)
+
+check-tsan:
+	@scripts/configure build-tsan -Db_sanitize=thread
+	@scripts/run-suites build-tsan --suite unit --suite agent $(TEST)
+
+check-clang:
+	@CC=clang scripts/configure build-clang
+	@scripts/run-suites build-clang --suite unit $(TEST)
+
+# make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
+fuzz:
+	@scripts/fuzz "$(TARGET)" $(FUZZ_SECONDS)
+
+bench:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory all
+	@bench/run $(BUILD) $(TARGET)
+
+golden: all
+	@ninja -C $(BUILD) --quiet golden
+
+lint:
+	@scripts/lint $(BUILD)
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+
+clean:
+	rm -rf build build-asan build-tsan build-clang build-fuzz demo

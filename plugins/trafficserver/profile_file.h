@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles as files, named as jemalloc names the dumps that are asked for:
+ * <prof_prefix>.<pid>.<seq>.m<seq>.heap, seq counting from 0. Mode 0600. A file appears complete or
+ * not at all (where the file system has O_TMPFILE) and never takes the place of another.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "heapctl.h"
+
+struct profile_files {
+	unsigned next; /* the number to try first */
+};
+
+/* What goes into the file: writes a profile to `fd` as heapctl_dump_fd does. */
+struct profile_source {
+	int (*write)(int64_t run_id, int fd, struct heapctl_error *err);
+	int64_t run_id;
+};
+
+/*
+ * Writes it and gives the file's path and size. On failure `path` names what was tried, as far as
+ * it got.
+ */
+bool profile_file_write(struct profile_files *files, const char *prefix,
+	const struct profile_source *source, char path[PATH_MAX], uint64_t *size_bytes,
+	struct heapctl_error *err);
+
+/* The absolute prefix, and whether files with it can be made: else the reason in `err`. */
+bool profile_file_check(const char *prefix, char path[PATH_MAX], struct heapctl_error *err);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin's own thread: does what messages ask, one after another, tells the outcome of each in
+ * one line, ends what it began (the profile of a timed run), and keeps the metrics up to date.
+ */
+#pragma once
+
+#include "trafficserver/metrics.h"
+#include "trafficserver/profile_file.h"
+#include "trafficserver/queue.h"
+
+struct worker {
+	struct queue queue;
+	struct metrics metrics;
+	struct profile_files files;
+	int64_t run_id; /* a run whose profile has to be written at its end; 0 */
+	/* Why there is no agent, which then answers every message; "" when there is one. */
+	char problem[512];
+};
+
+/* For TSThreadCreate. Returns when the queue is closed. */
+void *worker_main(void *worker);

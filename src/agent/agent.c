@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/embedded.h"
+#include "agent/on_demand.h"
+#include "agent/private_memory.h"
+#include "agent/service.h"
+
+/* One agent's life: from start, or from fork, to its end. Not inherited by a child. */
+struct agent {
+	struct service service;
+	struct embedded embedded;
+	bool is_child;
+	_Atomic bool stopping;
+};
+
+/* What lasts as long as the process, and is inherited. */
+static struct {
+	bool prepared; /* allocator and fork handlers are there */
+	bool started;
+	pid_t pid; /* whose agent this is: a child made by clone() has another */
+	struct allocator allocator;
+	struct core_activation activation;
+	struct agent_options options;
+	pthread_mutex_t lifetime; /* one start or stop at a time; taken before `lock` */
+	pthread_mutex_t lock;	  /* guards the core and the fields below */
+	pthread_cond_t changed;	  /* of the two flags of the thread */
+	struct agent *agent;	  /* NULL: none */
+	size_t stack_bytes;	  /* of its thread */
+	bool has_thread;
+	bool has_tried_to_listen;
+	bool own_files; /* the thread may have a table of descriptors of its own */
+} process = {
+	.lifetime = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+};
+
+enum {
+	STACK_BYTES = 128 * 1024,
+	SANITIZER_STACK_BYTES = 1024 * 1024,
+};
+
+static struct agent *make_agent(bool is_child)
+{
+	struct agent *const agent = memory_resize(&memory_private, NULL, 0, sizeof *agent);
+	const struct service_options options = { .allocator = &process.allocator,
+		.memory = &memory_private,
+		.settings = &process.options.settings,
+		.log = &process.options.log,
+		.name = process.options.name,
+		.activation = &process.activation,
+		.lock = &process.lock,
+		.with_socket = process.options.with_socket,
+		.is_child = is_child,
+		.leave_idle = process.options.mode == AGENT_ON_DEMAND,
+		.own_thread = process.options.mode != AGENT_EMBEDDED };
+
+	if (agent == NULL)
+		return NULL;
+	agent->is_child = is_child;
+	service_init(&agent->service, &options);
+	return agent;
+}
+
+static void free_agent(struct agent *agent)
+{
+	service_deinit(&agent->service);
+	memory_resize(&memory_private, agent, sizeof *agent, 0);
+}
+
+static void serve(struct agent *agent)
+{
+	struct pollfd fds[SERVICE_POLL_MAX];
+
+	while (!atomic_load(&agent->stopping)) {
+		const size_t count = service_poll_list(&agent->service, fds);
+		const int ready = poll(fds, count, service_timeout_ms(&agent->service));
+		if (ready < 0 && errno != EINTR && errno != ENOMEM && errno != EAGAIN)
+			return;
+		for (size_t i = 0; ready <= 0 && i < count; i++)
+			fds[i].revents = 0;
+		if (!service_step(&agent->service, fds, count))
+			return;
+	}
+}
+
+/* After a fork most children exec or exit at once: nothing of the agent should be seen of them. */
+static void wait_for_childhood(struct agent *agent)
+{
+	if (agent->is_child)
+		poll(NULL, 0, SERVICE_CHECK_1_MS);
+}
+
+/*
+ * Gives the thread a table of descriptors of its own, empty. Then nothing here can meet the
+ * program's numbers: closefrom() does not reach the agent, the agent closes nothing of the
+ * program's, and a child inherits none of it. Where the kernel has no close_range (before 5.9) or
+ * a sandbox forbids it, the table stays shared, and agent/descriptor.h is what keeps the peace.
+ * Only for an agent that the program does not know of: calls of heapctl.h by other threads share
+ * descriptors with this one.
+ */
+static void leave_program_files(struct agent *agent)
+{
+	const unsigned first = process.options.log.to_stderr ? STDERR_FILENO + 1 : 0;
+	int fd = -1;
+
+	if (!process.own_files || syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+		return;
+	if (first > 0) {
+		close(STDIN_FILENO);
+		close(STDOUT_FILENO);
+	}
+	/* A library that complains on what it takes for stderr must not write into a file of ours.
+	 */
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	guard_open(&agent->service.guard);
+}
+
+static void listen_at_start(struct agent *agent)
+{
+	if (!agent->is_child && !agent->service.has_folder)
+		service_listen_or_log(&agent->service);
+	pthread_mutex_lock(&process.lock);
+	process.has_tried_to_listen = true;
+	pthread_cond_broadcast(&process.changed);
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void *thread_main(void *argument)
+{
+	struct agent *const agent = argument;
+
+	prctl(PR_SET_NAME, "heapctl");
+	/* At once: a sandboxed child may soon have another root, without /proc. */
+	leave_program_files(agent);
+	wait_for_childhood(agent);
+	service_open_wake(&agent->service);
+	listen_at_start(agent);
+	serve(agent);
+
+	pthread_mutex_lock(&process.lock);
+	process.agent = NULL;
+	pthread_mutex_unlock(&process.lock);
+	free_agent(agent);
+	pthread_mutex_lock(&process.lock);
+	process.has_thread = false;
+	pthread_cond_broadcast(&process.changed);
+	pthread_mutex_unlock(&process.lock);
+	return NULL;
+}
+
+static int add_thread_storage(struct dl_phdr_info *object, size_t size, void *total)
+{
+	(void)size;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		if (object->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)total +=
+				object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
+	}
+	return 0;
+}
+
+/*
+ * The C library takes the thread-local storage of all loaded objects from the stack. Found out
+ * once, at the first start: a fork in the middle of it leaves the child the loader's lock held.
+ */
+static size_t stack_bytes(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	size_t total = SANITIZER_STACK_BYTES;
+#else
+	size_t total = STACK_BYTES;
+#endif
+	dl_iterate_phdr(add_thread_storage, &total);
+	return (total + 4095) & ~(size_t)4095;
+}
+
+/*
+ * The program's signals are not for the agent. pthread_sigmask leaves out those that the C library
+ * needs itself (setuid() would hang without them); faults of our own must stay what they are.
+ */
+static void agent_signals(sigset_t *blocked)
+{
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+
+	sigfillset(blocked);
+	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+		sigdelset(blocked, own[i]);
+}
+
+static int create_thread(struct agent *agent)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t blocked, before;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, process.stack_bytes);
+	agent_signals(&blocked);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	const int errnum = pthread_create(&thread, &attributes, thread_main, agent);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return errnum;
+}
+
+static void publish(struct agent *agent, bool has_thread)
+{
+	pthread_mutex_lock(&process.lock);
+	process.agent = agent;
+	process.has_thread = has_thread;
+	pthread_mutex_unlock(&process.lock);
+}
+
+/* Makes the agent and its thread, where the mode has one. Under `lifetime`, or alone in a child. */
+static bool begin(bool is_child, struct error *err)
+{
+	const bool with_thread = process.options.mode != AGENT_EMBEDDED;
+	struct agent *const agent = make_agent(is_child);
+
+	if (agent == NULL)
+		return error_set(err, ERROR_MEMORY, "no memory for the agent");
+	if (process.options.need_socket && !is_child && !service_listen(&agent->service, err)) {
+		free_agent(agent);
+		return false;
+	}
+	publish(agent, with_thread);
+	const int errnum = with_thread ? create_thread(agent) : 0;
+	if (errnum == 0)
+		return true;
+	publish(NULL, false);
+	free_agent(agent);
+	return error_system(err, errnum, "starting the agent's thread");
+}
+
+/* The parent's run is not the child's: it would sample for ever. */
+static void end_inherited_run(void)
+{
+	struct error ignored;
+
+	if (atomic_load(&process.activation.cause) != CORE_CAUSE_RUN)
+		return;
+	if (allocator_active_set(&process.allocator, false, NULL, &ignored))
+		atomic_store(&process.activation.cause, CORE_CAUSE_NONE);
+}
+
+/* In the child, where this thread is the only one. What the parent's agent was is gone. */
+static void after_fork_in_child(void)
+{
+	const int errnum = errno;
+	const bool had_agent = process.agent != NULL;
+	struct error err;
+
+	/* Another thread may just have been starting or stopping the agent, and held these. */
+	pthread_mutex_init(&process.lifetime, NULL);
+	pthread_mutex_init(&process.lock, NULL);
+	pthread_cond_init(&process.changed, NULL);
+	descriptor_close_inherited();
+	process.agent = NULL;
+	process.has_thread = false;
+	if (!process.started)
+		return;
+	process.pid = getpid();
+	end_inherited_run();
+	process.started = process.options.in_children;
+	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
+		!begin(true, &err))
+		process.started = false;
+	errno = errnum;
+}
+
+/* jemalloc registers its own handlers first: in a child it works before this one is called. */
+static void prepare(void)
+{
+	if (process.prepared)
+		return;
+	allocator_find(&process.allocator);
+	process.stack_bytes = stack_bytes();
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	process.prepared = true;
+}
+
+static bool is_ours(void)
+{
+	return process.started && process.pid == getpid();
+}
+
+enum {
+	KNOCK_AGAIN_MS = 10,
+	KNOCKS = 200,
+	SOCKET_WAIT_MS = 200,
+};
+
+static struct timespec after_ms(int64_t wait_ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += wait_ms * 1000000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	return until;
+}
+
+/* Waits for the thread to leave; under the lock. */
+static bool wait_for_end(int64_t wait_ms)
+{
+	const struct timespec until = after_ms(wait_ms);
+
+	while (process.has_thread) {
+		if (pthread_cond_timedwait(&process.changed, &process.lock, &until) != 0)
+			return !process.has_thread;
+	}
+	return true;
+}
+
+/*
+ * Lets a preloaded agent make its socket before the program's main begins, which may give up the
+ * rights to do so or enter a chroot. Not for ever: at a dlopen the thread may have to wait for us.
+ */
+static void wait_for_socket(void)
+{
+	const struct timespec until = after_ms(SOCKET_WAIT_MS);
+
+	pthread_mutex_lock(&process.lock);
+	while (process.has_thread && !process.has_tried_to_listen &&
+		pthread_cond_timedwait(&process.changed, &process.lock, &until) == 0)
+		continue;
+	pthread_mutex_unlock(&process.lock);
+}
+
+/*
+ * Makes the thread leave, without a descriptor that the two share: a visitor wakes it. It may be
+ * so young that it has no socket yet, or be at a dump.
+ */
+static bool end_thread_with_own_files(struct error *err)
+{
+	bool ended = false;
+
+	pthread_mutex_lock(&process.lock);
+	if (process.agent != NULL)
+		atomic_store(&process.agent->stopping, true);
+	for (int i = 0; !ended && i < KNOCKS; i++) {
+		const bool knocked = process.agent == NULL ||
+				     listener_knock(&process.agent->service.listener, err);
+		ended = wait_for_end(KNOCK_AGAIN_MS) || (knocked && wait_for_end(1000));
+	}
+	if (!ended && process.agent != NULL)
+		atomic_store(&process.agent->stopping, false);
+	pthread_mutex_unlock(&process.lock);
+	return ended || error_set(err, ERROR_STATE, "its thread is busy");
+}
+
+/* From now on the program knows of the agent and calls it: they have to share descriptors. */
+static bool take_over(const struct agent_options *options, struct error *err)
+{
+	if (process.own_files && !end_thread_with_own_files(err))
+		return error_prefix(err, "taking over the preloaded agent");
+	const bool begin_again = process.own_files && process.options.mode != AGENT_ON_DEMAND;
+	process.own_files = false;
+	process.options.log = options->log;
+	process.options.need_socket = options->need_socket;
+	return !begin_again || begin(false, err);
+}
+
+static bool start(const struct agent_options *options, struct error *err)
+{
+	if (is_ours() && process.options.preloaded && !options->preloaded)
+		return take_over(options, err);
+	if (process.started)
+		return error_set(err, ERROR_STATE, "the agent is started already");
+	prepare();
+	process.options = *options;
+	process.own_files = options->preloaded;
+	process.pid = getpid();
+	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
+		return false;
+	process.started = true;
+	if (options->preloaded && options->mode == AGENT_THREAD)
+		wait_for_socket();
+	return true;
+}
+
+bool agent_start(const struct agent_options *options, struct error *err)
+{
+	pthread_mutex_lock(&process.lifetime);
+	const bool done = start(options, err);
+	pthread_mutex_unlock(&process.lifetime);
+	return done;
+}
+
+bool agent_is_started(void)
+{
+	return is_ours();
+}
+
+static void stop_thread(void)
+{
+	pthread_mutex_lock(&process.lock);
+	if (process.agent != NULL) {
+		atomic_store(&process.agent->stopping, true);
+		service_wake(&process.agent->service);
+	}
+	while (process.has_thread)
+		pthread_cond_wait(&process.changed, &process.lock);
+	pthread_mutex_unlock(&process.lock);
+}
+
+static void stop_embedded(void)
+{
+	struct agent *const agent = process.agent;
+
+	publish(NULL, false);
+	if (agent == NULL)
+		return;
+	embedded_close(&agent->embedded);
+	free_agent(agent);
+}
+
+void agent_stop(void)
+{
+	pthread_mutex_lock(&process.lifetime);
+	/* A preloaded agent that the program never took over is not the program's to stop. */
+	if (is_ours() && !process.own_files) {
+		if (process.options.mode == AGENT_ON_DEMAND)
+			on_demand_remove();
+		if (process.options.mode == AGENT_EMBEDDED)
+			stop_embedded();
+		else
+			stop_thread();
+		process.started = false;
+	}
+	pthread_mutex_unlock(&process.lifetime);
+}
+
+void agent_leave_at_exit(void)
+{
+	/* The thread may be at work: then the name stays, and the next visitor finds nobody there.
+	 */
+	if (!is_ours() || pthread_mutex_trylock(&process.lock) != 0)
+		return;
+	if (process.agent != NULL) {
+		atomic_store(&process.agent->stopping, true);
+		listener_unpublish(&process.agent->service.listener);
+	}
+	pthread_mutex_unlock(&process.lock);
+}
+
+static bool make_sure_of_thread(struct error *err)
+{
+	pthread_mutex_lock(&process.lifetime);
+	const bool done = process.has_thread || begin(false, err);
+	pthread_mutex_unlock(&process.lifetime);
+	return done;
+}
+
+bool agent_lock(struct agent_use *use, struct error *err)
+{
+	if (is_ours() && process.options.mode == AGENT_ON_DEMAND && !process.own_files &&
+		!make_sure_of_thread(err))
+		return false;
+	held_signals_begin(&use->signals);
+	pthread_mutex_lock(&process.lock);
+	if (is_ours() && process.agent != NULL && !process.own_files) {
+		use->core = &process.agent->service.core;
+		use->listener = &process.agent->service.listener;
+		core_tick(use->core);
+		return true;
+	}
+	pthread_mutex_unlock(&process.lock);
+	held_signals_end(&use->signals);
+	error_set(err, ERROR_STATE, "there is no agent in this process");
+	return error_hint(err, "call heapctl_start first");
+}
+
+void agent_unlock(struct agent_use *use, bool plan_changed)
+{
+	if (plan_changed && process.options.mode == AGENT_EMBEDDED)
+		embedded_plan(&process.agent->embedded, core_wait_ms(use->core));
+	else if (plan_changed)
+		service_wake(&process.agent->service);
+	pthread_mutex_unlock(&process.lock);
+	held_signals_end(&use->signals);
+}
+
+int agent_fd(void)
+{
+	struct error err;
+
+	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || process.agent == NULL)
+		return -1;
+	struct agent *const agent = process.agent;
+	if (!embedded_is_open(&agent->embedded)) {
+		if (!embedded_open(&agent->embedded, &err) || !agent_process(&err))
+			return -1;
+	}
+	return agent->embedded.epoll.fd;
+}
+
+bool agent_process(struct error *err)
+{
+	struct pollfd fds[SERVICE_POLL_MAX];
+	struct held_signals signals;
+
+	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || process.agent == NULL)
+		return error_set(
+			err, ERROR_STATE, "there is no agent to be driven by this program");
+	struct service *const service = &process.agent->service;
+	held_signals_begin(&signals);
+	size_t count = service_poll_list(service, fds);
+	if (poll(fds, count, 0) < 0)
+		count = 0;
+	const bool go_on = service_step(service, fds, count);
+	count = service_poll_list(service, fds);
+	embedded_watch(&process.agent->embedded, fds, count, service_timeout_ms(service));
+	held_signals_end(&signals);
+	return go_on || error_set(err, ERROR_STATE, "the agent has ended");
+}
+
+/*
+ * From a signal handler, at a point where the program is in no library: nobody that holds a lock
+ * of ours can be waited for.
+ */
+void agent_begin_on_demand(void)
+{
+	struct error err;
+
+	if (!is_ours() || pthread_mutex_trylock(&process.lifetime) != 0)
+		return;
+	if (!process.has_thread && !begin(false, &err))
+		log_error(&process.options.log, LOG_WARNING, "on demand", &err);
+	pthread_mutex_unlock(&process.lifetime);
+}

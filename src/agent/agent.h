@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent of this process: starting, stopping, its thread, and what fork makes of it.
+ *
+ * There is one at most. In a forked child it begins anew, without the parent's runs and clients,
+ * unless it was told to stay out of children. What a child inherits is only the `struct allocator`
+ * found at the first start and the options; all else is in memory that a child does not get.
+ */
+#pragma once
+
+#include "agent/core.h"
+#include "agent/held_signals.h"
+#include "agent/listener.h"
+#include "agent/log.h"
+
+enum agent_mode {
+	AGENT_THREAD,	 /* a thread of its own */
+	AGENT_EMBEDDED,	 /* no thread: the program polls agent_fd and calls agent_process */
+	AGENT_ON_DEMAND, /* a thread only after somebody has asked for it by signal */
+};
+
+struct agent_options {
+	enum agent_mode mode;
+	struct settings settings;
+	char name[64]; /* the program's */
+	struct log log;
+	bool with_socket;
+	bool in_children; /* after fork: children get an agent as well */
+	bool preloaded;	  /* not started by the program */
+	/* Fail when the socket cannot be made, instead of going on without. */
+	bool need_socket;
+};
+
+/*
+ * ERROR_STATE when it is started already; but when it was preloaded, a program that also starts it
+ * itself takes it over: it sets the log, and the agent begins anew with the program's descriptors.
+ */
+MUST_CHECK bool agent_start(const struct agent_options *options, struct error *err);
+
+/* Whether there is an agent in this process, by this copy of the code. */
+bool agent_is_started(void);
+
+/* Ends it and waits until its thread has left. Does nothing when there is none. */
+void agent_stop(void);
+
+/*
+ * The process ends: removes the socket's name and nothing else; never waits.
+ */
+void agent_leave_at_exit(void);
+
+/*
+ * The core, locked for the calling thread, whose SIGPIPE and SIGXFSZ are held back meanwhile;
+ * give it back with agent_unlock. ERROR_STATE when there is no agent in this process.
+ */
+struct agent_use {
+	struct core *core;
+	struct listener *listener;
+	struct held_signals signals;
+};
+
+MUST_CHECK bool agent_lock(struct agent_use *use, struct error *err);
+
+/* `plan_changed`: a run began or ended, so there is something else to wait for. */
+void agent_unlock(struct agent_use *use, bool plan_changed);
+
+/* AGENT_EMBEDDED: readable when agent_process has something to do; -1. One thread for both. */
+int agent_fd(void);
+MUST_CHECK bool agent_process(struct error *err);
+
+/* AGENT_ON_DEMAND: starts the thread; for agent/on_demand.c only. */
+void agent_begin_on_demand(void);

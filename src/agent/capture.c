@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+/* Where vm.memfd_noexec is 2 it must be one that cannot be executed; before Linux 6.3 none is. */
+static int make_memory(void)
+{
+	const int fd = memfd_create("heapctl-profile", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create("heapctl-profile", MFD_CLOEXEC) : fd;
+}
+
+/* Dumps into memory that is a file. ERROR_NOT_FOUND when another way may work. */
+static bool dump_to_memory(struct allocator *allocator, int *fd, struct error *err)
+{
+	CLEANUP(fd_cleanup) int memory = make_memory();
+
+	if (memory < 0) {
+		/* Missing or forbidden, as against used up. */
+		const bool missing = errno == ENOSYS || errno == EPERM || errno == EACCES;
+		error_system(err, errno, "memfd_create");
+		if (missing)
+			err->kind = ERROR_NOT_FOUND;
+		return false;
+	}
+	if (!allocator_dump_fd(allocator, memory, err))
+		return false;
+	*fd = TAKE_FD(memory);
+	return true;
+}
+
+static bool dump_to_name(struct allocator *allocator, const struct folder *folder, int folder_fd,
+	const char *name, int *fd, struct error *err)
+{
+	char path[sizeof folder->path + FOLDER_NAME_MAX];
+	CLEANUP(fd_cleanup)
+	int file =
+		openat(folder_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (file < 0)
+		return error_system(err, errno, "a file in %s", folder->path);
+	snprintf(path, sizeof path, "%s/%s", folder->path, name);
+	if (!allocator_dump_path(allocator, path, err))
+		return false;
+	*fd = TAKE_FD(file);
+	return true;
+}
+
+/* Dumps into a file of a private folder, which loses its name at once. */
+static bool dump_to_folder(
+	struct allocator *allocator, const struct folder *folder, int *fd, struct error *err)
+{
+	char name[FOLDER_NAME_MAX];
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+
+	if (!folder_open(folder, false, &folder_fd, err))
+		return false;
+	folder_random_name(name);
+	const bool done = dump_to_name(allocator, folder, folder_fd, name, fd, err);
+	unlinkat(folder_fd, name, 0);
+	return done;
+}
+
+/*
+ * After chroot() neither /proc nor the agent's folder may be there: then a private folder is made
+ * for the moment, wherever that can be done.
+ */
+static bool dump_to_temporary(struct allocator *allocator, int *fd, struct error *err)
+{
+	static const char *const places[] = { "/tmp", "/var/tmp", "/dev/shm", ".", "" };
+	char name[FOLDER_NAME_MAX];
+	struct folder folder;
+
+	folder_random_name(name);
+	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+		snprintf(folder.path, sizeof folder.path, "%s/%s", places[i], name);
+		if (mkdir(folder.path, 0700) != 0)
+			continue;
+		const bool done = dump_to_folder(allocator, &folder, fd, err);
+		rmdir(folder.path);
+		if (done)
+			return true;
+	}
+	return error_set(err, ERROR_SYSTEM,
+		"there is neither /proc nor a folder that a profile could be put into");
+}
+
+/*
+ * jemalloc takes a write that was cut short for a success: at the limit on the size of files, or
+ * where a disk became full in the last block.
+ */
+static bool check_is_whole(uint64_t size, bool ends_a_line, struct error *err)
+{
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+
+	if (size == 0)
+		return error_set(err, ERROR_SYSTEM, "jemalloc wrote an empty profile");
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+		size >= limit.rlim_cur) {
+		error_system(err, EFBIG, "the profile ends at %llu bytes",
+			(unsigned long long)limit.rlim_cur);
+		return error_hint(err, "raise the process's RLIMIT_FSIZE with prlimit --fsize");
+	}
+	return ends_a_line ||
+	       error_set(err, ERROR_SYSTEM, "the profile was cut short at %llu bytes",
+		       (unsigned long long)size);
+}
+
+/* Each stack of the profile is a line that begins with '@'. */
+static bool count_stacks(int fd, uint64_t *count, uint64_t *size, struct error *err)
+{
+	char block[8192];
+	bool at_line_start = true;
+
+	*count = 0;
+	*size = 0;
+	for (;;) {
+		const ssize_t got = pread(fd, block, sizeof block, (off_t)*size);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return error_system(err, errno, "reading the profile");
+		if (got == 0)
+			return check_is_whole(*size, at_line_start, err);
+		const char *at = block;
+		const char *const end = block + got;
+		while (at < end) {
+			*count += at_line_start && *at == '@';
+			const char *const newline = memchr(at, '\n', (size_t)(end - at));
+			at_line_start = newline != NULL;
+			at = newline == NULL ? end : newline + 1;
+		}
+		*size += (uint64_t)got;
+	}
+}
+
+static bool dump(
+	struct allocator *allocator, const struct folder *folder, int *fd, struct error *err)
+{
+	struct error other;
+
+	if (dump_to_memory(allocator, fd, err))
+		return true;
+	/* Where there is no other way the first one's trouble is the one to tell. */
+	return err->kind == ERROR_NOT_FOUND && (dump_to_folder(allocator, folder, fd, &other) ||
+						       dump_to_temporary(allocator, fd, &other));
+}
+
+bool capture_take(struct allocator *allocator, const struct folder *folder, struct capture *capture,
+	struct error *err)
+{
+	CLEANUP(fd_cleanup) int fd = -1;
+	struct capture taken = { .time_ms = clock_realtime_ms() };
+	const int64_t begin = clock_monotonic_ns();
+
+	if (!allocator_available(allocator, err))
+		return false;
+	if (!dump(allocator, folder, &fd, err))
+		return false;
+	taken.duration_ms = (clock_monotonic_ns() - begin + 500000) / 1000000;
+	if (!count_stacks(fd, &taken.stack_count, &taken.size_bytes, err))
+		return false;
+	if (!descriptor_own(TAKE_FD(fd), &taken.file, err))
+		return false;
+	*capture = taken;
+	return true;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/core.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+
+void core_init(struct core *core, const struct core_options *options)
+{
+	const struct retention retention = { .count = options->settings->keep,
+		.bytes = options->settings->keep_bytes };
+
+	*core = (struct core){
+		.allocator = options->allocator,
+		.memory = options->memory,
+		.settings = *options->settings,
+		.activation = options->activation,
+		.now_ms = options->now_ms,
+		.wall_ms = options->wall_ms,
+		.started_ms = options->wall_ms(),
+	};
+	if (options->folder != NULL)
+		core->folder = *options->folder;
+	snprintf(core->name, sizeof core->name, "%s", options->name);
+	run_machine_init(&core->machine, 0);
+	store_init(&core->store, core->memory, options->folder, core->name, &retention);
+}
+
+void core_deinit(struct core *core)
+{
+	store_deinit(&core->store);
+}
+
+void core_set_folder(struct core *core, const struct folder *folder)
+{
+	core->folder = *folder;
+	core->store.folder = *folder;
+}
+
+static enum run_action step(struct core *core, enum run_event event)
+{
+	const struct run_input input = {
+		.event = event, .now_ms = core->now_ms(), .wall_ms = core->wall_ms()
+	};
+
+	return run_step(&core->machine, &input);
+}
+
+bool core_is_running(const struct core *core)
+{
+	return core->machine.state == RUN_RUNNING;
+}
+
+static void set_cause(struct core *core, enum core_cause cause, int64_t since_ms)
+{
+	atomic_store(&core->activation->cause, cause);
+	atomic_store(&core->activation->since_ms, since_ms);
+}
+
+bool core_observe(struct core *core, bool *active, struct error *err)
+{
+	if (!allocator_active_get(core->allocator, active, err))
+		return false;
+	if (!*active) {
+		set_cause(core, CORE_CAUSE_NONE, 0);
+	} else if (atomic_load(&core->activation->cause) == CORE_CAUSE_NONE) {
+		set_cause(core, core_is_running(core) ? CORE_CAUSE_RUN : CORE_CAUSE_OTHER, 0);
+	}
+	step(core, *active ? RUN_EVENT_SAMPLING_ON : RUN_EVENT_SAMPLING_OFF);
+	return true;
+}
+
+static bool switch_sampling(
+	struct core *core, bool active, enum core_cause cause, bool *was_active, struct error *err)
+{
+	bool before = false;
+
+	if (!core_observe(core, &before, err) ||
+		!allocator_active_set(core->allocator, active, &before, err))
+		return false;
+	if (!before && active) {
+		set_cause(core, cause, core->wall_ms());
+	}
+	*was_active = before;
+	return core_observe(core, &active, err);
+}
+
+bool core_activate(struct core *core, bool active, bool *was_active, struct error *err)
+{
+	if (!active && core_is_running(core)) {
+		error_set(err, ERROR_STATE, "run %lld is on", (long long)core->machine.run.id);
+		return error_hint(err, "stop the run first");
+	}
+	return switch_sampling(core, active, CORE_CAUSE_HEAPCTL, was_active, err);
+}
+
+bool core_profile(struct core *core, struct capture *capture, struct error *err)
+{
+	if (!capture_take(core->allocator, &core->folder, capture, err))
+		return false;
+	core->last_dump = (struct core_dump){
+		.time_ms = capture->time_ms,
+		.duration_ms = capture->duration_ms,
+		.stack_count = capture->stack_count,
+		.size_bytes = capture->size_bytes,
+	};
+	return true;
+}
+
+bool core_reset(struct core *core, int lg_sample, bool force, struct error *err)
+{
+	if (!allocator_reset(core->allocator, lg_sample, force, err))
+		return false;
+	step(core, RUN_EVENT_RESET);
+	return true;
+}
+
+bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type type,
+	const char *text, bool force, struct error *err)
+{
+	struct error ignored;
+	bool active = false;
+
+	if (strcmp(name, "prof.active") == 0 && core_is_running(core) && !force) {
+		error_set(err, ERROR_STATE, "run %lld is on", (long long)core->machine.run.id);
+		return error_hint(err, "stop the run first, or add force=true");
+	}
+	if (!core_observe(core, &active, &ignored))
+		active = false;
+	if (!allocator_write(core->allocator, name, type, text, force, err))
+		return false;
+	if (strcmp(name, "prof.reset") == 0)
+		step(core, RUN_EVENT_RESET);
+	if (!active && core_observe(core, &active, &ignored) && active) {
+		set_cause(core, CORE_CAUSE_HEAPCTL, core->wall_ms());
+	} else if (!core_observe(core, &active, &ignored)) {
+		/* The write itself was done. */
+	}
+	return true;
+}
+
+static bool refuse_active(const struct core *core, struct error *err)
+{
+	if (atomic_load(&core->activation->cause) == CORE_CAUSE_HEAPCTL) {
+		error_set(err, ERROR_STATE, "sampling was switched on by 'activate', not by a run");
+		return error_hint(err, "deactivate first, then start");
+	}
+	error_set(err, ERROR_STATE,
+		"sampling was switched on by the program itself, its configuration or another "
+		"tool");
+	return error_hint(err, "deactivate first, or take a profile with dump");
+}
+
+/* The start profile is safe before sampling is switched on. */
+static bool begin_run(struct core *core, struct error *err)
+{
+	struct run *const run = &core->machine.run;
+	struct capture start = CAPTURE_NONE;
+	bool was_active = false;
+
+	run->pid = getpid();
+	snprintf(run->version, sizeof run->version, "%s", core->allocator->identity.version);
+	if (!allocator_lg_sample(core->allocator, &run->lg_sample, err) ||
+		!core_profile(core, &start, err))
+		return false;
+	run->start_bytes = start.size_bytes;
+	run->state = RUN_RUNNING;
+	const bool stored = store_begin(&core->store, run, &start, err);
+	capture_release(&start);
+	if (!stored)
+		return false;
+	if (switch_sampling(core, true, CORE_CAUSE_RUN, &was_active, err))
+		return true;
+	struct error ignored;
+	if (!store_remove(&core->store, run->id, &ignored)) {
+		/* It was stored a moment ago. */
+	}
+	return false;
+}
+
+bool core_run_start(struct core *core, int64_t duration_ms, struct run *run, bool *already_running,
+	struct error *err)
+{
+	bool active = false;
+
+	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_LONGEST_RUN_MS)
+		return error_set(err, ERROR_USAGE, "a run lasts from 1 s to 24 h");
+	store_load(&core->store);
+	if (core->machine.last_id < store_last_id(&core->store))
+		core->machine.last_id = store_last_id(&core->store);
+	if (!core_observe(core, &active, err))
+		return false;
+	if (active && !core_is_running(core))
+		return refuse_active(core, err);
+
+	const struct run_input input = { .event = RUN_EVENT_START,
+		.now_ms = core->now_ms(),
+		.wall_ms = core->wall_ms(),
+		.duration_ms = duration_ms };
+	*already_running = run_step(&core->machine, &input) == RUN_ACTION_ALREADY;
+	if (!*already_running) {
+		if (!begin_run(core, err)) {
+			step(core, RUN_EVENT_BEGIN_FAILED);
+			return false;
+		}
+		step(core, RUN_EVENT_BEGUN);
+	}
+	*run = core->machine.run;
+	return true;
+}
+
+/* The end profile first: what is freed after the deadline would be missing from it. */
+static void finish_run(struct core *core)
+{
+	struct capture profile = CAPTURE_NONE;
+	struct error problem, ignored;
+	bool active = false;
+	struct run_input input = { .event = RUN_EVENT_ENDED };
+
+	if (!core_observe(core, &active, &ignored))
+		active = true;
+	if (core_profile(core, &profile, &problem)) {
+		core->machine.run.profile_bytes = profile.size_bytes;
+	} else {
+		input.event = RUN_EVENT_END_FAILED;
+		input.error = problem.message;
+	}
+	if (active && !allocator_active_set(core->allocator, false, NULL, &problem)) {
+		input.event = RUN_EVENT_END_FAILED;
+		input.error = problem.message;
+	}
+	input.now_ms = core->now_ms();
+	input.wall_ms = core->wall_ms();
+	run_step(&core->machine, &input);
+	store_finish(&core->store, &core->machine.run, profile.file.fd >= 0 ? &profile : NULL);
+	if (!core_observe(core, &active, &ignored))
+		set_cause(core, CORE_CAUSE_NONE, 0);
+}
+
+bool core_run_stop(struct core *core, struct run *run, struct error *err)
+{
+	if (step(core, RUN_EVENT_STOP) == RUN_ACTION_REFUSE) {
+		if (!allocator_available(core->allocator, err))
+			return false;
+		error_set(err, ERROR_STATE, "there is no run to stop");
+		return atomic_load(&core->activation->cause) == CORE_CAUSE_NONE
+			       ? false
+			       : error_hint(
+					 err, "sampling is on without a run: deactivate ends it");
+	}
+	finish_run(core);
+	*run = core->machine.run;
+	return true;
+}
+
+void core_tick(struct core *core)
+{
+	if (step(core, RUN_EVENT_TICK) == RUN_ACTION_FINISH)
+		finish_run(core);
+}
+
+int64_t core_wait_ms(const struct core *core)
+{
+	return run_wait_ms(&core->machine, core->now_ms());
+}
+
+int64_t core_remaining_ms(const struct core *core, const struct run *run)
+{
+	if (run->state != RUN_RUNNING || !core_is_running(core))
+		return 0;
+	return run_wait_ms(&core->machine, core->now_ms());
+}
+
+/* The store's copy of the current run is as of its start. */
+static const struct run *freshest(const struct core *core, const struct run *run)
+{
+	return core_is_running(core) && run->id == core->machine.run.id ? &core->machine.run : run;
+}
+
+bool core_run_find(struct core *core, int64_t id, struct run *run, struct error *err)
+{
+	store_load(&core->store);
+	const struct store_entry *const entry = store_find(&core->store, id);
+	if (entry == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+	*run = *freshest(core, &entry->run);
+	return true;
+}
+
+int64_t core_newest_run(struct core *core)
+{
+	store_load(&core->store);
+	return store_last_id(&core->store);
+}
+
+void core_run_list(
+	struct core *core, void (*visit)(void *context, const struct run *run), void *context)
+{
+	store_load(&core->store);
+	for (size_t i = 0; i < core->store.count; i++)
+		visit(context, freshest(core, &core->store.entries[i].run));
+}
+
+static bool refuse_running(const struct core *core, int64_t id, struct error *err)
+{
+	if (!core_is_running(core) || core->machine.run.id != id)
+		return true;
+	error_set(err, ERROR_STATE, "run %lld is still on", (long long)id);
+	return error_hint(err, "stop it, or wait for its end");
+}
+
+bool core_run_open(struct core *core, int64_t id, enum store_profile which, struct descriptor *file,
+	uint64_t *size_bytes, struct error *err)
+{
+	store_load(&core->store);
+	if (which == STORE_END && !refuse_running(core, id, err))
+		return false;
+	return store_open(&core->store, id, which, file, size_bytes, err);
+}
+
+bool core_run_remove(struct core *core, int64_t id, struct error *err)
+{
+	store_load(&core->store);
+	return refuse_running(core, id, err) && store_remove(&core->store, id, err);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an agent can do, without saying how it is asked: the socket's routes, the C interface of
+ * heapctl.h and a host's plugin are faces of this.
+ *
+ * The core has no thread and no lock; its owner serialises calls. It must be told the time now
+ * and then: core_tick ends a run whose deadline has come, and core_wait_ms says when to call it.
+ * It takes memory from `memory` only.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#include "agent/capture.h"
+#include "agent/run.h"
+#include "agent/settings.h"
+#include "agent/store.h"
+#include "allocator/allocator.h"
+
+/* Who switched sampling on. */
+enum core_cause {
+	CORE_CAUSE_NONE, /* it is off */
+	CORE_CAUSE_HEAPCTL,
+	CORE_CAUSE_RUN,
+	CORE_CAUSE_OTHER, /* the program, its configuration, another tool */
+};
+
+/*
+ * Who switched sampling on, and when (since 1970; 0: before we came). Belongs to the process, not
+ * to the core: sampling survives an agent that ends, and is inherited by a child.
+ */
+struct core_activation {
+	_Atomic(enum core_cause) cause;
+	_Atomic(int64_t) since_ms;
+};
+
+/* What the last profile cost, to judge what the next one will. */
+struct core_dump {
+	int64_t time_ms; /* since 1970; 0: none yet */
+	int64_t duration_ms;
+	uint64_t stack_count;
+	uint64_t size_bytes;
+};
+
+struct core_options {
+	struct allocator *allocator;
+	const struct memory *memory;
+	const struct settings *settings;
+	const struct folder *folder; /* NULL: none, runs stay in memory */
+	const char *name;	     /* the program's, for people and for files */
+	struct core_activation *activation;
+	int64_t (*now_ms)(void);  /* never goes back */
+	int64_t (*wall_ms)(void); /* since 1970 */
+};
+
+struct core {
+	struct allocator *allocator;
+	const struct memory *memory;
+	struct settings settings;
+	struct folder folder; /* path "" when there is none */
+	char name[64];
+	int64_t started_ms;
+	int64_t (*now_ms)(void);
+	int64_t (*wall_ms)(void);
+	struct run_machine machine;
+	struct store store;
+	struct core_activation *activation;
+	struct core_dump last_dump;
+};
+
+void core_init(struct core *core, const struct core_options *options);
+
+/* A run that is on goes on as far as sampling is concerned: stop it first. Kept files stay. */
+void core_deinit(struct core *core);
+
+/* Where kept runs go from now on, and profiles where there is no memfd. */
+void core_set_folder(struct core *core, const struct folder *folder);
+
+/* Looks whether sampling is on, and who did it; ERROR_UNSUPPORTED where it never can be. */
+MUST_CHECK bool core_observe(struct core *core, bool *active, struct error *err);
+
+/* Refuses (ERROR_STATE) to switch off under a run. */
+MUST_CHECK bool core_activate(struct core *core, bool active, bool *was_active, struct error *err);
+
+/* A profile now; the caller releases it. */
+MUST_CHECK bool core_profile(struct core *core, struct capture *capture, struct error *err);
+
+/* `lg_sample` and `force` as in allocator_reset. */
+MUST_CHECK bool core_reset(struct core *core, int lg_sample, bool force, struct error *err);
+
+/* As allocator_write, and keeps account of what it changes. */
+MUST_CHECK bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type type,
+	const char *text, bool force, struct error *err);
+
+/*
+ * Starts a run of `duration_ms`, or finds one on. ERROR_STATE when sampling is on already.
+ * Copies the run to *run.
+ */
+MUST_CHECK bool core_run_start(struct core *core, int64_t duration_ms, struct run *run,
+	bool *already_running, struct error *err);
+
+/* Ends the run now. ERROR_STATE when there is none. A run that failed to end well says so itself.
+ */
+MUST_CHECK bool core_run_stop(struct core *core, struct run *run, struct error *err);
+
+/* The run of that id, current or kept. */
+MUST_CHECK bool core_run_find(struct core *core, int64_t id, struct run *run, struct error *err);
+
+/* The id of the newest run, current or kept; 0 when there is none. */
+int64_t core_newest_run(struct core *core);
+
+/* All runs, oldest first: calls `visit` with each. */
+void core_run_list(
+	struct core *core, void (*visit)(void *context, const struct run *run), void *context);
+
+MUST_CHECK bool core_run_open(struct core *core, int64_t id, enum store_profile which,
+	struct descriptor *file, uint64_t *size_bytes, struct error *err);
+MUST_CHECK bool core_run_remove(struct core *core, int64_t id, struct error *err);
+
+/* Whether a run is on. */
+bool core_is_running(const struct core *core);
+int64_t core_remaining_ms(const struct core *core, const struct run *run);
+
+/* Ends the run when its time has come. */
+void core_tick(struct core *core);
+
+/* Milliseconds until core_tick has something to do; -1: nothing is planned. */
+int64_t core_wait_ms(const struct core *core);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * File descriptors inside somebody else's process.
+ *
+ * A server may close descriptors that it did not open (closefrom) and then get the same numbers
+ * for its own files. So the agent keeps its descriptors at high numbers, remembers what each one
+ * was opened on (device and inode), and asks before each use whether the number still means
+ * that. It also keeps a list of them, which a forked child uses to close what it inherited.
+ *
+ * Only kinds of files with an inode of their own can be told apart: sockets, pipes, regular files,
+ * memfds; not eventfd, epoll and the like, which share one.
+ *
+ * Any thread, each descriptor by one at a time; descriptor_close_inherited by a child after fork.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct descriptor {
+	int fd; /* -1: none */
+	int slot;
+	uint64_t device;
+	uint64_t inode;
+};
+
+#define DESCRIPTOR_NONE ((struct descriptor){ .fd = -1, .slot = -1 })
+
+/*
+ * Takes over `fd`, which is moved to a high number, close-on-exec. On failure it is closed:
+ * ERROR_SYSTEM, and ERROR_STATE when the agent has too many already.
+ */
+MUST_CHECK bool descriptor_own(int fd, struct descriptor *descriptor, struct error *err);
+
+/* Whether the number still stands for what was opened. */
+bool descriptor_is_ours(const struct descriptor *descriptor);
+
+/* Closes it when it is still ours; forgets it in any case. */
+void descriptor_close(struct descriptor *descriptor);
+
+/* In a child after fork: closes all that the parent's agent had. Async-signal-safe. */
+void descriptor_close_inherited(void);
+
+static inline void descriptor_cleanup(struct descriptor *descriptor)
+{
+	descriptor_close(descriptor);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folder of sockets and kept profiles. It is used only when it is a real directory (no
+ * symlink), belongs to the user that the process runs as at this moment, and is closed to all
+ * others; so names in it need not fear other users.
+ *
+ * The folder is opened by its path for each use and never held open: a descriptor of a folder
+ * that outlives a chroot() is a way out of it. No heap memory is used.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/settings.h"
+#include "base/error.h"
+
+struct folder {
+	char path[SETTINGS_PATH_MAX + 32];
+};
+
+/*
+ * Picks the folder: the one that was asked for; else /run/heapctl for root, the session's runtime
+ * folder, /tmp/heapctl-UID, in this order; made when missing. A folder that was asked for and
+ * belongs to another user (the process gave up its privileges) is passed over.
+ */
+MUST_CHECK bool folder_choose(
+	const struct settings *settings, struct folder *folder, struct error *err);
+
+/* Opens and checks it; makes it, mode 0700, when `make`. */
+MUST_CHECK bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err);
+
+enum { FOLDER_NAME_MAX = 128 };
+
+/* ".4711.c0ffee0123456789": a name that nobody can predict. */
+void folder_random_name(char name[FOLDER_NAME_MAX]);
+
+/*
+ * Calls `visit` with each name in the directory that `fd` is open on, until it returns false.
+ * "." and ".." are left out.
+ */
+MUST_CHECK bool folder_list(
+	int fd, bool (*visit)(void *context, const char *name), void *context, struct error *err);

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The C interface: checks sizes, translates errors, and hands on to the agent. */
+#include "heapctl.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/deliver.h"
+#include "agent/launch.h"
+#include "agent/private_memory.h"
+#include "base/duration.h"
+
+static int fail(const struct error *from, struct heapctl_error *err)
+{
+	static const int codes[] = {
+		[ERROR_NONE] = HEAPCTL_SYSTEM,
+		[ERROR_SYSTEM] = HEAPCTL_SYSTEM,
+		[ERROR_MEMORY] = HEAPCTL_MEMORY,
+		[ERROR_INPUT] = HEAPCTL_USAGE,
+		[ERROR_USAGE] = HEAPCTL_USAGE,
+		[ERROR_NOT_FOUND] = HEAPCTL_NOT_FOUND,
+		[ERROR_STATE] = HEAPCTL_STATE,
+		[ERROR_UNSUPPORTED] = HEAPCTL_UNSUPPORTED,
+		[ERROR_DENIED] = HEAPCTL_DENIED,
+		[ERROR_TIMEOUT] = HEAPCTL_SYSTEM,
+	};
+
+	if (err != NULL) {
+		*err = (struct heapctl_error){ .code = codes[from->kind], .errnum = from->errnum };
+		memcpy(err->message, from->message, sizeof err->message);
+		memcpy(err->hint, from->hint, sizeof err->hint);
+	}
+	return codes[from->kind];
+}
+
+_Static_assert(sizeof(((struct error *)0)->message) == sizeof(((struct heapctl_error *)0)->message),
+	"messages are copied whole");
+_Static_assert(sizeof(((struct error *)0)->hint) == sizeof(((struct heapctl_error *)0)->hint),
+	"hints are copied whole");
+
+static int fail_usage(struct heapctl_error *err, const char *problem)
+{
+	struct error usage;
+
+	error_set(&usage, ERROR_USAGE, "%s", problem);
+	return fail(&usage, err);
+}
+
+const char *heapctl_version(void)
+{
+	return HEAPCTL_VERSION;
+}
+
+int heapctl_abi(void)
+{
+	return HEAPCTL_ABI;
+}
+
+/* As much as the caller's header knew of a structure; what it did not know is zero. */
+static void copy_in(void *own, size_t own_size, const void *theirs, size_t their_size)
+{
+	memset(own, 0, own_size);
+	memcpy(own, theirs, their_size < own_size ? their_size : own_size);
+}
+
+static void copy_out(void *theirs, size_t their_size, const void *own, size_t own_size)
+{
+	memcpy(theirs, own, their_size < own_size ? their_size : own_size);
+	memcpy(theirs, &their_size, sizeof their_size);
+}
+
+static char *no_variable(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static bool apply_options(
+	const struct heapctl_options *from, struct agent_options *options, struct error *err)
+{
+	const bool ignore_environment = (from->flags & HEAPCTL_NO_ENVIRONMENT) != 0;
+	struct settings *const settings = &options->settings;
+
+	settings_read(settings, ignore_environment ? no_variable : secure_getenv);
+	if (from->folder != NULL && strlen(from->folder) >= sizeof settings->folder)
+		return error_set(err, ERROR_USAGE, "the folder's path is too long");
+	if (from->folder != NULL)
+		strcpy(settings->folder, from->folder);
+	if (from->keep > SETTINGS_KEEP_MOST)
+		return error_set(
+			err, ERROR_USAGE, "at most %d runs can be kept", SETTINGS_KEEP_MOST);
+	if (from->keep != 0)
+		settings->keep = from->keep;
+	if (from->keep_bytes != 0)
+		settings->keep_bytes = from->keep_bytes;
+	options->with_socket = (from->flags & HEAPCTL_NO_SOCKET) == 0;
+	options->need_socket = options->with_socket;
+	options->in_children = (from->flags & HEAPCTL_NOT_IN_CHILDREN) == 0;
+	options->log = (struct log){ .write = from->log,
+		.context = from->log_context,
+		.to_stderr = settings->log_to_stderr };
+	if ((from->flags & HEAPCTL_NO_THREAD) != 0)
+		options->mode = AGENT_EMBEDDED;
+	else if (settings->on_demand)
+		options->mode = AGENT_ON_DEMAND;
+	if (settings->disabled)
+		return error_set(err, ERROR_STATE, "HEAPCTL_DISABLE is set");
+	return true;
+}
+
+static void choose_name(const char *given, struct agent_options *options)
+{
+	struct launch launch;
+
+	launch_look(&launch);
+	strncat(options->name, given == NULL ? launch_name(&launch) : given,
+		sizeof options->name - 1);
+}
+
+int heapctl_is_started(void)
+{
+	return agent_is_started();
+}
+
+/* Whether the linker finds another copy of this library there, with an agent. */
+static bool is_started_in(void *scope)
+{
+	int (*is_started)(void) = NULL;
+	const void *const symbol = dlsym(scope, "heapctl_is_started");
+
+	memcpy(&is_started, &symbol, sizeof is_started);
+	return is_started != NULL && is_started != heapctl_is_started && is_started() != 0;
+}
+
+static void leave_the_socket_to_the_other(struct agent_options *options)
+{
+	if (!options->with_socket || (!is_started_in(RTLD_DEFAULT) && !is_started_in(RTLD_NEXT)))
+		return;
+	options->with_socket = false;
+	options->need_socket = false;
+	log_write(&options->log, LOG_WARNING,
+		"libheapctl.so is in this process as well, with an agent that has the socket");
+}
+
+int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err)
+{
+	struct heapctl_options known = { .size = sizeof known };
+	struct agent_options options = { .mode = AGENT_THREAD };
+	struct error problem;
+
+	if (given != NULL && given->size < sizeof given->size)
+		return fail_usage(err, "options.size is not set");
+	if (given != NULL)
+		copy_in(&known, sizeof known, given, given->size);
+	if (!apply_options(&known, &options, &problem))
+		return fail(&problem, err);
+	choose_name(known.name, &options);
+	leave_the_socket_to_the_other(&options);
+	return agent_start(&options, &problem) ? HEAPCTL_OK : fail(&problem, err);
+}
+
+void heapctl_stop(void)
+{
+	agent_stop();
+}
+
+int heapctl_get_fd(void)
+{
+	return agent_fd();
+}
+
+int heapctl_process(struct heapctl_error *err)
+{
+	struct error problem;
+
+	return agent_process(&problem) ? HEAPCTL_OK : fail(&problem, err);
+}
+
+static int set_active(bool active, struct heapctl_error *err)
+{
+	struct agent_use use;
+	struct error problem;
+	bool was_active = false;
+
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool done = core_activate(use.core, active, &was_active, &problem);
+	agent_unlock(&use, false);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_activate(struct heapctl_error *err)
+{
+	return set_active(true, err);
+}
+
+int heapctl_deactivate(struct heapctl_error *err)
+{
+	return set_active(false, err);
+}
+
+static bool take_profile(struct capture *capture, struct error *err)
+{
+	struct agent_use use;
+
+	if (!agent_lock(&use, err))
+		return false;
+	const bool done = core_profile(use.core, capture, err);
+	agent_unlock(&use, false);
+	return done;
+}
+
+int heapctl_dump_fd(int fd, struct heapctl_error *err)
+{
+	struct capture capture = CAPTURE_NONE;
+	struct error problem;
+
+	if (!take_profile(&capture, &problem))
+		return fail(&problem, err);
+	const bool done = deliver_to_fd(&capture.file, fd, &problem);
+	capture_release(&capture);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_dump_path(const char *path, struct heapctl_error *err)
+{
+	struct capture capture = CAPTURE_NONE;
+	struct error problem;
+
+	if (path == NULL || *path == '\0')
+		return fail_usage(err, "no path");
+	if (!take_profile(&capture, &problem))
+		return fail(&problem, err);
+	const bool done = deliver_to_path(&capture.file, path, &problem);
+	capture_release(&capture);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_reset(int lg_sample, struct heapctl_error *err)
+{
+	struct agent_use use;
+	struct error problem;
+
+	if (lg_sample != ALLOCATOR_LG_SAMPLE_KEEP &&
+		(lg_sample < ALLOCATOR_LG_SAMPLE_LOW || lg_sample > ALLOCATOR_LG_SAMPLE_MAX))
+		return fail_usage(err, "lg_sample is -1 or from 12 to 40");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool done = core_reset(use.core, lg_sample, false, &problem);
+	agent_unlock(&use, false);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_stats(const char *options, int (*write)(void *context, const char *data, size_t size),
+	void *context, struct heapctl_error *err)
+{
+	enum { PIECE_BYTES = 65536 };
+	struct buffer text;
+	struct agent_use use;
+	struct error problem;
+
+	if (write == NULL)
+		return fail_usage(err, "no function to write to");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	buffer_init(&text, &memory_private);
+	const bool done = allocator_stats(use.core->allocator, options, &text, &problem);
+	agent_unlock(&use, false);
+	/* Not under the lock: the program may call us again. */
+	for (size_t at = 0; done && at < text.size; at += PIECE_BYTES) {
+		const size_t left = text.size - at;
+		if (write(context, text.data + at, left < PIECE_BYTES ? left : PIECE_BYTES) != 0)
+			break;
+	}
+	buffer_deinit(&text);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+static void fill_status(struct core *core, struct heapctl_status *status)
+{
+	struct allocator *const allocator = core->allocator;
+	struct allocator_memory memory = { 0 };
+	struct error reason = { 0 };
+	struct error ignored;
+	bool active = false;
+
+	status->available = allocator_available(allocator, &reason);
+	memcpy(status->reason, reason.message, sizeof status->reason);
+	memcpy(status->cure, reason.hint, sizeof status->cure);
+	memcpy(status->allocator, allocator->identity.name, sizeof status->allocator);
+	memcpy(status->version, allocator->identity.version, sizeof status->version);
+	status->lg_sample = allocator->profiling.lg_sample;
+	if (status->available && core_observe(core, &active, &ignored) &&
+		!allocator_lg_sample(allocator, &status->lg_sample, &ignored))
+		status->lg_sample = allocator->profiling.lg_sample;
+	status->active = active;
+	if (allocator_memory(allocator, &memory, &ignored)) {
+		status->allocated = memory.allocated;
+		status->resident = memory.resident;
+	}
+	status->running = core_is_running(core);
+	if (status->running) {
+		status->run_id = core->machine.run.id;
+		status->run_remaining_ms = core_remaining_ms(core, &core->machine.run);
+	}
+	snprintf(
+		status->prof_prefix, sizeof status->prof_prefix, "%s", allocator->profiling.prefix);
+	status->last_dump_time_ms = core->last_dump.time_ms;
+	status->last_dump_ms = core->last_dump.duration_ms;
+	status->last_dump_bytes = core->last_dump.size_bytes;
+	status->last_dump_stacks = core->last_dump.stack_count;
+}
+
+int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
+{
+	struct heapctl_status filled = { 0 };
+	struct agent_use use;
+	struct error problem;
+
+	if (status == NULL || status->size < sizeof status->size)
+		return fail_usage(err, "status.size is not set");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	fill_status(use.core, &filled);
+	listener_path(use.listener, filled.socket, sizeof filled.socket);
+	agent_unlock(&use, false);
+	copy_out(status, status->size, &filled, sizeof filled);
+	return HEAPCTL_OK;
+}
+
+struct visitor {
+	void (*visit)(void *context, const char *code, const char *message, const char *cure);
+	void *context;
+};
+
+static void pass_on(void *context, const struct allocator_warning *warning)
+{
+	const struct visitor *const visitor = context;
+
+	visitor->visit(visitor->context, warning->code, warning->message, warning->cure);
+}
+
+int heapctl_warnings(
+	void (*visit)(void *context, const char *code, const char *message, const char *cure),
+	void *context, struct heapctl_error *err)
+{
+	struct visitor visitor = { .visit = visit, .context = context };
+	struct agent_use use;
+	struct error problem;
+
+	if (visit == NULL)
+		return fail_usage(err, "no function to call");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	struct allocator *const allocator = use.core->allocator;
+	agent_unlock(&use, false);
+	/* The allocator lasts as long as the process; the program may call us again. */
+	allocator_warnings(allocator, pass_on, &visitor);
+	return HEAPCTL_OK;
+}
+
+int heapctl_parse_duration(const char *text, int64_t *duration_ms, struct heapctl_error *err)
+{
+	struct error problem;
+
+	if (text == NULL || duration_ms == NULL)
+		return fail_usage(err, "no text or no place for the duration");
+	return duration_parse_run(text, duration_ms, &problem) ? HEAPCTL_OK : fail(&problem, err);
+}
+
+static void give_run(const struct core *core, const struct run *from, bool already_running,
+	struct heapctl_run *run)
+{
+	if (run == NULL)
+		return;
+	struct heapctl_run filled = { .state = (int)from->state,
+		.already_running = already_running,
+		.id = from->id,
+		.started_ms = from->started_ms,
+		.ended_ms = from->ended_ms,
+		.duration_ms = from->duration_ms,
+		.remaining_ms = core_remaining_ms(core, from),
+		.start_bytes = from->start_bytes,
+		.profile_bytes = from->profile_bytes,
+		.lg_sample = from->lg_sample,
+		.sampling_gaps = from->sampling_gaps,
+		.resets = from->resets };
+	memcpy(filled.error, from->error, sizeof filled.error);
+	copy_out(run, run->size, &filled, sizeof filled);
+}
+
+_Static_assert(RUN_TEXT_MAX == sizeof(((struct heapctl_run *)0)->error), "it is copied whole");
+_Static_assert((int)RUN_RUNNING == (int)HEAPCTL_RUN_RUNNING &&
+		       (int)RUN_FINISHED == (int)HEAPCTL_RUN_FINISHED &&
+		       (int)RUN_FAILED == (int)HEAPCTL_RUN_FAILED,
+	"states have the same numbers");
+
+static bool size_is_set(const struct heapctl_run *run)
+{
+	return run == NULL || run->size >= sizeof run->size;
+}
+
+int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapctl_error *err)
+{
+	struct agent_use use;
+	struct error problem;
+	struct run started;
+	bool already_running = false;
+
+	if (!size_is_set(run))
+		return fail_usage(err, "run.size is not set");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool done =
+		core_run_start(use.core, duration_ms == 0 ? DURATION_DEFAULT_RUN_MS : duration_ms,
+			&started, &already_running, &problem);
+	if (done)
+		give_run(use.core, &started, already_running, run);
+	agent_unlock(&use, true);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_run_stop(struct heapctl_run *run, struct heapctl_error *err)
+{
+	struct agent_use use;
+	struct error problem;
+	struct run stopped;
+
+	if (!size_is_set(run))
+		return fail_usage(err, "run.size is not set");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool done = core_run_stop(use.core, &stopped, &problem);
+	if (done)
+		give_run(use.core, &stopped, false, run);
+	agent_unlock(&use, true);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+static bool find_run(struct core *core, int64_t id, struct run *found, struct error *err)
+{
+	if (id == 0)
+		id = core_newest_run(core);
+	if (id == 0)
+		return error_set(err, ERROR_NOT_FOUND, "there is no run");
+	return core_run_find(core, id, found, err);
+}
+
+int heapctl_run_get(int64_t id, struct heapctl_run *run, struct heapctl_error *err)
+{
+	struct agent_use use;
+	struct error problem;
+	struct run found;
+
+	if (run == NULL || !size_is_set(run))
+		return fail_usage(err, "run.size is not set");
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool done = find_run(use.core, id, &found, &problem);
+	if (done)
+		give_run(use.core, &found, false, run);
+	agent_unlock(&use, false);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+int heapctl_run_dump_fd(int64_t id, int start, int fd, struct heapctl_error *err)
+{
+	struct descriptor file = DESCRIPTOR_NONE;
+	uint64_t size_bytes = 0;
+	struct agent_use use;
+	struct error problem;
+	struct run found;
+
+	if (!agent_lock(&use, &problem))
+		return fail(&problem, err);
+	const bool opened = find_run(use.core, id, &found, &problem) &&
+			    core_run_open(use.core, found.id, start != 0 ? STORE_START : STORE_END,
+				    &file, &size_bytes, &problem);
+	agent_unlock(&use, false);
+	const bool done = opened && deliver_to_fd(&file, fd, &problem);
+	descriptor_close(&file);
+	return done ? HEAPCTL_OK : fail(&problem, err);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+/* Programs that start another one and then wait, or become it. */
+static const char launchers[] =
+	"sh:dash:bash:zsh:ksh:ash:busybox:env:nohup:nice:ionice:chrt:taskset:numactl:setsid:"
+	"setpriv:"
+	"setarch:su:sudo:runuser:timeout:stdbuf:time:start-stop-daemon:systemd-run:tini:dumb-init:"
+	"catatonit:gosu:su-exec:chpst:unshare:nsenter:chroot:strace:ltrace:perf:gdb:valgrind:"
+	"script:"
+	"prlimit:choom:cgexec:bwrap:doas:authbind:envdir:softlimit:systemd-cat:linux32:linux64:"
+	"flock:xargs:heapctl";
+
+void launch_look(struct launch *launch)
+{
+	const char *const executed = (const char *)getauxval(AT_EXECFN);
+	char path[sizeof launch->path];
+	const ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	path[size > 0 ? size : 0] = '\0';
+	snprintf(launch->path, sizeof launch->path, "%s", path);
+	const char *as = executed == NULL ? path : executed;
+	const size_t length = strlen(as);
+	if (length >= sizeof launch->started_as)
+		as += length - (sizeof launch->started_as - 1);
+	snprintf(launch->started_as, sizeof launch->started_as, "%s", as);
+}
+
+const char *launch_name(const struct launch *launch)
+{
+	const char *const slash = strrchr(launch->started_as, '/');
+
+	return slash == NULL ? launch->started_as : slash + 1;
+}
+
+static const char *last_part(const char *path, size_t size)
+{
+	for (size_t i = size; i > 0; i--) {
+		if (path[i - 1] == '/')
+			return path + i;
+	}
+	return path;
+}
+
+/* Whether one of the entries is the file with the agent. */
+static bool preload_names(const char *preload, const char *own_path)
+{
+	static const char separators[] = ": \t\n";
+	const char *const own = last_part(own_path, strlen(own_path));
+
+	while (*preload != '\0') {
+		const size_t size = strcspn(preload, separators);
+		const char *const name = last_part(preload, size);
+		const size_t length = (size_t)(preload + size - name);
+		if (length > 0 && strlen(own) == length && memcmp(name, own, length) == 0)
+			return true;
+		preload += size + strspn(preload + size, separators);
+	}
+	return false;
+}
+
+enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
+	const struct launch_source *source)
+{
+	const bool preloaded = preload_names(source->preload, source->own_path);
+
+	if (settings->disabled ||
+		(!preloaded && !preload_names(source->preload_file, source->own_path)))
+		return LAUNCH_STAY_OUT;
+	if (settings->exes[0] != '\0')
+		return settings_exe_is_listed(settings->exes, launch->path, launch->started_as)
+			       ? LAUNCH_START
+			       : LAUNCH_STAY_OUT;
+	if (!preloaded || settings_exe_is_listed(launchers, launch->path, launch->started_as))
+		return LAUNCH_STAY_OUT;
+	return LAUNCH_START_AND_NAME;
+}

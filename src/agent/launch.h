@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a program into which the agent was preloaded shall have one. LD_PRELOAD is inherited by
+ * everything that a server starts, and a shell or a compiler with an agent helps nobody.
+ *
+ * HEAPCTL_EXE names the programs that shall (`heapctl run` sets it). Without it the first program
+ * that is not a launcher (a shell, env, nohup, ...) does, and its descendants only when they are
+ * that same program.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "agent/settings.h"
+
+struct launch {
+	char path[4096];      /* of the executable; "" without /proc */
+	char started_as[256]; /* the path that was executed, or its end when that is long */
+};
+
+/* Finds out what this process runs. At its start: later the kernel's copy may be overwritten. */
+void launch_look(struct launch *launch);
+
+enum launch_decision {
+	LAUNCH_STAY_OUT,
+	LAUNCH_START,
+	LAUNCH_START_AND_NAME, /* and set HEAPCTL_EXE to this program */
+};
+
+/* What brought the agent into this process. */
+struct launch_source {
+	const char *own_path;	  /* the file that it was loaded from */
+	const char *preload;	  /* LD_PRELOAD; "" */
+	const char *preload_file; /* what is in /etc/ld.so.preload; "" */
+};
+
+/*
+ * A program that is merely linked with the library decides for itself. One that got it from
+ * /etc/ld.so.preload, as all programs of the machine did, has an agent only if it is listed.
+ */
+enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
+	const struct launch_source *source);
+
+/* The last part of the path it was started as: "redis-server". */
+const char *launch_name(const struct launch *launch);

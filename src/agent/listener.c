@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 64 };
+
+void listener_init(struct listener *listener)
+{
+	*listener = (struct listener){ .socket = DESCRIPTOR_NONE };
+	pthread_mutex_init(&listener->lock, NULL);
+}
+
+void listener_deinit(struct listener *listener)
+{
+	listener_close(listener);
+	pthread_mutex_destroy(&listener->lock);
+}
+
+/* A folder's path may be longer than an address; then the way is through its descriptor. */
+static bool make_address(const struct folder *folder, int folder_fd, const char *name,
+	struct sockaddr_un *address, struct error *err)
+{
+	const size_t most = sizeof address->sun_path;
+
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	int length = snprintf(address->sun_path, most, "%s/%s", folder->path, name);
+	if ((size_t)length >= most)
+		length = snprintf(
+			address->sun_path, most, "/proc/thread-self/fd/%d/%s", folder_fd, name);
+	if ((size_t)length >= most)
+		return error_system(err, ENAMETOOLONG, "%s", folder->path);
+	return true;
+}
+
+/*
+ * The mode is that of the name, in a folder that nobody else can enter: a program may close our
+ * descriptors at any moment and open a file of its own under the number, which fchmod would change.
+ */
+static bool bind_and_listen(int fd, const struct sockaddr_un *address, const struct folder *folder,
+	int folder_fd, const char *name, struct error *err)
+{
+	if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0)
+		return error_system(err, errno, "making a socket in %s", folder->path);
+	if (fchmodat(folder_fd, name, 0600, 0) != 0)
+		return error_system(err, errno, "the mode of the agent's socket");
+	if (listen(fd, BACKLOG) != 0)
+		return error_system(err, errno, "listening in %s", folder->path);
+	return true;
+}
+
+static bool publish(
+	struct listener *listener, int folder_fd, const char *temporary, struct error *err)
+{
+	struct stat status;
+
+	if (listener->closed_for_good)
+		return error_set(err, ERROR_STATE, "the program is ending");
+	if (renameat(folder_fd, temporary, folder_fd, listener->name) != 0 ||
+		fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
+	listener->device = status.st_dev;
+	listener->inode = status.st_ino;
+	listener->published = true;
+	return true;
+}
+
+static bool open_in(struct listener *listener, int folder_fd, struct error *err)
+{
+	char temporary[FOLDER_NAME_MAX];
+	struct sockaddr_un address;
+	struct descriptor own;
+
+	folder_random_name(temporary);
+	if (!make_address(&listener->folder, folder_fd, temporary, &address, err))
+		return false;
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return error_system(err, errno, "making a socket");
+	if (!descriptor_own(fd, &own, err))
+		return false;
+	if (bind_and_listen(own.fd, &address, &listener->folder, folder_fd, temporary, err) &&
+		publish(listener, folder_fd, temporary, err)) {
+		listener->socket = own;
+		return true;
+	}
+	unlinkat(folder_fd, temporary, 0);
+	descriptor_close(&own);
+	return false;
+}
+
+struct sweep {
+	const struct folder *folder;
+	int folder_fd;
+};
+
+/* "4711.sock": 4711; 0 for another name. */
+static pid_t pid_of_name(const char *name)
+{
+	long long pid = 0;
+	const char *c = name;
+
+	for (; *c >= '0' && *c <= '9' && pid < INT32_MAX; c++)
+		pid = pid * 10 + (*c - '0');
+	return strcmp(c, ".sock") == 0 && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+static bool nobody_listens(const struct sweep *sweep, const char *name)
+{
+	struct sockaddr_un address;
+	struct error ignored;
+	CLEANUP(fd_cleanup)
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd >= 0 && make_address(sweep->folder, sweep->folder_fd, name, &address, &ignored) &&
+	       connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
+	       errno == ECONNREFUSED;
+}
+
+/* The process may be of another pid namespace that shares the folder: so ask the socket too. */
+static bool remove_if_dead(void *context, const char *name)
+{
+	const struct sweep *const sweep = context;
+	const pid_t pid = pid_of_name(name);
+
+	if (pid > 0 && pid != getpid() && kill(pid, 0) != 0 && errno == ESRCH &&
+		nobody_listens(sweep, name))
+		unlinkat(sweep->folder_fd, name, 0);
+	return true;
+}
+
+static void remove_dead_names(const struct folder *folder, int folder_fd)
+{
+	struct sweep sweep = { .folder = folder, .folder_fd = folder_fd };
+	struct error ignored;
+
+	if (!folder_list(folder_fd, remove_if_dead, &sweep, &ignored)) {
+		/* Some of them stay until somebody else looks. */
+	}
+}
+
+bool listener_open(struct listener *listener, const struct folder *folder, struct error *err)
+{
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+
+	descriptor_close(&listener->socket);
+	if (!folder_open(folder, true, &folder_fd, err))
+		return false;
+	pthread_mutex_lock(&listener->lock);
+	listener->folder = *folder;
+	snprintf(listener->name, sizeof listener->name, "%d.sock", getpid());
+	const bool done = open_in(listener, folder_fd, err);
+	pthread_mutex_unlock(&listener->lock);
+	remove_dead_names(folder, folder_fd);
+	return done;
+}
+
+bool listener_is_open(const struct listener *listener)
+{
+	return descriptor_is_ours(&listener->socket);
+}
+
+void listener_path(struct listener *listener, char *path, size_t size)
+{
+	pthread_mutex_lock(&listener->lock);
+	if (listener->published)
+		snprintf(path, size, "%s/%s", listener->folder.path, listener->name);
+	else
+		path[0] = '\0';
+	pthread_mutex_unlock(&listener->lock);
+}
+
+static void unpublish(struct listener *listener)
+{
+	struct stat status;
+	struct error ignored;
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+
+	if (!listener->published || !folder_open(&listener->folder, false, &folder_fd, &ignored))
+		return;
+	if (fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		status.st_dev == listener->device && status.st_ino == listener->inode)
+		unlinkat(folder_fd, listener->name, 0);
+	listener->published = false;
+}
+
+void listener_close(struct listener *listener)
+{
+	pthread_mutex_lock(&listener->lock);
+	unpublish(listener);
+	pthread_mutex_unlock(&listener->lock);
+	descriptor_close(&listener->socket);
+}
+
+bool listener_unpublish(struct listener *listener)
+{
+	if (pthread_mutex_trylock(&listener->lock) != 0)
+		return false;
+	unpublish(listener);
+	listener->closed_for_good = true;
+	pthread_mutex_unlock(&listener->lock);
+	return true;
+}
+
+static bool visit(const struct listener *listener, struct error *err)
+{
+	struct sockaddr_un address;
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+	CLEANUP(fd_cleanup)
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (!folder_open(&listener->folder, false, &folder_fd, err) ||
+		!make_address(&listener->folder, folder_fd, listener->name, &address, err))
+		return false;
+	if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+		return true;
+	/* A full queue is knock enough; waiting for room in it would be waiting for each other. */
+	if (fd >= 0 && errno == EAGAIN)
+		return true;
+	return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
+}
+
+bool listener_knock(struct listener *listener, struct error *err)
+{
+	pthread_mutex_lock(&listener->lock);
+	const bool done = listener->published ? visit(listener, err)
+					      : error_set(err, ERROR_STATE, "it has no socket");
+	pthread_mutex_unlock(&listener->lock);
+	return done;
+}
+
+int listener_accept(const struct listener *listener)
+{
+	if (!listener_is_open(listener)) {
+		errno = EBADF;
+		return -1;
+	}
+	return accept4(listener->socket.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+bool listener_peer_is_allowed(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+		return false;
+	return peer.uid == 0 || peer.uid == geteuid();
+}

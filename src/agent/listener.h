@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The socket that clients connect to: FOLDER/PID.sock, mode 0600. It is made under a name of its
+ * own and renamed when it listens, so whoever sees it can connect.
+ *
+ * listener_unpublish may be called by another thread than the one that serves: at exit.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "agent/descriptor.h"
+#include "agent/folder.h"
+
+struct listener {
+	struct descriptor socket;
+	/* Where it is to be found; under the lock. */
+	pthread_mutex_t lock;
+	struct folder folder;
+	char name[32];
+	uint64_t device;
+	uint64_t inode;
+	bool published;
+	bool closed_for_good;
+};
+
+void listener_init(struct listener *listener);
+void listener_deinit(struct listener *listener);
+
+/*
+ * Listens, replacing an earlier socket of this listener. Removes the names that killed processes
+ * left in the folder.
+ */
+MUST_CHECK bool listener_open(
+	struct listener *listener, const struct folder *folder, struct error *err);
+
+/* Whether the socket is there and still ours. */
+bool listener_is_open(const struct listener *listener);
+
+/* The path that clients find it at, or "" while there is none. Any thread. */
+void listener_path(struct listener *listener, char *path, size_t size);
+
+/* Stops listening and removes the name. */
+void listener_close(struct listener *listener);
+
+/*
+ * Removes the name, when it is still this listener's, and lets it not come back. Never waits for
+ * the serving thread: false when that is just changing the name.
+ */
+bool listener_unpublish(struct listener *listener);
+
+/* Visits the socket by its name and leaves again: whoever waits for a client wakes up. */
+MUST_CHECK bool listener_knock(struct listener *listener, struct error *err);
+
+/*
+ * The next waiting client, or -1 with errno. The descriptor is close-on-exec and non-blocking.
+ */
+int listener_accept(const struct listener *listener);
+
+/* Whether the peer of a connection is root or the user that this process runs as now. */
+bool listener_peer_is_allowed(int fd);

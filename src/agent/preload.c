@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What happens without a call: at loading, an agent for a program that it was preloaded into; at
+ * the end of the process, the socket's name is removed.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "agent/agent.h"
+#include "agent/launch.h"
+
+static void preload_start(void) __attribute__((constructor));
+static void preload_end(void) __attribute__((destructor));
+
+static const char *own_path(void)
+{
+	Dl_info info;
+
+	return dladdr(__extension__(void *) own_path, &info) != 0 && info.dli_fname != NULL
+		       ? info.dli_fname
+		       : "";
+}
+
+static void name_for_descendants(const struct launch *launch)
+{
+	setenv("HEAPCTL_EXE", launch->path[0] == '\0' ? launch->started_as : launch->path, 1);
+}
+
+/* What all programs of this machine are preloaded with. */
+static void read_preload_file(char *text, size_t size)
+{
+	CLEANUP(fd_cleanup) const int fd = open("/etc/ld.so.preload", O_RDONLY | O_CLOEXEC);
+	const ssize_t got = fd < 0 ? 0 : read(fd, text, size - 1);
+
+	text[got < 0 ? 0 : got] = '\0';
+}
+
+static enum launch_decision decide(const struct settings *settings, struct launch *launch)
+{
+	char preload_file[1024] = "";
+	const char *const preload = getenv("LD_PRELOAD");
+	const struct launch_source source = { .own_path = own_path(),
+		.preload = preload == NULL ? "" : preload,
+		.preload_file = preload_file };
+
+	/* Most programs that have this library at all are linked with it: nothing more to look at.
+	 */
+	if (preload == NULL && settings->exes[0] == '\0')
+		return LAUNCH_STAY_OUT;
+	read_preload_file(preload_file, sizeof preload_file);
+	launch_look(launch);
+	return launch_decide(settings, launch, &source);
+}
+
+static void preload_start(void)
+{
+	struct agent_options options = {
+		.with_socket = true, .in_children = true, .preloaded = true
+	};
+	struct launch launch;
+	struct error err;
+
+	/* A program with more rights than its user decides for itself. */
+	if (getauxval(AT_SECURE) != 0)
+		return;
+	settings_read(&options.settings, secure_getenv);
+	const enum launch_decision decision = decide(&options.settings, &launch);
+	if (decision == LAUNCH_STAY_OUT)
+		return;
+	if (decision == LAUNCH_START_AND_NAME)
+		name_for_descendants(&launch);
+	options.mode = options.settings.on_demand ? AGENT_ON_DEMAND : AGENT_THREAD;
+	options.log.to_stderr = options.settings.log_to_stderr;
+	strncat(options.name, launch_name(&launch), sizeof options.name - 1);
+	if (!agent_start(&options, &err))
+		log_error(&options.log, LOG_ERROR, "no agent", &err);
+}
+
+static void preload_end(void)
+{
+	agent_leave_at_exit();
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/routes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/run_record.h"
+#include "agent/status_json.h"
+#include "base/duration.h"
+#include "wire/http_target.h"
+
+enum { STATS_BYTES_MAX = 64 << 20 };
+
+struct exchange {
+	struct core *core;
+	const struct http_target *target;
+	const char *segment; /* what stood for '*' in the path */
+	struct response *response;
+};
+
+static bool handle_status(struct exchange *exchange, struct error *err)
+{
+	struct json_writer json;
+
+	(void)err;
+	json_init(&json, &exchange->response->body);
+	status_json_write(exchange->core, &json);
+	return true;
+}
+
+static bool set_active(struct exchange *exchange, bool active, struct error *err)
+{
+	struct json_writer json;
+	bool was_active = false;
+
+	if (!core_activate(exchange->core, active, &was_active, err))
+		return false;
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_bool(&json, "active", active);
+	json_member_bool(&json, "was_active", was_active);
+	json_object_end(&json);
+	return true;
+}
+
+static bool handle_activate(struct exchange *exchange, struct error *err)
+{
+	return set_active(exchange, true, err);
+}
+
+static bool handle_deactivate(struct exchange *exchange, struct error *err)
+{
+	return set_active(exchange, false, err);
+}
+
+static const char profile_type[] = "application/x-jemalloc-heap-profile";
+
+static bool handle_profile(struct exchange *exchange, struct error *err)
+{
+	struct response *const response = exchange->response;
+	struct capture capture = CAPTURE_NONE;
+
+	if (!core_profile(exchange->core, &capture, err))
+		return false;
+	response->content_type = profile_type;
+	response->file = capture.file;
+	response->file_size = capture.size_bytes;
+	response->dump_ms = capture.duration_ms;
+	response->time_ms = capture.time_ms;
+	return true;
+}
+
+static bool handle_stats(struct exchange *exchange, struct error *err)
+{
+	const char *const options = http_target_parameter(exchange->target, "options");
+	const char *const format = http_target_parameter(exchange->target, "format");
+	const bool text = format != NULL && strcmp(format, "text") == 0;
+	struct buffer *const body = &exchange->response->body;
+	char letters[32];
+
+	if (format != NULL && !text && strcmp(format, "json") != 0)
+		return error_set(err, ERROR_USAGE, "format is json or text, not '%.40s'", format);
+	if (options != NULL && strspn(options, "Jgmdablxeh") != strlen(options))
+		return error_set(err, ERROR_USAGE, "options are letters of Jgmdablxeh, not '%.40s'",
+			options);
+	/* "J" asks for JSON and each other letter leaves a section out. */
+	snprintf(letters, sizeof letters, "%s%.20s", text ? "" : "J",
+		options == NULL ? (text ? "" : "abl") : options);
+	body->limit = STATS_BYTES_MAX;
+	if (!allocator_stats(exchange->core->allocator, letters, body, err))
+		return false;
+	if (text)
+		exchange->response->content_type = "text/plain; charset=utf-8";
+	return true;
+}
+
+static bool read_bool(
+	const char *name, const struct http_target *target, bool *value, struct error *err)
+{
+	const char *const text = http_target_parameter(target, name);
+
+	if (text == NULL)
+		return true;
+	*value = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
+	if (*value || strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
+		return true;
+	return error_set(err, ERROR_USAGE, "%s is true or false, not '%.40s'", name, text);
+}
+
+/* A decimal number of at most 18 digits. */
+static bool read_number(const char *name, const char *text, int64_t *number, struct error *err)
+{
+	int64_t value = 0;
+	size_t digits = 0;
+
+	for (; text[digits] >= '0' && text[digits] <= '9' && digits < 18; digits++)
+		value = value * 10 + (text[digits] - '0');
+	if (digits == 0 || text[digits] != '\0')
+		return error_set(err, ERROR_USAGE, "%s is a number, not '%.40s'", name, text);
+	*number = value;
+	return true;
+}
+
+static bool handle_reset(struct exchange *exchange, struct error *err)
+{
+	const char *const text = http_target_parameter(exchange->target, "lg_sample");
+	int64_t lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
+	bool force = false;
+	unsigned now = 0;
+	struct json_writer json;
+
+	if (text != NULL && !read_number("lg_sample", text, &lg_sample, err))
+		return false;
+	if (lg_sample > ALLOCATOR_LG_SAMPLE_MAX)
+		return error_set(err, ERROR_USAGE, "lg_sample is from 0 to 40");
+	if (!read_bool("force", exchange->target, &force, err) ||
+		!core_reset(exchange->core, (int)lg_sample, force, err) ||
+		!allocator_lg_sample(exchange->core->allocator, &now, err))
+		return false;
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_unsigned(&json, "lg_sample", now);
+	json_member_unsigned(&json, "sample_interval", UINT64_C(1) << (now & 63));
+	json_object_end(&json);
+	return true;
+}
+
+static void write_run(struct exchange *exchange, const struct run *run, bool already_running)
+{
+	struct json_writer json;
+
+	json_init(&json, &exchange->response->body);
+	run_record_json(&json, run, core_remaining_ms(exchange->core, run), already_running);
+}
+
+static bool handle_run_start(struct exchange *exchange, struct error *err)
+{
+	const char *const text = http_target_parameter(exchange->target, "duration_ms");
+	int64_t duration_ms = DURATION_DEFAULT_RUN_MS;
+	struct run run;
+	bool already_running = false;
+
+	if (text != NULL && !read_number("duration_ms", text, &duration_ms, err))
+		return false;
+	if (!core_run_start(exchange->core, duration_ms, &run, &already_running, err))
+		return false;
+	exchange->response->status = already_running ? 200 : 201;
+	write_run(exchange, &run, already_running);
+	return true;
+}
+
+static bool handle_run_stop(struct exchange *exchange, struct error *err)
+{
+	struct run run;
+
+	if (!core_run_stop(exchange->core, &run, err))
+		return false;
+	write_run(exchange, &run, false);
+	return true;
+}
+
+struct run_list {
+	struct core *core;
+	struct json_writer json;
+};
+
+static void write_listed_run(void *context, const struct run *run)
+{
+	struct run_list *const list = context;
+
+	run_record_json(&list->json, run, core_remaining_ms(list->core, run), false);
+}
+
+static bool handle_run_list(struct exchange *exchange, struct error *err)
+{
+	struct run_list list = { .core = exchange->core };
+
+	(void)err;
+	json_init(&list.json, &exchange->response->body);
+	json_object_begin(&list.json);
+	json_key(&list.json, "runs");
+	json_array_begin(&list.json);
+	core_run_list(exchange->core, write_listed_run, &list);
+	json_array_end(&list.json);
+	json_object_end(&list.json);
+	return true;
+}
+
+static bool handle_run(struct exchange *exchange, struct error *err)
+{
+	int64_t id = 0;
+	struct run run;
+
+	if (!read_number("a run's id", exchange->segment, &id, err) ||
+		!core_run_find(exchange->core, id, &run, err))
+		return false;
+	write_run(exchange, &run, false);
+	return true;
+}
+
+static bool open_run_profile(struct exchange *exchange, enum store_profile which, struct error *err)
+{
+	struct response *const response = exchange->response;
+	int64_t id = 0;
+
+	if (!read_number("a run's id", exchange->segment, &id, err) ||
+		!core_run_open(
+			exchange->core, id, which, &response->file, &response->file_size, err))
+		return false;
+	response->content_type = profile_type;
+	return true;
+}
+
+static bool handle_run_profile(struct exchange *exchange, struct error *err)
+{
+	return open_run_profile(exchange, STORE_END, err);
+}
+
+static bool handle_run_start_profile(struct exchange *exchange, struct error *err)
+{
+	return open_run_profile(exchange, STORE_START, err);
+}
+
+static bool handle_run_remove(struct exchange *exchange, struct error *err)
+{
+	int64_t id = 0;
+	struct json_writer json;
+
+	if (!read_number("a run's id", exchange->segment, &id, err) ||
+		!core_run_remove(exchange->core, id, err))
+		return false;
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_integer(&json, "removed", id);
+	json_object_end(&json);
+	return true;
+}
+
+static bool read_type(const struct http_target *target, enum mallctl_type *type, struct error *err)
+{
+	const char *const word = http_target_parameter(target, "type");
+
+	*type = MALLCTL_UNKNOWN;
+	if (word == NULL)
+		return true;
+	*type = mallctl_type_parse(word);
+	if (*type != MALLCTL_UNKNOWN)
+		return true;
+	return error_set(err, ERROR_USAGE,
+		"type is one of bool u32 u64 size ssize string unit, not '%.40s'", word);
+}
+
+static void write_value(
+	struct json_writer *json, const char *key, const struct mallctl_value *value, bool known)
+{
+	json_key(json, key);
+	if (known)
+		mallctl_value_json(json, value);
+	else
+		json_put_null(json);
+}
+
+static bool handle_mallctl_read(struct exchange *exchange, struct error *err)
+{
+	enum mallctl_type type = MALLCTL_UNKNOWN;
+	struct mallctl_value value;
+	struct json_writer json;
+
+	if (!read_type(exchange->target, &type, err) ||
+		!allocator_read(exchange->core->allocator, exchange->segment, type, &value, err))
+		return false;
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_string(&json, "name", exchange->segment);
+	json_member_string(&json, "type", mallctl_type_name(value.type));
+	write_value(&json, "value", &value, true);
+	json_object_end(&json);
+	return true;
+}
+
+static bool handle_mallctl_write(struct exchange *exchange, struct error *err)
+{
+	const char *const text = http_target_parameter(exchange->target, "value");
+	struct allocator *const allocator = exchange->core->allocator;
+	const char *const name = exchange->segment;
+	enum mallctl_type type = MALLCTL_UNKNOWN;
+	struct mallctl_value before, after;
+	struct error ignored;
+	struct json_writer json;
+	bool force = false;
+
+	if (!read_type(exchange->target, &type, err) ||
+		!read_bool("force", exchange->target, &force, err))
+		return false;
+	const bool read_before = allocator_read(allocator, name, type, &before, &ignored);
+	if (!core_mallctl_write(exchange->core, name, type, text == NULL ? "" : text, force, err))
+		return false;
+	const bool read_after = allocator_read(allocator, name, type, &after, &ignored);
+	if (type == MALLCTL_UNKNOWN)
+		type = mallctl_name_type(name);
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_string(&json, "name", name);
+	json_member_string(&json, "type", mallctl_type_name(type));
+	write_value(&json, "before", &before, read_before);
+	write_value(&json, "value", &after, read_after);
+	json_object_end(&json);
+	return true;
+}
+
+static const char *const no_parameters[] = { NULL };
+static const char *const stats_parameters[] = { "format", "options", NULL };
+static const char *const start_parameters[] = { "duration_ms", NULL };
+static const char *const reset_parameters[] = { "lg_sample", "force", NULL };
+static const char *const read_parameters[] = { "type", NULL };
+static const char *const write_parameters[] = { "type", "value", "force", NULL };
+
+static const struct route {
+	const char *method;
+	const char *path; /* '*' stands for one segment */
+	const char *const *parameters;
+	bool (*handle)(struct exchange *exchange, struct error *err);
+} routes[] = {
+	{ "GET", "/v1/status", no_parameters, handle_status },
+	{ "POST", "/v1/activate", no_parameters, handle_activate },
+	{ "POST", "/v1/deactivate", no_parameters, handle_deactivate },
+	{ "GET", "/v1/profile", no_parameters, handle_profile },
+	{ "GET", "/v1/stats", stats_parameters, handle_stats },
+	{ "POST", "/v1/reset", reset_parameters, handle_reset },
+	{ "POST", "/v1/runs", start_parameters, handle_run_start },
+	{ "GET", "/v1/runs", no_parameters, handle_run_list },
+	{ "POST", "/v1/runs/stop", no_parameters, handle_run_stop },
+	{ "GET", "/v1/runs/*", no_parameters, handle_run },
+	{ "GET", "/v1/runs/*/profile", no_parameters, handle_run_profile },
+	{ "GET", "/v1/runs/*/start", no_parameters, handle_run_start_profile },
+	{ "POST", "/v1/runs/*/remove", no_parameters, handle_run_remove },
+	{ "GET", "/v1/mallctl/*", read_parameters, handle_mallctl_read },
+	{ "POST", "/v1/mallctl/*", write_parameters, handle_mallctl_write },
+};
+
+/* Whether the path fits; copies what stands for '*'. */
+static bool path_matches(const char *pattern, const char *path, char *segment, size_t size)
+{
+	for (; *pattern != '\0'; pattern++) {
+		if (*pattern != '*') {
+			if (*path++ != *pattern)
+				return false;
+			continue;
+		}
+		const size_t length = strcspn(path, "/");
+		if (length == 0 || length >= size)
+			return false;
+		memcpy(segment, path, length);
+		segment[length] = '\0';
+		path += length;
+	}
+	return *path == '\0';
+}
+
+static bool method_fits(const char *wanted, const char *method)
+{
+	return strcmp(wanted, method) == 0 ||
+	       (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+/* The route, or NULL with `other_method` set when the path exists for another method. */
+static const struct route *find_route(const char *method, const char *path, char *segment,
+	size_t segment_size, const char **other_method)
+{
+	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+		if (!path_matches(routes[i].path, path, segment, segment_size))
+			continue;
+		if (method_fits(routes[i].method, method))
+			return &routes[i];
+		*other_method = routes[i].method;
+	}
+	return NULL;
+}
+
+static void answer_without_route(
+	struct response *response, const char *method, const char *path, const char *other_method)
+{
+	struct error err;
+
+	if (other_method == NULL) {
+		error_set(&err, ERROR_NOT_FOUND, "there is no '%.80s'", path);
+		response_set_error(response, &err);
+		return;
+	}
+	error_set(&err, ERROR_USAGE, "'%.80s' wants %s, not %.16s", path, other_method, method);
+	response_set_status_error(response, 405, &err);
+}
+
+static bool parse_parameters(
+	const struct request *request, struct http_target *target, struct error *err)
+{
+	return http_target_parse(request->target, target, err) &&
+	       (request->form == NULL || http_target_add_query(request->form, target, err));
+}
+
+static void run_route(const struct route *route, struct exchange *exchange)
+{
+	struct response *const response = exchange->response;
+	struct error err;
+
+	if (!http_target_allow(exchange->target, route->parameters, &err) ||
+		!route->handle(exchange, &err)) {
+		response_set_error(response, &err);
+		return;
+	}
+	if (strcmp(response->content_type, "application/json") == 0)
+		buffer_append_char(&response->body, '\n');
+	if (response->body.failed) {
+		error_set(&err, ERROR_MEMORY, "no memory for the answer");
+		response_set_error(response, &err);
+	}
+}
+
+void routes_handle(struct core *core, const struct request *request, struct response *response)
+{
+	char segment[MALLCTL_NAME_MAX];
+	const char *other_method = NULL;
+	struct http_target target;
+	struct error err;
+
+	if (!parse_parameters(request, &target, &err)) {
+		response_set_error(response, &err);
+		return;
+	}
+	const struct route *const route =
+		find_route(request->method, target.path, segment, sizeof segment, &other_method);
+	if (route == NULL) {
+		answer_without_route(response, request->method, target.path, other_method);
+		return;
+	}
+	struct exchange exchange = {
+		.core = core, .target = &target, .segment = segment, .response = response
+	};
+	run_route(route, &exchange);
+}

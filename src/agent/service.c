@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/service.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const int64_t check_times_ms[SERVICE_CHECKS] = { SERVICE_CHECK_1_MS, SERVICE_CHECK_2_MS,
+	SERVICE_CHECK_3_MS };
+
+/*
+ * Before the agent's thread calls the allocator for the first time: it must not be sampled. Not
+ * earlier, because any call makes jemalloc give the thread caches and an arena, some 300 KiB.
+ */
+static void enter_allocator(struct service *service)
+{
+	struct error err;
+
+	if (service->in_allocator || !service->own_thread)
+		return;
+	service->in_allocator = true;
+	if (!allocator_thread_sampling_off(service->core.allocator, &err))
+		log_error(service->log, LOG_WARNING, "own thread", &err);
+}
+
+static void handle_request(void *context, const struct request *request, struct response *response)
+{
+	struct service *const service = context;
+	struct error err;
+
+	service->used_ms = clock_monotonic_ms();
+	if (service->own_thread && guard_must_leave(&service->guard)) {
+		service->must_leave = true;
+		error_set(&err, ERROR_STATE,
+			"the process has entered a sandbox that the agent must not weaken");
+		response_set_error(response, &err);
+		return;
+	}
+	enter_allocator(service);
+	pthread_mutex_lock(service->lock);
+	/* An overdue end comes before what the client asks. */
+	core_tick(&service->core);
+	routes_handle(&service->core, request, response);
+	pthread_mutex_unlock(service->lock);
+}
+
+void service_init(struct service *service, const struct service_options *options)
+{
+	const struct connection_handler handler = { .handle = handle_request, .context = service };
+	const struct core_options core_options = { .allocator = options->allocator,
+		.memory = options->memory,
+		.settings = options->settings,
+		.name = options->name,
+		.activation = options->activation,
+		.now_ms = clock_monotonic_ms,
+		.wall_ms = clock_realtime_ms };
+
+	*service = (struct service){ .wake = { DESCRIPTOR_NONE, DESCRIPTOR_NONE },
+		.guard = GUARD_NONE,
+		.log = options->log,
+		.lock = options->lock,
+		.settings = *options->settings,
+		.with_socket = options->with_socket,
+		.leave_idle = options->leave_idle,
+		.own_thread = options->own_thread,
+		.begun_ms = clock_monotonic_ms(),
+		.checks_done = options->is_child ? 0 : 1 };
+	service->used_ms = service->begun_ms;
+	core_init(&service->core, &core_options);
+	listener_init(&service->listener);
+	server_init(&service->server, &service->listener, options->memory, &handler);
+}
+
+void service_deinit(struct service *service)
+{
+	struct error ignored;
+	struct run run;
+
+	if (core_is_running(&service->core)) {
+		enter_allocator(service);
+		if (!core_run_stop(&service->core, &run, &ignored)) {
+			/* It was on a moment ago. */
+		}
+	}
+	server_deinit(&service->server);
+	listener_deinit(&service->listener);
+	descriptor_close(&service->wake[0]);
+	descriptor_close(&service->wake[1]);
+	guard_close(&service->guard);
+	core_deinit(&service->core);
+}
+
+/* Other threads look at the pair under the lock. None at all is possible. */
+static void set_wake(struct service *service, struct descriptor *polled, struct descriptor *written)
+{
+	pthread_mutex_lock(service->lock);
+	descriptor_close(&service->wake[0]);
+	descriptor_close(&service->wake[1]);
+	service->wake[0] = *polled;
+	service->wake[1] = *written;
+	pthread_mutex_unlock(service->lock);
+}
+
+static void make_wake(struct descriptor *polled, struct descriptor *written)
+{
+	struct error ignored;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+		return;
+	if (!descriptor_own(pair[0], polled, &ignored))
+		close(pair[1]);
+	else if (!descriptor_own(pair[1], written, &ignored))
+		descriptor_close(polled);
+}
+
+void service_open_wake(struct service *service)
+{
+	struct descriptor polled = DESCRIPTOR_NONE, written = DESCRIPTOR_NONE;
+
+	make_wake(&polled, &written);
+	set_wake(service, &polled, &written);
+}
+
+void service_wake(const struct service *service)
+{
+	if (descriptor_is_ours(&service->wake[1]))
+		send(service->wake[1].fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void drain_wake(struct service *service)
+{
+	char bytes[16];
+
+	if (!descriptor_is_ours(&service->wake[0])) {
+		service_open_wake(service);
+		return;
+	}
+	while (recv(service->wake[0].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+		continue;
+}
+
+bool service_listen(struct service *service, struct error *err)
+{
+	struct folder folder;
+
+	if (!folder_choose(&service->settings, &folder, err))
+		return false;
+	pthread_mutex_lock(service->lock);
+	core_set_folder(&service->core, &folder);
+	pthread_mutex_unlock(service->lock);
+	service->has_folder = true;
+	if (!service->with_socket)
+		return true;
+	return listener_open(&service->listener, &folder, err);
+}
+
+void service_listen_or_log(struct service *service)
+{
+	struct error err;
+
+	if (!service_listen(service, &err))
+		log_error(service->log, LOG_WARNING,
+			service->with_socket ? "no socket" : "runs stay in memory", &err);
+}
+
+/* Looks at a young process: it may have dropped privileges or entered a sandbox since. */
+static void check_process(struct service *service)
+{
+	if (service->own_thread && guard_must_leave(&service->guard)) {
+		log_write(service->log, LOG_INFO,
+			"the process has entered a sandbox: the agent leaves");
+		service->must_leave = true;
+		return;
+	}
+	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder)
+		service_listen_or_log(service);
+}
+
+static int64_t next_check_ms(const struct service *service)
+{
+	if (service->checks_done == SERVICE_CHECKS)
+		return INT64_MAX;
+	return service->begun_ms + check_times_ms[service->checks_done];
+}
+
+static void run_checks(struct service *service, int64_t now_ms)
+{
+	while (!service->must_leave && now_ms >= next_check_ms(service)) {
+		service->checks_done++;
+		check_process(service);
+	}
+}
+
+size_t service_poll_list(const struct service *service, struct pollfd *fds)
+{
+	size_t count = server_poll_list(&service->server, clock_monotonic_ms(), fds);
+
+	if (service->wake[0].fd >= 0)
+		fds[count++] = (struct pollfd){ .fd = service->wake[0].fd, .events = POLLIN };
+	return count;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+	if (a < 0)
+		return b;
+	return b < 0 || a < b ? a : b;
+}
+
+/* When an unused agent leaves, as far as that is known now; a client or a run may keep it. */
+static int64_t leave_wait_ms(const struct service *service, bool running, int64_t now_ms)
+{
+	if (!service->leave_idle || running || service->server.count > 0)
+		return -1;
+	const int64_t wait = service->used_ms + SERVICE_LEAVE_IDLE_MS - now_ms;
+	return wait < 0 ? 0 : wait;
+}
+
+static int64_t check_wait_ms(const struct service *service, int64_t now_ms)
+{
+	if (service->checks_done == SERVICE_CHECKS)
+		return -1;
+	const int64_t wait = next_check_ms(service) - now_ms;
+	return wait < 0 ? 0 : wait;
+}
+
+int service_timeout_ms(const struct service *service)
+{
+	const int64_t now_ms = clock_monotonic_ms();
+	int64_t wait = server_wait_ms(&service->server, now_ms);
+
+	pthread_mutex_lock(service->lock);
+	const bool running = core_is_running(&service->core);
+	wait = sooner(wait, core_wait_ms(&service->core));
+	pthread_mutex_unlock(service->lock);
+	wait = sooner(wait, check_wait_ms(service, now_ms));
+	wait = sooner(wait, leave_wait_ms(service, running, now_ms));
+	return wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+static bool is_unused(struct service *service, int64_t now_ms)
+{
+	if (!service->leave_idle || now_ms < service->used_ms + SERVICE_LEAVE_IDLE_MS ||
+		service->server.count > 0)
+		return false;
+	pthread_mutex_lock(service->lock);
+	const bool running = core_is_running(&service->core);
+	pthread_mutex_unlock(service->lock);
+	return !running;
+}
+
+bool service_step(struct service *service, const struct pollfd *fds, size_t count)
+{
+	const int64_t now_ms = clock_monotonic_ms();
+	size_t server_count = count;
+
+	if (count > 0 && service->wake[0].fd >= 0 && fds[count - 1].fd == service->wake[0].fd) {
+		server_count--;
+		if (fds[server_count].revents != 0)
+			drain_wake(service);
+	}
+	run_checks(service, now_ms);
+	if (!service->must_leave && !server_step(&service->server, fds, server_count, now_ms)) {
+		log_write(service->log, LOG_INFO, "the program closed the agent's socket");
+		service_listen_or_log(service);
+	}
+	pthread_mutex_lock(service->lock);
+	if (core_is_running(&service->core)) {
+		enter_allocator(service);
+		core_tick(&service->core);
+	}
+	pthread_mutex_unlock(service->lock);
+	return !service->must_leave && !is_unused(service, now_ms);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One agent, without the thread that drives it: core, socket, clients, and what has to be looked
+ * at when. Its owner polls and steps it, in a thread of its own or in the program's event loop:
+ *
+ *	count = service_poll_list(&service, fds);
+ *	poll(fds, count, service_timeout_ms(&service));
+ *	go_on = service_step(&service, fds, count);
+ *
+ * When nobody asks and no run is on, the time-out is infinite. Other threads may use the core
+ * under the lock and then call service_wake.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "agent/core.h"
+#include "agent/guard.h"
+#include "agent/listener.h"
+#include "agent/log.h"
+#include "agent/server.h"
+
+enum {
+	SERVICE_POLL_MAX = SERVER_POLL_MAX + 1,
+	SERVICE_CHECKS = 3,	   /* looks at a young process, after these times: */
+	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
+	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */
+	SERVICE_CHECK_3_MS = 5000,
+	SERVICE_LEAVE_IDLE_MS = 10000, /* on demand: the thread ends when unused for so long */
+};
+
+struct service_options {
+	struct allocator *allocator;
+	const struct memory *memory;
+	const struct settings *settings;
+	const struct log *log;
+	const char *name;
+	struct core_activation *activation;
+	pthread_mutex_t *lock; /* guards the core */
+	bool with_socket;
+	bool is_child;	 /* after fork: waits a little before anything can be seen */
+	bool leave_idle; /* ends when unused */
+	bool own_thread; /* may compare its rights with the main thread's */
+};
+
+struct service {
+	struct core core;
+	struct listener listener;
+	struct server server;
+	struct descriptor wake[2]; /* a socket pair: polled, written to */
+	const struct log *log;
+	pthread_mutex_t *lock;
+	struct guard guard;
+	struct settings settings;
+	bool with_socket;
+	bool leave_idle;
+	bool own_thread;
+	bool has_folder;
+	bool must_leave;
+	bool in_allocator; /* the thread has called it and is not sampled */
+	int64_t begun_ms;
+	int64_t used_ms; /* the last request */
+	unsigned checks_done;
+};
+
+void service_init(struct service *service, const struct service_options *options);
+
+/*
+ * Ends a run that is on, closes everything and removes the socket. Kept runs stay in their folder.
+ */
+void service_deinit(struct service *service);
+
+/* Makes the wake-up pair; true as well where there are no descriptors: then nothing can wake it. */
+void service_open_wake(struct service *service);
+
+/* Chooses the folder and listens now, instead of at the first step. */
+MUST_CHECK bool service_listen(struct service *service, struct error *err);
+
+/* The same where the program can do without. */
+void service_listen_or_log(struct service *service);
+
+/* Fills `fds`, room for SERVICE_POLL_MAX. */
+size_t service_poll_list(const struct service *service, struct pollfd *fds);
+
+/* For poll: -1 is for ever. */
+int service_timeout_ms(const struct service *service);
+
+/* False when the agent should end: the sandbox rule, or idle in on-demand mode. */
+MUST_CHECK bool service_step(struct service *service, const struct pollfd *fds, size_t count);
+
+/* Makes poll return. Any thread, under the lock. */
+void service_wake(const struct service *service);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void complain(struct settings *settings, const char *name, const char *value)
+{
+	snprintf(settings->problem, sizeof settings->problem, "%s='%.40s' is not understood", name,
+		value);
+}
+
+static void copy_text(struct settings *settings, char *(*get)(const char *name), const char *name,
+	char *to, size_t size)
+{
+	const char *const value = get(name);
+
+	if (value == NULL)
+		return;
+	const size_t length = strlen(value);
+	if (length < size)
+		memcpy(to, value, length + 1);
+	else
+		complain(settings, name, value);
+}
+
+/* "1234", or with a binary suffix: "64K", "256M", "1G". */
+static bool parse_number(const char *text, uint64_t *number)
+{
+	static const char suffixes[] = "KMG";
+	uint64_t value = 0;
+	const char *c = text;
+
+	for (; *c >= '0' && *c <= '9'; c++) {
+		if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
+			__builtin_add_overflow(value, (uint64_t)(*c - '0'), &value))
+			return false;
+	}
+	if (c == text)
+		return false;
+	const char *const suffix = *c == '\0' ? NULL : strchr(suffixes, *c);
+	if (suffix != NULL) {
+		const unsigned shift = 10 * (unsigned)(suffix - suffixes + 1);
+		if (value > UINT64_MAX >> shift)
+			return false;
+		value <<= shift;
+		c++;
+	}
+	*number = value;
+	return *c == '\0';
+}
+
+static void read_number(struct settings *settings, char *(*get)(const char *name), const char *name,
+	uint64_t lowest, uint64_t highest, uint64_t *number)
+{
+	const char *const value = get(name);
+	uint64_t parsed = 0;
+
+	if (value == NULL || *value == '\0')
+		return;
+	if (!parse_number(value, &parsed) || parsed < lowest) {
+		complain(settings, name, value);
+		return;
+	}
+	*number = parsed < highest ? parsed : highest;
+}
+
+static bool is_word(char *(*get)(const char *name), const char *name, const char *word)
+{
+	const char *const value = get(name);
+
+	return value != NULL && strcmp(value, word) == 0;
+}
+
+void settings_read(struct settings *settings, char *(*get)(const char *name))
+{
+	uint64_t keep = 16;
+
+	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
+	copy_text(settings, get, "HEAPCTL_DIR", settings->folder, sizeof settings->folder);
+	copy_text(settings, get, "XDG_RUNTIME_DIR", settings->runtime, sizeof settings->runtime);
+	copy_text(settings, get, "HEAPCTL_EXE", settings->exes, sizeof settings->exes);
+	read_number(settings, get, "HEAPCTL_KEEP", 1, SETTINGS_KEEP_MOST, &keep);
+	read_number(settings, get, "HEAPCTL_KEEP_BYTES", 0, UINT64_MAX, &settings->keep_bytes);
+	settings->keep = (unsigned)keep;
+	const char *const disable = get("HEAPCTL_DISABLE");
+	settings->disabled =
+		disable != NULL && strcmp(disable, "") != 0 && strcmp(disable, "0") != 0;
+	settings->on_demand = is_word(get, "HEAPCTL_THREAD", "on-demand");
+	settings->log_to_stderr = is_word(get, "HEAPCTL_LOG", "stderr");
+}
+
+static const char *last_part(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+static bool entry_is(const char *entry, size_t size, const char *name)
+{
+	return strlen(name) == size && memcmp(entry, name, size) == 0;
+}
+
+bool settings_exe_is_listed(const char *list, const char *path, const char *started_as)
+{
+	while (*list != '\0') {
+		const size_t size = strcspn(list, ":");
+		const bool is_path = memchr(list, '/', size) != NULL;
+		if (size > 0 && is_path &&
+			(entry_is(list, size, path) || entry_is(list, size, started_as)))
+			return true;
+		if (size > 0 && !is_path &&
+			(entry_is(list, size, last_part(path)) ||
+				entry_is(list, size, last_part(started_as))))
+			return true;
+		list += size;
+		if (*list == ':')
+			list++;
+	}
+	return false;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the agent was told: by the environment (HEAPCTL_...) or by the program that embeds it.
+ * Read once; a child after fork has the same. Never fails: what makes no sense is left at its
+ * default and named in `problem`, which status shows.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SETTINGS_PATH_MAX = 256,
+	SETTINGS_EXES_MAX = 1024,
+	SETTINGS_KEEP_MOST = 32, /* each may need two descriptors */
+};
+
+struct settings {
+	char folder[SETTINGS_PATH_MAX];	 /* HEAPCTL_DIR; "" for the usual place */
+	char runtime[SETTINGS_PATH_MAX]; /* XDG_RUNTIME_DIR; "" */
+	char exes[SETTINGS_EXES_MAX];	 /* HEAPCTL_EXE; "" for any */
+	unsigned keep;			 /* HEAPCTL_KEEP: finished runs, 1..32 */
+	uint64_t keep_bytes;		 /* HEAPCTL_KEEP_BYTES */
+	bool disabled;			 /* HEAPCTL_DISABLE=1 */
+	bool on_demand;			 /* HEAPCTL_THREAD=on-demand */
+	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
+	char problem[128];		 /* "" when all made sense */
+};
+
+/* `get` is secure_getenv, or a test's own. */
+void settings_read(struct settings *settings, char *(*get)(const char *name));
+
+/*
+ * Whether a ':'-separated list of names and paths names this executable: an entry with a slash is
+ * its path, another the last part of its path or of the name it was started by.
+ */
+bool settings_exe_is_listed(const char *list, const char *path, const char *started_as);

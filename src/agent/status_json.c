@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/status_json.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "agent/run_record.h"
+
+static void write_allocator(struct json_writer *json, const struct allocator_identity *identity)
+{
+	json_key(json, "allocator");
+	json_object_begin(json);
+	json_member_string(json, "name", identity->name);
+	json_member_string(json, "version", identity->version);
+	json_member_string(json, "symbol", identity->symbol);
+	json_member_string(json, "prefix", identity->prefix);
+	json_member_string(json, "where", identity->where);
+	json_member_string(json, "found_by", identity->found_by);
+	json_member_bool(json, "owns_malloc", identity->owns_malloc);
+	json_member_string(json, "malloc_where", identity->malloc_where);
+	json_member_unsigned(json, "jemalloc_count", identity->jemalloc_count);
+	json_object_end(json);
+}
+
+static void write_activation(struct core *core, bool active, struct json_writer *json)
+{
+	static const char *const causes[] = {
+		[CORE_CAUSE_NONE] = NULL,
+		[CORE_CAUSE_HEAPCTL] = "heapctl",
+		[CORE_CAUSE_RUN] = "run",
+		[CORE_CAUSE_OTHER] = "other",
+	};
+
+	const int64_t since_ms = atomic_load(&core->activation->since_ms);
+
+	json_member_bool(json, "active", active);
+	json_key(json, "active_since_ms");
+	if (since_ms == 0)
+		json_put_null(json);
+	else
+		json_put_integer(json, since_ms);
+	json_member_string(json, "activated_by", causes[atomic_load(&core->activation->cause)]);
+}
+
+static void write_profiling(struct core *core, struct json_writer *json)
+{
+	const struct allocator_profiling *const profiling = &core->allocator->profiling;
+	unsigned lg_sample = profiling->lg_sample;
+	struct error unavailable = { 0 };
+	struct error ignored;
+	bool active = false;
+
+	const bool available = allocator_available(core->allocator, &unavailable);
+	if (available && (!core_observe(core, &active, &ignored) ||
+				 !allocator_lg_sample(core->allocator, &lg_sample, &ignored)))
+		lg_sample = profiling->lg_sample;
+	json_key(json, "profiling");
+	json_object_begin(json);
+	json_member_bool(json, "compiled_in", profiling->compiled_in);
+	json_member_bool(json, "enabled", profiling->enabled);
+	write_activation(core, active, json);
+	json_member_bool(json, "active_at_start", profiling->active_at_start);
+	json_member_bool(json, "thread_active_init", profiling->thread_active_init);
+	json_member_unsigned(json, "lg_sample", lg_sample);
+	json_member_unsigned(json, "sample_interval", UINT64_C(1) << (lg_sample & 63));
+	json_member_bool(json, "accumulates", profiling->accumulates);
+	json_member_bool(json, "gdump", profiling->gdump);
+	json_member_bool(json, "final", profiling->final);
+	json_member_bool(json, "leak", profiling->leak);
+	json_member_bool(json, "sys_thread_name", profiling->sys_thread_name);
+	json_member_integer(json, "lg_interval", profiling->lg_interval);
+	json_member_string(json, "unwinder", profiling->unwinder);
+	json_member_string(json, "prefix", profiling->prefix);
+	json_member_bool(json, "available", available);
+	json_member_string(json, "reason", unavailable.message);
+	json_member_string(json, "cure", unavailable.hint);
+	json_object_end(json);
+}
+
+static void write_memory(struct core *core, struct json_writer *json)
+{
+	struct allocator_memory memory = { 0 };
+	struct error ignored;
+
+	json_key(json, "memory");
+	if (!allocator_memory(core->allocator, &memory, &ignored)) {
+		json_put_null(json);
+		return;
+	}
+	json_object_begin(json);
+	json_member_unsigned(json, "allocated", memory.allocated);
+	json_member_unsigned(json, "active", memory.active);
+	json_member_unsigned(json, "metadata", memory.metadata);
+	json_member_unsigned(json, "resident", memory.resident);
+	json_member_unsigned(json, "mapped", memory.mapped);
+	json_member_unsigned(json, "retained", memory.retained);
+	json_object_end(json);
+}
+
+static void write_last_dump(const struct core_dump *dump, struct json_writer *json)
+{
+	json_key(json, "last_dump");
+	if (dump->time_ms == 0) {
+		json_put_null(json);
+		return;
+	}
+	json_object_begin(json);
+	json_member_integer(json, "time_ms", dump->time_ms);
+	json_member_unsigned(json, "stacks", dump->stack_count);
+	json_member_unsigned(json, "bytes", dump->size_bytes);
+	json_member_integer(json, "ms", dump->duration_ms);
+	json_object_end(json);
+}
+
+static void write_current_run(struct core *core, struct json_writer *json)
+{
+	json_key(json, "run");
+	if (core_is_running(core))
+		run_record_json(json, &core->machine.run,
+			core_remaining_ms(core, &core->machine.run), false);
+	else
+		json_put_null(json);
+}
+
+static void write_names(const struct allocator *allocator, struct json_writer *json)
+{
+	json_key(json, "mallctls");
+	json_array_begin(json);
+	for (const char *const *name = allocator_capability_names; *name != NULL; name++) {
+		if (allocator_has(allocator, *name))
+			json_put_string(json, *name);
+	}
+	json_array_end(json);
+}
+
+static void write_configuration(
+	const struct allocator_configuration *configuration, struct json_writer *json)
+{
+	json_key(json, "malloc_conf");
+	json_object_begin(json);
+	json_member_string(json, "variable", configuration->variable);
+	json_member_string(json, "environment", configuration->environment);
+	json_member_string(json, "build", configuration->build);
+	json_member_string(json, "program", configuration->program);
+	json_member_string(json, "file", configuration->file);
+	json_member_string(json, "ignored_variable", configuration->ignored_variable);
+	json_member_bool(json, "secure", configuration->secure);
+	json_object_end(json);
+}
+
+static void write_warning(void *context, const struct allocator_warning *warning)
+{
+	struct json_writer *const json = context;
+
+	json_object_begin(json);
+	json_member_string(json, "code", warning->code);
+	json_member_string(json, "message", warning->message);
+	json_member_string(json, "cure", warning->cure);
+	json_object_end(json);
+}
+
+static void write_warnings(struct core *core, struct json_writer *json)
+{
+	json_key(json, "warnings");
+	json_array_begin(json);
+	if (core->settings.problem[0] != '\0') {
+		struct allocator_warning warning = { .code = "settings" };
+		snprintf(warning.message, sizeof warning.message, "%s", core->settings.problem);
+		snprintf(warning.cure, sizeof warning.cure, "the default is used instead");
+		write_warning(json, &warning);
+	}
+	allocator_warnings(core->allocator, write_warning, json);
+	json_array_end(json);
+}
+
+static void write_agent(const struct core *core, struct json_writer *json)
+{
+	char exe[4096];
+	const ssize_t size = readlink("/proc/self/exe", exe, sizeof exe);
+
+	json_member_integer(json, "protocol", 1);
+	json_member_string(json, "agent_version", HEAPCTL_VERSION);
+	json_member_integer(json, "pid", getpid());
+	json_member_string(json, "name", core->name);
+	json_key(json, "exe");
+	json_put_string_sized(json, exe, size > 0 ? (size_t)size : 0);
+	json_member_unsigned(json, "uid", geteuid());
+	json_member_integer(json, "started_ms", core->started_ms);
+	json_key(json, "keep");
+	json_object_begin(json);
+	json_member_string(json, "folder", core->folder.path[0] == '\0' ? NULL : core->folder.path);
+	json_member_unsigned(json, "runs", core->settings.keep);
+	json_member_unsigned(json, "bytes", core->settings.keep_bytes);
+	json_object_end(json);
+}
+
+void status_json_write(struct core *core, struct json_writer *json)
+{
+	json_object_begin(json);
+	write_agent(core, json);
+	write_allocator(json, &core->allocator->identity);
+	write_profiling(core, json);
+	write_memory(core, json);
+	write_current_run(core, json);
+	write_last_dump(&core->last_dump, json);
+	write_names(core->allocator, json);
+	write_configuration(&core->allocator->configuration, json);
+	write_warnings(core, json);
+	json_object_end(json);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/run_record.h"
+#include "agent/store_files.h"
+
+void store_init(struct store *store, const struct memory *memory, const struct folder *folder,
+	const char *program, const struct retention *retention)
+{
+	*store = (struct store){ .memory = memory, .retention = *retention };
+	if (folder != NULL)
+		store->folder = *folder;
+	store_files_program_name(program, store->name, sizeof store->name);
+}
+
+static void release_entry(struct store_entry *entry)
+{
+	descriptor_close(&entry->memory[STORE_START]);
+	descriptor_close(&entry->memory[STORE_END]);
+}
+
+void store_deinit(struct store *store)
+{
+	for (size_t i = 0; i < store->count; i++)
+		release_entry(&store->entries[i]);
+	memory_resize(store->memory, store->entries, store->capacity * sizeof *store->entries, 0);
+	store->entries = NULL;
+	store->count = store->capacity = 0;
+}
+
+/* Room for one more, or NULL. It is not counted yet. */
+static struct store_entry *next_entry(struct store *store)
+{
+	if (store->count == store->capacity) {
+		const size_t wanted = store->capacity == 0 ? 8 : 2 * store->capacity;
+		struct store_entry *const entries = memory_resize(store->memory, store->entries,
+			store->capacity * sizeof *entries, wanted * sizeof *entries);
+		if (entries == NULL)
+			return NULL;
+		store->entries = entries;
+		store->capacity = wanted;
+	}
+	struct store_entry *const entry = &store->entries[store->count];
+	*entry = (struct store_entry){ .memory = { DESCRIPTOR_NONE, DESCRIPTOR_NONE } };
+	return entry;
+}
+
+static void sort_in(struct store *store)
+{
+	for (size_t i = store->count - 1;
+		i > 0 && store->entries[i - 1].run.id > store->entries[i].run.id; i--) {
+		const struct store_entry swapped = store->entries[i];
+		store->entries[i] = store->entries[i - 1];
+		store->entries[i - 1] = swapped;
+	}
+}
+
+static void adopt(void *context, const struct run *run)
+{
+	struct store *const store = context;
+	struct store_entry *const entry = next_entry(store);
+
+	if (entry == NULL)
+		return;
+	entry->run = *run;
+	entry->in_folder[STORE_START] = true;
+	entry->in_folder[STORE_END] = run->state == RUN_FINISHED;
+	if (run->state == RUN_RUNNING) {
+		entry->run.state = RUN_FAILED;
+		entry->run.ended_by = RUN_END_EXIT;
+		snprintf(entry->run.error, sizeof entry->run.error,
+			"the process ended before the run did");
+	}
+	store->count++;
+	sort_in(store);
+}
+
+void store_load(struct store *store)
+{
+	if (store->loaded || store->folder.path[0] == '\0')
+		return;
+	store->loaded = true;
+	store_files_scan(&store->folder, store->name, store->memory, adopt, store);
+}
+
+int64_t store_last_id(const struct store *store)
+{
+	return store->count == 0 ? 0 : store->entries[store->count - 1].run.id;
+}
+
+/* Into the folder when that works, else it stays where it is, in memory. */
+static void keep_profile(struct store *store, struct store_entry *entry, enum store_profile which,
+	struct capture *capture)
+{
+	struct error err;
+
+	if (store->folder.path[0] != '\0' && store_files_save_profile(&store->folder, store->name,
+						     &entry->run, which, &capture->file, &err)) {
+		entry->in_folder[which] = true;
+		capture_release(capture);
+		return;
+	}
+	entry->memory[which] = capture->file;
+	capture->file = DESCRIPTOR_NONE;
+}
+
+static void save_record(struct store *store, const struct store_entry *entry)
+{
+	/* A record tells later processes of files; there is nothing to tell without them. */
+	if (entry->in_folder[STORE_START] || entry->in_folder[STORE_END])
+		store_files_save_record(&store->folder, store->name, store->memory, &entry->run);
+}
+
+bool store_begin(
+	struct store *store, const struct run *run, struct capture *start, struct error *err)
+{
+	struct store_entry *const entry = next_entry(store);
+
+	if (entry == NULL)
+		return error_set(err, ERROR_MEMORY, "no memory for another run");
+	entry->run = *run;
+	keep_profile(store, entry, STORE_START, start);
+	save_record(store, entry);
+	store->count++;
+	return true;
+}
+
+static struct store_entry *find(const struct store *store, int64_t id)
+{
+	for (size_t i = 0; i < store->count; i++) {
+		if (store->entries[i].run.id == id)
+			return &store->entries[i];
+	}
+	return NULL;
+}
+
+static void forget(struct store *store, struct store_entry *entry)
+{
+	if (store->folder.path[0] != '\0')
+		store_files_remove(&store->folder, store->name, &entry->run);
+	release_entry(entry);
+	const size_t after = (size_t)(store->entries + store->count - (entry + 1));
+	memmove(entry, entry + 1, after * sizeof *entry);
+	store->count--;
+}
+
+static void forget_what_is_too_much(struct store *store)
+{
+	uint64_t bytes[4 * SETTINGS_KEEP_MOST];
+	const size_t most = sizeof bytes / sizeof bytes[0];
+
+	while (store->count > most)
+		forget(store, store->entries);
+	for (size_t i = 0; i < store->count; i++)
+		bytes[i] = store->entries[i].run.start_bytes + store->entries[i].run.profile_bytes;
+	for (size_t excess = retention_excess(&store->retention, bytes, store->count); excess > 0;
+		excess--)
+		forget(store, store->entries);
+}
+
+void store_finish(struct store *store, const struct run *run, struct capture *profile)
+{
+	struct store_entry *const entry = find(store, run->id);
+
+	if (entry == NULL) {
+		if (profile != NULL)
+			capture_release(profile);
+		return;
+	}
+	entry->run = *run;
+	if (profile != NULL)
+		keep_profile(store, entry, STORE_END, profile);
+	save_record(store, entry);
+	forget_what_is_too_much(store);
+}
+
+const struct store_entry *store_find(const struct store *store, int64_t id)
+{
+	return find(store, id);
+}
+
+/* Another descriptor for a profile in memory, so that it can be forgotten while it is sent. */
+static bool open_memory(const struct descriptor *memory, struct descriptor *file,
+	uint64_t *size_bytes, struct error *err)
+{
+	struct stat status;
+
+	if (!descriptor_is_ours(memory) || fstat(memory->fd, &status) != 0)
+		return error_set(
+			err, ERROR_NOT_FOUND, "the profile is gone: the program closed its file");
+	const int copy = fcntl(memory->fd, F_DUPFD_CLOEXEC, memory->fd);
+	if (copy < 0)
+		return error_system(err, errno, "opening the profile");
+	if (!descriptor_own(copy, file, err))
+		return false;
+	*size_bytes = (uint64_t)status.st_size;
+	return true;
+}
+
+bool store_open(const struct store *store, int64_t id, enum store_profile which,
+	struct descriptor *file, uint64_t *size_bytes, struct error *err)
+{
+	const struct store_entry *const entry = find(store, id);
+
+	if (entry == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+	if (entry->memory[which].fd >= 0)
+		return open_memory(&entry->memory[which], file, size_bytes, err);
+	if (!entry->in_folder[which])
+		return error_set(err, ERROR_NOT_FOUND, "run %lld has no such profile%s%s",
+			(long long)id, entry->run.error[0] == '\0' ? "" : ": ", entry->run.error);
+	return store_files_open_profile(
+		&store->folder, store->name, &entry->run, which, file, size_bytes, err);
+}
+
+bool store_remove(struct store *store, int64_t id, struct error *err)
+{
+	struct store_entry *const entry = find(store, id);
+
+	if (entry == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+	forget(store, entry);
+	return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The runs that are kept: a record of each, the profile of its start and of its end.
+ *
+ * They are files of the private folder, NAME.PID.ID.run, .start and .profile, where NAME is the
+ * program's: so a server that was started again still has the runs of its earlier processes. What
+ * cannot be written (no folder, full disk) stays in memory until the process ends.
+ *
+ * The newest entry may be a run that is on. Oldest runs are forgotten by agent/retention.h, after
+ * the new one is safe. One thread at a time.
+ */
+#pragma once
+
+#include "agent/capture.h"
+#include "agent/retention.h"
+#include "agent/run.h"
+
+enum store_profile {
+	STORE_START,
+	STORE_END,
+};
+
+enum { STORE_NAME_MAX = 40 };
+
+struct store_entry {
+	struct run run;
+	struct descriptor memory[2]; /* by store_profile: those that are not in the folder */
+	bool in_folder[2];
+};
+
+struct store {
+	const struct memory *memory;
+	struct folder folder; /* path "" when there is none */
+	struct retention retention;
+	char name[STORE_NAME_MAX]; /* fit for a file's name */
+	bool loaded;
+	struct store_entry *entries; /* by id */
+	size_t count;
+	size_t capacity;
+};
+
+/* `folder` NULL: everything stays in memory. */
+void store_init(struct store *store, const struct memory *memory, const struct folder *folder,
+	const char *program, const struct retention *retention);
+
+/* Files stay. */
+void store_deinit(struct store *store);
+
+/*
+ * Takes over the runs of earlier processes of this program, once; later calls do nothing. Without
+ * it the store works, but knows only its own. What cannot be read is skipped.
+ */
+void store_load(struct store *store);
+
+/* The greatest id that is known; 0. */
+int64_t store_last_id(const struct store *store);
+
+/* Adds a run that begins, with its start profile, which is taken over. */
+MUST_CHECK bool store_begin(
+	struct store *store, const struct run *run, struct capture *start, struct error *err);
+
+/*
+ * Brings the run up to date at its end, with its profile, which is taken over; NULL when it
+ * failed. Then forgets what is too much. A record that cannot be written is no failure.
+ */
+void store_finish(struct store *store, const struct run *run, struct capture *profile);
+
+/* NULL when there is none. Valid until the store changes. */
+const struct store_entry *store_find(const struct store *store, int64_t id);
+
+/* Opens a kept profile for reading. ERROR_NOT_FOUND when it was not taken or is gone. */
+MUST_CHECK bool store_open(const struct store *store, int64_t id, enum store_profile which,
+	struct descriptor *file, uint64_t *size_bytes, struct error *err);
+
+/* Forgets a run and removes its files. */
+MUST_CHECK bool store_remove(struct store *store, int64_t id, struct error *err);

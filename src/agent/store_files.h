@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of agent/store.h: their names, and how they are written so that a reader sees all of
+ * one or nothing. NAME.PID.ID.run is the record, .start and .profile are its profiles.
+ */
+#pragma once
+
+#include "agent/store.h"
+
+/* A program's name as part of a file's name: letters, digits, '-', '_'; others become '_'. */
+void store_files_program_name(const char *program, char *name, size_t size);
+
+/*
+ * Calls `visit` for each record of that name whose process is gone, and removes what such
+ * processes left half done. Quiet about what cannot be read.
+ */
+void store_files_scan(const struct folder *folder, const char *name, const struct memory *memory,
+	void (*visit)(void *context, const struct run *run), void *context);
+
+/* Copies the profile into the folder. */
+MUST_CHECK bool store_files_save_profile(const struct folder *folder, const char *name,
+	const struct run *run, enum store_profile which, const struct descriptor *profile,
+	struct error *err);
+
+/* Quiet when it fails: then later processes will not know of the run. */
+void store_files_save_record(const struct folder *folder, const char *name,
+	const struct memory *memory, const struct run *run);
+
+MUST_CHECK bool store_files_open_profile(const struct folder *folder, const char *name,
+	const struct run *run, enum store_profile which, struct descriptor *file,
+	uint64_t *size_bytes, struct error *err);
+
+/* Removes record and profiles, those that are there. */
+void store_files_remove(const struct folder *folder, const char *name, const struct run *run);

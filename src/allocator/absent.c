@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of a process without jemalloc: each says what is there instead. */
+#include "allocator/allocator.h"
+#include "allocator/jemalloc.h"
+
+static bool refuse(const struct allocator *allocator, struct error *err)
+{
+	*err = allocator->unavailable;
+	return false;
+}
+
+static bool absent_active_get(struct allocator *allocator, bool *active, struct error *err)
+{
+	(void)active;
+	return refuse(allocator, err);
+}
+
+static bool absent_active_set(
+	struct allocator *allocator, bool active, bool *was_active, struct error *err)
+{
+	(void)active;
+	(void)was_active;
+	return refuse(allocator, err);
+}
+
+static bool absent_thread_sampling_off(struct allocator *allocator, struct error *err)
+{
+	return refuse(allocator, err);
+}
+
+static bool absent_dump_path(struct allocator *allocator, const char *path, struct error *err)
+{
+	(void)path;
+	return refuse(allocator, err);
+}
+
+static bool absent_stats(
+	struct allocator *allocator, const char *options, struct buffer *out, struct error *err)
+{
+	(void)options;
+	(void)out;
+	return refuse(allocator, err);
+}
+
+static bool absent_memory(
+	struct allocator *allocator, struct allocator_memory *ret, struct error *err)
+{
+	(void)ret;
+	return refuse(allocator, err);
+}
+
+static bool absent_reset(struct allocator *allocator, int lg_sample, struct error *err)
+{
+	(void)lg_sample;
+	return refuse(allocator, err);
+}
+
+static bool absent_lg_sample(struct allocator *allocator, unsigned *lg_sample, struct error *err)
+{
+	(void)lg_sample;
+	return refuse(allocator, err);
+}
+
+static bool absent_gdump_set(struct allocator *allocator, bool on, struct error *err)
+{
+	(void)on;
+	return refuse(allocator, err);
+}
+
+static bool absent_read(struct allocator *allocator, const char *name, struct mallctl_value *value,
+	struct error *err)
+{
+	(void)name;
+	(void)value;
+	return refuse(allocator, err);
+}
+
+static bool absent_write(struct allocator *allocator, const char *name,
+	const struct mallctl_value *value, struct error *err)
+{
+	(void)name;
+	(void)value;
+	return refuse(allocator, err);
+}
+
+static bool absent_has(const struct allocator *allocator, const char *name)
+{
+	(void)allocator;
+	(void)name;
+	return false;
+}
+
+const struct allocator_operations absent_operations = {
+	.active_get = absent_active_get,
+	.active_set = absent_active_set,
+	.thread_sampling_off = absent_thread_sampling_off,
+	.dump_path = absent_dump_path,
+	.stats = absent_stats,
+	.memory = absent_memory,
+	.reset = absent_reset,
+	.lg_sample = absent_lg_sample,
+	.gdump_set = absent_gdump_set,
+	.read = absent_read,
+	.write = absent_write,
+	.has = absent_has,
+};

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "allocator/allocator.h"
+#include "allocator/jemalloc_search.h"
+#include "allocator/malloc_owner.h"
+
+#define PRELOAD_HINT                                                   \
+	"start it with heapctl run, which preloads jemalloc, or with " \
+	"LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=prof:true,prof_active:false"
+
+static void fill_identity(struct allocator_identity *identity, const struct jemalloc_search *search,
+	const struct jemalloc_candidate *chosen)
+{
+	memcpy(identity->prefix, chosen->prefix, sizeof identity->prefix);
+	memcpy(identity->symbol, chosen->symbol, sizeof identity->symbol);
+	memcpy(identity->where, chosen->where, sizeof identity->where);
+	snprintf(identity->name, sizeof identity->name, "jemalloc");
+	snprintf(identity->found_by, sizeof identity->found_by, "%s", chosen->found_by);
+	identity->owns_malloc = chosen->owns_malloc;
+	if (chosen->owns_malloc) {
+		snprintf(identity->malloc_name, sizeof identity->malloc_name, "jemalloc");
+		memcpy(identity->malloc_where, chosen->where, sizeof identity->malloc_where);
+	}
+	identity->jemalloc_count = (unsigned)search->count;
+	for (size_t i = 0; i < search->count; i++) {
+		if (&search->found[i] != chosen)
+			snprintf(identity->other_jemalloc, sizeof identity->other_jemalloc,
+				"%s in %s", search->found[i].symbol, search->found[i].where);
+	}
+}
+
+static void explain_left_out(struct error *why)
+{
+	error_set(why, ERROR_UNSUPPORTED,
+		"the program contains a jemalloc whose mallctl function was left out when it "
+		"was linked");
+	error_hint(why, "link it with -Wl,-u,mallctl (Rust: -C link-arg=-Wl,-u,_rjem_mallctl)");
+}
+
+static void explain_stripped_program(
+	const struct jemalloc_search *search, const char *where, struct error *why)
+{
+	const char *const id = search->program_build_id;
+
+	error_set(why, ERROR_UNSUPPORTED,
+		search->program_has_jemalloc
+			? "%s contains jemalloc, but no symbol table that says where"
+			: "malloc is inside %s, which has no symbol table: which allocator it is "
+			  "cannot be told",
+		where);
+	if (strlen(id) > 2)
+		error_hint(why,
+			"install its debug symbols as /usr/lib/debug/.build-id/%.2s/%s.debug, or "
+			"link it with -Wl,--export-dynamic-symbol=mallctl",
+			id, id + 2);
+	else
+		error_hint(why, "do not strip it, or link it with "
+				"-Wl,--export-dynamic-symbol=mallctl");
+}
+
+static void explain_other_malloc(const struct malloc_owner *owner, struct error *why)
+{
+	if (strcmp(owner->name, "unknown") == 0)
+		error_set(why, ERROR_UNSUPPORTED,
+			"malloc is that of %s, which is no jemalloc that can be reached",
+			owner->where);
+	else
+		error_set(why, ERROR_UNSUPPORTED,
+			"the process uses the malloc of %s (%s), not jemalloc: heap profiles need "
+			"jemalloc",
+			owner->name, owner->where);
+	if (getauxval(AT_SECURE) != 0)
+		error_hint(why,
+			"the process gained privileges when it started, so LD_PRELOAD is "
+			"ignored: start it as the user it runs as, or name libjemalloc.so.2 in "
+			"/etc/ld.so.preload");
+	else
+		error_hint(why, PRELOAD_HINT);
+}
+
+static void explain_absence(struct allocator *allocator, const struct jemalloc_search *search,
+	const struct malloc_owner *owner)
+{
+	struct error *const why = &allocator->unavailable;
+	char program[ALLOCATOR_PATH_MAX];
+
+	program_path(program, sizeof program);
+	const bool unknown_inside =
+		strcmp(owner->name, "unknown") == 0 && strcmp(owner->where, program) == 0;
+	if (search->program_stripped && (search->program_has_jemalloc || unknown_inside))
+		explain_stripped_program(search, program, why);
+	else if (search->program_has_jemalloc)
+		explain_left_out(why);
+	else
+		explain_other_malloc(owner, why);
+}
+
+void allocator_find(struct allocator *allocator)
+{
+	struct jemalloc_search search;
+	struct malloc_owner owner;
+
+	*allocator = (struct allocator){ .operations = &absent_operations };
+	jemalloc_search(&search);
+	malloc_owner_find(&owner);
+	memcpy(allocator->identity.malloc_name, owner.name, sizeof owner.name);
+	memcpy(allocator->identity.malloc_where, owner.where,
+		sizeof allocator->identity.malloc_where);
+
+	const struct jemalloc_candidate *const chosen = jemalloc_search_choice(&search);
+	if (chosen == NULL) {
+		memcpy(allocator->identity.name, owner.name, sizeof owner.name);
+		memcpy(allocator->identity.where, owner.where, sizeof allocator->identity.where);
+		explain_absence(allocator, &search, &owner);
+		return;
+	}
+	allocator->operations = &jemalloc_operations;
+	allocator->jemalloc = chosen->functions;
+	fill_identity(&allocator->identity, &search, chosen);
+	jemalloc_read_capabilities(allocator);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocator/jemalloc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/allocator.h"
+
+/*
+ * A read with the exact size. jemalloc fills what fits and answers EINVAL when the size is another,
+ * so there is room for more than asked.
+ */
+static int read_exactly(
+	const struct jemalloc_functions *jemalloc, const char *name, void *value, size_t size)
+{
+	unsigned char room[16] = { 0 };
+	size_t got = size;
+	const int code = jemalloc->mallctl(name, room, &got, NULL, 0);
+
+	if (code != 0)
+		return code;
+	if (got != size)
+		return EINVAL;
+	memcpy(value, room, size);
+	return 0;
+}
+
+static int write_exactly(
+	const struct jemalloc_functions *jemalloc, const char *name, const void *value, size_t size)
+{
+	unsigned char room[16] = { 0 };
+
+	memcpy(room, value, size);
+	return jemalloc->mallctl(name, NULL, NULL, room, size);
+}
+
+int jemalloc_read_bool(const struct jemalloc_functions *jemalloc, const char *name, bool *value)
+{
+	return read_exactly(jemalloc, name, value, sizeof *value);
+}
+
+int jemalloc_read_u64(const struct jemalloc_functions *jemalloc, const char *name, uint64_t *value)
+{
+	return read_exactly(jemalloc, name, value, sizeof *value);
+}
+
+int jemalloc_read_size(const struct jemalloc_functions *jemalloc, const char *name, size_t *value)
+{
+	return read_exactly(jemalloc, name, value, sizeof *value);
+}
+
+int jemalloc_read_ssize(const struct jemalloc_functions *jemalloc, const char *name, int64_t *value)
+{
+	ssize_t got = 0;
+	const int code = read_exactly(jemalloc, name, &got, sizeof got);
+
+	if (code == 0)
+		*value = got;
+	return code;
+}
+
+int jemalloc_read_text(
+	const struct jemalloc_functions *jemalloc, const char *name, char *text, size_t room)
+{
+	const char *got = NULL;
+	const int code = read_exactly(jemalloc, name, &got, sizeof got);
+
+	if (code == 0)
+		snprintf(text, room, "%s", got == NULL ? "" : got);
+	return code;
+}
+
+static bool get_active(struct allocator *allocator, bool *active, struct error *err)
+{
+	const int code = jemalloc_read_bool(&allocator->jemalloc, "prof.active", active);
+
+	return code == 0 || jemalloc_failure(allocator, "reading", "prof.active", code, err);
+}
+
+static bool set_active(
+	struct allocator *allocator, bool active, bool *was_active, struct error *err)
+{
+	bool before = false;
+	size_t size = sizeof before;
+	bool after = active;
+	const int code =
+		allocator->jemalloc.mallctl("prof.active", &before, &size, &after, sizeof after);
+
+	if (code != 0)
+		return jemalloc_failure(allocator, "writing", "prof.active", code, err);
+	*was_active = before;
+	return true;
+}
+
+static bool switch_thread_off(struct allocator *allocator, struct error *err)
+{
+	const bool active = false;
+	const int code =
+		write_exactly(&allocator->jemalloc, "thread.prof.active", &active, sizeof active);
+
+	/* Before 4.0 there is no such name, and the thread is sampled like any other. */
+	return code == 0 || code == ENOENT ||
+	       jemalloc_failure(allocator, "writing", "thread.prof.active", code, err);
+}
+
+static bool dump_to_path(struct allocator *allocator, const char *path, struct error *err)
+{
+	const int code = write_exactly(&allocator->jemalloc, "prof.dump", &path, sizeof path);
+
+	return code == 0 || jemalloc_failure(allocator, "writing", "prof.dump", code, err);
+}
+
+static void append_text(void *context, const char *text)
+{
+	buffer_append_string(context, text);
+}
+
+static bool print_stats(
+	struct allocator *allocator, const char *options, struct buffer *out, struct error *err)
+{
+	if (allocator->jemalloc.stats_print == NULL)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"the program was linked without jemalloc's malloc_stats_print");
+	allocator->jemalloc.stats_print(append_text, out, options);
+	return true;
+}
+
+static bool read_memory(
+	struct allocator *allocator, struct allocator_memory *ret, struct error *err)
+{
+	struct allocator_memory got = { 0 };
+	const struct {
+		const char *name;
+		uint64_t *value;
+	} figures[] = {
+		{ "stats.active", &got.active },
+		{ "stats.metadata", &got.metadata },
+		{ "stats.resident", &got.resident },
+		{ "stats.mapped", &got.mapped },
+		{ "stats.retained", &got.retained },
+	};
+	const uint64_t epoch = 1;
+	size_t value = 0;
+
+	int code = write_exactly(&allocator->jemalloc, "epoch", &epoch, sizeof epoch);
+	if (code != 0)
+		return jemalloc_failure(allocator, "writing", "epoch", code, err);
+	code = jemalloc_read_size(&allocator->jemalloc, "stats.allocated", &value);
+	if (code == ENOENT)
+		return error_set(
+			err, ERROR_UNSUPPORTED, "this jemalloc was built without statistics");
+	if (code != 0)
+		return jemalloc_failure(allocator, "reading", "stats.allocated", code, err);
+	got.allocated = value;
+	/* Older versions have fewer figures: 0 then. */
+	for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+		if (jemalloc_read_size(&allocator->jemalloc, figures[i].name, &value) == 0)
+			*figures[i].value = value;
+	}
+	*ret = got;
+	return true;
+}
+
+static bool reset_samples(struct allocator *allocator, int lg_sample, struct error *err)
+{
+	size_t wanted = (size_t)lg_sample;
+	const bool keep = lg_sample == ALLOCATOR_LG_SAMPLE_KEEP;
+	const int code = allocator->jemalloc.mallctl(
+		"prof.reset", NULL, NULL, keep ? NULL : &wanted, keep ? 0 : sizeof wanted);
+
+	return code == 0 || jemalloc_failure(allocator, "writing", "prof.reset", code, err);
+}
+
+static bool read_lg_sample(struct allocator *allocator, unsigned *lg_sample, struct error *err)
+{
+	size_t value = 0;
+	int code = jemalloc_read_size(&allocator->jemalloc, "prof.lg_sample", &value);
+
+	/* Before 4.0 it never changes. */
+	if (code == ENOENT)
+		code = jemalloc_read_size(&allocator->jemalloc, "opt.lg_prof_sample", &value);
+	if (code != 0)
+		return jemalloc_failure(allocator, "reading", "prof.lg_sample", code, err);
+	*lg_sample = (unsigned)value;
+	return true;
+}
+
+static bool set_gdump(struct allocator *allocator, bool on, struct error *err)
+{
+	const int code = write_exactly(&allocator->jemalloc, "prof.gdump", &on, sizeof on);
+
+	return code == 0 || jemalloc_failure(allocator, "writing", "prof.gdump", code, err);
+}
+
+static int read_value(
+	const struct jemalloc_functions *jemalloc, const char *name, struct mallctl_value *value)
+{
+	bool truth = false;
+	uint32_t narrow = 0;
+	int64_t number = 0;
+	size_t size = 0;
+	int code = EINVAL;
+
+	switch (value->type) {
+	case MALLCTL_BOOL:
+		code = jemalloc_read_bool(jemalloc, name, &truth);
+		value->number = truth;
+		break;
+	case MALLCTL_U32:
+		code = read_exactly(jemalloc, name, &narrow, sizeof narrow);
+		value->number = narrow;
+		break;
+	case MALLCTL_U64:
+		code = jemalloc_read_u64(jemalloc, name, &value->number);
+		break;
+	case MALLCTL_SIZE:
+		code = jemalloc_read_size(jemalloc, name, &size);
+		value->number = size;
+		break;
+	case MALLCTL_SSIZE:
+		code = jemalloc_read_ssize(jemalloc, name, &number);
+		value->number = (uint64_t)number;
+		break;
+	case MALLCTL_STRING:
+		code = jemalloc_read_text(jemalloc, name, value->text, sizeof value->text);
+		break;
+	case MALLCTL_UNIT:
+	case MALLCTL_UNKNOWN:
+		break;
+	}
+	return code;
+}
+
+static bool read_name(struct allocator *allocator, const char *name, struct mallctl_value *value,
+	struct error *err)
+{
+	const int code = read_value(&allocator->jemalloc, name, value);
+
+	return code == 0 || jemalloc_failure(allocator, "reading", name, code, err);
+}
+
+static int write_value(const struct jemalloc_functions *jemalloc, const char *name,
+	const struct mallctl_value *value)
+{
+	const bool truth = value->number != 0;
+	const uint32_t narrow = (uint32_t)value->number;
+	const size_t size = (size_t)value->number;
+	const char *const text = value->text;
+
+	switch (value->type) {
+	case MALLCTL_BOOL:
+		return write_exactly(jemalloc, name, &truth, sizeof truth);
+	case MALLCTL_U32:
+		return write_exactly(jemalloc, name, &narrow, sizeof narrow);
+	case MALLCTL_U64:
+		return write_exactly(jemalloc, name, &value->number, sizeof value->number);
+	case MALLCTL_SIZE:
+	case MALLCTL_SSIZE:
+		return write_exactly(jemalloc, name, &size, sizeof size);
+	case MALLCTL_STRING:
+		return write_exactly(jemalloc, name, &text, sizeof text);
+	case MALLCTL_UNIT:
+		return jemalloc->mallctl(name, NULL, NULL, NULL, 0);
+	case MALLCTL_UNKNOWN:
+		break;
+	}
+	return EINVAL;
+}
+
+static bool write_name(struct allocator *allocator, const char *name,
+	const struct mallctl_value *value, struct error *err)
+{
+	const int code = write_value(&allocator->jemalloc, name, value);
+
+	return code == 0 || jemalloc_failure(allocator, "writing", name, code, err);
+}
+
+static bool has_name(const struct allocator *allocator, const char *name)
+{
+	size_t mib[16];
+	size_t length = sizeof mib / sizeof mib[0];
+
+	/* Without the function to ask: jemalloc's table is that of 5.3. */
+	if (allocator->jemalloc.nametomib == NULL)
+		return mallctl_name_type(name) != MALLCTL_UNKNOWN;
+	return allocator->jemalloc.nametomib(name, mib, &length) == 0;
+}
+
+const struct allocator_operations jemalloc_operations = {
+	.active_get = get_active,
+	.active_set = set_active,
+	.thread_sampling_off = switch_thread_off,
+	.dump_path = dump_to_path,
+	.stats = print_stats,
+	.memory = read_memory,
+	.reset = reset_samples,
+	.lg_sample = read_lg_sample,
+	.gdump_set = set_gdump,
+	.read = read_name,
+	.write = write_name,
+	.has = has_name,
+};

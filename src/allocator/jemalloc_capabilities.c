@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "allocator/allocator.h"
+#include "allocator/jemalloc.h"
+#include "base/malloc_conf.h"
+
+static bool read_flag(const struct allocator *allocator, const char *name)
+{
+	bool value = false;
+
+	(void)jemalloc_read_bool(&allocator->jemalloc, name, &value);
+	return value;
+}
+
+/* "5.3.0-0-g54ea..." */
+static void read_version(struct allocator *allocator)
+{
+	struct allocator_identity *const identity = &allocator->identity;
+
+	if (jemalloc_read_text(&allocator->jemalloc, "version", identity->version,
+		    sizeof identity->version) != 0)
+		return;
+	unsigned *const parts[] = { &identity->major, &identity->minor, &identity->patch };
+	const char *at = identity->version;
+	for (size_t i = 0; i < 3 && isdigit((unsigned char)*at); i++) {
+		char *end = NULL;
+		*parts[i] = (unsigned)strtoul(at, &end, 10);
+		at = *end == '.' ? end + 1 : end;
+	}
+}
+
+static void read_unwinder(struct allocator *allocator)
+{
+	static const struct {
+		const char *name;
+		const char *word;
+	} unwinders[] = {
+		{ "config.prof_libunwind", "libunwind" },
+		{ "config.prof_frameptr", "frameptr" },
+		{ "config.prof_libgcc", "libgcc" },
+	};
+	struct allocator_profiling *const profiling = &allocator->profiling;
+	const char *word = profiling->compiled_in ? "gcc" : "unknown";
+
+	for (size_t i = 0; i < sizeof unwinders / sizeof unwinders[0]; i++) {
+		if (read_flag(allocator, unwinders[i].name)) {
+			word = unwinders[i].word;
+			break;
+		}
+	}
+	snprintf(profiling->unwinder, sizeof profiling->unwinder, "%s", word);
+}
+
+static void read_profiling(struct allocator *allocator)
+{
+	struct allocator_profiling *const profiling = &allocator->profiling;
+	size_t lg_sample = 0;
+
+	profiling->compiled_in = read_flag(allocator, "config.prof");
+	profiling->enabled = profiling->compiled_in && read_flag(allocator, "opt.prof");
+	profiling->accumulates = read_flag(allocator, "opt.prof_accum");
+	profiling->gdump = read_flag(allocator, "opt.prof_gdump");
+	profiling->final = read_flag(allocator, "opt.prof_final");
+	profiling->leak = read_flag(allocator, "opt.prof_leak");
+	profiling->sys_thread_name = read_flag(allocator, "opt.prof_sys_thread_name");
+	profiling->lg_interval = -1;
+	(void)jemalloc_read_ssize(
+		&allocator->jemalloc, "opt.lg_prof_interval", &profiling->lg_interval);
+	(void)jemalloc_read_text(&allocator->jemalloc, "opt.prof_prefix", profiling->prefix,
+		sizeof profiling->prefix);
+	if (jemalloc_read_size(&allocator->jemalloc, "prof.lg_sample", &lg_sample) != 0)
+		(void)jemalloc_read_size(&allocator->jemalloc, "opt.lg_prof_sample", &lg_sample);
+	profiling->lg_sample = (unsigned)lg_sample;
+	/* Before 5.3 prof.active can be read, and even written, where nothing is enabled. */
+	profiling->active_at_start = profiling->enabled && read_flag(allocator, "prof.active");
+	/* Before 4.0 threads cannot be told apart: all are sampled. */
+	profiling->thread_active_init = true;
+	if (profiling->enabled)
+		(void)jemalloc_read_bool(&allocator->jemalloc, "prof.thread_active_init",
+			&profiling->thread_active_init);
+	read_unwinder(allocator);
+}
+
+static void find_ignored_variable(struct allocator_configuration *configuration)
+{
+	static const char *const variables[] = { "MALLOC_CONF", "JEMALLOC_CONF", "JE_MALLOC_CONF",
+		"_RJEM_MALLOC_CONF", "RJEM_MALLOC_CONF", "JEMALLOC_MALLOC_CONF" };
+
+	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+		if (strcmp(variables[i], configuration->variable) == 0 ||
+			getenv(variables[i]) == NULL)
+			continue;
+		snprintf(configuration->ignored_variable, sizeof configuration->ignored_variable,
+			"%s", variables[i]);
+		return;
+	}
+}
+
+/* `const char *malloc_conf`, a variable that a program may define to set options. */
+static void read_program_conf(struct allocator *allocator)
+{
+	char symbol[64];
+
+	snprintf(symbol, sizeof symbol, "%smalloc_conf", allocator->identity.prefix);
+	const char *const *const conf = dlsym(RTLD_DEFAULT, symbol);
+	if (conf != NULL && *conf != NULL)
+		snprintf(allocator->configuration.program, sizeof allocator->configuration.program,
+			"%s", *conf);
+}
+
+static void read_configuration(struct allocator *allocator)
+{
+	struct allocator_configuration *const configuration = &allocator->configuration;
+
+	malloc_conf_variable(allocator->identity.symbol, configuration->variable);
+	configuration->secure = getauxval(AT_SECURE) != 0;
+	const char *const value = getenv(configuration->variable);
+	if (value != NULL)
+		snprintf(
+			configuration->environment, sizeof configuration->environment, "%s", value);
+	find_ignored_variable(configuration);
+	(void)jemalloc_read_text(&allocator->jemalloc, "config.malloc_conf", configuration->build,
+		sizeof configuration->build);
+	read_program_conf(allocator);
+	const ssize_t length =
+		readlink("/etc/malloc.conf", configuration->file, sizeof configuration->file - 1);
+	configuration->file[length > 0 ? length : 0] = '\0';
+}
+
+static void decide_availability(struct allocator *allocator)
+{
+	struct error *const why = &allocator->unavailable;
+
+	if (allocator->profiling.enabled)
+		return;
+	if (allocator->profiling.compiled_in) {
+		jemalloc_not_enabled(allocator, why);
+		return;
+	}
+	error_set(why, ERROR_UNSUPPORTED, "the jemalloc in %s was built without profiling",
+		allocator->identity.where);
+	error_hint(why, "use one configured with --enable-prof, such as Debian's libjemalloc2");
+}
+
+void jemalloc_read_capabilities(struct allocator *allocator)
+{
+	read_version(allocator);
+	read_profiling(allocator);
+	read_configuration(allocator);
+	decide_availability(allocator);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocator/jemalloc_search.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "allocator/elf_file.h"
+#include "allocator/malloc_owner.h"
+#include "base/file.h"
+
+/* Builds name their functions with one of these in front of "mallctl". */
+static const char *const known_prefixes[] = { "", "je_", "_rjem_", "rjem_", "je", "jemalloc_" };
+enum { PREFIX_COUNT = sizeof known_prefixes / sizeof known_prefixes[0] };
+
+static const char mallctl_suffix[] = "mallctl";
+
+/*
+ * In a static program without a symbol table only the linker can tell. Weak: never brings a
+ * jemalloc in, NULL where there is none.
+ */
+extern jemalloc_mallctl_function mallctl __attribute__((weak));
+extern jemalloc_mallctl_function je_mallctl __attribute__((weak));
+extern jemalloc_mallctl_function _rjem_mallctl __attribute__((weak));
+extern jemalloc_nametomib_function mallctlnametomib __attribute__((weak));
+extern jemalloc_nametomib_function je_mallctlnametomib __attribute__((weak));
+extern jemalloc_nametomib_function _rjem_mallctlnametomib __attribute__((weak));
+extern jemalloc_stats_function malloc_stats_print __attribute__((weak));
+extern jemalloc_stats_function je_malloc_stats_print __attribute__((weak));
+extern jemalloc_stats_function _rjem_malloc_stats_print __attribute__((weak));
+
+/* Asks for one byte; whether the counter moved by it. A real malloc that nothing optimises away. */
+static bool malloc_moves(const volatile uint64_t *counter)
+{
+	void *(*volatile const allocate)(size_t) = malloc;
+	void (*volatile const release)(void *) = free;
+	const uint64_t before = *counter;
+	void *const block = allocate(1);
+	const bool moved = block != NULL && *counter != before;
+
+	release(block);
+	return moved;
+}
+
+static bool lies_with_malloc(const struct jemalloc_functions *functions)
+{
+	struct malloc_owner owner;
+	Dl_info info;
+	const void *address = NULL;
+
+	memcpy(&address, &functions->mallctl, sizeof address);
+	malloc_owner_find(&owner);
+	return owner.base != NULL && dladdr(address, &info) != 0 && info.dli_fbase == owner.base;
+}
+
+static bool owns_malloc(const struct jemalloc_functions *functions)
+{
+	const uint64_t *counter = NULL;
+	size_t size = sizeof counter;
+
+	if (functions->mallctl("thread.allocatedp", (void *)&counter, &size, NULL, 0) == 0 &&
+		counter != NULL)
+		return malloc_moves(counter);
+	/* Built without statistics: there is no counter to watch. */
+	return lies_with_malloc(functions);
+}
+
+/* Anything may be called mallctl; jemalloc's says a version. */
+static bool speaks(const struct jemalloc_functions *functions)
+{
+	char version[16];
+
+	return jemalloc_read_text(functions, "version", version, sizeof version) == 0;
+}
+
+static bool is_known(
+	const struct jemalloc_search *search, const struct jemalloc_functions *functions)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		if (search->found[i].functions.mallctl == functions->mallctl)
+			return true;
+	}
+	return false;
+}
+
+/* Not called yet: see keep_those_that_speak. */
+static void add(struct jemalloc_search *search, const struct jemalloc_functions *functions,
+	const char *prefix, const char *where, const char *found_by)
+{
+	if (functions->mallctl == NULL || search->count == JEMALLOC_SEARCH_MAX ||
+		is_known(search, functions))
+		return;
+	struct jemalloc_candidate *const candidate = &search->found[search->count++];
+	*candidate = (struct jemalloc_candidate){ .functions = *functions, .found_by = found_by };
+	snprintf(candidate->prefix, sizeof candidate->prefix, "%s", prefix);
+	snprintf(candidate->symbol, sizeof candidate->symbol, "%s%s", prefix, mallctl_suffix);
+	snprintf(candidate->where, sizeof candidate->where, "%s", where);
+}
+
+/* Drops those of found[first...] that are no jemalloc, and asks the others for their malloc. */
+static void keep_those_that_speak(struct jemalloc_search *search, size_t first)
+{
+	size_t kept = first;
+
+	for (size_t i = first; i < search->count; i++) {
+		if (!speaks(&search->found[i].functions))
+			continue;
+		if (i != kept)
+			search->found[kept] = search->found[i];
+		search->found[kept].owns_malloc = owns_malloc(&search->found[kept].functions);
+		kept++;
+	}
+	search->count = kept;
+}
+
+/* Copies an address into a pointer to a function, which ISO C has no cast for. */
+static void set_function(void *function, uintptr_t address)
+{
+	memcpy(function, &address, sizeof address);
+}
+
+static void look_up(void *function, const char *prefix, const char *name)
+{
+	char symbol[80];
+
+	snprintf(symbol, sizeof symbol, "%s%s", prefix, name);
+	set_function(function, (uintptr_t)dlsym(RTLD_DEFAULT, symbol));
+}
+
+/* The file that a function lies in. */
+static void file_of(const struct jemalloc_functions *functions, char *where, size_t room)
+{
+	const void *address = NULL;
+	Dl_info info;
+
+	memcpy(&address, &functions->mallctl, sizeof address);
+	if (dladdr(address, &info) == 0 || info.dli_fbase == program_base())
+		program_path(where, room);
+	else
+		snprintf(where, room, "%s", info.dli_fname);
+}
+
+static void add_dynamic(struct jemalloc_search *search, const struct jemalloc_functions *functions,
+	const char *prefix)
+{
+	char where[ALLOCATOR_PATH_MAX];
+
+	if (functions->mallctl == NULL || is_known(search, functions))
+		return;
+	file_of(functions, where, sizeof where);
+	add(search, functions, prefix, where, "dynamic");
+}
+
+static void search_dynamic(struct jemalloc_search *search)
+{
+	const struct jemalloc_functions linked[] = {
+		{ mallctl, mallctlnametomib, malloc_stats_print },
+		{ je_mallctl, je_mallctlnametomib, je_malloc_stats_print },
+		{ _rjem_mallctl, _rjem_mallctlnametomib, _rjem_malloc_stats_print },
+	};
+
+	for (size_t i = 0; i < sizeof linked / sizeof linked[0]; i++)
+		add_dynamic(search, &linked[i], known_prefixes[i]);
+	for (size_t i = 0; i < PREFIX_COUNT; i++) {
+		struct jemalloc_functions functions = { 0 };
+		look_up(&functions.mallctl, known_prefixes[i], mallctl_suffix);
+		look_up(&functions.nametomib, known_prefixes[i], "mallctlnametomib");
+		look_up(&functions.stats_print, known_prefixes[i], "malloc_stats_print");
+		add_dynamic(search, &functions, known_prefixes[i]);
+	}
+}
+
+/* A file's names, with what is needed to turn them into addresses of the running object. */
+struct names {
+	struct jemalloc_search *search;
+	const struct elf_file *elf;
+	const struct dl_phdr_info *object;
+	const char *where;
+	const char *found_by;
+};
+
+/* Where the function runs; 0 when that is not code of the object. */
+static uintptr_t running_address(const struct names *names, uint64_t value)
+{
+	const struct dl_phdr_info *const object = names->object;
+
+	for (unsigned i = 0; value != 0 && i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
+		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) != 0 &&
+			value >= segment->p_vaddr && value - segment->p_vaddr < segment->p_memsz)
+			return (uintptr_t)(object->dlpi_addr + value);
+	}
+	return 0;
+}
+
+static void look_up_in_file(
+	const struct names *names, void *function, const char *prefix, const char *name)
+{
+	char symbol[80];
+
+	snprintf(symbol, sizeof symbol, "%s%s", prefix, name);
+	set_function(function, running_address(names, elf_file_function(names->elf, symbol)));
+}
+
+static bool is_known_prefix(const char *prefix)
+{
+	for (size_t i = 0; i < PREFIX_COUNT; i++) {
+		if (strcmp(prefix, known_prefixes[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool add_from_file(void *context, const char *name, uint64_t value)
+{
+	const struct names *const names = context;
+	struct jemalloc_functions functions = { 0 };
+	char prefix[32];
+	const size_t prefix_size = strlen(name) - (sizeof mallctl_suffix - 1);
+
+	if (prefix_size >= sizeof prefix)
+		return true;
+	memcpy(prefix, name, prefix_size);
+	prefix[prefix_size] = '\0';
+	set_function(&functions.mallctl, running_address(names, value));
+	look_up_in_file(names, &functions.nametomib, prefix, "mallctlnametomib");
+	look_up_in_file(names, &functions.stats_print, prefix, "malloc_stats_print");
+	/* Under a prefix nobody knows, a lone function may be anybody's. */
+	if (functions.nametomib != NULL || is_known_prefix(prefix))
+		add(names->search, &functions, prefix, names->where, names->found_by);
+	return true;
+}
+
+static bool object_build_id(const struct dl_phdr_info *object, char id[ELF_BUILD_ID_MAX])
+{
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
+		const uintptr_t at = (uintptr_t)(object->dlpi_addr + segment->p_vaddr);
+		if (segment->p_type == PT_NOTE &&
+			elf_notes_build_id((const void *)at, segment->p_memsz, id))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether the file is what was loaded. It may have been replaced since; names of another build
+ * would lead into the middle of some function.
+ */
+static bool is_same_build(
+	const struct elf_file *elf, const struct dl_phdr_info *object, bool must_have_id)
+{
+	char loaded[ELF_BUILD_ID_MAX];
+	char on_disk[ELF_BUILD_ID_MAX];
+
+	if (object_build_id(object, loaded))
+		return elf_file_build_id(elf, on_disk) && strcmp(loaded, on_disk) == 0;
+	return !must_have_id && elf_file_has_headers(elf, object->dlpi_phdr, object->dlpi_phnum);
+}
+
+/* Adds what the file names; whether it could be read and has a full symbol table. */
+static bool search_file(struct jemalloc_search *search, const char *path, const char *where,
+	const char *found_by, const struct dl_phdr_info *object)
+{
+	struct file_map map;
+	struct elf_file elf;
+	struct error ignored;
+	bool has_symbol_table = false;
+	const bool is_debug_file = strcmp(found_by, "debug-file") == 0;
+
+	if (!file_map(path, &map, &ignored))
+		return false;
+	if (elf_file_init(&elf, map.data, map.size, path, &ignored) &&
+		is_same_build(&elf, object, is_debug_file)) {
+		struct names names = { .search = search,
+			.elf = &elf,
+			.object = object,
+			.where = where,
+			.found_by = found_by };
+		elf_file_functions(&elf, mallctl_suffix, add_from_file, &names);
+		has_symbol_table = elf_file_has_symbol_table(&elf);
+	}
+	file_unmap(&map);
+	return has_symbol_table;
+}
+
+static void search_program(struct jemalloc_search *search, const struct dl_phdr_info *object)
+{
+	char where[ALLOCATOR_PATH_MAX];
+	char path[ELF_BUILD_ID_MAX + 48];
+	char id[ELF_BUILD_ID_MAX];
+
+	program_path(where, sizeof where);
+	const char *const program = access("/proc/self/exe", R_OK) == 0 ? "/proc/self/exe" : where;
+	if (search_file(search, program, where, "symbol-table", object))
+		return;
+	search->program_stripped = true;
+	if (!object_build_id(object, id))
+		return;
+	snprintf(search->program_build_id, sizeof search->program_build_id, "%s", id);
+	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+	if (search_file(search, path, where, "debug-file", object))
+		search->program_stripped = false;
+}
+
+/* The complaint that every version knows is there even when all names are gone. */
+static bool program_contains_jemalloc(void)
+{
+	struct file_map map;
+	struct elf_file elf;
+	struct error ignored;
+
+	if (!file_map("/proc/self/exe", &map, &ignored))
+		return false;
+	const bool contains = elf_file_init(&elf, map.data, map.size, "program", &ignored) &&
+			      elf_file_has_text(&elf, 'I', "nvalid conf pair");
+	file_unmap(&map);
+	return contains;
+}
+
+static bool has_owner(const struct jemalloc_search *search)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		if (search->found[i].owns_malloc)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The loader holds a lock meanwhile: these only read files, and call nothing that was found. The
+ * program comes first.
+ */
+static int visit_program(struct dl_phdr_info *object, size_t size, void *context)
+{
+	(void)size;
+	search_program(context, object);
+	return 1;
+}
+
+static int visit_library(struct dl_phdr_info *object, size_t size, void *context)
+{
+	(void)size;
+	if (object->dlpi_name != NULL && object->dlpi_name[0] == '/')
+		search_file(context, object->dlpi_name, object->dlpi_name, "library", object);
+	return 0;
+}
+
+void jemalloc_search(struct jemalloc_search *search)
+{
+	*search = (struct jemalloc_search){ 0 };
+	search_dynamic(search);
+	keep_those_that_speak(search, 0);
+
+	/* The program's own jemalloc is worth naming even when malloc is another's. */
+	size_t known = search->count;
+	dl_iterate_phdr(visit_program, search);
+	keep_those_that_speak(search, known);
+	if (has_owner(search))
+		return;
+	known = search->count;
+	dl_iterate_phdr(visit_library, search);
+	keep_those_that_speak(search, known);
+	if (search->count == 0)
+		search->program_has_jemalloc = program_contains_jemalloc();
+}
+
+const struct jemalloc_candidate *jemalloc_search_choice(const struct jemalloc_search *search)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		if (search->found[i].owns_malloc)
+			return &search->found[i];
+	}
+	return search->count == 0 ? NULL : &search->found[0];
+}

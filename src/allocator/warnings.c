@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "allocator/allocator.h"
+#include "base/file.h"
+#include "base/malloc_conf.h"
+#include "base/proc_maps.h"
+
+struct report {
+	struct allocator *allocator;
+	void (*visit)(void *context, const struct allocator_warning *warning);
+	void *context;
+};
+
+static void warn(const struct report *report, const char *code, const char *cure,
+	const char *format, ...) PRINTF_FORMAT(4, 5);
+
+static void warn(
+	const struct report *report, const char *code, const char *cure, const char *format, ...)
+{
+	struct allocator_warning warning = { .code = code };
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(warning.message, sizeof warning.message, format, arguments);
+	va_end(arguments);
+	snprintf(warning.cure, sizeof warning.cure, "%s", cure);
+	report->visit(report->context, &warning);
+}
+
+static bool is_older(const struct allocator_identity *identity, unsigned major, unsigned minor)
+{
+	return identity->major != 0 &&
+	       (identity->major < major || (identity->major == major && identity->minor < minor));
+}
+
+static void check_conf(const struct report *report, const char *source, const char *conf)
+{
+	struct error problem;
+
+	for (size_t i = 0; malloc_conf_problem(conf, i, &problem); i++)
+		warn(report, "conf-malformed", problem.hint, "%s: %s", source, problem.message);
+}
+
+static void check_options(const struct report *report)
+{
+	const struct allocator_configuration *const configuration =
+		&report->allocator->configuration;
+	char cure[sizeof((struct allocator_warning *)NULL)->cure];
+
+	check_conf(report, configuration->variable, configuration->environment);
+	check_conf(report, "the program's malloc_conf", configuration->program);
+	check_conf(report, "/etc/malloc.conf", configuration->file);
+
+	if (configuration->ignored_variable[0] != '\0') {
+		snprintf(cure, sizeof cure, "set %s instead", configuration->variable);
+		warn(report, "variable-ignored", cure, "%s is set, but this jemalloc reads %s only",
+			configuration->ignored_variable, configuration->variable);
+	}
+}
+
+/* Also without jemalloc: this is how LD_PRELOAD brings none. */
+static void check_start(const struct report *report)
+{
+	const char *const variable = report->allocator->configuration.variable;
+
+	if (getauxval(AT_SECURE) == 0)
+		return;
+	warn(report, "secure-start",
+		"start it as the user it runs as (capabilities may be ambient), or use "
+		"/etc/ld.so.preload and the symlink /etc/malloc.conf",
+		"the process gained privileges when it started: LD_PRELOAD and %s were ignored",
+		variable[0] == '\0' ? "MALLOC_CONF" : variable);
+}
+
+static void check_identity(const struct report *report)
+{
+	const struct allocator_identity *const identity = &report->allocator->identity;
+
+	if (!identity->owns_malloc)
+		warn(report, "malloc-not-owned",
+			"to profile all of it, preload jemalloc or link it without a prefix",
+			"malloc is that of %s (%s): only what calls %s's own functions is "
+			"profiled",
+			identity->malloc_name, identity->malloc_where, identity->where);
+	if (identity->other_jemalloc[0] != '\0')
+		warn(report, "another-jemalloc",
+			"preload no second jemalloc into a program that brings its own",
+			"there is another jemalloc in the process, %s, which is not profiled",
+			identity->other_jemalloc);
+}
+
+static void check_version(const struct report *report)
+{
+	const struct allocator_identity *const identity = &report->allocator->identity;
+	const struct allocator_profiling *const profiling = &report->allocator->profiling;
+
+	if (identity->major == 5 && identity->minor == 2 && identity->patch <= 1)
+		warn(report, "version-off-on", "use 5.3.0 or newer, or leave sampling on",
+			"jemalloc %s forgets threads: one that allocates while sampling is off "
+			"may never be sampled again",
+			identity->version);
+	if (is_older(identity, 5, 1) && (profiling->gdump || profiling->lg_interval >= 0))
+		warn(report, "version-automatic-dumps", "use 5.1.0 or newer",
+			"jemalloc %s writes automatic dumps also while sampling is off",
+			identity->version);
+	if (is_older(identity, 5, 3))
+		warn(report, "version-bias", "use 5.3.0 or newer",
+			"jemalloc %s scales each stack by its average size, which errs where "
+			"sizes vary",
+			identity->version);
+	if (is_older(identity, 4, 0))
+		warn(report, "version-old", "use 5.3.0 or newer",
+			"jemalloc %s can neither reset samples nor leave out threads",
+			identity->version);
+}
+
+static void check_sample_interval(const struct report *report)
+{
+	struct allocator_memory memory = { 0 };
+	struct error ignored;
+	unsigned lg_sample = 0;
+
+	if (!allocator_lg_sample(report->allocator, &lg_sample, &ignored))
+		return;
+	if (lg_sample < ALLOCATOR_LG_SAMPLE_LOW)
+		warn(report, "lg-sample-low", "take lg_prof_sample:19, the default",
+			"a sample every %u bytes slows the process and inflates its memory",
+			1U << lg_sample);
+	if (lg_sample > ALLOCATOR_LG_SAMPLE_MAX) {
+		warn(report, "lg-sample-high", "take lg_prof_sample:19, the default",
+			"lg_sample %u: nothing will ever be sampled", lg_sample);
+		return;
+	}
+	const uint64_t interval = UINT64_C(1) << lg_sample;
+	if (!allocator_memory(report->allocator, &memory, &ignored) ||
+		memory.allocated / interval >= 10)
+		return;
+	warn(report, "sample-interval-wide",
+		"for a heap this small start with a smaller lg_prof_sample, such as 14",
+		"a sample every %" PRIu64 " bytes of a heap of %" PRIu64
+		" bytes leaves few of them: the profile is coarse",
+		interval, memory.allocated);
+}
+
+static void check_profiling(const struct report *report)
+{
+	const struct allocator_profiling *const profiling = &report->allocator->profiling;
+
+	if (profiling->accumulates)
+		warn(report, "accumulates", "leave prof_accum out unless totals are needed",
+			"prof_accum:true keeps every stack for ever, so memory grows");
+	if (!profiling->thread_active_init)
+		warn(report, "threads-start-inactive", "set prof_thread_active_init:true",
+			"threads start unsampled: a profile holds only those that switched "
+			"themselves on");
+	if (profiling->gdump || profiling->lg_interval >= 0)
+		warn(report, "automatic-dumps",
+			"leave prof_gdump and lg_prof_interval out; heapctl takes profiles",
+			"jemalloc writes profiles by itself, from the program's threads, into "
+			"files called %s.*",
+			profiling->prefix);
+	if ((profiling->gdump || profiling->lg_interval >= 0 || profiling->final) &&
+		profiling->prefix[0] == '\0')
+		warn(report, "prefix-empty", "set prof_prefix to a path",
+			"automatic dumps cannot be written: prof_prefix is empty");
+}
+
+static bool starts_with(const struct proc_map *map, const char *start)
+{
+	const size_t size = strlen(start);
+
+	return map->path_size >= size && memcmp(map->path, start, size) == 0;
+}
+
+static bool is_jit_mapping(const struct proc_map *map)
+{
+	return map->executable &&
+	       (map->path_size == 0 || starts_with(map, "[anon") || starts_with(map, "/memfd:"));
+}
+
+/* Code without a file was made at run time, and has no tables for an unwinder. */
+static bool has_code_made_at_run_time(void)
+{
+	struct buffer text;
+	struct error ignored;
+	bool found = false;
+
+	buffer_init(&text, &memory_pages);
+	text.limit = 16 << 20;
+	if (file_read("/proc/self/maps", &text, &ignored)) {
+		const char *at = text.data;
+		const char *const end = text.data + text.size;
+		while (at < end && !found) {
+			const char *const newline = memchr(at, '\n', (size_t)(end - at));
+			const char *const stop = newline == NULL ? end : newline;
+			struct proc_map map;
+			found = proc_map_parse(at, (size_t)(stop - at), &map) &&
+				is_jit_mapping(&map);
+			at = stop + 1;
+		}
+	}
+	buffer_deinit(&text);
+	return found;
+}
+
+static void check_unwinder(const struct report *report)
+{
+	const char *const unwinder = report->allocator->profiling.unwinder;
+
+	if (strcmp(unwinder, "libgcc") != 0 && strcmp(unwinder, "gcc") != 0)
+		return;
+	if (has_code_made_at_run_time())
+		warn(report, "unwinder-jit",
+			"use a jemalloc configured with --enable-prof-libunwind, or try it on a "
+			"copy first",
+			"the process runs code made at run time, on which the %s unwinder stops, "
+			"or in some programs ends the process, when sampling is on",
+			unwinder);
+	if (jemalloc_would_end_the_process(report->allocator))
+		warn(report, "static-unwinder", "link the C library dynamically",
+			"the program is static: with glibc the %s unwinder ends the process as "
+			"soon as profiling is enabled",
+			unwinder);
+}
+
+void allocator_warnings(struct allocator *allocator,
+	void (*visit)(void *context, const struct allocator_warning *warning), void *context)
+{
+	const struct report report = { .allocator = allocator, .visit = visit, .context = context };
+
+	check_start(&report);
+	if (strcmp(allocator->identity.name, "jemalloc") != 0)
+		return;
+	check_options(&report);
+	check_identity(&report);
+	if (!allocator->profiling.compiled_in)
+		return;
+	check_version(&report);
+	check_unwinder(&report);
+	if (!allocator->profiling.enabled)
+		return;
+	check_sample_interval(&report);
+	check_profiling(&report);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/account.h"
+
+#include <math.h>
+
+#include "analysis/unsample.h"
+
+static const double sampled_bytes = 16384, page_bytes = 4096;
+
+struct account_profile account_profile_of(const struct profile *profile)
+{
+	struct account_profile sums = { .is_there = true };
+	struct estimate total = { 0 };
+
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		struct estimate estimates[PROFILE_COUNTERS];
+		unsample(profile, profile->samples[i].counters, estimates);
+		const struct estimate objects = estimates[PROFILE_INUSE_OBJECTS];
+		const double mean = objects.value > 0
+					    ? estimates[PROFILE_INUSE_SPACE].value / objects.value
+					    : 0;
+		estimate_add(&total, estimates[PROFILE_INUSE_SPACE]);
+		if (mean <= 0 || mean >= sampled_bytes)
+			continue;
+		const double beyond = fmin(page_bytes, sampled_bytes - mean);
+		sums.sampled += objects.samples;
+		sums.sampling += objects.samples * beyond;
+		sums.untouched += objects.samples * (sampled_bytes - mean - beyond);
+	}
+	const struct interval interval = estimate_interval(total);
+	sums.inuse = total.value;
+	sums.inuse_low = interval.low;
+	sums.inuse_high = interval.high;
+	return sums;
+}
+
+static void add(struct account *account, struct account_row row)
+{
+	account->rows[account->row_count++] = row;
+}
+
+/* The padding of sampled objects is within what their row has, or untouched. */
+static double padding_untouched(
+	const struct account_stats *stats, const struct account_profile *profile)
+{
+	return fmin(stats->large_padding, profile->sampled * page_bytes);
+}
+
+/* Rows that add up to active pages. */
+static void add_active(struct account *account, const struct account_stats *stats,
+	const struct account_profile *profile)
+{
+	const double room = fmax(stats->allocated - stats->tcache - profile->untouched, 0);
+	const double sampling = fmin(profile->sampling, room);
+	const double slack = stats->active - stats->allocated;
+	const double slabs = fmin(stats->slab_waste, fmax(slack, 0));
+	const double pages = fmin(stats->large_padding, fmax(slack - slabs, 0));
+	const double padding = pages - padding_untouched(stats, profile);
+
+	add(account,
+		(struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
+			room - sampling, "", "allocate less: heapctl report says who holds it" });
+	add(account,
+		(struct account_row){ ACCOUNT_JEMALLOC, "sampling",
+			"extents of sampled objects, beyond their size", sampling, "lg_prof_sample",
+			"one more halves it, and doubles the variance of profiles" });
+	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "thread_caches",
+			     "freed, kept in thread caches", stats->tcache, "tcache_max",
+			     "less of it (or tcache:false) makes frees slower and gives it back" });
+	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "slab_waste",
+			     "free places in slabs of small objects", slabs, "narenas",
+			     "fewer arenas share slabs better; heapctl report --waste says whose "
+			     "objects keep them" });
+	add(account,
+		(struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
+			"a page for each large allocation", padding, "cache_oblivious",
+			"false saves it; large blocks then compete for the same cache lines" });
+	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "rounding", "rounding up to pages",
+			     slack - slabs - pages, "", "" });
+}
+
+static double sum_of(const struct account *account)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < account->row_count; i++)
+		sum += account->rows[i].bytes;
+	return sum;
+}
+
+static void add_kernel(struct account *account, const struct smaps *smaps)
+{
+	const double held = sum_of(account);
+
+	account->has_kernel = true;
+	account->resident = (double)smaps->resident;
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
+			     (double)smaps->files, "", "shared with other processes, mostly" });
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
+			     "changed data of programs and libraries", (double)smaps->file_data, "",
+			     "" });
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "stacks", "stacks",
+			     (double)smaps->stacks, "", "fewer threads, shallower recursion" });
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "program_break",
+			     "the program break ([heap])", (double)smaps->program_break, "dss",
+			     "another allocator's, or jemalloc's with dss:primary" });
+	const double rest = (double)smaps->anonymous - held;
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "other",
+			     rest >= 0 ? "other anonymous memory"
+				       : "counted by jemalloc, but not resident",
+			     rest, "",
+			     rest >= 0 ? "mmap by the program itself, or another allocator"
+				       : "never touched, given back meanwhile, or swapped out" });
+}
+
+struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
+	const struct account_profile *profile)
+{
+	struct account account = { 0 };
+
+	add_active(&account, stats, profile);
+	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "dirty", "freed pages, kept (dirty)",
+			      stats->dirty, "dirty_decay_ms",
+			      "less gives them back sooner, for more page faults; "
+			      "background_thread:true does it without traffic" });
+	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "muzzy",
+			      "freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
+			      "muzzy_decay_ms", "0 takes them out of RSS at once" });
+	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
+			      stats->base, "narenas",
+			      "fewer arenas; prof:false saves what samples take" });
+	if (smaps != NULL)
+		add_kernel(&account, smaps);
+	if (profile->is_there)
+		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "profile",
+				      "in use, by the profile", profile->inuse, "prof_active",
+				      "less than in use: not all was allocated while sampling was "
+				      "on" });
+	if (profile->untouched > 0)
+		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
+				      "pages of sampled objects, never touched",
+				      profile->untouched + padding_untouched(stats, profile),
+				      "lg_prof_sample", "not in RSS, but in jemalloc's figures" });
+	add(&account,
+		(struct account_row){ ACCOUNT_OUTSIDE, "retained",
+			"address space kept without pages (retained)", stats->retained, "retain",
+			"no memory: retain:false unmaps it, and mmap gets slower" });
+	if (smaps != NULL && smaps->swapped != 0)
+		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
+				      (double)smaps->swapped, "", "" });
+	return account;
+}

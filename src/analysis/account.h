@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the resident memory of a process is: jemalloc's statistics, the kernel's smaps and a
+ * profile put into one table whose rows add up to RSS.
+ *
+ * jemalloc's rows. Its resident pages are those in use (active), dirty and muzzy ones, and its own
+ * data. What is in use is divided: `allocated` (of which thread caches hold some that the program
+ * has freed, and sampled objects take a whole extent where the program asked for less), what slabs
+ * hold beyond their objects, and the page by which large allocations are shifted against each
+ * other.
+ *
+ * Pages that sampled objects were given and that nobody touches are left out and told separately.
+ *
+ * The remainder is what the kernel has as anonymous memory beyond that. It is negative when
+ * jemalloc counts pages that are not resident: never touched, or swapped out.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analysis/smaps.h"
+#include "profile/profile.h"
+
+/* From malloc_stats_print's JSON. */
+struct account_stats {
+	double allocated, active, dirty, muzzy, base, retained, tcache;
+	double slab_waste;    /* of small classes: slabs less the objects in them */
+	double large_padding; /* of large ones, with opt.cache_oblivious */
+};
+
+/* What the profile tells. */
+struct account_profile {
+	bool is_there;
+	double inuse, inuse_low, inuse_high; /* estimate and its 95% interval */
+	double sampling;  /* resident bytes that sampled small objects take beyond their size */
+	double untouched; /* of their extents, that are not: see account_profile_of */
+	double sampled;	  /* such objects */
+};
+
+/*
+ * jemalloc gives each sampled object below 16 KiB an extent of that size, with a page more where
+ * opt.cache_oblivious shifts it by a part of a page. The program touches the object only: a page
+ * more than its size, on average.
+ */
+struct account_profile account_profile_of(const struct profile *profile);
+
+enum account_kind {
+	ACCOUNT_JEMALLOC, /* rows that add up to what jemalloc holds */
+	ACCOUNT_KERNEL,	  /* and with these to RSS */
+	ACCOUNT_OUTSIDE,  /* for comparison; not in the sum */
+};
+
+struct account_row {
+	enum account_kind kind;
+	const char *name; /* one word, for JSON */
+	const char *text; /* for people */
+	double bytes;
+	const char *option; /* jemalloc's option that governs it; "" for none */
+	const char *advice; /* what changing it would do; "" for nothing to say */
+};
+
+enum { ACCOUNT_ROWS = 20 };
+
+struct account {
+	struct account_row rows[ACCOUNT_ROWS];
+	size_t row_count;
+	double resident; /* RSS; 0 when the kernel was not asked: a remote target */
+	bool has_kernel;
+};
+
+/* `smaps` is NULL when it is not known: then the rows end with jemalloc's. */
+struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
+	const struct account_profile *profile);

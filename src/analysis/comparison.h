@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether two profiles can be subtracted, and what a reader of the difference has to know.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "profile/profile.h"
+
+struct comparison {
+	/* All modules that both have lie at the same addresses: the same run of the program. */
+	bool is_same_run;
+	/* Some module that both have lies elsewhere: surely another run. */
+	bool is_other_run;
+	/* Each side is scaled up by its own interval, so the difference holds. */
+	bool intervals_differ;
+	/*
+	 * One run, but its counters went back or the interval changed: prof.reset was called in
+	 * between, and what had been allocated before looks as if it had been freed. (Or the
+	 * profiles are in the wrong order.)
+	 */
+	bool was_reset;
+};
+
+struct comparison comparison_of(const struct profile *base, const struct profile *now);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which mappings of several profiles are the same program or library, however they were loaded:
+ * what is compared across restarts and rebuilds are places in modules, never bare addresses.
+ *
+ * A module's *identity* is its name up to ".so", or "" for the main program, so that a library
+ * that got a new version, or a program that was renamed, stays the same module. It *differs* when
+ * the profiles disagree in its path or build-id: then offsets and line numbers in it mean
+ * different things in each and are not compared.
+ */
+#pragma once
+
+#include "base/string_pool.h"
+#include "profile/profile.h"
+
+struct module {
+	const char *identity;
+	const char *name; /* last part of the path; "anon" for anonymous memory */
+	const char *path;
+	const char *build_id;
+	bool differs;
+};
+
+struct module_table {
+	struct module *modules;
+	size_t count, capacity;
+	struct string_pool strings;
+};
+
+void module_table_init(struct module_table *table);
+void module_table_deinit(struct module_table *table);
+
+/* What a profile's mapping is: its module, and the address that offsets count from. */
+struct module_place {
+	uint32_t module;
+	uint64_t base;
+};
+
+/* Adds all mappings of the profile; one place for each, to be released with free(). */
+struct module_place *module_table_add(struct module_table *table, const struct profile *profile);
+
+/*
+ * The path of the main program: what the profile says, or the first mapped file that is no
+ * library; "" when there is none.
+ */
+const char *module_main_path(const struct profile *profile);
+
+/* The last part of a path. */
+const char *module_base_name(const char *path);

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/selection.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/address_space.h"
+#include "analysis/stack_picker.h"
+#include "analysis/unsample.h"
+#include "base/xalloc.h"
+
+#define NOT_MADE UINT32_MAX
+#define LEFT_OUT (UINT32_MAX - 1)
+
+struct selector {
+	const struct selection_request *request;
+	struct profile *out;
+	struct stack_picker picker;
+	struct address_space space;
+
+	/* Of the current profile. */
+	const struct profile *profile;
+	const struct module_place *places;
+	double sign;
+	uint32_t *locations; /* for each location the new one, NOT_MADE or LEFT_OUT */
+	uint32_t *stacks;    /* the same for each stack */
+	uint32_t *threads;
+
+	uint32_t *scratch;
+	size_t scratch_capacity;
+};
+
+static void selector_init(struct selector *selector, const struct selection_request *request)
+{
+	*selector = (struct selector){ .request = request };
+	selector->out = profile_new("selection");
+	stack_picker_init(&selector->picker, request->filter, request->keep_allocator_frames);
+	address_space_init(&selector->space, selector->out);
+}
+
+static void selector_deinit(struct selector *selector)
+{
+	profile_free(selector->out);
+	stack_picker_deinit(&selector->picker);
+	address_space_deinit(&selector->space);
+	free(selector->locations);
+	free(selector->stacks);
+	free(selector->threads);
+	free(selector->scratch);
+}
+
+static uint32_t *fill(uint32_t *items, size_t count)
+{
+	items = xreallocarray(items, count, sizeof *items);
+	for (size_t i = 0; i < count; i++)
+		items[i] = NOT_MADE;
+	return items;
+}
+
+static void enter_profile(struct selector *selector, const struct view_input *input,
+	const struct module_place *places)
+{
+	const struct profile *const profile = input->profile;
+
+	selector->profile = profile;
+	selector->places = places;
+	selector->sign = input->is_base ? -1 : 1;
+	stack_picker_enter(&selector->picker, profile);
+	selector->locations = fill(selector->locations, profile->location_count);
+	selector->stacks = fill(selector->stacks, profile->stack_count);
+	selector->threads = fill(selector->threads, profile->thread_count);
+	selector->out->has_allocated |= profile->has_allocated;
+	selector->out->has_mappings |= profile->has_mappings;
+}
+
+/* Copies the frames that show and hide leave; how many. */
+static uint32_t copy_frames(struct selector *selector, const struct profile_location *from)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < from->frame_count; i++) {
+		const struct profile_frame *const frame =
+			&selector->profile->frames[from->first_frame + i];
+		if (!filter_shows(selector->request->filter, frame))
+			continue;
+		profile_add_frame(selector->out, frame);
+		count++;
+	}
+	return count;
+}
+
+static uint32_t make_addressed(struct selector *selector, const struct profile_location *from)
+{
+	struct profile *const out = selector->out;
+	const uint64_t address = from->mapping == PROFILE_NONE
+					 ? from->address
+					 : address_space_move(&selector->space, selector->profile,
+						   selector->places, from->mapping, from->address);
+	const size_t known = out->location_count;
+	const uint32_t made = from->is_exact ? profile_add_exact_address(out, address)
+					     : profile_add_address(out, address);
+
+	if (made < known)
+		return made;
+	const uint32_t first_frame = (uint32_t)out->frame_count;
+	const uint32_t frame_count = copy_frames(selector, from);
+	out->locations[made].first_frame = first_frame;
+	out->locations[made].frame_count = frame_count;
+	return made;
+}
+
+static bool is_hidden(struct selector *selector, const struct profile_location *from)
+{
+	static const struct profile_frame unknown = { .function = "", .file = "" };
+
+	for (uint32_t i = 0; i < from->frame_count; i++) {
+		if (filter_shows(selector->request->filter,
+			    &selector->profile->frames[from->first_frame + i]))
+			return false;
+	}
+	return from->frame_count != 0 || !filter_shows(selector->request->filter, &unknown);
+}
+
+static uint32_t location_of(struct selector *selector, uint32_t at)
+{
+	const struct profile_location *const from = &selector->profile->locations[at];
+	uint32_t *const made = &selector->locations[at];
+
+	if (*made != NOT_MADE)
+		return *made;
+	if (is_hidden(selector, from))
+		*made = LEFT_OUT;
+	else if (from->is_named && from->frame_count != 0)
+		*made = profile_add_named(
+			selector->out, &selector->profile->frames[from->first_frame]);
+	else
+		*made = make_addressed(selector, from);
+	return *made;
+}
+
+static uint32_t make_stack(struct selector *selector, const struct profile_stack *stack)
+{
+	const uint32_t *locations = NULL;
+	size_t depth = 0;
+	size_t count = 0;
+
+	if (!stack_picker_pick(&selector->picker, stack, &locations, &depth))
+		return LEFT_OUT;
+	selector->scratch = xgrow(
+		selector->scratch, &selector->scratch_capacity, depth, sizeof *selector->scratch);
+	for (size_t i = 0; i < depth; i++) {
+		const uint32_t location = location_of(selector, locations[i]);
+		if (location != LEFT_OUT)
+			selector->scratch[count++] = location;
+	}
+	if (count == 0 && filter_drops_empty(selector->request->filter))
+		return LEFT_OUT;
+	return profile_add_stack(selector->out, selector->scratch, count);
+}
+
+static uint32_t thread_of(struct selector *selector, uint32_t thread)
+{
+	if (thread == PROFILE_NONE)
+		return PROFILE_NONE;
+	if (selector->threads[thread] == NOT_MADE)
+		selector->threads[thread] =
+			profile_add_thread(selector->out, selector->profile->threads[thread].id,
+				selector->profile->threads[thread].name);
+	return selector->threads[thread];
+}
+
+static double mean_size(const struct profile_sample *sample)
+{
+	const double *const counters = sample->counters;
+
+	if (counters[PROFILE_INUSE_OBJECTS] > 0)
+		return counters[PROFILE_INUSE_SPACE] / counters[PROFILE_INUSE_OBJECTS];
+	if (counters[PROFILE_ALLOC_OBJECTS] > 0)
+		return counters[PROFILE_ALLOC_SPACE] / counters[PROFILE_ALLOC_OBJECTS];
+	return 0;
+}
+
+/* `factors` is for each counter what its estimate is multiplied by; NULL for 1. */
+static void add_sample(
+	struct selector *selector, const struct profile_sample *from, const double *factors)
+{
+	const struct profile *const profile = selector->profile;
+	struct estimate estimates[PROFILE_COUNTERS];
+	struct profile_sample sample = { .object_bytes = from->object_bytes };
+
+	if (!filter_takes(selector->request->filter, profile, from))
+		return;
+	uint32_t *const stack = &selector->stacks[from->stack];
+	if (*stack == NOT_MADE)
+		*stack = make_stack(selector, &profile->stacks[from->stack]);
+	if (*stack == LEFT_OUT)
+		return;
+	unsample(profile, from->counters, estimates);
+	for (int c = 0; c < PROFILE_COUNTERS; c++)
+		sample.counters[c] =
+			selector->sign * estimates[c].value * (factors == NULL ? 1 : factors[c]);
+	sample.stack = *stack;
+	sample.thread =
+		selector->request->by_thread ? thread_of(selector, from->thread) : PROFILE_NONE;
+	if (sample.object_bytes == 0)
+		sample.object_bytes = (uint64_t)llround(mean_size(from));
+	profile_add_sample(selector->out, &sample);
+}
+
+/* What all samples of a stack add up to. */
+static struct estimate *sum_stacks(
+	const struct profile *profile, const struct profile_sample *samples, size_t count)
+{
+	struct estimate *const sums =
+		xcalloc(profile->stack_count * PROFILE_COUNTERS, sizeof *sums);
+
+	for (size_t i = 0; i < count; i++) {
+		struct estimate estimates[PROFILE_COUNTERS];
+		unsample(profile, samples[i].counters, estimates);
+		for (int c = 0; c < PROFILE_COUNTERS; c++)
+			estimate_add(&sums[samples[i].stack * PROFILE_COUNTERS + c], estimates[c]);
+	}
+	return sums;
+}
+
+/*
+ * Samples of single threads, which were unsampled on their own and so do not quite add up to what
+ * all threads have together: they share that out. Stacks that have none keep their total.
+ */
+static void add_threads(struct selector *selector)
+{
+	const struct profile *const profile = selector->profile;
+	CLEANUP(free_cleanup)
+	struct estimate *all = sum_stacks(profile, profile->samples, profile->sample_count);
+	CLEANUP(free_cleanup)
+	struct estimate *parts =
+		sum_stacks(profile, profile->thread_samples, profile->thread_sample_count);
+
+	for (size_t i = 0; i < profile->thread_sample_count; i++) {
+		const size_t at = (size_t)profile->thread_samples[i].stack * PROFILE_COUNTERS;
+		double factors[PROFILE_COUNTERS];
+		for (int c = 0; c < PROFILE_COUNTERS; c++)
+			factors[c] = parts[at + c].value == 0
+					     ? 0
+					     : all[at + c].value / parts[at + c].value;
+		add_sample(selector, &profile->thread_samples[i], factors);
+	}
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const size_t at = (size_t)profile->samples[i].stack * PROFILE_COUNTERS;
+		if (parts[at + PROFILE_INUSE_OBJECTS].value == 0 &&
+			parts[at + PROFILE_ALLOC_OBJECTS].value == 0)
+			add_sample(selector, &profile->samples[i], NULL);
+	}
+}
+
+static bool add_profile(struct selector *selector, const struct view_input *input,
+	const struct module_place *places, struct error *err)
+{
+	const struct profile_sample *samples = NULL;
+	size_t count = 0;
+
+	enter_profile(selector, input, places);
+	if (!stack_picker_samples(&selector->picker, &samples, &count, err))
+		return false;
+	if (selector->request->by_thread && samples == input->profile->samples &&
+		input->profile->thread_sample_count != 0) {
+		add_threads(selector);
+		return true;
+	}
+	for (size_t i = 0; i < count; i++)
+		add_sample(selector, &samples[i], NULL);
+	return true;
+}
+
+static void describe(struct profile *out, const struct profile *first)
+{
+	out->kind = first->kind;
+	out->weighting = PROFILE_WEIGHTED;
+	out->interval_bytes = first->interval_bytes;
+	out->time_ms = first->time_ms;
+	out->duration_ms = first->duration_ms;
+	out->program = profile_intern(out, module_main_path(first));
+}
+
+/* Mappings were added as they were needed; locations find theirs once they are all there. */
+static void finish(struct profile *out)
+{
+	for (size_t i = 0; i < out->location_count; i++)
+		out->locations[i].mapping = PROFILE_NONE;
+	profile_assign_mappings(out);
+}
+
+bool selection_make(const struct view_input *inputs, size_t input_count,
+	const struct selection_request *request, struct profile **ret, struct error *err)
+{
+	CLEANUP(selector_deinit) struct selector selector;
+	CLEANUP(free_cleanup) struct module_place **places = xcalloc(input_count, sizeof(void *));
+	bool done = view_check_inputs(inputs, input_count, err);
+
+	selector_init(&selector, request);
+	describe(selector.out, inputs[0].profile);
+	for (size_t i = 0; i < input_count; i++)
+		places[i] = module_table_add(&selector.space.modules, inputs[i].profile);
+	for (size_t i = 0; done && i < input_count; i++)
+		done = add_profile(&selector, &inputs[i], places[i], err);
+	for (size_t i = 0; i < input_count; i++)
+		free(places[i]);
+	if (!done || !filter_check(request->filter, err))
+		return false;
+	finish(selector.out);
+	*ret = TAKE(selector.out);
+	return true;
+}

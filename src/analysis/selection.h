@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile made of others: what a filter leaves of them, unsampled and put together, for outputs
+ * that are profiles again. What is subtracted comes with negative values. Modules of the second
+ * and later profiles are moved to where the first that has them had them, so that equal places get
+ * equal addresses; one whose addresses are taken by another is moved to free ones.
+ */
+#pragma once
+
+#include "analysis/filter.h"
+#include "analysis/view_builder.h"
+
+struct selection_request {
+	struct filter *filter;
+	bool keep_allocator_frames;
+	bool by_thread; /* samples of single threads where the profiles have them */
+};
+
+/* Same failures as view_build. The result is weighted: PROFILE_WEIGHTED. */
+MUST_CHECK bool selection_make(const struct view_input *inputs, size_t input_count,
+	const struct selection_request *request, struct profile **ret, struct error *err);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/smaps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/proc_maps.h"
+
+enum { GUARD_MOST = 65536 };
+
+enum use { USE_FILE, USE_STACK, USE_BREAK, USE_ANONYMOUS };
+
+struct reader {
+	struct smaps sums;
+	enum use use;
+	uint64_t resident; /* of the mapping that is being read */
+	uint64_t anonymous;
+	uint64_t guard_limit; /* where the guard that was read last ends */
+};
+
+static bool is_called(const struct proc_map *map, const char *name)
+{
+	return map->path_size == strlen(name) && memcmp(map->path, name, map->path_size) == 0;
+}
+
+/* Adds the mapping that was read. */
+static void settle(struct reader *reader)
+{
+	struct smaps *const sums = &reader->sums;
+	const uint64_t own =
+		reader->anonymous < reader->resident ? reader->anonymous : reader->resident;
+
+	switch (reader->use) {
+	case USE_FILE:
+		sums->file_data += own;
+		sums->files += reader->resident - own;
+		break;
+	case USE_STACK:
+		sums->stacks += reader->resident;
+		break;
+	case USE_BREAK:
+		sums->program_break += reader->resident;
+		break;
+	case USE_ANONYMOUS:
+		sums->anonymous += reader->resident;
+		break;
+	}
+	sums->resident += reader->resident;
+	reader->resident = reader->anonymous = 0;
+}
+
+static void begin(struct reader *reader, const struct proc_map *map)
+{
+	const bool is_guard = !map->readable && !map->writable && !map->executable &&
+			      map->path_size == 0 && map->limit - map->start <= GUARD_MOST;
+
+	settle(reader);
+	reader->sums.mapping_count++;
+	if (is_called(map, "[heap]"))
+		reader->use = USE_BREAK;
+	else if (is_called(map, "[stack]") ||
+		 (map->path_size == 0 && map->start == reader->guard_limit))
+		reader->use = USE_STACK;
+	else if (map->path_size != 0 && strncmp(map->path, "[anon", 5) != 0)
+		reader->use = USE_FILE;
+	else
+		reader->use = USE_ANONYMOUS;
+	reader->guard_limit = is_guard ? map->limit : 0;
+}
+
+/* "Rss:     380 kB" */
+static bool take_field(const char *line, size_t size, const char *name, uint64_t *bytes)
+{
+	const size_t length = strlen(name);
+	char digits[24] = "";
+
+	if (size <= length || memcmp(line, name, length) != 0)
+		return false;
+	const size_t left = size - length;
+	memcpy(digits, line + length, left < sizeof digits ? left : sizeof digits - 1);
+	*bytes = strtoull(digits, NULL, 10) * 1024;
+	return true;
+}
+
+bool smaps_read(const char *text, size_t size, struct smaps *ret)
+{
+	struct reader reader = { .use = USE_ANONYMOUS };
+	const char *const end = text + size;
+	uint64_t swapped;
+
+	while (text < end) {
+		const char *const newline = memchr(text, '\n', (size_t)(end - text));
+		const size_t length = (size_t)((newline == NULL ? end : newline) - text);
+		struct proc_map map;
+		if (take_field(text, length, "Swap:", &swapped))
+			reader.sums.swapped += swapped;
+		else if (!take_field(text, length, "Rss:", &reader.resident) &&
+			 !take_field(text, length, "Anonymous:", &reader.anonymous) &&
+			 proc_map_parse(text, length, &map))
+			begin(&reader, &map);
+		text += length + 1;
+	}
+	settle(&reader);
+	*ret = reader.sums;
+	return reader.sums.mapping_count != 0;
+}

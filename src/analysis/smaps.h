@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What /proc/PID/smaps says of the resident memory of a process, by what it is of (proc(5)). The
+ * kernel does not name the stacks of threads; a mapping right above a guard (no access, up to
+ * 64 KiB) is taken for one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct smaps {
+	uint64_t resident;  /* sum of the following five */
+	uint64_t files;	    /* pages of files, shared memory and the kernel's own */
+	uint64_t file_data; /* private copies of files' pages: .data, relocations */
+	uint64_t stacks;
+	uint64_t program_break; /* [heap] */
+	uint64_t anonymous;	/* the rest */
+	uint64_t swapped;
+	size_t mapping_count;
+};
+
+/* False when there is no mapping in it. */
+bool smaps_read(const char *text, size_t size, struct smaps *ret);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which stacks of a profile are looked at, and which part of them: without the allocator's frames
+ * at the leaf, and as the filter says. What is said of a location is found out once.
+ */
+#pragma once
+
+#include "analysis/filter.h"
+#include "base/buffer.h"
+
+struct location_fact {
+	bool is_allocator;
+	struct filter_verdict verdict;
+};
+
+struct stack_picker {
+	struct filter *filter;
+	bool keep_allocator_frames;
+	const struct profile *profile;
+	struct location_fact *facts; /* one for each location of the profile */
+	uint32_t *locations;
+	size_t location_capacity;
+	struct buffer text;
+};
+
+void stack_picker_init(
+	struct stack_picker *picker, struct filter *filter, bool keep_allocator_frames);
+void stack_picker_deinit(struct stack_picker *picker);
+
+/* Stacks come from this profile now. */
+void stack_picker_enter(struct stack_picker *picker, const struct profile *profile);
+
+/*
+ * The locations to show of a stack, leaf first, valid until the next call; false when the stack is
+ * left out. The depth may be 0: nothing but the allocator, or the unwinder failed.
+ */
+bool stack_picker_pick(struct stack_picker *picker, const struct profile_stack *stack,
+	const uint32_t **locations, size_t *depth);
+
+/* The samples to go through: of all threads together, or of single threads if the filter asks. */
+MUST_CHECK bool stack_picker_samples(const struct stack_picker *picker,
+	const struct profile_sample **samples, size_t *count, struct error *err);

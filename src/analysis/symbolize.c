@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/symbolize.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/modules.h"
+#include "base/xalloc.h"
+
+/* Whether the address of a location is still to be named. */
+static bool is_unnamed(const struct profile *profile, const struct profile_location *location)
+{
+	if (location->frame_count != 0 || location->address == 0)
+		return false;
+	return location->mapping == PROFILE_NONE ||
+	       !profile->mappings[location->mapping].has_functions;
+}
+
+bool symbolize_is_needed(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		if (is_unnamed(profile, &profile->locations[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_same_process(const struct profile *a, const struct profile *b)
+{
+	if (a->mapping_count != b->mapping_count)
+		return false;
+	for (size_t i = 0; i < a->mapping_count; i++) {
+		const struct profile_mapping *const x = &a->mappings[i];
+		const struct profile_mapping *const y = &b->mappings[i];
+		if (x->start != y->start || x->limit != y->limit ||
+			x->file_offset != y->file_offset || strcmp(x->path, y->path) != 0 ||
+			strcmp(x->build_id, y->build_id) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Addresses of all profiles of one process, and what was found for them. */
+struct batch {
+	uint64_t *addresses;
+	size_t count, capacity;
+	struct symbol_result *results;
+};
+
+static void batch_deinit(struct batch *batch)
+{
+	free(batch->addresses);
+	free(batch->results);
+}
+
+static void collect(struct batch *batch, const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		const struct profile_location *const location = &profile->locations[i];
+		if (!is_unnamed(profile, location))
+			continue;
+		batch->addresses = xgrow(batch->addresses, &batch->capacity, batch->count + 1,
+			sizeof *batch->addresses);
+		batch->addresses[batch->count++] = location->address - !location->is_exact;
+	}
+}
+
+/* Writes the results, in the order in which collect asked, into the profile. */
+static size_t hand_out(const struct batch *batch, size_t next, struct profile *profile)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		struct profile_location *const location = &profile->locations[i];
+		if (!is_unnamed(profile, location))
+			continue;
+		const struct symbol_result result = batch->results[next++];
+		location->first_frame = (uint32_t)profile->frame_count;
+		for (size_t f = 0; f < result.frame_count; f++) {
+			const struct symbol_frame *const from = &result.frames[f];
+			const struct profile_frame frame = { from->function, from->linkage_name,
+				from->file, from->line, from->start_line };
+			profile_add_frame(profile, &frame);
+		}
+		location->frame_count = (uint32_t)result.frame_count;
+	}
+	return next;
+}
+
+/*
+ * The file below one of the folders: all of its path, then with fewer and fewer folders in front,
+ * each tried in all of the folders. NULL when there is none. The profile keeps the text.
+ */
+static const char *find_below(struct profile *profile, const char *prefixes, const char *path)
+{
+	for (const char *rest = path; rest != NULL && rest[0] == '/';
+		rest = strchr(rest + 1, '/')) {
+		for (const char *prefix = prefixes; *prefix != '\0';) {
+			const size_t size = strcspn(prefix, ",");
+			CLEANUP(free_cleanup)
+			char *found = xasprintf("%.*s%s", (int)size, prefix, rest);
+			if (size != 0 && access(found, F_OK) == 0)
+				return profile_intern(profile, found);
+			prefix += size + (prefix[size] == ',');
+		}
+	}
+	return NULL;
+}
+
+static struct symbol_mapping *make_mappings(
+	struct profile *profile, const struct symbolize_options *options)
+{
+	struct symbol_mapping *const mappings = xcalloc(profile->mapping_count, sizeof *mappings);
+	const char *const main_path = module_main_path(profile);
+
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		const struct profile_mapping *const from = &profile->mappings[i];
+		mappings[i] = (struct symbol_mapping){
+			.start = from->start,
+			.limit = from->limit,
+			.file_offset = from->file_offset,
+			.path = from->path,
+			.build_id = from->build_id,
+			.pid = options->pid,
+			.deleted = from->deleted,
+		};
+		if (options->program != NULL && from->path[0] != '\0' &&
+			strcmp(from->path, main_path) == 0)
+			mappings[i].file = options->program;
+		else if (options->lib_prefixes != NULL)
+			mappings[i].file = find_below(profile, options->lib_prefixes, from->path);
+	}
+	return mappings;
+}
+
+/*
+ * A heap profile names its files by path alone; what the symbols were read from says which build
+ * that is, and whoever gets the profile later can find the same one.
+ */
+static void adopt_build_ids(const struct symbolizer *symbolizer, struct profile *profile)
+{
+	size_t count = 0;
+	const struct symbol_module_report *const reports = symbolizer_reports(symbolizer, &count);
+
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		struct profile_mapping *const mapping = &profile->mappings[i];
+		for (size_t r = 0; r < count && mapping->build_id[0] == '\0'; r++) {
+			if (strcmp(reports[r].path, mapping->path) == 0)
+				mapping->build_id = profile_intern(profile, reports[r].build_id);
+		}
+	}
+}
+
+/* Profiles from `first` on that are of its process. */
+static void resolve_process(struct symbolizer *symbolizer, struct profile *const *profiles,
+	size_t count, const struct symbolize_options *options, bool *is_done)
+{
+	struct profile *const first = profiles[0];
+	CLEANUP(free_cleanup) struct symbol_mapping *mappings = make_mappings(first, options);
+	CLEANUP(batch_deinit) struct batch batch = { 0 };
+	CLEANUP(free_cleanup) bool *is_ours = xcalloc(count, sizeof *is_ours);
+
+	for (size_t i = 0; i < count; i++) {
+		is_ours[i] = !is_done[i] && (i == 0 || is_same_process(first, profiles[i]));
+		if (is_ours[i])
+			collect(&batch, profiles[i]);
+	}
+	batch.results = xcalloc(batch.count, sizeof *batch.results);
+	symbolizer_resolve(symbolizer, mappings, first->mapping_count, batch.addresses, batch.count,
+		batch.results);
+	size_t next = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (is_ours[i]) {
+			next = hand_out(&batch, next, profiles[i]);
+			adopt_build_ids(symbolizer, profiles[i]);
+		}
+		is_done[i] |= is_ours[i];
+	}
+}
+
+/* Refuses a program of which the symbolizer says that it is another one. */
+static bool check_program(const struct symbolizer *symbolizer, struct profile *const *profiles,
+	size_t count, const char *program, struct error *err)
+{
+	size_t report_count = 0;
+	const struct symbol_module_report *const reports =
+		symbolizer_reports(symbolizer, &report_count);
+
+	for (size_t r = 0; r < report_count; r++) {
+		if (reports[r].source != SYMBOL_SOURCE_NONE || reports[r].problem[0] == '\0' ||
+			reports[r].path[0] == '\0')
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			if (strcmp(reports[r].path, module_main_path(profiles[i])) != 0)
+				continue;
+			error_set(err, ERROR_USAGE, "%.160s does not match %.120s: %s", program,
+				profiles[i]->name, reports[r].problem);
+			return error_hint(
+				err, "give the program that was profiled, %.200s", reports[r].path);
+		}
+	}
+	return true;
+}
+
+bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles, size_t count,
+	const struct symbolize_options *options, struct error *err)
+{
+	CLEANUP(free_cleanup) bool *is_done = xcalloc(count, sizeof *is_done);
+
+	for (size_t i = 0; i < count; i++) {
+		is_done[i] |= !symbolize_is_needed(profiles[i]);
+		if (!is_done[i])
+			resolve_process(symbolizer, profiles + i, count - i, options, is_done + i);
+	}
+	return options->program == NULL ||
+	       check_program(symbolizer, profiles, count, options->program, err);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the locations of profiles their frames. Profiles that brought names keep them. All
+ * addresses of one process are asked at once. What is looked up is the address before the one
+ * recorded, since heap profiles record where calls return to.
+ */
+#pragma once
+
+#include "profile/profile.h"
+#include "symbol/symbolizer.h"
+
+struct symbolize_options {
+	const char *program; /* the executable, where it lies now; NULL: where the profile says */
+	const char *lib_prefixes; /* folders separated by commas, in which programs and libraries
+				   * are looked for first; NULL for none */
+	pid_t pid; /* the process, if it still runs: to reach deleted files; 0 for none */
+};
+
+/*
+ * Mappings without a build-id get that of the file that was read. Fails with ERROR_USAGE when
+ * `program` is given and cannot be the one that was profiled. Files that are missing or do not
+ * match are no failure: see symbolizer_reports.
+ */
+MUST_CHECK bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles,
+	size_t count, const struct symbolize_options *options, struct error *err);
+
+/* Whether any location of the profile has an address and no name yet. */
+bool symbolize_is_needed(const struct profile *profile);

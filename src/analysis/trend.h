@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What grew over a series of profiles of one process, or of one service across restarts: for each
+ * site (a function, or a stack of functions) one series of estimates, its growth (see
+ * analysis/growth.h), and which sites are suspected to leak.
+ *
+ * Suspects. Each site that grows steadily has the probability p that one without growth looks like
+ * it. Among hundreds of sites some always look bad, so p is adjusted by Holm's rule for the number
+ * of sites looked at: when nothing leaks, at most TREND_LEVEL of all trends name a suspect, however
+ * the sites depend on each other. Steps and swings are no suspects; they are told as what they are.
+ */
+#pragma once
+
+#include "analysis/growth.h"
+#include "analysis/view_builder.h"
+
+#define TREND_LEVEL 0.05
+
+enum trend_unit {
+	TREND_FLAT,	  /* functions by what they allocate themselves */
+	TREND_CUMULATIVE, /* and with what they call */
+	TREND_STACKS,
+};
+
+struct trend_request {
+	struct view_request view; /* `observe` is set here */
+	enum trend_unit unit;
+};
+
+struct trend_site {
+	const char *name;
+	const char *stack;	 /* where most of the change is: "main > serve > parse" */
+	struct estimate *series; /* one for each profile */
+	struct growth growth;
+	bool has_growth;   /* false: too few profiles to say */
+	double adjusted_p; /* for the number of sites; 1 unless it grows steadily */
+	bool is_suspect;
+};
+
+struct trend {
+	struct view *view; /* of all profiles together */
+	size_t profile_count;
+	double *hours; /* of each profile, since the first */
+	uint32_t *runs;
+	uint32_t run_count;
+	bool has_times; /* false: hours are positions, since no times were known */
+	int64_t first_ms, last_ms;
+	struct trend_site *sites; /* suspects first, then by how surely they changed */
+	size_t site_count;
+	size_t left_out; /* smaller sites that were not looked at */
+	struct trend_site total;
+};
+
+/*
+ * Of symbolized profiles in the order of time. Times are profile.time_ms; where they are missing or
+ * do not ascend the order alone counts, one hour each. A run ends where a module lies elsewhere or
+ * samples were discarded.
+ */
+MUST_CHECK bool trend_build(struct profile *const *profiles, size_t count,
+	const struct trend_request *request, struct trend **ret, struct error *err);
+void trend_free(struct trend *trend);
+
+static inline void trend_cleanup(struct trend **trend)
+{
+	trend_free(*trend);
+}
+
+/* One word: "steady", "jump", "cycle", "falling", "none", "unknown". */
+const char *trend_site_kind(const struct trend_site *site);

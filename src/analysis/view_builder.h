@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes a view of symbolized profiles: unsamples each line, cuts off the allocator's frames,
+ * filters, reduces to the granularity, and merges what is the same, within a profile and between
+ * profiles. Stacks of different processes meet by module and function (see analysis/modules.h), so
+ * a difference across restarts or rebuilds is one of places in the program, not of addresses.
+ */
+#pragma once
+
+#include "analysis/filter.h"
+#include "analysis/view.h"
+
+struct view_input {
+	const struct profile *profile;
+	bool is_base; /* subtracted */
+};
+
+struct view_request {
+	enum view_granularity granularity;
+	enum profile_counter counter;
+	struct filter *filter;
+	bool keep_allocator_frames;
+	bool no_inlines;
+	bool mean_delay;    /* of contention: for each line the time of one delay */
+	bool drop_negative; /* stacks that shrank count as unchanged, as in jeprof */
+	const char *title;
+	const char *subtitle;
+	/*
+	 * Told of each line as it goes into a path of the view, for those who want to know what
+	 * each input has added; NULL for nobody. `estimates` are PROFILE_COUNTERS.
+	 */
+	void (*observe)(
+		void *observer, size_t input, uint32_t path, const struct estimate *estimates);
+	void *observer;
+};
+
+/* ERROR_USAGE when they are of different kinds: heap and CPU, say. */
+MUST_CHECK bool view_check_inputs(const struct view_input *inputs, size_t count, struct error *err);
+
+/*
+ * Fails with ERROR_USAGE when the inputs have nothing in common (a heap and a CPU profile), when
+ * figures per thread are asked for and there are none, or when a pattern went over its limits.
+ */
+MUST_CHECK bool view_build(const struct view_input *inputs, size_t input_count,
+	const struct view_request *request, struct view **ret, struct error *err);

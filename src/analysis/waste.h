@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fragmentation by site: the free places in slabs of each size class, shared out among the sites
+ * whose live objects are in that class, by their numbers. A slab stays as long as one object is in
+ * it, so these are the sites that keep it.
+ *
+ * A profile has the objects' mean size for each stack, not their sizes. Stacks that allocate one
+ * size, which most are, have their class exactly; a mean between two classes is shared between
+ * these so that it stays the mean. Objects beyond the largest small class have no slabs.
+ *
+ * Classes with waste and without a sampled object stay with nobody: one path without a site.
+ */
+#pragma once
+
+#include "analysis/view_builder.h"
+
+struct waste_class {
+	double size;	    /* of one object */
+	double waste_bytes; /* of all its slabs */
+};
+
+struct waste {
+	const struct waste_class *classes; /* small ones, ascending */
+	size_t class_count;
+};
+
+/*
+ * Builds a view in which bytes in use are bytes wasted: the request's counter is ignored, and it
+ * must not observe.
+ */
+MUST_CHECK bool waste_build(const struct waste *waste, const struct view_input *inputs,
+	size_t input_count, const struct view_request *request, struct view **ret,
+	struct error *err);

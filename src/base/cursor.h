@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bounded position in bytes that somebody else made, with a sticky first failure.
+ *
+ * Reading past the end, or a value that cannot be, yields zero, moves the cursor to its end and
+ * remembers where and why; so a parser reads on without a branch per field and asks once. All
+ * multi-byte values are little-endian. The bytes are borrowed and never written.
+ */
+#pragma once
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/error.h"
+
+struct cursor {
+	const unsigned char *start;
+	const unsigned char *position;
+	const unsigned char *end;
+	const char *problem;   /* NULL while all went well; a constant text */
+	size_t problem_offset; /* from start */
+};
+
+static inline struct cursor cursor_over(const void *data, size_t size)
+{
+	const unsigned char *const start = data;
+
+	return (struct cursor){ .start = start, .position = start, .end = start + size };
+}
+
+static inline bool cursor_ok(const struct cursor *cursor)
+{
+	return cursor->problem == NULL;
+}
+
+static inline size_t cursor_left(const struct cursor *cursor)
+{
+	return (size_t)(cursor->end - cursor->position);
+}
+
+static inline size_t cursor_offset(const struct cursor *cursor)
+{
+	return (size_t)(cursor->position - cursor->start);
+}
+
+/* Remembers the first problem; `problem` must be a constant text. */
+void cursor_fail(struct cursor *cursor, const char *problem);
+
+/* Turns the problem into ERROR_INPUT: "NAME: byte 123: PROBLEM". Returns false. */
+bool cursor_error(const struct cursor *cursor, const char *name, struct error *err);
+
+/* Steps over `size` bytes and returns where they began; NULL when there are not as many. */
+static inline const unsigned char *cursor_take(struct cursor *cursor, uint64_t size)
+{
+	if (__builtin_expect(size > cursor_left(cursor), false)) {
+		cursor_fail(cursor, "it ends too early");
+		return NULL;
+	}
+	const unsigned char *const at = cursor->position;
+	cursor->position += size;
+	return at;
+}
+
+static inline void cursor_skip(struct cursor *cursor, uint64_t size)
+{
+	(void)cursor_take(cursor, size);
+}
+
+/* Moves to an offset from the start. */
+void cursor_seek(struct cursor *cursor, uint64_t offset);
+
+static inline uint8_t cursor_u8(struct cursor *cursor)
+{
+	const unsigned char *const at = cursor_take(cursor, 1);
+
+	return at == NULL ? 0 : *at;
+}
+
+static inline uint16_t cursor_u16(struct cursor *cursor)
+{
+	const unsigned char *const at = cursor_take(cursor, 2);
+	uint16_t value = 0;
+
+	if (at != NULL)
+		memcpy(&value, at, sizeof value);
+	return le16toh(value);
+}
+
+static inline uint32_t cursor_u32(struct cursor *cursor)
+{
+	const unsigned char *const at = cursor_take(cursor, 4);
+	uint32_t value = 0;
+
+	if (at != NULL)
+		memcpy(&value, at, sizeof value);
+	return le32toh(value);
+}
+
+static inline uint64_t cursor_u64(struct cursor *cursor)
+{
+	const unsigned char *const at = cursor_take(cursor, 8);
+	uint64_t value = 0;
+
+	if (at != NULL)
+		memcpy(&value, at, sizeof value);
+	return le64toh(value);
+}
+
+/* LEB128, as in DWARF 5 section 7.6 and protobuf's varints. Bits beyond the 64th are dropped. */
+uint64_t cursor_uleb_slow(struct cursor *cursor);
+int64_t cursor_sleb(struct cursor *cursor);
+
+static inline uint64_t cursor_uleb(struct cursor *cursor)
+{
+	if (cursor->position < cursor->end && *cursor->position < 0x80)
+		return *cursor->position++;
+	return cursor_uleb_slow(cursor);
+}
+
+/* A NUL-terminated text; "" on failure. */
+const char *cursor_string(struct cursor *cursor);

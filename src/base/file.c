@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool file_map_fd(int fd, const char *name, struct file_map *map, struct error *err)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return error_system(err, errno, "%s", name);
+	if (S_ISDIR(status.st_mode))
+		return error_system(err, EISDIR, "%s", name);
+	if (!S_ISREG(status.st_mode))
+		return error_set(err, ERROR_INPUT, "%s: not a regular file", name);
+	if (status.st_size == 0) {
+		*map = (struct file_map){ 0 };
+		return true;
+	}
+
+	const size_t size = (size_t)status.st_size;
+	void *const data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return error_system(err, errno, "%s: mapping", name);
+	*map = (struct file_map){ .data = data, .size = size };
+	return true;
+}
+
+bool file_map(const char *path, struct file_map *map, struct error *err)
+{
+	/* Without O_NONBLOCK a named pipe would keep us until somebody writes to it. */
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return error_system(err, errno, "%s", path);
+	return file_map_fd(fd, path, map, err);
+}
+
+void file_unmap(struct file_map *map)
+{
+	if (map->data != NULL)
+		munmap((void *)(uintptr_t)map->data, map->size);
+	*map = (struct file_map){ 0 };
+}
+
+bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *err)
+{
+	for (;;) {
+		if (!buffer_reserve(out, 16384)) {
+			if (out->limit - out->size < 16384)
+				return error_set(err, ERROR_INPUT, "%s: more than %zu bytes", name,
+					out->limit);
+			return error_set(err, ERROR_MEMORY, "%s: no memory to read it", name);
+		}
+		const ssize_t got = read(fd, out->data + out->size, out->capacity - out->size);
+		if (got == 0)
+			return true;
+		if (got > 0)
+			out->size += (size_t)got;
+		else if (errno != EINTR)
+			return error_system(err, errno, "%s", name);
+	}
+}
+
+bool file_read(const char *path, struct buffer *out, struct error *err)
+{
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_system(err, errno, "%s", path);
+	return file_read_fd(fd, path, out, err);
+}
+
+bool file_write_fd(int fd, const char *name, const void *data, size_t size, struct error *err)
+{
+	const char *at = data;
+
+	while (size > 0) {
+		const ssize_t written = write(fd, at, size);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			return error_system(err, errno, "%s", name);
+		at += written;
+		size -= (size_t)written;
+	}
+	return true;
+}
+
+static bool name_temporary(struct file_draft *draft, struct error *err)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		return error_system(err, errno, "%s: random name", draft->path);
+	const int length = snprintf(draft->temporary, sizeof draft->temporary, "%s.%016llx",
+		draft->path, (unsigned long long)random);
+	if (length < 0 || (size_t)length >= sizeof draft->temporary)
+		return error_system(err, ENAMETOOLONG, "%s", draft->path);
+	return true;
+}
+
+bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, struct error *err)
+{
+	struct stat status;
+
+	draft->fd = -1;
+	draft->in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+	if ((size_t)snprintf(draft->path, sizeof draft->path, "%s", path) >= sizeof draft->path)
+		return error_system(err, ENAMETOOLONG, "%.100s...", path);
+	if (draft->in_place)
+		draft->fd = open(path, O_WRONLY | O_CLOEXEC);
+	else if (!name_temporary(draft, err))
+		return false;
+	else
+		draft->fd = open(draft->temporary,
+			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (draft->fd < 0)
+		return error_system(err, errno, "%s", path);
+	return true;
+}
+
+bool file_draft_commit(struct file_draft *draft, struct error *err)
+{
+	const int closed = close(draft->fd);
+
+	draft->fd = -1;
+	if (closed == 0 && (draft->in_place || rename(draft->temporary, draft->path) == 0))
+		return true;
+	error_system(err, errno, "%s", draft->path);
+	if (!draft->in_place)
+		unlink(draft->temporary);
+	return false;
+}
+
+void file_draft_discard(struct file_draft *draft)
+{
+	if (draft->path[0] == '\0' || draft->fd < 0)
+		return;
+	close(draft->fd);
+	draft->fd = -1;
+	if (!draft->in_place)
+		unlink(draft->temporary);
+}
+
+bool file_write(const char *path, const void *data, size_t size, mode_t mode, struct error *err)
+{
+	struct file_draft draft = { .fd = -1 };
+
+	if (!file_draft_open(path, mode, &draft, err))
+		return false;
+	if (file_write_fd(draft.fd, path, data, size, err) && file_draft_commit(&draft, err))
+		return true;
+	file_draft_discard(&draft);
+	return false;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whole files: read, map, write so that a reader sees all or nothing. Descriptors are opened
+ * close-on-exec. Errors name the path. Any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* A regular file's bytes, mapped read-only and private. An empty file has data == NULL and size 0.
+ */
+struct file_map {
+	const char *data;
+	size_t size;
+};
+
+MUST_CHECK bool file_map(const char *path, struct file_map *map, struct error *err);
+
+/* Maps what `fd` is open on; `name` is for errors. The descriptor may be closed afterwards. */
+MUST_CHECK bool file_map_fd(int fd, const char *name, struct file_map *map, struct error *err);
+void file_unmap(struct file_map *map);
+
+/* Appends everything that can be read from `fd`; ERROR_INPUT past the buffer's limit. */
+MUST_CHECK bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *err);
+
+/* Appends the whole file; for /proc files too, whose size is not known beforehand. */
+MUST_CHECK bool file_read(const char *path, struct buffer *out, struct error *err);
+
+/* Writes all of it, over short writes and EINTR. */
+MUST_CHECK bool file_write_fd(
+	int fd, const char *name, const void *data, size_t size, struct error *err);
+
+/*
+ * Replaces `path` by a file with these contents: written beside it under a name that nobody can
+ * predict, then renamed. On failure nothing is left behind and the old file is untouched.
+ * A path that is no regular file (/dev/stdout, a pipe) is written in place.
+ */
+MUST_CHECK bool file_write(
+	const char *path, const void *data, size_t size, mode_t mode, struct error *err);
+
+/*
+ * A file in the making, for contents that come piece by piece: write to `fd`, then commit. Until
+ * then the old file, if there is one, is untouched; discarding leaves nothing behind. A path that
+ * is no regular file is written in place.
+ */
+struct file_draft {
+	int fd;
+	bool in_place;
+	char path[4096];
+	char temporary[4096];
+};
+
+MUST_CHECK bool file_draft_open(
+	const char *path, mode_t mode, struct file_draft *draft, struct error *err);
+MUST_CHECK bool file_draft_commit(struct file_draft *draft, struct error *err);
+
+/* Fine after a commit, and for a zeroed draft. */
+void file_draft_discard(struct file_draft *draft);

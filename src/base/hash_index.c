@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hash_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/xalloc.h"
+
+enum { FIRST_SLOTS = 64 };
+
+void hash_index_init(struct hash_index *index)
+{
+	*index = (struct hash_index){ 0 };
+}
+
+void hash_index_deinit(struct hash_index *index)
+{
+	free(index->slots);
+	hash_index_init(index);
+}
+
+/*
+ * A slot is chosen by the same 32 bits that it keeps as its tag, so that growing needs no key.
+ */
+static uint32_t tag_of(uint64_t hash)
+{
+	return (uint32_t)(hash >> 32);
+}
+
+static struct hash_index_slot *make_slots(size_t count)
+{
+	struct hash_index_slot *const slots = xreallocarray(NULL, count, sizeof *slots);
+
+	for (size_t i = 0; i < count; i++)
+		slots[i] = (struct hash_index_slot){ .position = HASH_INDEX_NONE };
+	return slots;
+}
+
+static void grow(struct hash_index *index)
+{
+	const size_t old_count = index->slots == NULL ? 0 : (size_t)index->mask + 1;
+	const size_t count = old_count == 0 ? FIRST_SLOTS : 2 * old_count;
+	struct hash_index_slot *const slots = make_slots(count);
+	const uint32_t mask = (uint32_t)(count - 1);
+
+	for (size_t i = 0; i < old_count; i++) {
+		if (index->slots[i].position == HASH_INDEX_NONE)
+			continue;
+		uint32_t at = index->slots[i].tag & mask;
+		while (slots[at].position != HASH_INDEX_NONE)
+			at = (at + 1) & mask;
+		slots[at] = index->slots[i];
+	}
+	free(index->slots);
+	index->slots = slots;
+	index->mask = mask;
+}
+
+/* The slot that holds the key, or the free one where it would go. */
+static struct hash_index_slot *probe(const struct hash_index *index, uint64_t hash,
+	hash_index_equal *equal, const void *items, const void *key)
+{
+	const uint32_t tag = tag_of(hash);
+
+	for (uint32_t at = tag & index->mask;; at = (at + 1) & index->mask) {
+		struct hash_index_slot *const slot = &index->slots[at];
+		if (slot->position == HASH_INDEX_NONE)
+			return slot;
+		if (slot->tag == tag && equal(items, slot->position, key))
+			return slot;
+	}
+}
+
+uint32_t hash_index_find(const struct hash_index *index, uint64_t hash, hash_index_equal *equal,
+	const void *items, const void *key)
+{
+	if (index->slots == NULL)
+		return HASH_INDEX_NONE;
+	return probe(index, hash, equal, items, key)->position;
+}
+
+uint32_t hash_index_add(struct hash_index *index, uint64_t hash, hash_index_equal *equal,
+	const void *items, const void *key, uint32_t position)
+{
+	if (index->slots == NULL || index->used >= index->mask / 2)
+		grow(index);
+
+	struct hash_index_slot *const slot = probe(index, hash, equal, items, key);
+	if (slot->position != HASH_INDEX_NONE)
+		return slot->position;
+	*slot = (struct hash_index_slot){ .position = position, .tag = tag_of(hash) };
+	index->used++;
+	return HASH_INDEX_NONE;
+}
+
+uint64_t hash_seed(void)
+{
+	uint64_t seed = 0;
+
+	/* Early in the life of a machine there may be none; then an attack would succeed. */
+	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+		seed = (uintptr_t)&seed;
+	return seed;
+}
+
+static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
+{
+	const unsigned char *at = data;
+	uint64_t word = 0;
+
+	for (; size >= sizeof word; size -= sizeof word, at += sizeof word) {
+		memcpy(&word, at, sizeof word);
+		hash = hash_combine(hash, word);
+	}
+	if (size != 0) {
+		word = 0;
+		memcpy(&word, at, size);
+		hash = hash_combine(hash, word);
+	}
+	return hash;
+}
+
+uint64_t hash_bytes(const void *data, size_t size)
+{
+	return mix_bytes(hash_u64(size), data, size);
+}
+
+uint64_t hash_bytes_seeded(uint64_t seed, const void *data, size_t size)
+{
+	return mix_bytes(hash_combine(seed, size), data, size);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jemalloc's option strings, as in MALLOC_CONF: "prof:true,prof_active:false".
+ *
+ * jemalloc itself only mutters about a wrong one and goes on without it, so whoever sets or reads
+ * such a string checks it here. Pairs are separated by ',' and a value goes on to the next ',',
+ * colons and all; a later pair wins over an earlier one; a character that cannot be in a key ends
+ * the reading. Takes no memory; safe on the resident side. Any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct malloc_conf_pair {
+	const char *key; /* not NUL-terminated, like the value */
+	size_t key_size;
+	const char *value;
+	size_t value_size;
+};
+
+/*
+ * Reads the pair at *text and moves behind it. False at the end, and where jemalloc stops reading:
+ * then *text is not at its NUL but at what it chokes on.
+ */
+bool malloc_conf_next(const char **text, struct malloc_conf_pair *pair);
+
+/* The pair that counts for this key: the last one that jemalloc reads. */
+bool malloc_conf_find(const char *text, const char *key, struct malloc_conf_pair *pair);
+
+/* Whether an on/off option is on; `otherwise` when the text does not set it to true or false. */
+bool malloc_conf_is_on(const char *text, const char *key, bool otherwise);
+
+/*
+ * Whether jemalloc will understand the pair as it was meant; if not, `err` (ERROR_USAGE) says why
+ * and its hint what to write.
+ */
+bool malloc_conf_check_pair(const struct malloc_conf_pair *pair, struct error *err);
+
+/* The first thing that is wrong with the whole text. */
+bool malloc_conf_check(const char *text, struct error *err);
+
+/*
+ * Counts what is wrong and gives the `index`-th one; false when there are not so many. For lists
+ * of warnings: for (i = 0; malloc_conf_problem(text, i, &err); i++).
+ */
+bool malloc_conf_problem(const char *text, size_t index, struct error *err);
+
+enum { MALLOC_CONF_VARIABLE_BYTES = 64 };
+
+/*
+ * The environment variable that a jemalloc reads whose mallctl has this name: "mallctl" ->
+ * MALLOC_CONF, "_rjem_mallctl" -> _RJEM_MALLOC_CONF. Returns `variable`.
+ */
+const char *malloc_conf_variable(
+	const char *mallctl_symbol, char variable[MALLOC_CONF_VARIABLE_BYTES]);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a growing object takes its memory from.
+ *
+ * Code inside a server must not touch the heap that it profiles, so it uses pages mapped for
+ * itself. The offline side uses the heap and ends the program when there is none. Tests use a
+ * memory that fails at the N-th request.
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct memory {
+	/*
+	 * Grows, shrinks, makes (block NULL, old_size 0) or releases (new_size 0) a block.
+	 * Returns the block, whose first min(old_size, new_size) bytes are kept; NULL when
+	 * released or when there is no memory, and then the old block is still valid.
+	 */
+	void *(*resize)(const struct memory *memory, void *block, size_t old_size, size_t new_size);
+};
+
+/* Whole pages from mmap; safe where malloc must not be called. Any thread. */
+extern const struct memory memory_pages;
+
+/* realloc(3); no memory is reported to the caller. Any thread. */
+extern const struct memory memory_heap;
+
+static inline void *memory_resize(
+	const struct memory *memory, void *block, size_t old_size, size_t new_size)
+{
+	return memory->resize(memory, block, old_size, new_size);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for the offline side, where running out is not something a caller can mend: the program
+ * says so on stderr and exits with 1. Never include this from code that lives inside a server.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/cleanup.h"
+#include "base/memory.h"
+
+/* For buffers of the offline side. */
+extern const struct memory memory_or_exit;
+
+/* Never NULL, not even for a size of 0. Free with free(). */
+void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
+char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
+char *xstrndup(const char *text, size_t size) __attribute__((malloc, returns_nonnull));
+char *xasprintf(const char *format, ...) PRINTF_FORMAT(1, 2)
+	__attribute__((malloc, returns_nonnull));
+
+/* Resizes to count elements of size bytes; an overflowing product counts as no memory. */
+void *xreallocarray(void *block, size_t count, size_t size) __attribute__((returns_nonnull));
+
+/*
+ * Makes room for `needed` elements in the array `items` with `capacity` elements allocated, at
+ * least doubling: `items = xgrow(items, &capacity, count + 1, sizeof *items)`.
+ */
+void *xgrow(void *items, size_t *capacity, size_t needed, size_t size)
+	__attribute__((returns_nonnull));

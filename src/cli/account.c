@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl account: where the resident memory of a process is, in rows that add up. */
+#include "analysis/account.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "cli/capture.h"
+#include "cli/control.h"
+#include "cli/option.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "gateway/allocator_stats.h"
+#include "profile/codec.h"
+#include "render/quantity.h"
+
+enum { OPTION_JSON = 1 };
+
+static const struct verb_option options[] = {
+	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ 0 },
+};
+
+static bool read_classes(
+	const json_t *document, struct account_stats *stats, double padding, struct error *err)
+{
+	struct allocator_stats classes = { 0 };
+
+	if (!allocator_stats_add_classes(&classes, document, err))
+		return false;
+	for (size_t i = 0; i < classes.class_count; i++) {
+		const struct size_class *const class = &classes.classes[i];
+		if (class->is_large)
+			stats->large_padding += (double)class->objects * padding;
+		else
+			stats->slab_waste +=
+				(double)class->held_bytes - (double)class->allocated_bytes;
+	}
+	allocator_stats_deinit(&classes);
+	return true;
+}
+
+static bool read_stats(
+	const struct capture *capture, struct account_stats *stats, struct error *err)
+{
+	const struct buffer *const part = &capture->parts[CAPTURE_STATS];
+	json_error_t problem;
+	CLEANUP(json_cleanup)
+	json_t *document = json_loadb(part->size == 0 ? "" : part->data, part->size, 0, &problem);
+	const json_t *const jemalloc = json_object_get(document, "jemalloc");
+	const json_t *const merged =
+		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
+
+	if (merged == NULL)
+		return error_set(
+			err, ERROR_INPUT, "%s has no statistics of jemalloc", capture->label);
+	const double page = (double)json_number(jemalloc, "arenas.page");
+	*stats = (struct account_stats){
+		.allocated = (double)json_number(jemalloc, "stats.allocated"),
+		.active = (double)json_number(jemalloc, "stats.active"),
+		.retained = (double)json_number(jemalloc, "stats.retained"),
+		.dirty = (double)json_number(merged, "pdirty") * page,
+		.muzzy = (double)json_number(merged, "pmuzzy") * page,
+		.base = (double)json_number(merged, "base"),
+		.tcache = (double)json_number(merged, "tcache_bytes"),
+	};
+	return read_classes(
+		document, stats, json_flag(jemalloc, "opt.cache_oblivious") ? page : 0, err);
+}
+
+/* The value that an option has: "dirty_decay_ms:10000". */
+static void describe_option(
+	const struct capture *capture, const char *option, char *text, size_t size)
+{
+	const struct buffer *const part = &capture->parts[CAPTURE_STATS];
+	CLEANUP(json_cleanup) json_t *document = json_loadb(part->data, part->size, 0, NULL);
+	const json_t *const value = json_object_get(
+		json_object_get(json_object_get(document, "jemalloc"), "opt"), option);
+
+	if (json_is_boolean(value))
+		snprintf(text, size, "%s:%s", option, json_is_true(value) ? "true" : "false");
+	else if (json_is_integer(value))
+		snprintf(text, size, "%s:%lld", option, (long long)json_integer_value(value));
+	else if (json_is_string(value))
+		snprintf(text, size, "%s:%s", option, json_string_value(value));
+	else
+		snprintf(text, size, "%s", option);
+}
+
+static bool read_profile(
+	const struct capture *capture, struct account_profile *ret, struct error *err)
+{
+	const struct buffer *const part = &capture->parts[CAPTURE_PROFILE];
+	CLEANUP(profile_cleanup) struct profile *profile = NULL;
+
+	*ret = (struct account_profile){ 0 };
+	if (part->size == 0)
+		return true;
+	if (!profile_read(capture->label, part->data, part->size, NULL, &profile, err))
+		return false;
+	*ret = account_profile_of(profile);
+	return true;
+}
+
+static void add_row(struct table *table, const struct capture *capture,
+	const struct account *account, const struct account_row *row)
+{
+	const double sum = account->has_kernel ? account->resident : 0;
+	char share[16] = "", option[96] = "";
+
+	if (sum > 0 && row->kind != ACCOUNT_OUTSIDE)
+		snprintf(share, sizeof share, "%.1f%%", 100 * row->bytes / sum);
+	if (row->option[0] != '\0')
+		describe_option(capture, row->option, option, sizeof option);
+	table_add(table, TERMINAL_PLAIN,
+		(const char *[]){ quantity_format(QUANTITY_BYTES, row->bytes, false).text, share,
+			row->text, option, row->advice });
+}
+
+static void print_text(const struct capture *capture, const struct account *account,
+	const struct account_profile *profile)
+{
+	CLEANUP(table_cleanup) struct table *table = table_new("rrlll");
+	double sum = 0;
+
+	table_add(table, TERMINAL_BOLD,
+		(const char *[]){ "BYTES", "OF RSS", "WHAT", "OPTION", "WHAT CHANGES IT" });
+	for (size_t i = 0; i < account->row_count; i++) {
+		if (account->rows[i].kind == ACCOUNT_OUTSIDE || account->rows[i].bytes == 0)
+			continue;
+		add_row(table, capture, account, &account->rows[i]);
+		sum += account->rows[i].bytes;
+	}
+	table_add(table, TERMINAL_BOLD,
+		(const char *[]){ quantity_format(QUANTITY_BYTES, sum, false).text,
+			account->has_kernel ? "100.0%" : "",
+			account->has_kernel ? "resident (RSS)" : "held by jemalloc", "", "" });
+	for (size_t i = 0; i < account->row_count; i++) {
+		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
+			add_row(table, capture, account, &account->rows[i]);
+	}
+	printf("%s\n", capture->label);
+	table_print(table, true, stdout);
+	if (profile->is_there)
+		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
+			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
+			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
+	if (!account->has_kernel)
+		puts("\nThe kernel's part is known only on the target's own machine (a bundle "
+		     "taken there has it).");
+}
+
+static void print_json(const struct capture *capture, const struct account *account,
+	const struct account_profile *profile)
+{
+	static const char *const kinds[] = { "jemalloc", "kernel", "outside" };
+	CLEANUP(buffer_cleanup) struct buffer out;
+	struct json_writer json;
+	char option[96];
+
+	buffer_init(&out, &memory_or_exit);
+	json_init(&json, &out);
+	json_object_begin(&json);
+	json_member_string(&json, "target", capture->label);
+	json_key(&json, "resident");
+	if (account->has_kernel)
+		json_put_real(&json, account->resident);
+	else
+		json_put_null(&json);
+	json_key(&json, "profile_interval95");
+	json_array_begin(&json);
+	if (profile->is_there) {
+		json_put_real(&json, profile->inuse_low);
+		json_put_real(&json, profile->inuse_high);
+	}
+	json_array_end(&json);
+	json_key(&json, "rows");
+	json_array_begin(&json);
+	for (size_t i = 0; i < account->row_count; i++) {
+		const struct account_row *const row = &account->rows[i];
+		option[0] = '\0';
+		if (row->option[0] != '\0')
+			describe_option(capture, row->option, option, sizeof option);
+		json_object_begin(&json);
+		json_member_string(&json, "name", row->name);
+		json_member_string(&json, "kind", kinds[row->kind]);
+		json_member_string(&json, "text", row->text);
+		json_member_real(&json, "bytes", row->bytes);
+		json_member_string(&json, "option", option);
+		json_member_string(&json, "advice", row->advice);
+		json_object_end(&json);
+	}
+	json_array_end(&json);
+	json_object_end(&json);
+	puts(buffer_string(&out));
+}
+
+static bool make(const char *operand, bool as_json, struct error *err)
+{
+	CLEANUP(capture_deinit) struct capture capture;
+	struct account_profile profile;
+	struct account_stats stats;
+	struct smaps smaps;
+
+	capture_init(&capture);
+	if (!capture_open(operand, &capture, err) || !read_stats(&capture, &stats, err) ||
+		!read_profile(&capture, &profile, err))
+		return false;
+	const struct buffer *const part = &capture.parts[CAPTURE_SMAPS];
+	const bool has_smaps = part->size != 0 && smaps_read(part->data, part->size, &smaps);
+	const struct account account = account_make(&stats, has_smaps ? &smaps : NULL, &profile);
+	(as_json ? print_json : print_text)(&capture, &account, &profile);
+	return true;
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct option_parser parser;
+	struct error err = { 0 };
+	bool as_json = false;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		if (id != OPTION_JSON)
+			return parser.exit_code;
+		as_json = true;
+	}
+	return make(parser.operands[0], as_json, &err) ? EXIT_DONE : verb_fail(&err);
+}
+
+const struct verb verb_account = {
+	.name = "account",
+	.arguments = "TARGET | BUNDLE [--json]",
+	.summary = "say why the process is bigger than its profile: rows that add up to RSS",
+	.description =
+		"Puts jemalloc's statistics, the kernel's account of the process (smaps) and a "
+		"profile into one table: what the program uses, what thread caches, slabs, freed "
+		"pages and jemalloc's own data hold, files, stacks and other memory. The rows add "
+		"up to RSS; what nobody explains is a row, too. Each row names the option of "
+		"jemalloc that governs it, with its value in this process, and what changing it "
+		"would do.",
+	.examples = "heapctl account redis-server\n"
+		    "heapctl account night.tar",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

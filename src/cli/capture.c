@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/capture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "analysis/allocator_frames.h"
+#include "analysis/symbolize.h"
+#include "base/clock.h"
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "cli/report_session.h"
+#include "client/agent_client.h"
+#include "profile/bundle.h"
+#include "profile/codec.h"
+#include "profile/input.h"
+#include "profile/raw_write.h"
+#include "profile/symbolized.h"
+#include "render/quantity.h"
+#include "symbol/elf_image.h"
+
+static const char *const part_names[CAPTURE_PARTS] = {
+	[CAPTURE_PROFILE] = BUNDLE_PROFILE,
+	[CAPTURE_STATUS] = "status.json",
+	[CAPTURE_STATS] = "stats.json",
+	[CAPTURE_SMAPS] = "smaps",
+	[CAPTURE_MAPS] = "maps",
+	[CAPTURE_LIMITS] = "limits",
+	[CAPTURE_PROCESS] = "process-status",
+	[CAPTURE_CGROUP] = "cgroup",
+};
+
+void capture_init(struct capture *capture)
+{
+	*capture = (struct capture){ 0 };
+	for (int i = 0; i < CAPTURE_PARTS; i++)
+		buffer_init(&capture->parts[i], &memory_or_exit);
+}
+
+void capture_deinit(struct capture *capture)
+{
+	for (int i = 0; i < CAPTURE_PARTS; i++)
+		buffer_deinit(&capture->parts[i]);
+}
+
+bool capture_is_bundle(const char *path)
+{
+	struct input input = { 0 };
+	struct stat status;
+	struct error ignored;
+
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+		!input_open(path, NULL, &input, &ignored))
+		return false;
+	const bool is_bundle = bundle_detect(cursor_over(input.data, input.size));
+	input_close(&input);
+	return is_bundle;
+}
+
+static bool fetch(
+	const struct target *target, const char *path, struct buffer *out, struct error *err)
+{
+	const struct agent_call call = { .method = "GET", .path = path };
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err))
+		return false;
+	buffer_append(out, answer.body.data, answer.body.size);
+	return true;
+}
+
+/* What the kernel refuses to show is left out; the bundle is worth having all the same. */
+static void read_proc(pid_t pid, const char *name, struct buffer *out)
+{
+	struct error ignored;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	if (!file_read(path, out, &ignored))
+		buffer_clear(out);
+}
+
+/* The limits of the control group (version 2) that the process is in. */
+static void read_cgroup(pid_t pid, struct buffer *out)
+{
+	static const char *const files[] = { "memory.max", "memory.high", "memory.current",
+		"memory.swap.max", "memory.stat" };
+	CLEANUP(buffer_cleanup) struct buffer names;
+	struct error ignored;
+
+	buffer_init(&names, &memory_or_exit);
+	read_proc(pid, "cgroup", &names);
+	const char *const line = strstr(buffer_string(&names), "0::/");
+	if (line == NULL)
+		return;
+	const int length = (int)strcspn(line + 3, "\n");
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+		CLEANUP(free_cleanup)
+		char *path = xasprintf("/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]);
+		CLEANUP(buffer_cleanup) struct buffer text;
+		buffer_init(&text, &memory_or_exit);
+		if (!file_read(path, &text, &ignored))
+			continue;
+		buffer_printf(out, "%s:\n", files[i]);
+		buffer_append(out, text.data, text.size);
+	}
+}
+
+bool capture_take(const struct target *target, struct capture *capture,
+	struct error *without_profile, struct error *err)
+{
+	*without_profile = (struct error){ 0 };
+	snprintf(capture->label, sizeof capture->label, "%s", target->label);
+	capture->time_ms = clock_realtime_ms();
+	/* Statistics and the kernel's view one right after the other: they are compared. */
+	if (!fetch(target, "/v1/status", &capture->parts[CAPTURE_STATUS], err) ||
+		!fetch(target, "/v1/stats?options=Ja", &capture->parts[CAPTURE_STATS], err))
+		return false;
+	if (target->kind == TARGET_AGENT && target->process.pid != 0) {
+		capture->pid = target->process.pid;
+		read_proc(capture->pid, "smaps", &capture->parts[CAPTURE_SMAPS]);
+		read_proc(capture->pid, "maps", &capture->parts[CAPTURE_MAPS]);
+		read_proc(capture->pid, "limits", &capture->parts[CAPTURE_LIMITS]);
+		read_proc(capture->pid, "status", &capture->parts[CAPTURE_PROCESS]);
+		read_cgroup(capture->pid, &capture->parts[CAPTURE_CGROUP]);
+	}
+	if (fetch(target, "/v1/profile", &capture->parts[CAPTURE_PROFILE], without_profile))
+		return true;
+	buffer_clear(&capture->parts[CAPTURE_PROFILE]);
+	if (without_profile->kind == ERROR_UNSUPPORTED || without_profile->kind == ERROR_STATE)
+		return true;
+	*err = *without_profile;
+	return false;
+}
+
+bool capture_read_bundle(const char *path, struct capture *capture, struct error *err)
+{
+	struct input input = { 0 };
+	bool done = true;
+
+	if (!input_open(path, NULL, &input, err))
+		return false;
+	snprintf(capture->label, sizeof capture->label, "%s", path);
+	for (int i = 0; done && i < CAPTURE_PARTS; i++) {
+		struct cursor in = cursor_over(input.data, input.size), member;
+		done = bundle_find(&in, part_names[i], &member) || cursor_error(&in, path, err);
+		if (done && member.start != NULL)
+			buffer_append(&capture->parts[i], member.start, cursor_left(&member));
+	}
+	input_close(&input);
+	return done;
+}
+
+bool capture_open(const char *operand, struct capture *capture, struct error *err)
+{
+	struct error without_profile;
+	struct target target;
+	struct stat status;
+
+	if (stat(operand, &status) == 0 && S_ISREG(status.st_mode)) {
+		if (capture_is_bundle(operand))
+			return capture_read_bundle(operand, capture, err);
+		error_set(err, ERROR_USAGE, "%s is no bundle: it has no statistics", operand);
+		return error_hint(err, "heapctl dump --bundle TARGET writes one");
+	}
+	return target_resolve(operand, &target, err) &&
+	       capture_take(&target, capture, &without_profile, err);
+}
+
+/* What the process has mapped under that name, through the kernel: it may have been replaced. */
+static void set_build_id(pid_t pid, struct profile *profile, struct profile_mapping *mapping)
+{
+	CLEANUP(elf_image_cleanup) struct elf_image image = { 0 };
+	struct error ignored;
+	char path[96];
+
+	snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", (int)pid,
+		(unsigned long long)mapping->start, (unsigned long long)mapping->limit);
+	if (elf_image_open(path, &image, &ignored)) {
+		mapping->build_id = profile_intern(profile, image.build_id);
+		return;
+	}
+	CLEANUP(free_cleanup) char *seen = xasprintf("/proc/%d/root%s", (int)pid, mapping->path);
+	if (!mapping->deleted && elf_image_open(seen, &image, &ignored))
+		mapping->build_id = profile_intern(profile, image.build_id);
+}
+
+static void add_build_ids(pid_t pid, struct profile *profile)
+{
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		struct profile_mapping *const mapping = &profile->mappings[i];
+		if (mapping->executable && mapping->path[0] == '/' && mapping->build_id[0] == '\0')
+			set_build_id(pid, profile, mapping);
+	}
+}
+
+static bool add_names(pid_t pid, struct profile *profile, struct error *err)
+{
+	const struct report_options options = { .pid = pid };
+	CLEANUP(report_session_close) struct report_session session = { .options = &options };
+
+	session.profiles = xmalloc(sizeof(void *));
+	session.profiles[0] = profile;
+	session.profile_count = session.profile_capacity = 1;
+	const bool done = report_session_add_symbols(&session, err);
+	session.profile_count = 0;
+	return done;
+}
+
+/* The profile with its build-ids, and with names if they are wanted. */
+static bool enrich(struct capture *capture, bool with_symbols, struct error *err)
+{
+	struct buffer *const part = &capture->parts[CAPTURE_PROFILE];
+	CLEANUP(profile_cleanup) struct profile *profile = NULL;
+	CLEANUP(buffer_cleanup) struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	if (part->size == 0)
+		return true;
+	if (!profile_read(capture->label, part->data, part->size, NULL, &profile, err))
+		return false;
+	if (capture->pid != 0)
+		add_build_ids(capture->pid, profile);
+	if (with_symbols && !add_names(capture->pid, profile, err))
+		return false;
+	if (with_symbols ? !symbolized_write(profile, allocator_frame_has_module, &text, err)
+			 : !raw_write(profile, &text, err))
+		return false;
+	buffer_clear(part);
+	buffer_append(part, text.data, text.size);
+	return true;
+}
+
+static void write_about(const struct capture *capture, bool has_symbols,
+	const struct error *without_profile, struct buffer *out)
+{
+	struct utsname system = { 0 };
+	struct json_writer json;
+
+	json_init(&json, out);
+	json_object_begin(&json);
+	json_member_integer(&json, "bundle", 1);
+	json_member_integer(&json, "time_ms", capture->time_ms);
+	json_member_string(&json, "target", capture->label);
+	json_member_integer(&json, "pid", capture->pid);
+	json_member_bool(&json, "has_symbols", has_symbols);
+	json_member_string(&json, "heapctl_version", HEAPCTL_VERSION);
+	if (capture->pid != 0 && uname(&system) == 0) {
+		json_member_string(&json, "kernel", system.release);
+		json_member_string(&json, "machine", system.machine);
+	}
+	if (without_profile->message[0] != '\0')
+		json_member_string(&json, "without_profile", without_profile->message);
+	json_object_end(&json);
+	buffer_append_char(out, '\n');
+}
+
+bool capture_save(
+	const struct target *target, bool with_symbols, struct output *output, struct error *err)
+{
+	CLEANUP(capture_deinit) struct capture capture;
+	CLEANUP(buffer_cleanup) struct buffer about;
+	CLEANUP(buffer_cleanup) struct buffer out;
+	struct error without_profile;
+
+	capture_init(&capture);
+	buffer_init(&about, &memory_or_exit);
+	buffer_init(&out, &memory_or_exit);
+	if (!capture_take(target, &capture, &without_profile, err) ||
+		!enrich(&capture, with_symbols, err))
+		return false;
+	if (without_profile.message[0] != '\0')
+		verb_warn("the bundle has no profile: %s", without_profile.message);
+	write_about(&capture, with_symbols, &without_profile, &about);
+	bundle_append(&out, BUNDLE_ABOUT, about.data, about.size, capture.time_ms);
+	for (int i = 0; i < CAPTURE_PARTS; i++) {
+		if (capture.parts[i].size != 0)
+			bundle_append(&out, part_names[i], capture.parts[i].data,
+				capture.parts[i].size, capture.time_ms);
+	}
+	bundle_finish(&out);
+	if (!file_write_fd(output_fd(output), output_name(output), out.data, out.size, err) ||
+		!output_commit(output, err))
+		return false;
+	fprintf(stderr, "%s: %s\n", output_name(output),
+		quantity_format(QUANTITY_BYTES, (double)out.size, false).text);
+	return true;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl completion: a bash function that knows every verb, option and kind of value. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/option.h"
+#include "cli/verbs.h"
+
+/* The bash code that fills COMPREPLY for one kind of thing (see `complete` in cli/verb.h). */
+static void print_reply(const char *complete)
+{
+	if (complete == NULL)
+		puts("COMPREPLY=()");
+	else if (strcmp(complete, "@file") == 0)
+		puts("mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); compopt -o filenames");
+	else if (strcmp(complete, "@folder") == 0)
+		puts("mapfile -t COMPREPLY < <(compgen -d -- \"$word\"); compopt -o filenames");
+	else if (strcmp(complete, "@command") == 0)
+		puts("mapfile -t COMPREPLY < <(compgen -c -- \"$word\")");
+	else if (strcmp(complete, "@target") == 0)
+		puts("_heapctl_words \"$(heapctl ps --names 2>/dev/null)\"; compopt -o default");
+	else
+		printf("_heapctl_words '%s'\n", complete);
+}
+
+static void print_option_names(const struct verb *verb)
+{
+	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+		if (!o->is_hidden)
+			printf("--%s ", o->name);
+	}
+	fputs("--help", stdout);
+}
+
+static void print_values(const struct verb *verb)
+{
+	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+		if (o->argument == NULL)
+			continue;
+		printf("\t\t--%s", o->name);
+		if (o->letter != 0)
+			printf("|-%c", o->letter);
+		fputs(") ", stdout);
+		print_reply(o->complete);
+		puts("\t\t\treturn ;;");
+	}
+}
+
+static void print_verb(const struct verb *verb)
+{
+	printf("\t%s)\n\t\tcase $previous in\n", verb->name);
+	print_values(verb);
+	fputs("\t\tesac\n\t\tif [[ $word == -* ]]; then _heapctl_words '", stdout);
+	print_option_names(verb);
+	fputs("'; return; fi\n\t\t", stdout);
+	print_reply(verb->complete);
+	puts("\t\t;;");
+}
+
+static void print_script(void)
+{
+	puts("# bash completion for heapctl, made by `heapctl completion`\n"
+	     "_heapctl_words()\n"
+	     "{\n"
+	     "\tmapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$word\")\n"
+	     "}\n\n"
+	     "_heapctl()\n"
+	     "{\n"
+	     "\tlocal word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+	     "\tif ((COMP_CWORD == 1)); then");
+	fputs("\t\t_heapctl_words '", stdout);
+	for (size_t i = 0; verbs[i] != NULL; i++) {
+		if (!verbs[i]->is_hidden)
+			printf("%s ", verbs[i]->name);
+	}
+	puts("help --help --version'\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in");
+	for (size_t i = 0; verbs[i] != NULL; i++)
+		print_verb(verbs[i]);
+	puts("\tesac\n}\ncomplete -F _heapctl heapctl");
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct option_parser parser;
+
+	option_begin(&parser, verb, argc, argv);
+	if (option_next(&parser) != OPTION_END)
+		return parser.exit_code;
+	if (parser.operand_count == 1 && strcmp(parser.operands[0], "bash") != 0)
+		return verb_usage(verb, "there is completion for bash only");
+	print_script();
+	return EXIT_DONE;
+}
+
+const struct verb verb_completion = {
+	.name = "completion",
+	.arguments = "[bash]",
+	.summary = "print the completion script for bash",
+	.description = "Prints what bash needs to complete verbs, options, files and targets. An "
+		       "installed heapctl has it in place already.",
+	.examples = "source <(heapctl completion)",
+	.complete = "bash",
+	.most_operands = 1,
+	.run = run,
+};

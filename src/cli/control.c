@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/control.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "render/quantity.h"
+
+const struct verb_option control_json_options[] = {
+	{ CONTROL_OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ 0 },
+};
+
+bool control_parse_target(const struct verb *verb, int argc, char **argv, struct target *target,
+	bool *as_json, int *exit_code)
+{
+	struct option_parser parser;
+	struct error err;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		if (id != CONTROL_OPTION_JSON) {
+			*exit_code = parser.exit_code;
+			return false;
+		}
+		*as_json = true;
+	}
+	if (target_resolve(parser.operands[0], target, &err))
+		return true;
+	*exit_code = verb_fail(&err);
+	return false;
+}
+
+void control_print_json(const json_t *value)
+{
+	const size_t format = isatty(STDOUT_FILENO) == 1 ? JSON_INDENT(2) : JSON_COMPACT;
+
+	json_dumpf(value, stdout, format);
+	putchar('\n');
+}
+
+/* An empty profile is a disappointment that is better explained at once. */
+static void warn_if_empty(const struct output *output)
+{
+	char head[512] = "";
+
+	if (output->is_stdout)
+		return;
+	CLEANUP(fd_cleanup) const int fd = open(output_name(output), O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, head, sizeof head - 1) <= 0)
+		return;
+	if (strncmp(head, "heap_v2/", 8) == 0 && strstr(head, "t*: 0: 0 [") != NULL)
+		verb_warn("%s: there is no sample in it: nothing that is alive was allocated while "
+			  "sampling was on (heapctl record, heapctl activate)",
+			output_name(output));
+}
+
+bool control_save_profile(
+	const struct target *target, const char *path, struct output *output, struct error *err)
+{
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+
+	http_answer_init(&answer);
+	if (!agent_fetch_profile(
+		    target, path, output_fd(output), output_name(output), &answer, err) ||
+		!output_commit(output, err))
+		return false;
+	const struct quantity_text size =
+		quantity_format(QUANTITY_BYTES, (double)answer.body_bytes, false);
+	const char *const took_ms = http_answer_field(&answer, "heapctl-dump-ms");
+	fprintf(stderr, "%s: %s%s%s%s\n", output_name(output), size.text,
+		took_ms == NULL ? "" : ", taken in ", took_ms == NULL ? "" : took_ms,
+		took_ms == NULL ? "" : " ms");
+	warn_if_empty(output);
+	return true;
+}
+
+const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES])
+{
+	const time_t moment = time_ms / 1000, now = time(NULL);
+	struct tm parts, today;
+
+	if (time_ms == 0) {
+		strcpy(text, "-");
+		return text;
+	}
+	localtime_r(&moment, &parts);
+	localtime_r(&now, &today);
+	const bool is_today = parts.tm_year == today.tm_year && parts.tm_yday == today.tm_yday;
+	strftime(text, CONTROL_MOMENT_BYTES, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M", &parts);
+	return text;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs that talk to an agent have in common. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "client/agent_client.h"
+#include "client/target.h"
+#include "cli/option.h"
+#include "cli/output.h"
+
+/*
+ * Parses a command line of one operand, TARGET, and the options --json (as_json not NULL) and
+ * nothing else. False: return *exit_code.
+ */
+bool control_parse_target(const struct verb *verb, int argc, char **argv, struct target *target,
+	bool *as_json, int *exit_code);
+
+/* One "--json" and the end, for tables of options. */
+enum { CONTROL_OPTION_JSON = 1 };
+extern const struct verb_option control_json_options[];
+
+/* The agent's answer as it is: for --json. Indented on a terminal. */
+void control_print_json(const json_t *value);
+
+/*
+ * Fetches the profile at `path` of the protocol into the output, commits it, and says on stderr
+ * how much went where.
+ */
+MUST_CHECK bool control_save_profile(
+	const struct target *target, const char *path, struct output *output, struct error *err);
+
+/* "10:15:00", or with the date when it was not today; "-" for 0. */
+enum { CONTROL_MOMENT_BYTES = 32 };
+const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES]);

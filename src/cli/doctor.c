@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl doctor: what is wrong with a process or with this machine, and the cure. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/agent_library.h"
+#include "cli/control.h"
+#include "cli/help.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "client/doctor.h"
+#include "client/survey.h"
+
+static const char *level_name(enum finding_level level)
+{
+	switch (level) {
+	case FINDING_GOOD:
+		return "ok";
+	case FINDING_NOTE:
+		return "note";
+	case FINDING_WRONG:
+		break;
+	}
+	return "wrong";
+}
+
+static enum terminal_style level_style(enum finding_level level)
+{
+	return level == FINDING_GOOD   ? TERMINAL_GOOD
+	       : level == FINDING_NOTE ? TERMINAL_PLAIN
+				       : TERMINAL_BAD;
+}
+
+static void print_findings(const char *title, const struct diagnosis *diagnosis)
+{
+	enum { INDENT = 9 };
+	const size_t columns = (size_t)terminal_columns(stdout);
+
+	printf("%s%s%s\n", terminal_begin(stdout, TERMINAL_BOLD), title, terminal_end(stdout));
+	for (size_t i = 0; i < diagnosis->count; i++) {
+		const struct finding *const finding = &diagnosis->items[i];
+		printf("  %s%-7s%s", terminal_begin(stdout, level_style(finding->level)),
+			level_name(finding->level), terminal_end(stdout));
+		help_fill(stdout, finding->message, INDENT, INDENT, columns);
+		if (finding->cure[0] != '\0') {
+			printf("%*s-> ", INDENT, "");
+			help_fill(stdout, finding->cure, INDENT + 3, INDENT + 3, columns);
+		}
+	}
+	if (diagnosis_is_well(diagnosis))
+		puts("nothing is wrong");
+}
+
+static void print_json(const char *title, const struct diagnosis *diagnosis)
+{
+	CLEANUP(json_cleanup) json_t *object = json_object();
+	json_t *const findings = json_array();
+
+	for (size_t i = 0; i < diagnosis->count; i++) {
+		const struct finding *const finding = &diagnosis->items[i];
+		json_t *const item = json_object();
+		json_object_set_new(item, "level", json_string(level_name(finding->level)));
+		json_object_set_new(item, "code", json_string(finding->code));
+		json_object_set_new(item, "message", json_string(finding->message));
+		json_object_set_new(item, "cure", json_string(finding->cure));
+		json_array_append_new(findings, item);
+	}
+	json_object_set_new(object, "subject", json_string(title));
+	json_object_set_new(object, "ok", json_boolean(diagnosis_is_well(diagnosis)));
+	json_object_set_new(object, "findings", findings);
+	control_print_json(object);
+}
+
+static void count_targets(struct diagnosis *diagnosis)
+{
+	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	size_t counts[SURVEY_STALE + 1] = { 0 };
+	struct error err;
+
+	if (!survey_make(false, &survey, &err)) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "no-survey", err.hint, "%s", err.message);
+		return;
+	}
+	for (size_t i = 0; i < survey.count; i++)
+		counts[survey.entries[i].kind]++;
+	diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID looks at one of them",
+		"%zu processes have an agent that answers, %zu one that does not, %zu have "
+		"jemalloc "
+		"without an agent",
+		counts[SURVEY_REACHABLE], counts[SURVEY_SILENT], counts[SURVEY_NO_AGENT]);
+	if (counts[SURVEY_STALE] > 0)
+		diagnosis_add(diagnosis, FINDING_NOTE, "stale-sockets",
+			"heapctl ps names them; they can be removed",
+			"left of processes that are gone: %zu socket%s", counts[SURVEY_STALE],
+			counts[SURVEY_STALE] == 1 ? "" : "s");
+}
+
+static void examine_host(struct diagnosis *diagnosis)
+{
+	char library[4096];
+	struct error err;
+
+	doctor_examine_host(diagnosis, agent_library_find(library, &err) ? library : NULL);
+	count_targets(diagnosis);
+}
+
+static bool is_number(const char *text)
+{
+	return *text != '\0' && strlen(text) < 10 && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* The process meant by a pid, or by a name that only one process has, agent or not. */
+static bool find_process(const char *text, struct process *process, struct error *err)
+{
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	size_t count, found = 0;
+
+	if (is_number(text))
+		return process_read(atoi(text), process, err);
+	if (!process_list(&pids, &count, err))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		struct process candidate;
+		struct error ignored;
+		if (process_read(pids[i], &candidate, &ignored) &&
+			process_is_called(&candidate, text) && found++ == 0)
+			*process = candidate;
+	}
+	if (found == 1)
+		return true;
+	if (found == 0)
+		return error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", text);
+	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", found, text);
+	return error_hint(err, "give the pid of one of them");
+}
+
+static bool examine_target(
+	const char *text, struct diagnosis *diagnosis, char title[128], struct error *err)
+{
+	struct target target;
+	struct process process;
+	struct error why;
+
+	if (target_resolve(text, &target, &why)) {
+		snprintf(title, 128, "%s", target.label);
+		if (!doctor_examine_agent(diagnosis, &target, err))
+			return false;
+		if (target.process.pid != 0)
+			doctor_examine_surroundings(diagnosis, &target.process);
+		return true;
+	}
+	/* A socket or a URL where nobody answers: there is no process to look at. */
+	if (strchr(text, '/') != NULL || !find_process(text, &process, err)) {
+		if (strchr(text, '/') != NULL)
+			*err = why;
+		return false;
+	}
+	snprintf(title, 128, "%s[%d]", process.name, (int)process.pid);
+	doctor_examine_process(diagnosis, &process, &why);
+	doctor_examine_surroundings(diagnosis, &process);
+	return true;
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis;
+	char title[128] = "this machine";
+	struct option_parser parser;
+	struct error err;
+	bool as_json = false;
+
+	diagnosis_init(&diagnosis);
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		if (id != CONTROL_OPTION_JSON)
+			return parser.exit_code;
+		as_json = true;
+	}
+	if (parser.operand_count == 0)
+		examine_host(&diagnosis);
+	else if (!examine_target(parser.operands[0], &diagnosis, title, &err))
+		return verb_fail(&err);
+	if (as_json)
+		print_json(title, &diagnosis);
+	else
+		print_findings(title, &diagnosis);
+	return diagnosis_is_well(&diagnosis) ? EXIT_DONE : EXIT_FAILED;
+}
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.arguments = "[TARGET] [--json]",
+	.summary = "what is wrong with a process or this machine, and the cure",
+	.description =
+		"Explains why profiling a process would fail or come out empty, and what to do: no "
+		"agent, another allocator, prof:false, options that jemalloc misunderstands or "
+		"never "
+		"sees, setuid programs, sandboxes, folders with a wrong mode, too coarse sampling. "
+		"It "
+		"works on processes without an agent too. Without TARGET it looks at this "
+		"machine.\n\n"
+		"Exit status: 0 when nothing is wrong, 1 otherwise.",
+	.examples = "heapctl doctor\n"
+		    "heapctl doctor redis-server",
+	.options = control_json_options,
+	.complete = "@target",
+	.most_operands = 1,
+	.run = run,
+};

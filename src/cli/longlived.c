@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl longlived: what is allocated in a window and stays, as jemalloc's own recipe has it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/xalloc.h"
+#include "cli/control.h"
+#include "cli/profile_run.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+
+enum { OPTION_WINDOW = 1, OPTION_SETTLE, OPTION_OUTPUT };
+
+static const struct verb_option options[] = {
+	{ OPTION_WINDOW, "window", 'w', "TIME", "how long to sample, 1s to 24hrs; default 30s",
+		NULL, "10s 30s 1mins 5mins", false },
+	{ OPTION_SETTLE, "settle", 's', "TIME",
+		"how long to wait afterwards, so that what is short-lived goes; default 30s", NULL,
+		"10s 30s 1mins 5mins", false },
+	{ OPTION_OUTPUT, "output", 'o', "FILE",
+		"where the profile after it all goes; the one before goes to FILE.before; default "
+		"is a name made of target and time",
+		NULL, "@file", false },
+	{ 0 },
+};
+
+struct request {
+	const char *operand;
+	int64_t window_ms, settle_ms;
+	const char *path;
+};
+
+/* The two files, before and after. */
+struct pair {
+	struct output before, after;
+};
+
+static void pair_cleanup(struct pair *pair)
+{
+	output_discard(&pair->before);
+	output_discard(&pair->after);
+}
+
+static bool open_pair(
+	const struct target *target, const char *path, struct pair *pair, struct error *err)
+{
+	if (path != NULL && strcmp(path, "-") == 0) {
+		error_set(err, ERROR_USAGE, "two profiles cannot both go to standard output");
+		return error_hint(err, "use -o FILE");
+	}
+	if (!output_open(path, target->file_stem, "heap", &pair->after, err))
+		return false;
+	CLEANUP(free_cleanup)
+	char *before = xasprintf("%s.before", output_name(&pair->after));
+	return output_open(before, "", "", &pair->before, err);
+}
+
+/* Waits without sampling. An interrupt ends the waiting: the profile is taken at once. */
+static void settle(const struct target *target, int64_t settle_ms)
+{
+	const int64_t start_ms = clock_monotonic_ms();
+	char what[160];
+
+	snprintf(what, sizeof what, "settling %s", target->label);
+	for (;;) {
+		const int64_t done_ms = clock_monotonic_ms() - start_ms;
+		if (done_ms >= settle_ms || terminal_was_interrupted())
+			break;
+		terminal_progress(what, done_ms, settle_ms);
+		const int64_t left_ms = settle_ms - done_ms;
+		terminal_sleep_ms(left_ms < 200 ? left_ms : 200);
+	}
+	terminal_progress_end();
+}
+
+/*
+ * The window is a run, which the agent ends on time whatever becomes of us; its start profile is
+ * the one before.
+ */
+static bool collect(const struct target *target, const struct request *request, struct pair *pair,
+	struct error *err)
+{
+	char what[160];
+	int64_t id;
+
+	snprintf(what, sizeof what, "sampling %s", target->label);
+	terminal_catch_interrupts();
+	if (!profile_run_start_own(target, request->window_ms, &id, err) ||
+		!profile_run_wait(target, id, request->window_ms, what, err) ||
+		!profile_run_save(target, id, "start", &pair->before, err))
+		return false;
+	settle(target, request->settle_ms);
+	return control_save_profile(target, "/v1/profile", &pair->after, err);
+}
+
+static int print_difference(const struct pair *pair)
+{
+	const struct verb *const diff = verb_find("diff");
+	char name[] = "diff";
+	CLEANUP(free_cleanup) char *before = xstrdup(pair->before.draft.path);
+	CLEANUP(free_cleanup) char *after = xstrdup(pair->after.draft.path);
+	char *arguments[] = { name, before, after, NULL };
+
+	return diff == NULL ? EXIT_DONE : diff->run(diff, 3, arguments);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct request request = { .window_ms = 30000, .settle_ms = 30000 };
+	CLEANUP(pair_cleanup) struct pair pair = { 0 };
+	struct option_parser parser;
+	struct target target;
+	struct error err;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_WINDOW:
+			if (!duration_parse_run(parser.value, &request.window_ms, &err))
+				return option_refuse(&parser, "%s", err.message);
+			break;
+		case OPTION_SETTLE:
+			if (!duration_parse(parser.value, &request.settle_ms, &err) ||
+				request.settle_ms > DURATION_LONGEST_RUN_MS)
+				return option_refuse(
+					&parser, "'%s' is no time up to 24hrs", parser.value);
+			break;
+		case OPTION_OUTPUT:
+			request.path = parser.value;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	request.operand = parser.operands[0];
+	if (!target_resolve(request.operand, &target, &err) ||
+		!open_pair(&target, request.path, &pair, &err) ||
+		!collect(&target, &request, &pair, &err))
+		return verb_fail(&err);
+	return print_difference(&pair);
+}
+
+const struct verb verb_longlived = {
+	.name = "longlived",
+	.arguments = "TARGET [--window TIME] [--settle TIME] [-o FILE]",
+	.summary = "find what is allocated now and stays",
+	.description =
+		"Follows jemalloc's recipe for objects that live long: takes a profile, samples "
+		"for "
+		"the window, stops sampling, waits until short-lived objects are gone, takes "
+		"another "
+		"profile and prints the difference. What is left in it was allocated in the window "
+		"and survived the wait.\n\n"
+		"Both profiles are saved. Ctrl-C ends the current step early.",
+	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

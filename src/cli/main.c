@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/bus_guard.h"
+#include "cli/help.h"
+#include "cli/report.h"
+#include "cli/verb.h"
+
+static int print_help(int argc, char **argv)
+{
+	if (argc < 2) {
+		help_print_overview(stdout);
+		return EXIT_DONE;
+	}
+	const struct verb *const verb = verb_find(argv[1]);
+	if (verb == NULL) {
+		verb_warn("there is no verb '%s' (heapctl --help lists them)", argv[1]);
+		return EXIT_USAGE;
+	}
+	help_print(verb, stdout);
+	return EXIT_DONE;
+}
+
+/*
+ * Output that got lost must not look like success: a full disk shows up when the rest is written.
+ * A reader that has seen enough (`| head`) needs no message.
+ */
+static int finish(int exit_code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return exit_code;
+	if (exit_code == EXIT_DONE && !verb_reader_has_left())
+		perror("heapctl: writing the output");
+	return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const char *const name = argv[1];
+
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+		return print_help(argc - 1, argv + 1);
+	if (strcmp(name, "--version") == 0) {
+		puts("heapctl " HEAPCTL_VERSION);
+		return EXIT_DONE;
+	}
+	const struct verb *const verb = verb_find(name);
+	if (verb == NULL) {
+		verb_warn("there is no verb '%s' (heapctl --help lists them)", name);
+		return EXIT_USAGE;
+	}
+	return verb->run(verb, argc - 1, argv + 1);
+}
+
+/* Whether we were called under jeprof's name. */
+static bool is_jeprof(const char *called)
+{
+	const char *const slash = strrchr(called, '/');
+
+	return strcmp(slash == NULL ? called : slash + 1, "jeprof") == 0;
+}
+
+int main(int argc, char **argv)
+{
+	/* A reader that goes away is an error of write(), not a sudden death. */
+	signal(SIGPIPE, SIG_IGN);
+	bus_guard_install();
+	if (argc > 0 && is_jeprof(argv[0]))
+		return finish(jeprof_main(argc, argv));
+	if (argc < 2) {
+		help_print_overview(stderr);
+		return EXIT_USAGE;
+	}
+	return finish(dispatch(argc, argv));
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl mallctl: any of jemalloc's mallctls. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/control.h"
+#include "cli/verbs.h"
+#include "base/xalloc.h"
+#include "wire/http_target.h"
+
+enum { OPTION_JSON = 1, OPTION_TYPE, OPTION_FORCE };
+
+static const struct verb_option options[] = {
+	{ OPTION_TYPE, "type", 't', "TYPE",
+		"bool, u32, u64, size, ssize, string or unit (an action without a value); only for "
+		"names that heapctl does not know",
+		NULL, "bool u32 u64 size ssize string unit", false },
+	{ OPTION_FORCE, "force", 0, NULL, "write what is refused as dangerous", NULL, NULL, false },
+	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ 0 },
+};
+
+static const char name_characters[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+
+static void add_parameter(struct buffer *path, const char *name, const char *value)
+{
+	buffer_append_char(path, strchr(buffer_string(path), '?') == NULL ? '?' : '&');
+	buffer_append_string(path, name);
+	buffer_append_char(path, '=');
+	http_append_encoded(path, value);
+}
+
+static void make_path(
+	const char *assignment, const char *type, bool force, struct buffer *path, bool *is_write)
+{
+	const char *const equals = strchr(assignment, '=');
+	char *const name = xstrndup(
+		assignment, equals == NULL ? strlen(assignment) : (size_t)(equals - assignment));
+
+	*is_write = equals != NULL || (type != NULL && strcmp(type, "unit") == 0);
+	buffer_append_string(path, "/v1/mallctl/");
+	http_append_encoded(path, name);
+	free(name);
+	if (equals != NULL)
+		add_parameter(path, "value", equals + 1);
+	if (type != NULL)
+		add_parameter(path, "type", type);
+	if (force && *is_write)
+		add_parameter(path, "force", "true");
+}
+
+/* Anything else could not be part of a path. */
+static bool is_name(const char *assignment, struct error *err)
+{
+	const size_t length = strcspn(assignment, "=");
+
+	if (length > 0 && strspn(assignment, name_characters) >= length)
+		return true;
+	error_set(err, ERROR_USAGE, "'%.*s' is no mallctl's name", (int)length, assignment);
+	return error_hint(err, "they are like opt.prof or arena.0.purge");
+}
+
+static void print_value(const json_t *value)
+{
+	if (json_is_string(value))
+		puts(json_string_value(value));
+	else if (json_is_null(value))
+		puts("-");
+	else {
+		json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_COMPACT);
+		putchar('\n');
+	}
+}
+
+/* The agent speaks of its protocol's parameter; here it is an option. */
+static int fail(struct error *err)
+{
+	static const char parameter[] = "force=true";
+	const char *const at = strstr(err->hint, parameter);
+
+	if (at != NULL) {
+		const struct error told = *err;
+		error_hint(err, "%.*s--force%s", (int)(at - err->hint), told.hint,
+			told.hint + (at - err->hint) + sizeof parameter - 1);
+	}
+	return verb_fail(err);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	const char *type = NULL;
+	struct option_parser parser;
+	struct target target;
+	struct buffer path;
+	struct error err;
+	bool as_json = false, force = false, is_write;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_JSON:
+			as_json = true;
+			break;
+		case OPTION_FORCE:
+			force = true;
+			break;
+		case OPTION_TYPE:
+			type = parser.value;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	if (!is_name(parser.operands[1], &err) ||
+		!target_resolve(parser.operands[0], &target, &err))
+		return verb_fail(&err);
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	buffer_init(&path, &memory_or_exit);
+	make_path(parser.operands[1], type, force, &path, &is_write);
+	const bool ok = agent_call_json(
+		&target, is_write ? "POST" : "GET", buffer_string(&path), &answer, &err);
+	buffer_deinit(&path);
+	if (!ok)
+		return fail(&err);
+	if (as_json)
+		control_print_json(answer);
+	else if (json_at(answer, "value") != NULL)
+		print_value(json_at(answer, "value"));
+	return EXIT_DONE;
+}
+
+const struct verb verb_mallctl = {
+	.name = "mallctl",
+	.arguments = "TARGET NAME[=VALUE] [--type TYPE] [--force] [--json]",
+	.summary = "read or write any mallctl",
+	.description =
+		"Prints the value of one of jemalloc's mallctls (jemalloc(3)), or writes it. Types "
+		"are known for jemalloc's own names. NAME= with nothing behind it carries out an "
+		"action that takes no value.",
+	.examples = "heapctl mallctl redis-server opt.lg_prof_sample\n"
+		    "heapctl mallctl redis-server prof.thread_active_init=false\n"
+		    "heapctl mallctl redis-server arena.0.purge=",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 2,
+	.most_operands = 2,
+	.run = run,
+};

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl man: the manual page, made from the table of verbs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/option.h"
+#include "cli/verbs.h"
+
+/* Text as roff: a hyphen that is to be copied, a backslash, no request by accident. */
+static void print_text(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		const bool begins_line = i == 0 || text[i - 1] == '\n';
+
+		if (begins_line && (text[i] == '.' || text[i] == '\''))
+			fputs("\\&", stdout);
+		if (text[i] == '-')
+			fputs("\\-", stdout);
+		else if (text[i] == '\\')
+			fputs("\\e", stdout);
+		else if (text[i] == '~')
+			fputs("\\(ti", stdout);
+		else if (text[i] == '^')
+			fputs("\\(ha", stdout);
+		else
+			putchar(text[i]);
+	}
+}
+
+static void print_string(const char *text)
+{
+	print_text(text, strlen(text));
+}
+
+/* Paragraphs; lines that begin with a blank stay lines. */
+static void print_paragraphs(const char *text)
+{
+	bool is_verbatim = false;
+
+	while (*text != '\0') {
+		const size_t size = strcspn(text, "\n");
+		const bool keep = *text == ' ';
+
+		if (keep != is_verbatim)
+			puts(keep ? ".nf" : ".fi");
+		is_verbatim = keep;
+		if (size == 0)
+			puts(".PP");
+		else {
+			print_text(text, size);
+			putchar('\n');
+		}
+		text += size + (text[size] == '\n');
+	}
+	if (is_verbatim)
+		puts(".fi");
+}
+
+static void print_option(const struct verb_option *option)
+{
+	puts(".TP");
+	if (option->letter != 0)
+		printf("\\fB\\-%c\\fR, ", option->letter);
+	fputs("\\fB\\-\\-", stdout);
+	print_string(option->name);
+	fputs("\\fR", stdout);
+	if (option->argument != NULL) {
+		fputs(" \\fI", stdout);
+		print_string(option->argument);
+		fputs("\\fR", stdout);
+	}
+	putchar('\n');
+	print_string(option->help);
+	puts(".");
+}
+
+static void print_examples(const char *examples)
+{
+	puts(".PP\n.nf\n.RS");
+	for (const char *line = examples; *line != '\0';) {
+		const size_t size = strcspn(line, "\n");
+		print_text(line, size);
+		putchar('\n');
+		line += size + (line[size] == '\n');
+	}
+	puts(".RE\n.fi");
+}
+
+static void print_verb(const struct verb *verb)
+{
+	printf(".SS heapctl %s\n.B heapctl %s\n", verb->name, verb->name);
+	print_string(verb->arguments);
+	puts("\n.PP");
+	print_paragraphs(verb->description[0] == '\0' ? verb->summary : verb->description);
+	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+		if (o->group != NULL) {
+			fputs(".PP\n\\fI", stdout);
+			print_string(o->group);
+			puts("\\fR");
+		}
+		if (!o->is_hidden)
+			print_option(o);
+	}
+	if (verb->examples != NULL)
+		print_examples(verb->examples);
+}
+
+static const char head[] =
+	".SH NAME\n"
+	"heapctl \\- control and read memory profiling inside a running server\n"
+	".SH SYNOPSIS\n"
+	".B heapctl\n"
+	".I VERB\n"
+	".RI [ ARGUMENTS ]\n"
+	".SH DESCRIPTION\n"
+	"heapctl switches the sampling of jemalloc's heap profiler on and off in a server that is\n"
+	"running, takes profiles of it now or over some minutes, reads the allocator's "
+	"statistics,\n"
+	"and shows what it found as text, call graph, flame graph or the difference of two\n"
+	"profiles. The server needs no restart for any of this once it was started with the "
+	"agent,\n"
+	"by\n"
+	".B heapctl run\n"
+	"or by linking\n"
+	".BR libheapctl.so .\n"
+	".SH TARGETS\n"
+	"Every verb that works on a server takes a\n"
+	".IR TARGET ,\n"
+	"which is one of these:\n"
+	".TP\n.I PID\nThe number of the process.\n"
+	".TP\n.I NAME\nThe name of the process, if only one reachable process is called so.\n"
+	".TP\n.I PATH\nThe agent's socket, for instance /run/heapctl/4711.sock.\n"
+	".TP\n.I URL\n"
+	"A gateway, http://host:port, and one of its targets, http://host:port/targets/NAME. A\n"
+	"token for it is taken from\n"
+	".BR HEAPCTL_TOKEN .\n"
+	".SH DURATIONS\n"
+	"30s, 5mins, 1.5hrs, 600 (seconds); units are ns, us, ms, secs, mins, hrs, days, weeks "
+	"and\n"
+	"their usual short forms. A run lasts from 1 s to 24 h.\n"
+	".SH VERBS\n";
+
+static const char tail[] =
+	".SH EXIT STATUS\n"
+	"0 when it was done, 1 when it failed, 2 when the command line was wrong.\n"
+	".B heapctl run\n"
+	"becomes the program and so returns the program's own status.\n"
+	".SH ENVIRONMENT\n"
+	".TP\n.B HEAPCTL_DIR\n"
+	"Folder of the sockets and of kept profiles, mode 0700. Default: /run/heapctl for root,\n"
+	"else $XDG_RUNTIME_DIR/heapctl, else /tmp/heapctl\\-UID. Read by the agent and by "
+	"heapctl.\n"
+	".TP\n.BR HEAPCTL_KEEP ,\\  HEAPCTL_KEEP_BYTES\n"
+	"How many finished runs an agent keeps, and how many bytes of them: 16, 256 MiB.\n"
+	".TP\n.B HEAPCTL_DISABLE\n"
+	"1 lets a preloaded agent do nothing.\n"
+	".TP\n.B HEAPCTL_EXE\n"
+	"The agent starts in this program only, so that programs which a server starts get none.\n"
+	".TP\n.B HEAPCTL_TOKEN\n"
+	"Sent to gateways that ask for a token.\n"
+	".TP\n.B HEAPCTL_CACERT\n"
+	"PEM file of the authorities that may vouch for a gateway, instead of the system's.\n"
+	".TP\n.B NO_COLOR\n"
+	"Set to anything: no colours.\n"
+	".SH FILES\n"
+	".TP\n.I $HEAPCTL_DIR/PID.sock\n"
+	"The agent's socket. It speaks HTTP: curl \\-\\-unix\\-socket works.\n"
+	".SH SEE ALSO\n"
+	".BR jemalloc (3),\n"
+	".BR jeprof (1)\n";
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct option_parser parser;
+
+	option_begin(&parser, verb, argc, argv);
+	if (option_next(&parser) != OPTION_END)
+		return parser.exit_code;
+	puts(".TH HEAPCTL 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
+	fputs(head, stdout);
+	for (size_t i = 0; verbs[i] != NULL; i++) {
+		if (!verbs[i]->is_hidden)
+			print_verb(verbs[i]);
+	}
+	fputs(tail, stdout);
+	return EXIT_DONE;
+}
+
+const struct verb verb_man = {
+	.name = "man",
+	.arguments = "",
+	.summary = "print the manual page",
+	.description = "Prints the manual page, which is made from the same table as the help.",
+	.examples = "heapctl man | man -l -",
+	.is_hidden = true,
+	.run = run,
+};

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl ps: every reachable target. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/xalloc.h"
+#include "cli/control.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "client/survey.h"
+#include "render/quantity.h"
+
+enum { OPTION_JSON = 1, OPTION_NAMES };
+
+static const struct verb_option options[] = {
+	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ OPTION_NAMES, "names", 0, NULL, "print pids and names only, for completion", NULL, NULL,
+		true },
+	{ 0 },
+};
+
+static const char *short_version(const char *version, char text[64])
+{
+	snprintf(text, 64, "%.*s", (int)strcspn(version, "-"), version);
+	return text;
+}
+
+static void describe_profiling(const json_t *status, char *text, size_t size)
+{
+	char left[DURATION_TEXT_BYTES];
+
+	if (!json_flag(status, "profiling.available"))
+		snprintf(text, size, "not possible: %s", json_text(status, "profiling.reason"));
+	else if (json_is_object(json_at(status, "run")))
+		snprintf(text, size, "run, %s left",
+			duration_format(json_number(status, "run.remaining_ms"), left));
+	else if (json_flag(status, "profiling.active"))
+		snprintf(text, size, "sampling");
+	else
+		snprintf(text, size, "ready, sampling is off");
+}
+
+static void add_reachable(struct table *table, const struct survey_entry *entry)
+{
+	const json_t *const status = entry->status;
+	char pid[16], allocator[128], version[64], profiling[400], heap[32] = "-";
+	const bool is_available = json_flag(status, "profiling.available");
+	const bool is_active = json_flag(status, "profiling.active");
+
+	/* Its own number, when it lives in a pid namespace that we cannot see into. */
+	snprintf(pid, sizeof pid, "%" PRId64,
+		entry->target.process.pid != 0 ? (int64_t)entry->target.process.pid
+					       : json_number(status, "pid"));
+	snprintf(allocator, sizeof allocator, "%s %s", json_text(status, "allocator.name"),
+		short_version(json_text(status, "allocator.version"), version));
+	if (json_number(status, "memory.allocated") > 0)
+		strcpy(heap, quantity_format(QUANTITY_BYTES,
+				     (double)json_number(status, "memory.allocated"), false)
+				     .text);
+	describe_profiling(status, profiling, sizeof profiling);
+	table_add(table,
+		!is_available ? TERMINAL_WARNING
+		: is_active   ? TERMINAL_GOOD
+			      : TERMINAL_PLAIN,
+		(const char *[]){ pid, json_text(status, "name"), allocator, heap, profiling });
+}
+
+static void add_entry(struct table *table, const struct survey_entry *entry)
+{
+	char pid[16], text[800];
+
+	if (entry->kind == SURVEY_REACHABLE) {
+		add_reachable(table, entry);
+		return;
+	}
+	if (entry->kind == SURVEY_STALE)
+		return;
+	snprintf(pid, sizeof pid, "%d", (int)entry->target.process.pid);
+	if (entry->kind == SURVEY_NO_AGENT)
+		snprintf(text, sizeof text, "no agent: start it with heapctl run");
+	else
+		snprintf(text, sizeof text, "%s", entry->problem.message);
+	table_add(table, TERMINAL_DIM,
+		(const char *[]){ pid, entry->target.process.name,
+			entry->kind == SURVEY_NO_AGENT ? "jemalloc" : "-", "-", text });
+}
+
+static size_t count_kind(const struct survey *survey, enum survey_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < survey->count; i++)
+		count += survey->entries[i].kind == kind;
+	return count;
+}
+
+static void print_table(const struct survey *survey)
+{
+	const size_t stale = count_kind(survey, SURVEY_STALE);
+
+	if (survey->count == stale) {
+		puts("no targets: nothing here has an agent or jemalloc "
+		     "(heapctl run -- CMD starts a program with both)");
+	} else {
+		CLEANUP(table_cleanup) struct table *table = table_new("rllrl");
+		table_add(table, TERMINAL_BOLD,
+			(const char *[]){ "PID", "NAME", "ALLOCATOR", "HEAP", "PROFILING" });
+		for (size_t i = 0; i < survey->count; i++)
+			add_entry(table, &survey->entries[i]);
+		table_print(table, true, stdout);
+	}
+	for (size_t i = 0; i < survey->count; i++) {
+		if (survey->entries[i].kind == SURVEY_STALE)
+			printf("stale socket: %s (its process is gone; the file can be removed)\n",
+				survey->entries[i].target.socket_path);
+	}
+}
+
+static const char *kind_name(enum survey_kind kind)
+{
+	switch (kind) {
+	case SURVEY_REACHABLE:
+		return "reachable";
+	case SURVEY_SILENT:
+		return "silent";
+	case SURVEY_NO_AGENT:
+		return "no-agent";
+	case SURVEY_STALE:
+		break;
+	}
+	return "stale";
+}
+
+static json_t *entry_json(const struct survey_entry *entry)
+{
+	json_t *const object = json_object();
+	const struct process *const process = &entry->target.process;
+
+	json_object_set_new(object, "state", json_string(kind_name(entry->kind)));
+	if (process->pid != 0) {
+		json_object_set_new(object, "pid", json_integer(process->pid));
+		json_object_set_new(object, "name", json_string(process->name));
+		json_object_set_new(object, "exe", json_string(process->exe));
+		json_object_set_new(object, "uid", json_integer(process->uid));
+	}
+	if (entry->target.socket_path[0] != '\0')
+		json_object_set_new(object, "socket", json_string(entry->target.socket_path));
+	if (entry->jemalloc[0] != '\0')
+		json_object_set_new(object, "jemalloc", json_string(entry->jemalloc));
+	if (entry->kind == SURVEY_SILENT)
+		json_object_set_new(object, "problem", json_string(entry->problem.message));
+	if (entry->status != NULL)
+		json_object_set(object, "status", entry->status);
+	return object;
+}
+
+static void print_json(const struct survey *survey)
+{
+	CLEANUP(json_cleanup) json_t *list = json_array();
+
+	for (size_t i = 0; i < survey->count; i++)
+		json_array_append_new(list, entry_json(&survey->entries[i]));
+	control_print_json(list);
+}
+
+static void print_names(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->count; i++) {
+		const struct process *const process = &survey->entries[i].target.process;
+		if (survey->entries[i].kind == SURVEY_REACHABLE)
+			printf("%d\n%s\n", (int)process->pid, process->name);
+	}
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct option_parser parser;
+	struct error err;
+	bool as_json = false, as_names = false;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_JSON:
+			as_json = true;
+			break;
+		case OPTION_NAMES:
+			as_names = true;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	if (!survey_make(!as_names, &survey, &err))
+		return verb_fail(&err);
+	if (as_names)
+		print_names(&survey);
+	else if (as_json)
+		print_json(&survey);
+	else
+		print_table(&survey);
+	return EXIT_DONE;
+}
+
+const struct verb verb_ps = {
+	.name = "ps",
+	.arguments = "[--json]",
+	.summary = "list every reachable target",
+	.description =
+		"Lists the processes of this machine that have an agent, in containers too, with "
+		"their allocator, the bytes allocated and the state of profiling; and those that "
+		"have jemalloc but no agent, and sockets that are left over. What belongs to other "
+		"users shows up for root only.",
+	.examples = "heapctl ps\n"
+		    "heapctl ps --json | jq '.[] | select(.state == \"reachable\") | .pid'",
+	.options = options,
+	.run = run,
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/comparison.h"
+#include "analysis/unsample.h"
+#include "cli/address_names.h"
+#include "cli/help.h"
+#include "cli/report_options.h"
+#include "cli/report_output.h"
+#include "cli/report_session.h"
+#include "cli/report_shell.h"
+#include "cli/report_source.h"
+#include "cli/verbs.h"
+
+enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
+
+/* Says what a reader of the difference has to know. */
+static void warn_of_comparison(const struct report_session *session)
+{
+	const struct profile *const now = session->profiles[0];
+	const struct profile *const base = session->profiles[session->profile_count - 1];
+
+	if (session->base_count == 0)
+		return;
+	const struct comparison comparison = comparison_of(base, now);
+	if (comparison.was_reset)
+		verb_warn("%s and %s are of one run of the program, but prof.reset was called in "
+			  "between (or they are in the wrong order): what was allocated before "
+			  "looks as if it had been freed",
+			base->name, now->name);
+	else if (comparison.intervals_differ)
+		verb_warn("%s was sampled every %llu bytes, %s every %llu: each is scaled up by "
+			  "its own interval",
+			base->name, (unsigned long long)base->interval_bytes, now->name,
+			(unsigned long long)now->interval_bytes);
+}
+
+static bool report(const struct report_options *options, struct error *err)
+{
+	CLEANUP(report_session_close) struct report_session session = { 0 };
+
+	if (options->output == REPORT_SYMBOLS)
+		return address_names_print(options, err);
+	if (!report_session_open(&session, options, err))
+		return false;
+	warn_of_comparison(&session);
+	if (options->output == REPORT_INTERACTIVE) {
+		report_shell_run(&session);
+		return true;
+	}
+	return report_output_write(&session, err);
+}
+
+/* BASE and PROFILE, after the program if there is one. */
+static bool take_base(struct report_options *options, struct error *err)
+{
+	const size_t program_count =
+		options->operand_count != 0 && report_source_is_program(options->operands[0]);
+
+	if (options->base != NULL || options->operand_count < program_count + 2)
+		return error_set(err, ERROR_USAGE, "diff takes two profiles: BASE and PROFILE");
+	options->base = options->operands[program_count];
+	for (size_t i = program_count + 1; i < options->operand_count; i++)
+		options->operands[i - 1] = options->operands[i];
+	options->operand_count--;
+	options->render.explain = true;
+	if (!options->has_sort)
+		options->render.sort = RENDER_SORT_CHANGE;
+	return true;
+}
+
+/* jeprof has one exit code for everything that goes wrong. */
+static int fail(const struct error *err, enum mode mode)
+{
+	const int code = verb_fail(err);
+
+	return mode == MODE_JEPROF ? EXIT_FAILED : code;
+}
+
+/*
+ * What jeprof's own tests of its arithmetic were for, on our figures: the line that facts about
+ * weighting are usually explained with.
+ */
+static int check_arithmetic(void)
+{
+	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.interval_bytes = 524288 };
+	const double counters[PROFILE_COUNTERS] = { 10, 10240, 0, 0 };
+	struct estimate estimates[PROFILE_COUNTERS];
+
+	unsample(&profile, counters, estimates);
+	const bool passed = fabs(estimates[PROFILE_INUSE_SPACE].value - 5248001.6666661) < 0.001;
+	puts(passed ? "PASS" : "FAIL");
+	return passed ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int run_mode(const struct verb *verb, int argc, char **argv, enum mode mode)
+{
+	CLEANUP(report_options_deinit) struct report_options options = { 0 };
+	struct error err = { 0 };
+
+	if (!report_options_parse(&options, argc, argv, mode == MODE_JEPROF, &err)) {
+		if (mode == MODE_JEPROF)
+			error_hint(&err, "jeprof --help lists the options");
+		else
+			return verb_usage(verb, "%s", err.message);
+		return fail(&err, mode);
+	}
+	if (options.wants_help) {
+		help_print(verb, stdout);
+		return EXIT_DONE;
+	}
+	if (options.wants_version) {
+		puts(mode == MODE_JEPROF ? "jeprof (part of heapctl " HEAPCTL_VERSION ")"
+					 : "heapctl " HEAPCTL_VERSION);
+		return EXIT_DONE;
+	}
+	if (options.wants_test)
+		return check_arithmetic();
+	if ((mode == MODE_DIFF && !take_base(&options, &err)) || !report(&options, &err))
+		return fail(&err, mode);
+	return EXIT_DONE;
+}
+
+static int run_report(const struct verb *verb, int argc, char **argv)
+{
+	return run_mode(verb, argc, argv, MODE_REPORT);
+}
+
+static int run_diff(const struct verb *verb, int argc, char **argv)
+{
+	return run_mode(verb, argc, argv, MODE_DIFF);
+}
+
+int jeprof_main(int argc, char **argv)
+{
+	return run_mode(&verb_report, argc, argv, MODE_JEPROF);
+}
+
+const struct verb verb_report = {
+	.name = "report",
+	.arguments = "[OPTION...] [PROGRAM] PROFILE...",
+	.summary = "show where the memory of a profile was allocated",
+	.description =
+		"Reads heap profiles and shows which functions, lines or files hold the memory "
+		"or allocated it. Several profiles are summed. A profile is a file (compressed "
+		"or not; jemalloc's, gperftools', pprof's, collapsed stacks), - for standard "
+		"input, a URL such as http://host:port/pprof/heap, or a TARGET, of which one is "
+		"taken now. PROGRAM is needed only where the file that ran is no longer where "
+		"it ran.\n\n"
+		"All of jeprof's options work here and mean the same; installed or linked under "
+		"the name jeprof, heapctl takes its place.",
+	.examples = "heapctl report server.heap\n"
+		    "# the ten biggest, with their standard errors\n"
+		    "heapctl report --top=10 --confidence server.heap\n"
+		    "heapctl report --flame -o server.html server.heap\n"
+		    "heapctl report --lines --focus=parse --alloc_space redis-server\n",
+	.options = report_option_table,
+	.complete = "@file",
+	.most_operands = SIZE_MAX,
+	.allows_one_dash = true,
+	.run = run_report,
+};
+
+const struct verb verb_diff = {
+	.name = "diff",
+	.arguments = "[OPTION...] [PROGRAM] BASE PROFILE",
+	.summary = "show what grew and what shrank between two profiles",
+	.description =
+		"Subtracts BASE from PROFILE, by stacks of functions in modules: restarts and "
+		"address randomisation do not matter, and neither does a new version of the "
+		"program where functions kept their names. Shares are of the sum of all changes, "
+		"grown and shrunk. All options of heapctl report work.",
+	.examples = "heapctl diff before.heap after.heap\n"
+		    "heapctl diff --flame -o change.html before.heap after.heap\n",
+	.options = report_option_table,
+	.complete = "@file",
+	.most_operands = SIZE_MAX,
+	.allows_one_dash = true,
+	.run = run_diff,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The options of `heapctl report`, `heapctl diff` and of heapctl called as jeprof: all of
+ * jeprof's with its meanings, and ours on top. One table; the verbs and jeprof's mode share it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "analysis/filter.h"
+#include "analysis/view.h"
+#include "cli/verb.h"
+#include "render/render.h"
+
+/* Outputs that are no renderer of a view. */
+enum report_output {
+	REPORT_RENDER,	    /* .renderer */
+	REPORT_INTERACTIVE, /* the shell */
+	REPORT_LIST,	    /* source beside figures, for functions that match .routine */
+	REPORT_WEBLIST,	    /* the same as HTML, with assembly */
+	REPORT_DISASM,	    /* assembly beside figures */
+	REPORT_SYMBOLS,	    /* names for addresses from standard input */
+	REPORT_RAW,	    /* jeprof's format with symbols */
+	REPORT_PPROF,	    /* gzipped protobuf */
+	REPORT_VIEWER,	    /* a rendered file shown by .viewer */
+};
+
+struct report_options {
+	enum report_output output;
+	const struct renderer *renderer;
+	const char *viewer;	 /* "gv", "evince", "web" */
+	const char *routine;	 /* pattern for REPORT_LIST and the like */
+	const char *output_path; /* NULL or "-": standard output */
+
+	enum view_granularity granularity;
+	enum profile_counter counter;
+	struct filter_text filter;
+	struct render_options render;
+	const char *base;	      /* profile to subtract; NULL for none */
+	const char *title, *subtitle; /* NULL: from the profiles */
+	bool drop_negative;
+	bool keep_allocator_frames;
+	bool counts_delays; /* of contention profiles: delays rather than seconds */
+	bool mean_delay;    /* of contention profiles: seconds for one delay */
+	bool waste;	    /* bytes in use are free places in slabs: analysis/waste.h */
+
+	/* symbols */
+	const char *lib_prefixes; /* folders to look for libraries in, separated by commas */
+	const char *add_lib;
+	const char *sysroot;
+	const char **build_id_dirs;
+	size_t build_id_dir_count;
+	const char *debuginfod;	 /* NULL: never ask */
+	long debuginfod_seconds; /* for all answers together */
+	bool no_inlines;
+	bool no_cache;
+	bool debug; /* say where symbols came from */
+	long pid;   /* of the profiled process, when it still runs; 0 for none */
+
+	long seconds; /* of a CPU profile from a server */
+	long scale;   /* of the gv viewer */
+	const char *tools;
+	bool has_sort; /* somebody chose */
+	bool wants_help;
+	bool wants_version;
+	bool wants_test;
+	bool is_jeprof;
+
+	const char **tags; /* behind filter.tags */
+	char **operands;
+	size_t operand_count;
+};
+
+extern const struct verb_option report_option_table[];
+
+/*
+ * Reads the command line; argv is reordered and must outlive the options. `is_jeprof` makes short
+ * forms mean what they mean there, and sets the default of a terminal: the shell.
+ */
+MUST_CHECK bool report_options_parse(
+	struct report_options *options, int argc, char **argv, bool is_jeprof, struct error *err);
+void report_options_deinit(struct report_options *options);

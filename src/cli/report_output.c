@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report_output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analysis/allocator_frames.h"
+#include "analysis/selection.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "cli/report_annotation.h"
+#include "cli/viewer.h"
+#include "profile/pprof.h"
+#include "profile/symbolized.h"
+
+bool report_output_emit(const struct report_options *options, const struct buffer *out,
+	bool is_binary, struct error *err)
+{
+	if (options->output_path != NULL)
+		return file_write(options->output_path, out->data, out->size, 0666, err);
+	if (is_binary && isatty(STDOUT_FILENO)) {
+		error_set(err, ERROR_USAGE, "this output is not for a terminal");
+		return error_hint(err, "add -o FILE");
+	}
+	return file_write_fd(STDOUT_FILENO, "standard output", out->data, out->size, err);
+}
+
+static bool render_view(const struct report_session *session,
+	const struct report_variation *variation, const struct render_options *render,
+	struct buffer *out, struct error *err)
+{
+	CLEANUP(view_cleanup) struct view *view = NULL;
+
+	return report_session_view(session, variation, &view, err) &&
+	       session->options->renderer->render(view, render, out, err);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct profile_thread *const *const left = a;
+	const struct profile_thread *const *const right = b;
+
+	return ((*left)->id > (*right)->id) - ((*left)->id < (*right)->id);
+}
+
+/* One report after the other, for each thread of the first profile. */
+static bool render_threads(
+	const struct report_session *session, struct buffer *out, struct error *err)
+{
+	const struct profile *const profile = session->profiles[0];
+	struct report_variation variation = report_variation_none(session);
+	struct render_options render = session->options->render;
+	CLEANUP(free_cleanup)
+	const struct profile_thread **threads = xcalloc(profile->thread_count, sizeof(void *));
+	char label[32];
+
+	if (session->options->renderer->is_binary ||
+		strncmp(session->options->renderer->media_type, "text/plain", 10) != 0)
+		return error_set(err, ERROR_USAGE, "--thread='*' is for reports in plain text");
+	if (profile->thread_count == 0)
+		return error_set(
+			err, ERROR_USAGE, "%s has no figures for single threads", profile->name);
+	for (size_t i = 0; i < profile->thread_count; i++)
+		threads[i] = &profile->threads[i];
+	qsort(threads, profile->thread_count, sizeof(void *), by_id);
+	for (size_t i = 0; i < profile->thread_count; i++) {
+		snprintf(label, sizeof label, "t%" PRIu64, threads[i]->id);
+		variation.thread = label;
+		render.thread = label;
+		if (!render_view(session, &variation, &render, out, err))
+			return false;
+	}
+	return true;
+}
+
+static bool is_number(const char *text)
+{
+	return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bool render(const struct report_session *session, struct buffer *out, struct error *err)
+{
+	const struct report_options *const options = session->options;
+	const struct report_variation variation = report_variation_none(session);
+	struct render_options render = options->render;
+	CLEANUP(free_cleanup) char *label = NULL;
+
+	if (options->filter.thread == NULL)
+		return render_view(session, &variation, &render, out, err);
+	if (strcmp(options->filter.thread, "*") == 0)
+		return render_threads(session, out, err);
+	label = xasprintf(
+		"%s%s", is_number(options->filter.thread) ? "t" : "", options->filter.thread);
+	render.thread = label;
+	return render_view(session, &variation, &render, out, err);
+}
+
+static bool is_unfiltered(const struct report_options *options)
+{
+	const struct filter_text *const text = &options->filter;
+	const char *const patterns[] = { text->focus, text->ignore, text->retain, text->exclude,
+		text->show, text->hide };
+
+	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
+		if (patterns[i] != NULL && patterns[i][0] != '\0')
+			return false;
+	}
+	return text->tag_count == 0 && text->thread == NULL;
+}
+
+static bool select_all(const struct report_session *session, bool by_thread, bool keep_allocator,
+	struct profile **ret, struct error *err)
+{
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+	CLEANUP(free_cleanup) struct view_input *inputs = report_session_inputs(session);
+
+	if (!filter_new(&session->options->filter, &filter, err))
+		return false;
+	const struct selection_request request = {
+		.filter = filter,
+		.keep_allocator_frames = keep_allocator,
+		.by_thread = by_thread,
+	};
+	return selection_make(inputs, session->profile_count, &request, ret, err);
+}
+
+/* One profile as it was goes out as it was; anything else is put together first. */
+static bool write_raw(const struct report_session *session, struct buffer *out, struct error *err)
+{
+	CLEANUP(profile_cleanup) struct profile *selected = NULL;
+
+	if (session->base_count != 0) {
+		error_set(err, ERROR_USAGE, "--raw cannot hold a difference");
+		return error_hint(err, "use --pprof or --json");
+	}
+	if (session->profile_count == 1 && is_unfiltered(session->options))
+		return symbolized_write(session->profiles[0], allocator_frame_has_module, out, err);
+	return select_all(session, false, true, &selected, err) &&
+	       symbolized_write(selected, allocator_frame_has_module, out, err);
+}
+
+static bool write_pprof(const struct report_session *session, struct buffer *out, struct error *err)
+{
+	CLEANUP(profile_cleanup) struct profile *selected = NULL;
+	const struct pprof_write_options options = { 0 };
+
+	if (!select_all(session, session->base_count == 0, session->options->keep_allocator_frames,
+		    &selected, err))
+		return false;
+	const size_t all_count = selected->sample_count;
+	const size_t count = all_count + selected->thread_sample_count;
+	CLEANUP(free_cleanup)
+	struct profile_sample *samples = xreallocarray(NULL, count, sizeof *samples);
+	for (size_t i = 0; i < count; i++)
+		samples[i] = i < all_count ? selected->samples[i]
+					   : selected->thread_samples[i - all_count];
+	return pprof_write(selected, samples, count, &options, out, err);
+}
+
+bool report_output_show(const struct report_session *session, const struct view *view,
+	const char *viewer, struct error *err)
+{
+	const struct renderer *const renderer = renderer_find(viewer_format(viewer));
+	CLEANUP(buffer_cleanup) struct buffer out;
+
+	buffer_init(&out, &memory_or_exit);
+	return renderer->render(view, &session->options->render, &out, err) &&
+	       viewer_open(viewer, session->options->scale, &out, renderer->extension, err);
+}
+
+static bool show(const struct report_session *session, struct error *err)
+{
+	const struct report_variation variation = report_variation_none(session);
+	CLEANUP(view_cleanup) struct view *view = NULL;
+
+	return report_session_view(session, &variation, &view, err) &&
+	       report_output_show(session, view, session->options->viewer, err);
+}
+
+bool report_output_write(const struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+	const struct report_variation variation = report_variation_none(session);
+	CLEANUP(buffer_cleanup) struct buffer out;
+	bool is_binary = false;
+	bool done = false;
+
+	buffer_init(&out, &memory_or_exit);
+	switch (options->output) {
+	case REPORT_RENDER:
+		is_binary = options->renderer->is_binary;
+		done = render(session, &out, err);
+		break;
+	case REPORT_RAW:
+		done = write_raw(session, &out, err);
+		break;
+	case REPORT_PPROF:
+		is_binary = true;
+		done = write_pprof(session, &out, err);
+		break;
+	case REPORT_LIST:
+	case REPORT_WEBLIST:
+	case REPORT_DISASM:
+		done = report_annotate(
+			session, &variation, options->output, options->routine, &out, err);
+		break;
+	case REPORT_VIEWER:
+		return show(session, err);
+	case REPORT_INTERACTIVE:
+	case REPORT_SYMBOLS:
+		break;
+	}
+	return done && report_output_emit(options, &out, is_binary, err);
+}

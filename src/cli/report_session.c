@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report_session.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analysis/allocator_frames.h"
+#include "analysis/filter.h"
+#include "analysis/modules.h"
+#include "analysis/symbolize.h"
+#include "base/xalloc.h"
+#include "cli/file_mappings.h"
+#include "cli/report_source.h"
+#include "cli/waste_classes.h"
+
+static bool load(struct report_session *session, const char *source, struct error *err)
+{
+	struct profile *profile = NULL;
+	pid_t pid = 0;
+
+	if (!report_source_read(
+		    source, session->options, session->program != NULL, &pid, &profile, err))
+		return false;
+	session->pid = pid;
+	for (size_t i = 0; i < profile->comment_count; i++) {
+		if (strncmp(profile->comments[i], "%warn", 5) == 0)
+			verb_warn("%s: %s", source, profile->comments[i] + 5);
+	}
+	if (profile->sample_count == 0)
+		verb_warn("%s has no samples: nothing was allocated while the profiler was active",
+			profile->name);
+	session->profiles = xgrow(session->profiles, &session->profile_capacity,
+		session->profile_count + 1, sizeof(void *));
+	session->profiles[session->profile_count++] = profile;
+	return true;
+}
+
+static bool load_all(struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+	char *const *operands = options->operands;
+	size_t count = options->operand_count;
+
+	if (count != 0 && report_source_is_program(operands[0])) {
+		session->program = operands[0];
+		operands++;
+		count--;
+	}
+	if (count == 0) {
+		error_set(err, ERROR_USAGE, "which profile?");
+		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (!report_source_read_each(operands[i], load, session, err))
+			return false;
+	}
+	if (options->base != NULL) {
+		if (!load(session, options->base, err))
+			return false;
+		session->base_count = 1;
+	}
+	return true;
+}
+
+char *report_session_cache_dir(void)
+{
+	const char *const home = getenv("XDG_CACHE_HOME");
+
+	if (home != NULL && home[0] == '/')
+		return xasprintf("%s/heapctl", home);
+	if (getenv("HOME") != NULL && getenv("HOME")[0] == '/')
+		return xasprintf("%s/.cache/heapctl", getenv("HOME"));
+	return NULL;
+}
+
+/* At least a second, and at most what an int holds. */
+static int whole_ms(long seconds)
+{
+	if (seconds < 1)
+		return 1000;
+	return seconds > INT_MAX / 1000 ? INT_MAX : (int)seconds * 1000;
+}
+
+static void open_symbolizer(struct report_session *session)
+{
+	const struct report_options *const options = session->options;
+	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
+
+	const struct symbolizer_options symbols = {
+		.sysroot = options->sysroot,
+		.build_id_dirs = options->build_id_dirs,
+		.build_id_dir_count = options->build_id_dir_count,
+		.cache_dir = options->no_cache ? NULL : cache_dir,
+		.debuginfod_urls = options->debuginfod,
+		.debuginfod_timeout_ms = whole_ms(options->debuginfod_seconds),
+		.no_inlines = options->no_inlines,
+	};
+	session->symbolizer = symbolizer_new(&symbols);
+}
+
+static const char *source_name(enum symbol_source source)
+{
+	switch (source) {
+	case SYMBOL_SOURCE_NONE:
+		return "nothing";
+	case SYMBOL_SOURCE_DYNAMIC:
+		return "exported names";
+	case SYMBOL_SOURCE_TABLE:
+		return "symbol table";
+	case SYMBOL_SOURCE_DWARF:
+		return "DWARF";
+	}
+	return "";
+}
+
+static void report_module(const struct symbol_module_report *report, bool debug)
+{
+	const char *const path = report->path[0] == '\0' ? "anonymous memory" : report->path;
+
+	if (debug)
+		verb_warn("%s: %s from %s%s%s; %zu of %zu addresses named%s", path,
+			source_name(report->source), report->file[0] == '\0' ? "-" : report->file,
+			report->debug_file[0] == '\0' ? "" : " and ", report->debug_file,
+			report->named_count, report->address_count,
+			report->from_cache ? ", from the cache" : "");
+	if (report->problem[0] == '\0' || (!debug && report->named_count == report->address_count))
+		return;
+	verb_warn("%s: %zu of %zu addresses have no name: %s%s%s%s", path,
+		report->address_count - report->named_count, report->address_count, report->problem,
+		report->cure[0] == '\0' ? "" : " (", report->cure,
+		report->cure[0] == '\0' ? "" : ")");
+}
+
+/* A profile that does not say where its files were mapped: the program's own addresses serve. */
+static bool place_program(struct report_session *session, struct error *err)
+{
+	for (size_t i = 0; i < session->profile_count; i++) {
+		struct profile *const profile = session->profiles[i];
+		if (profile->mapping_count != 0 || !symbolize_is_needed(profile))
+			continue;
+		if (!file_mappings_add(profile, session->program, err))
+			return false;
+		verb_warn("%s does not say where files were mapped: %s is taken at the addresses "
+			  "that it was linked for",
+			profile->name, session->program);
+		profile_assign_mappings(profile);
+	}
+	return true;
+}
+
+static bool add_library(struct report_session *session, struct error *err)
+{
+	for (size_t i = 0; i < session->profile_count; i++) {
+		if (!file_mappings_add(session->profiles[i], session->options->add_lib, err))
+			return false;
+		profile_assign_mappings(session->profiles[i]);
+	}
+	return true;
+}
+
+/* The running process that all profiles are of; 0 when there is none. */
+static pid_t process_of(const struct report_session *session)
+{
+	if (session->options->pid != 0)
+		return (pid_t)session->options->pid;
+	return session->profile_count == 1 ? session->pid : 0;
+}
+
+bool report_session_add_symbols(struct report_session *session, struct error *err)
+{
+	const struct symbolize_options options = {
+		.program = session->program,
+		.lib_prefixes = session->options->lib_prefixes,
+		.pid = process_of(session),
+	};
+	size_t count = 0;
+
+	if (session->program != NULL && !place_program(session, err))
+		return false;
+	if (session->options->add_lib != NULL && !add_library(session, err))
+		return false;
+	open_symbolizer(session);
+	if (!symbolize(
+		    session->symbolizer, session->profiles, session->profile_count, &options, err))
+		return false;
+	const struct symbol_module_report *const reports =
+		symbolizer_reports(session->symbolizer, &count);
+	for (size_t i = 0; i < count; i++) {
+		/* The allocator's own frames are not shown, so nobody misses their names. */
+		if (session->options->debug || session->options->keep_allocator_frames ||
+			!allocator_frame_has_module(PROFILE_HEAP, reports[i].path))
+			report_module(&reports[i], session->options->debug);
+	}
+	return true;
+}
+
+/* Nobody asks for a thread in order to be shown nothing. */
+static bool check_thread(const struct report_session *session, struct error *err)
+{
+	const char *const wanted = session->options->filter.thread;
+	size_t thread_count = 0;
+
+	if (wanted == NULL || strcmp(wanted, "*") == 0)
+		return true;
+	for (size_t i = 0; i < session->profile_count; i++) {
+		const struct profile *const profile = session->profiles[i];
+		for (size_t t = 0; t < profile->thread_count; t++) {
+			if (filter_is_thread(&profile->threads[t], wanted))
+				return true;
+		}
+		thread_count += profile->thread_count;
+	}
+	if (thread_count == 0)
+		return true; /* which the view says more about */
+	error_set(err, ERROR_USAGE, "no thread of %s has the name or number '%.60s'",
+		session->profiles[0]->name, wanted);
+	return error_hint(err, "--thread='*' shows all %zu", thread_count);
+}
+
+/* The size classes of the process that the only profile is of. */
+static bool load_waste(struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+
+	if (session->profile_count != 1)
+		return error_set(err, ERROR_USAGE, "--waste is of one bundle or TARGET");
+	if (options->output != REPORT_RENDER && options->output != REPORT_VIEWER)
+		return error_set(err, ERROR_USAGE, "--waste does not go with this output");
+	return waste_classes_load(options->operands[options->operand_count - 1],
+		&session->waste_classes, &session->waste_class_count, err);
+}
+
+bool report_session_open(
+	struct report_session *session, const struct report_options *options, struct error *err)
+{
+	*session = (struct report_session){ .options = options };
+	if (load_all(session, err) && check_thread(session, err) &&
+		(!options->waste || load_waste(session, err)) &&
+		report_session_add_symbols(session, err))
+		return true;
+	report_session_close(session);
+	return false;
+}
+
+void report_session_close(struct report_session *session)
+{
+	for (size_t i = 0; i < session->profile_count; i++)
+		profile_free(session->profiles[i]);
+	free(session->profiles);
+	free(session->waste_classes);
+	symbolizer_free(session->symbolizer);
+	*session = (struct report_session){ 0 };
+}
+
+struct report_variation report_variation_none(const struct report_session *session)
+{
+	return (struct report_variation){
+		.focus = session->options->filter.focus,
+		.ignore = session->options->filter.ignore,
+		.thread = session->options->filter.thread,
+		.granularity = session->options->granularity,
+		.no_inlines = session->options->no_inlines,
+	};
+}
+
+/* "a.heap, b.heap; one sample every 524288 bytes" */
+static char *make_subtitle(const struct report_session *session)
+{
+	const size_t now_count = session->profile_count - session->base_count;
+	const struct profile *const first = session->profiles[0];
+	CLEANUP(buffer_deinit) struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	if (session->options->waste)
+		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
+	for (size_t i = 0; i < session->profile_count; i++) {
+		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
+		buffer_append_string(&text, session->profiles[i]->name);
+	}
+	if (first->interval_bytes > 1)
+		buffer_printf(&text, "; a sample every %llu bytes",
+			(unsigned long long)first->interval_bytes);
+	return buffer_take(&text);
+}
+
+struct view_input *report_session_inputs(const struct report_session *session)
+{
+	struct view_input *const inputs = xcalloc(session->profile_count, sizeof *inputs);
+
+	for (size_t i = 0; i < session->profile_count; i++)
+		inputs[i] = (struct view_input){ session->profiles[i],
+			i >= session->profile_count - session->base_count };
+	return inputs;
+}
+
+/*
+ * A CPU profile has samples where others have objects; that is what people count there. A
+ * contention profile has delays in that place, and their length in that of bytes.
+ */
+static enum profile_counter counter_of(const struct report_session *session)
+{
+	const enum profile_kind kind = session->profiles[0]->kind;
+
+	if (kind == PROFILE_CPU || (kind == PROFILE_CONTENTION && session->options->counts_delays))
+		return PROFILE_INUSE_OBJECTS;
+	return session->options->counter;
+}
+
+bool report_session_view(const struct report_session *session,
+	const struct report_variation *variation, struct view **ret, struct error *err)
+{
+	const struct report_options *const options = session->options;
+	struct filter_text text = options->filter;
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+	CLEANUP(free_cleanup) char *subtitle = make_subtitle(session);
+	CLEANUP(free_cleanup) struct view_input *inputs = report_session_inputs(session);
+
+	text.focus = variation->focus;
+	text.ignore = variation->ignore;
+	text.thread = variation->thread;
+	if (!filter_new(&text, &filter, err))
+		return false;
+	const char *const program = session->program != NULL
+					    ? session->program
+					    : module_main_path(session->profiles[0]);
+	const struct view_request request = {
+		.granularity = variation->granularity,
+		.counter = counter_of(session),
+		.filter = filter,
+		.keep_allocator_frames = options->keep_allocator_frames,
+		.no_inlines = variation->no_inlines,
+		.mean_delay =
+			options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION,
+		.drop_negative = options->drop_negative,
+		.title = options->title != NULL ? options->title : module_base_name(program),
+		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
+	};
+	if (!options->waste)
+		return view_build(inputs, session->profile_count, &request, ret, err);
+	const struct waste waste = { session->waste_classes, session->waste_class_count };
+	return waste_build(&waste, inputs, session->profile_count, &request, ret, err);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a report is made of: the profiles of a command line, loaded, put into their order and given
+ * their symbols once; then any number of views of them, as the shell of jeprof's mode needs.
+ *
+ * Messages about what could not be found go to stderr, once per module.
+ */
+#pragma once
+
+#include "analysis/view_builder.h"
+#include "analysis/waste.h"
+#include "cli/report_options.h"
+#include "profile/profile.h"
+#include "symbol/symbolizer.h"
+
+struct report_session {
+	const struct report_options *options;
+	struct profile **profiles; /* what is looked at, then what is subtracted */
+	size_t profile_count;
+	size_t profile_capacity;
+	size_t base_count;   /* of the profiles, at the end */
+	const char *program; /* the operand; NULL when there was none */
+	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
+	struct symbolizer *symbolizer;
+	struct waste_class *waste_classes; /* with options->waste */
+	size_t waste_class_count;
+};
+
+/* Loads and symbolizes. */
+MUST_CHECK bool report_session_open(
+	struct report_session *session, const struct report_options *options, struct error *err);
+/* The second half of it, for profiles that did not come from the command line. */
+MUST_CHECK bool report_session_add_symbols(struct report_session *session, struct error *err);
+void report_session_close(struct report_session *session);
+
+/* Where symbols are cached; NULL when there is no place. Free with free(). */
+char *report_session_cache_dir(void);
+
+/* What differs from the options of the command line. */
+struct report_variation {
+	const char *focus; /* NULL: as in the options */
+	const char *ignore;
+	const char *thread;
+	enum view_granularity granularity;
+	bool no_inlines;
+};
+
+struct report_variation report_variation_none(const struct report_session *session);
+
+/* All profiles, for the functions of analysis; release with free(). */
+struct view_input *report_session_inputs(const struct report_session *session);
+
+MUST_CHECK bool report_session_view(const struct report_session *session,
+	const struct report_variation *variation, struct view **ret, struct error *err);

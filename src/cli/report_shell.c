@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report_shell.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/graph.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "cli/line_editor.h"
+#include "cli/report_annotation.h"
+#include "cli/report_output.h"
+#include "cli/viewer.h"
+#include "render/figure.h"
+
+struct shell {
+	const struct report_session *session;
+	const char *prompt;
+};
+
+/* The words of a command, sorted as jeprof sorts them. */
+struct request {
+	struct report_variation variation;
+	struct render_options render;
+	struct buffer focus; /* words joined with '|' */
+	struct buffer ignore;
+};
+
+struct command {
+	const char *name;
+	const char *arguments;
+	const char *help;
+	bool takes_number; /* right behind the name: top20 */
+	bool needs_word;
+	bool (*run)(struct shell *shell, struct request *request, struct buffer *out,
+		struct error *err);
+};
+
+static void add_word(struct buffer *words, const char *word, size_t size)
+{
+	if (words->size != 0)
+		buffer_append_char(words, '|');
+	buffer_append(words, word, size);
+}
+
+static bool is_flag(const char *word, size_t size, const char *flag)
+{
+	const size_t dashes = size > 1 && word[1] == '-' ? 2 : 1;
+
+	return word[0] == '-' && size - dashes == strlen(flag) &&
+	       memcmp(word + dashes, flag, size - dashes) == 0;
+}
+
+static void request_parse(struct request *request, const char *words)
+{
+	while (*words != '\0') {
+		const size_t size = strcspn(words, " \t");
+		if (is_flag(words, size, "cum"))
+			request->render.sort = RENDER_SORT_CUMULATIVE;
+		else if (is_flag(words, size, "lines"))
+			request->variation.granularity = VIEW_LINES;
+		else if (words[0] == '-' && size > 1)
+			add_word(&request->ignore, words + 1, size - 1);
+		else if (size > 0)
+			add_word(&request->focus, words, size);
+		words += size;
+		words += strspn(words, " \t");
+	}
+	if (request->ignore.size != 0)
+		request->variation.ignore = buffer_string(&request->ignore);
+}
+
+static void request_init(struct request *request, const struct shell *shell)
+{
+	*request = (struct request){
+		.variation = report_variation_none(shell->session),
+		.render = shell->session->options->render,
+	};
+	buffer_init(&request->focus, &memory_or_exit);
+	buffer_init(&request->ignore, &memory_or_exit);
+}
+
+static void request_deinit(struct request *request)
+{
+	buffer_deinit(&request->focus);
+	buffer_deinit(&request->ignore);
+}
+
+/* "After ignoring 'x': 1.0 MB of 56.9 (1.8%)" */
+static void say_what_is_left(struct buffer *out, const struct view *view,
+	const struct render_options *render, const char *what, const char *pattern)
+{
+	const double left = view_sum(view, view->counter).value;
+	const double total = view->total[view->counter] - view->base_total[view->counter];
+	const char *const unit = figure_unit(view, render);
+
+	buffer_printf(out, "After %s '%s': %s %s of %s %s (%s)\n", what, pattern,
+		figure_format(view, render, left).text, unit,
+		figure_format(view, render, total).text, unit, figure_percent(left, total).text);
+}
+
+/* Makes the view; says on the way what focus and ignore leave of the total. */
+static bool make_view(struct shell *shell, struct request *request, bool with_focus,
+	struct buffer *out, struct view **ret, struct error *err)
+{
+	struct report_variation *const variation = &request->variation;
+	CLEANUP(view_cleanup) struct view *view = NULL;
+
+	if (with_focus && request->focus.size != 0)
+		variation->focus = buffer_string(&request->focus);
+	if (!report_session_view(shell->session, variation, &view, err))
+		return false;
+	buffer_printf(out, "Total: %s %s\n",
+		figure_format(view, &request->render,
+			view->total[view->counter] - view->base_total[view->counter])
+			.text,
+		figure_unit(view, &request->render));
+	if (with_focus && request->focus.size != 0)
+		say_what_is_left(out, view, &request->render, "focusing on", variation->focus);
+	if (request->ignore.size != 0)
+		say_what_is_left(out, view, &request->render, "ignoring", variation->ignore);
+	*ret = TAKE(view);
+	return true;
+}
+
+static bool run_renderer(struct shell *shell, struct request *request, const char *name,
+	bool with_focus, struct buffer *out, struct error *err)
+{
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(buffer_cleanup) struct buffer rendered;
+
+	buffer_init(&rendered, &memory_or_exit);
+	if (!make_view(shell, request, with_focus, out, &view, err) ||
+		!renderer_find(name)->render(view, &request->render, &rendered, err))
+		return false;
+	/* The report's own line of the total is there already. */
+	const char *text = buffer_string(&rendered);
+	if (strncmp(text, "Total", 5) == 0)
+		text += strcspn(text, "\n") + 1;
+	buffer_append_string(out, text);
+	return true;
+}
+
+static bool run_top(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	if (request->render.line_limit == 0)
+		request->render.line_limit = 10;
+	return run_renderer(shell, request, "text", false, out, err);
+}
+
+static bool run_tree(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return run_renderer(shell, request, "tree", true, out, err);
+}
+
+static bool run_list(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return report_annotate(shell->session, &request->variation, REPORT_LIST,
+		buffer_string(&request->focus), out, err);
+}
+
+static bool run_disasm(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return report_annotate(shell->session, &request->variation, REPORT_DISASM,
+		buffer_string(&request->focus), out, err);
+}
+
+static bool run_weblist(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer page;
+
+	(void)out;
+	buffer_init(&page, &memory_or_exit);
+	return report_annotate(shell->session, &request->variation, REPORT_WEBLIST,
+		       buffer_string(&request->focus), &page, err) &&
+	       viewer_open("web", 0, &page, "html", err);
+}
+
+static bool show(struct shell *shell, struct request *request, const char *viewer,
+	struct buffer *out, struct error *err)
+{
+	CLEANUP(view_cleanup) struct view *view = NULL;
+
+	return make_view(shell, request, true, out, &view, err) &&
+	       report_output_show(shell->session, view, viewer, err);
+}
+
+static bool run_gv(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return show(shell, request, "gv", out, err);
+}
+
+static bool run_evince(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return show(shell, request, "evince", out, err);
+}
+
+static bool run_web(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	return show(shell, request, "web", out, err);
+}
+
+static bool run_flame(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(buffer_cleanup) struct buffer page;
+
+	buffer_init(&page, &memory_or_exit);
+	return make_view(shell, request, true, out, &view, err) &&
+	       renderer_find("flame")->render(view, &request->render, &page, err) &&
+	       viewer_open("web", 0, &page, "html", err);
+}
+
+/* Without a name of a file kcachegrind is started on one of its own. */
+static bool run_callgrind(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	struct report_variation by_line = report_variation_none(shell->session);
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(buffer_cleanup) struct buffer written;
+
+	by_line.granularity = VIEW_LINES;
+	buffer_init(&written, &memory_or_exit);
+	if (!report_session_view(shell->session, &by_line, &view, err) ||
+		!renderer_find("callgrind")->render(view, &request->render, &written, err))
+		return false;
+	if (request->focus.size == 0)
+		return viewer_open("kcachegrind", 0, &written, "callgrind", err);
+	const char *const path = buffer_string(&request->focus);
+	buffer_printf(out, "Writing callgrind file to '%s'.\n", path);
+	return file_write(path, written.data, written.size, 0666, err);
+}
+
+static void append_neighbour(struct buffer *out, const struct view *view,
+	const struct render_options *render, double value, double of, const char *name)
+{
+	buffer_printf(out, "%8s %6s            | %s\n", figure_format(view, render, value).text,
+		figure_percent(value, of).text, name);
+}
+
+static void append_peek(struct buffer *out, const struct view *view, const struct graph *graph,
+	const struct render_options *render, uint32_t at)
+{
+	const struct graph_node *const node = &graph->nodes[at];
+	const double all = node->cumulative.value;
+
+	for (size_t i = 0; i < graph->edge_count; i++) {
+		const struct graph_edge *const edge = &graph->edges[i];
+		if (edge->to == at)
+			append_neighbour(out, view, render, edge->weight.value, all,
+				view->nodes[graph->nodes[edge->from].node].name);
+	}
+	buffer_printf(out, "%8s %8s %6s %s\n", figure_format(view, render, node->flat.value).text,
+		figure_format(view, render, all).text, figure_percent(all, graph->whole).text,
+		view->nodes[node->node].name);
+	for (size_t i = 0; i < graph->edge_count; i++) {
+		const struct graph_edge *const edge = &graph->edges[i];
+		if (edge->from == at)
+			append_neighbour(out, view, render, edge->weight.value, all,
+				view->nodes[graph->nodes[edge->to].node].name);
+	}
+	buffer_append_string(out, "----------------------------\n");
+}
+
+/* Callers above, callees below. */
+static bool run_peek(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(pattern_cleanup) struct pattern *pattern = NULL;
+
+	if (!pattern_new(buffer_string(&request->focus), &pattern, err) ||
+		!make_view(shell, request, false, out, &view, err))
+		return false;
+	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
+	for (size_t i = 0; i < graph->node_count; i++) {
+		if (pattern_matches(pattern, view->nodes[graph->nodes[i].node].name))
+			append_peek(out, view, graph, &request->render, (uint32_t)i);
+	}
+	return pattern_check(pattern, err);
+}
+
+static bool run_help(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err);
+
+/* In the order in which they are tried and helped with. */
+static const struct command commands[] = {
+	{ "text", "[N] [--cum] [-IGNORE...]", "the same as top", true, false, run_top },
+	{ "top", "[N] [--cum] [-IGNORE...]", "the N biggest, 10 by default: top20 --cum", true,
+		false, run_top },
+	{ "list", "REGEX [-IGNORE...]", "source of matching functions", false, true, run_list },
+	{ "weblist", "REGEX [-IGNORE...]", "source and assembly in a web browser", false, true,
+		run_weblist },
+	{ "disasm", "REGEX [-IGNORE...]", "assembly of matching functions", false, true,
+		run_disasm },
+	{ "peek", "REGEX [-IGNORE...]", "callers and callees of matching functions", false, true,
+		run_peek },
+	{ "tree", "[FOCUS] [-IGNORE...]", "the call tree", false, false, run_tree },
+	{ "gv", "[FOCUS] [-IGNORE...]", "call graph shown by gv", false, false, run_gv },
+	{ "evince", "[FOCUS] [-IGNORE...]", "call graph shown by evince", false, false,
+		run_evince },
+	{ "web", "[FOCUS] [-IGNORE...]", "call graph in a web browser", false, false, run_web },
+	{ "flame", "[FOCUS] [-IGNORE...]", "flame graph in a web browser", false, false,
+		run_flame },
+	{ "callgrind", "[FILE]", "write callgrind's format, or start kcachegrind", false, false,
+		run_callgrind },
+	{ "help", "", "this list", false, false, run_help },
+	{ 0 },
+};
+
+static bool run_help(
+	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+{
+	(void)shell;
+	(void)request;
+	(void)err;
+	for (const struct command *command = commands; command->name != NULL; command++)
+		buffer_printf(
+			out, "  %-9s %-26s %s\n", command->name, command->arguments, command->help);
+	buffer_append_string(out,
+		"  quit                                 or ^D\n\n"
+		"FOCUS: only stacks with a match. -IGNORE: no stacks with a match. --cum sorts by\n"
+		"cumulative figures, --lines shows source lines. Patterns are Perl's.\n");
+	return true;
+}
+
+/* The command that the line begins with; *rest is behind its name, *number what is in it. */
+static const struct command *find_command(const char *line, size_t *number, const char **rest)
+{
+	const size_t size = strspn(line, "abcdefghijklmnopqrstuvwxyz");
+
+	for (const struct command *command = commands; command->name != NULL; command++) {
+		if (strlen(command->name) != size || strncmp(line, command->name, size) != 0)
+			continue;
+		char *end = NULL;
+		*number = command->takes_number ? strtoul(line + size, &end, 10) : 0;
+		*rest = end == NULL ? line + size : end;
+		if (**rest != '\0' && !isspace((unsigned char)**rest))
+			return NULL;
+		*rest += strspn(*rest, " \t");
+		return command;
+	}
+	return NULL;
+}
+
+static void run_command(struct shell *shell, const char *line)
+{
+	CLEANUP(request_deinit) struct request request;
+	CLEANUP(buffer_cleanup) struct buffer out;
+	struct error err = { 0 };
+	size_t number = 0;
+	const char *rest = "";
+	const struct command *const command = find_command(line, &number, &rest);
+
+	request_init(&request, shell);
+	buffer_init(&out, &memory_or_exit);
+	if (command == NULL) {
+		fputs("Unknown command: try 'help'.\n", stderr);
+		return;
+	}
+	request_parse(&request, rest);
+	if (number != 0)
+		request.render.line_limit = number;
+	if (command->needs_word && request.focus.size == 0) {
+		fprintf(stderr, "usage: %s %s\n", command->name, command->arguments);
+		return;
+	}
+	if (!command->run(shell, &request, &out, &err))
+		verb_fail(&err);
+	fwrite(out.data, 1, out.size, stdout);
+	fflush(stdout);
+}
+
+void report_shell_run(const struct report_session *session)
+{
+	struct shell shell = {
+		.session = session,
+		.prompt = session->options->is_jeprof ? "(jeprof) " : "(heapctl) ",
+	};
+	CLEANUP(line_editor_deinit) struct line_editor editor;
+
+	fprintf(stderr, "Welcome to %s!  For help, type 'help'.\n",
+		session->options->is_jeprof ? "jeprof" : "heapctl");
+	line_editor_init(&editor);
+	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {
+		line += strspn(line, " \t");
+		if (strncmp(line, "quit", 4) == 0)
+			break;
+		if (line[0] != '\0')
+			run_command(&shell, line);
+	}
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl run: start a program so that it can be profiled. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+#include "cli/agent_library.h"
+#include "cli/option.h"
+#include "cli/run_gateway.h"
+#include "cli/run_recorded.h"
+#include "cli/verbs.h"
+#include "client/launch.h"
+
+enum { OPTION_LISTEN = 1, OPTION_RECORD, OPTION_CONF, OPTION_EXE, OPTION_JEMALLOC };
+
+static const struct verb_option options[] = {
+	{ OPTION_LISTEN, "listen", 0, "ADDR",
+		"start a gateway for CMD there, which ends with it: HOST:PORT or unix:PATH; see "
+		"heapctl serve",
+		NULL, NULL, false },
+	{ OPTION_RECORD, "record", 0, "FILE",
+		"sample from the first allocation to the exit, and save that profile", NULL,
+		"@file", false },
+	{ OPTION_CONF, "conf", 0, "CONF",
+		"options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be repeated, "
+		"the last one wins",
+		NULL,
+		"lg_prof_sample: lg_prof_interval: prof_active:true prof_gdump:true prof_leak:true "
+		"prof_final:true prof_prefix: prof_accum:true prof_sys_thread_name:true",
+		false },
+	{ OPTION_EXE, "exe", 0, "NAME",
+		"the program that is to be profiled, by name or path, when CMD is a script or "
+		"starts "
+		"another one; may be repeated; default is CMD alone",
+		NULL, "@command", false },
+	{ OPTION_JEMALLOC, "jemalloc", 0, "FILE",
+		"preload this jemalloc, whatever the program brings", NULL, "@file", false },
+	{ 0 },
+};
+
+struct choice {
+	struct launch_request request;
+	const char *record;
+	const char *listen;
+	char *conf, *exes; /* joined */
+	char **command;
+};
+
+static void choice_cleanup(struct choice *choice)
+{
+	free(choice->conf);
+	free(choice->exes);
+}
+
+static void join(char **list, char separator, const char *item)
+{
+	char *const joined =
+		*list == NULL ? xstrdup(item) : xasprintf("%s%c%s", *list, separator, item);
+
+	free(*list);
+	*list = joined;
+}
+
+/* False: return *exit_code. */
+static bool parse(
+	const struct verb *verb, int argc, char **argv, struct choice *choice, int *exit_code)
+{
+	struct option_parser parser;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_LISTEN:
+			choice->listen = parser.value;
+			break;
+		case OPTION_RECORD:
+			choice->record = parser.value;
+			break;
+		case OPTION_CONF:
+			join(&choice->conf, ',', parser.value);
+			break;
+		case OPTION_EXE:
+			join(&choice->exes, ':', parser.value);
+			break;
+		case OPTION_JEMALLOC:
+			choice->request.jemalloc = parser.value;
+			break;
+		default:
+			*exit_code = parser.exit_code;
+			return false;
+		}
+	}
+	choice->command = parser.operands;
+	choice->command[parser.operand_count] = NULL;
+	return true;
+}
+
+static void apply(const struct launch_plan *plan)
+{
+	for (size_t i = 0; i < plan->note_count; i++)
+		verb_warn("run: %s", plan->notes[i]);
+	for (size_t i = 0; i < plan->variable_count; i++)
+		setenv(plan->variables[i].name, plan->variables[i].value, 1);
+}
+
+static int become(const struct launch_plan *plan, char **command, int listen_fd)
+{
+	struct error err;
+
+	apply(plan);
+	if (!run_gateway_start(listen_fd, getpid(), &err))
+		verb_warn("run: %s", err.message);
+	/* Ignored signals are inherited, and this one is only ours. */
+	run_restore_signals();
+	execvp(command[0], command);
+	error_system(&err, errno, "%s", command[0]);
+	return verb_fail(&err);
+}
+
+static int fail_prefixed(struct error *err)
+{
+	error_prefix(err, "run");
+	return verb_fail(err);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	CLEANUP(choice_cleanup) struct choice choice = { 0 };
+	CLEANUP(recording_cleanup) struct recording recording = { 0 };
+	char library[4096];
+	struct launch_plan plan;
+	struct error err;
+	int exit_code, listen_fd = -1;
+
+	if (!parse(verb, argc, argv, &choice, &exit_code))
+		return exit_code;
+	if (!agent_library_find(library, &err) ||
+		(choice.record != NULL && !recording_open(choice.record, &recording, &err)))
+		return verb_fail(&err);
+	choice.request.command = choice.command[0];
+	choice.request.conf = choice.conf;
+	choice.request.exes = choice.exes;
+	choice.request.agent_library = library;
+	choice.request.final_prefix = choice.record == NULL ? NULL : recording.prefix;
+	if ((choice.listen != NULL && !run_gateway_open(choice.listen, &listen_fd, &err)) ||
+		!launch_plan_make(&choice.request, &plan, &err))
+		return fail_prefixed(&err);
+	if (choice.record == NULL) {
+		exit_code = become(&plan, choice.command, listen_fd);
+	} else {
+		apply(&plan);
+		exit_code = recording_run(&recording, choice.command, listen_fd);
+	}
+	launch_plan_deinit(&plan);
+	return exit_code;
+}
+
+const struct verb verb_run = {
+	.name = "run",
+	.arguments = "[--listen ADDR] [--record FILE] [--conf CONF] [--exe NAME] [--] CMD...",
+	.summary = "start a program with the agent, ready to be profiled",
+	.description =
+		"Starts CMD with the agent in it and jemalloc's profiler ready but asleep "
+		"(prof:true,prof_active:false), and becomes it: the pid stays. A program that "
+		"brings "
+		"jemalloc keeps its own; any other gets this machine's, which is said on standard "
+		"error.\n\n"
+		"Options for jemalloc that are in the environment already are kept, those of "
+		"--conf "
+		"win over them; what jemalloc would misunderstand is pointed out. Programs that "
+		"CMD "
+		"starts get no agent, unless --exe names them.\n\n"
+		"With --record heapctl stays as the parent: it passes signals on, saves the "
+		"profile "
+		"when CMD exits and returns its exit status (128 and the signal's number when it "
+		"was "
+		"killed). Before it passes on a signal that ends programs it takes a profile, for "
+		"the case that CMD does not exit by itself.",
+	.examples = "heapctl run -- redis-server --port 6380\n"
+		    "# with a page to look at\n"
+		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"
+		    "# leaks of a program that ends\n"
+		    "heapctl run --record leaks.heap -- ./myprogram\n"
+		    "# a profile every GiB allocated, as jemalloc itself does it\n"
+		    "heapctl run --conf lg_prof_interval:30,prof_prefix:/var/tmp/my -- ./myserver\n"
+		    "# a start script\n"
+		    "heapctl run --exe myserver -- ./start.sh",
+	.options = options,
+	.complete = "@command",
+	.least_operands = 1,
+	.most_operands = SIZE_MAX,
+	.stops_at_operand = true,
+	.run = run,
+};

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_recorded.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+#include "cli/run_gateway.h"
+#include "cli/verb.h"
+#include "client/agent_client.h"
+#include "render/quantity.h"
+
+enum { EXIT_OF_SIGNAL = 128, EXIT_NOT_STARTED = 127 };
+
+bool recording_open(const char *path, struct recording *recording, struct error *err)
+{
+	const char *const base = getenv("TMPDIR");
+
+	if (!output_open(path, "", "", &recording->output, err))
+		return error_prefix(err, "--record");
+	snprintf(recording->folder, sizeof recording->folder, "%s/heapctl-record.XXXXXX",
+		base == NULL || *base != '/' ? "/tmp" : base);
+	if (strpbrk(recording->folder, ",") != NULL || mkdtemp(recording->folder) == NULL) {
+		error_system(err, errno, "making the folder %s", recording->folder);
+		recording->folder[0] = '\0';
+		return error_hint(err, "let TMPDIR name a folder that can be written");
+	}
+	snprintf(recording->prefix, sizeof recording->prefix, "%s/exit", recording->folder);
+	return true;
+}
+
+/* Calls `visit` with the path of each file of the private folder. */
+static void for_each_file(const struct recording *recording,
+	void (*visit)(const char *path, void *context), void *context)
+{
+	DIR *const folder = opendir(recording->folder);
+
+	if (folder == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+		char path[4608];
+		snprintf(path, sizeof path, "%s/%s", recording->folder, entry->d_name);
+		if (entry->d_name[0] != '.')
+			visit(path, context);
+	}
+	closedir(folder);
+}
+
+static void remove_file(const char *path, void *context)
+{
+	(void)context;
+	unlink(path);
+}
+
+void recording_cleanup(struct recording *recording)
+{
+	output_discard(&recording->output);
+	if (recording->folder[0] == '\0')
+		return;
+	for_each_file(recording, remove_file, NULL);
+	rmdir(recording->folder);
+	recording->folder[0] = '\0';
+}
+
+void run_restore_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* The signals that are passed on: all that one process sends to another, but those of job control.
+ */
+static void passed_signals(sigset_t *set)
+{
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
+		SIGWINCH, SIGCONT, SIGCHLD };
+
+	sigemptyset(set);
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+		sigaddset(set, numbers[i]);
+}
+
+static bool ends_programs(int number)
+{
+	return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
+}
+
+/* A profile of the program while it lives. Quiet: the one of its exit is expected. */
+static void take_profile(const struct recording *recording, pid_t pid)
+{
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(fd_cleanup) int fd = -1;
+	struct target target;
+	struct error err;
+	char path[4300];
+
+	http_answer_init(&answer);
+	if (!target_of_process(pid, &target, &err))
+		return;
+	snprintf(path, sizeof path, "%s/signal", recording->folder);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || !agent_fetch_profile(&target, "/v1/profile", fd, path, &answer, &err))
+		unlink(path);
+}
+
+static void pass_on(const struct recording *recording, pid_t pid, const siginfo_t *signal_info)
+{
+	const int number = signal_info->si_signo;
+
+	if (ends_programs(number))
+		take_profile(recording, pid);
+	/* What the terminal sends, it sends to the program as well. */
+	if (signal_info->si_code != SI_KERNEL)
+		kill(pid, number);
+}
+
+/* Until the program has ended; its wait status. */
+static int wait_for_end(const struct recording *recording, pid_t pid)
+{
+	sigset_t set;
+	siginfo_t signal_info;
+	int status = 0;
+
+	passed_signals(&set);
+	for (;;) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return status;
+		if (sigwaitinfo(&set, &signal_info) < 0 || signal_info.si_signo == SIGCHLD)
+			continue;
+		pass_on(recording, pid, &signal_info);
+	}
+}
+
+/* The best file there is: of the exit of this very process, else from before the signal. */
+struct choice {
+	char exit_prefix[4300];
+	char path[4608];
+};
+
+static void consider(const char *path, void *context)
+{
+	struct choice *const choice = context;
+	const char *const name = strrchr(path, '/') + 1;
+	const bool is_exit = strncmp(path, choice->exit_prefix, strlen(choice->exit_prefix)) == 0;
+
+	if (is_exit || (choice->path[0] == '\0' && strcmp(name, "signal") == 0))
+		snprintf(choice->path, sizeof choice->path, "%s", path);
+}
+
+static bool save(struct recording *recording, pid_t pid, struct error *err)
+{
+	struct choice choice = { 0 };
+	struct buffer profile;
+
+	snprintf(choice.exit_prefix, sizeof choice.exit_prefix, "%s.%d.", recording->prefix,
+		(int)pid);
+	for_each_file(recording, consider, &choice);
+	if (choice.path[0] == '\0') {
+		error_set(err, ERROR_NOT_FOUND,
+			"the program left no profile: it did not get as far as an orderly exit, or "
+			"could not write to %s",
+			recording->folder);
+		return error_hint(err, "use heapctl record while it runs");
+	}
+	buffer_init(&profile, &memory_or_exit);
+	bool ok = file_read(choice.path, &profile, err) &&
+		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
+			  profile.data, profile.size, err) &&
+		  output_commit(&recording->output, err);
+	if (ok)
+		fprintf(stderr, "%s: %s\n", output_name(&recording->output),
+			quantity_format(QUANTITY_BYTES, (double)profile.size, false).text);
+	buffer_deinit(&profile);
+	return ok;
+}
+
+static void start(char **command, int listen_fd)
+{
+	struct error err;
+
+	if (!run_gateway_start(listen_fd, getpid(), &err))
+		verb_warn("run: %s", err.message);
+	run_restore_signals();
+	execvp(command[0], command);
+	error_system(&err, errno, "run: %s", command[0]);
+	verb_fail(&err);
+	_exit(EXIT_NOT_STARTED);
+}
+
+int recording_run(struct recording *recording, char **command, int listen_fd)
+{
+	struct error err;
+	sigset_t set;
+
+	passed_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	const pid_t pid = fork();
+	if (pid < 0) {
+		error_system(&err, errno, "run: starting %s", command[0]);
+		return verb_fail(&err);
+	}
+	if (pid == 0)
+		start(command, listen_fd);
+
+	if (listen_fd >= 0)
+		close(listen_fd);
+	const int status = wait_for_end(recording, pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED)
+		return EXIT_NOT_STARTED;
+	const int exit_code =
+		WIFSIGNALED(status) ? EXIT_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+	/* The program's own status is worth more than ours, unless all was well with it. */
+	if (!save(recording, pid, &err)) {
+		const int failed = verb_fail(&err);
+		return exit_code == EXIT_DONE ? failed : exit_code;
+	}
+	return exit_code;
+}

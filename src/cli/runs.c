@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl runs: finished and current runs, and what they recorded. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "cli/control.h"
+#include "cli/profile_run.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "render/quantity.h"
+
+enum { OPTION_JSON = 1, OPTION_SAVE, OPTION_OUTPUT, OPTION_START, OPTION_REMOVE };
+
+static const struct verb_option options[] = {
+	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ OPTION_SAVE, "save", 0, "ID", "save the profile that this run took at its end", NULL,
+		NULL, false },
+	{ OPTION_OUTPUT, "output", 'o', "FILE", "where to save it; - is standard output", NULL,
+		"@file", false },
+	{ OPTION_START, "start-profile", 0, "FILE",
+		"with --save: also save the profile taken at the run's start, for heapctl diff",
+		NULL, "@file", false },
+	{ OPTION_REMOVE, "remove", 0, "ID", "forget this run and its profiles", NULL, NULL, false },
+	{ 0 },
+};
+
+struct request {
+	const char *operand;
+	bool as_json;
+	int64_t save, remove; /* ids; 0 for none */
+	const char *path, *start_path;
+};
+
+static bool parse(
+	const struct verb *verb, int argc, char **argv, struct request *request, int *exit_code)
+{
+	struct option_parser parser;
+	bool ok = true;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; ok && (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_JSON:
+			request->as_json = true;
+			break;
+		case OPTION_SAVE:
+			ok = option_number(&parser, 1, INT64_MAX, &request->save);
+			break;
+		case OPTION_REMOVE:
+			ok = option_number(&parser, 1, INT64_MAX, &request->remove);
+			break;
+		case OPTION_OUTPUT:
+			request->path = parser.value;
+			break;
+		case OPTION_START:
+			request->start_path = parser.value;
+			break;
+		default:
+			ok = false;
+		}
+	}
+	*exit_code = parser.exit_code;
+	if (ok && request->save == 0 && (request->path != NULL || request->start_path != NULL)) {
+		*exit_code = verb_usage(verb, "-o and --start-profile go with --save ID");
+		return false;
+	}
+	request->operand = parser.operands[0];
+	return ok;
+}
+
+static void format_bytes(int64_t bytes, char text[32])
+{
+	strcpy(text, "-");
+	if (bytes > 0)
+		strcpy(text, quantity_format(QUANTITY_BYTES, (double)bytes, false).text);
+}
+
+/* "finished", "running, 12 s left", "failed: ..." and what makes its profile doubtful. */
+static void describe_state(const json_t *run, char *text, size_t size)
+{
+	const char *const state = json_text(run, "state");
+	const int64_t gaps = json_number(run, "sampling_gaps");
+	const int64_t resets = json_number(run, "resets");
+	char left[DURATION_TEXT_BYTES];
+	int used;
+
+	if (strcmp(state, "running") == 0)
+		used = snprintf(text, size, "running, %s left",
+			duration_format(json_number(run, "remaining_ms"), left));
+	else if (strcmp(state, "failed") == 0)
+		used = snprintf(text, size, "failed: %s", json_text(run, "error"));
+	else if (strcmp(json_text(run, "ended_by"), "deadline") == 0)
+		used = snprintf(text, size, "finished");
+	else
+		used = snprintf(text, size, "finished (%s)", json_text(run, "ended_by"));
+	if (gaps > 0 && (size_t)used < size)
+		used += snprintf(text + used, size - (size_t)used,
+			"; sampling was off %" PRId64 " times meanwhile", gaps);
+	if (resets > 0 && (size_t)used < size)
+		snprintf(text + used, size - (size_t)used,
+			"; samples were discarded %" PRId64 " times", resets);
+}
+
+static void add_row(struct table *table, const json_t *run)
+{
+	char id[24], begun[CONTROL_MOMENT_BYTES], length[DURATION_TEXT_BYTES], interval[32],
+		profile[32], state[400];
+	const bool is_running = strcmp(json_text(run, "state"), "running") == 0;
+	const int64_t ended_ms = json_number(run, "ended_ms");
+	const int64_t took_ms = is_running || ended_ms == 0
+					? json_number(run, "duration_ms")
+					: ended_ms - json_number(run, "started_ms");
+
+	snprintf(id, sizeof id, "%" PRId64, json_number(run, "id"));
+	control_moment(json_number(run, "started_ms"), begun);
+	duration_format(took_ms, length);
+	format_bytes(json_number(run, "sample_interval"), interval);
+	format_bytes(json_number(run, "profile_bytes"), profile);
+	describe_state(run, state, sizeof state);
+	table_add(table, is_running ? TERMINAL_GOOD : TERMINAL_PLAIN,
+		(const char *[]){ id, begun, length, interval, profile, state });
+}
+
+static bool list(const struct target *target, bool as_json, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	CLEANUP(table_cleanup) struct table *table = table_new("lrrrrl");
+	size_t index;
+	json_t *run;
+
+	if (!agent_call_json(target, "GET", "/v1/runs", &answer, err))
+		return false;
+	if (as_json) {
+		control_print_json(answer);
+		return true;
+	}
+	const json_t *const list_of_runs = json_at(answer, "runs");
+	if (json_array_size(list_of_runs) == 0) {
+		printf("%s: no runs yet (heapctl start, heapctl record)\n", target->label);
+		return true;
+	}
+	table_add(table, TERMINAL_BOLD,
+		(const char *[]){ "ID", "BEGUN", "LENGTH", "INTERVAL", "PROFILE", "STATE" });
+	json_array_foreach(list_of_runs, index, run) add_row(table, run);
+	table_print(table, true, stdout);
+	return true;
+}
+
+static bool save(const struct target *target, const struct request *request, struct error *err)
+{
+	CLEANUP(output_cleanup) struct output end = { 0 };
+	CLEANUP(output_cleanup) struct output start = { 0 };
+
+	if (!output_open(request->path, target->file_stem, "heap", &end, err))
+		return false;
+	if (request->start_path != NULL &&
+		(!output_open(request->start_path, "", "", &start, err) ||
+			!profile_run_save(target, request->save, "start", &start, err)))
+		return false;
+	return profile_run_save(target, request->save, "profile", &end, err);
+}
+
+static bool remove_run(const struct target *target, int64_t id, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	char path[64];
+
+	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/remove", id);
+	return agent_call_json(target, "POST", path, &answer, err);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct request request = { 0 };
+	struct target target;
+	struct error err;
+	int exit_code;
+
+	if (!parse(verb, argc, argv, &request, &exit_code))
+		return exit_code;
+	if (!target_resolve(request.operand, &target, &err))
+		return verb_fail(&err);
+	if (request.save != 0 && !save(&target, &request, &err))
+		return verb_fail(&err);
+	if (request.remove != 0 && !remove_run(&target, request.remove, &err))
+		return verb_fail(&err);
+	if (request.save == 0 && request.remove == 0 && !list(&target, request.as_json, &err))
+		return verb_fail(&err);
+	return EXIT_DONE;
+}
+
+const struct verb verb_runs = {
+	.name = "runs",
+	.arguments = "TARGET [--json] [--save ID [-o FILE]] [--remove ID]",
+	.summary = "list finished and current runs, save their profiles",
+	.description = "Lists the runs that the agent keeps, oldest first, the current one last. "
+		       "LENGTH is "
+		       "how long it took, INTERVAL the sampling interval, PROFILE the size of its "
+		       "profile.",
+	.examples = "heapctl runs redis-server\n"
+		    "heapctl runs redis-server --save 1763716881123 -o run.heap",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

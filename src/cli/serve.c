@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl serve: the gateway. */
+#include <stdio.h>
+
+#include "base/byte_size.h"
+#include "base/duration.h"
+#include "cli/option.h"
+#include "cli/verbs.h"
+#include "gateway/listener.h"
+#include "gateway/serve.h"
+
+enum {
+	OPTION_LISTEN = 1,
+	OPTION_TOKEN_FILE,
+	OPTION_TLS_CERT,
+	OPTION_TLS_KEY,
+	OPTION_UNTIL_EXIT,
+	OPTION_HISTORY,
+	OPTION_EVERY,
+	OPTION_KEEP,
+	OPTION_BYTES
+};
+
+static const struct verb_option options[] = {
+	{ OPTION_LISTEN, "listen", 0, "ADDR",
+		"HOST:PORT, [IPV6]:PORT, :PORT for every address, or unix:PATH; may be repeated "
+		"[127.0.0.1:7070]",
+		NULL, NULL, false },
+	{ OPTION_TOKEN_FILE, "token-file", 0, "FILE",
+		"ask for the token in the file's first line; needed for any address that other "
+		"machines reach",
+		NULL, "@file", false },
+	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE", "speak TLS, with this certificate (PEM)", NULL,
+		"@file", false },
+	{ OPTION_TLS_KEY, "tls-key", 0, "FILE", "and this key", NULL, "@file", false },
+	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", "end when this process ends", NULL, NULL,
+		false },
+	{ OPTION_HISTORY, "history", 0, "FOLDER",
+		"keep a profile and the memory figures of every target there, every so often", NULL,
+		"@folder", false },
+	{ OPTION_EVERY, "history-every", 0, "TIME", "how often [15mins]", NULL, "1mins 15mins 1hrs",
+		false },
+	{ OPTION_KEEP, "history-keep", 0, "TIME", "how long they are kept [30days]", NULL,
+		"7days 30days", false },
+	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "how much of them is kept [10GiB]", NULL, NULL,
+		false },
+	{ 0 },
+};
+
+static void log_line(const char *line)
+{
+	fprintf(stderr, "heapctl: %s\n", line);
+}
+
+static bool take_history(struct serve_options *serve, int id, const char *text, struct error *err)
+{
+	if (id == OPTION_BYTES)
+		return byte_size_parse(text, &serve->history_bytes, err);
+	int64_t *const time_ms =
+		id == OPTION_EVERY ? &serve->history_every_ms : &serve->history_keep_ms;
+	return duration_parse(text, time_ms, err) &&
+	       (*time_ms >= 1000 || error_set(err, ERROR_USAGE, "it is at least 1s"));
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	const char *addresses[LISTENERS_MAX];
+	struct serve_options serve = { .addresses = addresses,
+		.log = log_line,
+		.history_every_ms = 15 * 60 * 1000,
+		.history_keep_ms = INT64_C(30) * 24 * 3600 * 1000,
+		.history_bytes = UINT64_C(10) << 30 };
+	bool has_history_limits = false;
+	struct option_parser parser;
+	struct error err = { 0 };
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_LISTEN:
+			if (serve.address_count == LISTENERS_MAX)
+				return option_refuse(
+					&parser, "more than %d addresses", LISTENERS_MAX);
+			addresses[serve.address_count++] = parser.value;
+			break;
+		case OPTION_TOKEN_FILE:
+			serve.token_file = parser.value;
+			break;
+		case OPTION_TLS_CERT:
+			serve.certificate_file = parser.value;
+			break;
+		case OPTION_TLS_KEY:
+			serve.key_file = parser.value;
+			break;
+		case OPTION_UNTIL_EXIT:
+			if (!option_number(&parser, 1, INT32_MAX, &serve.until_exit))
+				return parser.exit_code;
+			break;
+		case OPTION_HISTORY:
+			serve.history_folder = parser.value;
+			break;
+		case OPTION_EVERY:
+		case OPTION_KEEP:
+		case OPTION_BYTES:
+			has_history_limits = true;
+			if (!take_history(&serve, id, parser.value, &err))
+				return option_refuse(&parser, "%s", err.message);
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	if (has_history_limits && serve.history_folder == NULL)
+		return verb_usage(verb, "say where the history goes: --history FOLDER");
+	serve.targets = (const char *const *)parser.operands;
+	serve.target_count = parser.operand_count;
+	return serve_run(&serve, &err) ? EXIT_DONE : verb_fail(&err);
+}
+
+const struct verb verb_serve = {
+	.name = "serve",
+	.arguments =
+		"[--listen ADDR] [--token-file FILE] [--tls-cert FILE --tls-key FILE] [TARGET...]",
+	.summary = "make targets reachable over HTTP, with a page to look at",
+	.description =
+		"Serves the named targets, or every target that can be seen, until it is told to "
+		"stop: a page for people, /metrics for Prometheus, and the URLs that users of "
+		"Mesos, libmtev, gperftools and Go know. All of them are described by "
+		"/openapi.json.\n\n"
+		"At the root stands the first target that was named, or the only one there is; "
+		"/targets/NAME/ has each of them, by name or pid. A target that was restarted is "
+		"found again.\n\n"
+		"With --history, every target's profile and figures are kept over days; "
+		"/api/v1/timeline lists the moments, /api/v1/moment draws one or compares two, "
+		"also of targets that have ended.\n\n"
+		"Everybody who can connect may control the targets, unless there is a token: on a "
+		"machine that is shared with others, use a token or listen on a unix socket, which "
+		"only its owner can reach. Pages of other sites are refused in any case.",
+	.examples = "# all targets, for this machine\n"
+		    "heapctl serve\n"
+		    "# one server, for other machines too\n"
+		    "heapctl serve --listen :7070 --token-file token --tls-cert cert.pem --tls-key "
+		    "key.pem redis-server\n",
+	.options = options,
+	.complete = "@target",
+	.most_operands = 256,
+	.run = run,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl start, heapctl stop: a timed run without waiting for it. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "cli/control.h"
+#include "cli/profile_run.h"
+#include "cli/verbs.h"
+
+enum { OPTION_DURATION = 2 };
+
+static const struct verb_option start_options[] = {
+	{ OPTION_DURATION, "duration", 'd', "TIME", "how long, 1s to 24hrs; default 5mins", NULL,
+		"10s 30s 1mins 5mins 1hrs", false },
+	{ CONTROL_OPTION_JSON, "json", 0, NULL, "print the run as JSON", NULL, NULL, false },
+	{ 0 },
+};
+
+static void print_started(const struct target *target, const json_t *run)
+{
+	char length[DURATION_TEXT_BYTES];
+
+	/* The id alone on standard output, so that a script can take it. */
+	printf("%" PRId64 "\n", json_number(run, "id"));
+	if (json_flag(run, "already_running"))
+		fprintf(stderr, "%s: a run is on already, with %s left\n", target->label,
+			duration_format(json_number(run, "remaining_ms"), length));
+	else
+		fprintf(stderr, "%s: a run of %s has begun; `heapctl stop` ends it early\n",
+			target->label, duration_format(json_number(run, "duration_ms"), length));
+}
+
+static int run_start(const struct verb *verb, int argc, char **argv)
+{
+	int64_t duration_ms = DURATION_DEFAULT_RUN_MS;
+	struct option_parser parser;
+	struct target target;
+	struct error err;
+	bool as_json = false;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_DURATION:
+			if (!duration_parse_run(parser.value, &duration_ms, &err))
+				return option_refuse(&parser, "%s", err.message);
+			break;
+		case CONTROL_OPTION_JSON:
+			as_json = true;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	CLEANUP(json_cleanup) json_t *started = NULL;
+	if (!target_resolve(parser.operands[0], &target, &err) ||
+		!profile_run_start(&target, duration_ms, &started, &err))
+		return verb_fail(&err);
+	if (as_json)
+		control_print_json(started);
+	else
+		print_started(&target, started);
+	return EXIT_DONE;
+}
+
+const struct verb verb_start = {
+	.name = "start",
+	.arguments = "TARGET [--duration TIME] [--json]",
+	.summary = "start a timed run; prints its id",
+	.description =
+		"Switches sampling on for the given time and takes a profile at its end. The run "
+		"belongs to the agent: it ends on time when nobody is connected any more. One run "
+		"at "
+		"a time: while one is on, its id is printed instead.\n\n"
+		"`heapctl runs` lists runs and saves their profiles; `heapctl record` does it all "
+		"in "
+		"one go.",
+	.examples = "heapctl start redis-server --duration 5mins",
+	.options = start_options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run_start,
+};
+
+static int run_stop(const struct verb *verb, int argc, char **argv)
+{
+	struct target target;
+	struct error err;
+	bool as_json = false;
+	int exit_code;
+
+	if (!control_parse_target(verb, argc, argv, &target, &as_json, &exit_code))
+		return exit_code;
+	CLEANUP(json_cleanup) json_t *stopped = NULL;
+	if (!profile_run_stop(&target, &stopped, &err))
+		return verb_fail(&err);
+	if (as_json) {
+		control_print_json(stopped);
+		return EXIT_DONE;
+	}
+	const int64_t id = json_number(stopped, "id");
+	printf("%" PRId64 "\n", id);
+	fprintf(stderr,
+		"%s: the run has ended; `heapctl runs %s --save %" PRId64 "` saves its profile\n",
+		target.label, argv[1], id);
+	return EXIT_DONE;
+}
+
+const struct verb verb_stop = {
+	.name = "stop",
+	.arguments = "TARGET [--json]",
+	.summary = "end the timed run now; prints its id",
+	.description = "Ends the run that is on, as if its time was over: its profile is taken and "
+		       "sampling is switched off again.",
+	.examples = "heapctl stop redis-server",
+	.options = control_json_options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run_stop,
+};

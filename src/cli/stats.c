@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl stats: the allocator's statistics. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/control.h"
+#include "cli/verbs.h"
+
+enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT };
+
+static const struct verb_option options[] = {
+	{ OPTION_JSON, "json", 0, NULL, "print jemalloc's JSON instead of its table", NULL, NULL,
+		false },
+	{ OPTION_SECTIONS, "options", 0, "LETTERS",
+		"malloc_stats_print's letters, each of which leaves something out: g general, m "
+		"merged arenas, d destroyed arenas, a single arenas, b bins, l large classes, x "
+		"mutexes, e extents, h huge page allocator; \"\" is everything",
+		NULL, NULL, false },
+	{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is standard output", NULL, "@file",
+		false },
+	{ 0 },
+};
+
+static bool fetch(const struct target *target, bool as_json, const char *sections,
+	struct output *output, struct error *err)
+{
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	char path[128];
+
+	if (sections == NULL)
+		snprintf(path, sizeof path, "/v1/stats?format=%s", as_json ? "json" : "text");
+	else
+		snprintf(path, sizeof path, "/v1/stats?format=%s&options=%s",
+			as_json ? "json" : "text", sections);
+	const struct agent_call call = {
+		.method = "GET",
+		.path = path,
+	};
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err))
+		return false;
+	const struct buffer *const body = &answer.body;
+	if (!file_write_fd(output_fd(output), output_name(output), body->data, body->size, err))
+		return false;
+	if (body->size == 0 || body->data[body->size - 1] != '\n') {
+		if (!file_write_fd(output_fd(output), output_name(output), "\n", 1, err))
+			return false;
+	}
+	return output_commit(output, err);
+}
+
+static bool is_letters(const char *text)
+{
+	return text[strspn(text, "gmdablxeh")] == '\0' && strlen(text) <= 16;
+}
+
+/* Statistics are for reading, so a terminal is a fine place for them. */
+static bool open_output(const char *path, struct output *output, struct error *err)
+{
+	if (path != NULL && strcmp(path, "-") != 0)
+		return output_open(path, "", "", output, err);
+	*output = (struct output){ .is_stdout = true };
+	return true;
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	const char *path = NULL, *sections = NULL;
+	struct option_parser parser;
+	struct target target;
+	struct error err;
+	bool as_json = false;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_JSON:
+			as_json = true;
+			break;
+		case OPTION_SECTIONS:
+			sections = parser.value;
+			if (!is_letters(sections))
+				return option_refuse(
+					&parser, "'%s' is not made of g m d a b l x e h", sections);
+			break;
+		case OPTION_OUTPUT:
+			path = parser.value;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	CLEANUP(output_cleanup) struct output output = { 0 };
+	if (!target_resolve(parser.operands[0], &target, &err) ||
+		!open_output(path, &output, &err) ||
+		!fetch(&target, as_json, sections, &output, &err))
+		return verb_fail(&err);
+	return EXIT_DONE;
+}
+
+const struct verb verb_stats = {
+	.name = "stats",
+	.arguments = "TARGET [--json] [--options LETTERS] [-o FILE]",
+	.summary = "read the allocator's statistics",
+	.description =
+		"Prints jemalloc's own statistics (malloc_stats_print), with the figures "
+		"refreshed. "
+		"They are there without profiling too. The tables of single arenas are left out "
+		"unless --options asks for them: a server may have hundreds.",
+	.examples = "heapctl stats redis-server\n"
+		    "heapctl stats 4711 --json | jq .jemalloc.stats",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

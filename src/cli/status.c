@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl status: configuration and state of one target, for people. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "cli/control.h"
+#include "cli/terminal.h"
+#include "cli/verbs.h"
+#include "render/quantity.h"
+
+static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);
+
+static void line(const char *name, const char *format, ...)
+{
+	va_list arguments;
+
+	printf("  %-14s", name);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	putchar('\n');
+}
+
+static struct quantity_text bytes(int64_t count)
+{
+	return quantity_format(QUANTITY_BYTES, (double)count, false);
+}
+
+static void print_process(const struct target *target, const json_t *status)
+{
+	char begun[CONTROL_MOMENT_BYTES];
+
+	printf("%s%s%s%s%s\n", terminal_begin(stdout, TERMINAL_BOLD), target->label,
+		target->kind == TARGET_GATEWAY ? " " : "",
+		target->kind == TARGET_GATEWAY ? json_text(status, "name") : "",
+		terminal_end(stdout));
+	line("program", "%s", json_text(status, "exe"));
+	if (target->process.pid == 0)
+		line("pid", "%" PRId64, json_number(status, "pid"));
+	else if (target->process.pid != json_number(status, "pid"))
+		line("pid", "%" PRId64 ", as it sees itself", json_number(status, "pid"));
+	line("agent", "%s, since %s", json_text(status, "agent_version"),
+		control_moment(json_number(status, "started_ms"), begun));
+}
+
+static void print_allocator(const json_t *status)
+{
+	const char *const name = json_text(status, "allocator.name");
+	const char *const version = json_text(status, "allocator.version");
+	const char *const where = json_text(status, "allocator.where");
+
+	line("allocator", "%s%s%s%s%s%s", name, *version == '\0' ? "" : " ", version,
+		*where == '\0' ? "" : " in ", where,
+		json_flag(status, "allocator.owns_malloc") ? "" : "; malloc is not its own");
+	if (*json_text(status, "malloc_conf.environment") != '\0')
+		line("options", "%s", json_text(status, "malloc_conf.environment"));
+}
+
+static void describe_sampling(const json_t *status, char *text, size_t size)
+{
+	const char *const by = json_text(status, "profiling.activated_by");
+	const int64_t since_ms = json_number(status, "profiling.active_since_ms");
+	char since[CONTROL_MOMENT_BYTES];
+
+	if (!json_flag(status, "profiling.active")) {
+		snprintf(text, size, "off (heapctl activate, heapctl record)");
+		return;
+	}
+	snprintf(text, size, "on%s%s%s%s", since_ms == 0 ? "" : " since ",
+		since_ms == 0 ? "" : control_moment(since_ms, since),
+		strcmp(by, "other") == 0 ? ", switched on by somebody else"
+		: strcmp(by, "run") == 0 ? ", by a run"
+					 : "",
+		"");
+}
+
+static void print_profiling(const json_t *status)
+{
+	const bool is_available = json_flag(status, "profiling.available");
+	char sampling[160];
+
+	if (!is_available) {
+		line("profiling", "%snot possible%s: %s", terminal_begin(stdout, TERMINAL_BAD),
+			terminal_end(stdout), json_text(status, "profiling.reason"));
+		if (*json_text(status, "profiling.cure") != '\0')
+			line("", "%s", json_text(status, "profiling.cure"));
+		return;
+	}
+	describe_sampling(status, sampling, sizeof sampling);
+	line("profiling", "%spossible%s; sampling is %s", terminal_begin(stdout, TERMINAL_GOOD),
+		terminal_end(stdout), sampling);
+	line("interval", "one sample in %s on average (lg_prof_sample:%" PRId64 ")",
+		bytes(json_number(status, "profiling.sample_interval")).text,
+		json_number(status, "profiling.lg_sample"));
+	if (!json_flag(status, "profiling.thread_active_init"))
+		line("", "new threads are not sampled (prof.thread_active_init is false)");
+	line("stacks by", "%s", json_text(status, "profiling.unwinder"));
+}
+
+static void print_memory(const json_t *status)
+{
+	if (json_at(status, "memory") == NULL)
+		return;
+	line("memory", "%s allocated, %s resident, %s mapped, %s kept for later",
+		bytes(json_number(status, "memory.allocated")).text,
+		bytes(json_number(status, "memory.resident")).text,
+		bytes(json_number(status, "memory.mapped")).text,
+		bytes(json_number(status, "memory.retained")).text);
+}
+
+static void print_run(const json_t *status)
+{
+	char left[DURATION_TEXT_BYTES];
+
+	if (!json_is_object(json_at(status, "run")))
+		return;
+	line("run", "%" PRId64 ", %s left", json_number(status, "run.id"),
+		duration_format(json_number(status, "run.remaining_ms"), left));
+}
+
+static void print_last_dump(const json_t *status)
+{
+	char moment[CONTROL_MOMENT_BYTES];
+
+	if (!json_is_object(json_at(status, "last_dump"))) {
+		line("last dump", "none yet");
+		return;
+	}
+	line("last dump", "%s: %" PRId64 " stacks, %s, took %" PRId64 " ms",
+		control_moment(json_number(status, "last_dump.time_ms"), moment),
+		json_number(status, "last_dump.stacks"),
+		bytes(json_number(status, "last_dump.bytes")).text,
+		json_number(status, "last_dump.ms"));
+}
+
+static void print_warnings(const json_t *status)
+{
+	size_t index;
+	json_t *warning;
+
+	json_array_foreach(json_at(status, "warnings"), index, warning)
+	{
+		line("warning", "%s%s%s", terminal_begin(stdout, TERMINAL_WARNING),
+			json_text(warning, "message"), terminal_end(stdout));
+		if (*json_text(warning, "cure") != '\0')
+			line("", "%s", json_text(warning, "cure"));
+	}
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct target target;
+	struct error err;
+	bool as_json = false;
+	int exit_code;
+
+	if (!control_parse_target(verb, argc, argv, &target, &as_json, &exit_code))
+		return exit_code;
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	if (!agent_call_json(&target, "GET", "/v1/status", &status, &err))
+		return verb_fail(&err);
+	if (as_json) {
+		control_print_json(status);
+		return EXIT_DONE;
+	}
+	print_process(&target, status);
+	print_allocator(status);
+	print_profiling(status);
+	print_memory(status);
+	print_run(status);
+	print_last_dump(status);
+	print_warnings(status);
+	return EXIT_DONE;
+}
+
+const struct verb verb_status = {
+	.name = "status",
+	.arguments = "TARGET [--json]",
+	.summary = "configuration and state of a target",
+	.description =
+		"Shows which allocator the process has, whether it can be profiled and if not why "
+		"and "
+		"what would help, whether sampling is on and who switched it on, the sampling "
+		"interval, the memory figures, the run in progress, and what the last dump cost.",
+	.examples = "heapctl status redis-server\n"
+		    "heapctl status 4711 --json | jq .profiling",
+	.options = control_json_options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

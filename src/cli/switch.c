@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl activate, heapctl deactivate: sampling on and off. */
+#include <stdio.h>
+
+#include "cli/control.h"
+#include "cli/verbs.h"
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct target target;
+	struct error err;
+	bool as_json = false;
+	int exit_code;
+	char path[64];
+
+	if (!control_parse_target(verb, argc, argv, &target, &as_json, &exit_code))
+		return exit_code;
+	snprintf(path, sizeof path, "/v1/%s", verb->name);
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	if (!agent_call_json(&target, "POST", path, &answer, &err))
+		return verb_fail(&err);
+	if (as_json) {
+		control_print_json(answer);
+		return EXIT_DONE;
+	}
+	const bool is_active = json_flag(answer, "active");
+	const bool was_active = json_flag(answer, "was_active");
+	printf("%s: sampling is %s%s\n", target.label, is_active ? "on" : "off",
+		is_active == was_active ? ", as it was" : "");
+	return EXIT_DONE;
+}
+
+const struct verb verb_activate = {
+	.name = "activate",
+	.arguments = "TARGET [--json]",
+	.summary = "switch sampling on",
+	.description =
+		"Switches sampling on and leaves it on, until somebody switches it off. Only what "
+		"is allocated from now on can appear in profiles. For a limited time use "
+		"`heapctl start` or `heapctl record`.",
+	.examples = "heapctl activate redis-server",
+	.options = control_json_options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};
+
+const struct verb verb_deactivate = {
+	.name = "deactivate",
+	.arguments = "TARGET [--json]",
+	.summary = "switch sampling off",
+	.description =
+		"Switches sampling off. What was sampled so far stays in profiles as long as "
+		"it is not freed.",
+	.examples = "heapctl deactivate redis-server",
+	.options = control_json_options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/table.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+
+struct row {
+	enum terminal_style style;
+	char *texts[TABLE_COLUMNS];
+};
+
+struct table {
+	const char *alignment;
+	size_t columns;
+	struct row *rows;
+	size_t count, capacity;
+};
+
+struct table *table_new(const char *alignment)
+{
+	struct table *const table = xcalloc(1, sizeof *table);
+
+	table->alignment = alignment;
+	table->columns = strlen(alignment);
+	return table;
+}
+
+void table_free(struct table *table)
+{
+	if (table == NULL)
+		return;
+	for (size_t i = 0; i < table->count; i++) {
+		for (size_t j = 0; j < table->columns; j++)
+			free(table->rows[i].texts[j]);
+	}
+	free(table->rows);
+	free(table);
+}
+
+static char *copy_printable(const char *text)
+{
+	char *const copy = xstrdup(text);
+
+	for (char *c = copy; *c != '\0'; c++) {
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	}
+	return copy;
+}
+
+void table_add(struct table *table, enum terminal_style style, const char *const *texts)
+{
+	table->rows = xgrow(table->rows, &table->capacity, table->count + 1, sizeof *table->rows);
+	struct row *const row = &table->rows[table->count++];
+
+	row->style = style;
+	for (size_t i = 0; i < table->columns; i++)
+		row->texts[i] = copy_printable(texts[i]);
+}
+
+static size_t width_of(const char *text)
+{
+	size_t width = 0;
+
+	for (; *text != '\0'; text++)
+		width += ((unsigned char)*text & 0xc0) != 0x80;
+	return width;
+}
+
+static void print_cell(const char *text, char alignment, size_t width, bool is_last, FILE *out)
+{
+	const int padding = (int)(width - width_of(text));
+
+	if (alignment == 'r')
+		fprintf(out, "%*s%s", padding, "", text);
+	else
+		fprintf(out, "%s%*s", text, is_last ? 0 : padding, "");
+	if (!is_last)
+		fputs("  ", out);
+}
+
+void table_print(const struct table *table, bool has_heading, FILE *out)
+{
+	size_t widths[TABLE_COLUMNS] = { 0 };
+
+	for (size_t i = 0; i < table->count; i++) {
+		for (size_t j = 0; j < table->columns; j++) {
+			const size_t width = width_of(table->rows[i].texts[j]);
+			widths[j] = width > widths[j] ? width : widths[j];
+		}
+	}
+	for (size_t i = 0; i < table->count; i++) {
+		const struct row *const row = &table->rows[i];
+		const enum terminal_style style =
+			has_heading && i == 0 ? TERMINAL_BOLD : row->style;
+		fputs(terminal_begin(out, style), out);
+		for (size_t j = 0; j < table->columns; j++)
+			print_cell(row->texts[j], table->alignment[j], widths[j],
+				j + 1 == table->columns, out);
+		fputs(style == TERMINAL_PLAIN ? "" : terminal_end(out), out);
+		fputc('\n', out);
+	}
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/terminal.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+
+bool terminal_has_colour(FILE *out)
+{
+	const char *const no_colour = getenv("NO_COLOR");
+	const char *const kind = getenv("TERM");
+
+	if (no_colour != NULL && *no_colour != '\0')
+		return false;
+	return isatty(fileno(out)) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
+}
+
+const char *terminal_begin(FILE *out, enum terminal_style style)
+{
+	static const char *const sequences[] = {
+		[TERMINAL_PLAIN] = "",
+		[TERMINAL_BOLD] = "\033[1m",
+		[TERMINAL_DIM] = "\033[2m",
+		[TERMINAL_GOOD] = "\033[32m",
+		[TERMINAL_WARNING] = "\033[33m",
+		[TERMINAL_BAD] = "\033[31m",
+	};
+
+	return terminal_has_colour(out) ? sequences[style] : "";
+}
+
+const char *terminal_end(FILE *out)
+{
+	return terminal_has_colour(out) ? "\033[0m" : "";
+}
+
+int terminal_columns(FILE *out)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+		return size.ws_col;
+	return 80;
+}
+
+void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms)
+{
+	enum { BAR = 30 };
+	char left[DURATION_TEXT_BYTES];
+
+	if (isatty(STDERR_FILENO) != 1 || total_ms <= 0)
+		return;
+	if (done_ms > total_ms)
+		done_ms = total_ms;
+	const int filled = (int)(done_ms * BAR / total_ms);
+	/* Rounded up: "1 s left" until it is over. */
+	const int64_t left_ms = (total_ms - done_ms + 999) / 1000 * 1000;
+	const int room = terminal_columns(stderr) - BAR - 20;
+	fprintf(stderr, "\r\033[K%.*s [", room < 0 ? 0 : room, what);
+	for (int i = 0; i < BAR; i++)
+		fputc(i < filled ? '#' : '.', stderr);
+	fprintf(stderr, "] %s left", duration_format(left_ms, left));
+	fflush(stderr);
+}
+
+void terminal_progress_end(void)
+{
+	if (isatty(STDERR_FILENO) == 1)
+		fputs("\r\033[K", stderr);
+}
+
+static volatile sig_atomic_t interrupts;
+
+static void note_interrupt(int number)
+{
+	/* The next one works as usual. */
+	if (interrupts++ > 0) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
+}
+
+void terminal_catch_interrupts(void)
+{
+	struct sigaction action = { .sa_handler = note_interrupt };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	signal(SIGHUP, SIG_IGN);
+}
+
+bool terminal_was_interrupted(void)
+{
+	return interrupts > 0;
+}
+
+void terminal_sleep_ms(int64_t duration_ms)
+{
+	if (duration_ms > 0 && !terminal_was_interrupted())
+		poll(NULL, 0, duration_ms > 60000 ? 60000 : (int)duration_ms);
+}

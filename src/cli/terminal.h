@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a terminal can do and a script must not see: colours, a progress bar, Ctrl-C that means
+ * "enough" at first and "go away" the second time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum terminal_style {
+	TERMINAL_PLAIN,
+	TERMINAL_BOLD,
+	TERMINAL_DIM,
+	TERMINAL_GOOD,
+	TERMINAL_WARNING,
+	TERMINAL_BAD,
+};
+
+/* Whether `out` is a terminal where colours are welcome (NO_COLOR, TERM=dumb). */
+bool terminal_has_colour(FILE *out);
+
+/* The sequences around styled text; "" where colours are not welcome. */
+const char *terminal_begin(FILE *out, enum terminal_style style);
+const char *terminal_end(FILE *out);
+
+/* Columns of the terminal, or 80. */
+int terminal_columns(FILE *out);
+
+/*
+ * Draws the bar for `done_ms` of `total_ms` on stderr, over the one before. Does nothing unless
+ * stderr is a terminal.
+ */
+void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms);
+void terminal_progress_end(void);
+
+/*
+ * From now on the first SIGINT or SIGTERM only sets the flag and wakes sleeping calls; another one
+ * ends the program as usual. SIGHUP is ignored: what was begun is finished without a terminal.
+ */
+void terminal_catch_interrupts(void);
+bool terminal_was_interrupted(void);
+
+/* Sleeps, shorter when interrupted. */
+void terminal_sleep_ms(int64_t duration_ms);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl top: who holds the memory, live. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "cli/control.h"
+#include "cli/terminal.h"
+#include "cli/top_screen.h"
+#include "cli/top_table.h"
+#include "cli/verbs.h"
+
+enum { OPTION_INTERVAL = 1, OPTION_COUNT, OPTION_SORT, OPTION_FILTER, OPTION_ROWS };
+
+static const struct verb_option options[] = {
+	{ OPTION_INTERVAL, "interval", 'i', "TIME", "how often to take a profile [2s]", NULL,
+		"1s 2s 10s 1mins", false },
+	{ OPTION_COUNT, "count", 'n', "N", "end after so many", NULL, NULL, false },
+	{ OPTION_SORT, "sort", 's', "ORDER", "inuse, growth or objects [inuse]", NULL,
+		"inuse growth objects", false },
+	{ OPTION_FILTER, "filter", 'f', "TEXT", "only sites whose name has this in it", NULL, NULL,
+		false },
+	{ OPTION_ROWS, "rows", 0, "N", "sites in a table that is not for a screen [20]", NULL, NULL,
+		false },
+	{ 0 },
+};
+
+/* Lines of the screen that are no sites. */
+enum { HEADING_ROWS = 3, FOOT_ROWS = 1, FILTER_BYTES = 64 };
+
+struct top {
+	const char *operand;
+	struct target target;
+	int64_t interval_ms;
+	int64_t count; /* 0: no end */
+	int64_t rows;
+	enum top_order order;
+	char filter[FILTER_BYTES];
+
+	struct top_look base, now;
+	bool has_base, has_now;
+	int64_t taken;
+	int64_t due_ms;
+	size_t skip, matching;
+	bool is_frozen, is_typing, is_done;
+	char typed[FILTER_BYTES];
+	char message[256]; /* at the foot, until the next look */
+};
+
+static void forget(struct top_look *look, bool *has_it)
+{
+	if (*has_it)
+		top_look_deinit(look);
+	*has_it = false;
+}
+
+/* Growth counts from the first look at a process. */
+static bool take_look(struct top *top, struct error *err)
+{
+	struct top_look look;
+
+	if (!top_look_take(&top->target, &look, err))
+		return false;
+	forget(&top->now, &top->has_now);
+	top->now = look;
+	top->has_now = true;
+	top->taken++;
+	if (top->has_base && top->base.pid == look.pid) {
+		top_look_compare(&top->now, &top->base);
+		return true;
+	}
+	forget(&top->base, &top->has_base);
+	top_look_copy(&top->base, &look);
+	top->has_base = true;
+	top_look_compare(&top->now, &top->base);
+	return true;
+}
+
+static bool print_tables(struct top *top, struct error *err)
+{
+	terminal_catch_interrupts();
+	while (!terminal_was_interrupted()) {
+		CLEANUP(buffer_cleanup) struct buffer out;
+		const struct top_table table = { .label = top->target.label,
+			.order = top->order,
+			.filter = top->filter,
+			.rows = (size_t)top->rows };
+
+		buffer_init(&out, &memory_or_exit);
+		if (!take_look(top, err))
+			return false;
+		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
+		top_table_write(&table, &top->now, &out);
+		if (!file_write_fd(STDOUT_FILENO, "standard output", out.data, out.size, err))
+			return false;
+		if (top->count > 0 && top->taken >= top->count)
+			return true;
+		terminal_sleep_ms(top->interval_ms);
+	}
+	return true;
+}
+
+static void write_foot(const struct top *top, size_t columns, struct buffer *out)
+{
+	char text[400];
+
+	if (top->is_typing)
+		snprintf(text, sizeof text, "only sites with: %s_", top->typed);
+	else if (top->message[0] != '\0')
+		snprintf(text, sizeof text, "%s", top->message);
+	else if (top->has_now && top->now.site_count == 0 && !top->now.is_sampling)
+		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
+	else
+		snprintf(text, sizeof text,
+			"q quit  u in use  g growth  o objects  / filter  f freeze  a sampling "
+			"on/off  "
+			"b growth from now");
+	top_table_line(out, columns, text);
+}
+
+static size_t site_rows(void)
+{
+	const int rows = top_screen_size().rows - HEADING_ROWS - FOOT_ROWS;
+
+	return rows < 1 ? 1 : (size_t)rows;
+}
+
+static void draw(struct top *top)
+{
+	CLEANUP(buffer_cleanup) struct buffer lines;
+	const size_t columns = (size_t)top_screen_size().columns;
+	const struct top_table table = { .label = top->target.label,
+		.order = top->order,
+		.filter = top->filter,
+		.skip = top->skip,
+		.rows = site_rows(),
+		.columns = columns,
+		.is_frozen = top->is_frozen };
+
+	buffer_init(&lines, &memory_or_exit);
+	if (top->has_now)
+		top->matching = top_table_write(&table, &top->now, &lines);
+	else
+		top_table_line(&lines, columns, top->target.label);
+	write_foot(top, columns, &lines);
+	top_screen_draw(&lines);
+}
+
+static void switch_sampling(struct top *top)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	const bool on = !(top->has_now && top->now.is_sampling);
+	struct error err;
+
+	if (!agent_call_json(
+		    &top->target, "POST", on ? "/v1/activate" : "/v1/deactivate", &answer, &err)) {
+		snprintf(top->message, sizeof top->message, "%s", err.message);
+		return;
+	}
+	if (top->has_now)
+		top->now.is_sampling = on;
+	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
+}
+
+static void type(struct top *top, int key)
+{
+	const size_t size = strlen(top->typed);
+
+	if (key == '\r' || key == '\n') {
+		memcpy(top->filter, top->typed, sizeof top->filter);
+		top->skip = 0;
+		top->is_typing = false;
+	} else if (key == '\033') {
+		top->is_typing = false;
+	} else if ((key == '\b' || key == 0x7f) && size > 0) {
+		top->typed[size - 1] = '\0';
+	} else if (key >= ' ' && key < 256 && key != 0x7f && size + 1 < sizeof top->typed) {
+		top->typed[size] = (char)key;
+		top->typed[size + 1] = '\0';
+	}
+}
+
+static void scroll(struct top *top, int64_t by)
+{
+	const int64_t wanted = (int64_t)top->skip + by;
+
+	top->skip = wanted < 0 ? 0
+		    : wanted >= (int64_t)top->matching
+			    ? (top->matching == 0 ? 0 : top->matching - 1)
+			    : (size_t)wanted;
+}
+
+static void sort_by(struct top *top, enum top_order order)
+{
+	top->order = order;
+	top->skip = 0;
+}
+
+static void act(struct top *top, int key)
+{
+	switch (key) {
+	case 'q':
+		top->is_done = true;
+		break;
+	case 'u':
+		sort_by(top, TOP_BY_BYTES);
+		break;
+	case 'g':
+		sort_by(top, TOP_BY_GROWTH);
+		break;
+	case 'o':
+		sort_by(top, TOP_BY_OBJECTS);
+		break;
+	case '/':
+		memcpy(top->typed, top->filter, sizeof top->typed);
+		top->is_typing = true;
+		break;
+	case 'f':
+	case ' ':
+		top->is_frozen = !top->is_frozen;
+		break;
+	case 'a':
+		switch_sampling(top);
+		break;
+	case 'b':
+		forget(&top->base, &top->has_base);
+		top->due_ms = 0;
+		break;
+	case TOP_KEY_UP:
+	case TOP_KEY_DOWN:
+		scroll(top, key == TOP_KEY_UP ? -1 : 1);
+		break;
+	case TOP_KEY_PAGE_UP:
+	case TOP_KEY_PAGE_DOWN:
+		scroll(top, key == TOP_KEY_PAGE_UP ? -(int64_t)site_rows() : (int64_t)site_rows());
+		break;
+	case TOP_KEY_HOME:
+		top->skip = 0;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A target that was started anew is found under its name. */
+static void refresh(struct top *top)
+{
+	struct error err, gone;
+
+	top->message[0] = '\0';
+	if (!take_look(top, &err) &&
+		!(target_resolve(top->operand, &top->target, &gone) && take_look(top, &err)))
+		snprintf(top->message, sizeof top->message, "%s", err.message);
+	top->due_ms = clock_monotonic_ms() + top->interval_ms;
+}
+
+static bool show(struct top *top, struct error *err)
+{
+	if (!take_look(top, err) || !top_screen_open(err))
+		return false;
+	top->due_ms = clock_monotonic_ms() + top->interval_ms;
+	while (!top->is_done && !top_screen_is_over()) {
+		draw(top);
+		const int64_t left_ms =
+			top->is_frozen ? 3600 * 1000 : top->due_ms - clock_monotonic_ms();
+		const int key = top_screen_read_key(left_ms);
+		if (key != TOP_KEY_NONE && top->is_typing)
+			type(top, key);
+		else if (key != TOP_KEY_NONE)
+			act(top, key);
+		if (top_screen_is_over() || top->is_done || top->is_frozen ||
+			clock_monotonic_ms() < top->due_ms)
+			continue;
+		if (top->count > 0 && top->taken >= top->count)
+			break;
+		refresh(top);
+	}
+	top_screen_close();
+	return true;
+}
+
+static bool parse_order(const char *text, enum top_order *order)
+{
+	static const char *const names[] = { "inuse", "growth", "objects" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcmp(names[i], text) == 0) {
+			*order = (enum top_order)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct top top = { .interval_ms = 2000, .rows = 20 };
+	struct option_parser parser;
+	struct error err;
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		switch (id) {
+		case OPTION_INTERVAL:
+			if (!duration_parse(parser.value, &top.interval_ms, &err))
+				return option_refuse(&parser, "%s", err.message);
+			if (top.interval_ms < 100 || top.interval_ms > 24 * 3600 * 1000)
+				return option_refuse(&parser, "from 100ms to 24hrs");
+			break;
+		case OPTION_COUNT:
+			if (!option_number(&parser, 1, INT32_MAX, &top.count))
+				return parser.exit_code;
+			break;
+		case OPTION_SORT:
+			if (!parse_order(parser.value, &top.order))
+				return option_refuse(&parser, "inuse, growth or objects");
+			break;
+		case OPTION_FILTER:
+			if (strlen(parser.value) >= sizeof top.filter)
+				return option_refuse(&parser, "it is too long");
+			strcpy(top.filter, parser.value);
+			break;
+		case OPTION_ROWS:
+			if (!option_number(&parser, 1, 1000000, &top.rows))
+				return parser.exit_code;
+			break;
+		default:
+			return parser.exit_code;
+		}
+	}
+	top.operand = parser.operands[0];
+	const bool ok = target_resolve(top.operand, &top.target, &err) &&
+			(top_screen_is_possible() ? show(&top, &err) : print_tables(&top, &err));
+	forget(&top.now, &top.has_now);
+	forget(&top.base, &top.has_base);
+	return ok ? EXIT_DONE : verb_fail(&err);
+}
+
+const struct verb verb_top = {
+	.name = "top",
+	.arguments = "TARGET [--interval TIME] [--sort ORDER] [--filter TEXT]",
+	.summary = "watch live who holds the memory and who grows",
+	.description =
+		"Takes a profile every two seconds and shows the sites that hold the most, or have "
+		"grown the most since the start of the view, with the 95% interval of the "
+		"sampling. A site is named by the innermost functions of its stacks.\n\n"
+		"Keys: u, g, o sort by bytes in use, growth, objects; / asks for a part of the "
+		"names to be shown; f or the space bar freezes; a switches sampling on or off; b "
+		"counts growth from now; arrows scroll; q ends.\n\n"
+		"Into a pipe it prints a table each time.",
+	.examples = "heapctl top redis-server\n"
+		    "# what grows within a minute, for a log\n"
+		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",
+	.options = options,
+	.complete = "@target",
+	.least_operands = 1,
+	.most_operands = 1,
+	.run = run,
+};

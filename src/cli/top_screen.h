@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A terminal that shows one picture and reads single keys. However the program ends - a signal, a
+ * crash, exit, Ctrl-Z - the terminal is given back as it was; only SIGKILL leaves it (`reset`).
+ * One per process.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+/* Whether stdin and stdout are a terminal that can do it. */
+bool top_screen_is_possible(void);
+
+MUST_CHECK bool top_screen_open(struct error *err);
+void top_screen_close(void);
+
+struct top_screen_size {
+	int columns, rows;
+};
+struct top_screen_size top_screen_size(void);
+
+/* Replaces the picture: lines that end with '\n', not longer than the screen is wide. */
+void top_screen_draw(const struct buffer *lines);
+
+enum top_key {
+	TOP_KEY_NONE = -1, /* the time was over, the size changed, or a signal came */
+	TOP_KEY_UP = 256,
+	TOP_KEY_DOWN,
+	TOP_KEY_PAGE_UP,
+	TOP_KEY_PAGE_DOWN,
+	TOP_KEY_HOME,
+	TOP_KEY_OTHER, /* one that is not known */
+};
+
+/* A byte that was typed, or one of the above. */
+int top_screen_read_key(int64_t patience_ms);
+
+/* Whether a signal asked the program to end, or the terminal has gone. */
+bool top_screen_is_over(void);

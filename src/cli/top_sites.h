@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One look of heapctl top: a profile of the target as a list of sites, with its memory figures.
+ *
+ * A *site* is where something was allocated: the innermost functions of its stacks, as in
+ * "zmalloc < sdsnewlen < createObject", because a program's own wrappers of malloc say little.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analysis/view.h"
+#include "client/target.h"
+
+struct top_site {
+	const char *name;
+	struct estimate bytes;
+	double objects;
+	double base_bytes; /* at the start of the view */
+};
+
+struct top_look {
+	struct top_site *sites; /* by name */
+	size_t site_count;
+	struct string_pool names;
+	struct estimate bytes; /* of all sites */
+	double objects;
+	double base_bytes;
+	bool is_sampling;
+	int64_t pid;
+	int64_t allocated_bytes, resident_bytes; /* the allocator's own; 0 when unknown */
+	int64_t time_ms;
+};
+
+/* Asks the target. Initialises `look`, which is to be deinited when that went well. */
+MUST_CHECK bool top_look_take(
+	const struct target *target, struct top_look *look, struct error *err);
+void top_look_deinit(struct top_look *look);
+
+/* Initialises `copy` with sites of its own. */
+void top_look_copy(struct top_look *copy, const struct top_look *look);
+
+/* Measures growth from that earlier look. Sites that are gone since are added, with nothing. */
+void top_look_compare(struct top_look *look, const struct top_look *base);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/utf8.h"
+#include "base/xalloc.h"
+#include "cli/terminal.h"
+#include "render/quantity.h"
+
+/* Half the width of a 95% interval, in standard errors. */
+static const double INTERVAL = 1.96;
+
+static double growth(const struct top_site *site)
+{
+	return site->bytes.value - site->base_bytes;
+}
+
+static int descending(double x, double y)
+{
+	return (x < y) - (x > y);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct top_site *const x = a, *const y = b;
+	const int order = descending(x->bytes.value, y->bytes.value);
+
+	return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const int order = descending(growth(a), growth(b));
+
+	return order != 0 ? order : by_bytes(a, b);
+}
+
+static int by_objects(const void *a, const void *b)
+{
+	const struct top_site *const x = a, *const y = b;
+	const int order = descending(x->objects, y->objects);
+
+	return order != 0 ? order : by_bytes(a, b);
+}
+
+static int (*const orders[])(const void *, const void *) = {
+	[TOP_BY_BYTES] = by_bytes,
+	[TOP_BY_GROWTH] = by_growth,
+	[TOP_BY_OBJECTS] = by_objects,
+};
+
+void top_table_line(struct buffer *out, size_t columns, const char *text)
+{
+	size_t left = strlen(text);
+
+	for (size_t column = 0; left > 0 && (columns == 0 || column < columns); column++) {
+		size_t size = utf8_length(text, left);
+		const bool is_shown = size > 1 || (size == 1 && *text >= ' ' && *text != 0x7f);
+		if (is_shown)
+			buffer_append(out, text, size);
+		else
+			buffer_append_char(out, '?');
+		size = size == 0 ? 1 : size;
+		text += size;
+		left -= size;
+	}
+	buffer_append_char(out, '\n');
+}
+
+static struct quantity_text bytes_text(double bytes, bool is_change)
+{
+	return quantity_format(QUANTITY_BYTES, bytes, is_change);
+}
+
+static void write_styled(
+	struct buffer *out, size_t columns, enum terminal_style style, const char *text)
+{
+	CLEANUP(buffer_cleanup) struct buffer line;
+
+	buffer_init(&line, &memory_or_exit);
+	top_table_line(&line, columns, text);
+	buffer_append_string(out, terminal_begin(stdout, style));
+	buffer_append(out, line.data, line.size - 1);
+	buffer_append_string(out, terminal_end(stdout));
+	buffer_append_char(out, '\n');
+}
+
+static void write_heading(
+	const struct top_table *table, const struct top_look *look, struct buffer *out)
+{
+	const time_t moment = (time_t)(look->time_ms / 1000);
+	char text[512], clock[16];
+	struct tm parts;
+
+	localtime_r(&moment, &parts);
+	strftime(clock, sizeof clock, "%H:%M:%S", &parts);
+	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label, clock,
+		look->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
+		*table->filter == '\0' ? "" : "  only ", table->filter);
+	write_styled(out, table->columns, TERMINAL_BOLD, text);
+	snprintf(text, sizeof text,
+		"in use %s +-%s by the profile, %s since the start; allocated %s, resident %s",
+		bytes_text(look->bytes.value, false).text,
+		bytes_text(INTERVAL * sqrt(look->bytes.variance), false).text,
+		bytes_text(look->bytes.value - look->base_bytes, true).text,
+		bytes_text((double)look->allocated_bytes, false).text,
+		bytes_text((double)look->resident_bytes, false).text);
+	top_table_line(out, table->columns, text);
+	snprintf(text, sizeof text, "%12s %12s %12s %12s  %s",
+		table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE", "+-",
+		table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH",
+		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS",
+		"SITE (innermost functions)");
+	write_styled(out, table->columns, TERMINAL_DIM, text);
+}
+
+static void write_site(
+	const struct top_table *table, const struct top_site *site, struct buffer *out)
+{
+	CLEANUP(free_cleanup)
+	char *text = xasprintf("%12s %12s %12s %12s  %s", bytes_text(site->bytes.value, false).text,
+		bytes_text(INTERVAL * sqrt(site->bytes.variance), false).text,
+		bytes_text(growth(site), true).text,
+		quantity_format(QUANTITY_COUNT, site->objects, false).text, site->name);
+
+	top_table_line(out, table->columns, text);
+}
+
+size_t top_table_write(const struct top_table *table, struct top_look *look, struct buffer *out)
+{
+	size_t matching = 0;
+
+	write_heading(table, look, out);
+	if (look->site_count > 0)
+		qsort(look->sites, look->site_count, sizeof *look->sites, orders[table->order]);
+	for (size_t i = 0; i < look->site_count; i++) {
+		const struct top_site *const site = &look->sites[i];
+		if (strcasestr(site->name, table->filter) == NULL)
+			continue;
+		if (matching >= table->skip && matching - table->skip < table->rows)
+			write_site(table, site, out);
+		matching++;
+	}
+	return matching;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl trend: what grew over many profiles, how fast, and how sure that is. */
+#include "analysis/trend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/modules.h"
+#include "base/xalloc.h"
+#include "cli/option.h"
+#include "cli/report_output.h"
+#include "cli/report_session.h"
+#include "cli/trend_output.h"
+#include "cli/trend_source.h"
+#include "cli/verbs.h"
+#include "render/curves.h"
+
+enum {
+	OPTION_TEXT = 1,
+	OPTION_JSON,
+	OPTION_SVG,
+	OPTION_HTML,
+	OPTION_OUTPUT,
+	OPTION_TOP,
+	OPTION_CUM,
+	OPTION_STACKS,
+	OPTION_LINES,
+	OPTION_INUSE_OBJECTS,
+	OPTION_ALLOC_SPACE,
+	OPTION_ALLOC_OBJECTS,
+	OPTION_FOCUS,
+	OPTION_IGNORE,
+	OPTION_EXCLUDE,
+	OPTION_LIB_PREFIX,
+	OPTION_NO_CACHE,
+};
+
+static const struct verb_option options[] = {
+	{ OPTION_TEXT, "text", 0, NULL, "a table for people [default]", "output", NULL, false },
+	{ OPTION_JSON, "json", 0, NULL, "every series and figure as JSON", NULL, NULL, false },
+	{ OPTION_SVG, "svg", 0, NULL, "curves as SVG", NULL, NULL, false },
+	{ OPTION_HTML, "html", 0, NULL, "curves and table, one file that works offline", NULL, NULL,
+		false },
+	{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is standard output", NULL, "@file",
+		false },
+	{ OPTION_TOP, "top", 0, "N", "at most so many sites [15]", NULL, NULL, false },
+	{ OPTION_STACKS, "stacks", 0, NULL, "by stack rather than by function", "sites", NULL,
+		false },
+	{ OPTION_CUM, "cum", 0, NULL, "functions together with what they call", NULL, NULL, false },
+	{ OPTION_LINES, "lines", 0, NULL, "source lines rather than functions", NULL, NULL, false },
+	{ OPTION_INUSE_OBJECTS, "inuse_objects", 0, NULL, "objects rather than bytes", NULL, NULL,
+		false },
+	{ OPTION_ALLOC_SPACE, "alloc_space", 0, NULL, "bytes ever allocated", NULL, NULL, false },
+	{ OPTION_ALLOC_OBJECTS, "alloc_objects", 0, NULL, "objects ever allocated", NULL, NULL,
+		false },
+	{ OPTION_FOCUS, "focus", 0, "REGEX", "only stacks with a matching function or file",
+		"filters (Perl's regular expressions)", NULL, false },
+	{ OPTION_IGNORE, "ignore", 0, "REGEX", "no stacks with a matching function or file", NULL,
+		NULL, false },
+	{ OPTION_EXCLUDE, "exclude", 0, "REGEX",
+		"leave these functions out of the stacks: a wrapper of malloc, say", NULL, NULL,
+		false },
+	{ OPTION_LIB_PREFIX, "lib_prefix", 0, "DIR,DIR",
+		"look for programs and libraries below these folders", "symbols", NULL, false },
+	{ OPTION_NO_CACHE, "no_cache", 0, NULL, "do not use or fill the symbol cache", NULL, NULL,
+		false },
+	{ 0 },
+};
+
+struct request {
+	struct report_options report;
+	enum trend_output output;
+	enum trend_unit unit;
+	int64_t top;
+};
+
+static const char **text_place(struct report_options *report, int id)
+{
+	switch (id) {
+	case OPTION_OUTPUT:
+		return &report->output_path;
+	case OPTION_FOCUS:
+		return &report->filter.focus;
+	case OPTION_IGNORE:
+		return &report->filter.ignore;
+	case OPTION_EXCLUDE:
+		return &report->filter.exclude;
+	case OPTION_LIB_PREFIX:
+		return &report->lib_prefixes;
+	default:
+		return NULL;
+	}
+}
+
+/* False when it is none of ours: leave. */
+static bool apply(struct option_parser *parser, int id, struct request *request)
+{
+	const char **const text = text_place(&request->report, id);
+
+	if (text != NULL) {
+		*text = parser->value;
+		return true;
+	}
+	switch (id) {
+	case OPTION_TEXT:
+		request->output = TREND_OUTPUT_TEXT;
+		return true;
+	case OPTION_JSON:
+		request->output = TREND_OUTPUT_JSON;
+		return true;
+	case OPTION_SVG:
+		request->output = TREND_OUTPUT_SVG;
+		return true;
+	case OPTION_HTML:
+		request->output = TREND_OUTPUT_HTML;
+		return true;
+	case OPTION_TOP:
+		return option_number(parser, 1, 100000, &request->top);
+	case OPTION_CUM:
+		request->unit = TREND_CUMULATIVE;
+		return true;
+	case OPTION_STACKS:
+		request->unit = TREND_STACKS;
+		return true;
+	case OPTION_LINES:
+		request->report.granularity = VIEW_LINES;
+		return true;
+	case OPTION_INUSE_OBJECTS:
+		request->report.counter = PROFILE_INUSE_OBJECTS;
+		return true;
+	case OPTION_ALLOC_SPACE:
+		request->report.counter = PROFILE_ALLOC_SPACE;
+		return true;
+	case OPTION_ALLOC_OBJECTS:
+		request->report.counter = PROFILE_ALLOC_OBJECTS;
+		return true;
+	case OPTION_NO_CACHE:
+		request->report.no_cache = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool build(const struct report_session *session, const struct request *request,
+	struct trend **trend, struct error *err)
+{
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+
+	if (!filter_new(&request->report.filter, &filter, err))
+		return false;
+	const struct trend_request asked = {
+		.view = {
+			.granularity = request->report.granularity,
+			.counter = request->report.counter,
+			.filter = filter,
+		},
+		.unit = request->unit,
+	};
+	return trend_build(session->profiles, session->profile_count, &asked, trend, err);
+}
+
+static bool make(const struct request *request, struct error *err)
+{
+	CLEANUP(report_session_close)
+	struct report_session session = { .options = &request->report };
+	CLEANUP(trend_cleanup) struct trend *trend = NULL;
+	CLEANUP(buffer_cleanup) struct buffer out;
+
+	buffer_init(&out, &memory_or_exit);
+	if (!trend_source_load(&session, err) || !report_session_add_symbols(&session, err) ||
+		!build(&session, request, &trend, err))
+		return false;
+	const struct curves_options shown = {
+		.title = module_base_name(session.program != NULL
+						  ? session.program
+						  : module_main_path(session.profiles[0])),
+		.site_limit = (size_t)request->top,
+	};
+	trend_output_write(trend, request->output, &shown, &out);
+	return report_output_emit(&request->report, &out, false, err);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct request request = {
+		.report = { .counter = PROFILE_INUSE_SPACE, .seconds = 30 },
+		.top = 15,
+	};
+	struct option_parser parser;
+	struct error err = { 0 };
+
+	option_begin(&parser, verb, argc, argv);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		if (!apply(&parser, id, &request))
+			return parser.exit_code;
+	}
+	request.report.operands = parser.operands;
+	request.report.operand_count = parser.operand_count;
+	if (request.report.output_path != NULL && strcmp(request.report.output_path, "-") == 0)
+		request.report.output_path = NULL;
+	return make(&request, &err) ? EXIT_DONE : verb_fail(&err);
+}
+
+const struct verb verb_trend = {
+	.name = "trend",
+	.arguments = "[OPTION...] [PROGRAM] PROFILE... | TARGET",
+	.summary = "show what grew over many profiles, how fast and how surely",
+	.description =
+		"Fits the growth of every function (or stack) over a series of profiles of one "
+		"process, or of one service across restarts, and says how sure that is. Suspected "
+		"leaks are sites that grow steadily, beyond what sampling, turnover and chance "
+		"among so many sites explain: with nothing leaking at most one trend in twenty "
+		"names any. Steps and swings are told apart from steady growth.\n\n"
+		"The moment of a profile is the one that it or its bundle tells, else the file's "
+		"modification time; where times do not tell the order, that of the command line "
+		"counts. Of a TARGET its kept runs are taken, and a profile of now.\n\n"
+		"± is half of the 95% interval.",
+	.examples = "heapctl trend redis-server.*.heap\n"
+		    "heapctl trend --html -o trend.html --exclude='^zmalloc' *.heap\n"
+		    "heapctl trend redis-server",
+	.options = options,
+	.complete = "@file",
+	.least_operands = 1,
+	.most_operands = SIZE_MAX,
+	.run = run,
+};

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/trend_output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/unsample.h"
+#include "base/json_writer.h"
+#include "cli/control.h"
+#include "render/quantity.h"
+
+static enum quantity_style style_of(const struct trend *trend)
+{
+	return quantity_style_of(trend->view->kind, trend->view->counter, false);
+}
+
+static void write_growth_json(struct json_writer *json, const struct trend_site *site)
+{
+	const struct growth *const growth = &site->growth;
+
+	json_member_string(json, "kind", trend_site_kind(site));
+	json_member_bool(json, "is_suspect", site->is_suspect);
+	if (!site->has_growth)
+		return;
+	json_member_real(json, "rate_per_hour", growth->rate);
+	json_key(json, "interval95");
+	json_array_begin(json);
+	json_put_real(json, growth->low);
+	json_put_real(json, growth->high);
+	json_array_end(json);
+	json_member_real(json, "p", growth->p);
+	json_member_real(json, "adjusted_p", site->adjusted_p);
+	json_member_unsigned(json, "rises", growth->rises);
+	json_member_unsigned(json, "intervals", growth->intervals);
+	if (growth->kind == GROWTH_JUMP) {
+		json_member_real(json, "jump", growth->jump);
+		json_member_real(json, "jump_hours", growth->jump_hours);
+	}
+	if (growth->period_hours > 0)
+		json_member_real(json, "period_hours", growth->period_hours);
+}
+
+static void write_site_json(
+	struct json_writer *json, const struct trend *trend, const struct trend_site *site)
+{
+	json_object_begin(json);
+	json_member_string(json, "name", site->name);
+	json_member_string(json, "stack", site->stack);
+	write_growth_json(json, site);
+	json_key(json, "values");
+	json_array_begin(json);
+	for (size_t i = 0; i < trend->profile_count; i++)
+		json_put_real(json, site->series[i].value);
+	json_array_end(json);
+	json_key(json, "standard_errors");
+	json_array_begin(json);
+	for (size_t i = 0; i < trend->profile_count; i++)
+		json_put_real(json, sqrt(site->series[i].variance));
+	json_array_end(json);
+	json_object_end(json);
+}
+
+static void write_json(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+{
+	struct json_writer json;
+
+	json_init(&json, out);
+	json_object_begin(&json);
+	json_member_string(&json, "title", options->title);
+	json_member_bool(&json, "has_times", trend->has_times);
+	json_member_integer(&json, "first_ms", trend->has_times ? trend->first_ms : 0);
+	json_key(&json, "hours");
+	json_array_begin(&json);
+	for (size_t i = 0; i < trend->profile_count; i++)
+		json_put_real(&json, trend->hours[i]);
+	json_array_end(&json);
+	json_key(&json, "runs");
+	json_array_begin(&json);
+	for (size_t i = 0; i < trend->profile_count; i++)
+		json_put_unsigned(&json, trend->runs[i]);
+	json_array_end(&json);
+	json_key(&json, "total");
+	write_site_json(&json, trend, &trend->total);
+	json_key(&json, "sites");
+	json_array_begin(&json);
+	for (size_t i = 0; i < trend->site_count; i++)
+		write_site_json(&json, trend, &trend->sites[i]);
+	json_array_end(&json);
+	json_member_unsigned(&json, "left_out", trend->left_out);
+	json_object_end(&json);
+	buffer_append_char(out, '\n');
+}
+
+static void write_head(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+{
+	const size_t last = trend->profile_count - 1;
+	char from[CONTROL_MOMENT_BYTES], to[CONTROL_MOMENT_BYTES];
+
+	buffer_printf(out, "%s: %zu profiles", options->title[0] == '\0' ? "?" : options->title,
+		trend->profile_count);
+	if (trend->has_times)
+		buffer_printf(out, ", %s to %s", control_moment(trend->first_ms, from),
+			control_moment(trend->last_ms, to));
+	if (trend->run_count > 1)
+		buffer_printf(out, ", %u runs of the program", trend->run_count);
+	buffer_printf(out, "\n%s: %s, then %s; %s\n",
+		quantity_name(trend->view->kind, trend->view->counter),
+		quantity_format(style_of(trend), trend->total.series[0].value, false).text,
+		quantity_format(style_of(trend), trend->total.series[last].value, false).text,
+		curves_describe(trend, &trend->total).text);
+}
+
+static void write_chance(const struct trend_site *site, char text[32])
+{
+	if (!site->has_growth)
+		strcpy(text, "");
+	else if (site->adjusted_p < 0.0001)
+		strcpy(text, "p < 0.0001");
+	else if (site->adjusted_p < 0.1)
+		snprintf(text, 32, "p = %.4f", site->adjusted_p);
+	else
+		strcpy(text, "");
+}
+
+static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
+{
+	char chance[32];
+
+	for (size_t i = first; i < end; i++) {
+		const struct trend_site *const site = &trend->sites[i];
+		const double now = site->series[trend->profile_count - 1].value;
+		write_chance(site, chance);
+		buffer_printf(out, "%12s  %-11s %s: %s\n",
+			quantity_format(style_of(trend), now, false).text, chance, site->name,
+			curves_describe(trend, site).text);
+		if (site->is_suspect && strcmp(site->stack, site->name) != 0)
+			buffer_printf(out, "%26s %s\n", "", site->stack);
+	}
+}
+
+static void write_text(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+{
+	const size_t shown =
+		trend->site_count < options->site_limit ? trend->site_count : options->site_limit;
+	size_t suspects = 0;
+
+	write_head(trend, options, out);
+	while (suspects < trend->site_count && trend->sites[suspects].is_suspect)
+		suspects++;
+	buffer_printf(out, "\n%s\n",
+		suspects == 0 ? "No site is suspected to leak."
+			      : "Suspected leaks, the surest first (now, chance, growth):");
+	write_sites(trend, 0, suspects < shown ? suspects : shown, out);
+	if (shown > suspects) {
+		buffer_append_string(out, "\nOther sites:\n");
+		write_sites(trend, suspects, shown, out);
+	}
+	if (trend->site_count > shown)
+		buffer_printf(out, "%zu more sites (--top=N, --json)\n", trend->site_count - shown);
+	if (trend->left_out != 0)
+		buffer_printf(out, "%zu small sites were not looked at\n", trend->left_out);
+}
+
+void trend_output_write(const struct trend *trend, enum trend_output output,
+	const struct curves_options *options, struct buffer *out)
+{
+	switch (output) {
+	case TREND_OUTPUT_TEXT:
+		write_text(trend, options, out);
+		break;
+	case TREND_OUTPUT_JSON:
+		write_json(trend, options, out);
+		break;
+	case TREND_OUTPUT_SVG:
+		curves_svg(trend, options, out);
+		break;
+	case TREND_OUTPUT_HTML:
+		curves_html(trend, options, out);
+		break;
+	}
+}

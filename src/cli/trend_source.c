@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/trend_source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "cli/report_source.h"
+#include "cli/verb.h"
+#include "client/agent_client.h"
+#include "profile/codec.h"
+
+static void add(struct report_session *session, struct profile *profile)
+{
+	session->profiles = xgrow(session->profiles, &session->profile_capacity,
+		session->profile_count + 1, sizeof(void *));
+	session->profiles[session->profile_count++] = profile;
+}
+
+/* A profile that does not tell when it was taken: its file's time. */
+static void set_time(struct profile *profile, const char *path)
+{
+	struct stat status;
+
+	if (profile->time_ms == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode))
+		profile->time_ms =
+			status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000;
+}
+
+static bool load_file(struct report_session *session, const char *path, struct error *err)
+{
+	struct profile *profile = NULL;
+	pid_t pid = 0;
+
+	if (!report_source_read(
+		    path, session->options, session->program != NULL, &pid, &profile, err))
+		return false;
+	set_time(profile, path);
+	add(session, profile);
+	return true;
+}
+
+static bool fetch(struct report_session *session, const struct target *target, const char *path,
+	const char *name, int64_t time_ms, struct error *err)
+{
+	const struct agent_call call = { .method = "GET", .path = path };
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	struct profile *profile = NULL;
+
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err) ||
+		!profile_read(name, answer.body.data, answer.body.size, NULL, &profile, err))
+		return false;
+	profile->time_ms = time_ms;
+	add(session, profile);
+	return true;
+}
+
+/* A finished run has a profile of its end; one that its process' end cut short that of its start.
+ */
+static bool fetch_run(struct report_session *session, const struct target *target,
+	const json_t *run, struct error *err)
+{
+	const int64_t id = json_number(run, "id");
+	const bool is_finished = strcmp(json_text(run, "state"), "finished") == 0;
+	char path[96], name[192];
+
+	if (json_number(run, is_finished ? "profile_bytes" : "start_bytes") == 0)
+		return true;
+	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id,
+		is_finished ? "profile" : "start");
+	snprintf(name, sizeof name, "%s, run %" PRId64, target->label, id);
+	return fetch(session, target, path, name,
+		json_number(run, is_finished ? "ended_ms" : "started_ms"), err);
+}
+
+static bool load_target(struct report_session *session, const char *text, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct target target;
+	size_t index;
+	json_t *run;
+
+	if (!target_resolve(text, &target, err) ||
+		!agent_call_json(&target, "GET", "/v1/runs", &answer, err))
+		return false;
+	json_array_foreach(json_at(answer, "runs"), index, run)
+	{
+		if (!fetch_run(session, &target, run, err))
+			return false;
+	}
+	if (!fetch(session, &target, "/v1/profile", target.label, clock_realtime_ms(), err))
+		return false;
+	if (target.kind == TARGET_AGENT)
+		session->pid = target.process.pid;
+	if (session->profile_count >= 2)
+		return true;
+	error_set(err, ERROR_STATE, "%s keeps no finished run", target.label);
+	return error_hint(err, "heapctl record or start take some; each is kept by the agent");
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct profile *const *const x = a;
+	const struct profile *const *const y = b;
+
+	return ((*x)->time_ms > (*y)->time_ms) - ((*x)->time_ms < (*y)->time_ms);
+}
+
+/* Only times that are all known and all differ are an order; files copied at once have none. */
+static void sort(struct report_session *session)
+{
+	CLEANUP(free_cleanup)
+	struct profile **sorted = xcalloc(session->profile_count, sizeof(void *));
+
+	memcpy(sorted, session->profiles, session->profile_count * sizeof(void *));
+	qsort(sorted, session->profile_count, sizeof(void *), by_time);
+	for (size_t i = 0; i < session->profile_count; i++) {
+		if (sorted[i]->time_ms == 0 ||
+			(i != 0 && sorted[i]->time_ms == sorted[i - 1]->time_ms)) {
+			verb_warn("the profiles do not tell when they were taken: their order is "
+				  "that of the command line, growth is per profile");
+			for (size_t j = 0; j < session->profile_count; j++)
+				session->profiles[j]->time_ms = 0;
+			return;
+		}
+	}
+	memcpy(session->profiles, sorted, session->profile_count * sizeof(void *));
+}
+
+bool trend_source_load(struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+	char *const *operands = options->operands;
+	size_t count = options->operand_count;
+	struct stat status;
+
+	if (report_source_is_program(operands[0])) {
+		session->program = operands[0];
+		operands++;
+		count--;
+	}
+	if (count == 1 && (stat(operands[0], &status) != 0 || S_ISSOCK(status.st_mode))) {
+		if (!load_target(session, operands[0], err))
+			return false;
+	} else {
+		for (size_t i = 0; i < count; i++) {
+			if (!load_file(session, operands[i], err))
+				return false;
+		}
+	}
+	if (session->profile_count < 2) {
+		error_set(err, ERROR_USAGE, "a trend takes several profiles");
+		return error_hint(err, "heapctl report shows a single one");
+	}
+	sort(session);
+	return true;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verbs of the command line: one table in verbs.c, one file per verb.
+ *
+ * A verb describes its options in a table, and everything that speaks of them comes from there:
+ * parsing (cli/option.h), --help (cli/help.h), the man page (cli/man.h) and shell completion
+ * (cli/completion.h). Verbs parse arguments, call the other layers and print; nothing else prints
+ * or picks exit codes.
+ *
+ *	static const struct verb_option options[] = {
+ *		{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is stdout",
+ *			.complete = "@file" },
+ *		{ 0 },
+ *	};
+ *	const struct verb verb_dump = {
+ *		.name = "dump", .arguments = "TARGET [-o FILE]", .summary = "take a profile now",
+ *		.description = "...", .options = options, .complete = "@target",
+ *		.least_operands = 1, .most_operands = 1, .run = run,
+ *	};
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+};
+
+/*
+ * `complete` says what a shell may complete an operand or an option's value to: words separated
+ * by blanks, or one of "@file", "@folder", "@target" (running targets) and "@command"; NULL for
+ * nothing.
+ */
+struct verb_option {
+	int id;		      /* what option_next returns; > 0 */
+	const char *name;     /* long name without dashes */
+	char letter;	      /* short form, 0 for none */
+	const char *argument; /* name of its value in the help, NULL when it takes none */
+	const char *help;     /* one sentence without a full stop */
+	const char *group;    /* not NULL: a heading that goes before it in the help */
+	const char *complete;
+	bool is_hidden; /* accepted, not shown: an old spelling */
+};
+
+struct verb {
+	const char *name;
+	const char *arguments;	 /* "TARGET [-o FILE]" */
+	const char *summary;	 /* one line, lower case, no full stop */
+	const char *description; /* paragraphs separated by empty lines; "" for none */
+	const char *examples;	 /* one command per line, "# why" lines between; NULL for none */
+	const struct verb_option *options;    /* ends with id 0; "help" is there anyway */
+	const char *complete;		      /* of its operands */
+	size_t least_operands, most_operands; /* checked by the option parser */
+	bool stops_at_operand; /* what follows the first operand is not ours: heapctl run */
+	bool allows_one_dash;  /* -text means --text, as in Perl's programs */
+	bool is_hidden;	       /* not in the overview */
+	int (*run)(const struct verb *verb, int argc, char **argv); /* argv[0] is the verb */
+};
+
+/* Ends with NULL. */
+extern const struct verb *const verbs[];
+
+/* NULL when there is none of that name. */
+const struct verb *verb_find(const char *name);
+
+/* Whether standard output is a pipe that nobody reads any more, as behind `| head`. */
+bool verb_reader_has_left(void);
+
+/*
+ * "heapctl: WHAT: WHY (what to do)" on stderr; returns EXIT_USAGE or EXIT_FAILED by its kind. Says
+ * nothing of a reader that has left.
+ */
+int verb_fail(const struct error *err);
+
+/* The same without an exit code: a warning on stderr. */
+void verb_warn(const char *format, ...) PRINTF_FORMAT(1, 2);
+
+/* A wrong command line: says what is wrong and how to get help; returns EXIT_USAGE. */
+int verb_usage(const struct verb *verb, const char *format, ...) PRINTF_FORMAT(2, 3);

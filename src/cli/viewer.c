@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/viewer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+/* A browser that runs already only takes the file's name and returns: it needs time to read. */
+enum { BROWSER_SECONDS = 10 };
+
+/* In the order in which they are tried; the user's own choice is in BROWSER. */
+static const char *const browsers[] = { "xdg-open", "sensible-browser",
+	"/etc/alternatives/gnome-www-browser", "/etc/alternatives/x-www-browser", "google-chrome",
+	"chromium", "firefox" };
+
+const char *viewer_format(const char *viewer)
+{
+	if (strcmp(viewer, "gv") == 0)
+		return "ps";
+	return strcmp(viewer, "evince") == 0 ? "pdf" : "svg";
+}
+
+bool viewer_run(const char *const *arguments, struct error *err)
+{
+	pid_t pid = 0;
+	int status = 0;
+	/* posix_spawn does not write to them. */
+	char *const *const argv = (char *const *)(uintptr_t)arguments;
+	const int problem = posix_spawnp(&pid, arguments[0], NULL, NULL, argv, environ);
+
+	if (problem != 0) {
+		error_system(err, problem, "starting %s", arguments[0]);
+		return error_hint(err, "install it, or write a file with --svg -o FILE");
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return error_set(err, ERROR_SYSTEM, "%s failed", arguments[0]);
+	return true;
+}
+
+static bool open_browser(const char *path, struct error *err)
+{
+	const char *const chosen = getenv("BROWSER");
+	struct error ignored;
+
+	if (chosen != NULL && chosen[0] != '\0' &&
+		viewer_run((const char *[]){ chosen, path, NULL }, &ignored))
+		return true;
+	for (size_t i = 0; i < sizeof browsers / sizeof browsers[0]; i++) {
+		if (viewer_run((const char *[]){ browsers[i], path, NULL }, &ignored))
+			return true;
+	}
+	error_set(err, ERROR_NOT_FOUND, "no web browser could be started");
+	return error_hint(err, "name one in BROWSER, or write a file with --svg -o FILE");
+}
+
+static bool open_viewer(const char *viewer, long scale, const char *path, struct error *err)
+{
+	char scale_option[40];
+
+	if (strcmp(viewer, "gv") == 0) {
+		snprintf(scale_option, sizeof scale_option, "--scale=%ld", scale);
+		return viewer_run(
+			(const char *[]){ "gv", scale_option, "--noantialias", path, NULL }, err);
+	}
+	if (strcmp(viewer, "web") == 0)
+		return open_browser(path, err);
+	return viewer_run((const char *[]){ viewer, path, NULL }, err);
+}
+
+/* Removes the file: at once, or from a process of its own once a browser must have read it. */
+static void remove_file(const char *path, bool later)
+{
+	const pid_t child = later ? fork() : -1;
+
+	if (child > 0)
+		return;
+	if (child == 0)
+		sleep(BROWSER_SECONDS);
+	unlink(path);
+	if (child == 0)
+		_exit(0);
+}
+
+bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err)
+{
+	const char *const folder = getenv("TMPDIR");
+	CLEANUP(free_cleanup)
+	char *path = xasprintf("%s/heapctl-XXXXXX.%s",
+		folder == NULL || folder[0] == '\0' ? "/tmp" : folder, extension);
+	CLEANUP(fd_cleanup) int fd = mkostemps(path, (int)strlen(extension) + 1, O_CLOEXEC);
+
+	if (fd < 0)
+		return error_system(err, errno, "creating %s", path);
+	const bool done = file_write_fd(fd, path, picture->data, picture->size, err) &&
+			  open_viewer(viewer, scale, path, err);
+	remove_file(path, done && strcmp(viewer, "web") == 0);
+	return done;
+}

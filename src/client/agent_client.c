@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/agent_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/xalloc.h"
+
+enum {
+	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */
+	ANSWER_IDLE_MS = 120 * 1000,
+	ANSWER_TOTAL_MS = 60 * 60 * 1000,
+};
+
+const json_t *json_at(const json_t *object, const char *path)
+{
+	while (object != NULL && *path != '\0') {
+		char key[64];
+		const size_t size = strcspn(path, ".");
+
+		snprintf(key, sizeof key, "%.*s", (int)size, path);
+		object = json_object_get(object, key);
+		path += size + (path[size] == '.');
+	}
+	return object;
+}
+
+const char *json_text(const json_t *object, const char *path)
+{
+	const char *const text = json_string_value(json_at(object, path));
+
+	return text == NULL ? "" : text;
+}
+
+int64_t json_number(const json_t *object, const char *path)
+{
+	return json_integer_value(json_at(object, path));
+}
+
+bool json_flag(const json_t *object, const char *path)
+{
+	return json_is_true(json_at(object, path));
+}
+
+static enum error_kind kind_of_code(const char *code, int status)
+{
+	for (int kind = ERROR_SYSTEM; kind <= ERROR_TIMEOUT; kind++) {
+		if (strcmp(code, error_kind_name((enum error_kind)kind)) == 0)
+			return (enum error_kind)kind;
+	}
+	switch (status) {
+	case 400:
+		return ERROR_USAGE;
+	case 401:
+	case 403:
+		return ERROR_DENIED;
+	case 404:
+		return ERROR_NOT_FOUND;
+	case 409:
+		return ERROR_STATE;
+	case 501:
+		return ERROR_UNSUPPORTED;
+	default:
+		return ERROR_SYSTEM;
+	}
+}
+
+/* The first line of an answer that is no JSON: a proxy in between, an old gateway. */
+static void describe_text(struct http_answer *answer, struct error *err)
+{
+	const char *const text = buffer_string(&answer->body);
+
+	error_set(err, kind_of_code("", answer->status), "the answer was %d %s%s%.*s",
+		answer->status, http_reason(answer->status), *text == '\0' ? "" : ": ",
+		(int)strcspn(text, "\r\n"), text);
+}
+
+static bool describe_failure(
+	const struct target *target, struct http_answer *answer, struct error *err)
+{
+	CLEANUP(json_cleanup)
+	json_t *body = json_loadb(answer->body.data == NULL ? "" : answer->body.data,
+		answer->body.size, JSON_REJECT_DUPLICATES, NULL);
+	const char *const message = json_text(body, "error.message");
+	const char *const hint = json_text(body, "error.hint");
+
+	if (*message == '\0') {
+		describe_text(answer, err);
+	} else {
+		error_set(err, kind_of_code(json_text(body, "error.code"), answer->status), "%s",
+			message);
+		if (*hint != '\0')
+			error_hint(err, "%s", hint);
+	}
+	if (answer->status == 401)
+		error_hint(err, "put the gateway's token into HEAPCTL_TOKEN");
+	return error_prefix(err, "%s", target->label);
+}
+
+static bool is_loopback(const struct target *target)
+{
+	return strncmp(target->host, "127.", 4) == 0 || strcmp(target->host, "::1") == 0 ||
+	       strcmp(target->host, "localhost") == 0;
+}
+
+/* The token, unless everybody on the way could read it. */
+static bool make_authorization(
+	const struct target *target, char *value, size_t size, struct error *err)
+{
+	const char *const token = getenv("HEAPCTL_TOKEN");
+
+	value[0] = '\0';
+	if (target->kind != TARGET_GATEWAY || token == NULL || *token == '\0')
+		return true;
+	if (!target->use_tls && !is_loopback(target)) {
+		error_set(err, ERROR_DENIED,
+			"%s: HEAPCTL_TOKEN would cross the network for all to read", target->label);
+		return error_hint(err, "use https://, or unset HEAPCTL_TOKEN");
+	}
+	if ((size_t)snprintf(value, size, "Bearer %s", token) >= size)
+		return error_set(err, ERROR_USAGE, "HEAPCTL_TOKEN is too long");
+	return true;
+}
+
+/* One connection, one request, one answer. */
+static bool exchange_once(const struct target *target, const struct agent_call *call,
+	struct http_answer *answer, struct error *err)
+{
+	char authorization[4096], path[2048];
+	CLEANUP(stream_cleanup) struct stream stream;
+
+	if (!make_authorization(target, authorization, sizeof authorization, err))
+		return false;
+	if ((size_t)snprintf(path, sizeof path, "%s%s", target->prefix, call->path) >= sizeof path)
+		return error_set(err, ERROR_USAGE, "%s: too long a request", target->label);
+	if (call->total_ms > 0)
+		stream_init(&stream, call->total_ms, call->total_ms);
+	else
+		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
+	if (!target_connect(target, &stream, err))
+		return error_prefix(err, "%s", target->label);
+
+	const struct http_field fields[] = {
+		{ "Connection", "close" },
+		{ authorization[0] == '\0' ? NULL : "Authorization", authorization },
+		{ NULL, NULL },
+	};
+	const struct http_call request = {
+		.method = call->method,
+		.target = path,
+		.host = target->kind == TARGET_AGENT ? "agent" : target->host,
+		.fields = fields,
+		.body = call->body,
+		.body_size = call->body_size,
+		.out_fd = call->out_fd,
+		.out_name = call->out_name,
+		.limit = call->out_name == NULL ? AGENT_ANSWER_BYTES : AGENT_PROFILE_BYTES,
+	};
+	if (!http_call(&stream, &request, answer, err))
+		return error_prefix(err, "%s", target->label);
+	return true;
+}
+
+/*
+ * A program may close the agent's descriptors; then the next connection is reset before anything
+ * was read, and the agent listens again.
+ */
+static bool exchange(const struct target *target, const struct agent_call *call,
+	struct http_answer *answer, struct error *err)
+{
+	for (int attempt = 0;; attempt++) {
+		if (exchange_once(target, call, answer, err))
+			return true;
+		if (attempt > 0 || answer->status != 0 || target->kind != TARGET_AGENT ||
+			(err->errnum != ECONNRESET && err->errnum != EPIPE))
+			return false;
+		http_answer_deinit(answer);
+		http_answer_init(answer);
+		poll(NULL, 0, 100);
+	}
+}
+
+bool agent_call(const struct target *target, const struct agent_call *call,
+	struct http_answer *answer, struct error *err)
+{
+	if (!exchange(target, call, answer, err))
+		return false;
+	if (answer->status >= 200 && answer->status < 300)
+		return true;
+	return describe_failure(target, answer, err);
+}
+
+bool agent_call_json(const struct target *target, const char *method, const char *path,
+	json_t **value, struct error *err)
+{
+	const struct agent_call call = { .method = method, .path = path };
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	json_error_t problem;
+
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err))
+		return false;
+	json_t *const body = json_loadb(answer.body.data == NULL ? "" : answer.body.data,
+		answer.body.size, JSON_REJECT_DUPLICATES, &problem);
+	if (!json_is_object(body)) {
+		json_decref(body);
+		error_set(err, ERROR_INPUT, "%s: the answer to %s is no JSON object: %s",
+			target->label, path, body == NULL ? problem.text : "something else");
+		return error_hint(err, "is that an agent or a gateway of heapctl?");
+	}
+	*value = body;
+	return true;
+}
+
+bool agent_fetch_profile(const struct target *target, const char *path, int fd, const char *fd_name,
+	struct http_answer *answer, struct error *err)
+{
+	static const char type[] = "application/x-jemalloc-heap-profile";
+	const struct agent_call call = {
+		.method = "GET",
+		.path = path,
+		.out_fd = fd,
+		.out_name = fd_name,
+	};
+
+	if (!agent_call(target, &call, answer, err))
+		return false;
+	const char *const content = http_answer_field(answer, "content-type");
+	if (content != NULL && strncmp(content, type, sizeof type - 1) == 0)
+		return true;
+	error_set(err, ERROR_INPUT, "%s: the answer to %s is no profile but %s", target->label,
+		path, content == NULL ? "something without a type" : content);
+	return error_hint(err, "is that an agent or a gateway of heapctl?");
+}

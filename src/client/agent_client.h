@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's protocol (docs/protocol.md), from the client's side. A gateway speaks it too, under
+ * its target's prefix, so that every call works on both. One connection per call.
+ *
+ * An answer that is an error becomes a `struct error` with the agent's own words.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "client/http_client.h"
+#include "client/target.h"
+
+struct agent_call {
+	const char *method; /* "GET", "POST" */
+	const char *path;   /* "/v1/status", query included, encoded */
+	const char *body;   /* NULL for none */
+	size_t body_size;
+	int out_fd;	      /* where the body goes when out_name is set */
+	const char *out_name; /* for errors; NULL: into the answer's buffer */
+	int64_t total_ms;     /* limit for all of it; 0: as long as a huge profile may take */
+};
+
+/* Answers that go into memory: a statistics table of a server with hundreds of arenas fits. */
+#define AGENT_ANSWER_BYTES UINT64_C(268435456)
+/* Profiles that go into a file. */
+#define AGENT_PROFILE_BYTES UINT64_C(17179869184)
+
+/* `answer` was inited and is the caller's to deinit, on failure too. */
+MUST_CHECK bool agent_call(const struct target *target, const struct agent_call *call,
+	struct http_answer *answer, struct error *err);
+
+/* The same for an answer that is a JSON object; release it with json_decref. */
+MUST_CHECK bool agent_call_json(const struct target *target, const char *method, const char *path,
+	json_t **value, struct error *err);
+
+/* A GET whose body is written to `fd`; ERROR_INPUT unless it looks like a profile. */
+MUST_CHECK bool agent_fetch_profile(const struct target *target, const char *path, int fd,
+	const char *fd_name, struct http_answer *answer, struct error *err);
+
+static inline void json_cleanup(json_t **value)
+{
+	json_decref(*value);
+}
+
+/* Parts of a JSON object by a path of keys: "profiling.sample_interval". NULL when not there. */
+const json_t *json_at(const json_t *object, const char *path);
+/* "", 0 or false when it is not there or something else. The string belongs to the object. */
+const char *json_text(const json_t *object, const char *path);
+int64_t json_number(const json_t *object, const char *path);
+bool json_flag(const json_t *object, const char *path);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which agents there are: their sockets are searched in the folders where agents put them
+ * (HEAPCTL_DIR of the process and our own, /run/heapctl, the user's runtime folder,
+ * /tmp/heapctl-UID), in each process' own root, so that containers are reached from outside; and
+ * among the listening sockets that the kernel knows.
+ *
+ * A *candidate* is a path that looks right; whether an agent answers there, and the right one,
+ * only connecting tells (client/target.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/string_pool.h"
+#include "client/process.h"
+
+/* The candidates for one process, likeliest first, appended to `paths`. */
+void discovery_candidates(const struct process *process, struct string_pool *paths);
+
+/*
+ * All sockets in the folders that we see ourselves, whoever left them: /run/heapctl,
+ * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones named PID.sock.
+ */
+void discovery_sockets(struct string_pool *paths);
+
+/*
+ * The folders in which an agent of this process may put its socket, as paths that we can use.
+ * For doctor, which looks at them.
+ */
+void discovery_folders(const struct process *process, struct string_pool *folders);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why profiling fails here, or would come out empty, and what to do about it. Looks at a process
+ * from outside, through /proc, so that it works where no agent answers; where one does, its own
+ * report counts first.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/string_pool.h"
+#include "client/process.h"
+#include "client/target.h"
+
+enum finding_level {
+	FINDING_GOOD,  /* looked at and in order */
+	FINDING_NOTE,  /* good to know */
+	FINDING_WRONG, /* profiling fails or misleads because of it */
+};
+
+struct finding {
+	enum finding_level level;
+	const char *code; /* a stable word for scripts, "prof-off"; may belong to the diagnosis */
+	char message[500];
+	char cure[400]; /* "" for none */
+};
+
+struct diagnosis {
+	struct finding *items;
+	size_t count, capacity;
+	struct string_pool strings;
+};
+
+void diagnosis_init(struct diagnosis *diagnosis);
+void diagnosis_deinit(struct diagnosis *diagnosis);
+
+static inline void diagnosis_cleanup(struct diagnosis *diagnosis)
+{
+	diagnosis_deinit(diagnosis);
+}
+
+bool diagnosis_is_well(const struct diagnosis *diagnosis);
+
+/* Adds a finding; `cure` may be "". */
+void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const char *code,
+	const char *cure, const char *format, ...) PRINTF_FORMAT(5, 6);
+
+/* This machine, as far as it concerns everybody. `agent_library` NULL: it was not found. */
+void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library);
+
+/* A process without an agent that answers; `why` says what came of asking. */
+void doctor_examine_process(
+	struct diagnosis *diagnosis, const struct process *process, const struct error *why);
+
+/* A process whose agent answers, or a gateway's target: its status, in the order of urgency. */
+MUST_CHECK bool doctor_examine_agent(
+	struct diagnosis *diagnosis, const struct target *target, struct error *err);
+
+/* What can be seen of a process from outside, agent or not: replaced files, sandbox, folder. */
+void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct process *process);
+
+/* A folder of sockets and profiles, if it is there: kind, owner, mode, room. */
+void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner);

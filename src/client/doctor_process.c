@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/malloc_conf.h"
+#include "base/xalloc.h"
+#include "client/discovery.h"
+#include "client/doctor.h"
+#include "client/program.h"
+
+/* What /proc shows of one process; filled as far as it may be seen. */
+struct patient {
+	const struct process *process;
+	struct process_modules modules;
+	struct buffer environment;
+	bool has_environment;
+	char mallctl[64]; /* of a jemalloc inside the program; "" */
+	bool is_secure;
+	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
+};
+
+static const char *variable_of(const struct patient *patient, const char *name)
+{
+	return patient->has_environment ? process_environment_find(&patient->environment, name)
+					: NULL;
+}
+
+static bool examine_access(struct diagnosis *diagnosis, struct patient *patient)
+{
+	struct error err;
+	char path[32];
+
+	if (!process_read_modules(patient->process->pid, &patient->modules, &err)) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "no-access", err.hint, "%s", err.message);
+		return false;
+	}
+	patient->has_environment =
+		process_read_environment(patient->process->pid, &patient->environment, &err);
+	if (patient->has_environment && !process_environment_is_intact(&patient->environment)) {
+		patient->has_environment = false;
+		diagnosis_add(diagnosis, FINDING_NOTE, "environment-overwritten", "",
+			"it wrote its title over its environment, so that its MALLOC_CONF cannot "
+			"be seen from outside");
+	}
+	if (!process_is_secure(patient->process->pid, &patient->is_secure, &err))
+		patient->is_secure = false;
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)patient->process->pid);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		program_find_mallctl(fd, patient->mallctl);
+	malloc_conf_variable(
+		patient->mallctl[0] == '\0' ? "mallctl" : patient->mallctl, patient->variable);
+	return true;
+}
+
+static bool has_jemalloc(const struct patient *patient)
+{
+	return patient->modules.jemalloc[0] != '\0' || patient->mallctl[0] != '\0';
+}
+
+static void examine_allocator(struct diagnosis *diagnosis, const struct patient *patient)
+{
+	const struct process_modules *const modules = &patient->modules;
+
+	if (modules->jemalloc[0] != '\0')
+		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-loaded", "", "it has jemalloc: %s",
+			modules->jemalloc);
+	else if (patient->mallctl[0] != '\0')
+		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-inside", "",
+			"it has jemalloc inside (%s), which reads %s", patient->mallctl,
+			patient->variable);
+	else
+		diagnosis_add(diagnosis, FINDING_WRONG, "no-jemalloc",
+			"start it with heapctl run, which preloads jemalloc",
+			"it has no jemalloc; its malloc is that of %s",
+			modules->other_allocator[0] != '\0' ? modules->other_allocator
+			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer
+			: modules->has_libc		    ? "the C library"
+							    : "the program itself");
+	if (!modules->has_libc)
+		diagnosis_add(diagnosis, FINDING_WRONG, "static",
+			"link the agent into it (heapctl_start of heapctl.h), or link it "
+			"dynamically",
+			"the program is linked statically: nothing can be preloaded into it, and "
+			"with the C library's own unwinder profiling may end it at its start");
+}
+
+/* Libraries that LD_PRELOAD names and that are not there. */
+static void examine_preload(struct diagnosis *diagnosis, const struct patient *patient)
+{
+	const char *const preload = variable_of(patient, "LD_PRELOAD");
+	const bool wants_agent = preload != NULL && strstr(preload, "libheapctl") != NULL;
+	const bool wants_jemalloc = preload != NULL && strstr(preload, "libjemalloc") != NULL;
+	const bool lacks = (wants_agent && patient->modules.agent[0] == '\0') ||
+			   (wants_jemalloc && patient->modules.jemalloc[0] == '\0');
+
+	if (patient->is_secure)
+		diagnosis_add(diagnosis, FINDING_WRONG, "secure-start",
+			"start it as the user that it runs as (capabilities may be ambient), or "
+			"use /etc/ld.so.preload and the symlink /etc/malloc.conf",
+			"it gained privileges when it was started (setuid, capabilities): the "
+			"loader dropped LD_PRELOAD and jemalloc ignores %s",
+			patient->variable);
+	else if (lacks)
+		diagnosis_add(diagnosis, FINDING_WRONG, "preload-failed",
+			"see what the loader wrote to its standard error; the file must be "
+			"readable for that user, in its own root, for the same kind of machine",
+			"LD_PRELOAD is '%s', but not all of that was loaded", preload);
+}
+
+static void examine_conf_text(
+	struct diagnosis *diagnosis, const struct patient *patient, const char *conf)
+{
+	struct error problem;
+
+	for (size_t i = 0; malloc_conf_problem(conf, i, &problem); i++)
+		diagnosis_add(diagnosis, FINDING_WRONG, "conf-malformed", problem.hint, "%s: %s",
+			patient->variable, problem.message);
+	if (!malloc_conf_is_on(conf, "prof", false))
+		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
+			"start it with prof:true,prof_active:false in it; heapctl run does",
+			"%s is '%s': without prof:true the profiler is off for good",
+			patient->variable, conf);
+	else if (!malloc_conf_is_on(conf, "prof_active", true))
+		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-off",
+			"heapctl record, once there "
+			"is an agent",
+			"sampling was off at the start (prof_active:false): without somebody who "
+			"switches it on, profiles are empty");
+}
+
+static void examine_conf(struct diagnosis *diagnosis, const struct patient *patient)
+{
+	static const char *const names[] = { "MALLOC_CONF", "JEMALLOC_CONF", "JE_MALLOC_CONF",
+		"_RJEM_MALLOC_CONF" };
+	const char *const conf = variable_of(patient, patient->variable);
+
+	if (!has_jemalloc(patient) || !patient->has_environment)
+		return;
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		const char *const other = variable_of(patient, names[i]);
+		if (other != NULL && strcmp(names[i], patient->variable) != 0 &&
+			(conf == NULL || strcmp(names[i], "MALLOC_CONF") != 0))
+			diagnosis_add(diagnosis, conf == NULL ? FINDING_WRONG : FINDING_NOTE,
+				"variable-ignored", "set the variable that it reads",
+				"%s is set ('%s'), but its jemalloc reads %s", names[i], other,
+				patient->variable);
+	}
+	if (patient->is_secure)
+		return;
+	if (conf != NULL)
+		examine_conf_text(diagnosis, patient, conf);
+	else
+		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
+			"start it with heapctl run, or with prof:true,prof_active:false in it",
+			"%s is not set, so the profiler is off, unless the program itself or "
+			"/etc/malloc.conf says prof:true",
+			patient->variable);
+}
+
+/* Why an agent that is loaded does not answer. */
+static void examine_silent_agent(
+	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+{
+	const char *const disable = variable_of(patient, "HEAPCTL_DISABLE");
+	const char *const exes = variable_of(patient, "HEAPCTL_EXE");
+
+	if (disable != NULL && *disable != '\0' && strcmp(disable, "0") != 0)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
+			"start it without that variable",
+			"HEAPCTL_DISABLE=%s keeps its agent quiet", disable);
+	else if (exes != NULL && *exes != '\0')
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-elsewhere",
+			"name this program: heapctl run --exe NAME",
+			"its agent is loaded but does not answer; HEAPCTL_EXE is '%s', and the "
+			"program is %s",
+			exes, patient->process->exe);
+	else
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
+			"see the folders below; in a sandbox (seccomp) the agent stays away by "
+			"itself",
+			"its agent is loaded but does not answer: %s", why->message);
+}
+
+static void examine_agent(
+	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+{
+	if (patient->modules.agent[0] != '\0')
+		examine_silent_agent(diagnosis, patient, why);
+	else if (why->kind == ERROR_NOT_FOUND)
+		diagnosis_add(diagnosis, FINDING_WRONG, "no-agent",
+			"start it with heapctl run, or link libheapctl.so into it",
+			"it has no agent, so heapctl cannot reach its profiler");
+	else
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
+			why->message);
+}
+
+void doctor_examine_process(
+	struct diagnosis *diagnosis, const struct process *process, const struct error *why)
+{
+	struct patient patient = { .process = process };
+
+	buffer_init(&patient.environment, &memory_or_exit);
+	if (examine_access(diagnosis, &patient)) {
+		examine_agent(diagnosis, &patient, why);
+		examine_allocator(diagnosis, &patient);
+		examine_preload(diagnosis, &patient);
+		examine_conf(diagnosis, &patient);
+	}
+	buffer_deinit(&patient.environment);
+}
+
+static void examine_files(struct diagnosis *diagnosis, const struct process *process)
+{
+	struct process_modules modules;
+	struct error err;
+
+	if (!process_read_modules(process->pid, &modules, &err))
+		return;
+	if (process->exe_deleted || modules.has_deleted)
+		diagnosis_add(diagnosis, FINDING_NOTE, "files-replaced",
+			"keep the old files, or restart it before profiling",
+			"%s was replaced or removed since it was started: names in its profiles "
+			"may be missing",
+			process->exe_deleted ? process->exe : "one of its libraries");
+	if (modules.has_jit && modules.jemalloc[0] != '\0' && modules.has_libgcc)
+		diagnosis_add(diagnosis, FINDING_NOTE, "unwinder-jit",
+			"try it on a copy first, or use a jemalloc built with "
+			"--enable-prof-libunwind",
+			"it runs code made at run time (a JIT): stacks end there, and libgcc's "
+			"unwinder has ended such programs when sampling was on");
+}
+
+void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct process *process)
+{
+	struct string_pool folders;
+
+	examine_files(diagnosis, process);
+	if (process->has_seccomp)
+		diagnosis_add(diagnosis, FINDING_NOTE, "sandbox", "",
+			"it runs in a sandbox (seccomp): the agent leaves a process that entered "
+			"one after its start");
+	if (process->other_root)
+		diagnosis_add(diagnosis, FINDING_NOTE, "other-root", "",
+			"it sees another file system than this shell (container, chroot, private "
+			"/tmp); heapctl looks for its socket there");
+	string_pool_init(&folders);
+	discovery_folders(process, &folders);
+	for (size_t i = 0; i < folders.count; i++) {
+		/* Of the usual places only those count that this user's agents would take. */
+		const char *const path = folders.strings[i];
+		const bool is_roots = strstr(path, "/run/heapctl") != NULL ||
+				      strstr(path, "/tmp/heapctl-0") != NULL;
+		if (!is_roots || process->effective_uid == 0)
+			doctor_examine_folder(diagnosis, path, process->effective_uid);
+	}
+	string_pool_deinit(&folders);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request and its answer over a stream that is connected.
+ *
+ * The body goes into a buffer, whose limit holds, or into a descriptor. The body of an error
+ * answer never goes to the descriptor, but always into the buffer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "client/stream.h"
+#include "wire/http_parser.h"
+#include "wire/http_writer.h"
+
+struct http_call {
+	const char *method; /* GET, HEAD, POST */
+	const char *target; /* path and query, encoded */
+	const char *host;
+	const struct http_field *fields; /* ends with a NULL name; may be NULL */
+	const char *body;		 /* NULL for none */
+	size_t body_size;
+	int out_fd;	      /* where a good answer's body goes when out_name is set */
+	const char *out_name; /* for errors; NULL: into the answer's buffer */
+	uint64_t limit;	      /* a longer body is an error */
+};
+
+struct http_answer {
+	int status;
+	uint64_t body_bytes; /* of the whole body, wherever it went */
+	struct buffer body;
+	struct http_parser parser; /* holds the head */
+};
+
+void http_answer_init(struct http_answer *answer);
+void http_answer_deinit(struct http_answer *answer);
+
+static inline void http_answer_cleanup(struct http_answer *answer)
+{
+	http_answer_deinit(answer);
+}
+
+/* The first field of that name, any case; NULL when there is none. */
+const char *http_answer_field(const struct http_answer *answer, const char *name);
+
+/*
+ * Sends the call and receives the whole answer. True for any status: the caller looks at it.
+ * ERROR_INPUT for an answer that is no HTTP, is cut off or exceeds the limit.
+ */
+MUST_CHECK bool http_call(struct stream *stream, const struct http_call *call,
+	struct http_answer *answer, struct error *err);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/launch.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/malloc_conf.h"
+#include "base/xalloc.h"
+#include "client/launch_note.h"
+#include "client/library_search.h"
+
+void launch_note(struct launch_plan *plan, const char *format, ...)
+{
+	char text[800];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof text, format, arguments);
+	va_end(arguments);
+	if (plan->note_count < sizeof plan->notes / sizeof plan->notes[0])
+		plan->notes[plan->note_count++] = string_pool_add(&plan->strings, text);
+}
+
+void launch_plan_deinit(struct launch_plan *plan)
+{
+	string_pool_deinit(&plan->strings);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+static void set(struct launch_plan *plan, const char *name, const char *value)
+{
+	plan->variables[plan->variable_count++] = (struct launch_variable){
+		.name = string_pool_add(&plan->strings, name),
+		.value = string_pool_add(&plan->strings, value),
+	};
+}
+
+/* Shells start other programs; what is to be profiled is one of those. */
+static bool is_shell(const char *path)
+{
+	static const char *const shells[] = { "sh", "dash", "bash", "ksh", "zsh", "mksh", "ash",
+		"fish", "env" };
+
+	for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+		if (strcmp(last_part(path), shells[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A script's interpreter is the program, unless it is a shell. */
+static bool follow_script(struct launch_plan *plan, const char *command, struct error *err)
+{
+	struct program *const program = &plan->program;
+
+	if (is_shell(program->interpreter)) {
+		error_set(err, ERROR_USAGE, "%s is a script for %s, which starts other programs",
+			command, program->interpreter);
+		return error_hint(err,
+			"say which one is to be profiled: heapctl run --exe NAME -- %s ...",
+			command);
+	}
+	char interpreter[sizeof program->interpreter];
+	strcpy(interpreter, program->interpreter);
+	return program_inspect(interpreter, program, err);
+}
+
+/* The program to be profiled: the command, or the one that --exe names. */
+static bool find_program(
+	const struct launch_request *request, struct launch_plan *plan, struct error *err)
+{
+	if (!program_inspect(request->command, &plan->program, err))
+		return false;
+	/* What is started is what the loader must accept; then --exe says where to look. */
+	if (plan->program.is_privileged)
+		return true;
+	if (request->exes == NULL)
+		return plan->program.kind != PROGRAM_SCRIPT ||
+		       follow_script(plan, request->command, err);
+
+	struct program named;
+	struct error ignored;
+	CLEANUP(free_cleanup)
+	char *first = xstrndup(request->exes, strcspn(request->exes, ":"));
+	if (program_inspect(first, &named, &ignored) && named.kind != PROGRAM_SCRIPT) {
+		plan->program = named;
+	} else if (plan->program.kind == PROGRAM_SCRIPT) {
+		launch_note(plan,
+			"%s is not in PATH: whether it brings jemalloc is not known "
+			"(--jemalloc FILE preloads one)",
+			first);
+	}
+	return true;
+}
+
+static bool refuse_impossible(const struct launch_plan *plan, struct error *err)
+{
+	const struct program *const program = &plan->program;
+
+	if (program->is_privileged) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s is setuid, setgid or has file capabilities: the loader ignores "
+			"LD_PRELOAD and jemalloc ignores MALLOC_CONF there",
+			program->path);
+		return error_hint(err, "start it as the user that it changes to, or link it with "
+				       "libheapctl.so");
+	}
+	if (program->is_foreign) {
+		error_set(
+			err, ERROR_UNSUPPORTED, "%s is for another kind of machine", program->path);
+		return error_hint(err, "use the heapctl that was built for it");
+	}
+	if (program->kind == PROGRAM_STATIC) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s is linked statically%s: nothing can be preloaded into it",
+			program->path, program->mallctl[0] == '\0' ? "" : ", with jemalloc inside");
+		return error_hint(err, "link the agent into it (heapctl_start of heapctl.h), or "
+				       "link it dynamically");
+	}
+	if (program->sanitizer[0] != '\0') {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s is built with a sanitizer (%s), which has "
+			"its own malloc",
+			program->path, last_part(program->sanitizer));
+		return error_hint(err, "use a build without it");
+	}
+	return true;
+}
+
+static bool mentions_jemalloc(const char *preload)
+{
+	return preload != NULL && strstr(preload, "libjemalloc") != NULL;
+}
+
+static bool choose_jemalloc(
+	const struct launch_request *request, struct launch_plan *plan, struct error *err)
+{
+	const struct program *const program = &plan->program;
+	char path[LIBRARY_PATH_BYTES];
+
+	if (request->jemalloc != NULL) {
+		if (access(request->jemalloc, R_OK) != 0)
+			return error_set(err, ERROR_NOT_FOUND, "--jemalloc: %s cannot be read",
+				request->jemalloc);
+		plan->jemalloc = string_pool_add(&plan->strings, request->jemalloc);
+		return true;
+	}
+	if (program->jemalloc[0] != '\0' || program->mallctl[0] != '\0' ||
+		program->kind == PROGRAM_SCRIPT || mentions_jemalloc(getenv("LD_PRELOAD")))
+		return true;
+	if (!library_search("libjemalloc.so.2", program->path, NULL, path)) {
+		error_set(err, ERROR_NOT_FOUND,
+			"%s does not bring jemalloc, and this machine has "
+			"no libjemalloc.so.2",
+			last_part(program->path));
+		return error_hint(err, "install it (Debian: apt-get install libjemalloc2), or use "
+				       "--jemalloc FILE");
+	}
+	plan->jemalloc = string_pool_add(&plan->strings, path);
+	launch_note(plan, "%s does not bring jemalloc: it gets %s%s%s%s", last_part(program->path),
+		path, program->other_allocator[0] == '\0' ? "" : " instead of ",
+		last_part(program->other_allocator), "");
+	return true;
+}
+
+static bool set_preload(
+	const struct launch_request *request, struct launch_plan *plan, struct error *err)
+{
+	const char *const inherited = getenv("LD_PRELOAD");
+	const char *const ours[] = { request->agent_library, plan->jemalloc };
+	struct buffer list;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (ours[i] != NULL && strpbrk(ours[i], ": ") != NULL) {
+			error_set(err, ERROR_UNSUPPORTED,
+				"%s: the loader takes no path with a blank or ':'", ours[i]);
+			return error_hint(err, "move or link it to another place");
+		}
+	}
+	buffer_init(&list, &memory_or_exit);
+	buffer_append_string(&list, request->agent_library);
+	if (plan->jemalloc != NULL)
+		buffer_printf(&list, ":%s", plan->jemalloc);
+	if (inherited != NULL && *inherited != '\0')
+		buffer_printf(&list, ":%s", inherited);
+	set(plan, "LD_PRELOAD", buffer_string(&list));
+	buffer_deinit(&list);
+	return true;
+}
+
+static bool set_conf(
+	const struct launch_request *request, struct launch_plan *plan, struct error *err)
+{
+	char variable[MALLOC_CONF_VARIABLE_BYTES];
+	const char *value;
+	const bool has_own = plan->program.mallctl[0] != '\0' && plan->jemalloc == NULL;
+	const char *misnamed = getenv("JEMALLOC_CONF");
+
+	malloc_conf_variable(has_own ? plan->program.mallctl : "mallctl", variable);
+	if (strcmp(variable, "JEMALLOC_CONF") == 0)
+		misnamed = NULL;
+	if (misnamed != NULL)
+		launch_note(plan,
+			"this jemalloc does not read JEMALLOC_CONF: its options go into %s",
+			variable);
+	if (!launch_conf(plan, request, getenv(variable), misnamed, &value, err))
+		return false;
+	set(plan, variable, value);
+	return true;
+}
+
+/* Which programs get an agent: those that it starts itself, such as shells, do not. */
+static void set_exes(const struct launch_request *request, struct launch_plan *plan)
+{
+	char real[PATH_MAX];
+
+	if (request->exes != NULL) {
+		set(plan, "HEAPCTL_EXE", request->exes);
+		return;
+	}
+	if (getenv("HEAPCTL_EXE") != NULL)
+		return;
+	if (realpath(plan->program.path, real) == NULL || strchr(real, ':') != NULL)
+		set(plan, "HEAPCTL_EXE", last_part(plan->program.path));
+	else
+		set(plan, "HEAPCTL_EXE", real);
+}
+
+bool launch_plan_make(
+	const struct launch_request *request, struct launch_plan *plan, struct error *err)
+{
+	*plan = (struct launch_plan){ 0 };
+	string_pool_init(&plan->strings);
+	if (find_program(request, plan, err) && refuse_impossible(plan, err) &&
+		choose_jemalloc(request, plan, err) && set_preload(request, plan, err) &&
+		set_conf(request, plan, err)) {
+		set_exes(request, plan);
+		return true;
+	}
+	launch_plan_deinit(plan);
+	return false;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/process.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/proc_maps.h"
+#include "base/xalloc.h"
+
+enum { PROC_PATH_BYTES = 64 };
+
+static const char *proc_path(pid_t pid, const char *name, char path[PROC_PATH_BYTES])
+{
+	snprintf(path, PROC_PATH_BYTES, "/proc/%d/%s", (int)pid, name);
+	return path;
+}
+
+static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct error *err)
+{
+	char path[PROC_PATH_BYTES];
+
+	if (file_read(proc_path(pid, name, path), out, err))
+		return true;
+	if (err->errnum == ENOENT || err->errnum == ESRCH) {
+		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+	} else if (err->errnum == EACCES || err->errnum == EPERM) {
+		error_set(err, ERROR_DENIED, "process %d may not be looked into", (int)pid);
+		error_hint(err, "run heapctl as its user or as root");
+	}
+	return false;
+}
+
+/* The text behind "Name:" in /proc/PID/status; "" when it is not there. */
+static const char *status_field(const char *status, const char *name)
+{
+	const size_t size = strlen(name);
+
+	for (const char *line = status; line != NULL && *line != '\0';) {
+		if (strncmp(line, name, size) == 0 && line[size] == ':')
+			return line + size + 1 + strspn(line + size + 1, " \t");
+		line = strchr(line, '\n');
+		line = line == NULL ? NULL : line + 1;
+	}
+	return "";
+}
+
+static void read_exe(struct process *process)
+{
+	static const char deleted[] = " (deleted)";
+	char path[PROC_PATH_BYTES];
+	const ssize_t size = readlink(
+		proc_path(process->pid, "exe", path), process->exe, sizeof process->exe - 1);
+
+	process->exe[size < 0 ? 0 : size] = '\0';
+	const size_t tail = sizeof deleted - 1;
+	if (size > (ssize_t)tail && strcmp(process->exe + size - tail, deleted) == 0) {
+		process->exe[(size_t)size - tail] = '\0';
+		process->exe_deleted = true;
+	}
+}
+
+/* Whether two /proc links lead to the same thing; a hidden one counts as the same. */
+static bool is_same(pid_t pid, const char *name)
+{
+	char path[PROC_PATH_BYTES];
+	char own_path[PROC_PATH_BYTES];
+	struct stat theirs, ours;
+
+	snprintf(own_path, sizeof own_path, "/proc/self/%s", name);
+	if (stat(proc_path(pid, name, path), &theirs) != 0 || stat(own_path, &ours) != 0)
+		return true;
+	return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+static void read_ids(struct process *process, const char *status)
+{
+	unsigned real = 0, effective = 0;
+
+	sscanf(status_field(status, "Uid"), "%u %u", &real, &effective);
+	process->uid = real;
+	process->effective_uid = effective;
+	process->parent = atoi(status_field(status, "PPid"));
+	process->inner_pid = process->pid;
+	/* "NSpid: 4711 12 1": from our namespace down to its own. */
+	for (const char *at = status_field(status, "NSpid"); isdigit((unsigned char)*at);) {
+		process->inner_pid = atoi(at);
+		at += strspn(at, "0123456789");
+		at += strspn(at, "\t ");
+	}
+	process->has_seccomp = atoi(status_field(status, "Seccomp")) != 0;
+	process->threads = strtoul(status_field(status, "Threads"), NULL, 10);
+	process->resident_bytes = strtoull(status_field(status, "VmRSS"), NULL, 10) * 1024;
+}
+
+bool process_read(pid_t pid, struct process *process, struct error *err)
+{
+	struct buffer status;
+	struct process found = { .pid = pid };
+
+	buffer_init(&status, &memory_or_exit);
+	const bool ok = read_proc(pid, "status", &status, err);
+	const char *const text = buffer_string(&status);
+	const bool is_zombie = ok && *status_field(text, "State") == 'Z';
+	if (ok && !is_zombie) {
+		const char *const name = status_field(text, "Name");
+		snprintf(found.name, sizeof found.name, "%.*s", (int)strcspn(name, "\n"), name);
+		read_ids(&found, text);
+	}
+	buffer_deinit(&status);
+	if (!ok)
+		return false;
+	if (is_zombie)
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	read_exe(&found);
+	found.other_root = !is_same(pid, "root/.") || !is_same(pid, "ns/mnt");
+	found.other_pids = !is_same(pid, "ns/pid");
+	*process = found;
+	return true;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+static bool is_first_argument(pid_t pid, const char *name)
+{
+	struct buffer arguments;
+	struct error err;
+
+	buffer_init(&arguments, &memory_or_exit);
+	const bool ok = read_proc(pid, "cmdline", &arguments, &err);
+	/* The NULs between the arguments end the first one. */
+	const bool is_name = ok && strcmp(last_part(buffer_string(&arguments)), name) == 0;
+	buffer_deinit(&arguments);
+	return is_name;
+}
+
+bool process_is_called(const struct process *process, const char *name)
+{
+	return strcmp(process->name, name) == 0 || strcmp(last_part(process->exe), name) == 0 ||
+	       is_first_argument(process->pid, name);
+}
+
+static bool begins_with_any(const char *name, const char *const *beginnings)
+{
+	for (; *beginnings != NULL; beginnings++) {
+		if (strncmp(name, *beginnings, strlen(*beginnings)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void note_path(char path[1024], const struct proc_map *map)
+{
+	if (path[0] == '\0')
+		snprintf(path, 1024, "%.*s", (int)map->path_size, map->path);
+}
+
+static void note_module(struct process_modules *modules, const struct proc_map *map)
+{
+	static const char *const agents[] = { "libheapctl.so", "memory_profile.so", NULL };
+	static const char *const jemallocs[] = { "libjemalloc", NULL };
+	static const char *const others[] = { "libtcmalloc", "libmimalloc", "libsnmalloc",
+		"libhoard", "librpmalloc", "libscudo", NULL };
+	static const char *const sanitizers[] = { "libasan.so", "libtsan.so", "liblsan.so",
+		"libhwasan.so", NULL };
+	static const char *const libcs[] = { "libc.so", "libc-2", "libc.musl", "ld-musl", NULL };
+	char path[1024];
+
+	if (map->path_size == 0 || map->path[0] != '/') {
+		modules->has_jit |= map->executable && map->path_size == 0;
+		return;
+	}
+	snprintf(path, sizeof path, "%.*s", (int)map->path_size, map->path);
+	const char *const name = last_part(path);
+	if (map->executable && map->writable)
+		modules->has_jit = true;
+	if (map->executable && map->deleted)
+		modules->has_deleted = true;
+	if (begins_with_any(name, agents))
+		note_path(modules->agent, map);
+	else if (begins_with_any(name, jemallocs))
+		note_path(modules->jemalloc, map);
+	else if (begins_with_any(name, others))
+		note_path(modules->other_allocator, map);
+	else if (begins_with_any(name, sanitizers))
+		note_path(modules->sanitizer, map);
+	else if (begins_with_any(name, libcs))
+		modules->has_libc = true;
+	else if (strncmp(name, "libgcc_s", 8) == 0)
+		modules->has_libgcc = true;
+}
+
+bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err)
+{
+	struct buffer maps;
+
+	buffer_init(&maps, &memory_or_exit);
+	if (!read_proc(pid, "maps", &maps, err)) {
+		buffer_deinit(&maps);
+		return false;
+	}
+	*modules = (struct process_modules){ 0 };
+	const char *at = maps.data;
+	const char *const end = at + maps.size;
+	while (at < end) {
+		const char *const newline = memchr(at, '\n', (size_t)(end - at));
+		const size_t size = newline == NULL ? (size_t)(end - at) : (size_t)(newline - at);
+		struct proc_map map;
+
+		if (proc_map_parse(at, size, &map))
+			note_module(modules, &map);
+		at += size + 1;
+	}
+	buffer_deinit(&maps);
+	return true;
+}
+
+bool process_read_environment(pid_t pid, struct buffer *out, struct error *err)
+{
+	return read_proc(pid, "environ", out, err);
+}
+
+bool process_environment_is_intact(const struct buffer *environment)
+{
+	if (environment->size == 0)
+		return true;
+	const size_t first = strnlen(environment->data, environment->size);
+	return memchr(environment->data, '=', first) != NULL;
+}
+
+const char *process_environment_find(const struct buffer *environment, const char *name)
+{
+	const size_t name_size = strlen(name);
+	const char *at = environment->data;
+	const char *const end = at + environment->size;
+
+	while (at < end) {
+		const size_t left = (size_t)(end - at);
+		const size_t size = strnlen(at, left);
+		/* The last one may lack its NUL when the process wrote over its environment. */
+		if (size == left)
+			return NULL;
+		if (size > name_size && strncmp(at, name, name_size) == 0 && at[name_size] == '=')
+			return at + name_size + 1;
+		at += size + 1;
+	}
+	return NULL;
+}
+
+bool process_is_secure(pid_t pid, bool *is_secure, struct error *err)
+{
+	struct buffer auxv;
+	Elf64_auxv_t entry;
+
+	buffer_init(&auxv, &memory_or_exit);
+	if (!read_proc(pid, "auxv", &auxv, err)) {
+		buffer_deinit(&auxv);
+		return false;
+	}
+	*is_secure = false;
+	for (size_t at = 0; at + sizeof entry <= auxv.size; at += sizeof entry) {
+		memcpy(&entry, auxv.data + at, sizeof entry);
+		if (entry.a_type == AT_SECURE)
+			*is_secure = entry.a_un.a_val != 0;
+	}
+	buffer_deinit(&auxv);
+	return true;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+	const pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+bool process_list(pid_t **pids, size_t *count, struct error *err)
+{
+	DIR *const folder = opendir("/proc");
+	size_t capacity = 0, found = 0;
+	pid_t *list = NULL;
+
+	if (folder == NULL)
+		return error_system(err, errno, "/proc");
+	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		list = xgrow(list, &capacity, found + 1, sizeof *list);
+		list[found++] = atoi(entry->d_name);
+	}
+	closedir(folder);
+	if (found == 0)
+		return error_set(err, ERROR_SYSTEM, "/proc shows no process: it is not mounted");
+	qsort(list, found, sizeof *list, compare_pids);
+	*pids = list;
+	*count = found;
+	return true;
+}
+
+const char *process_root(const struct process *process, char root[32])
+{
+	root[0] = '\0';
+	if (process->other_root)
+		snprintf(root, 32, "/proc/%d/root", (int)process->pid);
+	return root;
+}

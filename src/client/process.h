@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What /proc tells about a process that may be a target: who it is, what it has loaded, with which
+ * environment it began. Nothing here talks to an agent. Much of it is hidden from other users;
+ * that is said, never guessed over.
+ *
+ * Words: the *inner pid* is the number that the process itself knows, in its pid namespace.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+
+struct process {
+	pid_t pid;
+	pid_t inner_pid;
+	pid_t parent;
+	uid_t uid, effective_uid;
+	char name[64];	  /* comm, as ps -o comm shows it */
+	char exe[1024];	  /* path inside its own root; "" when it is hidden or a kernel thread */
+	bool exe_deleted; /* replaced or removed since it was started */
+	bool other_root;  /* its root folder is not ours: container or chroot */
+	bool other_pids;  /* its pid namespace is not ours */
+	bool has_seccomp;
+	unsigned long threads;
+	uint64_t resident_bytes;
+};
+
+/* ERROR_NOT_FOUND when there is no such process (or it is a zombie). */
+MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *err);
+
+/* Whether people may call the process so: comm, the last part of exe, or of argv[0]. */
+bool process_is_called(const struct process *process, const char *name);
+
+/* The libraries that matter here, as the process has them mapped. Paths as in its own root. */
+struct process_modules {
+	char agent[1024];	    /* libheapctl.so or memory_profile.so; "" when there is none */
+	char jemalloc[1024];	    /* libjemalloc.so.2 and the like */
+	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
+	char sanitizer[1024];
+	bool has_libgcc;
+	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */
+	bool has_deleted; /* some library was replaced since */
+	bool has_libc;	  /* dynamically linked */
+};
+
+/* ERROR_DENIED when it belongs to another user. */
+MUST_CHECK bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err);
+
+/*
+ * The environment that the process began with, as NAME=VALUE texts each with a NUL behind it,
+ * appended to `out`.
+ */
+MUST_CHECK bool process_read_environment(pid_t pid, struct buffer *out, struct error *err);
+
+/*
+ * Whether that is still the environment: programs that show a title in ps (Redis, nginx) may have
+ * written over it.
+ */
+bool process_environment_is_intact(const struct buffer *environment);
+
+/* The value of a variable in such an environment; NULL when it is not set. */
+const char *process_environment_find(const struct buffer *environment, const char *name);
+
+/* Whether the kernel started it in secure mode (setuid, capabilities): no LD_PRELOAD there. */
+MUST_CHECK bool process_is_secure(pid_t pid, bool *is_secure, struct error *err);
+
+/* All pids that /proc shows, ascending. Free with free(). */
+MUST_CHECK bool process_list(pid_t **pids, size_t *count, struct error *err);
+
+/*
+ * "/proc/PID/root" when the process sees another root than we do, else "": put before a path that
+ * the process knows.
+ */
+const char *process_root(const struct process *process, char root[32]);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a program file says about how it can be profiled, before it is started: whose malloc it
+ * brings, whether anything can be preloaded into it. Read from the ELF file; nothing is run.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+enum program_kind {
+	PROGRAM_DYNAMIC,
+	PROGRAM_STATIC, /* no dynamic loader, so nothing can be preloaded */
+	PROGRAM_SCRIPT, /* "#!": the program that runs is another one */
+};
+
+struct program {
+	enum program_kind kind;
+	char path[4096];	/* the file that exec would take */
+	char interpreter[4096]; /* of a script, from its first line; else "" */
+	char jemalloc[4096];	/* libjemalloc that it links, directly or not; else "" */
+	char mallctl[64]; /* jemalloc inside the program itself: mallctl's name there; else "" */
+	char other_allocator[4096]; /* libtcmalloc, libmimalloc, ...; else "" */
+	char sanitizer[4096];	    /* libasan and the like; else "" */
+	bool is_privileged;	    /* setuid, setgid or capabilities for this user: AT_SECURE */
+	bool is_foreign;	    /* for another kind of machine (32 bit) */
+};
+
+/* `command` is searched in PATH unless it has a slash. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INPUT.
+ */
+MUST_CHECK bool program_inspect(const char *command, struct program *program, struct error *err);
+
+/*
+ * The name under which the ELF file open on `fd` defines mallctl ("mallctl", "je_mallctl", ...),
+ * in its dynamic or its full symbol table. False when it defines none.
+ */
+bool program_find_mallctl(int fd, char name[64]);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection as a stream of bytes: a unix socket, TCP, or TLS over TCP.
+ *
+ * Calls block, but never for ever: each waits `idle_ms` at most for the other side and nothing
+ * goes on beyond `deadline_ms`. Descriptors are close-on-exec. One thread at a time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct stream_tls;
+
+struct stream {
+	int fd;
+	struct stream_tls *tls; /* NULL for a plain one */
+	int64_t idle_ms;
+	int64_t deadline_ms; /* clock_monotonic_ms */
+	char peer[256];	     /* for messages: path or host:port */
+};
+
+/* Limits for the operations that follow; connecting counts as one. */
+void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms);
+void stream_close(struct stream *stream);
+
+static inline void stream_cleanup(struct stream *stream)
+{
+	stream_close(stream);
+}
+
+/*
+ * Connects to the socket at `path`, of any length. ERROR_NOT_FOUND when nobody listens there:
+ * errnum is ENOENT (no such file) or ECONNREFUSED (left behind by a process that is gone).
+ */
+MUST_CHECK bool stream_connect_unix(struct stream *stream, const char *path, struct error *err);
+
+MUST_CHECK bool stream_connect_tcp(
+	struct stream *stream, const char *host, const char *port, struct error *err);
+
+/*
+ * Goes over to TLS and checks the server's certificate for `host` against the system's
+ * authorities, or those of the PEM file `authorities` when that is not NULL.
+ */
+MUST_CHECK bool stream_start_tls(
+	struct stream *stream, const char *host, const char *authorities, struct error *err);
+
+MUST_CHECK bool stream_write(
+	struct stream *stream, const void *data, size_t size, struct error *err);
+
+/* At least one byte, or *got == 0 at the end. */
+MUST_CHECK bool stream_read(
+	struct stream *stream, void *data, size_t size, size_t *got, struct error *err);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "client/discovery.h"
+#include "client/target_url.h"
+#include "client/wake.h"
+
+enum {
+	PROBE_IDLE_MS = 2000,
+	NAMES_SHOWN = 6,
+};
+
+/* Who called listen() on the other end, as the kernel noted. */
+static bool read_peer(const struct stream *stream, struct ucred *peer, struct error *err)
+{
+	socklen_t size = sizeof *peer;
+
+	if (getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, peer, &size) != 0)
+		return error_system(err, errno, "%s: asking who listens", stream->peer);
+	return true;
+}
+
+static bool is_trusted(const struct ucred *peer, const struct process *process, uid_t owner)
+{
+	if (peer->uid == 0 || peer->uid == geteuid())
+		return true;
+	if (process->pid != 0)
+		return peer->uid == process->uid || peer->uid == process->effective_uid;
+	/* Root may look at anybody's agent, as long as its socket is that user's own. */
+	return geteuid() == 0 && peer->uid == owner;
+}
+
+static bool check_peer(const struct stream *stream, const char *path, const struct process *process,
+	struct error *err)
+{
+	struct stat status;
+	struct ucred peer;
+
+	if (!read_peer(stream, &peer, err))
+		return false;
+	if (process->pid != 0 && peer.pid != process->pid) {
+		error_set(err, ERROR_DENIED, "%s: process %d listens there, not %d", path,
+			(int)peer.pid, (int)process->pid);
+		return error_hint(err, "somebody put it there; remove it if it is not yours");
+	}
+	if (lstat(path, &status) != 0)
+		return error_system(err, errno, "%s", path);
+	if (is_trusted(&peer, process, status.st_uid))
+		return true;
+	error_set(err, ERROR_DENIED, "%s: user %u listens there, who is not to be trusted", path,
+		peer.uid);
+	return error_hint(err, "run heapctl as that user to talk to it");
+}
+
+static bool connect_agent(const struct target *target, struct stream *stream, struct error *err)
+{
+	return stream_connect_unix(stream, target->socket_path, err) &&
+	       check_peer(stream, target->socket_path, &target->process, err);
+}
+
+static void set_names(struct target *target)
+{
+	const struct process *const process = &target->process;
+
+	snprintf(target->label, sizeof target->label, "%s[%d]", process->name, (int)process->pid);
+	snprintf(target->file_stem, sizeof target->file_stem, "%s.%d", process->name,
+		(int)process->pid);
+	for (char *c = target->file_stem; *c != '\0'; c++) {
+		if (*c == '/' || *c == ' ' || (unsigned char)*c < 0x20)
+			*c = '_';
+	}
+	if (target->file_stem[0] == '.' || target->file_stem[0] == '-')
+		target->file_stem[0] = '_';
+}
+
+/* Whether the right agent answers at the path. */
+static bool probe(
+	const struct process *process, const char *path, struct target *target, struct error *err)
+{
+	CLEANUP(stream_cleanup) struct stream stream;
+
+	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
+	*target = (struct target){ .kind = TARGET_AGENT, .process = *process };
+	snprintf(target->socket_path, sizeof target->socket_path, "%s", path);
+	set_names(target);
+	return connect_agent(target, &stream, err);
+}
+
+/* Why there is nobody to talk to, and how to change that. */
+static bool explain_no_agent(const struct process *process, struct error *err)
+{
+	struct process_modules modules;
+
+	if (!process_read_modules(process->pid, &modules, err))
+		return error_prefix(err, "%s", process->name);
+	if (modules.agent[0] != '\0' && wake_is_asleep(process)) {
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
+			process->name, (int)process->pid);
+		return error_hint(err, "name it by its pid to wake it");
+	}
+	if (modules.agent[0] != '\0') {
+		error_set(err, ERROR_NOT_FOUND,
+			"%s[%d] has the agent loaded, but its socket is nowhere to be found",
+			process->name, (int)process->pid);
+		return error_hint(err,
+			"heapctl doctor %d says why; is HEAPCTL_DIR another one there?",
+			(int)process->pid);
+	}
+	error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent", process->name, (int)process->pid);
+	return error_hint(err, "start it with `heapctl run`; heapctl doctor %d tells more",
+		(int)process->pid);
+}
+
+/* Goes through the candidates; *denied when one of them is there but refuses. */
+static bool try_candidates(
+	const struct process *process, struct target *target, bool *denied, struct error *err)
+{
+	struct string_pool paths;
+	struct target found;
+	bool ok = false;
+
+	*denied = false;
+	string_pool_init(&paths);
+	discovery_candidates(process, &paths);
+	for (size_t i = 0; i < paths.count && !ok && !*denied; i++) {
+		ok = probe(process, paths.strings[i], &found, err);
+		*denied = !ok && err->kind != ERROR_NOT_FOUND;
+	}
+	string_pool_deinit(&paths);
+	if (ok)
+		*target = found;
+	return ok;
+}
+
+/* The signal counts only when it finds the program waiting, so it is sent again and again. */
+static bool wake_agent(
+	const struct process *process, struct target *target, bool *denied, struct error *err)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + WAKE_PATIENCE_MS;
+
+	do {
+		if (!wake_ask(process, err))
+			return false;
+		poll(NULL, 0, WAKE_INTERVAL_MS);
+		if (try_candidates(process, target, denied, err))
+			return true;
+	} while (!*denied && clock_monotonic_ms() < deadline_ms);
+	if (*denied)
+		return false;
+	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
+		(int)process->pid);
+	return error_hint(err, "it is too busy to be interrupted; try again");
+}
+
+static bool find_agent(const struct process *process, struct target *target, struct error *err)
+{
+	bool denied;
+
+	if (try_candidates(process, target, &denied, err))
+		return true;
+	if (denied)
+		return false;
+	return explain_no_agent(process, err);
+}
+
+/* The same, and wakes an agent that is there on demand. */
+static bool reach_agent(const struct process *process, struct target *target, struct error *err)
+{
+	bool denied;
+
+	if (try_candidates(process, target, &denied, err))
+		return true;
+	if (denied)
+		return false;
+	if (wake_is_asleep(process))
+		return wake_agent(process, target, &denied, err);
+	return explain_no_agent(process, err);
+}
+
+bool target_of_process(pid_t pid, struct target *target, struct error *err)
+{
+	struct process process;
+
+	return process_read(pid, &process, err) && find_agent(&process, target, err);
+}
+
+static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
+{
+	struct process process;
+
+	return process_read(pid, &process, err) && reach_agent(&process, target, err);
+}
+
+/* A socket is named after the inner pid of its process; /proc may know more of it. */
+static void learn_process(const struct stream *stream, struct process *process)
+{
+	struct ucred peer;
+	struct error err;
+
+	*process = (struct process){ .name = "process" };
+	if (!read_peer(stream, &peer, &err) || peer.pid == 0)
+		return;
+	if (!process_read(peer.pid, process, &err))
+		*process = (struct process){ .name = "process", .pid = peer.pid };
+}
+
+bool target_of_socket(const char *path, struct target *target, struct error *err)
+{
+	CLEANUP(stream_cleanup) struct stream stream;
+	struct target found = { .kind = TARGET_AGENT };
+
+	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
+	if (!stream_connect_unix(&stream, path, err)) {
+		if (err->errnum == ECONNREFUSED) {
+			error_set(err, ERROR_NOT_FOUND, "%s: nobody listens there any more", path);
+			error_hint(err, "its process is gone; heapctl ps shows who is there");
+		}
+		return false;
+	}
+	if (!check_peer(&stream, path, &found.process, err))
+		return false;
+	learn_process(&stream, &found.process);
+	snprintf(found.socket_path, sizeof found.socket_path, "%s", path);
+	set_names(&found);
+	*target = found;
+	return true;
+}
+
+/* The processes that have the name: those with an agent, and one without. */
+struct name_search {
+	const char *name;
+	struct target first;
+	size_t reachable;
+	char list[200]; /* "4711, 4712" */
+	struct process without_agent;
+	size_t unreachable;
+	struct error why; /* of the first unreachable one */
+};
+
+static void look_at(pid_t pid, struct name_search *search)
+{
+	struct process process;
+	struct target target;
+	struct error err;
+
+	if (pid == getpid() || !process_read(pid, &process, &err) ||
+		!process_is_called(&process, search->name))
+		return;
+	if (!find_agent(&process, &target, &err)) {
+		if (search->unreachable++ == 0) {
+			search->without_agent = process;
+			search->why = err;
+		}
+		return;
+	}
+	if (search->reachable++ == 0)
+		search->first = target;
+	const size_t size = strlen(search->list);
+	if (search->reachable <= NAMES_SHOWN)
+		snprintf(search->list + size, sizeof search->list - size, "%s%d",
+			size == 0 ? "" : ", ", (int)pid);
+	else if (search->reachable == NAMES_SHOWN + 1)
+		snprintf(search->list + size, sizeof search->list - size, ", ...");
+}
+
+static bool resolve_name(const char *name, struct target *target, struct error *err)
+{
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	CLEANUP(free_cleanup) struct name_search *search = xcalloc(1, sizeof *search);
+	size_t count;
+
+	search->name = name;
+	if (!process_list(&pids, &count, err))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		look_at(pids[i], search);
+	if (search->reachable == 1) {
+		*target = search->first;
+		return true;
+	}
+	if (search->reachable > 1) {
+		error_set(err, ERROR_USAGE, "%zu processes are called '%s': %s", search->reachable,
+			name, search->list);
+		return error_hint(err, "give the pid of one of them");
+	}
+	if (search->unreachable == 1 && wake_is_asleep(&search->without_agent))
+		return reach_agent(&search->without_agent, target, err);
+	if (search->unreachable > 0) {
+		*err = search->why;
+		return false;
+	}
+	error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
+	return error_hint(err, "heapctl ps lists the targets");
+}
+
+static bool is_number(const char *text)
+{
+	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+bool target_resolve(const char *text, struct target *target, struct error *err)
+{
+	if (target_is_url(text))
+		return target_parse_url(text, target, err);
+	if (*text == '\0')
+		return error_set(err, ERROR_USAGE, "the target is empty");
+	if (is_number(text)) {
+		if (strlen(text) > 9 || atoi(text) == 0)
+			return error_set(err, ERROR_USAGE, "%s is no pid", text);
+		return resolve_pid(atoi(text), target, err);
+	}
+	if (strchr(text, '/') != NULL)
+		return target_of_socket(text, target, err);
+	return resolve_name(text, target, err);
+}
+
+static bool connect_gateway(const struct target *target, struct stream *stream, struct error *err)
+{
+	if (!stream_connect_tcp(stream, target->host, target->port, err))
+		return false;
+	return !target->use_tls ||
+	       stream_start_tls(stream, target->host, getenv("HEAPCTL_CACERT"), err);
+}
+
+bool target_connect(const struct target *target, struct stream *stream, struct error *err)
+{
+	return target->kind == TARGET_AGENT ? connect_agent(target, stream, err)
+					    : connect_gateway(target, stream, err);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TARGET, as people type it, and the way there: a pid, the name of a process, the path of an
+ * agent's socket, or the URL of a gateway (http://host:port, http://host:port/targets/NAME).
+ *
+ * Nobody is believed because of a file name: before a byte is sent to a socket, the kernel is
+ * asked who listens there. It must be the process that was meant, and belong to us, to root, or
+ * to the owner of that process.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/process.h"
+#include "client/stream.h"
+
+enum target_kind {
+	TARGET_AGENT,
+	TARGET_GATEWAY,
+};
+
+struct target {
+	enum target_kind kind;
+	char label[128];	/* for messages: "redis-server[4711]", "host:7070/targets/db" */
+	char file_stem[128];	/* for file names: "redis-server.4711" */
+	struct process process; /* of an agent; pid 0 when the kernel cannot say: other namespace */
+	char socket_path[4096]; /* of an agent */
+	/* Of a gateway. */
+	bool use_tls;
+	char host[256];
+	char port[8];
+	char prefix[512]; /* "" or "/targets/NAME", encoded as typed */
+};
+
+/*
+ * Finds the target and makes sure that somebody listens there. ERROR_NOT_FOUND when there is none
+ * or it has no agent, ERROR_USAGE when the name is ambiguous, ERROR_DENIED. Wakes an agent that is
+ * there on demand.
+ */
+MUST_CHECK bool target_resolve(const char *text, struct target *target, struct error *err);
+
+/* The agent of a process that is known by its pid. Lets one on demand sleep. */
+MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
+
+/* The agent behind a socket. */
+MUST_CHECK bool target_of_socket(const char *path, struct target *target, struct error *err);
+
+/* Takes a gateway's URL apart. ERROR_USAGE when it is none. */
+MUST_CHECK bool target_parse_url(const char *url, struct target *target, struct error *err);
+
+/* Connects (with TLS where the URL says so) and checks who answers. */
+MUST_CHECK bool target_connect(
+	const struct target *target, struct stream *stream, struct error *err);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/allocator_stats.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+static uint64_t number(const json_t *object, const char *key)
+{
+	const json_int_t value = json_integer_value(json_object_get(object, key));
+
+	return value < 0 ? 0 : (uint64_t)value;
+}
+
+static const json_t *jemalloc_of(const json_t *document, struct error *err)
+{
+	const json_t *const jemalloc = json_object_get(document, "jemalloc");
+
+	if (!json_is_object(jemalloc))
+		error_set(err, ERROR_INPUT, "these are no statistics of jemalloc");
+	return jemalloc;
+}
+
+static struct size_class *add_class(struct allocator_stats *stats)
+{
+	/* Once for each of at most a few hundred classes. */
+	stats->classes =
+		xreallocarray(stats->classes, stats->class_count + 1, sizeof *stats->classes);
+	return &stats->classes[stats->class_count++];
+}
+
+static void add_small(struct allocator_stats *stats, const json_t *shapes, const json_t *bins)
+{
+	for (size_t i = 0; i < json_array_size(shapes) && i < json_array_size(bins); i++) {
+		const json_t *const shape = json_array_get(shapes, i);
+		const json_t *const bin = json_array_get(bins, i);
+		const uint64_t size = number(shape, "size");
+		const uint64_t objects = number(bin, "curregs");
+		*add_class(stats) = (struct size_class){
+			.size = size,
+			.objects = objects,
+			.allocated_bytes = objects * size,
+			.held_bytes = number(bin, "curslabs") * number(shape, "slab_size"),
+		};
+	}
+}
+
+static void add_large(struct allocator_stats *stats, const json_t *shapes, const json_t *extents)
+{
+	for (size_t i = 0; i < json_array_size(shapes) && i < json_array_size(extents); i++) {
+		const uint64_t size = number(json_array_get(shapes, i), "size");
+		const uint64_t objects = number(json_array_get(extents, i), "curlextents");
+		*add_class(stats) = (struct size_class){
+			.size = size,
+			.is_large = true,
+			.objects = objects,
+			.allocated_bytes = objects * size,
+			.held_bytes = objects * size,
+		};
+	}
+}
+
+bool allocator_stats_add_classes(
+	struct allocator_stats *stats, const json_t *document, struct error *err)
+{
+	const json_t *const jemalloc = jemalloc_of(document, err);
+	if (jemalloc == NULL)
+		return false;
+	const json_t *const shapes = json_object_get(jemalloc, "arenas");
+	const json_t *const merged =
+		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
+
+	add_small(stats, json_object_get(shapes, "bin"), json_object_get(merged, "bins"));
+	add_large(stats, json_object_get(shapes, "lextent"), json_object_get(merged, "lextents"));
+	return true;
+}
+
+static void add_arena(
+	struct allocator_stats *stats, const char *index, const json_t *arena, uint64_t page)
+{
+	stats->arenas = xreallocarray(stats->arenas, stats->arena_count + 1, sizeof *stats->arenas);
+	stats->arenas[stats->arena_count++] = (struct arena_stats){
+		.index = (unsigned)strtoul(index, NULL, 10),
+		.threads = number(arena, "nthreads"),
+		.allocated_bytes = number(json_object_get(arena, "small"), "allocated") +
+				   number(json_object_get(arena, "large"), "allocated"),
+		.active_bytes = number(arena, "pactive") * page,
+		.dirty_bytes = number(arena, "pdirty") * page,
+		.muzzy_bytes = number(arena, "pmuzzy") * page,
+		.mapped_bytes = number(arena, "mapped"),
+		.retained_bytes = number(arena, "retained"),
+		.resident_bytes = number(arena, "resident"),
+	};
+}
+
+bool allocator_stats_add_arenas(
+	struct allocator_stats *stats, const json_t *document, struct error *err)
+{
+	const json_t *const jemalloc = jemalloc_of(document, err);
+	if (jemalloc == NULL)
+		return false;
+	const uint64_t page = number(json_object_get(jemalloc, "arenas"), "page");
+	json_t *const arenas = json_object_get(jemalloc, "stats.arenas");
+	const char *key;
+	json_t *arena;
+
+	json_object_foreach(arenas, key, arena)
+	{
+		/* Beside the numbered ones there are "merged" and "destroyed". */
+		if (*key >= '0' && *key <= '9')
+			add_arena(stats, key, arena, page);
+	}
+	return true;
+}
+
+void allocator_stats_deinit(struct allocator_stats *stats)
+{
+	free(stats->classes);
+	free(stats->arenas);
+	*stats = (struct allocator_stats){ 0 };
+}

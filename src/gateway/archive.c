@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/archive.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+#include <zstd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum {
+	COMPRESSION_LEVEL = 6,
+	NAME_BYTES = 256,
+	BUSY_MS = 10 * 1000,
+	/* Moments that age may cost for each that is added: a clock that jumps ahead must not cost
+	   all. */
+	AGED_MOST = 8,
+};
+static const char SUFFIX[] = ".heap.zst";
+
+const char *const archive_figure_names[ARCHIVE_FIGURES] = {
+	[ARCHIVE_ALLOCATED] = "allocated",
+	[ARCHIVE_ACTIVE] = "active",
+	[ARCHIVE_METADATA] = "metadata",
+	[ARCHIVE_RESIDENT] = "resident",
+	[ARCHIVE_MAPPED] = "mapped",
+	[ARCHIVE_RETAINED] = "retained",
+	[ARCHIVE_RSS] = "rss",
+};
+
+#define FIGURES "allocated, active, metadata, resident, mapped, retained, rss"
+#define COLUMNS "id, time_ms, target, pid, file, bytes, " FIGURES
+
+/* A write-ahead log that is synced with every commit. */
+static const char PREPARE[] =
+	"PRAGMA journal_mode = WAL;"
+	"PRAGMA synchronous = FULL;"
+	"CREATE TABLE IF NOT EXISTS moment (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" time_ms INTEGER NOT NULL, target TEXT NOT NULL, pid INTEGER NOT NULL,"
+	" file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
+	" allocated INTEGER NOT NULL, active INTEGER NOT NULL, metadata INTEGER NOT NULL,"
+	" resident INTEGER NOT NULL, mapped INTEGER NOT NULL, retained INTEGER NOT NULL,"
+	" rss INTEGER NOT NULL);"
+	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
+	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);";
+
+struct archive {
+	char path[3000];
+	int fd; /* of the folder, locked */
+	struct archive_limits limits;
+
+	pthread_mutex_t mutex; /* of what follows */
+	sqlite3 *index;
+};
+
+static void unlock(pthread_mutex_t **mutex)
+{
+	pthread_mutex_unlock(*mutex);
+}
+
+static pthread_mutex_t *lock(struct archive *archive)
+{
+	pthread_mutex_lock(&archive->mutex);
+	return &archive->mutex;
+}
+
+/* Until the end of the scope. Before any statement, which must be gone by then. */
+#define HOLD(archive) CLEANUP(unlock) __attribute__((unused)) pthread_mutex_t *held_ = lock(archive)
+
+static bool fail(struct archive *archive, struct error *err)
+{
+	return error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", archive->path,
+		archive->index == NULL ? "no memory" : sqlite3_errmsg(archive->index));
+}
+
+static void statement_cleanup(sqlite3_stmt **statement)
+{
+	sqlite3_finalize(*statement);
+}
+
+static bool prepare(
+	struct archive *archive, const char *text, sqlite3_stmt **statement, struct error *err)
+{
+	return sqlite3_prepare_v2(archive->index, text, -1, statement, NULL) == SQLITE_OK ||
+	       fail(archive, err);
+}
+
+static bool open_locked(struct archive *archive, struct error *err)
+{
+	if (mkdir(archive->path, 0700) != 0 && errno != EEXIST)
+		return error_system(err, errno, "making the folder %s", archive->path);
+	archive->fd = open(archive->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (archive->fd < 0)
+		return error_system(err, errno, "%s", archive->path);
+	if (flock(archive->fd, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	error_set(err, ERROR_STATE, "%s is the history of another heapctl serve", archive->path);
+	return error_hint(err, "give each its own folder");
+}
+
+static bool open_index(struct archive *archive, struct error *err)
+{
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/index.sqlite", archive->path);
+	if (sqlite3_open_v2(path, &archive->index,
+		    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+		    NULL) != SQLITE_OK ||
+		sqlite3_busy_timeout(archive->index, BUSY_MS) != SQLITE_OK ||
+		sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) != SQLITE_OK) {
+		fail(archive, err);
+		return error_hint(err, "if it is damaged, move the folder away and begin anew");
+	}
+	return true;
+}
+
+/* Ours: "TIME-PID-NAME.heap.zst", with a random part behind while it is written. */
+static bool is_ours(const char *name)
+{
+	const char *const suffix = strstr(name, SUFFIX);
+	const size_t digits = strspn(name, "0123456789");
+
+	if (digits < 13 || name[digits] != '-' || suffix == NULL)
+		return false;
+	const char *const rest = suffix + sizeof SUFFIX - 1;
+	return *rest == '\0' ||
+	       (*rest == '.' && strspn(rest + 1, "0123456789abcdef") == 16 && rest[17] == '\0');
+}
+
+static bool is_indexed(sqlite3_stmt *lookup, const char *name)
+{
+	sqlite3_reset(lookup);
+	sqlite3_bind_text(lookup, 1, name, -1, SQLITE_STATIC);
+	/* In doubt it stays. */
+	return sqlite3_step(lookup) != SQLITE_DONE;
+}
+
+/* A profile without a row was never acknowledged. */
+static bool remove_unfinished(struct archive *archive, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
+	DIR *stream = NULL;
+
+	if (!prepare(archive, "SELECT 1 FROM moment WHERE file = ?1", &lookup, err))
+		return false;
+	stream = opendir(archive->path);
+	if (stream == NULL)
+		return error_system(err, errno, "%s", archive->path);
+	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+		if (is_ours(entry->d_name) && !is_indexed(lookup, entry->d_name))
+			unlinkat(archive->fd, entry->d_name, 0);
+	}
+	closedir(stream);
+	return true;
+}
+
+bool archive_open(const char *path, const struct archive_limits *limits, struct archive **ret,
+	struct error *err)
+{
+	struct archive *const archive = xcalloc(1, sizeof *archive);
+
+	archive->fd = -1;
+	archive->limits = *limits;
+	pthread_mutex_init(&archive->mutex, NULL);
+	const bool fits = (size_t)snprintf(archive->path, sizeof archive->path, "%s", path) <
+			  sizeof archive->path;
+	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
+		open_locked(archive, err) && open_index(archive, err) &&
+		remove_unfinished(archive, err)) {
+		*ret = archive;
+		return true;
+	}
+	archive_close(archive);
+	return false;
+}
+
+void archive_close(struct archive *archive)
+{
+	if (archive == NULL)
+		return;
+	sqlite3_close(archive->index);
+	if (archive->fd >= 0)
+		close(archive->fd);
+	pthread_mutex_destroy(&archive->mutex);
+	free(archive);
+}
+
+static void make_name(const struct archive_moment *moment, char name[NAME_BYTES])
+{
+	snprintf(name, NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s", moment->time_ms,
+		moment->pid, moment->target, SUFFIX);
+	for (char *at = name; *at != '\0'; at++) {
+		if (!isalnum((unsigned char)*at) && strchr("._-+@", *at) == NULL)
+			*at = '_';
+	}
+}
+
+/* With a checksum: a disk that lies is found out when it is read. */
+static bool compress(const void *data, size_t size, struct buffer *out, struct error *err)
+{
+	ZSTD_CCtx *const context = ZSTD_createCCtx();
+
+	if (context == NULL)
+		return error_set(err, ERROR_MEMORY, "no memory to compress a profile");
+	buffer_reserve(out, ZSTD_compressBound(size));
+	ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, COMPRESSION_LEVEL);
+	ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+	const size_t got = ZSTD_compress2(context, out->data, out->capacity, data, size);
+	ZSTD_freeCCtx(context);
+	if (ZSTD_isError(got))
+		return error_set(
+			err, ERROR_SYSTEM, "compressing a profile: %s", ZSTD_getErrorName(got));
+	out->size = got;
+	return true;
+}
+
+/* Under its name and on the disk when it returns. */
+static bool write_profile(const struct archive *archive, const char *name, const void *data,
+	size_t size, struct error *err)
+{
+	struct file_draft draft = { .fd = -1 };
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/%s", archive->path, name);
+	if (!file_draft_open(path, 0600, &draft, err))
+		return false;
+	if (!file_write_fd(draft.fd, path, data, size, err)) {
+		file_draft_discard(&draft);
+		return false;
+	}
+	if (fsync(draft.fd) != 0) {
+		error_system(err, errno, "%s", path);
+		file_draft_discard(&draft);
+		return false;
+	}
+	if (!file_draft_commit(&draft, err))
+		return false;
+	if (fsync(archive->fd) == 0)
+		return true;
+	error_system(err, errno, "%s", archive->path);
+	unlinkat(archive->fd, name, 0);
+	return false;
+}
+
+static bool insert(struct archive *archive, struct archive_moment *moment, const char *name,
+	size_t size, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!prepare(archive,
+		    "INSERT INTO moment (time_ms, target, pid, file, bytes, " FIGURES
+		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+		    &statement, err))
+		return false;
+	sqlite3_bind_int64(statement, 1, moment->time_ms);
+	sqlite3_bind_text(statement, 2, moment->target, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 3, moment->pid);
+	sqlite3_bind_text(statement, 4, name, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
+	for (int i = 0; i < ARCHIVE_FIGURES; i++)
+		sqlite3_bind_int64(statement, 6 + i, (sqlite3_int64)moment->bytes[i]);
+	const int step = sqlite3_step(statement);
+	if (step != SQLITE_DONE) {
+		/* After any other failure the row may be there when the index is opened again. */
+		if (step == SQLITE_FULL || step == SQLITE_CONSTRAINT)
+			unlinkat(archive->fd, name, 0);
+		return fail(archive, err);
+	}
+	moment->id = sqlite3_last_insert_rowid(archive->index);
+	return true;
+}
+
+/* The row first: a profile without one is removed at the next start, a row without one is a lie. */
+static bool remove_moment(struct archive *archive, sqlite3_int64 id, const char *name)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	struct error err;
+
+	if (!prepare(archive, "DELETE FROM moment WHERE id = ?1", &statement, &err))
+		return false;
+	sqlite3_bind_int64(statement, 1, id);
+	if (sqlite3_step(statement) != SQLITE_DONE)
+		return false;
+	unlinkat(archive->fd, name, 0);
+	return true;
+}
+
+/* The oldest moment that the condition (?2 in it) is true of; never the one just kept. */
+static bool remove_oldest(struct archive *archive, const struct archive_moment *newest,
+	const char *condition, int64_t limit)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf("SELECT id, file FROM moment WHERE id <> ?1 AND %s "
+				"ORDER BY time_ms, id LIMIT 1",
+		condition);
+	char name[NAME_BYTES];
+	struct error err;
+
+	if (!prepare(archive, query, &statement, &err))
+		return false;
+	sqlite3_bind_int64(statement, 1, newest->id);
+	sqlite3_bind_int64(statement, 2, limit);
+	if (sqlite3_step(statement) != SQLITE_ROW)
+		return false;
+	const sqlite3_int64 id = sqlite3_column_int64(statement, 0);
+	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(statement, 1));
+	sqlite3_reset(statement);
+	return remove_moment(archive, id, name);
+}
+
+static void remove_surplus(struct archive *archive, const struct archive_moment *newest)
+{
+	const int64_t oldest_ms = newest->time_ms - archive->limits.keep_ms;
+	const int64_t bytes =
+		archive->limits.bytes > INT64_MAX ? INT64_MAX : (int64_t)archive->limits.bytes;
+
+	for (int i = 0; i < AGED_MOST; i++) {
+		if (!remove_oldest(archive, newest, "time_ms < ?2", oldest_ms))
+			break;
+	}
+	while (remove_oldest(archive, newest, "(SELECT sum(bytes) FROM moment) > ?2", bytes))
+		continue;
+}
+
+bool archive_add(struct archive *archive, struct archive_moment *moment, const void *profile,
+	size_t size, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer compressed;
+	char name[NAME_BYTES];
+
+	buffer_init(&compressed, &memory_or_exit);
+	if (!compress(profile, size, &compressed, err))
+		return false;
+	make_name(moment, name);
+	HOLD(archive);
+	if (faccessat(archive->fd, name, F_OK, 0) == 0)
+		return error_set(err, ERROR_STATE, "%s has this moment already", archive->path);
+	if (!write_profile(archive, name, compressed.data, compressed.size, err))
+		return false;
+	if (!insert(archive, moment, name, compressed.size, err))
+		return false;
+	remove_surplus(archive, moment);
+	return true;
+}
+
+static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
+{
+	*moment = (struct archive_moment){
+		.id = sqlite3_column_int64(row, 0),
+		.time_ms = sqlite3_column_int64(row, 1),
+		.pid = sqlite3_column_int64(row, 3),
+	};
+	snprintf(moment->target, sizeof moment->target, "%s",
+		(const char *)sqlite3_column_text(row, 2));
+	for (int i = 0; i < ARCHIVE_FIGURES; i++)
+		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, 6 + i);
+}
+
+static void put_moment(struct json_writer *json, const struct archive_moment *moment)
+{
+	json_object_begin(json);
+	json_member_integer(json, "id", moment->id);
+	json_member_integer(json, "time_ms", moment->time_ms);
+	json_member_string(json, "target", moment->target);
+	json_member_integer(json, "pid", moment->pid);
+	for (size_t i = 0; i < ARCHIVE_FIGURES; i++)
+		json_member_unsigned(json, archive_figure_names[i], moment->bytes[i]);
+	json_object_end(json);
+}
+
+bool archive_list(struct archive *archive, const char *target, int64_t from_ms, int64_t to_ms,
+	struct json_writer *json, struct error *err)
+{
+	HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
+
+	if (!prepare(archive,
+		    "SELECT " COLUMNS " FROM moment WHERE (target = ?1 OR CAST(pid AS TEXT) = ?1) "
+		    "AND time_ms BETWEEN ?2 AND ?3 ORDER BY time_ms, id",
+		    &statement, err))
+		return false;
+	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 2, from_ms);
+	sqlite3_bind_int64(statement, 3, to_ms);
+	json_array_begin(json);
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+		struct archive_moment moment;
+		read_moment(statement, &moment);
+		put_moment(json, &moment);
+	}
+	json_array_end(json);
+	return step == SQLITE_DONE || fail(archive, err);
+}
+
+bool archive_get(struct archive *archive, const char *target, int64_t time_ms,
+	struct archive_moment *moment, struct blob **profile, struct error *err)
+{
+	HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	struct archive_moment found;
+
+	/* Those not after the time come first, the last of them at the top. */
+	if (!prepare(archive,
+		    "SELECT " COLUMNS " FROM moment WHERE target = ?1 OR CAST(pid AS TEXT) = ?1 "
+		    "ORDER BY time_ms > ?2, abs(time_ms - ?2), id DESC LIMIT 1",
+		    &statement, err))
+		return false;
+	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 2, time_ms);
+	const int step = sqlite3_step(statement);
+	if (step == SQLITE_DONE)
+		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", target);
+	if (step != SQLITE_ROW)
+		return fail(archive, err);
+	read_moment(statement, &found);
+	const char *const name = (const char *)sqlite3_column_text(statement, 4);
+	const int fd = openat(archive->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_system(err, errno, "%s/%s", archive->path, name);
+	if (!blob_take_fd(fd, profile, err))
+		return false;
+	*moment = found;
+	return true;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+
+/* A reading that is under way; the thread that began it fills it, the others wait. */
+struct backend_flight {
+	struct backend_flight *next;
+	const char *path;
+	unsigned waiting; /* threads that still look at it, the first one included */
+	bool is_done;
+	bool ok;
+	struct backend_answer answer;
+	struct error err;
+};
+
+struct backend *backend_new(const struct target *target, const char *name)
+{
+	struct backend *const backend = xmalloc(sizeof *backend);
+	pthread_condattr_t attributes;
+
+	*backend = (struct backend){
+		.references = 1,
+		.target = *target,
+		.pid = target->process.pid,
+	};
+	snprintf(backend->name, sizeof backend->name, "%s", name);
+	pthread_mutex_init(&backend->mutex, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&backend->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	return backend;
+}
+
+struct backend *backend_share(struct backend *backend)
+{
+	__atomic_add_fetch(&backend->references, 1, __ATOMIC_RELAXED);
+	return backend;
+}
+
+void backend_drop(struct backend *backend)
+{
+	if (backend == NULL || __atomic_sub_fetch(&backend->references, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	pthread_cond_destroy(&backend->changed);
+	pthread_mutex_destroy(&backend->mutex);
+	history_deinit(&backend->history);
+	free(backend);
+}
+
+static struct timespec moment(int64_t monotonic_ms)
+{
+	return (struct timespec){
+		.tv_sec = monotonic_ms / 1000,
+		.tv_nsec = monotonic_ms % 1000 * 1000000,
+	};
+}
+
+static bool say_busy(const struct backend *backend, struct error *err)
+{
+	error_set(err, ERROR_TIMEOUT, "%s did not answer in time", backend->target.label);
+	return error_hint(err, "it is stopped, overloaded or being debugged; try again later");
+}
+
+/* One of the few places at the agent; with the mutex held. */
+static bool take_place(struct backend *backend, int64_t deadline_ms, struct error *err)
+{
+	const struct timespec deadline = moment(deadline_ms);
+
+	while (backend->calls >= BACKEND_CALLS_MAX) {
+		if (pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) ==
+				ETIMEDOUT &&
+			backend->calls >= BACKEND_CALLS_MAX)
+			return say_busy(backend, err);
+	}
+	backend->calls++;
+	return true;
+}
+
+static void give_place(struct backend *backend)
+{
+	pthread_mutex_lock(&backend->mutex);
+	backend->calls--;
+	pthread_cond_broadcast(&backend->changed);
+	pthread_mutex_unlock(&backend->mutex);
+}
+
+/* What a failed call means for somebody who asks a gateway. */
+static bool explain(
+	const struct backend *backend, const struct http_answer *answer, struct error *err)
+{
+	const bool is_answer = answer->status >= 400;
+
+	if (err->errnum == ETIMEDOUT || err->errnum == EAGAIN)
+		return say_busy(backend, err);
+	if (!is_answer && err->kind == ERROR_NOT_FOUND) {
+		error_set(err, ERROR_NOT_FOUND, "%s has gone", backend->target.label);
+		return error_hint(err, "/targets lists who is there now");
+	}
+	/* A broken connection, or an agent with no place for one more, may be better next time. */
+	if (answer->status == 503 || (!is_answer && err->kind != ERROR_DENIED))
+		err->kind = ERROR_TIMEOUT;
+	return false;
+}
+
+/* The call itself: the body goes to memory, or to a scratch file for a profile. */
+static bool call_agent(struct backend *backend, const char *method, const char *path,
+	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
+	struct error *err)
+{
+	CLEANUP(fd_cleanup) int fd = -1;
+
+	if (is_profile && !blob_open_scratch(&fd, err))
+		return false;
+	const struct agent_call call = {
+		.method = method,
+		.path = path,
+		.out_fd = fd,
+		.out_name = is_profile ? "a scratch file" : NULL,
+		.total_ms = limit_ms,
+	};
+	if (!agent_call(&backend->target, &call, answer, err))
+		return explain(backend, answer, err);
+	if (is_profile)
+		return blob_take_fd(TAKE_FD(fd), body, err);
+	*body = blob_take(&answer->body);
+	return true;
+}
+
+static bool call_with_place(struct backend *backend, const char *method, const char *path,
+	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
+	struct error *err)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + limit_ms;
+
+	pthread_mutex_lock(&backend->mutex);
+	const bool has_place = take_place(backend, deadline_ms, err);
+	pthread_mutex_unlock(&backend->mutex);
+	if (!has_place)
+		return false;
+	const int64_t left_ms = deadline_ms - clock_monotonic_ms();
+	const bool ok = call_agent(
+		backend, method, path, is_profile, left_ms < 1 ? 1 : left_ms, answer, body, err);
+	give_place(backend);
+	return ok;
+}
+
+static struct backend_flight *find_flight(struct backend *backend, const char *path)
+{
+	struct backend_flight *flight = backend->flights;
+
+	while (flight != NULL && (flight->is_done || strcmp(flight->path, path) != 0))
+		flight = flight->next;
+	return flight;
+}
+
+static void remove_flight(struct backend *backend, struct backend_flight *flight)
+{
+	struct backend_flight **place = &backend->flights;
+
+	while (*place != flight)
+		place = &(*place)->next;
+	*place = flight->next;
+}
+
+/* Waits for a reading of somebody else; with the mutex held. */
+static bool join_flight(struct backend *backend, struct backend_flight *flight, int64_t limit_ms,
+	struct backend_answer *answer, struct error *err)
+{
+	const struct timespec deadline = moment(clock_monotonic_ms() + limit_ms);
+	bool ok = false;
+
+	flight->waiting++;
+	while (!flight->is_done &&
+		pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) != ETIMEDOUT)
+		;
+	if (!flight->is_done) {
+		say_busy(backend, err);
+	} else if (!flight->ok) {
+		*err = flight->err;
+	} else {
+		*answer = flight->answer;
+		answer->body = blob_share(flight->answer.body);
+		ok = true;
+	}
+	flight->waiting--;
+	pthread_cond_broadcast(&backend->changed);
+	return ok;
+}
+
+static void fly(
+	struct backend *backend, struct backend_flight *flight, bool is_profile, int64_t limit_ms)
+{
+	const int64_t began_ns = clock_monotonic_ns();
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+
+	http_answer_init(&answer);
+	flight->ok = call_with_place(backend, "GET", flight->path, is_profile, limit_ms, &answer,
+		&flight->answer.body, &flight->err);
+	if (!flight->ok)
+		return;
+	const char *const dump_ms = http_answer_field(&answer, "Heapctl-Dump-Ms");
+	const char *const time_ms = http_answer_field(&answer, "Heapctl-Time-Ms");
+	flight->answer.time_ms = time_ms != NULL ? strtoll(time_ms, NULL, 10) : 0;
+	flight->answer.milliseconds = dump_ms != NULL
+					      ? strtod(dump_ms, NULL)
+					      : (double)(clock_monotonic_ns() - began_ns) / 1e6;
+}
+
+static bool get(struct backend *backend, const char *path, bool is_profile, int64_t limit_ms,
+	struct backend_answer *answer, struct error *err)
+{
+	struct backend_flight own = { .path = path, .waiting = 1 };
+
+	pthread_mutex_lock(&backend->mutex);
+	struct backend_flight *const other = find_flight(backend, path);
+	if (other != NULL) {
+		const bool ok = join_flight(backend, other, limit_ms, answer, err);
+		pthread_mutex_unlock(&backend->mutex);
+		return ok;
+	}
+	own.next = backend->flights;
+	backend->flights = &own;
+	pthread_mutex_unlock(&backend->mutex);
+
+	fly(backend, &own, is_profile, limit_ms);
+
+	pthread_mutex_lock(&backend->mutex);
+	own.is_done = true;
+	own.waiting--;
+	pthread_cond_broadcast(&backend->changed);
+	/* The others read from our stack. */
+	while (own.waiting > 0)
+		pthread_cond_wait(&backend->changed, &backend->mutex);
+	remove_flight(backend, &own);
+	pthread_mutex_unlock(&backend->mutex);
+	if (own.ok)
+		*answer = own.answer;
+	else
+		*err = own.err;
+	return own.ok;
+}
+
+bool backend_get(struct backend *backend, const char *path, int64_t limit_ms,
+	struct backend_answer *answer, struct error *err)
+{
+	return get(backend, path, false, limit_ms, answer, err);
+}
+
+bool backend_get_profile(
+	struct backend *backend, const char *path, struct backend_answer *answer, struct error *err)
+{
+	return get(backend, path, true, BACKEND_PROFILE_MS, answer, err);
+}
+
+static bool parse_object(
+	const struct backend *backend, const struct blob *body, json_t **value, struct error *err)
+{
+	json_error_t problem;
+	json_t *const parsed = json_loadb(body->data, body->size, 0, &problem);
+
+	if (json_is_object(parsed)) {
+		*value = parsed;
+		return true;
+	}
+	json_decref(parsed);
+	return error_set(err, ERROR_SYSTEM, "%s gave an answer that is no JSON object: %s",
+		backend->target.label, parsed == NULL ? problem.text : "something else");
+}
+
+bool backend_get_json(struct backend *backend, const char *path, json_t **value, struct error *err)
+{
+	struct backend_answer answer;
+
+	if (!backend_get(backend, path, BACKEND_READ_MS, &answer, err))
+		return false;
+	const bool ok = parse_object(backend, answer.body, value, err);
+	blob_drop(answer.body);
+	return ok;
+}
+
+bool backend_post(struct backend *backend, const char *path, struct blob **body, bool *created,
+	struct error *err)
+{
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+
+	http_answer_init(&answer);
+	if (!call_with_place(backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err))
+		return false;
+	if (created != NULL)
+		*created = answer.status == 201;
+	return true;
+}
+
+bool backend_post_json(
+	struct backend *backend, const char *path, json_t **value, bool *created, struct error *err)
+{
+	CLEANUP(blob_cleanup) struct blob *body = NULL;
+
+	return backend_post(backend, path, &body, created, err) &&
+	       parse_object(backend, body, value, err);
+}
+
+uint64_t backend_resident_bytes(const struct backend *backend)
+{
+	struct process process;
+	struct error err;
+
+	if (backend->target.kind != TARGET_AGENT || backend->pid == 0 ||
+		!process_read(backend->pid, &process, &err))
+		return 0;
+	return process.resident_bytes;
+}

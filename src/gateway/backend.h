@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A target as the gateway sees it: the way to its agent, with a time limit on every call, a limit
+ * on calls at the same time, and identical readings shared by all who ask for them meanwhile. A
+ * target that hangs or has gone costs its own callers an error after that time, nobody else.
+ *
+ * Counted references; any thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "client/target.h"
+#include "gateway/blob.h"
+#include "gateway/history.h"
+
+enum {
+	/* The agent serves 8; the rest is for people with a terminal. */
+	BACKEND_CALLS_MAX = 4,
+	BACKEND_READ_MS = 5 * 1000,
+	BACKEND_CHANGE_MS = 20 * 1000,
+	BACKEND_PROFILE_MS = 120 * 1000,
+};
+
+struct backend_flight;
+
+struct backend {
+	unsigned references;
+	struct target target;
+	char name[128];	      /* as people call it, and as it stands in URLs */
+	pid_t pid;	      /* 0 when it is not known: another gateway's target */
+	uint64_t incarnation; /* tells targets apart that had the same pid */
+
+	pthread_mutex_t mutex; /* of what follows */
+	pthread_cond_t changed;
+	unsigned calls;
+	struct backend_flight *flights;
+	struct history history;
+};
+
+struct backend *backend_new(const struct target *target, const char *name);
+struct backend *backend_share(struct backend *backend);
+void backend_drop(struct backend *backend);
+
+static inline void backend_cleanup(struct backend **backend)
+{
+	backend_drop(*backend);
+}
+
+/* An agent's answer to a reading; release the body with blob_drop. */
+struct backend_answer {
+	struct blob *body;
+	double milliseconds; /* how long the agent took for a profile; else for the call */
+	int64_t time_ms;     /* when a profile was taken, since 1970; 0 when it does not say */
+};
+
+/*
+ * GET of a path of the agent's protocol. Joins the same reading when that is under way already.
+ * ERROR_TIMEOUT when the agent did not answer, ERROR_NOT_FOUND when the process is gone; else the
+ * agent's own error.
+ */
+MUST_CHECK bool backend_get(struct backend *backend, const char *path, int64_t limit_ms,
+	struct backend_answer *answer, struct error *err);
+
+/* The same, parsed; release with json_decref. */
+MUST_CHECK bool backend_get_json(
+	struct backend *backend, const char *path, json_t **value, struct error *err);
+
+/* A profile into a scratch file; `path` as "/v1/profile" or "/v1/runs/ID/profile". */
+MUST_CHECK bool backend_get_profile(struct backend *backend, const char *path,
+	struct backend_answer *answer, struct error *err);
+
+/* POST; never shared. `created` (may be NULL): whether the status was 201. */
+MUST_CHECK bool backend_post(struct backend *backend, const char *path, struct blob **body,
+	bool *created, struct error *err);
+MUST_CHECK bool backend_post_json(struct backend *backend, const char *path, json_t **value,
+	bool *created, struct error *err);
+
+/* Resident memory of the process in bytes, 0 when this machine cannot tell. */
+uint64_t backend_resident_bytes(const struct backend *backend);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The targets that the gateway serves: those named on the command line, or every one that can be
+ * seen. They are looked for again when somebody asks, at most every two seconds, so that a server
+ * that was restarted is found under its new pid and one that ended is gone. Any thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/backend.h"
+
+enum {
+	BACKEND_SET_MAX = 256,
+	BACKEND_SET_REFRESH_MS = 2000,
+};
+
+struct backend_set {
+	const char *const *wanted; /* as people typed them; borrowed */
+	size_t wanted_count;	   /* 0: everybody */
+
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool is_refreshing;
+	int64_t refreshed_ms; /* 0: never */
+	int64_t refresh_took_ms;
+	struct backend **items; /* those wanted in their order, else by name and pid */
+	size_t count;
+	size_t problem_count;
+	struct backend_problem *problems;
+};
+
+/* Something that was asked for, or looks like a target, and cannot be served. */
+struct backend_problem {
+	char name[128];
+	pid_t pid; /* 0 when it is not known */
+	struct error err;
+};
+
+void backend_set_init(struct backend_set *set, const char *const *wanted, size_t count);
+void backend_set_deinit(struct backend_set *set);
+
+/*
+ * The target of that name or pid; NULL: the gateway's own one, which is the first that was wanted,
+ * or the only one there is. Drop the reference. ERROR_NOT_FOUND, ERROR_STATE when the name
+ * is not unique or there are several and none was named.
+ */
+MUST_CHECK bool backend_set_find(
+	struct backend_set *set, const char *name, struct backend **backend, struct error *err);
+
+struct backend_list {
+	struct backend **items;
+	size_t count;
+	struct backend_problem *problems;
+	size_t problem_count;
+};
+
+/* A reference to each. Release with backend_list_deinit. */
+void backend_set_list(struct backend_set *set, struct backend_list *list);
+void backend_list_deinit(struct backend_list *list);
+
+static inline void backend_list_cleanup(struct backend_list *list)
+{
+	backend_list_deinit(list);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/gateway.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/clock.h"
+
+bool gateway_wait(const struct gateway *gateway, const struct request *request, int64_t duration_ms)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + duration_ms;
+	/* Nobody sends anything while waiting for an answer; a hang-up is the only news. */
+	struct pollfd pollers[] = {
+		{ .fd = gateway->stop_fd, .events = POLLIN },
+		{ .fd = request->client_fd, .events = POLLRDHUP },
+	};
+
+	for (int64_t left_ms = duration_ms; left_ms > 0;
+		left_ms = deadline_ms - clock_monotonic_ms()) {
+		const int ready = poll(pollers, 2, (int)left_ms);
+		if (ready > 0 || (ready < 0 && errno != EINTR))
+			return false;
+	}
+	return true;
+}
+
+bool gateway_find(struct gateway *gateway, const struct request *request, struct backend **backend,
+	struct error *err)
+{
+	return backend_set_find(&gateway->backends, request->target_name, backend, err);
+}

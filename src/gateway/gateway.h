@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handlers of the gateway share: its targets, its rendered pictures, its counters. One
+ * per process; each part takes care of its own locking, so any thread may use all of it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gateway/backend_set.h"
+#include "gateway/products.h"
+#include "gateway/request.h"
+#include "gateway/worker.h"
+
+enum { GATEWAY_STATUS_CLASSES = 6 };
+
+/* Changed with atomic operations only. */
+struct gateway_counters {
+	uint64_t answers[GATEWAY_STATUS_CLASSES]; /* by the first digit of the status */
+	uint64_t refused;			  /* by the guard */
+	int64_t active;				  /* requests being answered now */
+};
+
+struct archive;
+
+struct gateway {
+	struct backend_set backends;
+	struct products profiles; /* of runs, as the agents gave them */
+	struct products pictures; /* what was rendered from them */
+	struct worker_pool workers;
+	struct archive *archive; /* NULL: no history is kept */
+	struct gateway_counters counters;
+	const char *token; /* NULL when none is needed */
+	int64_t started_ms;
+	int stop_fd; /* readable once the gateway is to stop */
+	void (*log)(const char *line);
+};
+
+/*
+ * Waits `duration_ms`, less when the client of the request leaves or the gateway stops: then it
+ * returns false.
+ */
+bool gateway_wait(
+	const struct gateway *gateway, const struct request *request, int64_t duration_ms);
+
+/* The target that the request is for; drop the reference. */
+MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *request,
+	struct backend **backend, struct error *err);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/guard.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum {
+	HOST_BYTES = 256,
+	TOKEN_LEAST_BYTES = 16,
+	TOKEN_MOST_BYTES = 4096,
+	TOKEN_FILE_BYTES = 64 * 1024,
+};
+
+/* Copies the name in "name", "name:port", "[v6]" or "[v6]:port". */
+static bool host_name(const char *host, char name[HOST_BYTES])
+{
+	const bool is_bracketed = *host == '[';
+	const char *const begin = is_bracketed ? host + 1 : host;
+	const size_t size = strcspn(begin, is_bracketed ? "]" : ":");
+	const char *rest = begin + size;
+
+	if (size == 0 || size >= HOST_BYTES)
+		return false;
+	if (is_bracketed && *rest++ != ']')
+		return false;
+	if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != '\0'))
+		return false;
+	memcpy(name, begin, size);
+	name[size] = '\0';
+	return true;
+}
+
+static bool is_localhost(const char *name)
+{
+	static const char localhost[] = "localhost";
+	const size_t size = strlen(name), own = sizeof localhost - 1;
+
+	if (strcasecmp(name, localhost) == 0)
+		return true;
+	/* Browsers send every name below localhost to this machine without asking DNS. */
+	return size > own && name[size - own - 1] == '.' &&
+	       strcasecmp(name + size - own, localhost) == 0;
+}
+
+bool guard_check_host(const char *host, struct error *err)
+{
+	char name[HOST_BYTES];
+	unsigned char address[sizeof(struct in6_addr)];
+
+	if (host == NULL)
+		return true;
+	if (host_name(host, name) &&
+		(is_localhost(name) || inet_pton(AF_INET, name, address) == 1 ||
+			inet_pton(AF_INET6, name, address) == 1))
+		return true;
+	error_set(err, ERROR_DENIED, "this gateway is not called '%.100s'", host);
+	return error_hint(err,
+		"use its address or localhost; to serve under a name, start it with --token-file");
+}
+
+/* Whether the URL or origin has exactly this authority: "http://HOST" and then its end or '/'. */
+static bool is_of_host(const char *url, const char *host)
+{
+	const char *const colon = strstr(url, "://");
+
+	if (colon == NULL || host == NULL)
+		return false;
+	const char *const authority = colon + 3;
+	const size_t size = strcspn(authority, "/?#");
+	return size == strlen(host) && strncasecmp(authority, host, size) == 0;
+}
+
+static bool refuse_site(const char *what, struct error *err)
+{
+	error_set(err, ERROR_DENIED, "%s", what);
+	return error_hint(err, "open the gateway's own page, or use a program such as curl");
+}
+
+bool guard_check_site(const struct guard_headers *headers, bool is_change, struct error *err)
+{
+	const char *const site = headers->fetch_site;
+
+	if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) {
+		const bool is_link =
+			headers->fetch_mode != NULL && strcmp(headers->fetch_mode, "navigate") == 0;
+		if (is_change || !is_link)
+			return refuse_site("a page of another site may not ask for this", err);
+		return true;
+	}
+	if (headers->origin != NULL && !is_of_host(headers->origin, headers->host))
+		return refuse_site("the request comes from a page of another origin", err);
+	/* Browsers without Sec-Fetch-Site say where an image or a link was by the Referer alone. */
+	if (is_change && site == NULL && headers->referer != NULL &&
+		!is_of_host(headers->referer, headers->host))
+		return refuse_site("the request was made by a page of another site", err);
+	return true;
+}
+
+static bool equals_secret(const char *given, size_t given_size, const char *secret)
+{
+	const size_t size = strlen(secret);
+	volatile unsigned difference = given_size != size;
+
+	for (size_t i = 0; i < given_size; i++)
+		difference = difference | ((unsigned char)given[i] ^
+						  (unsigned char)secret[size == 0 ? 0 : i % size]);
+	return difference == 0 && size > 0;
+}
+
+static int base64_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Decodes up to the padding into `out`, which has room for `limit` bytes. */
+static bool decode_base64(const char *text, char *out, size_t limit, size_t *size)
+{
+	uint32_t bits = 0;
+	unsigned count = 0;
+
+	*size = 0;
+	for (; *text != '\0' && *text != '='; text++) {
+		const int value = base64_value(*text);
+		if (value < 0)
+			return false;
+		bits = bits << 6 | (uint32_t)value;
+		count += 6;
+		if (count < 8)
+			continue;
+		count -= 8;
+		if (*size == limit)
+			return false;
+		out[(*size)++] = (char)(bits >> count & 0xff);
+	}
+	return true;
+}
+
+bool guard_has_token(const char *authorization, const char *token)
+{
+	char pair[TOKEN_MOST_BYTES + 256];
+	size_t size;
+
+	if (authorization == NULL)
+		return false;
+	if (strncasecmp(authorization, "Bearer ", 7) == 0) {
+		const char *const given = authorization + 7 + strspn(authorization + 7, " ");
+		return equals_secret(given, strlen(given), token);
+	}
+	if (strncasecmp(authorization, "Basic ", 6) != 0 ||
+		!decode_base64(authorization + 6 + strspn(authorization + 6, " "), pair,
+			sizeof pair, &size))
+		return false;
+	const char *const colon = memchr(pair, ':', size);
+	return colon != NULL && equals_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
+}
+
+static bool check_token_file(int fd, const char *path, struct error *err)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return error_system(err, errno, "%s", path);
+	if (S_ISREG(status.st_mode) && (status.st_mode & S_IROTH) != 0) {
+		error_set(err, ERROR_DENIED, "%s: everybody on this machine can read the token",
+			path);
+		return error_hint(err, "chmod 600 %s", path);
+	}
+	return true;
+}
+
+bool guard_read_token(const char *path, char **token, struct error *err)
+{
+	struct buffer text;
+	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_system(err, errno, "open %s", path);
+	if (!check_token_file(fd, path, err))
+		return false;
+	buffer_init(&text, &memory_or_exit);
+	text.limit = TOKEN_FILE_BYTES;
+	bool ok = file_read_fd(fd, path, &text, err);
+	const char *const line = ok ? buffer_string(&text) : "";
+	const size_t size = strcspn(line, "\r\n");
+	if (ok && (size < TOKEN_LEAST_BYTES || size > TOKEN_MOST_BYTES)) {
+		ok = error_set(
+			err, ERROR_INPUT, "%s: its first line has %zu characters", path, size);
+		error_hint(err, "a token has %d to %d: head -c 24 /dev/urandom | base64 >%s",
+			TOKEN_LEAST_BYTES, TOKEN_MOST_BYTES, path);
+	}
+	if (ok)
+		*token = xstrndup(line, size);
+	buffer_deinit(&text);
+	return ok;
+}

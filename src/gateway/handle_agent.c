@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent's protocol, handed through: what heapctl status http://... and the page use. The path
+ * is put together anew from the matched route and the checked parameters.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "gateway/handlers.h"
+#include "gateway/route.h"
+#include "wire/http_target.h"
+
+static const char *path_value(const struct request *request, const char *name, size_t size)
+{
+	const struct parameter *const parameters = request->route->parameters;
+
+	for (size_t i = 0; parameters != NULL && parameters[i].name != NULL; i++) {
+		if (parameters[i].is_in_path && strlen(parameters[i].name) == size &&
+			strncmp(parameters[i].name, name, size) == 0)
+			return request->values[i].text;
+	}
+	return "";
+}
+
+static void append_path(const struct request *request, struct buffer *out)
+{
+	const char *pattern = request->route->pattern;
+
+	while (*pattern != '\0') {
+		if (*pattern != '{') {
+			buffer_append_char(out, *pattern++);
+			continue;
+		}
+		const size_t size = strcspn(pattern, "}") - 1;
+		http_append_encoded(out, path_value(request, pattern + 1, size));
+		pattern += size + 2;
+	}
+}
+
+static void append_query(const struct request *request, struct buffer *out)
+{
+	const struct parameter *const parameters = request->route->parameters;
+	char separator = '?';
+
+	for (size_t i = 0; parameters != NULL && parameters[i].name != NULL; i++) {
+		if (parameters[i].is_in_path || request->values[i].text == NULL)
+			continue;
+		buffer_append_char(out, separator);
+		buffer_append_string(out, parameters[i].name);
+		buffer_append_char(out, '=');
+		http_append_encoded(out, request->values[i].text);
+		separator = '&';
+	}
+}
+
+static bool is_profile(const struct request *request)
+{
+	return strcmp(request->route->media_type, "application/x-jemalloc-heap-profile") == 0;
+}
+
+static bool read_answer(struct backend *backend, const struct request *request, const char *path,
+	struct backend_answer *answer, struct error *err)
+{
+	if (is_profile(request))
+		return backend_get_profile(backend, path, answer, err);
+	return backend_get(backend, path,
+		strcmp(request->route->pattern, "/v1/stats") == 0 ? BACKEND_PROFILE_MS
+								  : BACKEND_READ_MS,
+		answer, err);
+}
+
+static const char *media_type(const struct request *request)
+{
+	const char *const format = request_text(request, "format");
+
+	if (format != NULL && strcmp(format, "text") == 0)
+		return "text/plain; charset=utf-8";
+	return request->route->media_type;
+}
+
+void agent_read(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct backend_answer answer;
+	struct error err = { 0 };
+	struct buffer path;
+
+	buffer_init(&path, &memory_or_exit);
+	append_path(request, &path);
+	append_query(request, &path);
+	if (gateway_find(gateway, request, &backend, &err) &&
+		read_answer(backend, request, buffer_string(&path), &answer, &err)) {
+		reply_blob(reply, 200, media_type(request), answer.body);
+		if (is_profile(request) && answer.time_ms != 0) {
+			reply_header(reply, "Heapctl-Dump-Ms", "%.0f", answer.milliseconds);
+			reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, answer.time_ms);
+		}
+		blob_drop(answer.body);
+	} else {
+		route_reply_error(request, &err, reply);
+	}
+	buffer_deinit(&path);
+}
+
+void agent_change(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *body = NULL;
+	struct error err = { 0 };
+	bool created = false;
+	struct buffer path;
+
+	buffer_init(&path, &memory_or_exit);
+	append_path(request, &path);
+	append_query(request, &path);
+	if (gateway_find(gateway, request, &backend, &err) &&
+		backend_post(backend, buffer_string(&path), &body, &created, &err))
+		reply_blob(reply, created ? 201 : 200, "application/json", body);
+	else
+		route_reply_error(request, &err, reply);
+	buffer_deinit(&path);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /debug/pprof/, as Go's users know it: gzipped protobuf. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "gateway/handlers.h"
+#include "gateway/process_text.h"
+#include "gateway/picture.h"
+#include "gateway/route.h"
+
+void go_index(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct error err = { 0 };
+
+	if (!gateway_find(gateway, request, &backend, &err)) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	reply_text(reply, 200,
+		"/debug/pprof/ of %s\n\n"
+		"heap              objects in use, as pprof\n"
+		"heap?seconds=30   the difference of two profiles, sampling stays as it is\n"
+		"heap?debug=1      as jemalloc wrote it\n"
+		"allocs            the same with all allocations, where prof_accum is on\n"
+		"cmdline           the command line\n",
+		backend->target.label);
+}
+
+/* Two snapshots with the time between them. */
+static bool draw_difference(struct gateway *gateway, struct backend *backend,
+	const struct request *request, const struct picture *picture, struct blob **product,
+	struct error *err)
+{
+	CLEANUP(recording_cleanup) struct recording before = { 0 };
+	CLEANUP(recording_cleanup) struct recording now = { 0 };
+
+	if (!recording_load(gateway, backend, RECORDING_NOW, &before, err))
+		return false;
+	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
+		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
+	return recording_load(gateway, backend, RECORDING_NOW, &now, err) &&
+	       picture_draw(gateway, backend, picture, now.profile, before.profile, product, err);
+}
+
+static void reply_heap(struct gateway *gateway, const struct request *request, const char *counter,
+	struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	const bool is_difference = request_number(request, "seconds", 0) > 0;
+	const bool is_text = request_number(request, "debug", 0) > 0 && !is_difference;
+	const struct picture picture = {
+		.format = picture_format_find(is_text ? "raw" : "pprof"),
+		.counter = counter,
+		.base_id = is_difference ? RECORDING_NOW : -1,
+	};
+	struct error err = { 0 };
+
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!(is_difference ? draw_difference(
+					  gateway, backend, request, &picture, &product, &err)
+				: picture_get(gateway, backend, &picture, &product, &err))) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
+		product);
+	if (!is_text)
+		reply_attachment(reply, "%s", strrchr(request->route->pattern, '/') + 1);
+}
+
+void go_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_heap(gateway, request, NULL, reply);
+}
+
+void go_allocs(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_heap(gateway, request, "alloc_space", reply);
+}
+
+void go_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct error err = { 0 };
+	struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	if (gateway_find(gateway, request, &backend, &err) &&
+		process_text_command(backend, '\0', &text, &err))
+		reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
+	else
+		route_reply_error(request, &err, reply);
+	buffer_deinit(&text);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /memory-profiler/, as libprocess' users know it. */
+#include <jansson.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "gateway/handlers.h"
+#include "gateway/picture.h"
+#include "gateway/route.h"
+
+#define JSON_TYPE "application/json"
+
+/* What Mesos' users get 400 for is told apart by us; only what a script acts on stays. */
+static void fail(const struct error *err, struct reply *reply)
+{
+	const int status = reply_status_of(err->kind);
+
+	reply_error_text(reply, status == 501 ? 400 : status, err);
+}
+
+/* Everything about profiles that are not there is 400. */
+static void fail_download(const struct error *err, struct reply *reply)
+{
+	const int status = reply_status_of(err->kind);
+
+	reply_error_text(reply, status == 503 || status == 403 ? status : 400, err);
+}
+
+static void reply_started(const json_t *run, struct reply *reply)
+{
+	char seconds[32], length[DURATION_TEXT_BYTES];
+	const bool was_on = json_flag(run, "already_running");
+	const int64_t remaining_ms = json_number(run, "remaining_ms");
+	struct json_writer json;
+	struct buffer body;
+
+	buffer_init(&body, &memory_or_exit);
+	snprintf(seconds, sizeof seconds, "%" PRId64, (remaining_ms + 500) / 1000);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_member_integer(&json, "id", json_number(run, "id"));
+	json_key(&json, "message");
+	CLEANUP(free_cleanup)
+	char *message = xasprintf(was_on ? "a run is already active, for another %s"
+					 : "the run has started and ends by itself after %s",
+		duration_format(remaining_ms, length));
+	json_put_string(&json, message);
+	json_member_string(&json, "remaining_seconds", seconds);
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
+}
+
+void mesos_start(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(json_cleanup) json_t *run = NULL;
+	struct error err = { 0 };
+	char path[64];
+
+	snprintf(path, sizeof path, "/v1/runs?duration_ms=%" PRId64,
+		request_number(request, "duration", DURATION_DEFAULT_RUN_MS));
+	if (gateway_find(gateway, request, &backend, &err) &&
+		backend_post_json(backend, path, &run, NULL, &err))
+		reply_started(run, reply);
+	else
+		fail(&err, reply);
+}
+
+/* Where the products of a run are: under the same prefix as the request. */
+static void put_url(struct json_writer *json, const struct request *request, const char *key,
+	const char *product, int64_t id)
+{
+	CLEANUP(free_cleanup)
+	char *url = request->target_name == NULL
+			    ? xasprintf("/memory-profiler/download/%s?id=%" PRId64, product, id)
+			    : xasprintf("/targets/%s/memory-profiler/download/%s?id=%" PRId64,
+				      request->target_name, product, id);
+
+	json_member_string(json, key, url);
+}
+
+static void reply_stopped(
+	const struct request *request, int64_t id, const char *message, struct reply *reply)
+{
+	char text[32];
+	struct json_writer json;
+	struct buffer body;
+
+	buffer_init(&body, &memory_or_exit);
+	snprintf(text, sizeof text, "%" PRId64, id);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_member_string(&json, "id", text);
+	json_member_string(&json, "message", message);
+	put_url(&json, request, "url_raw_profile", "raw", id);
+	put_url(&json, request, "url_graph_profile", "graph", id);
+	put_url(&json, request, "url_symbolized_profile", "text", id);
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
+}
+
+/* No run is on: somebody else's sampling is not ours to stop; else the last profile will do. */
+static void reply_not_running(
+	struct backend *backend, const struct request *request, struct reply *reply)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error err = { 0 };
+	int64_t id;
+
+	if (!backend_get_json(backend, "/v1/status", &status, &err)) {
+		fail(&err, reply);
+	} else if (json_flag(status, "profiling.active")) {
+		error_set(&err, ERROR_STATE, "sampling was switched on by someone else");
+		error_hint(&err, "switch it off the same way");
+		reply_error_text(reply, 400, &err);
+	} else if (recording_newest(backend, &id, &err)) {
+		reply_stopped(request, id, "no run is on; this is the last one", reply);
+	} else {
+		fail_download(&err, reply);
+	}
+}
+
+void mesos_stop(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(json_cleanup) json_t *run = NULL;
+	struct error err = { 0 };
+
+	if (!gateway_find(gateway, request, &backend, &err))
+		fail(&err, reply);
+	else if (backend_post_json(backend, "/v1/runs/stop", &run, NULL, &err))
+		reply_stopped(request, json_number(run, "id"), "the run has ended", reply);
+	else if (err.kind == ERROR_STATE || err.kind == ERROR_NOT_FOUND)
+		reply_not_running(backend, request, reply);
+	else
+		fail(&err, reply);
+}
+
+static bool is_jemalloc(const json_t *status)
+{
+	return strcmp(json_text(status, "allocator.name"), "jemalloc") == 0;
+}
+
+static void put_run(struct backend *backend, const json_t *status, struct json_writer *json)
+{
+	const json_t *const run = json_at(status, "run");
+	int64_t id = json_number(run, "id");
+	const bool is_on = strcmp(json_text(run, "state"), "running") == 0;
+	struct error ignored;
+
+	json_key(json, "current_run");
+	json_object_begin(json);
+	json_key(json, "id");
+	if (is_on || recording_newest(backend, &id, &ignored))
+		json_put_integer(json, id);
+	else
+		json_put_null(json);
+	json_member_real(json, "remaining_seconds",
+		is_on ? (double)json_number(run, "remaining_ms") / 1e3 : 0);
+	json_object_end(json);
+}
+
+static void put_jemalloc(const json_t *status, struct json_writer *json)
+{
+	json_key(json, "jemalloc");
+	json_object_begin(json);
+	json_key(json, "malloc_conf");
+	json_object_begin(json);
+	json_member_string(json, "environment", json_text(status, "malloc_conf.environment"));
+	json_member_string(json, "build_options", json_text(status, "malloc_conf.build"));
+	json_object_end(json);
+	json_member_bool(json, "profiling_enabled", json_flag(status, "profiling.enabled"));
+	json_member_bool(json, "profiling_active", json_flag(status, "profiling.active"));
+	json_object_end(json);
+}
+
+void mesos_state(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error err = { 0 };
+	struct json_writer json;
+	struct buffer body;
+
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!backend_get_json(backend, "/v1/status", &status, &err)) {
+		fail(&err, reply);
+		return;
+	}
+	const bool used = gateway->profiles.made > 0;
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_key(&json, "memory_profiler");
+	json_object_begin(&json);
+	json_member_bool(&json, "jemalloc_detected", is_jemalloc(status));
+	json_member_string(&json, "tmp_dir", used ? blob_scratch_place() : "Not yet generated");
+	put_run(backend, status, &json);
+	json_object_end(&json);
+	if (is_jemalloc(status))
+		put_jemalloc(status, &json);
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
+}
+
+void mesos_statistics(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct backend_answer answer;
+	struct error err = { 0 };
+
+	/* All of it, as the original gives: "J" alone leaves nothing out. */
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!backend_get(backend, "/v1/stats?options=J", BACKEND_PROFILE_MS, &answer, &err)) {
+		fail(&err, reply);
+		return;
+	}
+	reply_blob(reply, 200, "application/json; charset=utf-8", answer.body);
+	blob_drop(answer.body);
+}
+
+/* The last segment of the path says which product. */
+static const struct picture_format *wanted_format(const struct request *request)
+{
+	return picture_format_find(strrchr(request->route->pattern, '/') + 1);
+}
+
+static void reply_product(struct gateway *gateway, struct backend *backend,
+	const struct picture *picture, struct reply *reply)
+{
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	struct error err = { 0 };
+
+	if (!picture_get(gateway, backend, picture, &product, &err)) {
+		fail_download(&err, reply);
+		return;
+	}
+	reply_blob(reply, 200, "application/octet-stream", product);
+	reply_attachment(
+		reply, "%s.%" PRId64 ".%s", backend->name, picture->id, picture->format->extension);
+}
+
+void mesos_download(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct picture picture = { .format = wanted_format(request), .base_id = -1 };
+	struct error err = { 0 };
+	bool ok = gateway_find(gateway, request, &backend, &err);
+
+	if (!ok) {
+		fail(&err, reply);
+		return;
+	}
+	picture.id = request_number(request, "id", -1);
+	if (picture.id < 0)
+		ok = recording_newest(backend, &picture.id, &err);
+	if (ok)
+		reply_product(gateway, backend, &picture, reply);
+	else
+		fail_download(&err, reply);
+}
+
+void mesos_diff(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	const char *const format = request_text(request, "format");
+	struct error err = { 0 };
+	const struct picture picture = {
+		.format = picture_format_find(format == NULL ? "text" : format),
+		.id = request_number(request, "id", 0),
+		.base_id = request_number(request, "base", 0),
+	};
+
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!picture_get(gateway, backend, &picture, &product, &err)) {
+		fail_download(&err, reply);
+		return;
+	}
+	reply_blob(reply, 200, picture.format->media_type, product);
+	reply->policy = picture.format->policy;
+}

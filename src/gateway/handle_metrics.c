@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /metrics, for Prometheus. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "gateway/allocator_stats.h"
+#include "gateway/exposition.h"
+#include "gateway/handlers.h"
+#include "gateway/route.h"
+#include "gateway/readings.h"
+
+enum { SERIES_PER_TARGET_MAX = 256 };
+
+/* A figure of a target: where it stands in the agent's status, and what turns it into the unit. */
+struct figure {
+	const char *name;
+	const char *path;
+	double factor;
+	const char *needs; /* left out unless this object is there */
+	const char *help;
+};
+
+static const struct figure figures[] = {
+	{ "heapctl_allocated_bytes", "memory.allocated", 1, NULL,
+		"Bytes that the application has allocated and not freed." },
+	{ "heapctl_active_bytes", "memory.active", 1, NULL,
+		"Bytes in pages that hold allocations." },
+	{ "heapctl_metadata_bytes", "memory.metadata", 1, NULL,
+		"Bytes that the allocator needs for itself." },
+	{ "heapctl_resident_bytes", "memory.resident", 1, NULL,
+		"Bytes that the allocator keeps in physical memory, dirty pages included." },
+	{ "heapctl_mapped_bytes", "memory.mapped", 1, NULL,
+		"Bytes of address space in active extents." },
+	{ "heapctl_retained_bytes", "memory.retained", 1, NULL,
+		"Bytes of address space kept without memory behind them." },
+	{ "heapctl_profiling_enabled", "profiling.enabled", 1, NULL,
+		"1 when the process was started with prof:true." },
+	{ "heapctl_profiling_active", "profiling.active", 1, NULL,
+		"1 while allocations are being sampled." },
+	{ "heapctl_profiling_available", "profiling.available", 1, NULL,
+		"1 when a profile can be taken." },
+	{ "heapctl_sample_interval_bytes", "profiling.sample_interval", 1, NULL,
+		"Mean number of allocated bytes between two samples." },
+	{ "heapctl_run_remaining_seconds", "run.remaining_ms", 1e-3, "run",
+		"Time left of the profiling run that is on." },
+	{ "heapctl_last_dump_seconds", "last_dump.ms", 1e-3, "last_dump",
+		"How long taking the last profile took." },
+	{ "heapctl_last_dump_bytes", "last_dump.bytes", 1, "last_dump",
+		"Size of the last profile." },
+	{ "heapctl_last_dump_stacks", "last_dump.stacks", 1, "last_dump",
+		"Distinct stacks in the last profile." },
+	{ "heapctl_last_dump_timestamp_seconds", "last_dump.time_ms", 1e-3, "last_dump",
+		"When the last profile was taken, in seconds since 1970." },
+};
+
+/* What is asked of each target, beside its labels. */
+struct scrape {
+	struct readings status, runs;
+	char **labels; /* one text for each target */
+};
+
+static char *make_labels(const struct reading *item)
+{
+	struct buffer labels;
+	char pid[16];
+
+	buffer_init(&labels, &memory_or_exit);
+	snprintf(pid, sizeof pid, "%d", (int)item->backend->pid);
+	exposition_label(&labels, "pid", pid);
+	exposition_label(&labels, "name", item->backend->name);
+	exposition_label(&labels, "allocator", json_text(item->value, "allocator.name"));
+	/* Behind other gateways there may be several of that name, and no pid tells them apart. */
+	if (item->backend->pid == 0)
+		exposition_label(&labels, "target", item->backend->target.label);
+	char *const text = buffer_take(&labels);
+	buffer_deinit(&labels);
+	return text;
+}
+
+static void put_up(struct exposition *out, const struct scrape *scrape)
+{
+	exposition_family(
+		out, "heapctl_up", EXPOSITION_GAUGE, "1 when the agent of the target answered.");
+	for (size_t i = 0; i < scrape->status.count; i++)
+		exposition_sample(out, scrape->labels[i], scrape->status.items[i].value != NULL);
+	exposition_family(out, "heapctl_agent_answer_seconds", EXPOSITION_GAUGE,
+		"How long the agent took to answer.");
+	for (size_t i = 0; i < scrape->status.count; i++) {
+		if (scrape->status.items[i].value != NULL)
+			exposition_sample(
+				out, scrape->labels[i], scrape->status.items[i].milliseconds / 1e3);
+	}
+}
+
+static void put_figure(
+	struct exposition *out, const struct scrape *scrape, const struct figure *figure)
+{
+	exposition_family(out, figure->name, EXPOSITION_GAUGE, figure->help);
+	for (size_t i = 0; i < scrape->status.count; i++) {
+		const json_t *const status = scrape->status.items[i].value;
+		const json_t *const value = json_at(status, figure->path);
+		if (value == NULL || json_is_null(value) ||
+			(figure->needs != NULL && !json_is_object(json_at(status, figure->needs))))
+			continue;
+		exposition_sample(out, scrape->labels[i],
+			json_is_boolean(value) ? (double)json_is_true(value)
+					       : json_number_value(value) * figure->factor);
+	}
+}
+
+static void put_rss(struct exposition *out, const struct scrape *scrape)
+{
+	exposition_family(out, "heapctl_rss_bytes", EXPOSITION_GAUGE,
+		"Resident memory of the whole process, as the kernel counts it.");
+	for (size_t i = 0; i < scrape->status.count; i++) {
+		const uint64_t bytes = backend_resident_bytes(scrape->status.items[i].backend);
+		if (bytes > 0)
+			exposition_sample(out, scrape->labels[i], (double)bytes);
+	}
+}
+
+static bool is_running(const json_t *status)
+{
+	return strcmp(json_text(status, "run.state"), "running") == 0;
+}
+
+static void put_runs(struct exposition *out, const struct scrape *scrape)
+{
+	exposition_family(
+		out, "heapctl_run_active", EXPOSITION_GAUGE, "1 while a profiling run is on.");
+	for (size_t i = 0; i < scrape->status.count; i++) {
+		if (scrape->status.items[i].value != NULL)
+			exposition_sample(
+				out, scrape->labels[i], is_running(scrape->status.items[i].value));
+	}
+	exposition_family(out, "heapctl_runs_kept", EXPOSITION_GAUGE,
+		"Profiling runs that the agent keeps, the current one included.");
+	for (size_t i = 0; i < scrape->runs.count; i++) {
+		const json_t *const runs = json_at(scrape->runs.items[i].value, "runs");
+		if (runs != NULL)
+			exposition_sample(out, scrape->labels[i], (double)json_array_size(runs));
+	}
+	exposition_family(out, "heapctl_warnings", EXPOSITION_GAUGE,
+		"What the agent finds wrong with the profiling of its process.");
+	for (size_t i = 0; i < scrape->status.count; i++) {
+		const json_t *const warnings = json_at(scrape->status.items[i].value, "warnings");
+		if (warnings != NULL)
+			exposition_sample(
+				out, scrape->labels[i], (double)json_array_size(warnings));
+	}
+}
+
+/* The statistics of one target that were asked for with ?collect=. */
+struct details {
+	struct allocator_stats stats;
+	const char *labels;
+};
+
+struct detail_figure {
+	const char *name;
+	const char *help;
+	size_t offset; /* of a uint64_t in the struct */
+};
+
+static const struct detail_figure class_figures[] = {
+	{ "heapctl_class_allocated_bytes", "Bytes allocated in this size class.",
+		offsetof(struct size_class, allocated_bytes) },
+	{ "heapctl_class_held_bytes", "Bytes of slabs and extents that this size class holds.",
+		offsetof(struct size_class, held_bytes) },
+};
+
+static const struct detail_figure arena_figures[] = {
+	{ "heapctl_arena_allocated_bytes", "Bytes allocated in this arena.",
+		offsetof(struct arena_stats, allocated_bytes) },
+	{ "heapctl_arena_active_bytes", "Bytes in pages of this arena that hold allocations.",
+		offsetof(struct arena_stats, active_bytes) },
+	{ "heapctl_arena_dirty_bytes", "Bytes of freed pages that this arena keeps for reuse.",
+		offsetof(struct arena_stats, dirty_bytes) },
+	{ "heapctl_arena_resident_bytes", "Bytes of this arena in physical memory.",
+		offsetof(struct arena_stats, resident_bytes) },
+};
+
+static void put_detail(struct exposition *out, const char *labels, const char *label,
+	uint64_t number, const void *item, size_t offset)
+{
+	struct buffer all;
+	char text[32];
+
+	buffer_init(&all, &memory_or_exit);
+	buffer_append_string(&all, labels);
+	snprintf(text, sizeof text, "%llu", (unsigned long long)number);
+	exposition_label(&all, label, text);
+	exposition_sample(out, buffer_string(&all),
+		(double)*(const uint64_t *)(const void *)((const char *)item + offset));
+	buffer_deinit(&all);
+}
+
+static void put_classes(struct exposition *out, const struct details *details, size_t count)
+{
+	for (size_t f = 0; f < sizeof class_figures / sizeof class_figures[0]; f++) {
+		exposition_family(
+			out, class_figures[f].name, EXPOSITION_GAUGE, class_figures[f].help);
+		for (size_t t = 0; t < count; t++) {
+			const struct allocator_stats *const stats = &details[t].stats;
+			for (size_t i = 0; i < stats->class_count && i < SERIES_PER_TARGET_MAX;
+				i++) {
+				/* An unused class is no series. */
+				if (stats->classes[i].held_bytes > 0)
+					put_detail(out, details[t].labels, "size",
+						stats->classes[i].size, &stats->classes[i],
+						class_figures[f].offset);
+			}
+		}
+	}
+}
+
+static void put_arenas(struct exposition *out, const struct details *details, size_t count)
+{
+	for (size_t f = 0; f < sizeof arena_figures / sizeof arena_figures[0]; f++) {
+		exposition_family(
+			out, arena_figures[f].name, EXPOSITION_GAUGE, arena_figures[f].help);
+		for (size_t t = 0; t < count; t++) {
+			const struct allocator_stats *const stats = &details[t].stats;
+			for (size_t i = 0; i < stats->arena_count && i < SERIES_PER_TARGET_MAX; i++)
+				put_detail(out, details[t].labels, "arena", stats->arenas[i].index,
+					&stats->arenas[i], arena_figures[f].offset);
+		}
+	}
+}
+
+/* The details of all targets; those that do not answer have none. */
+static void collect(struct exposition *out, const struct backend_list *list,
+	const struct scrape *scrape, bool of_arenas)
+{
+	CLEANUP(readings_cleanup) struct readings readings;
+	CLEANUP(free_cleanup)
+	struct details *details = xcalloc(list->count, sizeof *details);
+	struct error ignored;
+
+	readings_take(
+		&readings, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES);
+	for (size_t i = 0; i < readings.count; i++) {
+		details[i].labels = scrape->labels[i];
+		if (readings.items[i].value == NULL)
+			continue;
+		if (of_arenas ? !allocator_stats_add_arenas(
+					&details[i].stats, readings.items[i].value, &ignored)
+			      : !allocator_stats_add_classes(
+					&details[i].stats, readings.items[i].value, &ignored))
+			continue;
+	}
+	if (of_arenas)
+		put_arenas(out, details, readings.count);
+	else
+		put_classes(out, details, readings.count);
+	for (size_t i = 0; i < readings.count; i++)
+		allocator_stats_deinit(&details[i].stats);
+}
+
+static uint64_t load(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void put_gateway(struct exposition *out, struct gateway *gateway, size_t target_count)
+{
+	exposition_family(out, "heapctl_targets", EXPOSITION_GAUGE, "Targets of this gateway.");
+	exposition_sample(out, "", (double)target_count);
+	exposition_family(out, "heapctl_gateway_start_time_seconds", EXPOSITION_GAUGE,
+		"When this gateway was started, in seconds since 1970.");
+	exposition_sample(out, "", (double)gateway->started_ms / 1e3);
+	exposition_family(out, "heapctl_gateway_responses", EXPOSITION_COUNTER,
+		"Answers of this gateway by the first digit of their status.");
+	for (int class = 1; class < GATEWAY_STATUS_CLASSES; class ++) {
+		char label[32];
+		snprintf(label, sizeof label, "class=\"%dxx\"", class);
+		exposition_sample(out, label, (double)load(&gateway->counters.answers[class]));
+	}
+	exposition_family(out, "heapctl_gateway_refused", EXPOSITION_COUNTER,
+		"Requests refused for their token or their origin.");
+	exposition_sample(out, "", (double)load(&gateway->counters.refused));
+	pthread_mutex_lock(&gateway->pictures.mutex);
+	const uint64_t made = gateway->pictures.made, shared = gateway->pictures.shared,
+		       failed = gateway->pictures.failed;
+	const size_t kept = gateway->pictures.kept_bytes;
+	pthread_mutex_unlock(&gateway->pictures.mutex);
+	exposition_family(out, "heapctl_gateway_pictures", EXPOSITION_COUNTER,
+		"Rendered profiles: made, taken from what was there, failed.");
+	exposition_sample(out, "result=\"made\"", (double)made);
+	exposition_sample(out, "result=\"shared\"", (double)shared);
+	exposition_sample(out, "result=\"failed\"", (double)failed);
+	exposition_family(out, "heapctl_gateway_kept_bytes", EXPOSITION_GAUGE,
+		"Rendered profiles that are kept in memory.");
+	exposition_sample(out, "", (double)kept);
+}
+
+static void put_targets(
+	struct exposition *out, const struct backend_list *list, const char *collect_what)
+{
+	struct scrape scrape;
+
+	readings_take(&scrape.status, list, "/v1/status");
+	readings_take(&scrape.runs, list, "/v1/runs");
+	scrape.labels = xcalloc(list->count, sizeof *scrape.labels);
+	for (size_t i = 0; i < list->count; i++)
+		scrape.labels[i] = make_labels(&scrape.status.items[i]);
+	put_up(out, &scrape);
+	for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+		put_figure(out, &scrape, &figures[i]);
+	put_rss(out, &scrape);
+	put_runs(out, &scrape);
+	if (collect_what != NULL && strcmp(collect_what, "classes") != 0)
+		collect(out, list, &scrape, true);
+	if (collect_what != NULL && strcmp(collect_what, "arenas") != 0)
+		collect(out, list, &scrape, false);
+	for (size_t i = 0; i < list->count; i++)
+		free(scrape.labels[i]);
+	free(scrape.labels);
+	readings_deinit(&scrape.runs);
+	readings_deinit(&scrape.status);
+}
+
+/* Below /targets/NAME only that one; at the root all of them. */
+static bool choose(struct gateway *gateway, const struct request *request,
+	struct backend_list *list, struct error *err)
+{
+	struct backend *only = NULL;
+
+	if (request->target_name == NULL) {
+		backend_set_list(&gateway->backends, list);
+		return true;
+	}
+	if (!gateway_find(gateway, request, &only, err))
+		return false;
+	*list = (struct backend_list){ .items = xcalloc(1, sizeof only), .count = 1 };
+	list->items[0] = only;
+	return true;
+}
+
+void metrics(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	struct error err = { 0 };
+	struct exposition out;
+	struct buffer body;
+
+	if (!choose(gateway, request, &list, &err)) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	buffer_init(&body, &memory_or_exit);
+	exposition_init(
+		&out, &body, strstr(request->accept, "application/openmetrics-text") != NULL);
+	exposition_family(&out, "heapctl_build_info", EXPOSITION_GAUGE, "The gateway's version.");
+	exposition_sample(&out, "version=\"" HEAPCTL_VERSION "\"", 1);
+	put_targets(&out, &list, request_text(request, "collect"));
+	if (request->target_name == NULL)
+		put_gateway(&out, gateway, list.count);
+	exposition_end(&out);
+	reply_buffer(reply, 200, exposition_media_type(&out), &body);
+	buffer_deinit(&body);
+}

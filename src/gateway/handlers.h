@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handlers behind the table of routes, one file for each kind of user. Each answers a request
+ * whose parameters were checked; see gateway/request.h.
+ */
+#pragma once
+
+#include "gateway/gateway.h"
+#include "gateway/request.h"
+
+typedef void handler(struct gateway *gateway, const struct request *request, struct reply *reply);
+
+/* Mesos */
+handler mesos_start, mesos_stop, mesos_state, mesos_statistics, mesos_download, mesos_diff;
+
+/* libmtev */
+handler mtev_memory, mtev_heap_profile;
+
+/* gperftools */
+handler pprof_heap, pprof_growth, pprof_symbol, pprof_cmdline;
+
+/* Go */
+handler go_index, go_heap, go_allocs, go_cmdline;
+
+/* Prometheus */
+handler metrics;
+
+/* The agent's protocol, handed through. */
+handler agent_read, agent_change;
+
+/* What serve --history has kept. */
+handler api_timeline, api_moment;
+
+/* The page and what it needs. */
+handler page_root, page_asset, api_targets, api_history, api_profile, api_classes, api_openapi;

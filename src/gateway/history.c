@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/history.h"
+
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+
+const char *const history_figure_names[HISTORY_FIGURES] = {
+	[HISTORY_ALLOCATED] = "allocated",
+	[HISTORY_ACTIVE] = "active",
+	[HISTORY_METADATA] = "metadata",
+	[HISTORY_RESIDENT] = "resident",
+	[HISTORY_MAPPED] = "mapped",
+	[HISTORY_RETAINED] = "retained",
+	[HISTORY_RSS] = "rss",
+};
+
+void history_deinit(struct history *history)
+{
+	free(history->samples);
+	*history = (struct history){ 0 };
+}
+
+static const struct history_sample *newest(const struct history *history)
+{
+	const size_t last = (history->next + HISTORY_SAMPLES_MAX - 1) % HISTORY_SAMPLES_MAX;
+
+	return history->count == 0 ? NULL : &history->samples[last];
+}
+
+bool history_is_due(const struct history *history, int64_t now_ms)
+{
+	const struct history_sample *const last = newest(history);
+
+	/* A clock that was set back must not stop the curves. */
+	return last == NULL || now_ms < last->time_ms ||
+	       now_ms - last->time_ms >= HISTORY_STEP_MS - HISTORY_STEP_MS / 10;
+}
+
+void history_add(struct history *history, const struct history_sample *sample)
+{
+	if (history->samples == NULL)
+		history->samples = xcalloc(HISTORY_SAMPLES_MAX, sizeof *history->samples);
+	history->samples[history->next] = *sample;
+	history->next = (history->next + 1) % HISTORY_SAMPLES_MAX;
+	if (history->count < HISTORY_SAMPLES_MAX)
+		history->count++;
+}
+
+static void write_sample(const struct history_sample *sample, struct json_writer *json)
+{
+	json_array_begin(json);
+	json_put_integer(json, sample->time_ms);
+	for (size_t i = 0; i < HISTORY_FIGURES; i++)
+		json_put_unsigned(json, sample->bytes[i]);
+	json_array_end(json);
+}
+
+void history_write(const struct history *history, int64_t since_ms, struct json_writer *json)
+{
+	const size_t first = history->next + HISTORY_SAMPLES_MAX - history->count;
+
+	json_object_begin(json);
+	json_key(json, "figures");
+	json_array_begin(json);
+	for (size_t i = 0; i < HISTORY_FIGURES; i++)
+		json_put_string(json, history_figure_names[i]);
+	json_array_end(json);
+	json_key(json, "samples");
+	json_array_begin(json);
+	for (size_t i = 0; i < history->count; i++) {
+		const struct history_sample *const sample =
+			&history->samples[(first + i) % HISTORY_SAMPLES_MAX];
+		if (sample->time_ms > since_ms)
+			write_sample(sample, json);
+	}
+	json_array_end(json);
+	json_object_end(json);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/openapi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "gateway/route.h"
+
+static void put_schema(struct json_writer *json, const struct parameter *parameter)
+{
+	json_key(json, "schema");
+	json_object_begin(json);
+	switch (parameter->kind) {
+	case PARAMETER_NUMBER:
+		json_member_string(json, "type", "integer");
+		json_member_integer(json, "minimum", parameter->least);
+		json_member_integer(json, "maximum", parameter->most);
+		break;
+	case PARAMETER_CHOICE:
+		json_member_string(json, "type", "string");
+		json_key(json, "enum");
+		json_array_begin(json);
+		for (size_t i = 0; parameter->choices[i] != NULL; i++)
+			json_put_string(json, parameter->choices[i]);
+		json_array_end(json);
+		break;
+	case PARAMETER_DURATION:
+		json_member_string(json, "type", "string");
+		json_member_string(json, "example", "5mins");
+		break;
+	case PARAMETER_TEXT:
+		json_member_string(json, "type", "string");
+		break;
+	}
+	json_object_end(json);
+}
+
+static void put_parameter(struct json_writer *json, const struct parameter *parameter)
+{
+	json_object_begin(json);
+	json_member_string(json, "name", parameter->name);
+	json_member_string(json, "in", parameter->is_in_path ? "path" : "query");
+	json_member_bool(json, "required", parameter->is_in_path || parameter->is_required);
+	json_member_string(json, "description", parameter->help);
+	put_schema(json, parameter);
+	json_object_end(json);
+}
+
+static const struct parameter target_parameter = {
+	.name = "target",
+	.is_in_path = true,
+	.help = "name or pid of the target",
+};
+
+static void put_parameters(struct json_writer *json, const struct route *route, bool has_target)
+{
+	json_key(json, "parameters");
+	json_array_begin(json);
+	if (has_target)
+		put_parameter(json, &target_parameter);
+	for (size_t i = 0; route->parameters != NULL && route->parameters[i].name != NULL; i++)
+		put_parameter(json, &route->parameters[i]);
+	json_array_end(json);
+}
+
+static bool has_status(const struct route_status *statuses, int status)
+{
+	for (; statuses != NULL && statuses->status != 0; statuses++) {
+		if (statuses->status == status)
+			return true;
+	}
+	return false;
+}
+
+static void put_status(
+	struct json_writer *json, const struct route_status *status, const char *media_type)
+{
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", status->status);
+	json_key(json, number);
+	json_object_begin(json);
+	json_member_string(json, "description", status->meaning);
+	json_key(json, "content");
+	json_object_begin(json);
+	json_key(json, media_type);
+	json_object_begin(json);
+	json_object_end(json);
+	json_object_end(json);
+	json_object_end(json);
+}
+
+static void put_responses(struct json_writer *json, const struct route *route)
+{
+	const char *const error_type = route->errors_are_text ? "text/plain" : "application/json";
+
+	json_key(json, "responses");
+	json_object_begin(json);
+	if (!has_status(route->statuses, 200))
+		put_status(json, &(struct route_status){ 200, "as described" }, route->media_type);
+	for (const struct route_status *status = route->statuses;
+		status != NULL && status->status != 0; status++)
+		put_status(json, status, status->status < 300 ? route->media_type : error_type);
+	for (const struct route_status *status = route_common_statuses; status->status != 0;
+		status++) {
+		if (!has_status(route->statuses, status->status))
+			put_status(json, status, error_type);
+	}
+	json_object_end(json);
+}
+
+static void put_body(struct json_writer *json, const struct route *route)
+{
+	if (route->body_limit == 0)
+		return;
+	json_key(json, "requestBody");
+	json_object_begin(json);
+	json_key(json, "content");
+	json_object_begin(json);
+	json_key(json, "application/x-www-form-urlencoded");
+	json_object_begin(json);
+	json_object_end(json);
+	json_object_end(json);
+	json_object_end(json);
+}
+
+static void put_operation(
+	struct json_writer *json, const struct route *route, unsigned method, bool has_target)
+{
+	json_key(json, method == METHOD_GET ? "get" : "post");
+	json_object_begin(json);
+	json_key(json, "tags");
+	json_array_begin(json);
+	json_put_string(json, route->tag);
+	json_array_end(json);
+	json_member_string(json, "summary", route->summary);
+	json_member_bool(json, "x-changes", route->changes);
+	put_parameters(json, route, has_target);
+	if (method == METHOD_POST)
+		put_body(json, route);
+	put_responses(json, route);
+	json_object_end(json);
+}
+
+/* All methods of one path belong into one object, so the table keeps equal patterns together. */
+static const struct route *put_path(
+	struct json_writer *json, const struct route *route, bool has_target)
+{
+	const char *const pattern = route->pattern;
+	char path[128];
+
+	snprintf(path, sizeof path, "%s%s", has_target ? "/targets/{target}" : "", pattern);
+	json_key(json, path);
+	json_object_begin(json);
+	for (; route->pattern != NULL && strcmp(route->pattern, pattern) == 0; route++) {
+		if ((route->methods & METHOD_GET) != 0)
+			put_operation(json, route, METHOD_GET, has_target);
+		if ((route->methods & METHOD_POST) != 0)
+			put_operation(json, route, METHOD_POST, has_target);
+	}
+	json_object_end(json);
+	return route;
+}
+
+static void put_paths(struct json_writer *json, bool has_target)
+{
+	for (const struct route *route = routes; route->pattern != NULL;) {
+		if (!has_target || route->scope == ROUTE_TARGET) {
+			route = put_path(json, route, has_target);
+			continue;
+		}
+		route++;
+	}
+}
+
+static void put_info(struct json_writer *json)
+{
+	json_key(json, "info");
+	json_object_begin(json);
+	json_member_string(json, "title", "heapctl gateway");
+	json_member_string(json, "version", HEAPCTL_VERSION);
+	json_member_string(json, "description",
+		"Heap profiling of running servers. Every path of a target stands at the root for "
+		"the gateway's own target and below /targets/NAME for each. Where the gateway has "
+		"a "
+		"token, send it as 'Authorization: Bearer TOKEN'. Browsers on other sites are "
+		"refused.");
+	json_object_end(json);
+}
+
+static void put_security(struct json_writer *json)
+{
+	json_key(json, "components");
+	json_object_begin(json);
+	json_key(json, "securitySchemes");
+	json_object_begin(json);
+	json_key(json, "token");
+	json_object_begin(json);
+	json_member_string(json, "type", "http");
+	json_member_string(json, "scheme", "bearer");
+	json_object_end(json);
+	json_object_end(json);
+	json_object_end(json);
+	json_key(json, "security");
+	json_array_begin(json);
+	json_object_begin(json);
+	json_object_end(json);
+	json_object_begin(json);
+	json_key(json, "token");
+	json_array_begin(json);
+	json_array_end(json);
+	json_object_end(json);
+	json_array_end(json);
+}
+
+void openapi_write(struct buffer *out)
+{
+	struct json_writer json;
+
+	json_init(&json, out);
+	json_object_begin(&json);
+	json_member_string(&json, "openapi", "3.0.3");
+	put_info(&json);
+	json_key(&json, "paths");
+	json_object_begin(&json);
+	put_paths(&json, false);
+	put_paths(&json, true);
+	json_object_end(&json);
+	put_security(&json);
+	json_object_end(&json);
+	buffer_append_char(out, '\n');
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/picture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "gateway/worker.h"
+
+/* A page of its own origin that can run its own scripts and reach nothing else. */
+static const char standalone_page[] =
+	"sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
+	"style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
+
+const struct picture_format picture_formats[] = {
+	{ "raw", NULL, "text/plain; charset=utf-8", "heap", NULL },
+	{ "text", "--text", "text/plain; charset=utf-8", "txt", NULL },
+	{ "tree", "--tree", "text/plain; charset=utf-8", "tree.txt", NULL },
+	{ "graph", "--svg", "image/svg+xml", "svg", standalone_page },
+	{ "flame", "--flame", "text/html; charset=utf-8", "html", standalone_page },
+	{ "flame-data", "--flame-data", "application/json", "flame.json", NULL },
+	{ "collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL },
+	{ "pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL },
+	{ "json", "--json", "application/json", "json", NULL },
+	{ 0 },
+};
+
+const char *const picture_format_names[] = { "raw", "text", "tree", "graph", "flame", "flame-data",
+	"collapsed", "pprof", "json", NULL };
+
+const char *const picture_counter_names[] = { "inuse_space", "inuse_objects", "alloc_space",
+	"alloc_objects", NULL };
+
+const char *const picture_granularity_names[] = { "functions", "filefunctions", "lines", "files",
+	"addresses", NULL };
+
+const struct picture_format *picture_format_find(const char *name)
+{
+	for (const struct picture_format *format = picture_formats; format->name != NULL;
+		format++) {
+		if (strcmp(format->name, name) == 0)
+			return format;
+	}
+	return NULL;
+}
+
+/* The command line of a worker, built piece by piece; owns its texts. */
+struct command_line {
+	char *texts[WORKER_ARGUMENTS_MAX];
+	const char *arguments[WORKER_ARGUMENTS_MAX + 1];
+	size_t count;
+};
+
+static void add_argument(struct command_line *line, const char *name, const char *value)
+{
+	if (line->count == WORKER_ARGUMENTS_MAX)
+		return;
+	line->texts[line->count] = value == NULL ? xstrdup(name) : xasprintf("%s=%s", name, value);
+	line->arguments[line->count] = line->texts[line->count];
+	line->count++;
+}
+
+static void command_line_deinit(struct command_line *line)
+{
+	for (size_t i = 0; i < line->count; i++)
+		free(line->texts[i]);
+}
+
+static void add_options(struct command_line *line, const struct picture *picture)
+{
+	add_argument(line, "report", NULL);
+	add_argument(line, picture->format->option, NULL);
+	if (picture->counter != NULL) {
+		char option[32];
+		snprintf(option, sizeof option, "--%s", picture->counter);
+		add_argument(line, option, NULL);
+	}
+	if (picture->granularity != NULL)
+		add_argument(line, "--granularity", picture->granularity);
+	/* A pattern is one argument with its option in front: it can only ever be a pattern. */
+	if (picture->focus != NULL)
+		add_argument(line, "--focus", picture->focus);
+	if (picture->ignore != NULL)
+		add_argument(line, "--ignore", picture->ignore);
+	if (picture->is_inverted)
+		add_argument(line, "--inverted", NULL);
+	if (picture->by_cumulative)
+		add_argument(line, "--cum", NULL);
+}
+
+/* "the run of 2026-01-31 14:05:00 UTC", or when it is now. Returns `text`. */
+static const char *describe_id(int64_t id, char text[64])
+{
+	const time_t seconds = (time_t)((id == RECORDING_NOW ? clock_realtime_ms() : id) / 1000);
+	struct tm moment;
+
+	gmtime_r(&seconds, &moment);
+	strftime(text, 64,
+		id == RECORDING_NOW ? "what is in use at %F %T UTC" : "the run of %F %T UTC",
+		&moment);
+	return text;
+}
+
+static void add_heading(
+	struct command_line *line, const struct backend *backend, const struct picture *picture)
+{
+	char now[64], before[64], number[16];
+
+	add_argument(line, "--title", backend->target.label);
+	describe_id(picture->id, now);
+	CLEANUP(free_cleanup)
+	char *subtitle = picture->base_id < 0 ? xstrdup(now)
+					      : xasprintf("%s compared with %s", now,
+							describe_id(picture->base_id, before));
+	add_argument(line, "--subtitle", subtitle);
+	if (backend->pid == 0)
+		return;
+	snprintf(number, sizeof number, "%d", (int)backend->pid);
+	add_argument(line, "--pid", number);
+}
+
+bool picture_draw(struct gateway *gateway, const struct backend *backend,
+	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
+	struct error *err)
+{
+	struct command_line line = { .count = 0 };
+
+	add_options(&line, picture);
+	add_heading(&line, backend, picture);
+	if (base != NULL)
+		add_argument(&line, "--base", "/proc/self/fd/4");
+	/* Of a run, what was there before it and went away is no part. */
+	if (base != NULL && picture->base_id < 0)
+		add_argument(&line, "--drop_negative", NULL);
+	add_argument(&line, "/proc/self/fd/3", NULL);
+	const struct worker_job job = {
+		.arguments = line.arguments,
+		.inputs = { profile, base },
+	};
+	const bool ok = worker_run(&gateway->workers, &job, blob, err);
+	command_line_deinit(&line);
+	return ok;
+}
+
+static char *picture_key(const struct backend *backend, const struct picture *picture)
+{
+	/* Patterns come last: nothing in them can be taken for another part of the key. */
+	return xasprintf("%" PRIu64 "/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s",
+		backend->incarnation, picture->id, picture->base_id, picture->format->name,
+		picture->counter == NULL ? "" : picture->counter,
+		picture->granularity == NULL ? "" : picture->granularity, picture->is_inverted,
+		picture->by_cumulative, picture->focus == NULL ? (size_t)0 : strlen(picture->focus),
+		picture->focus == NULL ? "" : picture->focus,
+		picture->ignore == NULL ? "" : picture->ignore);
+}
+
+/* What a maker of a picture needs. */
+struct picture_order {
+	struct gateway *gateway;
+	struct backend *backend;
+	const struct picture *picture;
+};
+
+static bool make_picture(void *context, struct blob **blob, struct error *err)
+{
+	const struct picture_order *const order = context;
+	const struct picture *const picture = order->picture;
+	CLEANUP(recording_cleanup) struct recording shown = { 0 };
+	CLEANUP(recording_cleanup) struct recording base = { 0 };
+
+	if (!recording_load(order->gateway, order->backend, picture->id, &shown, err))
+		return false;
+	if (picture->format->option == NULL) {
+		*blob = blob_share(shown.profile);
+		return true;
+	}
+	if (picture->base_id < 0)
+		return picture_draw(order->gateway, order->backend, picture, shown.profile,
+			shown.start, blob, err);
+	return recording_load(order->gateway, order->backend, picture->base_id, &base, err) &&
+	       picture_draw(order->gateway, order->backend, picture, shown.profile, base.profile,
+		       blob, err);
+}
+
+bool picture_get(struct gateway *gateway, struct backend *backend, const struct picture *picture,
+	struct blob **blob, struct error *err)
+{
+	struct picture_order order = { gateway, backend, picture };
+	CLEANUP(free_cleanup) char *key = picture_key(backend, picture);
+	const bool keep = picture->id != RECORDING_NOW && picture->base_id != RECORDING_NOW;
+
+	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be drawn from the profiles of a target, by `heapctl report` in a process of its own.
+ * Pictures of runs are kept; whoever asks for the same one at the same time gets the same one.
+ */
+#pragma once
+
+#include "gateway/recording.h"
+
+/* What can be made of a profile; the table's name is what URLs say. */
+struct picture_format {
+	const char *name;
+	const char *option; /* of heapctl report; NULL: the profile as it was recorded */
+	const char *media_type;
+	const char *extension;
+	const char *policy; /* Content-Security-Policy; NULL for the strictest */
+};
+
+/* Ends with a NULL name. */
+extern const struct picture_format picture_formats[];
+extern const char *const picture_format_names[];
+extern const char *const picture_counter_names[];
+extern const char *const picture_granularity_names[];
+
+struct picture {
+	const struct picture_format *format;
+	int64_t id;
+	int64_t base_id;	    /* compared with; -1 for none */
+	const char *counter;	    /* NULL: bytes in use */
+	const char *granularity;    /* NULL: functions */
+	const char *focus, *ignore; /* patterns; NULL for none */
+	bool is_inverted;
+	bool by_cumulative;
+};
+
+/* NULL when there is none of that name. */
+const struct picture_format *picture_format_find(const char *name);
+
+/* Drawn now, by somebody else meanwhile, or before. Drop the reference. */
+MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
+	const struct picture *picture, struct blob **blob, struct error *err);
+
+/* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
+MUST_CHECK bool picture_draw(struct gateway *gateway, const struct backend *backend,
+	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
+	struct error *err);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/request.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "gateway/route.h"
+
+static const struct request_value *find_value(const struct request *request, const char *name)
+{
+	const struct parameter *const parameters = request->route->parameters;
+
+	for (size_t i = 0; parameters != NULL && parameters[i].name != NULL; i++) {
+		if (strcmp(parameters[i].name, name) == 0)
+			return &request->values[i];
+	}
+	return NULL;
+}
+
+const char *request_text(const struct request *request, const char *name)
+{
+	const struct request_value *const value = find_value(request, name);
+
+	return value == NULL ? NULL : value->text;
+}
+
+int64_t request_number(const struct request *request, const char *name, int64_t otherwise)
+{
+	const struct request_value *const value = find_value(request, name);
+
+	return value == NULL || value->text == NULL ? otherwise : value->number;
+}
+
+void reply_init(struct reply *reply)
+{
+	*reply = (struct reply){ .status = 500, .media_type = "text/plain; charset=utf-8" };
+}
+
+void reply_deinit(struct reply *reply)
+{
+	blob_drop(reply->body);
+	for (unsigned i = 0; i < reply->header_count; i++)
+		free(reply->headers[i].value);
+	*reply = (struct reply){ 0 };
+}
+
+void reply_blob(struct reply *reply, int status, const char *media_type, struct blob *body)
+{
+	blob_drop(reply->body);
+	reply->status = status;
+	reply->media_type = media_type;
+	reply->body = blob_share(body);
+}
+
+void reply_buffer(struct reply *reply, int status, const char *media_type, struct buffer *body)
+{
+	blob_drop(reply->body);
+	reply->status = status;
+	reply->media_type = media_type;
+	reply->body = blob_take(body);
+}
+
+void reply_text(struct reply *reply, int status, const char *format, ...)
+{
+	struct buffer body;
+	va_list arguments;
+
+	buffer_init(&body, &memory_or_exit);
+	va_start(arguments, format);
+	buffer_vprintf(&body, format, arguments);
+	va_end(arguments);
+	reply_buffer(reply, status, "text/plain; charset=utf-8", &body);
+	buffer_deinit(&body);
+}
+
+void reply_header(struct reply *reply, const char *name, const char *format, ...)
+{
+	struct buffer value;
+	va_list arguments;
+
+	if (reply->header_count == REPLY_HEADERS_MAX)
+		return;
+	buffer_init(&value, &memory_or_exit);
+	va_start(arguments, format);
+	buffer_vprintf(&value, format, arguments);
+	va_end(arguments);
+	reply->headers[reply->header_count].name = name;
+	reply->headers[reply->header_count].value = xstrdup(buffer_string(&value));
+	reply->header_count++;
+	buffer_deinit(&value);
+}
+
+/* Names of processes go into file names: only what no shell and no header cares about stays. */
+static void append_plain(struct buffer *out, const char *text)
+{
+	for (; *text != '\0'; text++) {
+		const char c = *text;
+		const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+				      (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+		buffer_append_char(out, is_plain ? c : '_');
+	}
+}
+
+void reply_attachment(struct reply *reply, const char *format, ...)
+{
+	struct buffer raw, name;
+	va_list arguments;
+
+	buffer_init(&raw, &memory_or_exit);
+	buffer_init(&name, &memory_or_exit);
+	va_start(arguments, format);
+	buffer_vprintf(&raw, format, arguments);
+	va_end(arguments);
+	append_plain(&name, buffer_string(&raw));
+	reply_header(reply, "Content-Disposition", "attachment; filename=%s", buffer_string(&name));
+	buffer_deinit(&name);
+	buffer_deinit(&raw);
+}
+
+int reply_status_of(enum error_kind kind)
+{
+	switch (kind) {
+	case ERROR_INPUT:
+	case ERROR_USAGE:
+		return 400;
+	case ERROR_DENIED:
+		return 403;
+	case ERROR_NOT_FOUND:
+		return 404;
+	case ERROR_STATE:
+		return 409;
+	case ERROR_UNSUPPORTED:
+		return 501;
+	case ERROR_TIMEOUT:
+		return 503;
+	case ERROR_SYSTEM:
+	case ERROR_MEMORY:
+	case ERROR_NONE:
+		break;
+	}
+	return 500;
+}
+
+void reply_error(struct reply *reply, const struct error *err)
+{
+	const int status = reply_status_of(err->kind);
+	struct buffer body;
+	struct json_writer json;
+
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_key(&json, "error");
+	json_object_begin(&json);
+	json_member_string(&json, "code", error_kind_name(err->kind));
+	json_member_string(&json, "message", err->message);
+	json_member_string(&json, "hint", err->hint);
+	json_object_end(&json);
+	json_object_end(&json);
+	buffer_append_char(&body, '\n');
+	reply_buffer(reply, status, "application/json", &body);
+	if (status == 503)
+		reply_header(reply, "Retry-After", "2");
+	buffer_deinit(&body);
+}
+
+void reply_error_text(struct reply *reply, int status, const struct error *err)
+{
+	if (err->hint[0] == '\0')
+		reply_text(reply, status, "%s\n", err->message);
+	else
+		reply_text(reply, status, "%s (%s)\n", err->message, err->hint);
+	if (status == 503)
+		reply_header(reply, "Retry-After", "2");
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/route.h"
+
+#include "gateway/handlers.h"
+#include "gateway/picture.h"
+
+#define TEXT "text/plain"
+#define JSON "application/json"
+#define BINARY "application/octet-stream"
+#define HEAP "application/x-jemalloc-heap-profile"
+#define RUN_ID_MOST INT64_C(999999999999999999)
+
+enum {
+	SYMBOL_BODY_BYTES = 8 * 1024 * 1024,
+	DELTA_SECONDS_MOST = 600,
+};
+
+static const char *const yes_or_no[] = { "0", "1", NULL };
+static const char *const stats_formats[] = { "json", "text", NULL };
+static const char *const mallctl_types[] = { "bool", "u32", "u64", "size", "ssize", "string",
+	"unit", NULL };
+static const char *const collections[] = { "arenas", "classes", "all", NULL };
+
+const struct route_status route_common_statuses[] = {
+	{ 400, "the request makes no sense" },
+	{ 401, "the token is missing or wrong" },
+	{ 403, "asked by a page of another site" },
+	{ 404, "no such target, run or name" },
+	{ 409, "not now, or the target's name is not unique" },
+	{ 413, "the request's body is too large" },
+	{ 500, "the agent failed" },
+	{ 501, "never in this process: no jemalloc, or started without prof:true" },
+	{ 503, "the target or the gateway is too busy, or the target has just gone" },
+	{ 0 },
+};
+
+static const struct parameter run_duration[] = {
+	{ "duration", PARAMETER_DURATION,
+		.help = "length of the run: 1 s to 24 h, in ns us ms secs mins hrs days weeks; a "
+			"bare number is seconds; 5mins when left out" },
+	{ 0 },
+};
+
+static const struct parameter run_id[] = {
+	{ "id", PARAMETER_NUMBER, .least = 0, .most = RUN_ID_MOST,
+		.help = "of a run; the newest finished one when left out" },
+	{ 0 },
+};
+
+static const struct parameter two_runs[] = {
+	{ "base", PARAMETER_NUMBER, .least = 1, .most = RUN_ID_MOST, .is_required = true,
+		.help = "the run that is subtracted" },
+	{ "id", PARAMETER_NUMBER, .least = 1, .most = RUN_ID_MOST, .is_required = true,
+		.help = "the run that is shown" },
+	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
+		.help = "text when left out" },
+	{ 0 },
+};
+
+static const struct route_status mesos_start_statuses[] = {
+	{ 200, "the run that is on now: its id, and the seconds that remain" },
+	{ 400, "no duration from 1 s to 24 h, or the process cannot be profiled" },
+	{ 409, "somebody else switched sampling on" },
+	{ 0 },
+};
+
+static const struct route_status mesos_stop_statuses[] = {
+	{ 200, "the run that ended, or the last one; where its profiles are" },
+	{ 400, "there is no run, or somebody else switched sampling on" },
+	{ 0 },
+};
+
+static const struct route_status mesos_download_statuses[] = {
+	{ 400, "no such run, none yet, one is on and no id was given, or it cannot be drawn" },
+	{ 0 },
+};
+
+static const struct parameter mtev_parameters[] = {
+	{ "active", PARAMETER_TEXT, .help = "true switches sampling on, anything else off" },
+	{ "trigger_dump", PARAMETER_TEXT, .help = "true: answer with a profile" },
+	{ 0 },
+};
+
+static const struct route_status mtev_statuses[] = {
+	{ 500, "it failed; the reason is the body" },
+	{ 0 },
+};
+
+static const struct route_status growth_statuses[] = {
+	{ 404, "always: jemalloc has no such profile" },
+	{ 0 },
+};
+
+static const struct route_status symbol_statuses[] = {
+	{ 413, "too many addresses at once" },
+	{ 0 },
+};
+
+static const struct parameter go_parameters[] = {
+	{ "seconds", PARAMETER_NUMBER, .least = 0, .most = DELTA_SECONDS_MOST,
+		.help = "the difference of two profiles this far apart; sampling stays as it is" },
+	{ "gc", PARAMETER_TEXT, .help = "accepted: there is no garbage to collect" },
+	{ "debug", PARAMETER_NUMBER, .least = 0, .most = 2,
+		.help = "above 0: jemalloc's own text instead of pprof" },
+	{ 0 },
+};
+
+static const struct parameter metrics_parameters[] = {
+	{ "collect", PARAMETER_CHOICE, .choices = collections,
+		.help = "series for each arena, each size class, or both" },
+	{ 0 },
+};
+
+static const struct parameter profile_parameters[] = {
+	{ "id", PARAMETER_TEXT, .help = "of a run, or now (also when left out)" },
+	{ "base", PARAMETER_TEXT, .help = "of a run, or now: what is subtracted" },
+	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
+		.help = "json when left out" },
+	{ "counter", PARAMETER_CHOICE, .choices = picture_counter_names,
+		.help = "inuse_space when left out" },
+	{ "granularity", PARAMETER_CHOICE, .choices = picture_granularity_names,
+		.help = "functions when left out" },
+	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
+	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	{ "inverted", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: trees from the leaves" },
+	{ "cumulative", PARAMETER_CHOICE, .choices = yes_or_no,
+		.help = "1: text sorted by cumulative figures" },
+	{ "download", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: to be saved as a file" },
+	{ 0 },
+};
+
+static const struct parameter timeline_parameters[] = {
+	{ "from_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+		.help = "only moments from then, in milliseconds since 1970" },
+	{ "to_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX, .help = "and up to then" },
+	{ 0 },
+};
+
+static const struct parameter moment_parameters[] = {
+	{ "at_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+		.help = "the last one not after that, in milliseconds since 1970; the newest when "
+			"left out" },
+	{ "base_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+		.help = "the moment that is subtracted" },
+	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
+		.help = "json when left out" },
+	{ "counter", PARAMETER_CHOICE, .choices = picture_counter_names,
+		.help = "inuse_space when left out" },
+	{ "granularity", PARAMETER_CHOICE, .choices = picture_granularity_names,
+		.help = "functions when left out" },
+	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
+	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	{ 0 },
+};
+
+static const struct parameter history_parameters[] = {
+	{ "since_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+		.help = "only samples after this moment, in milliseconds since 1970" },
+	{ 0 },
+};
+
+static const struct parameter stats_parameters[] = {
+	{ "format", PARAMETER_CHOICE, .choices = stats_formats, .help = "json when left out" },
+	{ "options", PARAMETER_TEXT, .help = "letters of malloc_stats_print" },
+	{ 0 },
+};
+
+static const struct parameter agent_run_parameters[] = {
+	{ "duration_ms", PARAMETER_NUMBER, .least = 1000, .most = 86400000,
+		.help = "length of the run in milliseconds; 5 minutes when left out" },
+	{ 0 },
+};
+
+static const struct parameter path_run_id[] = {
+	{ "id", PARAMETER_NUMBER, .is_in_path = true, .least = 0, .most = RUN_ID_MOST,
+		.help = "of a run" },
+	{ 0 },
+};
+
+static const struct parameter reset_parameters[] = {
+	{ "lg_sample", PARAMETER_NUMBER, .least = 0, .most = 40,
+		.help = "a new mean distance of samples, as a power of two" },
+	{ 0 },
+};
+
+static const struct parameter mallctl_read_parameters[] = {
+	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "of the mallctl: opt.prof" },
+	{ "type", PARAMETER_CHOICE, .choices = mallctl_types, .help = "needed for unknown names" },
+	{ 0 },
+};
+
+static const struct parameter mallctl_write_parameters[] = {
+	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "of the mallctl: prof.active" },
+	{ "value", PARAMETER_TEXT, .help = "to be written" },
+	{ "type", PARAMETER_CHOICE, .choices = mallctl_types, .help = "needed for unknown names" },
+	{ 0 },
+};
+
+static const struct parameter asset_parameters[] = {
+	{ "file", PARAMETER_TEXT, .is_in_path = true, .help = "of the page" },
+	{ 0 },
+};
+
+static const struct route_status created_statuses[] = {
+	{ 200, "a run was on already; this is it" },
+	{ 201, "the run that has begun" },
+	{ 0 },
+};
+
+static const struct route_status asset_statuses[] = {
+	{ 304, "the browser has it" },
+	{ 0 },
+};
+
+static const struct route_status root_statuses[] = {
+	{ 302, "to the page of the target" },
+	{ 304, "the browser has it" },
+	{ 0 },
+};
+
+/* What users of each kind have in common. */
+#define MESOS                                                                       \
+	.methods = METHOD_GET | METHOD_POST, .scope = ROUTE_TARGET, .tag = "Mesos", \
+	.is_lenient = true, .errors_are_text = true, .error_status = 400
+#define MESOS_DOWNLOAD(name, text)                                                               \
+	{ MESOS, .pattern = "/memory-profiler/download/" name, .summary = (text),                \
+		.media_type = BINARY, .parameters = run_id, .statuses = mesos_download_statuses, \
+		.handle = mesos_download },                                                      \
+	{                                                                                        \
+		MESOS, .pattern = "/download/" name, .summary = (text), .media_type = BINARY,    \
+		       .parameters = run_id, .statuses = mesos_download_statuses,                \
+		       .handle = mesos_download                                                  \
+	}
+#define MTEV                                                                                \
+	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "libmtev", .is_lenient = true, \
+	.errors_are_text = true, .error_status = 500, .statuses = mtev_statuses
+#define PPROF(method)                                                           \
+	.methods = METHOD_##method, .scope = ROUTE_TARGET, .tag = "gperftools", \
+	.media_type = TEXT, .is_lenient = true, .errors_are_text = true
+#define GO                                                                             \
+	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "Go", .is_lenient = true, \
+	.errors_are_text = true
+#define AGENT_READ                                                                        \
+	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "agent", .media_type = JSON, \
+	.handle = agent_read
+#define AGENT_PROFILE                                                                     \
+	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "agent", .media_type = HEAP, \
+	.handle = agent_read
+#define AGENT_CHANGE                                                                       \
+	.methods = METHOD_POST, .scope = ROUTE_TARGET, .tag = "agent", .media_type = JSON, \
+	.changes = true, .handle = agent_change
+#define API .methods = METHOD_GET, .tag = "page", .media_type = JSON
+
+const struct route routes[] = {
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_TARGET,
+		.tag = "page",
+		.pattern = "/",
+		.summary = "the page for people",
+		.media_type = "text/html",
+		.is_open = true,
+		.statuses = root_statuses,
+		.handle = page_root },
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_GLOBAL,
+		.tag = "page",
+		.pattern = "/assets/{file}",
+		.summary = "scripts and styles of the page",
+		.media_type = TEXT,
+		.parameters = asset_parameters,
+		.statuses = asset_statuses,
+		.is_open = true,
+		.handle = page_asset },
+	{ API, .scope = ROUTE_GLOBAL, .pattern = "/openapi.json", .summary = "this document",
+		.is_open = true, .handle = api_openapi },
+	{ API, .scope = ROUTE_GLOBAL, .pattern = "/targets",
+		.summary = "every target with its state", .handle = api_targets },
+	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/targets",
+		.summary = "every target with its state", .handle = api_targets },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/history",
+		.summary = "memory figures over time, kept while somebody asks for them",
+		.parameters = history_parameters, .handle = api_history },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/timeline",
+		.summary = "the moments that serve --history has kept of a target, ended or not",
+		.parameters = timeline_parameters, .handle = api_timeline },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/moment",
+		.summary = "the profile of a kept moment, or what changed since another",
+		.parameters = moment_parameters, .handle = api_moment },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/classes",
+		.summary = "size classes and arenas: what is held, what is used",
+		.handle = api_classes },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/profile",
+		.summary = "a run or a profile taken now, drawn, or compared with another",
+		.parameters = profile_parameters, .handle = api_profile },
+
+	{ MESOS, .pattern = "/memory-profiler/start", .summary = "start a run", .media_type = JSON,
+		.parameters = run_duration, .changes = true, .statuses = mesos_start_statuses,
+		.handle = mesos_start },
+	{ MESOS, .pattern = "/memory-profiler/stop", .summary = "end the run now",
+		.media_type = JSON, .changes = true, .statuses = mesos_stop_statuses,
+		.handle = mesos_stop },
+	{ MESOS, .pattern = "/memory-profiler/state", .summary = "configuration and current run",
+		.media_type = JSON, .handle = mesos_state },
+	{ MESOS, .pattern = "/memory-profiler/statistics", .summary = "all of malloc_stats_print",
+		.media_type = JSON, .handle = mesos_statistics },
+	MESOS_DOWNLOAD("raw", "the profile at the end of a run, as jemalloc wrote it"),
+	MESOS_DOWNLOAD("text", "one line for each function"),
+	MESOS_DOWNLOAD("graph", "the call graph as SVG"),
+	MESOS_DOWNLOAD("flame", "the flame graph as HTML"),
+	MESOS_DOWNLOAD("pprof", "gzipped protobuf for go tool pprof"),
+	MESOS_DOWNLOAD("collapsed", "one line for each stack"),
+	MESOS_DOWNLOAD("json", "all figures with their errors"),
+	{ MESOS, .pattern = "/memory-profiler/diff", .summary = "what changed between two runs",
+		.media_type = TEXT, .parameters = two_runs, .statuses = mesos_download_statuses,
+		.handle = mesos_diff },
+	{ MESOS, .pattern = "/diff", .summary = "what changed between two runs", .media_type = TEXT,
+		.parameters = two_runs, .statuses = mesos_download_statuses, .handle = mesos_diff },
+
+	{ MTEV, .pattern = "/mtev/memory.json", .summary = "all of malloc_stats_print",
+		.media_type = JSON, .handle = mtev_memory },
+	{ MTEV, .pattern = "/mtev/heap_profile",
+		.summary = "state in three lines; switches sampling; takes a profile",
+		.media_type = TEXT, .parameters = mtev_parameters, .changes_with = "active",
+		.handle = mtev_heap_profile },
+
+	{ PPROF(GET), .pattern = "/pprof/heap", .summary = "a profile now, as jemalloc writes it",
+		.handle = pprof_heap },
+	{ PPROF(GET), .pattern = "/pprof/growth", .summary = "says that there is no such profile",
+		.statuses = growth_statuses, .error_status = 404, .handle = pprof_growth },
+	{ PPROF(GET), .pattern = "/pprof/symbol", .summary = "whether addresses can be looked up",
+		.handle = pprof_symbol },
+	{ PPROF(POST), .pattern = "/pprof/symbol",
+		.summary = "functions at the addresses 0xADDRESS+0xADDRESS",
+		.body_limit = SYMBOL_BODY_BYTES, .statuses = symbol_statuses,
+		.handle = pprof_symbol },
+	{ PPROF(GET), .pattern = "/pprof/cmdline", .summary = "the command line, a word in a line",
+		.handle = pprof_cmdline },
+
+	{ GO, .pattern = "/debug/pprof/", .summary = "what there is", .media_type = TEXT,
+		.handle = go_index },
+	{ GO, .pattern = "/debug/pprof/heap", .summary = "objects in use", .media_type = BINARY,
+		.parameters = go_parameters, .handle = go_heap },
+	{ GO, .pattern = "/debug/pprof/allocs", .summary = "all allocations so far",
+		.media_type = BINARY, .parameters = go_parameters, .handle = go_allocs },
+	{ PPROF(GET), .pattern = "/debug/pprof/symbol",
+		.summary = "whether addresses can be looked up", .handle = pprof_symbol },
+	{ PPROF(POST), .pattern = "/debug/pprof/symbol",
+		.summary = "functions at the addresses 0xADDRESS+0xADDRESS",
+		.body_limit = SYMBOL_BODY_BYTES, .statuses = symbol_statuses,
+		.handle = pprof_symbol },
+	{ GO, .pattern = "/debug/pprof/cmdline", .summary = "the command line, with NULs",
+		.media_type = TEXT, .handle = go_cmdline },
+
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_TARGET,
+		.tag = "Prometheus",
+		.pattern = "/metrics",
+		.summary = "figures of every target (or of this one)",
+		.media_type = TEXT,
+		.parameters = metrics_parameters,
+		.errors_are_text = true,
+		.is_lenient = true,
+		.handle = metrics },
+
+	{ AGENT_READ, .pattern = "/v1/status", .summary = "configuration and state" },
+	{ AGENT_READ, .pattern = "/v1/stats", .summary = "malloc_stats_print",
+		.parameters = stats_parameters },
+	{ AGENT_CHANGE, .pattern = "/v1/activate", .summary = "switch sampling on" },
+	{ AGENT_CHANGE, .pattern = "/v1/deactivate", .summary = "switch sampling off" },
+	{ AGENT_CHANGE, .pattern = "/v1/reset", .summary = "discard all samples",
+		.parameters = reset_parameters },
+	{ AGENT_PROFILE, .pattern = "/v1/profile", .summary = "a profile now" },
+	{ AGENT_READ, .pattern = "/v1/runs", .summary = "all runs, oldest first" },
+	{ AGENT_CHANGE, .pattern = "/v1/runs", .summary = "start a run",
+		.parameters = agent_run_parameters, .statuses = created_statuses },
+	{ AGENT_CHANGE, .pattern = "/v1/runs/stop", .summary = "end the run now" },
+	{ AGENT_READ, .pattern = "/v1/runs/{id}", .summary = "a run", .parameters = path_run_id },
+	{ AGENT_PROFILE, .pattern = "/v1/runs/{id}/profile", .summary = "the profile at its end",
+		.parameters = path_run_id },
+	{ AGENT_PROFILE, .pattern = "/v1/runs/{id}/start", .summary = "the profile at its start",
+		.parameters = path_run_id },
+	{ AGENT_CHANGE, .pattern = "/v1/runs/{id}/remove", .summary = "forget a finished run",
+		.parameters = path_run_id },
+	{ AGENT_READ, .pattern = "/v1/mallctl/{name}", .summary = "read a mallctl",
+		.parameters = mallctl_read_parameters },
+	{ AGENT_CHANGE, .pattern = "/v1/mallctl/{name}", .summary = "write a mallctl",
+		.parameters = mallctl_write_parameters },
+	{ 0 },
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "gateway/archivist.h"
+#include "gateway/gateway.h"
+#include "gateway/guard.h"
+#include "gateway/listener.h"
+#include "gateway/server.h"
+
+#define DEFAULT_ADDRESS "127.0.0.1:7070"
+
+enum {
+	/* Symbolizing takes a processor each. */
+	WORKERS = 2,
+	PICTURE_BYTES = 128 * 1024 * 1024,
+	PROFILE_BYTES = 256 * 1024 * 1024,
+	PEM_BYTES = 1024 * 1024,
+};
+
+/* Everything that has to be undone in the end. */
+struct serving {
+	struct gateway gateway;
+	struct listener listeners[LISTENERS_MAX];
+	size_t listener_count;
+	struct server *servers[LISTENERS_MAX];
+	size_t server_count;
+	char *token;
+	char *certificate, *key;
+};
+
+static bool read_pem(const char *path, char **text, struct error *err)
+{
+	struct buffer buffer;
+
+	buffer_init(&buffer, &memory_or_exit);
+	buffer.limit = PEM_BYTES;
+	const bool ok = file_read(path, &buffer, err);
+	if (ok)
+		*text = buffer_take(&buffer);
+	buffer_deinit(&buffer);
+	return ok;
+}
+
+static bool read_secrets(
+	const struct serve_options *options, struct serving *serving, struct error *err)
+{
+	if ((options->certificate_file == NULL) != (options->key_file == NULL))
+		return error_set(err, ERROR_USAGE, "TLS needs a certificate and its key");
+	if (options->token_file != NULL &&
+		!guard_read_token(options->token_file, &serving->token, err))
+		return false;
+	return options->certificate_file == NULL ||
+	       (read_pem(options->certificate_file, &serving->certificate, err) &&
+		       read_pem(options->key_file, &serving->key, err));
+}
+
+static bool open_archive(
+	const struct serve_options *options, struct serving *serving, struct error *err)
+{
+	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes };
+
+	return options->history_folder == NULL ||
+	       archive_open(options->history_folder, &limits, &serving->gateway.archive, err);
+}
+
+static bool add_listener(struct serving *serving, const char *address, int fd, struct error *err)
+{
+	struct listener *const listener = &serving->listeners[serving->listener_count];
+
+	if (serving->listener_count == LISTENERS_MAX)
+		return error_set(err, ERROR_USAGE, "more than %d addresses", LISTENERS_MAX);
+	if (address == NULL ? !listener_adopt(fd, listener, err)
+			    : !listener_open(address, listener, err))
+		return false;
+	serving->listener_count++;
+	if (listener->is_private || serving->token != NULL)
+		return true;
+	error_set(err, ERROR_DENIED, "%s can be reached from other machines", listener->where);
+	return error_hint(err, "protect it with --token-file FILE, or listen on 127.0.0.1");
+}
+
+static bool open_listeners(
+	const struct serve_options *options, struct serving *serving, struct error *err)
+{
+	const int inherited = listener_inherited_count();
+
+	for (int i = 0; i < inherited; i++) {
+		if (!add_listener(serving, NULL, LISTENER_FIRST_FD + i, err))
+			return false;
+	}
+	for (size_t i = 0; i < options->address_count; i++) {
+		if (!add_listener(serving, options->addresses[i], -1, err))
+			return false;
+	}
+	return serving->listener_count > 0 || add_listener(serving, DEFAULT_ADDRESS, -1, err);
+}
+
+static void announce(const struct serve_options *options, const struct serving *serving)
+{
+	char line[400];
+
+	for (size_t i = 0; i < serving->listener_count && options->log != NULL; i++) {
+		const struct listener *const listener = &serving->listeners[i];
+		if (listener->is_unix)
+			snprintf(line, sizeof line, "serving on unix:%s", listener->where);
+		else
+			snprintf(line, sizeof line, "serving on %s://%s/",
+				serving->certificate != NULL ? "https" : "http", listener->where);
+		options->log(line);
+		if (!listener->is_private && serving->certificate == NULL)
+			options->log("the token crosses the network for all to read "
+				     "(--tls-cert and --tls-key hide it)");
+	}
+}
+
+static bool start_servers(struct serving *serving, struct error *err)
+{
+	for (size_t i = 0; i < serving->listener_count; i++) {
+		if (!server_start(&serving->gateway, &serving->listeners[i], serving->certificate,
+			    serving->key, &serving->servers[i], err))
+			return false;
+		serving->server_count++;
+	}
+	return true;
+}
+
+/* Readable once that process has ended; -1 for pid 0. */
+static bool watch_process(int64_t pid, int *fd, struct error *err)
+{
+	*fd = pid == 0 ? -1 : (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	return pid == 0 || *fd >= 0 || error_system(err, errno, "watching process %d", (int)pid);
+}
+
+/*
+ * Blocks until a signal comes or the process ends. The signal is taken, so that it does not strike
+ * later; the next one ends the process at once.
+ */
+static bool await_end(int signals, int process, struct error *err)
+{
+	struct signalfd_siginfo info;
+	struct pollfd pollers[] = {
+		{ .fd = signals, .events = POLLIN },
+		{ .fd = process, .events = POLLIN },
+	};
+
+	while (poll(pollers, 2, -1) < 0) {
+		if (errno != EINTR)
+			return error_system(err, errno, "waiting for a signal");
+	}
+	if (pollers[0].revents != 0 && read(signals, &info, sizeof info) < 0)
+		return error_system(err, errno, "reading a signal");
+	return true;
+}
+
+static bool run(const struct serve_options *options, struct serving *serving, struct error *err)
+{
+	int stop[2];
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (pipe2(stop, O_CLOEXEC) != 0)
+		return error_system(err, errno, "pipe");
+	/* Threads inherit the mask: only this one sees the signals. */
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	CLEANUP(fd_cleanup) int stop_reader = stop[0];
+	CLEANUP(fd_cleanup) int stop_writer = stop[1];
+	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
+	CLEANUP(fd_cleanup) int process = -1;
+	struct archivist *archivist = NULL;
+	serving->gateway.stop_fd = stop_reader;
+	bool ok = watch_process(options->until_exit, &process, err) &&
+		  start_servers(serving, err) &&
+		  (serving->gateway.archive == NULL ||
+			  archivist_start(
+				  &serving->gateway, options->history_every_ms, &archivist, err));
+	if (ok) {
+		announce(options, serving);
+		ok = await_end(signals, process, err);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	/* Handlers that wait see the other end go. */
+	close(TAKE_FD(stop_writer));
+	for (size_t i = 0; i < serving->server_count; i++)
+		server_stop(serving->servers[i]);
+	archivist_join(archivist);
+	return ok;
+}
+
+static void serving_deinit(struct serving *serving)
+{
+	for (size_t i = 0; i < serving->listener_count; i++)
+		listener_close(&serving->listeners[i]);
+	archive_close(serving->gateway.archive);
+	backend_set_deinit(&serving->gateway.backends);
+	worker_pool_deinit(&serving->gateway.workers);
+	products_deinit(&serving->gateway.pictures);
+	products_deinit(&serving->gateway.profiles);
+	free(serving->token);
+	free(serving->certificate);
+	free(serving->key);
+}
+
+bool serve_run(const struct serve_options *options, struct error *err)
+{
+	struct serving *const serving = xcalloc(1, sizeof *serving);
+
+	backend_set_init(&serving->gateway.backends, options->targets, options->target_count);
+	products_init(&serving->gateway.pictures, PICTURE_BYTES);
+	products_init(&serving->gateway.profiles, PROFILE_BYTES);
+	worker_pool_init(&serving->gateway.workers, WORKERS);
+	serving->gateway.started_ms = clock_realtime_ms();
+	serving->gateway.log = options->log;
+	bool ok = read_secrets(options, serving, err);
+	serving->gateway.token = serving->token;
+	ok = ok && open_archive(options, serving, err) && open_listeners(options, serving, err) &&
+	     run(options, serving, err);
+	serving_deinit(serving);
+	free(serving);
+	return ok;
+}

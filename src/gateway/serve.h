@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heapctl serve: the gateway as one call. It answers HTTP for the agents of this machine until
+ * SIGINT or SIGTERM, and keeps every network matter out of the servers themselves.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct serve_options {
+	const char *const *addresses; /* see listener.h; none: 127.0.0.1:7070 or systemd's */
+	size_t address_count;
+	const char *token_file;			 /* NULL for none */
+	const char *certificate_file, *key_file; /* PEM; both or neither */
+	const char *const *targets;		 /* none: every target that can be seen */
+	size_t target_count;
+	int64_t until_exit; /* pid of a process: serve no longer than it lives; 0 for none */
+	const char *history_folder; /* NULL: keep no history */
+	int64_t history_every_ms, history_keep_ms;
+	uint64_t history_bytes;
+	/* One line for people, without a newline; any thread. */
+	void (*log)(const char *line);
+};
+
+/*
+ * Serves until it is told to stop. ERROR_DENIED when an address that others can reach has no
+ * token. SIGINT and SIGTERM must not be handled elsewhere; no other thread may run yet.
+ */
+MUST_CHECK bool serve_run(const struct serve_options *options, struct error *err);

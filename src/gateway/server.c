@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "gateway/dispatch.h"
+
+enum {
+	THREAD_STACK_BYTES = 1024 * 1024,
+	STOP_PATIENCE_MS = 3000,
+	DISCARDED_BYTES_MAX = 16 * 1024 * 1024,
+};
+
+struct server {
+	struct gateway *gateway;
+	const struct listener *listener;
+	struct MHD_Daemon *daemon;
+};
+
+/* One request from its first byte to its last. */
+struct exchange {
+	char *target;
+	struct buffer body;
+	size_t body_limit;
+	bool has_begun;
+	bool is_too_large;
+	size_t discarded;
+};
+
+static struct exchange *exchange_new(const char *target)
+{
+	struct exchange *const exchange = xmalloc(sizeof *exchange);
+
+	*exchange = (struct exchange){ .target = xstrdup(target) };
+	buffer_init(&exchange->body, &memory_or_exit);
+	return exchange;
+}
+
+static void exchange_free(struct exchange *exchange)
+{
+	if (exchange == NULL)
+		return;
+	buffer_deinit(&exchange->body);
+	free(exchange->target);
+	free(exchange);
+}
+
+/* The library decodes what it hands on later; the route table wants the target as sent. */
+static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
+{
+	(void)context;
+	(void)connection;
+	return exchange_new(uri);
+}
+
+static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
+	enum MHD_RequestTerminationCode why)
+{
+	(void)context;
+	(void)connection;
+	(void)why;
+	exchange_free(*exchange);
+	*exchange = NULL;
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static void name_peer(
+	const struct server *server, struct MHD_Connection *connection, char text[INET6_ADDRSTRLEN])
+{
+	const union MHD_ConnectionInfo *const info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+	snprintf(text, INET6_ADDRSTRLEN, "%s", "somebody");
+	if (server->listener->is_unix)
+		snprintf(text, INET6_ADDRSTRLEN, "%s", "a local client");
+	else if (info != NULL && info->client_addr != NULL)
+		getnameinfo(info->client_addr,
+			info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+								 : sizeof(struct sockaddr_in),
+			text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST);
+}
+
+static int client_fd(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *const info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	return info == NULL ? -1 : info->connect_fd;
+}
+
+static void release_blob(void *blob)
+{
+	blob_drop(blob);
+}
+
+static struct MHD_Response *make_response(const struct reply *reply)
+{
+	struct blob *const body = blob_share(reply->body);
+
+	/* The library wants a pointer that is not const, and does not write through it. */
+	return MHD_create_response_from_buffer_with_free_callback_cls(
+		body->size, (void *)(uintptr_t)body->data, release_blob, body);
+}
+
+static void add_headers(struct MHD_Response *response, const struct reply *reply)
+{
+	static const char *const always[][2] = {
+		{ "X-Content-Type-Options", "nosniff" },
+		{ "Cross-Origin-Resource-Policy", "same-origin" },
+		{ "Referrer-Policy", "same-origin" },
+		{ "Heapctl-Protocol", "1" },
+	};
+
+	for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
+		MHD_add_response_header(response, always[i][0], always[i][1]);
+	MHD_add_response_header(response, "Content-Type", reply->media_type);
+	MHD_add_response_header(
+		response, "Cache-Control", reply->may_be_cached ? "no-cache" : "no-store");
+	MHD_add_response_header(response, "Content-Security-Policy",
+		reply->policy != NULL ? reply->policy
+				      : "default-src 'none'; frame-ancestors 'none'; sandbox");
+	for (unsigned i = 0; i < reply->header_count; i++)
+		MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
+}
+
+static enum MHD_Result send_reply(
+	const struct server *server, struct MHD_Connection *connection, struct reply *reply)
+{
+	struct gateway_counters *const counters = &server->gateway->counters;
+	const int class = reply->status / 100 % GATEWAY_STATUS_CLASSES;
+
+	if (reply->body == NULL)
+		reply_text(reply, 500, "the gateway has no answer\n");
+	__atomic_add_fetch(&counters->answers[class], 1, __ATOMIC_RELAXED);
+	struct MHD_Response *const response = make_response(reply);
+	if (response == NULL)
+		return MHD_NO;
+	add_headers(response, reply);
+	/* The time that a handler took is not the client's idleness: begin to count anew. */
+	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, SERVER_IDLE_SECONDS);
+	const enum MHD_Result result =
+		MHD_queue_response(connection, (unsigned)reply->status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result answer(const struct server *server, struct MHD_Connection *connection,
+	const char *method, struct exchange *exchange)
+{
+	char peer[INET6_ADDRSTRLEN];
+	struct reply reply;
+	const struct incoming incoming = {
+		.method = method,
+		.target = exchange->target,
+		.protocol_peer = peer,
+		.guard = {
+			.host = header(connection, "Host"),
+			.origin = header(connection, "Origin"),
+			.referer = header(connection, "Referer"),
+			.fetch_site = header(connection, "Sec-Fetch-Site"),
+			.fetch_mode = header(connection, "Sec-Fetch-Mode"),
+			.authorization = header(connection, "Authorization"),
+		},
+		.accept = header(connection, "Accept"),
+		.content_type = header(connection, "Content-Type"),
+		.if_none_match = header(connection, "If-None-Match"),
+		.body = buffer_string(&exchange->body),
+		.body_size = exchange->body.size,
+		.body_too_large = exchange->is_too_large,
+		.is_private = server->listener->is_unix,
+		.client_fd = client_fd(connection),
+	};
+
+	name_peer(server, connection, peer);
+	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
+	reply_init(&reply);
+	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
+	dispatch(server->gateway, &incoming, &reply);
+	const enum MHD_Result result = send_reply(server, connection, &reply);
+	__atomic_sub_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
+	reply_deinit(&reply);
+	return result;
+}
+
+/* Collects the body; MHD_NO cuts a client off that goes on sending what nobody wants. */
+static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size)
+{
+	if (exchange->body.size + *size > exchange->body_limit)
+		exchange->is_too_large = true;
+	if (!exchange->is_too_large)
+		buffer_append(&exchange->body, data, *size);
+	else
+		exchange->discarded += *size;
+	*size = 0;
+	return exchange->discarded > DISCARDED_BYTES_MAX ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *data, size_t *size, void **state)
+{
+	struct exchange *const exchange = *state;
+
+	(void)url;
+	(void)version;
+	if (exchange == NULL)
+		return MHD_NO;
+	if (!exchange->has_begun) {
+		exchange->has_begun = true;
+		exchange->body_limit = dispatch_body_limit(method, exchange->target);
+		return MHD_YES;
+	}
+	if (*size > 0)
+		return take_body(exchange, data, size);
+	return answer(context, connection, method, exchange);
+}
+
+static void ignore_log(void *context, const char *format, va_list arguments)
+{
+	(void)context;
+	(void)format;
+	(void)arguments;
+}
+
+bool server_start(struct gateway *gateway, const struct listener *listener, const char *certificate,
+	const char *key, struct server **server_ret, struct error *err)
+{
+	struct server *const server = xmalloc(sizeof *server);
+	const struct MHD_OptionItem tls[] = {
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)certificate },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0,
+			(void *)(uintptr_t) "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	const bool is_tls = certificate != NULL && !listener->is_unix;
+	const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+			       MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+			       (is_tls ? MHD_USE_TLS : 0);
+
+	*server = (struct server){ .gateway = gateway, .listener = listener };
+	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
+		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_LISTEN_SOCKET,
+		listener->fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_IDLE_SECONDS,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEAD_BYTES,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
+		MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, NULL, MHD_OPTION_NOTIFY_COMPLETED,
+		end_exchange, NULL, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
+	if (server->daemon == NULL) {
+		free(server);
+		if (!is_tls)
+			return error_system(err, errno, "starting the server");
+		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
+		return error_hint(err, "both must be PEM files that belong together");
+	}
+	*server_ret = server;
+	return true;
+}
+
+void server_stop(struct server *server)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + STOP_PATIENCE_MS;
+
+	MHD_quiesce_daemon(server->daemon);
+	while (__atomic_load_n(&server->gateway->counters.active, __ATOMIC_RELAXED) > 0 &&
+		clock_monotonic_ms() < deadline_ms)
+		usleep(20 * 1000);
+	MHD_stop_daemon(server->daemon);
+	free(server);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HTTP and TLS, by libmicrohttpd: one listening socket, a thread for each connection, so that a
+ * slow client or a handler that waits holds up nobody else. What a request means is decided in
+ * gateway/dispatch.h.
+ */
+#pragma once
+
+#include "gateway/gateway.h"
+#include "gateway/listener.h"
+
+struct server;
+
+enum {
+	SERVER_CONNECTIONS_MAX = 512,
+	SERVER_IDLE_SECONDS = 30,
+	SERVER_HEAD_BYTES = 32 * 1024,
+};
+
+/* Starts answering. The listener stays the caller's and must outlive the server. */
+MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
+	const char *certificate, const char *key, struct server **server, struct error *err);
+
+/* Accepts no more, waits a moment for what is going on, then ends. */
+void server_stop(struct server *server);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions to the gateway. The token, where it wants one, lives as long as the tab. */
+
+const TOKEN_KEY = 'heapctl-token';
+
+export class Problem extends Error {
+  constructor(message, hint = '', status = 0, code = '') {
+    super(message);
+    this.hint = hint;
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN_KEY, token);
+}
+
+export const hasToken = () => sessionStorage.getItem(TOKEN_KEY) !== null;
+
+async function problemOf(answer) {
+  const text = await answer.text();
+  try {
+    const { message, hint, code } = JSON.parse(text).error;
+    return new Problem(message, hint, answer.status, code);
+  } catch {
+    return new Problem(text.trim() || `The gateway answered ${answer.status}.`, '', answer.status);
+  }
+}
+
+async function ask(path, options = {}) {
+  const token = sessionStorage.getItem(TOKEN_KEY);
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers: token ? { Authorization: `Bearer ${token}` } : {} });
+  } catch (error) {
+    if (error.name === 'AbortError')
+      throw error;
+    throw new Problem('The gateway does not answer.', 'Is heapctl serve still running?');
+  }
+  if (!answer.ok)
+    throw await problemOf(answer);
+  return answer;
+}
+
+export const getJson = async (path, options) => (await ask(path, options)).json();
+export const getText = async (path, options) => (await ask(path, options)).text();
+export const getBlob = async (path, options) => (await ask(path, options)).blob();
+export const post = async path => (await ask(path, { method: 'POST' })).json();
+
+export function query(values) {
+  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== '');
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+}
+
+/* Saves what the path gives; a plain link could not carry the token. */
+export async function download(path, name) {
+  const address = URL.createObjectURL(await getBlob(path));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}

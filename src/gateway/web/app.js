@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page: what is shown follows from the address behind '#'.
+ *
+ *	#/			all targets
+ *	#/4711			a target; /runs, /profile, /memory and /mallctl are its other views
+ *
+ * A view is a function that fills an element and may return a function that ends it.
+ */
+import { setToken } from '/assets/api.js';
+import { button, el, problemBox } from '/assets/dom.js';
+import { showTarget } from '/assets/target.js';
+import { showTargets } from '/assets/targets.js';
+
+const content = document.getElementById('content');
+const crumbs = document.getElementById('crumbs');
+let endView = () => {};
+
+export function parseAddress(hash) {
+  const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
+  const [target = '', view = ''] = path.split('/').map(decodeURIComponent);
+  return { target, view, values: new URLSearchParams(search) };
+}
+
+function askForToken(again) {
+  const input = el('input', { type: 'password', autocomplete: 'off', id: 'token', size: 40 });
+  const form = el('form.token', {
+    onsubmit: event => {
+      event.preventDefault();
+      setToken(input.value.trim());
+      again();
+    },
+  }, el('h1', 'This gateway asks for a token'),
+  el('p', 'It is the first line of the file that heapctl serve was given with --token-file.'),
+  el('label', { htmlFor: 'token' }, 'Token'), input,
+  el('button.primary', { type: 'submit' }, 'Continue'));
+  content.replaceChildren(form);
+  input.focus();
+}
+
+export function showProblem(problem) {
+  if (problem.status === 401)
+    askForToken(show);
+  else
+    content.replaceChildren(problemBox(problem, button('Try again', show), ' ', el('a', { href: '#/' }, 'All targets')));
+}
+
+async function show() {
+  const address = parseAddress(location.hash);
+  endView();
+  endView = () => {};
+  crumbs.replaceChildren(...(address.target === '' ? [] : [el('span', { 'aria-hidden': 'true' }, '/'),
+    el('a', { href: `#/${encodeURIComponent(address.target)}` }, address.target)]));
+  document.title = address.target === '' ? 'heapctl' : `${address.target} \u2013 heapctl`;
+  const page = el('div.page');
+  content.replaceChildren(page);
+  try {
+    endView = await (address.target === '' ? showTargets(page) : showTarget(page, address)) ?? (() => {});
+  } catch (problem) {
+    showProblem(problem);
+  }
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  document.getElementById('theme').textContent = theme === 'dark' ? 'Light' : 'Dark';
+}
+
+function startTheme() {
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const wanted = () => localStorage.getItem('heapctl-theme') ?? (dark.matches ? 'dark' : 'light');
+  setTheme(wanted());
+  dark.addEventListener('change', () => setTheme(wanted()));
+  document.getElementById('theme').addEventListener('click', () => {
+    localStorage.setItem('heapctl-theme', document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+    setTheme(wanted());
+    dispatchEvent(new Event('themechange'));
+  });
+}
+
+startTheme();
+addEventListener('hashchange', show);
+show();

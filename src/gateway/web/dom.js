@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements from code: el('a.quiet', { href }, 'text', child). Nothing is ever parsed as HTML. */
+
+export function el(name, ...rest) {
+  const [tag, ...classes] = name.split('.');
+  const element = document.createElement(tag || 'div');
+  element.classList.add(...classes);
+  for (const item of rest.flat(Infinity)) {
+    if (item === null || item === undefined || item === false)
+      continue;
+    if (typeof item === 'object' && !(item instanceof Node))
+      setProperties(element, item);
+    else
+      element.append(item);
+  }
+  return element;
+}
+
+function setProperties(element, properties) {
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith('on'))
+      element.addEventListener(key.slice(2), value);
+    else if (key in element && !key.startsWith('aria'))
+      element[key] = value;
+    else if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(key, value === true ? '' : value);
+  }
+}
+
+/* Replaces what is in the element; null and false are left out. */
+export function fill(element, ...children) {
+  element.replaceChildren(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+}
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [key, value] of Object.entries(attributes))
+    element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
+export function button(text, action, options = {}) {
+  return el('button', { type: 'button', onclick: action, ...options }, text);
+}
+
+/* A button that cannot be pressed twice while its work is on, and says what went wrong. */
+export function actionButton(text, action, options = {}) {
+  const element = button(text, async () => {
+    element.disabled = true;
+    try {
+      await action();
+    } catch (problem) {
+      notify(problem);
+    } finally {
+      element.disabled = Boolean(options.disabled);
+    }
+  }, options);
+  return element;
+}
+
+/* A line at the bottom that goes away by itself; problems stay until they are dismissed. */
+export function notify(message) {
+  const isProblem = message instanceof Error;
+  const box = el(isProblem ? 'div.notice.problem' : 'div.notice',
+    el('p', isProblem ? message.message : message),
+    isProblem && message.hint ? el('p.hint', message.hint) : null,
+    button('Close', () => box.remove(), { className: 'plain' }));
+  const notices = document.getElementById('notices');
+  while (notices.children.length > 2)
+    notices.firstElementChild.remove();
+  notices.append(box);
+  if (!isProblem)
+    setTimeout(() => box.remove(), 5000);
+}
+
+/* What stands where something could not be shown. */
+export function problemBox(problem, ...actions) {
+  return el('div.problem-box', { role: 'alert' },
+    el('h2', problem.message),
+    problem.hint ? el('p', problem.hint) : null, actions);
+}
+
+/* Calls `step` now and every `period_ms` while the page is seen, until stop() is called. */
+export function repeat(step, period_ms) {
+  let timer = 0;
+  let stopped = false;
+  const run = async () => {
+    clearTimeout(timer);
+    if (!document.hidden)
+      await step();
+    if (!stopped)
+      timer = setTimeout(run, period_ms);
+  };
+  const wake = () => !document.hidden && !stopped && run();
+  document.addEventListener('visibilitychange', wake);
+  run();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', wake);
+  };
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A call graph that came as SVG: to move with the mouse or fingers, to zoom with wheel and keys. */
+import { button, el } from '/assets/dom.js';
+
+/* The picture's own script and style are for when it stands alone; the page's policy allows neither. */
+function parse(text) {
+  const bare = text.replace(/<(script|style)\b[^]*?<\/\1>/g, '');
+  const root = new DOMParser().parseFromString(bare, 'image/svg+xml').documentElement;
+  if (root.nodeName !== 'svg')
+    throw new Error('The call graph could not be read.');
+  return document.importNode(root, true);
+}
+
+export class GraphView {
+  constructor(text) {
+    this.picture = parse(text);
+    this.home = this.picture.viewBox.baseVal;
+    this.home = { x: this.home.x, y: this.home.y, width: this.home.width, height: this.home.height };
+    this.shown = { ...this.home };
+    this.picture.removeAttribute('width');
+    this.picture.removeAttribute('height');
+    this.picture.setAttribute('tabindex', '0');
+    this.picture.setAttribute('role', 'img');
+    this.element = el('div.graph', el('div.graph-tools',
+      button('+', () => this.zoom(0.8), { title: 'Larger (+)', 'aria-label': 'Larger' }),
+      button('\u2212', () => this.zoom(1.25), { title: 'Smaller (-)', 'aria-label': 'Smaller' }),
+      button('All', () => this.fit(), { title: 'All of it (0)' })), this.picture);
+    this.listen();
+  }
+
+  listen() {
+    const { picture } = this;
+    picture.addEventListener('wheel', event => {
+      event.preventDefault();
+      this.zoom(Math.exp((event.deltaMode ? 30 : 1) * event.deltaY * 0.0015), event.clientX, event.clientY);
+    }, { passive: false });
+    picture.addEventListener('pointerdown', event => {
+      picture.setPointerCapture(event.pointerId);
+      this.dragged = { x: event.clientX, y: event.clientY };
+    });
+    picture.addEventListener('pointermove', event => {
+      if (!this.dragged)
+        return;
+      this.pan(event.clientX - this.dragged.x, event.clientY - this.dragged.y);
+      this.dragged = { x: event.clientX, y: event.clientY };
+    });
+    for (const end of ['pointerup', 'pointercancel'])
+      picture.addEventListener(end, () => { this.dragged = null; });
+    picture.addEventListener('keydown', event => {
+      const steps = {
+        '+': () => this.zoom(0.8), '=': () => this.zoom(0.8), '-': () => this.zoom(1.25), '0': () => this.fit(),
+        ArrowLeft: () => this.pan(60, 0), ArrowRight: () => this.pan(-60, 0), ArrowUp: () => this.pan(0, 60), ArrowDown: () => this.pan(0, -60),
+      };
+      if (event.ctrlKey || event.metaKey || event.altKey || !steps[event.key])
+        return;
+      event.preventDefault();
+      steps[event.key]();
+    });
+  }
+
+  show(box) {
+    this.shown = box;
+    this.picture.setAttribute('viewBox', `${box.x} ${box.y} ${box.width} ${box.height}`);
+  }
+
+  fit() {
+    this.show({ ...this.home });
+  }
+
+  zoom(factor, clientX, clientY) {
+    const bounds = this.picture.getBoundingClientRect();
+    const matrix = this.picture.getScreenCTM().inverse();
+    const at = new DOMPoint(clientX ?? bounds.x + bounds.width / 2, clientY ?? bounds.y + bounds.height / 2).matrixTransform(matrix);
+    const width = Math.min(Math.max(this.shown.width * factor, this.home.width / 100), this.home.width * 4);
+    const real = width / this.shown.width;
+    this.show({
+      x: at.x - (at.x - this.shown.x) * real,
+      y: at.y - (at.y - this.shown.y) * real,
+      width,
+      height: this.shown.height * real,
+    });
+  }
+
+  pan(x, y) {
+    const unit = 1 / this.picture.getScreenCTM().a;
+    this.show({ ...this.shown, x: this.shown.x - x * unit, y: this.shown.y - y * unit });
+  }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where memory is held without being used: by size class and by arena. */
+import { getJson } from '/assets/api.js';
+import { actionButton, el } from '/assets/dom.js';
+import { bytes, count, share } from '/assets/format.js';
+
+const ROWS = 24;
+
+/* A bar of parts: [class of its colour, bytes, what it is]. The widths are shares of `whole`. */
+function bar(parts, whole) {
+  const box = el('span.bar', { role: 'img', 'aria-label': parts.map(([, value, what]) => `${bytes(value)} ${what}`).join(', ') });
+  for (const [kind, value, what] of parts) {
+    const piece = el(`i.${kind}`, { title: `${bytes(value)} ${what}` });
+    piece.style.width = `${100 * value / whole}%`;
+    box.append(piece);
+  }
+  return box;
+}
+
+function summary(memory, rss) {
+  const parts = [
+    ['Allocated by the program', memory.allocated, 'used'],
+    ['Lost inside pages', Math.max(0, memory.active - memory.allocated), 'wasted'],
+    ['Freed and kept for reuse', Math.max(0, memory.resident - memory.active - memory.metadata), 'kept'],
+    ['The allocator\u2019s own', memory.metadata, 'own'],
+    ['Not the allocator\u2019s', Math.max(0, rss - memory.resident), 'other'],
+  ];
+  const whole = parts.reduce((sum, [, value]) => sum + value, 0);
+  return el('div.panel', el('h2', 'What the resident memory is'),
+    bar(parts.map(([what, value, kind]) => [kind, value, what]), whole || 1),
+    el('dl.parts', parts.map(([what, value, kind]) =>
+      el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${share(value, whole)}`)))));
+}
+
+function classesPanel(classes) {
+  const used = classes.filter(item => item.held > 0);
+  const wasted = used.reduce((sum, item) => sum + item.held - item.allocated, 0);
+  const held = used.reduce((sum, item) => sum + item.held, 0);
+  const worst = used.toSorted((a, b) => b.held - a.held).slice(0, ROWS);
+  const largest = worst[0]?.held ?? 1;
+  return el('div.panel', el('h2', 'Size classes'),
+    el('p.quiet', `${bytes(wasted)} of ${bytes(held)} (${share(wasted, held)}) is free space in slabs that are partly full. `,
+      'A class with a long light end had many more objects once.'),
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 1], ['Objects', 1], ['Used', 1], ['Free', 1], ['', 0]].map(([text, isNumber]) =>
+      el(isNumber ? 'th.number' : 'th', { scope: 'col' }, text)))),
+    el('tbody', worst.map(item => el('tr', el('td.number', bytes(item.size)), el('td.number', count(item.objects)),
+      el('td.number', bytes(item.allocated)), el('td.number', item.large ? '' : bytes(item.held - item.allocated)),
+      el('td.wide', bar([['used', item.allocated, 'used'], ['wasted', item.held - item.allocated, 'free']], largest))))))),
+    used.length > ROWS ? el('p.quiet', `and ${used.length - ROWS} smaller ones`) : null);
+}
+
+function arenasPanel(arenas) {
+  const sorted = arenas.toSorted((a, b) => b.resident - a.resident).slice(0, ROWS);
+  const largest = Math.max(1, ...sorted.map(arena => arena.active + arena.dirty + arena.muzzy));
+  return el('div.panel', el('h2', 'Arenas'),
+    el('p.quiet', 'Each thread allocates from one arena. Freed pages stay with their arena until they decay.'),
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Arena', 1], ['Threads', 1], ['Used', 1], ['Free in pages', 1], ['Freed pages', 1], ['', 0]]
+      .map(([text, isNumber]) => el(isNumber ? 'th.number' : 'th', { scope: 'col' }, text)))),
+    el('tbody', sorted.map(arena => el('tr', el('td.number', arena.index), el('td.number', arena.threads),
+      el('td.number', bytes(arena.allocated)), el('td.number', bytes(arena.active - arena.allocated)),
+      el('td.number', bytes(arena.dirty + arena.muzzy)),
+      el('td.wide', bar([['used', arena.allocated, 'used'], ['wasted', Math.max(0, arena.active - arena.allocated), 'free in pages'],
+        ['kept', arena.dirty + arena.muzzy, 'freed pages']], largest))))))),
+    arenas.length > ROWS ? el('p.quiet', `and ${arenas.length - ROWS} smaller ones`) : null);
+}
+
+export async function showMemory(page, target) {
+  const load = async () => {
+    const [status, details, history] = await Promise.all([target.status(), getJson(target.path('/api/v1/classes')),
+      getJson(target.path('/api/v1/history'))]);
+    const rss = history.samples.at(-1)?.[1 + history.figures.indexOf('rss')] ?? 0;
+    page.replaceChildren(summary(status.memory, rss), classesPanel(details.classes), arenasPanel(details.arenas),
+      el('p.row', actionButton('Read again', load)));
+  };
+  await load();
+  return () => {};
+}

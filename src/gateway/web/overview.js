@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a target does now: its memory, whether it is sampled, and the run that is on. */
+import { getJson, post } from '/assets/api.js';
+import { actionButton, el, fill, notify, problemBox, repeat } from '/assets/dom.js';
+import { Curves } from '/assets/curves.js';
+import { bytes, duration, moment } from '/assets/format.js';
+
+const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
+const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
+
+function warnings(status) {
+  return status.warnings.map(({ message, cure }) => el('div.warning', el('p', message), cure ? el('p.hint', cure) : null));
+}
+
+/* Started without prof:true: nothing can be done now, so say what to do the next time. */
+function unavailable({ profiling, exe }) {
+  return el('div.panel.problem-box', el('h2', 'This process cannot be profiled'), el('p', profiling.reason),
+    profiling.cure ? el('p', profiling.cure) : null,
+    el('p', 'Start it so that it can:'), el('pre', `heapctl run -- ${exe}`));
+}
+
+class RunPanel {
+  constructor(target, refresh) {
+    this.target = target;
+    this.refresh = refresh;
+    this.bar = el('progress', { max: 1, value: 0, 'aria-label': 'time of the run' });
+    this.left = el('p.countdown');
+    this.length = el('select', { id: 'run-length' }, LENGTHS.map(([value, text]) =>
+      el('option', { value, selected: value === '5mins' }, text)));
+    this.element = el('div.panel');
+    this.timer = setInterval(() => this.tick(), 250);
+  }
+
+  close() {
+    clearInterval(this.timer);
+  }
+
+  update(status) {
+    const { run, profiling } = status;
+    const isOn = run?.state === 'running';
+    if (isOn)
+      this.ends = performance.now() + run.remaining_ms;
+    this.run = run;
+    if (this.isOn !== isOn || this.wasActive !== profiling.active) {
+      if (this.isOn && !isOn)
+        notify('The run has ended.');
+      fill(this.element, isOn ? this.running() : this.idle(status));
+    }
+    this.isOn = isOn;
+    this.wasActive = profiling.active;
+    this.tick();
+  }
+
+  running() {
+    return [el('h2', 'A run is on'), this.bar, this.left,
+      actionButton('Stop it now', async () => {
+        const run = await post(this.target.path('/v1/runs/stop'));
+        location.hash = this.target.link('profile', { id: run.id });
+      }, { className: 'primary' })];
+  }
+
+  idle({ profiling }) {
+    return [el('h2', 'Run'),
+      el('p.quiet', 'Samples allocations for a while, keeps what is still alive at the end, and switches sampling off again.'),
+      profiling.active
+        ? el('p.hint', 'Sampling is on already. Switch it off first, or draw what it has recorded under Profile.') : null,
+      el('p.row', el('label', { htmlFor: 'run-length' }, 'For'), this.length, actionButton('Start', async () => {
+        await post(this.target.path(`/v1/runs?duration_ms=${MS[this.length.value]}`));
+        await this.refresh();
+      }, { className: 'primary', disabled: profiling.active }))];
+  }
+
+  tick() {
+    if (!this.isOn)
+      return;
+    const left = Math.max(0, this.ends - performance.now());
+    this.bar.value = 1 - left / this.run.duration_ms;
+    this.left.textContent = `${duration(left)} left of ${duration(this.run.duration_ms)}`;
+  }
+}
+
+function samplingPanel(target, status, refresh) {
+  const { profiling } = status;
+  const change = word => async () => {
+    await post(target.path(`/v1/${word}`));
+    await refresh();
+  };
+  const running = status.run?.state === 'running';
+  return el('div.panel', el('h2', 'Sampling'),
+    el('p', el(`span.state.${profiling.active ? 'busy' : 'good'}`, profiling.active ? 'on' : 'off'),
+      profiling.active && profiling.active_since_ms ? ` since ${moment(profiling.active_since_ms)}` : '',
+      running ? ', because of the run' : ''),
+    el('p.quiet', `One sample every ${bytes(profiling.sample_interval)} on average.`),
+    el('p.row', running ? null : actionButton(profiling.active ? 'Switch off' : 'Switch on', change(profiling.active ? 'deactivate' : 'activate')),
+      actionButton('Discard all samples', async () => {
+        if (confirm('Everything that was sampled so far disappears from later profiles. Go on?'))
+          await change('reset')();
+      })));
+}
+
+function dumpPanel(target, status) {
+  const dump = status.last_dump;
+  return el('div.panel', el('h2', 'Profile now'),
+    el('p.quiet', dump
+      ? `The last one had ${dump.stacks} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${moment(dump.time_ms)}).`
+      : 'None was taken yet. It usually takes a few milliseconds; nothing is stopped.'),
+    el('p.row', el('a.button.primary', { href: target.link('profile', { id: 'now' }) }, 'Draw what is in use')));
+}
+
+export async function showOverview(page, target, first) {
+  if (!first.profiling.available)
+    page.append(unavailable(first));
+  const curves = new Curves();
+  const panels = el('div.panels');
+  const noted = el('div');
+  page.append(el('div.panel', curves.element), noted, panels);
+  let last = '';
+  const refresh = async () => draw(await target.status());
+  const run = new RunPanel(target, refresh);
+  const draw = status => {
+    if (!status.profiling.available) {
+      noted.replaceChildren(...warnings(status));
+      return;
+    }
+    run.update(status);
+    const { run: now, memory, ...rest } = status;
+    const text = JSON.stringify([rest, now?.state]);
+    if (text !== last) {
+      noted.replaceChildren(...warnings(status));
+      panels.replaceChildren(run.element, samplingPanel(target, status, refresh), dumpPanel(target, status));
+    }
+    last = text;
+  };
+  draw(first);
+  let failures = 0;
+  const end = repeat(async () => {
+    try {
+      curves.add(await getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
+      await refresh();
+      failures = 0;
+    } catch (problem) {
+      if (++failures === 3)
+        page.prepend(problemBox(problem, el('a', { href: '#/' }, 'All targets')));
+    }
+  }, 1000);
+  return () => {
+    end();
+    run.close();
+    curves.close();
+  };
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of targets. */
+import { getJson } from '/assets/api.js';
+import { el, repeat } from '/assets/dom.js';
+import { bytes, duration } from '/assets/format.js';
+
+export function stateOf(target) {
+  if (!target.reachable)
+    return { kind: 'bad', text: target.error.message, hint: target.error.hint };
+  const { profiling, run } = target;
+  if (!profiling?.available)
+    return { kind: 'bad', text: profiling?.reason || 'cannot be profiled', hint: profiling?.cure ?? '' };
+  if (run?.state === 'running')
+    return { kind: 'busy', text: `run, ${duration(run.remaining_ms)} left` };
+  return profiling.active ? { kind: 'busy', text: 'sampling' } : { kind: 'good', text: 'ready, sampling is off' };
+}
+
+function row(target) {
+  const state = stateOf(target);
+  const name = target.url
+    ? el('a', { href: `#/${encodeURIComponent(target.pid ?? target.name)}` }, target.name) : target.name;
+  return el('tr',
+    el('td', { 'data-label': 'Server' }, name),
+    el('td.number', { 'data-label': 'Pid' }, target.pid ?? ''),
+    el('td', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
+    el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
+    el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
+    el('td', { 'data-label': 'Profiling' }, el(`span.state.${state.kind}`, state.text), state.hint ? el('p.hint', state.hint) : null));
+}
+
+function table(targets) {
+  const sorted = [...targets].sort((a, b) => b.reachable - a.reachable);
+  return el('table.cards',
+    el('thead', el('tr', ['Server', 'Pid', 'Allocator', 'Heap', 'RSS', 'Profiling'].map((text, i) =>
+      el(i === 1 || i === 3 || i === 4 ? 'th.number' : 'th', { scope: 'col' }, text)))),
+    el('tbody', sorted.map(row)));
+}
+
+const nobody = () => el('div.empty', el('h2', 'No target yet'),
+  el('p', 'Start a server so that it can be profiled:'),
+  el('pre', 'heapctl run -- redis-server'),
+  el('p', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
+
+export async function showTargets(page) {
+  const place = el('div');
+  let shown = '';
+  page.append(el('h1', 'Targets'), place);
+  const update = async () => {
+    const { targets } = await getJson('/api/v1/targets');
+    const text = JSON.stringify(targets);
+    /* Unchanged rows keep the focus and the selection. */
+    if (text !== shown) {
+      const focused = document.activeElement?.getAttribute('href');
+      place.replaceChildren(targets.length === 0 ? nobody() : table(targets));
+      if (focused?.startsWith('#/'))
+        place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    }
+    shown = text;
+  };
+  await update();
+  let failures = 0;
+  return repeat(async () => {
+    try {
+      await update();
+      failures = 0;
+    } catch (problem) {
+      if (++failures === 3)
+        place.replaceChildren(el('p.problem-line', problem.message));
+      shown = '';
+    }
+  }, 2000);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+
+extern char **environ;
+
+enum { MESSAGE_BYTES = 400 };
+
+static bool open_pidfd(pid_t pid, int *fd, struct error *err)
+{
+	*fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return *fd >= 0 || error_system(err, errno, "watching the worker");
+}
+
+/* Waits for the end; kills what takes too long. */
+static bool await(pid_t pid, int *status, struct error *err)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_WALL_MS;
+	CLEANUP(fd_cleanup) int fd = -1;
+	bool in_time = false;
+	struct error ignored;
+
+	if (open_pidfd(pid, &fd, &ignored)) {
+		for (int64_t left_ms = WORKER_WALL_MS; left_ms > 0 && !in_time;
+			left_ms = deadline_ms - clock_monotonic_ms()) {
+			struct pollfd poller = { .fd = fd, .events = POLLIN };
+			in_time = poll(&poller, 1, (int)left_ms) > 0;
+		}
+	}
+	if (!in_time)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+		;
+	if (in_time)
+		return true;
+	error_set(err, ERROR_TIMEOUT, "rendering took more than %d s", WORKER_WALL_MS / 1000);
+	return error_hint(err, "fetch the raw profile and use heapctl report");
+}
+
+/* The last line that it wrote, without the program's name in front. */
+static void read_message(int fd, char message[MESSAGE_BYTES])
+{
+	char text[4096];
+	const ssize_t size = pread(fd, text, sizeof text - 1, 0);
+
+	message[0] = '\0';
+	if (size <= 0)
+		return;
+	text[size] = '\0';
+	for (char *end = text + size; end > text && end[-1] == '\n';)
+		*--end = '\0';
+	char *const newline = strrchr(text, '\n');
+	char *line = newline == NULL ? text : newline + 1;
+	if (strncmp(line, "heapctl: ", 9) == 0)
+		line += 9;
+	snprintf(message, MESSAGE_BYTES, "%s", line);
+}
+
+static bool explain(int status, int messages, struct error *err)
+{
+	char message[MESSAGE_BYTES];
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	read_message(messages, message);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
+		error_set(err, ERROR_TIMEOUT, "rendering took too much processor time");
+		return error_hint(err, "fetch the raw profile and use heapctl report");
+	}
+	if (WIFSIGNALED(status))
+		return error_set(err, ERROR_INPUT, "rendering was ended by signal %d (%s)%s%s",
+			WTERMSIG(status), sigdescr_np(WTERMSIG(status)),
+			message[0] == '\0' ? "" : ": ", message);
+	return error_set(err, ERROR_INPUT, "%s",
+		message[0] == '\0' ? "the profile could not be rendered" : message);
+}
+
+/* Descriptors as the worker shall have them: 0, 1, 2 and the inputs from 3 on; no others. */
+struct plumbing {
+	int fds[WORKER_FIRST_FD + WORKER_INPUTS_MAX];
+	size_t count;
+};
+
+/* The first of the numbers that neither a descriptor has nor its copy will get. */
+static int parking_fd(const struct plumbing *plumbing)
+{
+	int free_fd = (int)plumbing->count;
+
+	for (size_t i = 0; i < plumbing->count; i++) {
+		if (plumbing->fds[i] >= free_fd)
+			free_fd = plumbing->fds[i] + 1;
+	}
+	return free_fd;
+}
+
+static int add_descriptors(posix_spawn_file_actions_t *actions, const struct plumbing *plumbing)
+{
+	const int parked = parking_fd(plumbing);
+	int failure = 0;
+
+	/* First out of the way, so that none is overwritten before it was copied. */
+	for (size_t i = 0; i < plumbing->count && failure == 0; i++)
+		failure = posix_spawn_file_actions_adddup2(
+			actions, plumbing->fds[i], parked + (int)i);
+	for (size_t i = 0; i < plumbing->count && failure == 0; i++)
+		failure = posix_spawn_file_actions_adddup2(actions, parked + (int)i, (int)i);
+	return failure != 0
+		       ? failure
+		       : posix_spawn_file_actions_addclosefrom_np(actions, (int)plumbing->count);
+}
+
+static int set_signals(posix_spawnattr_t *attributes)
+{
+	sigset_t none, all;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	const int failure = posix_spawnattr_setsigmask(attributes, &none);
+	if (failure != 0)
+		return failure;
+	posix_spawnattr_setsigdefault(attributes, &all);
+	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static bool spawn(const struct worker_job *job, const struct plumbing *plumbing, pid_t *pid,
+	struct error *err)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	char *arguments[WORKER_ARGUMENTS_MAX + 3] = { (char *)(uintptr_t) "heapctl",
+		(char *)(uintptr_t) "render-worker" };
+
+	for (size_t i = 0; i < WORKER_ARGUMENTS_MAX && job->arguments[i] != NULL; i++)
+		arguments[i + 2] = (char *)(uintptr_t)job->arguments[i];
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
+	int failure = add_descriptors(&actions, plumbing);
+	if (failure == 0)
+		failure = set_signals(&attributes);
+	if (failure == 0)
+		failure = posix_spawn(
+			pid, "/proc/self/exe", &actions, &attributes, arguments, environ);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return failure == 0 || error_system(err, failure, "starting a worker");
+}
+
+static bool open_input(const struct worker_job *job, int *fd, struct error *err)
+{
+	if (job->standard_input == NULL) {
+		*fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		return *fd >= 0 || error_system(err, errno, "/dev/null");
+	}
+	*fd = memfd_create("heapctl-input", MFD_CLOEXEC);
+	if (*fd < 0)
+		return error_system(err, errno, "making a scratch file");
+	if (!file_write_fd(
+		    *fd, "a scratch file", job->standard_input, job->standard_input_size, err))
+		return false;
+	lseek(*fd, 0, SEEK_SET);
+	return true;
+}
+
+static bool run(const struct worker_job *job, struct blob **output, struct error *err)
+{
+	CLEANUP(fd_cleanup) int input = -1;
+	CLEANUP(fd_cleanup) int product = -1;
+	CLEANUP(fd_cleanup) int messages = memfd_create("heapctl-messages", MFD_CLOEXEC);
+	pid_t pid;
+	int status;
+
+	if (messages < 0)
+		return error_system(err, errno, "making a scratch file");
+	if (!open_input(job, &input, err) || !blob_open_scratch(&product, err))
+		return false;
+	struct plumbing plumbing = { .fds = { input, product, messages }, .count = 3 };
+	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
+		plumbing.fds[plumbing.count++] = job->inputs[i]->fd;
+	if (!spawn(job, &plumbing, &pid, err) || !await(pid, &status, err) ||
+		!explain(status, messages, err))
+		return false;
+	return blob_take_fd(TAKE_FD(product), output, err);
+}
+
+void worker_pool_init(struct worker_pool *pool, unsigned places)
+{
+	pthread_condattr_t attributes;
+
+	*pool = (struct worker_pool){ .places = places };
+	pthread_mutex_init(&pool->mutex, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&pool->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
+void worker_pool_deinit(struct worker_pool *pool)
+{
+	pthread_cond_destroy(&pool->changed);
+	pthread_mutex_destroy(&pool->mutex);
+}
+
+static bool take_place(struct worker_pool *pool, struct error *err)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_QUEUE_MS;
+	const struct timespec deadline = {
+		.tv_sec = deadline_ms / 1000,
+		.tv_nsec = deadline_ms % 1000 * 1000000,
+	};
+	int failure = 0;
+
+	pthread_mutex_lock(&pool->mutex);
+	while (pool->taken >= pool->places && failure == 0)
+		failure = pthread_cond_timedwait(&pool->changed, &pool->mutex, &deadline);
+	const bool has_place = pool->taken < pool->places;
+	pool->taken += has_place;
+	pthread_mutex_unlock(&pool->mutex);
+	if (has_place)
+		return true;
+	error_set(err, ERROR_TIMEOUT, "too many profiles are being worked on");
+	return error_hint(err, "try again in a moment");
+}
+
+static void give_place(struct worker_pool *pool)
+{
+	pthread_mutex_lock(&pool->mutex);
+	pool->taken--;
+	pthread_cond_signal(&pool->changed);
+	pthread_mutex_unlock(&pool->mutex);
+}
+
+bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct blob **output,
+	struct error *err)
+{
+	if (!take_place(pool, err))
+		return false;
+	const bool ok = run(job, output, err);
+	give_place(pool);
+	return ok;
+}

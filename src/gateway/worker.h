@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rendering in a process of its own: heapctl report with limits on memory, processor and wall
+ * time, so that no profile, however large or damaged, takes the gateway along. The worker reads
+ * its inputs from descriptors and never learns of a path or a name that came from a client.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "gateway/blob.h"
+
+enum {
+	WORKER_INPUTS_MAX = 2,
+	WORKER_ARGUMENTS_MAX = 24,
+	/* The input that stands at position 0 is this descriptor there, the next one follows. */
+	WORKER_FIRST_FD = 3,
+	WORKER_WALL_MS = 60 * 1000,
+	WORKER_OUTPUT_BYTES = 256 * 1024 * 1024,
+	WORKER_QUEUE_MS = 90 * 1000,
+};
+
+/* How many may work at the same time. Any thread. */
+struct worker_pool {
+	unsigned places;
+
+	pthread_mutex_t mutex; /* of what follows */
+	pthread_cond_t changed;
+	unsigned taken;
+};
+
+void worker_pool_init(struct worker_pool *pool, unsigned places);
+void worker_pool_deinit(struct worker_pool *pool);
+
+struct worker_job {
+	const char *const *arguments;		/* of heapctl report, ends with NULL */
+	struct blob *inputs[WORKER_INPUTS_MAX]; /* each from a file; NULL for none */
+	const char *standard_input;		/* NULL for none */
+	size_t standard_input_size;
+};
+
+/*
+ * Runs the job once there is a place. ERROR_TIMEOUT when there was none for long, or it took too
+ * long; ERROR_INPUT with the worker's own words when it failed or ran out of memory.
+ */
+MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
+	struct blob **output, struct error *err);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A bundle: what was captured of a process in one file, for another machine (docs/bundle.md). It
+ * is a tar archive (POSIX ustar) of regular files, so that any tar can open it, and may be
+ * compressed around like any profile. The first member is BUNDLE_ABOUT.
+ *
+ * As a profile format a bundle stands for its member BUNDLE_PROFILE. Members of unknown names are
+ * passed over; a damaged header, a member that goes on behind the end, and a truncated archive are
+ * refused with the offset.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/cursor.h"
+#include "base/error.h"
+#include "profile/profile.h"
+
+#define BUNDLE_ABOUT "heapctl-bundle.json"
+#define BUNDLE_PROFILE "profile.heap"
+
+bool bundle_detect(struct cursor in);
+bool bundle_read(struct cursor *in, struct profile *profile, struct error *err);
+
+/*
+ * The bytes of a member of an uncompressed bundle; data NULL when it has none of that name. False,
+ * with the problem in the cursor, when the archive is damaged. The cursor begins at the archive's
+ * start and moves anywhere.
+ */
+MUST_CHECK bool bundle_find(struct cursor *in, const char *name, struct cursor *member);
+
+/* Appends a member; the name is shorter than 100 bytes. */
+void bundle_append(
+	struct buffer *out, const char *name, const void *data, size_t size, int64_t time_ms);
+
+/* Ends the archive. */
+void bundle_finish(struct buffer *out);

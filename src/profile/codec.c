@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/codec.h"
+
+#include <string.h>
+
+#include "profile/bundle.h"
+#include "profile/collapsed.h"
+#include "profile/contention.h"
+#include "profile/cpu_profile.h"
+#include "profile/gperftools.h"
+#include "profile/heap_v2.h"
+#include "profile/input.h"
+#include "profile/pprof.h"
+#include "profile/symbolized.h"
+#include "profile/text.h"
+
+const struct profile_codec profile_codecs[] = {
+	{ "bundle", "what heapctl dump --bundle captured", bundle_detect, bundle_read },
+	{ "heap_v2", "jemalloc's heap profile", heap_v2_detect, heap_v2_read },
+	{ "gperftools", "tcmalloc's heap and growth profiles", gperftools_detect, gperftools_read },
+	{ "contention", "gperftools' profile of waiting for locks", contention_detect,
+		contention_read },
+	{ "symbolized", "a profile with its names, as jeprof --raw writes it", symbolized_detect,
+		symbolized_read },
+	{ "cpu", "gperftools' CPU profile", cpu_profile_detect, cpu_profile_read },
+	{ "pprof", "pprof's protocol buffers", pprof_detect, pprof_read },
+	{ "collapsed", "stacks for flame graph scripts", collapsed_detect, collapsed_read },
+};
+const size_t profile_codec_count = sizeof profile_codecs / sizeof *profile_codecs;
+
+/* "%warn TEXT" and other commands to the reader may stand in front of any text profile. */
+static void read_commands(struct cursor *in, struct profile *profile)
+{
+	struct text_line line;
+
+	while (text_at(in, "%") && text_line(in, &line))
+		profile_add_comment(profile, line.text, line.size);
+}
+
+const struct profile_codec *profile_detect(const struct cursor *in)
+{
+	for (size_t i = 0; i < profile_codec_count; i++)
+		if (profile_codecs[i].detect(*in))
+			return &profile_codecs[i];
+	return NULL;
+}
+
+static bool refuse_unknown(const char *name, const struct cursor *in, struct error *err)
+{
+	if (cursor_left(in) == 0)
+		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
+	else
+		error_set(err, ERROR_INPUT, "%s: byte %zu: not a profile of any known format", name,
+			cursor_offset(in));
+	return error_hint(err, "profiles of jemalloc, gperftools, jeprof --raw and pprof are read, "
+			       "collapsed stacks, and bundles of heapctl");
+}
+
+/* A mapping has functions when all of its locations that occur have. */
+static void mark_named_mappings(struct profile *profile)
+{
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < profile->location_count; i++) {
+			const struct profile_location *const location = &profile->locations[i];
+			const bool is_named = location->frame_count != 0;
+			if (location->mapping != PROFILE_NONE && is_named == (pass == 0))
+				profile->mappings[location->mapping].has_functions = is_named;
+		}
+	}
+}
+
+/* What can be told only when everything was read. */
+static void finish(struct profile *profile)
+{
+	profile_assign_mappings(profile);
+	mark_named_mappings(profile);
+	for (size_t i = 0; i < profile->sample_count && !profile->has_allocated; i++)
+		profile->has_allocated = profile->samples[i].counters[PROFILE_ALLOC_OBJECTS] != 0 ||
+					 profile->samples[i].counters[PROFILE_ALLOC_SPACE] != 0;
+}
+
+static uint64_t memory_limit_of(const struct profile_read_options *options)
+{
+	if (options != NULL && options->max_memory_bytes != 0)
+		return options->max_memory_bytes;
+	return input_machine_memory() / 2;
+}
+
+static bool read_plain(const char *name, const struct input *input,
+	const struct profile_read_options *options, struct profile **profile, struct error *err)
+{
+	struct cursor in = cursor_over(input->data, input->size);
+	CLEANUP(profile_cleanup) struct profile *made = profile_new(name);
+
+	made->memory_limit = memory_limit_of(options);
+	read_commands(&in, made);
+	const struct profile_codec *const codec = profile_detect(&in);
+	if (cursor_ok(&in) && codec == NULL)
+		return refuse_unknown(name, &in, err);
+	if (cursor_ok(&in) && !codec->read(&in, made, err) && cursor_ok(&in))
+		return error_prefix(err, "%s", name);
+	if (!cursor_ok(&in))
+		return cursor_error(&in, name, err);
+	finish(made);
+	*profile = TAKE(made);
+	return true;
+}
+
+bool profile_read(const char *name, const void *data, size_t size,
+	const struct profile_read_options *options, struct profile **profile, struct error *err)
+{
+	struct input input = { 0 };
+
+	if (!input_over(name, data, size, options, &input, err))
+		return false;
+	const bool done = read_plain(name, &input, options, profile, err);
+	input_close(&input);
+	return done;
+}
+
+bool profile_open(const char *path, const struct profile_read_options *options,
+	struct profile **profile, struct error *err)
+{
+	const char *const name = strcmp(path, "-") == 0 ? "standard input" : path;
+	struct input input = { 0 };
+
+	if (!input_open(path, options, &input, err))
+		return false;
+	const bool done = read_plain(name, &input, options, profile, err);
+	input_close(&input);
+	return done;
+}

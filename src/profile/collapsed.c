@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/collapsed.h"
+
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+#include "profile/text.h"
+
+enum {
+	LONGEST_NUMBER = 64,
+	TRIED_LINES = 16,
+};
+
+struct stack_line {
+	const char *frames;
+	size_t frames_size;
+	double value;
+};
+
+/* "-12.5", all of it; strtod alone would take "nan" and "0x1p3", too. */
+static bool parse_number(const char *text, size_t size, double *value)
+{
+	static const char digits[] = "0123456789.";
+	char copy[LONGEST_NUMBER];
+	char *end = NULL;
+
+	if (size == 0 || size >= sizeof copy)
+		return false;
+	memcpy(copy, text, size);
+	copy[size] = '\0';
+	const char *const number = copy[0] == '-' ? copy + 1 : copy;
+	if (number[0] < '0' || number[0] > '9' || number[strspn(number, digits)] != '\0')
+		return false;
+	*value = strtod(copy, &end);
+	return *end == '\0';
+}
+
+/* Splits at the last blank: names hold blanks, too. */
+static bool parse_line(const struct text_line *line, struct stack_line *parsed)
+{
+	const char *const blank = memrchr(line->text, ' ', line->size);
+
+	if (blank == NULL || memchr(line->text, '\0', line->size) != NULL)
+		return false;
+	const size_t size = (size_t)(blank - line->text);
+	*parsed = (struct stack_line){ .frames = line->text, .frames_size = size };
+	return size != 0 && parse_number(blank + 1, line->size - size - 1, &parsed->value);
+}
+
+static bool is_empty(const struct text_line *line)
+{
+	return line->size == 0 || line->text[0] == '#';
+}
+
+bool collapsed_detect(struct cursor in)
+{
+	struct text_line line;
+	struct stack_line parsed;
+
+	for (int i = 0; i < TRIED_LINES && text_line(&in, &line); i++)
+		if (!is_empty(&line))
+			return parse_line(&line, &parsed);
+	return false;
+}
+
+struct collapsed_reader {
+	struct profile *profile;
+	uint32_t *locations;
+	size_t capacity;
+};
+
+static uint32_t add_name(struct profile *profile, const char *text, size_t size)
+{
+	return profile_add_named(
+		profile, &(struct profile_frame){
+				 .function = string_pool_add_sized(&profile->strings, text, size),
+			 });
+}
+
+/* From the right, where the leaf is. */
+static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_line *line)
+{
+	const char *end = line->frames + line->frames_size;
+	size_t depth = 0;
+
+	for (;;) {
+		const size_t left = (size_t)(end - line->frames);
+		const char *const semicolon = left == 0 ? NULL : memrchr(line->frames, ';', left);
+		const char *const begin = semicolon == NULL ? line->frames : semicolon + 1;
+		reader->locations = xgrow(
+			reader->locations, &reader->capacity, depth + 1, sizeof *reader->locations);
+		reader->locations[depth++] =
+			add_name(reader->profile, begin, (size_t)(end - begin));
+		if (semicolon == NULL)
+			return profile_add_stack(reader->profile, reader->locations, depth);
+		end = semicolon;
+	}
+}
+
+static void read_line(
+	struct collapsed_reader *reader, struct cursor *in, const struct text_line *line)
+{
+	struct profile_sample sample = { .thread = PROFILE_NONE };
+	struct stack_line parsed;
+
+	if (is_empty(line)) {
+		if (line->size != 0)
+			profile_add_comment(reader->profile, line->text, line->size);
+		return;
+	}
+	if (!parse_line(line, &parsed)) {
+		in->position = (const unsigned char *)line->text;
+		cursor_fail(in, line->is_whole ? "a stack and its value were expected"
+					       : "it ends in the middle of a stack: truncated");
+		return;
+	}
+	sample.stack = add_stack(reader, &parsed);
+	sample.counters[PROFILE_INUSE_SPACE] = parsed.value;
+	profile_add_sample(reader->profile, &sample);
+	if (profile_is_full(reader->profile))
+		cursor_fail(in, PROFILE_FULL_PROBLEM);
+}
+
+bool collapsed_read(struct cursor *in, struct profile *profile, struct error *err)
+{
+	struct collapsed_reader reader = { .profile = profile };
+	struct text_line line;
+
+	(void)err;
+	profile->kind = PROFILE_HEAP;
+	profile->weighting = PROFILE_WEIGHTED;
+	while (text_line(in, &line))
+		read_line(&reader, in, &line);
+	free(reader.locations);
+	return cursor_ok(in);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/gperftools.h"
+
+#include "profile/map_section.h"
+#include "profile/text.h"
+#include "profile/text_profile.h"
+
+/* Where the input does not say it. */
+#define DEFAULT_MEAN_BYTES (UINT64_C(128) * 1024)
+
+static const char title[] = "heap profile:";
+
+bool gperftools_detect(struct cursor in)
+{
+	return text_at(&in, title);
+}
+
+static bool contains(const struct text_line *text, const char *part)
+{
+	return text->size != 0 && memmem(text->text, text->size, part, strlen(part)) != NULL;
+}
+
+/* The interval of "heap/P" is the mean doubled, so that of the default is, too. */
+static void set_sampling(struct profile *profile, enum profile_weighting weighting, uint64_t period)
+{
+	const uint64_t by_default =
+		weighting == PROFILE_RATIO ? 2 * DEFAULT_MEAN_BYTES : DEFAULT_MEAN_BYTES;
+
+	profile->weighting = weighting;
+	profile->interval_bytes = period != 0 ? period : by_default;
+}
+
+/* `type` is what stands between '@' and '/'. */
+static void set_type(struct profile *profile, const struct text_line *type, uint64_t period)
+{
+	const double *const totals = profile->header_counters;
+
+	profile->kind = contains(type, "growth") ? PROFILE_GROWTH : PROFILE_HEAP;
+	profile->weighting = PROFILE_WEIGHTED;
+	if (type->size == 0) {
+		if (totals[PROFILE_INUSE_OBJECTS] == totals[PROFILE_ALLOC_OBJECTS] &&
+			totals[PROFILE_INUSE_SPACE] == totals[PROFILE_ALLOC_SPACE])
+			set_sampling(profile, PROFILE_RATIO, 0);
+	} else if (contains(type, "heapprofile") || !contains(type, "heap")) {
+		profile->weighting = PROFILE_WEIGHTED;
+	} else {
+		set_sampling(profile, contains(type, "_v2") ? PROFILE_EXPONENTIAL : PROFILE_RATIO,
+			period);
+	}
+}
+
+/* " 1: 4096 [1: 4096] @ heap_v2/524288" of the first line. */
+static void read_header(struct text_profile *text)
+{
+	struct text_line rest = { 0 };
+	uint64_t period = 0;
+
+	cursor_skip(text->in, sizeof title - 1);
+	text_skip_blanks(text->in);
+	if (!text_profile_counters(text, text->profile->header_counters))
+		return;
+	if (!text_accept(text->in, '@')) {
+		text_line(text->in, &rest);
+		set_type(text->profile, &(struct text_line){ 0 }, 0);
+		return;
+	}
+	text_skip_blanks(text->in);
+	if (!text_line(text->in, &rest))
+		rest = (struct text_line){ 0 };
+	const char *const slash = rest.size == 0 ? NULL : memchr(rest.text, '/', rest.size);
+	if (slash != NULL) {
+		const size_t type_size = (size_t)(slash - rest.text);
+		struct cursor number = cursor_over(slash + 1, rest.size - type_size - 1);
+		period = text_decimal(&number);
+		rest.size = type_size;
+	}
+	set_type(text->profile, &rest, period);
+}
+
+/* "1: 4096 [1: 4096] @ 0x1 0x2" */
+static void read_sample(struct text_profile *text)
+{
+	struct profile_sample sample = { .thread = PROFILE_NONE };
+
+	if (!text_profile_counters(text, sample.counters) ||
+		!text_profile_expect(text, '@', "'@' was expected before the stack"))
+		return;
+	sample.stack = text_profile_stack(text);
+	if (cursor_ok(text->in))
+		profile_add_sample(text->profile, &sample);
+}
+
+static bool at_digit(const struct cursor *in)
+{
+	return cursor_left(in) != 0 && (unsigned)*in->position - '0' <= 9;
+}
+
+bool gperftools_read(struct cursor *in, struct profile *profile, struct error *err)
+{
+	struct text_profile text;
+
+	(void)err;
+	text_profile_init(&text, in, profile);
+	read_header(&text);
+	while (cursor_left(in) != 0) {
+		text_skip_blanks(in);
+		if (at_digit(in))
+			read_sample(&text);
+		else if (map_section_at(in))
+			map_section_read(in, profile);
+		else
+			text_profile_unknown_line(&text);
+	}
+	text_profile_deinit(&text);
+	return cursor_ok(in);
+}

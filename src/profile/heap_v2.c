@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/heap_v2.h"
+
+#include "profile/id_map.h"
+#include "profile/map_section.h"
+#include "profile/text.h"
+#include "profile/text_profile.h"
+
+enum { LINES_BETWEEN_CHECKS = 256 };
+
+struct heap_reader {
+	struct cursor *in;
+	struct profile *profile;
+	struct text_profile text;
+	bool is_in_header;    /* no stack has come yet */
+	bool is_stack_added;  /* a line with counters followed it */
+	uint32_t stack;	      /* once it was added */
+	bool has_total;	      /* a "t*:" line was seen */
+	unsigned count_lines; /* with counters, behind stacks */
+	uint32_t last_thread; /* the one that the last line was about */
+	struct id_map threads;
+};
+
+bool heap_v2_detect(struct cursor in)
+{
+	return text_at(&in, "heap_v2/");
+}
+
+static uint32_t find_thread(struct heap_reader *reader, uint64_t id)
+{
+	struct profile *const profile = reader->profile;
+
+	if (reader->last_thread < profile->thread_count &&
+		profile->threads[reader->last_thread].id == id)
+		return reader->last_thread;
+	reader->last_thread = id_map_find(&reader->threads, id);
+	if (reader->last_thread == ID_MAP_NONE) {
+		id_map_add(&reader->threads, id);
+		reader->last_thread = profile_add_thread(profile, id, "");
+	}
+	return reader->last_thread;
+}
+
+/* What follows the counters is the thread's name, which may hold blanks. */
+static void name_thread(struct heap_reader *reader, uint32_t thread, const struct text_line *rest)
+{
+	if (rest->size != 0 && thread != PROFILE_NONE)
+		reader->profile->threads[thread].name =
+			string_pool_add_sized(&reader->profile->strings, rest->text, rest->size);
+}
+
+static void keep_counters(
+	struct heap_reader *reader, uint32_t thread, const double counters[PROFILE_COUNTERS])
+{
+	struct profile *const profile = reader->profile;
+	const size_t size = PROFILE_COUNTERS * sizeof *counters;
+
+	if (reader->is_in_header) {
+		double *const kept = thread == PROFILE_NONE ? profile->header_counters
+							    : profile->threads[thread].counters;
+		memcpy(kept, counters, size);
+		reader->has_total |= thread == PROFILE_NONE;
+		return;
+	}
+	if (!reader->is_stack_added)
+		reader->stack = text_profile_add_stack(&reader->text);
+	reader->is_stack_added = true;
+	struct profile_sample sample = { .stack = reader->stack, .thread = thread };
+	memcpy(sample.counters, counters, size);
+	profile_add_sample(profile, &sample);
+	if (++reader->count_lines % LINES_BETWEEN_CHECKS == 0 && profile_is_full(profile))
+		cursor_fail(reader->in, PROFILE_FULL_PROBLEM);
+}
+
+/* "t*: 28: 1500 [0: 0]" or "t3: ... name" */
+static void read_count_line(struct heap_reader *reader)
+{
+	struct cursor *const in = reader->in;
+	uint32_t thread = PROFILE_NONE;
+	double counters[PROFILE_COUNTERS];
+	struct text_line rest;
+
+	cursor_skip(in, 1);
+	if (!text_accept(in, '*')) {
+		const uint64_t id = text_decimal(in);
+		if (!cursor_ok(in))
+			return;
+		thread = find_thread(reader, id);
+	}
+	if (!text_profile_expect(&reader->text, ':', "a colon was expected after the thread") ||
+		!text_profile_counters(&reader->text, counters))
+		return;
+	keep_counters(reader, thread, counters);
+	if (!text_accept(in, '\n') && text_line(in, &rest))
+		name_thread(reader, thread, &rest);
+}
+
+static bool is_count_line(const struct cursor *in)
+{
+	return cursor_left(in) >= 2 && in->position[0] == 't' &&
+	       (in->position[1] == '*' || (unsigned)in->position[1] - '0' <= 9);
+}
+
+static void read_line(struct heap_reader *reader)
+{
+	struct cursor *const in = reader->in;
+
+	text_skip_blanks(in);
+	if (is_count_line(in)) {
+		read_count_line(reader);
+	} else if (text_accept(in, '@')) {
+		text_profile_read_stack(&reader->text);
+		reader->is_in_header = false;
+		reader->is_stack_added = false;
+	} else if (map_section_at(in)) {
+		map_section_read(in, reader->profile);
+	} else {
+		text_profile_unknown_line(&reader->text);
+	}
+}
+
+static void read_header(struct heap_reader *reader)
+{
+	struct text_line rest;
+
+	cursor_skip(reader->in, strlen("heap_v2/"));
+	reader->profile->interval_bytes = text_decimal(reader->in);
+	/* Without an interval nothing can be scaled up, and nothing needs to be. */
+	reader->profile->weighting =
+		reader->profile->interval_bytes == 0 ? PROFILE_WEIGHTED : PROFILE_EXPONENTIAL;
+	if (text_line(reader->in, &rest) && rest.size != 0) {
+		reader->in->position = (const unsigned char *)rest.text;
+		cursor_fail(reader->in, "the end of the first line was expected");
+	}
+}
+
+/* jemalloc writes the totals first and counters behind every stack. */
+static void check_end(struct heap_reader *reader)
+{
+	if (!cursor_ok(reader->in))
+		return;
+	if (!reader->has_total && reader->profile->sample_count == 0)
+		cursor_fail(reader->in, "it ends before the totals (\"t*:\"): truncated");
+	else if (!reader->profile->has_mappings && !reader->is_in_header && !reader->is_stack_added)
+		cursor_fail(reader->in, "it ends between a stack and its counters: truncated");
+}
+
+bool heap_v2_read(struct cursor *in, struct profile *profile, struct error *err)
+{
+	struct heap_reader reader = {
+		.in = in,
+		.profile = profile,
+		.is_in_header = true,
+		.last_thread = PROFILE_NONE,
+	};
+
+	(void)err;
+	profile->kind = PROFILE_HEAP;
+	id_map_init(&reader.threads, profile->hash_seed);
+	text_profile_init(&reader.text, in, profile);
+	read_header(&reader);
+	while (cursor_left(in) != 0)
+		read_line(&reader);
+	check_end(&reader);
+	id_map_deinit(&reader.threads);
+	text_profile_deinit(&reader.text);
+	return cursor_ok(in);
+}

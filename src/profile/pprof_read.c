@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/pprof.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "profile/id_map.h"
+#include "profile/pprof_fields.h"
+#include "profile/pprof_types.h"
+#include "profile/protobuf.h"
+
+/* Far beyond what any profile has: a few bytes each could otherwise fill the memory. */
+enum {
+	MOST_COLUMNS = 256,
+	MOST_MAPPINGS = 1 << 20,
+	MOST_FUNCTIONS = 1 << 25,
+};
+
+struct pprof_function {
+	const char *name;
+	const char *system_name;
+	const char *file;
+	uint32_t start_line;
+};
+
+struct numbered_mapping {
+	struct profile_mapping mapping;
+	uint64_t id;
+};
+
+/* One of a sample's values. */
+struct column {
+	const char *type;
+	bool is_used;
+	struct pprof_meaning meaning;
+};
+
+struct pprof_reader {
+	struct cursor whole; /* at the beginning; takes the first failure */
+	struct profile *profile;
+	const char **strings;
+	size_t string_count, string_capacity;
+	struct column *columns;
+	size_t column_count, column_capacity;
+	struct numbered_mapping *mappings;
+	size_t mapping_count, mapping_capacity;
+	struct pprof_function *functions;
+	size_t function_count, function_capacity;
+	uint32_t *stack;
+	size_t stack_capacity;
+	struct id_map mapping_ids;
+	struct id_map function_ids;
+	struct id_map location_ids;
+	struct id_map thread_ids;
+	const char *default_type;
+};
+
+typedef void read_field(struct pprof_reader *reader, struct proto_field *field);
+
+/* Calls `read` for every top-level field of this number, until something fails. */
+static void for_each(struct pprof_reader *reader, uint32_t number, read_field *read)
+{
+	struct cursor in = reader->whole;
+	struct proto_field field;
+
+	while (cursor_ok(&reader->whole) && proto_next(&in, &field))
+		if (field.number == number && field.wire == PROTO_BYTES)
+			read(reader, &field);
+	proto_join(&reader->whole, &in);
+}
+
+static const char *string_at(struct pprof_reader *reader, struct cursor *in, uint64_t index)
+{
+	if (index < reader->string_count)
+		return reader->strings[index];
+	/* Without a table every text is empty, and so is the first one by definition. */
+	if (index != 0)
+		cursor_fail(in, "a text that is not in the table");
+	return profile_intern(reader->profile, "");
+}
+
+static void read_string(struct pprof_reader *reader, struct proto_field *field)
+{
+	reader->strings = xgrow(reader->strings, &reader->string_capacity, reader->string_count + 1,
+		sizeof *reader->strings);
+	reader->strings[reader->string_count++] = string_pool_add_sized(&reader->profile->strings,
+		(const char *)field->bytes.position, cursor_left(&field->bytes));
+	if (profile_is_full(reader->profile))
+		cursor_fail(&reader->whole, PROFILE_FULL_PROBLEM);
+}
+
+static void read_column(struct pprof_reader *reader, struct proto_field *field)
+{
+	struct cursor in = field->bytes;
+	struct proto_field part;
+	uint64_t type = 0;
+	uint64_t unit = 0;
+
+	while (proto_next(&in, &part)) {
+		if (part.number == VALUE_TYPE_TYPE)
+			type = part.value;
+		else if (part.number == VALUE_TYPE_UNIT)
+			unit = part.value;
+	}
+	if (reader->column_count == MOST_COLUMNS)
+		cursor_fail(&in, "more kinds of samples than a profile has");
+	struct column column = { .type = string_at(reader, &in, type) };
+	const char *const unit_name = string_at(reader, &in, unit);
+	column.is_used = pprof_type_parse(column.type, unit_name, &column.meaning);
+	proto_join(&reader->whole, &in);
+	reader->columns = xgrow(reader->columns, &reader->column_capacity, reader->column_count + 1,
+		sizeof *reader->columns);
+	reader->columns[reader->column_count++] = column;
+}
+
+/* Of several kinds the first in the order of the enumeration counts; of equal columns, the first.
+ */
+static bool choose_columns(struct pprof_reader *reader)
+{
+	bool is_taken[PROFILE_COUNTERS] = { false };
+	enum profile_kind kind = PROFILE_CONTENTION;
+	bool has_any = false;
+
+	for (size_t i = 0; i < reader->column_count; i++) {
+		const struct column *const column = &reader->columns[i];
+		has_any |= column->is_used;
+		if (column->is_used && column->meaning.kind < kind)
+			kind = column->meaning.kind;
+	}
+	for (size_t i = 0; i < reader->column_count; i++) {
+		struct column *const column = &reader->columns[i];
+		bool *const taken = &is_taken[column->meaning.counter];
+		column->is_used = column->is_used && column->meaning.kind == kind && !*taken;
+		*taken |= column->is_used;
+	}
+	reader->profile->kind = kind;
+	return has_any;
+}
+
+static bool refuse_columns(const struct pprof_reader *reader, struct error *err)
+{
+	const char *const first = reader->column_count == 0 ? "" : reader->columns[0].type;
+
+	if (first[0] == '\0')
+		return error_set(err, ERROR_INPUT, "it does not say what was sampled");
+	error_set(err, ERROR_INPUT, "it holds samples of \"%.100s\"", first);
+	return error_hint(err, "heap, CPU and contention profiles can be shown");
+}
+
+/* Fields of the profile that are a single number each. */
+static void read_attributes(struct pprof_reader *reader)
+{
+	struct profile *const profile = reader->profile;
+	struct cursor in = reader->whole;
+	struct proto_field field;
+	uint64_t comment = 0;
+
+	while (proto_next(&in, &field)) {
+		switch (field.number) {
+		case PPROF_DROP_FRAMES:
+			profile->drop_frames = string_at(reader, &in, field.value);
+			break;
+		case PPROF_KEEP_FRAMES:
+			profile->keep_frames = string_at(reader, &in, field.value);
+			break;
+		case PPROF_TIME_NANOS:
+			profile->time_ms = (int64_t)field.value / 1000000;
+			break;
+		case PPROF_DURATION_NANOS:
+			profile->duration_ms = (int64_t)field.value / 1000000;
+			break;
+		case PPROF_PERIOD:
+			profile->interval_bytes = (int64_t)field.value < 0 ? 0 : field.value;
+			break;
+		case PPROF_DEFAULT_SAMPLE_TYPE:
+			reader->default_type = string_at(reader, &in, field.value);
+			break;
+		case PPROF_COMMENT:
+			while (proto_repeated(&in, &field, &comment)) {
+				const char *const text = string_at(reader, &in, comment);
+				profile_add_comment(profile, text, strlen(text));
+			}
+			break;
+		default:
+			break;
+		}
+	}
+	proto_join(&reader->whole, &in);
+}
+
+static void set_default_counter(struct pprof_reader *reader)
+{
+	for (size_t i = 0; i < reader->column_count; i++)
+		if (reader->columns[i].is_used && reader->columns[i].type == reader->default_type)
+			reader->profile->default_counter = reader->columns[i].meaning.counter;
+}
+
+static void read_mapping(struct pprof_reader *reader, struct proto_field *field)
+{
+	struct cursor in = field->bytes;
+	struct proto_field part;
+	struct numbered_mapping read = { .mapping = { .executable = true } };
+	uint64_t path = 0;
+	uint64_t build_id = 0;
+
+	while (proto_next(&in, &part)) {
+		switch (part.number) {
+		case MAPPING_ID:
+			read.id = part.value;
+			break;
+		case MAPPING_START:
+			read.mapping.start = part.value;
+			break;
+		case MAPPING_LIMIT:
+			read.mapping.limit = part.value;
+			break;
+		case MAPPING_OFFSET:
+			read.mapping.file_offset = part.value;
+			break;
+		case MAPPING_FILENAME:
+			path = part.value;
+			break;
+		case MAPPING_BUILD_ID:
+			build_id = part.value;
+			break;
+		default:
+			break;
+		}
+	}
+	if (reader->mapping_count == MOST_MAPPINGS)
+		cursor_fail(&in, "more mappings than a program has");
+	read.mapping.path = string_at(reader, &in, path);
+	read.mapping.build_id = string_at(reader, &in, build_id);
+	proto_join(&reader->whole, &in);
+	reader->mappings = xgrow(reader->mappings, &reader->mapping_capacity,
+		reader->mapping_count + 1, sizeof *reader->mappings);
+	reader->mappings[reader->mapping_count++] = read;
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct profile_mapping *const left = &((const struct numbered_mapping *)a)->mapping;
+	const struct profile_mapping *const right = &((const struct numbered_mapping *)b)->mapping;
+
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->limit < right->limit ? -1 : left->limit > right->limit;
+}
+
+/* The first one is the program's, by pprof's convention. */
+static void add_mappings(struct pprof_reader *reader)
+{
+	if (reader->mapping_count == 0)
+		return;
+	reader->profile->has_mappings = true;
+	reader->profile->program = reader->mappings[0].mapping.path;
+	qsort(reader->mappings, reader->mapping_count, sizeof *reader->mappings, compare_mappings);
+	for (size_t i = 0; i < reader->mapping_count; i++) {
+		if (!id_map_add(&reader->mapping_ids, reader->mappings[i].id)) {
+			cursor_fail(&reader->whole, "two mappings of the same number");
+			return;
+		}
+		profile_add_mapping(reader->profile, &reader->mappings[i].mapping);
+	}
+}
+
+static uint32_t line_number(uint64_t value)
+{
+	return value > UINT32_MAX ? 0 : (uint32_t)value;
+}
+
+static void read_function(struct pprof_reader *reader, struct proto_field *field)
+{
+	struct cursor in = field->bytes;
+	struct proto_field part;
+	struct pprof_function function = { 0 };
+	uint64_t id = 0;
+	uint64_t name = 0;
+	uint64_t system_name = 0;
+	uint64_t file = 0;
+
+	while (proto_next(&in, &part)) {
+		switch (part.number) {
+		case FUNCTION_ID:
+			id = part.value;
+			break;
+		case FUNCTION_NAME:
+			name = part.value;
+			break;
+		case FUNCTION_SYSTEM_NAME:
+			system_name = part.value;
+			break;
+		case FUNCTION_FILENAME:
+			file = part.value;
+			break;
+		case FUNCTION_START_LINE:
+			function.start_line = line_number(part.value);
+			break;
+		default:
+			break;
+		}
+	}
+	function.name = string_at(reader, &in, name);
+	function.system_name = string_at(reader, &in, system_name);
+	function.file = string_at(reader, &in, file);
+	if (reader->function_count == MOST_FUNCTIONS)
+		cursor_fail(&in, "more functions than a program has");
+	if (cursor_ok(&in) && !id_map_add(&reader->function_ids, id))
+		cursor_fail(&in, "two functions of the same number");
+	proto_join(&reader->whole, &in);
+	reader->functions = xgrow(reader->functions, &reader->function_capacity,
+		reader->function_count + 1, sizeof *reader->functions);
+	reader->functions[reader->function_count++] = function;
+}
+
+/* Adds the frame of a line of a location. */
+static void read_line(struct pprof_reader *reader, struct cursor *bytes)
+{
+	struct cursor in = *bytes;
+	struct proto_field part;
+	uint64_t id = 0;
+	uint64_t line = 0;
+
+	while (proto_next(&in, &part)) {
+		if (part.number == LINE_FUNCTION_ID)
+			id = part.value;
+		else if (part.number == LINE_LINE)
+			line = part.value;
+	}
+	const uint32_t found = id_map_find(&reader->function_ids, id);
+	if (cursor_ok(&in) && found == ID_MAP_NONE)
+		cursor_fail(&in, "a function that is not there");
+	if (cursor_ok(&in)) {
+		const struct pprof_function *const function = &reader->functions[found];
+		const bool is_mangled = function->system_name != function->name;
+		profile_add_frame(reader->profile,
+			&(struct profile_frame){ .function = function->name,
+				.linkage_name = is_mangled ? function->system_name : "",
+				.file = function->file,
+				.line = line_number(line),
+				.start_line = function->start_line });
+	}
+	proto_join(&reader->whole, &in);
+}
+
+static void read_location(struct pprof_reader *reader, struct proto_field *field)
+{
+	struct profile *const profile = reader->profile;
+	struct cursor in = field->bytes;
+	struct proto_field part;
+	struct profile_location location = {
+		.mapping = PROFILE_NONE,
+		.first_frame = (uint32_t)profile->frame_count,
+		.is_exact = true,
+	};
+	uint64_t id = 0;
+	uint64_t mapping_id = 0;
+
+	while (proto_next(&in, &part)) {
+		if (part.number == LOCATION_ID)
+			id = part.value;
+		else if (part.number == LOCATION_MAPPING_ID)
+			mapping_id = part.value;
+		else if (part.number == LOCATION_ADDRESS)
+			location.address = part.value;
+		else if (part.number == LOCATION_LINE)
+			read_line(reader, &part.bytes);
+	}
+	if (mapping_id != 0) {
+		location.mapping = id_map_find(&reader->mapping_ids, mapping_id);
+		if (location.mapping == ID_MAP_NONE)
+			cursor_fail(&in, "a mapping that is not there");
+	}
+	if (cursor_ok(&in) && !id_map_add(&reader->location_ids, id))
+		cursor_fail(&in, "two locations of the same number");
+	if (profile_is_full(profile))
+		cursor_fail(&in, PROFILE_FULL_PROBLEM);
+	proto_join(&reader->whole, &in);
+	location.frame_count = (uint32_t)profile->frame_count - location.first_frame;
+	location.is_named = location.address == 0 && location.frame_count != 0;
+	profile_add_location(profile, &location);
+}
+
+struct label {
+	uint64_t key;
+	uint64_t text;
+	uint64_t number;
+};
+
+static struct label parse_label(struct cursor *in)
+{
+	struct proto_field part;
+	struct label label = { 0 };
+
+	while (proto_next(in, &part)) {
+		if (part.number == LABEL_KEY)
+			label.key = part.value;
+		else if (part.number == LABEL_STR)
+			label.text = part.value;
+		else if (part.number == LABEL_NUM)
+			label.number = part.value;
+	}
+	return label;
+}
+
+/* What the labels of a sample say of its thread. */
+struct thread_label {
+	bool is_there;
+	uint64_t id;
+	uint64_t name; /* in the table of texts */
+};
+
+static uint32_t find_thread(struct pprof_reader *reader, const struct thread_label *label)
+{
+	/* One that has only a name gets a number that no real one has. */
+	const uint64_t id = label->id != 0 ? label->id : ~label->name;
+	const uint32_t found = id_map_find(&reader->thread_ids, id);
+
+	if (found != ID_MAP_NONE)
+		return found;
+	id_map_add(&reader->thread_ids, id);
+	return profile_add_thread(
+		reader->profile, id, string_at(reader, &reader->whole, label->name));
+}
+
+static void read_label(struct pprof_reader *reader, struct cursor *bytes,
+	struct profile_sample *sample, struct thread_label *thread)
+{
+	struct cursor in = *bytes;
+	const struct label label = parse_label(&in);
+	const char *const key = string_at(reader, &in, label.key);
+
+	if (cursor_ok(&in) && strcmp(key, "bytes") == 0) {
+		sample->object_bytes = label.number;
+	} else if (cursor_ok(&in) && strcmp(key, "thread_id") == 0) {
+		thread->is_there = true;
+		thread->id = label.number;
+	} else if (cursor_ok(&in) && strcmp(key, "thread") == 0) {
+		thread->is_there = true;
+		thread->name = label.text;
+	}
+	proto_join(&reader->whole, &in);
+}
+
+static size_t read_stack(
+	struct pprof_reader *reader, struct cursor *in, struct proto_field *part, size_t depth)
+{
+	uint64_t id = 0;
+
+	while (proto_repeated(in, part, &id)) {
+		const uint32_t location = id_map_find(&reader->location_ids, id);
+		if (location == ID_MAP_NONE)
+			cursor_fail(in, "a location that is not there");
+		reader->stack = xgrow(
+			reader->stack, &reader->stack_capacity, depth + 1, sizeof *reader->stack);
+		reader->stack[depth++] = location;
+	}
+	return depth;
+}
+
+static void set_value(struct pprof_reader *reader, struct cursor *in, struct profile_sample *sample,
+	size_t column, uint64_t value)
+{
+	if (column >= reader->column_count) {
+		cursor_fail(in, "a sample with more values than there are types");
+	} else if (reader->columns[column].is_used) {
+		const struct pprof_meaning *const meaning = &reader->columns[column].meaning;
+		sample->counters[meaning->counter] = (double)(int64_t)value * meaning->scale;
+	}
+}
+
+static void add_sample(struct pprof_reader *reader, struct profile_sample *sample, size_t depth,
+	const struct thread_label *thread)
+{
+	struct profile *const profile = reader->profile;
+
+	sample->stack = profile_add_stack(profile, reader->stack, depth);
+	profile_add_sample(profile, sample);
+	if (!thread->is_there)
+		return;
+	sample->thread = find_thread(reader, thread);
+	profile_add_sample(profile, sample);
+}
+
+static void read_sample(struct pprof_reader *reader, struct proto_field *field)
+{
+	struct cursor in = field->bytes;
+	struct proto_field part;
+	struct profile_sample sample = { .thread = PROFILE_NONE };
+	struct thread_label thread = { 0 };
+	uint64_t value = 0;
+	size_t depth = 0;
+	size_t column = 0;
+
+	while (proto_next(&in, &part)) {
+		if (part.number == SAMPLE_LOCATION_ID)
+			depth = read_stack(reader, &in, &part, depth);
+		else if (part.number == SAMPLE_VALUE)
+			while (proto_repeated(&in, &part, &value))
+				set_value(reader, &in, &sample, column++, value);
+		else if (part.number == SAMPLE_LABEL)
+			read_label(reader, &part.bytes, &sample, &thread);
+	}
+	if (profile_is_full(reader->profile))
+		cursor_fail(&in, PROFILE_FULL_PROBLEM);
+	proto_join(&reader->whole, &in);
+	if (cursor_ok(&reader->whole))
+		add_sample(reader, &sample, depth, &thread);
+}
+
+/* Strings come last in most files and are needed first, so the input is gone through by kind. */
+static bool read_all(struct pprof_reader *reader, struct error *err)
+{
+	for_each(reader, PPROF_STRING_TABLE, read_string);
+	for_each(reader, PPROF_SAMPLE_TYPE, read_column);
+	if (cursor_ok(&reader->whole) && !choose_columns(reader))
+		return refuse_columns(reader, err);
+	read_attributes(reader);
+	if (reader->profile->kind != PROFILE_HEAP)
+		reader->profile->interval_bytes = 0;
+	set_default_counter(reader);
+	for_each(reader, PPROF_MAPPING, read_mapping);
+	add_mappings(reader);
+	for_each(reader, PPROF_FUNCTION, read_function);
+	for_each(reader, PPROF_LOCATION, read_location);
+	for_each(reader, PPROF_SAMPLE, read_sample);
+	return cursor_ok(&reader->whole);
+}
+
+bool pprof_read(struct cursor *in, struct profile *profile, struct error *err)
+{
+	struct pprof_reader reader = { .whole = *in, .profile = profile, .default_type = "" };
+
+	id_map_init(&reader.mapping_ids, profile->hash_seed);
+	id_map_init(&reader.function_ids, profile->hash_seed);
+	id_map_init(&reader.location_ids, profile->hash_seed);
+	id_map_init(&reader.thread_ids, profile->hash_seed);
+	profile->weighting = PROFILE_WEIGHTED;
+	const bool done = read_all(&reader, err);
+	proto_join(in, &reader.whole);
+	id_map_deinit(&reader.mapping_ids);
+	id_map_deinit(&reader.function_ids);
+	id_map_deinit(&reader.location_ids);
+	id_map_deinit(&reader.thread_ids);
+	free(reader.strings);
+	free(reader.columns);
+	free(reader.mappings);
+	free(reader.functions);
+	free(reader.stack);
+	return done;
+}
+
+/* The first few fields must be ones that a profile has, in the form that they have. */
+bool pprof_detect(struct cursor in)
+{
+	enum { TRIED_FIELDS = 16, LAST_MESSAGE = PPROF_STRING_TABLE, LAST_FIELD = 15 };
+	struct proto_field field;
+	bool has_message = false;
+
+	for (int i = 0; i < TRIED_FIELDS && proto_next(&in, &field); i++) {
+		const bool is_message =
+			field.number <= LAST_MESSAGE || field.number == PPROF_PERIOD_TYPE;
+		const bool has_bytes = field.wire == PROTO_BYTES;
+		if (field.number > LAST_FIELD || field.wire == PROTO_FIXED32 ||
+			field.wire == PROTO_FIXED64)
+			return false;
+		if (is_message != has_bytes && field.number != PPROF_COMMENT)
+			return false;
+		has_message |= is_message;
+	}
+	return has_message && cursor_ok(&in);
+}

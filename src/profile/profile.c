@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+struct profile *profile_new(const char *name)
+{
+	struct profile *const profile = xcalloc(1, sizeof *profile);
+
+	profile->hash_seed = hash_seed();
+	string_pool_init(&profile->strings);
+	hash_index_init(&profile->location_index);
+	hash_index_init(&profile->stack_index);
+	profile->name = profile_intern(profile, name);
+	profile->program = profile_intern(profile, "");
+	profile->drop_frames = profile->program;
+	profile->keep_frames = profile->program;
+	profile->default_counter = PROFILE_INUSE_SPACE;
+	return profile;
+}
+
+void profile_free(struct profile *profile)
+{
+	if (profile == NULL)
+		return;
+	free(profile->mappings);
+	free(profile->locations);
+	free(profile->frames);
+	free(profile->stack_locations);
+	free(profile->stacks);
+	free(profile->samples);
+	free(profile->thread_samples);
+	free(profile->threads);
+	free(profile->comments);
+	hash_index_deinit(&profile->location_index);
+	hash_index_deinit(&profile->stack_index);
+	string_pool_deinit(&profile->strings);
+	free(profile);
+}
+
+const char *profile_intern(struct profile *profile, const char *text)
+{
+	return string_pool_add(&profile->strings, text);
+}
+
+static const char *intern_or_empty(struct profile *profile, const char *text)
+{
+	return profile_intern(profile, text == NULL ? "" : text);
+}
+
+uint32_t profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping)
+{
+	const uint32_t position = (uint32_t)profile->mapping_count;
+
+	profile->mappings = xgrow(profile->mappings, &profile->mapping_capacity,
+		profile->mapping_count + 1, sizeof *profile->mappings);
+	struct profile_mapping *const added = &profile->mappings[profile->mapping_count++];
+	*added = *mapping;
+	added->path = intern_or_empty(profile, mapping->path);
+	added->build_id = intern_or_empty(profile, mapping->build_id);
+	return position;
+}
+
+uint32_t profile_add_thread(struct profile *profile, uint64_t id, const char *name)
+{
+	const uint32_t position = (uint32_t)profile->thread_count;
+
+	profile->threads = xgrow(profile->threads, &profile->thread_capacity,
+		profile->thread_count + 1, sizeof *profile->threads);
+	profile->threads[profile->thread_count++] =
+		(struct profile_thread){ .id = id, .name = intern_or_empty(profile, name) };
+	return position;
+}
+
+uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame)
+{
+	const uint32_t position = (uint32_t)profile->frame_count;
+
+	profile->frames = xgrow(profile->frames, &profile->frame_capacity, profile->frame_count + 1,
+		sizeof *profile->frames);
+	profile->frames[profile->frame_count++] = (struct profile_frame){
+		.function = intern_or_empty(profile, frame->function),
+		.linkage_name = intern_or_empty(profile, frame->linkage_name),
+		.file = intern_or_empty(profile, frame->file),
+		.line = frame->line,
+		.start_line = frame->start_line,
+	};
+	return position;
+}
+
+void profile_add_comment(struct profile *profile, const char *text, size_t size)
+{
+	profile->comments = xgrow(profile->comments, &profile->comment_capacity,
+		profile->comment_count + 1, sizeof *profile->comments);
+	profile->comments[profile->comment_count++] =
+		string_pool_add_sized(&profile->strings, text, size);
+}
+
+uint32_t profile_add_location(struct profile *profile, const struct profile_location *location)
+{
+	const uint32_t position = (uint32_t)profile->location_count;
+
+	profile->locations = xgrow(profile->locations, &profile->location_capacity,
+		profile->location_count + 1, sizeof *profile->locations);
+	profile->locations[profile->location_count++] = *location;
+	return position;
+}
+
+struct address_key {
+	uint64_t address;
+	bool is_exact;
+};
+
+static bool is_address(const void *items, uint32_t position, const void *key)
+{
+	const struct profile_location *const location =
+		&((const struct profile_location *)items)[position];
+	const struct address_key *const wanted = key;
+
+	return location->address == wanted->address && location->is_exact == wanted->is_exact &&
+	       !location->is_named;
+}
+
+static uint32_t add_address(struct profile *profile, struct address_key key)
+{
+	const uint32_t next = (uint32_t)profile->location_count;
+	const uint32_t found = hash_index_add(&profile->location_index,
+		hash_u64(profile->hash_seed ^ (key.address + key.is_exact)), is_address,
+		profile->locations, &key, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	return profile_add_location(profile, &(struct profile_location){ .address = key.address,
+						     .mapping = PROFILE_NONE,
+						     .first_frame = PROFILE_NONE,
+						     .is_exact = key.is_exact });
+}
+
+uint32_t profile_add_address(struct profile *profile, uint64_t address)
+{
+	return add_address(profile, (struct address_key){ .address = address });
+}
+
+uint32_t profile_add_exact_address(struct profile *profile, uint64_t address)
+{
+	return add_address(profile, (struct address_key){ .address = address, .is_exact = true });
+}
+
+struct named_key {
+	const struct profile *profile;
+	const char *function;
+	const char *file;
+	uint32_t line;
+};
+
+static bool is_named(const void *items, uint32_t position, const void *key)
+{
+	const struct profile_location *const location =
+		&((const struct profile_location *)items)[position];
+	const struct named_key *const wanted = key;
+
+	if (!location->is_named)
+		return false;
+	const struct profile_frame *const frame = &wanted->profile->frames[location->first_frame];
+	return frame->function == wanted->function && frame->file == wanted->file &&
+	       frame->line == wanted->line;
+}
+
+uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame)
+{
+	const struct named_key key = {
+		.profile = profile,
+		.function = intern_or_empty(profile, frame->function),
+		.file = intern_or_empty(profile, frame->file),
+		.line = frame->line,
+	};
+	const uint64_t names = hash_combine((uintptr_t)key.function, (uintptr_t)key.file);
+	const uint32_t next = (uint32_t)profile->location_count;
+	const uint32_t found = hash_index_add(&profile->location_index,
+		hash_combine(names, key.line), is_named, profile->locations, &key, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	const uint32_t first_frame = profile_add_frame(profile, frame);
+	return profile_add_location(profile, &(struct profile_location){ .mapping = PROFILE_NONE,
+						     .first_frame = first_frame,
+						     .frame_count = 1,
+						     .is_exact = true,
+						     .is_named = true });
+}
+
+struct stack_key {
+	const struct profile *profile;
+	const uint32_t *locations;
+	size_t depth;
+};
+
+static bool is_stack(const void *items, uint32_t position, const void *key)
+{
+	const struct profile_stack *const stack = &((const struct profile_stack *)items)[position];
+	const struct stack_key *const wanted = key;
+
+	return stack->depth == wanted->depth &&
+	       (stack->depth == 0 ||
+		       memcmp(&wanted->profile->stack_locations[stack->first], wanted->locations,
+			       wanted->depth * sizeof *wanted->locations) == 0);
+}
+
+uint64_t profile_prepare_stack(
+	const struct profile *profile, const uint32_t *locations, size_t depth)
+{
+	const uint64_t hash =
+		hash_bytes_seeded(profile->hash_seed, locations, depth * sizeof *locations);
+
+	hash_index_prefetch(&profile->stack_index, hash);
+	return hash;
+}
+
+uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth)
+{
+	return profile_add_prepared_stack(
+		profile, profile_prepare_stack(profile, locations, depth), locations, depth);
+}
+
+uint32_t profile_add_prepared_stack(
+	struct profile *profile, uint64_t hash, const uint32_t *locations, size_t depth)
+{
+	const struct stack_key key = { profile, locations, depth };
+	const uint32_t next = (uint32_t)profile->stack_count;
+	const uint32_t found =
+		hash_index_add(&profile->stack_index, hash, is_stack, profile->stacks, &key, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	const size_t first = profile->stack_location_count;
+	profile->stack_locations = xgrow(profile->stack_locations,
+		&profile->stack_location_capacity, first + depth, sizeof *locations);
+	if (depth != 0)
+		memcpy(&profile->stack_locations[first], locations, depth * sizeof *locations);
+	profile->stack_location_count = first + depth;
+
+	profile->stacks = xgrow(profile->stacks, &profile->stack_capacity, profile->stack_count + 1,
+		sizeof *profile->stacks);
+	profile->stacks[profile->stack_count++] =
+		(struct profile_stack){ .first = first, .depth = (uint32_t)depth };
+	return next;
+}
+
+void profile_add_sample(struct profile *profile, const struct profile_sample *sample)
+{
+	if (sample->thread == PROFILE_NONE) {
+		profile->samples = xgrow(profile->samples, &profile->sample_capacity,
+			profile->sample_count + 1, sizeof *profile->samples);
+		profile->samples[profile->sample_count++] = *sample;
+	} else {
+		profile->thread_samples =
+			xgrow(profile->thread_samples, &profile->thread_sample_capacity,
+				profile->thread_sample_count + 1, sizeof *profile->thread_samples);
+		profile->thread_samples[profile->thread_sample_count++] = *sample;
+	}
+}
+
+/* Near enough: an index has two to four slots for each item. */
+static uint64_t memory_of(const struct profile *profile)
+{
+	const size_t slot = 3 * sizeof(struct hash_index_slot);
+	const size_t samples = profile->sample_count + profile->thread_sample_count;
+
+	return samples * sizeof *profile->samples +
+	       profile->stack_location_count * sizeof *profile->stack_locations +
+	       profile->stack_count * (sizeof *profile->stacks + slot) +
+	       profile->location_count * (sizeof *profile->locations + slot) +
+	       profile->frame_count * sizeof *profile->frames +
+	       profile->strings.count * (sizeof *profile->strings.strings + slot) +
+	       profile->strings.arena.used_bytes;
+}
+
+bool profile_is_full(const struct profile *profile)
+{
+	const size_t limit = PROFILE_NONE - 1;
+
+	if (profile->memory_limit != 0 && memory_of(profile) > profile->memory_limit)
+		return true;
+	return profile->mapping_count >= limit || profile->location_count >= limit ||
+	       profile->frame_count >= limit || profile->stack_count >= limit ||
+	       profile->thread_count >= limit || profile->strings.count >= limit;
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const struct profile_mapping *const left = a;
+	const struct profile_mapping *const right = b;
+
+	if (left->start != right->start)
+		return left->start < right->start ? -1 : 1;
+	return left->limit < right->limit ? -1 : left->limit > right->limit;
+}
+
+static bool are_sorted(const struct profile *profile)
+{
+	for (size_t i = 1; i < profile->mapping_count; i++)
+		if (compare_mappings(&profile->mappings[i - 1], &profile->mappings[i]) > 0)
+			return false;
+	return true;
+}
+
+void profile_assign_mappings(struct profile *profile)
+{
+	if (!are_sorted(profile))
+		qsort(profile->mappings, profile->mapping_count, sizeof *profile->mappings,
+			compare_mappings);
+	for (size_t i = 0; i < profile->location_count; i++) {
+		struct profile_location *const location = &profile->locations[i];
+		if (!location->is_named && location->mapping == PROFILE_NONE)
+			location->mapping = profile_find_mapping(
+				profile, location->address - !location->is_exact);
+	}
+}
+
+uint32_t profile_find_mapping(const struct profile *profile, uint64_t address)
+{
+	size_t low = 0;
+	size_t high = profile->mapping_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (profile->mappings[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || address >= profile->mappings[low - 1].limit)
+		return PROFILE_NONE;
+	return (uint32_t)(low - 1);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile: weighted stacks of one process, as some format recorded them.
+ *
+ * Words. A *location* is one program counter, or, in formats without addresses, one named frame. A
+ * *frame* is a function at a location: inlining gives a location several, innermost first. A
+ * *stack* is a list of locations, leaf first. A *sample* is one line of the input: a stack with
+ * its four counters as recorded, not yet scaled up to what the process really allocated: that is
+ * analysis' work, line by line, because merging first would bias it. A *mapping* is a range of
+ * addresses backed by a file.
+ *
+ * Equal locations, stacks and strings are stored once, so memory grows with distinct stacks. A
+ * profile owns all its memory; every pointer into it lives until profile_free. Not for two
+ * threads at once.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/hash_index.h"
+#include "base/string_pool.h"
+
+enum profile_counter {
+	PROFILE_INUSE_OBJECTS,
+	PROFILE_INUSE_SPACE, /* bytes */
+	PROFILE_ALLOC_OBJECTS,
+	PROFILE_ALLOC_SPACE, /* bytes */
+	PROFILE_COUNTERS,
+};
+
+/* How recorded counters are scaled up; facts and formulas in analysis/unsample.h. */
+enum profile_weighting {
+	PROFILE_WEIGHTED,    /* the counters are estimates already: pprof, collapsed, heapprofile */
+	PROFILE_EXPONENTIAL, /* heap_v2: by 1 / (1 - exp(-mean size / interval)) */
+	PROFILE_RATIO,	     /* gperftools' heap/: by mean size / (interval / 2), where below 1 */
+};
+
+/*
+ * What was sampled. The counters keep their places: INUSE_OBJECTS is the number of events and
+ * INUSE_SPACE their amount, which is bytes of a heap and nanoseconds otherwise (on the processor,
+ * waited for a lock).
+ */
+enum profile_kind {
+	PROFILE_HEAP,
+	PROFILE_GROWTH, /* of the address space, as gperftools records it */
+	PROFILE_CPU,
+	PROFILE_CONTENTION,
+};
+
+#define PROFILE_NONE UINT32_MAX
+
+struct profile_mapping {
+	uint64_t start;
+	uint64_t limit; /* one past the last address */
+	uint64_t file_offset;
+	const char *path;     /* "" for anonymous memory; without " (deleted)" */
+	const char *build_id; /* lower-case hex, "" when the input does not say */
+	bool deleted;	      /* the file had been removed or replaced */
+	bool executable;      /* code may run there; true where the input does not say */
+	bool has_functions;   /* the input came with names for all locations in it */
+};
+
+struct profile_frame {
+	const char *function;	  /* demangled; "" when unknown */
+	const char *linkage_name; /* as the linker has it; "" when the same or unknown */
+	const char *file;	  /* "" when unknown */
+	uint32_t line;		  /* 0 when unknown */
+	uint32_t start_line;	  /* of the function; 0 when unknown */
+};
+
+struct profile_location {
+	uint64_t address;     /* as recorded: a return address. 0 in formats without addresses */
+	uint32_t mapping;     /* PROFILE_NONE when no mapping covers it */
+	uint32_t first_frame; /* in profile.frames, innermost first */
+	uint32_t frame_count; /* 0 until symbols are found */
+	bool is_exact;	      /* where execution was, not where it returns to: do not step back */
+	bool is_named;	      /* of a format without addresses: stands for its frames */
+};
+
+struct profile_stack {
+	uint64_t first; /* in profile.stack_locations, leaf first */
+	uint32_t depth;
+};
+
+struct profile_sample {
+	uint32_t stack;
+	uint32_t thread; /* in profile.threads; PROFILE_NONE for all threads together */
+	/*
+	 * Bytes of one object, for formats that keep a size label; 0 when unknown. Samples that
+	 * differ in it are different samples.
+	 */
+	uint64_t object_bytes;
+	double counters[PROFILE_COUNTERS]; /* raw */
+};
+
+struct profile_thread {
+	uint64_t id;	  /* jemalloc's own number, not the kernel's */
+	const char *name; /* "" when unnamed */
+	double counters[PROFILE_COUNTERS];
+};
+
+struct profile {
+	const char *name; /* where it came from, for messages */
+	enum profile_kind kind;
+	enum profile_weighting weighting;
+	uint64_t interval_bytes; /* mean distance of two samples; 0 when unknown or not sampled */
+	int64_t time_ms;	 /* when it was taken, since 1970; 0 when unknown */
+	int64_t duration_ms;	 /* of the interval it covers; 0 for a snapshot */
+	const char *program;	 /* path of the executable where the input says it; "" otherwise */
+	bool has_allocated;	 /* the ALLOC_ counters mean something (prof_accum) */
+	const char *drop_frames; /* pprof's patterns of functions to leave out; "" without */
+	const char *keep_frames;
+	enum profile_counter default_counter;	  /* what the input wants to be shown first */
+	bool has_mappings;			  /* the input tells them, even if there are none */
+	double header_counters[PROFILE_COUNTERS]; /* of the "t*:" line in the header; raw */
+
+	struct profile_mapping *mappings; /* sorted by start, once read */
+	struct profile_location *locations;
+	struct profile_frame *frames;
+	uint32_t *stack_locations;
+	struct profile_stack *stacks;
+	struct profile_sample *samples;	       /* all threads together */
+	struct profile_sample *thread_samples; /* the same, told apart by thread; may be empty */
+	struct profile_thread *threads;
+	const char **comments; /* "%warn" lines, lines of unknown meaning, pprof's comments */
+	size_t mapping_count, mapping_capacity;
+	size_t location_count, location_capacity;
+	size_t frame_count, frame_capacity;
+	size_t stack_location_count, stack_location_capacity;
+	size_t stack_count, stack_capacity;
+	size_t sample_count, sample_capacity;
+	size_t thread_sample_count, thread_sample_capacity;
+	size_t thread_count, thread_capacity;
+	size_t comment_count, comment_capacity;
+
+	uint64_t memory_limit; /* bytes, see profile_is_full; 0 for none */
+	uint64_t hash_seed;    /* of all indexes of what the input holds */
+	struct string_pool strings;
+	struct hash_index location_index;
+	struct hash_index stack_index;
+};
+
+struct profile *profile_new(const char *name);
+void profile_free(struct profile *profile);
+
+static inline void profile_cleanup(struct profile *const *profile)
+{
+	profile_free(*profile);
+}
+
+/* The text as the profile keeps it: equal texts are the same pointer. */
+const char *profile_intern(struct profile *profile, const char *text);
+
+/* Each returns the position of the new item. Paths and names are copied. */
+uint32_t profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping);
+uint32_t profile_add_thread(struct profile *profile, uint64_t id, const char *name);
+uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame);
+void profile_add_comment(struct profile *profile, const char *text, size_t size);
+
+/* The location of a return address; the mapping is left for profile_assign_mappings. */
+uint32_t profile_add_address(struct profile *profile, uint64_t address);
+
+/* The location of an address where execution was (is_exact): another one than the above. */
+uint32_t profile_add_exact_address(struct profile *profile, uint64_t address);
+
+/*
+ * The location of a frame in a format without addresses: equal (function, file, line) give the
+ * same location, with exactly this frame.
+ */
+uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame);
+
+/*
+ * Appends a location as it is, for formats that number theirs: equal ones are not made one. A
+ * mapping that is set is kept.
+ */
+uint32_t profile_add_location(struct profile *profile, const struct profile_location *location);
+
+/* The stack of these locations, leaf first; depth may be 0 (the unwinder failed). */
+uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth);
+
+/*
+ * The same in two steps: the first begins to fetch memory that the second needs, and what it
+ * returns is given to the second together with the same locations.
+ */
+uint64_t profile_prepare_stack(
+	const struct profile *profile, const uint32_t *locations, size_t depth);
+uint32_t profile_add_prepared_stack(
+	struct profile *profile, uint64_t prepared, const uint32_t *locations, size_t depth);
+
+/*
+ * Appends to samples, or to thread_samples when it has a thread. Nothing is summed up: samples
+ * stay the lines that they were.
+ */
+void profile_add_sample(struct profile *profile, const struct profile_sample *sample);
+
+/*
+ * Whether the profile should not grow any more: positions are 32 bits, and hostile input of a few
+ * bytes for each item must not fill the machine. Readers ask now and then.
+ */
+bool profile_is_full(const struct profile *profile);
+#define PROFILE_FULL_PROBLEM "it holds more than can be kept in memory"
+
+/* Sorts the mappings and gives addresses without one the one that covers it, once all are known. */
+void profile_assign_mappings(struct profile *profile);
+
+/* The mapping that covers the address, or PROFILE_NONE. Mappings must be sorted. */
+uint32_t profile_find_mapping(const struct profile *profile, uint64_t address);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "render/curves.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/unsample.h"
+#include "base/utf8.h"
+#include "render/quantity.h"
+
+/* Pixels of one chart. */
+enum {
+	CHART_WIDTH = 470,
+	CHART_HEIGHT = 200,
+	PLOT_LEFT = 68,
+	PLOT_RIGHT = 14,
+	PLOT_TOP = 54,
+	PLOT_BOTTOM = 26,
+	COLUMNS = 2,
+	HEADING = 64,
+};
+
+static const char style[] =
+	"text{font:12px system-ui,sans-serif;fill:#1f2328}.small{font-size:11px;fill:#656d76}"
+	".title{font-size:17px;font-weight:600}.name{font-weight:600}.suspect{fill:#cf222e}"
+	".paper{fill:#fff}.axis{stroke:#d0d7de;stroke-width:1}.band{fill:#0969da;fill-opacity:.15}"
+	".line{fill:none;stroke:#0969da;stroke-width:1.5}.dot{fill:#0969da}"
+	".fit{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:6 4}.end{text-anchor:end}"
+	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}"
+	".suspect{fill:#ff7b72}.paper{fill:#0d1117}.axis{stroke:#3d444d}.band{fill:#4493f8}"
+	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit{stroke:#ff7b72}}";
+
+static void append_escaped(struct buffer *out, const char *text, size_t most)
+{
+	const char *const end = text + strlen(text);
+
+	for (size_t shown = 0; text < end; shown++) {
+		const size_t length = utf8_length(text, (size_t)(end - text));
+		if (shown == most) {
+			buffer_append_string(out, "…");
+			return;
+		}
+		if (length == 0 || (unsigned char)*text < ' ')
+			buffer_append_string(out, UTF8_REPLACEMENT);
+		else if (*text == '<')
+			buffer_append_string(out, "&lt;");
+		else if (*text == '&')
+			buffer_append_string(out, "&amp;");
+		else if (*text == '"')
+			buffer_append_string(out, "&quot;");
+		else
+			buffer_append(out, text, length);
+		text += length == 0 ? 1 : length;
+	}
+}
+
+static enum quantity_style style_of(const struct trend *trend)
+{
+	return quantity_style_of(trend->view->kind, trend->view->counter, false);
+}
+
+/* "90 min", "3.5 h" or "2.1 d"; "4 profiles" when there are no times. */
+static void format_span(const struct trend *trend, double hours, char text[32])
+{
+	if (!trend->has_times)
+		snprintf(text, 32, "%.4g profiles", hours);
+	else if (hours < 2.0 / 60)
+		snprintf(text, 32, "%.3g s", hours * 3600);
+	else if (hours < 2)
+		snprintf(text, 32, "%.3g min", hours * 60);
+	else if (hours < 48)
+		snprintf(text, 32, "%.3g h", hours);
+	else
+		snprintf(text, 32, "%.3g d", hours / 24);
+}
+
+static const char *per(const struct trend *trend)
+{
+	return trend->has_times ? "/h" : " per profile";
+}
+
+struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site)
+{
+	const struct growth *const growth = &site->growth;
+	const enum quantity_style quantity = style_of(trend);
+	struct curves_words words = { "too few profiles to say" };
+	char span[32];
+
+	if (!site->has_growth)
+		return words;
+	/* Less than half a byte is no minus. */
+	const double shown = fabs(growth->rate) < 0.5 ? 0 : growth->rate;
+	const struct quantity_text rate = quantity_format(quantity, shown, true);
+	const struct quantity_text error =
+		quantity_format(quantity, (growth->high - growth->low) / 2, false);
+	switch (growth->kind) {
+	case GROWTH_JUMP:
+		format_span(trend, growth->jump_hours, span);
+		snprintf(words.text, sizeof words.text, "one step of %s, %s after the start",
+			quantity_format(quantity, growth->jump, true).text, span);
+		break;
+	case GROWTH_CYCLE:
+		format_span(trend, growth->period_hours, span);
+		snprintf(words.text, sizeof words.text, "comes and goes about every %s (%s%s ± %s)",
+			span, rate.text, per(trend), error.text);
+		break;
+	case GROWTH_STEADY:
+	case GROWTH_FALL:
+		snprintf(words.text, sizeof words.text, "%s%s ± %s, grew in %u of %u intervals",
+			rate.text, per(trend), error.text, growth->rises, growth->intervals);
+		break;
+	case GROWTH_NONE:
+		snprintf(words.text, sizeof words.text, "no growth that stands out (%s%s ± %s)",
+			rate.text, per(trend), error.text);
+		break;
+	}
+	return words;
+}
+
+/* Where values and moments go on the paper. */
+struct frame {
+	double left, top, width, height;
+	double hours, most;
+};
+
+static double x_of(const struct frame *frame, double hours)
+{
+	return frame->left + (frame->hours > 0 ? hours / frame->hours : 0) * frame->width;
+}
+
+static double y_of(const struct frame *frame, double value)
+{
+	const double share = frame->most > 0 ? value / frame->most : 0;
+
+	return frame->top + frame->height * (1 - fmin(fmax(share, 0), 1));
+}
+
+/* 1, 2, 2.5 or 5 times a power of the unit, at least this; bytes count in powers of 1024. */
+static double round_up(double value, bool is_bytes)
+{
+	static const double steps[] = { 1, 2, 2.5, 4, 5, 8, 10, 20, 25, 40, 50, 80, 100, 200, 250,
+		400, 500, 800, 1000 };
+	const double base = is_bytes ? 1024 : 1000;
+	double unit = 1;
+
+	while (value > unit * base)
+		unit *= base;
+	for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		if (steps[i] * unit >= value)
+			return steps[i] * unit;
+	}
+	return base * unit;
+}
+
+static struct frame make_frame(
+	const struct trend *trend, const struct trend_site *site, double x, double y)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < trend->profile_count; i++)
+		most = fmax(most, estimate_interval(site->series[i]).high);
+	return (struct frame){
+		.left = x + PLOT_LEFT,
+		.top = y + PLOT_TOP,
+		.width = CHART_WIDTH - PLOT_LEFT - PLOT_RIGHT,
+		.height = CHART_HEIGHT - PLOT_TOP - PLOT_BOTTOM,
+		.hours = trend->hours[trend->profile_count - 1],
+		.most = round_up(fmax(most, 1), style_of(trend) != QUANTITY_COUNT),
+	};
+}
+
+static void draw_axes(const struct trend *trend, const struct frame *frame, struct buffer *out)
+{
+	char span[32];
+
+	for (int i = 0; i <= 2; i++) {
+		const double value = frame->most * i / 2, y = y_of(frame, value);
+		buffer_printf(out,
+			"<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+			"<text class=\"small end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+			frame->left, frame->left + frame->width, y, y, frame->left - 6, y + 4,
+			i == 0 ? "0" : quantity_format(style_of(trend), value, false).text);
+	}
+	format_span(trend, frame->hours, span);
+	buffer_printf(out,
+		"<text class=\"small\" x=\"%.1f\" y=\"%.1f\">0</text>"
+		"<text class=\"small end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+		frame->left, frame->top + frame->height + 16, frame->left + frame->width,
+		frame->top + frame->height + 16, span);
+}
+
+/* The points from `first` to `end` are of one run. */
+static void draw_run(const struct trend *trend, const struct trend_site *site,
+	const struct frame *frame, size_t first, size_t end, struct buffer *out)
+{
+	buffer_append_string(out, "<path class=\"band\" d=\"M");
+	for (size_t i = first; i < end; i++)
+		buffer_printf(out, "%.1f,%.1f ", x_of(frame, trend->hours[i]),
+			y_of(frame, estimate_interval(site->series[i]).high));
+	for (size_t i = end; i-- > first;)
+		buffer_printf(out, "%.1f,%.1f ", x_of(frame, trend->hours[i]),
+			y_of(frame, estimate_interval(site->series[i]).low));
+	buffer_append_string(out, "Z\"/><path class=\"line\" d=\"M");
+	for (size_t i = first; i < end; i++)
+		buffer_printf(out, "%.1f,%.1f ", x_of(frame, trend->hours[i]),
+			y_of(frame, site->series[i].value));
+	buffer_append_string(out, "\"/>\n");
+	for (size_t i = first; i < end && trend->profile_count <= 60; i++)
+		buffer_printf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>",
+			x_of(frame, trend->hours[i]), y_of(frame, site->series[i].value));
+	buffer_append_char(out, '\n');
+}
+
+/* The fitted line of one run, through its centre. */
+static void draw_fit(const struct trend *trend, const struct trend_site *site,
+	const struct frame *frame, size_t first, size_t end, struct buffer *out)
+{
+	double hours = 0, value = 0;
+
+	for (size_t i = first; i < end; i++) {
+		hours += trend->hours[i] / (double)(end - first);
+		value += site->series[i].value / (double)(end - first);
+	}
+	const double from = trend->hours[first], to = trend->hours[end - 1];
+	buffer_printf(out,
+		"<line class=\"fit\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+		x_of(frame, from), y_of(frame, value + site->growth.rate * (from - hours)),
+		x_of(frame, to), y_of(frame, value + site->growth.rate * (to - hours)));
+}
+
+static void draw_site(const struct trend *trend, const struct trend_site *site, double x, double y,
+	struct buffer *out)
+{
+	const struct frame frame = make_frame(trend, site, x, y);
+	const size_t most = 62;
+
+	buffer_printf(out, "<g><title>");
+	append_escaped(out, site->stack[0] != '\0' ? site->stack : site->name, 2000);
+	buffer_printf(out, "</title><text class=\"name%s\" x=\"%.1f\" y=\"%.1f\">",
+		site->is_suspect ? " suspect" : "", x + 8, y + 20);
+	append_escaped(out, site->name, most);
+	buffer_printf(out, "</text><text class=\"small\" x=\"%.1f\" y=\"%.1f\">", x + 8, y + 37);
+	append_escaped(out, curves_describe(trend, site).text, 2 * most);
+	buffer_append_string(out, "</text>\n");
+	draw_axes(trend, &frame, out);
+	for (size_t first = 0, end; first < trend->profile_count; first = end) {
+		for (end = first + 1;
+			end < trend->profile_count && trend->runs[end] == trend->runs[first]; end++)
+			;
+		draw_run(trend, site, &frame, first, end, out);
+		if (site->has_growth && end - first > 1 && site->growth.kind == GROWTH_STEADY)
+			draw_fit(trend, site, &frame, first, end, out);
+	}
+	buffer_append_string(out, "</g>\n");
+}
+
+void curves_svg(const struct trend *trend, const struct curves_options *options, struct buffer *out)
+{
+	const size_t charts = 1 + (trend->site_count < options->site_limit ? trend->site_count
+									   : options->site_limit);
+	const size_t rows = (charts + COLUMNS - 1) / COLUMNS;
+	const int width = COLUMNS * CHART_WIDTH, height = HEADING + (int)rows * CHART_HEIGHT;
+	char span[32];
+
+	format_span(trend, trend->hours[trend->profile_count - 1], span);
+	buffer_printf(out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+		"height=\"%d\" role=\"img\">\n<style>%s</style>\n"
+		"<rect class=\"paper\" width=\"100%%\" height=\"100%%\"/>\n"
+		"<text class=\"title\" x=\"8\" y=\"28\">",
+		width, height, width, height, style);
+	append_escaped(out, options->title, 90);
+	buffer_printf(out,
+		"</text>\n<text class=\"small\" x=\"8\" y=\"48\">%s by site, %zu profiles over %s",
+		quantity_name(trend->view->kind, trend->view->counter), trend->profile_count, span);
+	if (trend->run_count > 1)
+		buffer_printf(out, ", %u runs", trend->run_count);
+	buffer_append_string(out,
+		"; shaded: 95% interval of each point; red: suspected leaks, dashed: "
+		"fitted growth</text>\n");
+	draw_site(trend, &trend->total, 0, HEADING, out);
+	for (size_t i = 1; i < charts; i++)
+		draw_site(trend, &trend->sites[i - 1], (double)(i % COLUMNS * CHART_WIDTH),
+			HEADING + (double)(i / COLUMNS * CHART_HEIGHT), out);
+	buffer_append_string(out, "</svg>\n");
+}
+
+static void append_row(const struct trend *trend, const struct trend_site *site, struct buffer *out)
+{
+	const double now = site->series[trend->profile_count - 1].value;
+
+	buffer_printf(out, "<tr%s><td>%s</td><td>", site->is_suspect ? " class=\"suspect\"" : "",
+		quantity_format(style_of(trend), now, false).text);
+	append_escaped(out, curves_describe(trend, site).text, 200);
+	buffer_append_string(out, "</td><td>");
+	append_escaped(out, site->name, 400);
+	buffer_append_string(out, "<br><small>");
+	append_escaped(out, site->stack, 2000);
+	buffer_append_string(out, "</small></td></tr>\n");
+}
+
+void curves_html(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+{
+	buffer_append_string(out,
+		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		"style-src 'unsafe-inline'\">\n"
+		"<meta name=\"viewport\" content=\"width=device-width\">\n<title>");
+	append_escaped(out, options->title, 200);
+	buffer_append_string(out,
+		" - trend</title>\n<style>body{margin:1.5em auto;max-width:60em;padding:0 1em;"
+		"font:14px system-ui,sans-serif;color:#1f2328;background:#fff}svg{max-width:100%;"
+		"height:auto}table{border-collapse:collapse;width:100%;margin-top:1em}"
+		"td,th{padding:.35em .6em;border-top:1px solid #d0d7de;text-align:left;"
+		"vertical-align:top;overflow-wrap:anywhere}small{color:#656d76}"
+		"td:first-child{white-space:nowrap;text-align:right}"
+		".suspect td{color:#cf222e}@media(prefers-color-scheme:dark){body{color:#e6edf3;"
+		"background:#0d1117}td,th{border-color:#3d444d}small{color:#9198a1}"
+		".suspect td{color:#ff7b72}}</style></head>\n<body>\n");
+	curves_svg(trend, options, out);
+	buffer_append_string(out, "<table><tr><th>now</th><th>growth</th><th>site</th></tr>\n");
+	for (size_t i = 0; i < trend->site_count && i < 200; i++)
+		append_row(trend, &trend->sites[i], out);
+	buffer_append_string(out, "</table>\n</body></html>\n");
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trend as pictures: one small chart for each site, every point with its 95% interval, the fitted
+ * line, restarts as gaps. SVG, or a page that holds it together with a table; both self-contained,
+ * in light and dark.
+ */
+#pragma once
+
+#include "analysis/trend.h"
+#include "base/buffer.h"
+
+struct curves_options {
+	const char *title; /* program or target */
+	size_t site_limit; /* charts beside that of the total */
+};
+
+void curves_svg(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out);
+void curves_html(
+	const struct trend *trend, const struct curves_options *options, struct buffer *out);
+
+/* Growth in words: "+3.1 MiB/h ± 0.4 MiB, grew in 11 of 12 intervals". */
+struct curves_words {
+	char text[160];
+};
+struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Figures of the textual reports, to the letter as jeprof prints them, since scripts read them:
+ * MB of 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded.
+ */
+#pragma once
+
+#include "render/render.h"
+
+struct figure {
+	char text[32];
+};
+
+struct figure figure_format(
+	const struct view *view, const struct render_options *options, double value);
+
+/* "MB", "B", "objects", "samples" or "seconds". */
+const char *figure_unit(const struct view *view, const struct render_options *options);
+
+/* "12.3%" of the whole; "nan", "+inf" or "-inf" when that is nothing. */
+struct figure figure_percent(double value, double whole);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The picture: boxes on a canvas as large as what is seen of it. Only what is wide enough to see is
+ * laid out and only what is scrolled into sight is drawn, so that the work grows with the
+ * screen and not with the profile.
+ */
+const ROW = 22;
+const NARROWEST = 0.6; /* pixels; below, a box is part of the grey of its neighbours */
+const TEXT_FROM = 28;  /* pixels a box needs to carry text */
+const ZOOM_MS = 220;
+const FONT = '12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
+
+/* An element with properties (or attributes, where the key has a dash) and children. */
+function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.includes('-') || key === 'role')
+      element.setAttribute(key, value);
+    else
+      element[key] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+class Chart {
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.widths = new Map();
+    this.rows = [];
+    this.range = [0, 1];
+    this.canvas = make('canvas', {
+      tabIndex: 0,
+      role: 'application',
+      'aria-label': 'Flame graph. Arrow keys move between boxes, Enter zooms in, Escape zooms out, ' +
+        'question mark shows all keys. The table of functions holds the same figures.',
+      'aria-describedby': 'flame-announcer',
+    });
+    this.spacer = make('div', { className: 'fg-spacer' }, this.canvas);
+    this.element = make('div', { className: 'fg-chart' }, this.spacer);
+    this.context = this.canvas.getContext('2d');
+    this.listen();
+  }
+
+  listen() {
+    const { canvas, handlers } = this;
+    this.element.addEventListener('scroll', () => this.requestDraw());
+    canvas.addEventListener('pointermove', event => handlers.hover(this.boxAt(event), event));
+    canvas.addEventListener('pointerleave', () => handlers.hover(null, null));
+    canvas.addEventListener('click', event => handlers.click(this.boxAt(event)));
+    canvas.addEventListener('contextmenu', event => handlers.contextMenu(this.boxAt(event), event));
+    canvas.addEventListener('focus', () => this.requestDraw());
+    canvas.addEventListener('blur', () => this.requestDraw());
+    new ResizeObserver(() => this.resize()).observe(this.element);
+  }
+
+  /* What to show; the zoomed box fills the width. Animated unless people asked for less motion. */
+  show(picture) {
+    const isSameTree = this.picture?.tree === picture.tree;
+    this.picture = picture;
+    const whole = picture.tree.root.size || 1, { zoom } = picture;
+    const goal = [zoom.x / whole, (zoom.x + zoom.size) / whole];
+    const isStill = this.range.every((edge, i) => edge === goal[i]);
+    cancelAnimationFrame(this.animation);
+    if (!isSameTree || isStill || this.isMotionReduced()) {
+      this.range = goal;
+      this.layOut();
+      this.reveal(isSameTree ? picture.selected : zoom);
+    } else {
+      this.animate(this.range, goal, performance.now());
+    }
+  }
+
+  isMotionReduced() {
+    return matchMedia('(prefers-reduced-motion: reduce)').matches || document.hidden;
+  }
+
+  animate(from, to, start) {
+    const step = now => {
+      const part = Math.min(1, Math.max(0, (now - start) / ZOOM_MS)), eased = 1 - (1 - part) ** 3;
+      this.range = part === 1 ? to : from.map((edge, i) => edge + (to[i] - edge) * eased);
+      this.layOut();
+      if (part < 1)
+        this.animation = requestAnimationFrame(step);
+      else
+        this.reveal(this.picture.selected ?? this.picture.zoom);
+    };
+    step(start);
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (this.isPrinting || (width === this.width && height === this.height))
+      return;
+    this.setSize(width, height);
+    if (this.picture) {
+      this.layOut();
+      this.reveal(this.picture.selected ?? this.picture.zoom);
+    }
+  }
+
+  setSize(width, height) {
+    const scale = window.devicePixelRatio || 1;
+    this.width = width;
+    this.height = height;
+    this.canvas.width = Math.round(width * scale);
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+  }
+
+  /* Rows of [box, left, right] in pixels; a null box stands for what is too narrow to see. */
+  layOut() {
+    if (!this.width)
+      return;
+    const { tree } = this.picture, whole = tree.root.size || 1, [from, to] = this.range;
+    const toPixels = this.width / (to - from), rows = [];
+    const put = (depth, box, left, right) => {
+      const row = rows[depth] ??= [];
+      const last = row[row.length - 1];
+      if (box === null && last && last[0] === null && left - last[2] < 1)
+        last[2] = right;
+      else
+        row.push([box, left, right]);
+    };
+    const place = box => {
+      const left = Math.max(0, (box.x / whole - from) * toPixels);
+      const right = Math.min(this.width, ((box.x + box.size) / whole - from) * toPixels);
+      if (right <= 0 || left >= this.width)
+        return;
+      if (right - left < NARROWEST) {
+        put(box.depth, null, left, Math.max(right, left + NARROWEST));
+        return;
+      }
+      put(box.depth, box, left, right);
+      box.children.forEach(place);
+    };
+    place(tree.root);
+    this.rows = rows;
+    this.spacer.style.height = `${Math.max(rows.length * ROW + 1, this.height)}px`;
+    this.requestDraw();
+  }
+
+  get contentHeight() {
+    return Math.max(this.rows.length * ROW + 1, this.height);
+  }
+
+  /* Top of a row in the whole picture. */
+  topOf(depth) {
+    return this.picture.isFlame ? this.contentHeight - (depth + 1) * ROW : depth * ROW;
+  }
+
+  reveal(box) {
+    const { element } = this;
+    if (!box || !this.height)
+      return;
+    const top = this.topOf(box.depth), margin = 3 * ROW;
+    if (top - margin < element.scrollTop)
+      element.scrollTop = Math.max(0, top - margin);
+    else if (top + ROW + margin > element.scrollTop + this.height)
+      element.scrollTop = top + ROW + margin - this.height;
+  }
+
+  requestDraw() {
+    if (this.isDrawRequested)
+      return;
+    this.isDrawRequested = true;
+    requestAnimationFrame(() => {
+      this.isDrawRequested = false;
+      this.draw();
+    });
+  }
+
+  draw() {
+    if (!this.picture || !this.width)
+      return;
+    const start = performance.now(), { context, element, height } = this;
+    const scale = window.devicePixelRatio || 1, scrolled = element.scrollTop;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, this.width, height);
+    context.font = FONT;
+    context.textBaseline = 'middle';
+    let count = 0;
+    this.rows.forEach((row, depth) => {
+      const y = this.topOf(depth) - scrolled;
+      if (y + ROW < 0 || y > height)
+        return;
+      for (const [box, left, right] of row)
+        this.drawBox(box, left, right, y);
+      count += row.length;
+    });
+    this.drawMarks(scrolled);
+    this.canvas.dataset.boxes = count;
+    this.canvas.dataset.ms = (performance.now() - start).toFixed(1);
+  }
+
+  drawBox(box, left, right, y) {
+    const { context, picture } = this, { colours } = picture;
+    const gap = right - left > 3 ? 1 : 0, width = right - left - gap;
+    context.globalAlpha = this.opacityOf(box);
+    context.fillStyle = box === null ? colours.rest : colours.fill(box, picture.colour);
+    context.fillRect(left, y, width, ROW - 1);
+    if (box !== null && width >= TEXT_FROM) {
+      if (this.isUncertain(box))
+        this.hatch(left, y, width);
+      context.fillStyle = colours.text;
+      context.fillText(this.labelOf(box, width - 10), left + 5, y + ROW / 2);
+    }
+    context.globalAlpha = 1;
+  }
+
+  opacityOf(box) {
+    const { matches, zoom } = this.picture;
+    if (matches)
+      return box !== null && box.node >= 0 && matches[box.node] ? 1 : 0.22;
+    return box !== null && box.depth < zoom.depth ? 0.55 : 1;
+  }
+
+  /*
+   * The error is as large as the value: the figure rests on a handful of samples. Of a change, that
+   * it may be none; one that is nothing beside what is there looks like that already.
+   */
+  isUncertain(box) {
+    if (!this.picture.tree.model.isDifference)
+      return 1.96 * Math.sqrt(box.variance) > Math.abs(box.now);
+    const [low, high] = changeIntervalOf(box);
+    return box.variance + box.baseVariance > 0 && low < 0 && high > 0 && Math.abs(box.change) > 0.05 * box.size;
+  }
+
+  hatch(left, y, width) {
+    const { context } = this;
+    context.save();
+    context.beginPath();
+    context.rect(left, y, width, ROW - 1);
+    context.clip();
+    context.strokeStyle = this.picture.colours.isDark ? 'rgba(0,0,0,.22)' : 'rgba(255,255,255,.5)';
+    context.lineWidth = 2;
+    context.beginPath();
+    for (let x = left - ROW - left % 7; x < left + width; x += 7) {
+      context.moveTo(x, y + ROW);
+      context.lineTo(x + ROW, y);
+    }
+    context.stroke();
+    context.restore();
+  }
+
+  /* The longest of the box's texts that has room; the last one is cut. */
+  labelOf(box, room) {
+    const { tree, names } = this.picture;
+    const name = box.node < 0 ? 'all' : names[box.node], short = shortenName(name);
+    const value = tree.model.isDifference ? `  ${formatValue(tree.measure, box.change, true)}` : '';
+    const texts = [name + value, short + value, name, short];
+    return texts.find(text => this.widthOf(text) <= room) ?? this.cutText(short, room);
+  }
+
+  widthOf(text) {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+
+  cutText(text, room) {
+    let length = Math.floor(text.length * room / this.widthOf(text));
+    while (length > 0 && this.context.measureText(text.slice(0, length) + ELLIPSIS).width > room)
+      length--;
+    return length > 1 ? text.slice(0, length) + ELLIPSIS : '';
+  }
+
+  drawMarks(scrolled) {
+    const { selected, hovered, colours } = this.picture, { context } = this;
+    const outline = (box, width, colour) => {
+      const place = this.rows[box.depth]?.find(([other]) => other === box);
+      if (!place)
+        return;
+      const y = this.topOf(box.depth) - scrolled;
+      context.lineWidth = width;
+      context.strokeStyle = colour;
+      context.strokeRect(place[1] + width / 2, y + width / 2,
+        Math.max(1, place[2] - place[1] - 1 - width), ROW - 1 - width);
+    };
+    if (hovered)
+      outline(hovered, 1.5, colours.text);
+    if (selected) {
+      outline(selected, 2.5, colours.isDark ? '#fff' : '#111');
+      if (document.activeElement === this.canvas)
+        outline(selected, 1, colours.isDark ? '#111' : '#fff');
+    }
+  }
+
+  boxAt(event) {
+    const bounds = this.canvas.getBoundingClientRect();
+    const x = event.clientX - bounds.left, y = event.clientY - bounds.top + this.element.scrollTop;
+    const depth = Math.floor(this.picture?.isFlame ? (this.contentHeight - y) / ROW : y / ROW);
+    const place = this.rows[depth]?.find(([, left, right]) => x >= left && x < right);
+    return place ? place[0] : null;
+  }
+
+  /* The box that an arrow key leads to. */
+  neighbour(box, key) {
+    const isDown = (key === 'ArrowDown') !== this.picture.isFlame;
+    if (key === 'ArrowLeft' || key === 'ArrowRight') {
+      const row = (this.rows[box.depth] ?? []).filter(([other]) => other !== null);
+      return row[row.findIndex(([other]) => other === box) + (key === 'ArrowLeft' ? -1 : 1)]?.[0];
+    }
+    if (!isDown)
+      return box.parent;
+    return (this.rows[box.depth + 1] ?? []).find(([other]) => other?.parent === box)?.[0];
+  }
+
+  /* For printing: all rows at once. The paper's layout is no resizing: it comes from this size. */
+  beginPrint(width) {
+    this.isPrinting = true;
+    this.setSize(width, 0);
+    this.layOut();
+    this.setSize(width, this.rows.length * ROW + 1);
+    this.element.scrollTop = 0;
+    this.draw();
+  }
+
+  endPrint() {
+    this.isPrinting = false;
+    this.resize();
+  }
+}

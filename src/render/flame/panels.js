@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands around the picture: what is known of one box, the biggest functions, the help. */
+const TABLE_ROWS = 200;
+
+function makeButton(label, title, action, properties = {}) {
+  const button = make('button', { type: 'button', title, ...properties }, label);
+  button.addEventListener('click', action);
+  return button;
+}
+
+function placeOf(model, node) {
+  const file = model.files[node], line = model.lines[node];
+  return file === '' ? '' : line > 0 ? `${file}:${line}` : file;
+}
+
+/* Figures of a box as [label, value, share] rows. */
+function figuresOf(model, measure, box) {
+  const isChange = model.isDifference, whole = measure.sum;
+  const of = isChange ? whole.size : whole.now;
+  const rows = [];
+  const add = (label, value, share = '') => rows.push([label, value, share]);
+  const total = isChange ? box.change : box.now, flat = box.flat;
+  add(isChange ? 'change' : 'total', formatValue(measure, total, isChange), formatPercent(total, of));
+  if (flat !== null)
+    add('itself', formatValue(measure, flat, isChange), formatPercent(flat, of));
+  if (isChange) {
+    add('now', formatValue(measure, box.now), formatPercent(box.now, whole.now));
+    add('base', formatValue(measure, box.base), formatPercent(box.base, whole.base));
+  }
+  if (box.parent && box.parent.size > 0 && !isChange)
+    add('of parent', formatPercent(box.now, box.parent.now));
+  if (box.variance + box.baseVariance > 0)
+    add('95% interval', formatInterval(measure, box, isChange));
+  if (box.samples > 0)
+    add('samples', formatCount(box.samples));
+  return rows;
+}
+
+class Tooltip {
+  constructor() {
+    this.element = make('div', { className: 'fg-tooltip', hidden: true, 'aria-hidden': 'true' });
+  }
+
+  show(box, event, model, measure, name) {
+    this.element.hidden = !box;
+    if (!box)
+      return;
+    if (box !== this.box) {
+      const figures = figuresOf(model, measure, box);
+      this.element.replaceChildren(make('strong', {}, name),
+        make('table', {}, ...figures.map(([label, value, share]) => make('tr', {},
+          make('th', {}, label), make('td', {}, value), make('td', {}, share)))));
+      if (box.node >= 0 && placeOf(model, box.node))
+        this.element.append(make('small', {}, placeOf(model, box.node)));
+    }
+    this.box = box;
+    const { offsetWidth: width, offsetHeight: height } = this.element;
+    const left = event.clientX + 16, top = event.clientY + 18;
+    const x = left + width + 8 > innerWidth ? Math.max(8, innerWidth - width - 8) : left;
+    const y = top + height + 8 > innerHeight ? event.clientY - height - 12 : top;
+    this.element.style.transform = `translate(${Math.round(x)}px, ${Math.round(Math.max(8, y))}px)`;
+  }
+}
+
+class Details {
+  constructor(actions) {
+    this.actions = actions;
+    this.element = make('section', { className: 'fg-details', 'aria-label': 'Selected function' });
+  }
+
+  show(box, model, measure, colour) {
+    if (!box || box.node < 0) {
+      this.showAll(model, measure);
+      return;
+    }
+    const { actions } = this, { node } = box, name = model.names[node];
+    const swatch = make('i', { className: 'fg-swatch' });
+    swatch.style.backgroundColor = colour;
+    const place = [placeOf(model, node), model.modules[node] && `in ${model.modules[node]}`,
+      model.inlined[node] ? 'inlined' : ''].filter(Boolean);
+    this.element.replaceChildren(
+      make('h2', {}, swatch, make('span', {}, name)),
+      make('p', { className: 'fg-place' }, place.join(' \u00b7 ')),
+      this.makeFigures(box, model, measure),
+      make('p', { className: 'fg-actions' },
+        makeButton('Zoom', 'Let this box fill the width (Enter)', () => actions.zoom(box)),
+        makeButton('Callers', 'Who calls it, from everywhere (c)', () => actions.focus(node, true)),
+        makeButton('Callees', 'What it calls, from everywhere (e)', () => actions.focus(node, false)),
+        makeButton('Copy name', 'Copy the function\u2019s full name (y)', () => actions.copy(name))));
+  }
+
+  /* The box's figures, and the function's where it stands in other places too. */
+  makeFigures(box, model, measure) {
+    const { flat, cumulative } = measure.functions, { node } = box, isChange = model.isDifference;
+    const value = sums => isChange ? sums.now[node] - sums.base[node] : sums.now[node];
+    const of = isChange ? measure.sum.size : measure.sum.now, rows = figuresOf(model, measure, box);
+    const add = (label, sum) =>
+      rows.push([label, formatValue(measure, sum, isChange), formatPercent(sum, of)]);
+    if (cumulative.size[node] > box.size * 1.0001)
+      add('everywhere', value(cumulative));
+    if (cumulative.size[node] > box.size * 1.0001 && value(flat) !== 0)
+      add('itself everywhere', value(flat));
+    return make('table', {}, ...rows.map(([label, text, share]) => make('tr', {},
+      make('th', { scope: 'row' }, label), make('td', {}, text), make('td', {}, share))));
+  }
+
+  showAll(model, measure) {
+    const { sum } = measure, count = new Set(model.nodes).size;
+    const change = model.isDifference ? sum.now - sum.base : sum.now;
+    const rows = [[measure.counter.label, formatValue(measure, change, model.isDifference)]];
+    if (model.isDifference)
+      rows.push(['now', formatValue(measure, sum.now)], ['base', formatValue(measure, sum.base)]);
+    if (sum.variance + sum.baseVariance > 0)
+      rows.push(['95% interval', formatInterval(measure, sum, model.isDifference)]);
+    if (sum.samples > 0)
+      rows.push(['samples', formatCount(sum.samples)]);
+    rows.push(['functions', formatCount(count)], ['stacks', formatCount(model.leaves.length)]);
+    this.element.replaceChildren(
+      make('h2', {}, make('span', {}, 'Everything')),
+      make('p', { className: 'fg-place' }, 'Choose a box to see its figures here.'),
+      make('table', {}, ...rows.map(([label, value]) =>
+        make('tr', {}, make('th', { scope: 'row' }, label), make('td', { colSpan: 2 }, value)))));
+  }
+}
+
+/* The biggest functions, sorted by a click on a column's head. */
+class FunctionTable {
+  constructor(actions) {
+    this.actions = actions;
+    this.key = 'flat';
+    this.body = make('tbody');
+    this.heads = [
+      ['name', 'Function', 'Sort by name'],
+      ['flat', 'Flat', 'Sort by flat: what the function allocates itself'],
+      ['cumulative', 'Cum', 'Sort by cumulative: with all it calls'],
+    ].map(([key, label, title]) => make('th', { scope: 'col', 'data-key': key },
+      makeButton(label, title, () => this.sortBy(key))));
+    this.caption = make('p', { className: 'fg-caption' });
+    this.element = make('section', { className: 'fg-functions', 'aria-label': 'Functions' },
+      make('table', {}, make('thead', {}, make('tr', {}, ...this.heads)), this.body), this.caption);
+    this.body.addEventListener('keydown', event => this.handleKey(event));
+  }
+
+  sortBy(key) {
+    this.key = key;
+    this.show(this.shown);
+  }
+
+  show(shown) {
+    this.shown = shown;
+    const { model, measure, matches } = shown, { flat, cumulative } = measure.functions;
+    const change = model.isDifference;
+    const value = (sums, node) => change ? sums.now[node] - sums.base[node] : sums.now[node];
+    const compare = {
+      name: (a, b) => model.names[a] < model.names[b] ? -1 : 1,
+      flat: (a, b) => Math.abs(value(flat, b)) - Math.abs(value(flat, a)),
+      cumulative: (a, b) => Math.abs(value(cumulative, b)) - Math.abs(value(cumulative, a)),
+    };
+    const nodes = model.names.map((_, node) => node)
+      .filter(node => cumulative.size[node] > 0 && (!matches || matches[node]))
+      .sort((a, b) => compare[this.key](a, b) || compare.cumulative(a, b) || compare.name(a, b));
+    for (const head of this.heads)
+      head.setAttribute('aria-sort', head.dataset.key !== this.key ? 'none'
+        : this.key === 'name' ? 'ascending' : 'descending');
+    this.body.replaceChildren(...nodes.slice(0, TABLE_ROWS).map((node, i) =>
+      this.makeRow(node, i, value(flat, node), value(cumulative, node))));
+    this.caption.textContent = nodes.length > TABLE_ROWS
+      ? `The first ${TABLE_ROWS} of ${formatCount(nodes.length)} functions; a search finds the others.`
+      : nodes.length === 0 ? 'No function matches.' : '';
+    this.mark(shown.selectedNode);
+  }
+
+  makeRow(node, i, flat, cumulative) {
+    const { model, measure } = this.shown, name = model.names[node];
+    const of = model.isDifference ? measure.sum.size : measure.sum.now;
+    const cell = value => {
+      const bar = make('i');
+      bar.style.width = `${Math.min(100, 100 * Math.abs(value) / (of || 1))}%`;
+      return make('td', {
+        className: value === 0 ? 'fg-zero' : !model.isDifference ? '' : value < 0 ? 'fg-shrunk' : 'fg-grown',
+        title: formatPercent(value, of),
+      }, bar, make('span', {}, formatValue(measure, value, model.isDifference)));
+    };
+    const button = makeButton(shortenName(name), name, () => this.actions.select(node),
+      { tabIndex: i === 0 ? 0 : -1 });
+    button.addEventListener('dblclick', () => this.actions.focus(node, true));
+    return make('tr', { 'data-node': node }, make('th', { scope: 'row' }, button),
+      cell(flat), cell(cumulative));
+  }
+
+  mark(node) {
+    for (const row of this.body.rows)
+      row.setAttribute('aria-selected', String(Number(row.dataset.node) === node));
+  }
+
+  /* One stop of the tab key for the whole table; arrows move inside. */
+  handleKey(event) {
+    const row = event.target.closest('tr');
+    const next = event.key === 'ArrowDown' ? row.nextElementSibling
+      : event.key === 'ArrowUp' ? row.previousElementSibling : null;
+    if (!next)
+      return;
+    event.preventDefault();
+    event.stopPropagation();
+    row.querySelector('button').tabIndex = -1;
+    const button = next.querySelector('button');
+    button.tabIndex = 0;
+    button.focus();
+    button.click();
+  }
+}
+
+const KEYS = [
+  ['\u2190 \u2191 \u2192 \u2193', 'move between boxes'],
+  ['Enter', 'zoom into the chosen box'],
+  ['Escape', 'zoom out one step; clear the search'],
+  ['Home', 'show everything'],
+  ['/', 'search'],
+  ['n  N', 'next and previous match'],
+  ['c  e', 'callers and callees of the chosen function, from everywhere'],
+  ['i', 'turn around: callees or callers'],
+  ['f', 'flame (up) or icicle (down)'],
+  ['y', 'copy the name of the chosen function'],
+  ['t', 'light or dark'],
+];
+
+function makeHelp() {
+  const dialog = make('dialog', { className: 'fg-help', 'aria-label': 'Keys' });
+  dialog.append(
+    make('h2', {}, 'Keys'),
+    make('table', {}, ...KEYS.map(([key, what]) => make('tr', {},
+      make('th', { scope: 'row' }, ...key.split(/\s+/).map(part => make('kbd', {}, part))),
+      make('td', {}, what)))),
+    make('h2', {}, 'Reading the picture'),
+    make('p', {}, 'A box is a function, its width is what it and everything it calls allocate. Boxes ' +
+      'touch where one calls the other. Striped boxes rest on so few samples that their error is ' +
+      'as large as their value. The address of this page keeps what you see: copy it to share it.'),
+    makeButton('Close', 'Close (Escape)', () => dialog.close()));
+  dialog.addEventListener('click', event => event.target === dialog && dialog.close());
+  return dialog;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Renderers: each turns a view into one kind of output, appended to a buffer. A renderer decides
+ * how things look, never which figures are true: those are in the view.
+ *
+ * The table in render.c is what the command line and the gateway know them by. A new output is a
+ * file render_NAME.c with one function and one line in the table.
+ */
+#pragma once
+
+#include "analysis/graph.h"
+#include "analysis/view.h"
+#include "base/buffer.h"
+#include "base/error.h"
+
+enum render_sort {
+	RENDER_SORT_FLAT,
+	RENDER_SORT_CUMULATIVE,
+	RENDER_SORT_CHANGE, /* by absolute flat value: what moved most */
+	RENDER_SORT_NAME,
+};
+
+struct render_options {
+	enum render_sort sort;
+	size_t line_limit;  /* rows of the text report; 0 for all */
+	bool show_bytes;    /* bytes rather than MB */
+	bool confidence;    /* standard errors beside the figures */
+	bool explain;	    /* say beside the figures what they mean */
+	bool heapcheck;	    /* set off nodes that allocate themselves: jeprof's leak check */
+	bool is_inverted;   /* trees and flame graphs from the leaves */
+	const char *thread; /* goes into the total line: "t3"; NULL for all threads */
+	struct graph_limits graph;
+};
+
+#define RENDER_OPTIONS_DEFAULT ((struct render_options){ .graph = GRAPH_LIMITS_DEFAULT })
+
+typedef bool render_function(const struct view *view, const struct render_options *options,
+	struct buffer *out, struct error *err);
+
+struct renderer {
+	const char *name;      /* of the option too: --NAME */
+	const char *extension; /* of a file, without the dot */
+	const char *media_type;
+	const char *summary; /* for the help: "write a call graph as SVG" */
+	bool is_binary;	     /* not for a terminal */
+	render_function *render;
+};
+
+/* Ends with a NULL name. */
+extern const struct renderer renderers[];
+
+/* NULL when there is none of that name. */
+const struct renderer *renderer_find(const char *name);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callgrind's profile format, for KCachegrind and callgrind_annotate, best from a view by lines.
+ * https://valgrind.org/docs/manual/cl-format.html is the reference. A long name is written once
+ * and referred to by its number afterwards. "calls=" counts samples: how often a function was
+ * called is not known.
+ */
+#include "render/renderers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/function_name.h"
+#include "base/xalloc.h"
+#include "render/figure.h"
+
+/* Names that were written: a name's number is its position plus one. Equal names are one pointer.
+ */
+struct numbering {
+	const char **names;
+	size_t count, capacity;
+	struct hash_index index;
+};
+
+struct writer {
+	const struct view *view;
+	const struct graph *graph;
+	struct buffer *out;
+	const char **functions; /* for each node of the view */
+	struct string_pool pool;
+	struct numbering files, names, objects;
+};
+
+static bool is_number(const void *items, uint32_t position, const void *key)
+{
+	return ((const char *const *)items)[position] == key;
+}
+
+/* "KEY=(NUMBER) NAME" the first time, "KEY=(NUMBER)" later. */
+static void write_name(
+	struct writer *writer, struct numbering *numbering, const char *key, const char *name)
+{
+	const uint32_t found = hash_index_add(&numbering->index, hash_u64((uintptr_t)name),
+		is_number, numbering->names, name, (uint32_t)numbering->count);
+
+	if (found != HASH_INDEX_NONE) {
+		buffer_printf(writer->out, "%s=(%u)\n", key, found + 1);
+		return;
+	}
+	numbering->names = xgrow(numbering->names, &numbering->capacity, numbering->count + 1,
+		sizeof *numbering->names);
+	numbering->names[numbering->count++] = name;
+	buffer_printf(writer->out, "%s=(%zu) %s\n", key, numbering->count, name);
+}
+
+/* A function's name without its line, which stands elsewhere in this format. */
+static const char *make_function(struct writer *writer, const struct view_node *node)
+{
+	CLEANUP(buffer_cleanup) struct buffer text;
+
+	if (node->function[0] == '\0')
+		return string_pool_add(&writer->pool, node->name);
+	buffer_init(&text, &memory_or_exit);
+	function_name_append_short(&text, node->function);
+	return string_pool_add_sized(&writer->pool, text.data, text.size);
+}
+
+static void writer_init(struct writer *writer, const struct view *view, const struct graph *graph,
+	struct buffer *out)
+{
+	*writer = (struct writer){ .view = view, .graph = graph, .out = out };
+	string_pool_init(&writer->pool);
+	writer->functions = xcalloc(view->node_count, sizeof *writer->functions);
+	for (size_t i = 0; i < view->node_count; i++)
+		writer->functions[i] = make_function(writer, &view->nodes[i]);
+}
+
+static void numbering_deinit(struct numbering *numbering)
+{
+	free(numbering->names);
+	hash_index_deinit(&numbering->index);
+}
+
+static void writer_deinit(struct writer *writer)
+{
+	free(writer->functions);
+	string_pool_deinit(&writer->pool);
+	numbering_deinit(&writer->files);
+	numbering_deinit(&writer->names);
+	numbering_deinit(&writer->objects);
+}
+
+static const char *file_of(const struct view_node *node)
+{
+	return node->file[0] == '\0' ? "???" : node->file;
+}
+
+/* Where a node is; `prefix` is "c" for the target of a call. */
+static void write_place(struct writer *writer, uint32_t at, const char *prefix)
+{
+	const struct view_node *const node = &writer->view->nodes[at];
+	char key[8];
+
+	if (node->module[0] != '\0') {
+		snprintf(key, sizeof key, "%sob", prefix);
+		write_name(writer, &writer->objects, key, node->module);
+	}
+	snprintf(key, sizeof key, "%sfl", prefix);
+	write_name(writer, &writer->files, key, file_of(node));
+	snprintf(key, sizeof key, "%sfn", prefix);
+	write_name(writer, &writer->names, key, writer->functions[at]);
+}
+
+/* The edges of a graph by where they begin: those of node i are order[first[i] .. first[i + 1]). */
+struct edge_list {
+	size_t *first;
+	uint32_t *order;
+};
+
+static void edge_list_deinit(struct edge_list *list)
+{
+	free(list->first);
+	free(list->order);
+}
+
+static void edge_list_init(struct edge_list *list, const struct graph *graph)
+{
+	list->first = xcalloc(graph->node_count + 2, sizeof *list->first);
+	list->order = xcalloc(graph->edge_count, sizeof *list->order);
+	for (size_t i = 0; i < graph->edge_count; i++)
+		list->first[graph->edges[i].from + 2]++;
+	for (size_t i = 2; i < graph->node_count + 2; i++)
+		list->first[i] += list->first[i - 1];
+	for (size_t i = 0; i < graph->edge_count; i++)
+		list->order[list->first[graph->edges[i].from + 1]++] = (uint32_t)i;
+}
+
+static void write_calls(struct writer *writer, const struct edge_list *list, size_t at)
+{
+	const struct graph *const graph = writer->graph;
+	const struct view_node *const nodes = writer->view->nodes;
+
+	for (size_t i = list->first[at]; i < list->first[at + 1]; i++) {
+		const struct graph_edge *const edge = &graph->edges[list->order[i]];
+		const uint32_t to = graph->nodes[edge->to].node;
+		const double calls = round(edge->weight.samples);
+		write_place(writer, to, "c");
+		buffer_printf(writer->out, "calls=%.0f %u\n%u %.0f\n", calls < 1 ? 1 : calls,
+			nodes[to].line, nodes[graph->nodes[at].node].line,
+			round(edge->weight.value));
+	}
+}
+
+static void write_node(struct writer *writer, const struct edge_list *list, size_t at)
+{
+	const struct graph_node *const node = &writer->graph->nodes[at];
+
+	write_place(writer, node->node, "");
+	if (node->flat.value != 0)
+		buffer_printf(writer->out, "%u %.0f\n", writer->view->nodes[node->node].line,
+			round(node->flat.value));
+	write_calls(writer, list, at);
+	buffer_append_char(writer->out, '\n');
+}
+
+/* The format has no negative costs. */
+static bool check(const struct graph *graph, struct error *err)
+{
+	for (size_t i = 0; i < graph->node_count; i++) {
+		if (graph->nodes[i].flat.value >= 0 && graph->nodes[i].cumulative.value >= 0)
+			continue;
+		error_set(err, ERROR_USAGE, "callgrind's format cannot say that something shrank");
+		return error_hint(err, "add --drop_negative to see what grew");
+	}
+	return true;
+}
+
+bool render_callgrind(const struct view *view, const struct render_options *options,
+	struct buffer *out, struct error *err)
+{
+	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
+	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
+	CLEANUP(edge_list_deinit) struct edge_list list = { 0 };
+	const struct render_options in_bytes = { .show_bytes = true };
+
+	(void)options;
+	if (!check(graph, err))
+		return false;
+	CLEANUP(writer_deinit) struct writer writer;
+	writer_init(&writer, view, graph, out);
+	edge_list_init(&list, graph);
+	const char *const unit = figure_unit(view, &in_bytes);
+	buffer_printf(out,
+		"# callgrind format\nversion: 1\ncreator: heapctl\ncmd: %s\npositions: line\n"
+		"events: %s\n\n",
+		view->title, strcmp(unit, "B") == 0 ? "Bytes" : unit);
+	for (size_t i = 0; i < graph->node_count; i++)
+		write_node(&writer, &list, i);
+	buffer_printf(out, "totals: %.0f\n", round(view_sum(view, view->counter).value));
+	return true;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "render/dot.h"
+#include "render/renderers.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "render/dot_text.h"
+#include "render/quantity.h"
+
+/* Half of a 95% interval, in standard errors. */
+#define INTERVAL_95 1.96
+
+struct colour {
+	int red, green, blue;
+};
+
+/* From the palette of Okabe and Ito, and a paper white to mix with. */
+static const struct colour paper = { 250, 250, 248 };
+static const struct colour ink = { 88, 96, 105 };
+static const struct colour heat = { 240, 150, 60 };
+static const struct colour grown = { 213, 94, 0 };
+static const struct colour shrunk = { 0, 158, 115 };
+
+/* What every part of the picture needs. */
+struct drawing {
+	const struct view *view;
+	const struct graph *graph;
+	const struct render_options *options;
+	struct buffer *out;
+	double total;	    /* of everything that was read */
+	double local_total; /* of what filters left */
+	enum quantity_style style;
+};
+
+static double share(const struct drawing *drawing, double value)
+{
+	return drawing->graph->whole > 0 ? value / drawing->graph->whole : 0;
+}
+
+static double limited_share(const struct drawing *drawing, double value)
+{
+	return fmin(1, fabs(share(drawing, value)));
+}
+
+static void append_colour(
+	struct buffer *out, const char *key, struct colour from, struct colour to, double amount)
+{
+	buffer_printf(out, ",%s=\"#%02x%02x%02x\"", key,
+		(int)lround(from.red + amount * (to.red - from.red)),
+		(int)lround(from.green + amount * (to.green - from.green)),
+		(int)lround(from.blue + amount * (to.blue - from.blue)));
+}
+
+/* The hue of a value: heat in a profile, the direction of change in a difference. */
+static struct colour hue_of(const struct drawing *drawing, double value)
+{
+	if (!drawing->view->is_difference)
+		return heat;
+	return value < 0 ? shrunk : grown;
+}
+
+static struct quantity_text text_of(const struct drawing *drawing, double value)
+{
+	return quantity_format(drawing->style, value, drawing->view->is_difference);
+}
+
+/* "1.5 MiB (12.0%)" */
+static void append_share(const struct drawing *drawing, double value)
+{
+	buffer_printf(drawing->out, "%s (%.1f%%)", text_of(drawing, value).text,
+		100 * share(drawing, value));
+}
+
+static void append_interval(const struct drawing *drawing, struct estimate estimate)
+{
+	const double half = INTERVAL_95 * sqrt(estimate.variance);
+
+	if (half > 0)
+		buffer_printf(drawing->out, " \xc2\xb1 %s",
+			quantity_format(drawing->style, half, false).text);
+}
+
+static void append_estimate(
+	const struct drawing *drawing, const char *word, struct estimate estimate)
+{
+	buffer_append_string(drawing->out, word);
+	append_share(drawing, estimate.value);
+	if (drawing->options->confidence)
+		append_interval(drawing, estimate);
+}
+
+static void append_tooltip(const struct drawing *drawing, const struct graph_node *box)
+{
+	const struct view_node *const node = &drawing->view->nodes[box->node];
+	struct buffer *const out = drawing->out;
+
+	buffer_append_string(out, ",tooltip=\"");
+	dot_text_append_tooltip(out, node->name);
+	if (node->file[0] != '\0' && strstr(node->name, node->file) == NULL) {
+		buffer_append_string(out, "\\n");
+		dot_text_append_tooltip(out, node->file);
+		if (node->line != 0)
+			buffer_printf(out, ":%u", node->line);
+	}
+	if (node->module[0] != '\0') {
+		buffer_append_string(out, "\\nin ");
+		dot_text_append_tooltip(out, node->module);
+	}
+	buffer_append_string(out, "\\nitself ");
+	append_share(drawing, box->flat.value);
+	append_interval(drawing, box->flat);
+	buffer_append_string(out, "\\nwith all it calls ");
+	append_share(drawing, box->cumulative.value);
+	append_interval(drawing, box->cumulative);
+	buffer_append_char(out, '"');
+}
+
+/*
+ * How much of its hue a part of the picture shows. In a difference a little of it is there from
+ * the first byte on: which way it went matters more than how far.
+ */
+static double tint_of(const struct drawing *drawing, double value)
+{
+	const double part = sqrt(limited_share(drawing, value));
+
+	return drawing->view->is_difference && value != 0 ? 0.3 + 0.7 * part : part;
+}
+
+static void append_style(const struct drawing *drawing, double flat, double cumulative)
+{
+	struct buffer *const out = drawing->out;
+
+	if (drawing->options->heapcheck && flat > 0)
+		buffer_append_string(out, ",fillcolor=gray");
+	else if (drawing->view->is_difference && flat == 0)
+		append_colour(out, "fillcolor", paper, hue_of(drawing, cumulative),
+			0.35 * tint_of(drawing, cumulative));
+	else
+		append_colour(
+			out, "fillcolor", paper, hue_of(drawing, flat), tint_of(drawing, flat));
+	if (drawing->options->heapcheck && flat < 0)
+		buffer_append_string(out, ",peripheries=3");
+	append_colour(out, "color", ink, hue_of(drawing, cumulative), tint_of(drawing, cumulative));
+}
+
+static void append_node(const struct drawing *drawing, size_t i)
+{
+	const struct graph_node *const box = &drawing->graph->nodes[i];
+	const double flat = box->flat.value, cumulative = box->cumulative.value;
+	struct buffer *const out = drawing->out;
+
+	buffer_printf(out, "N%zu [label=\"", i + 1);
+	dot_text_append_name(out, drawing->view->nodes[box->node].name);
+	if (flat == 0 && cumulative != 0) {
+		append_estimate(drawing, "\\n0 of ", box->cumulative);
+	} else {
+		append_estimate(drawing, "\\n", box->flat);
+		if (flat != cumulative)
+			append_estimate(drawing, "\\nof ", box->cumulative);
+	}
+	buffer_printf(out, "\",fontsize=%.1f", 8 + 50 * sqrt(limited_share(drawing, flat)));
+	append_style(drawing, flat, cumulative);
+	append_tooltip(drawing, box);
+	buffer_append_string(out, "];\n");
+}
+
+static void append_edge(const struct drawing *drawing, const struct graph_edge *edge)
+{
+	const struct graph_node *const nodes = drawing->graph->nodes;
+	const struct view_node *const names = drawing->view->nodes;
+	const char *const from = names[nodes[edge->from].node].name;
+	const char *const to = names[nodes[edge->to].node].name;
+	const bool is_inlined = names[nodes[edge->to].node].is_inlined;
+	const double part = limited_share(drawing, edge->weight.value);
+	struct buffer *const out = drawing->out;
+
+	/* The layout multiplies weights: bounded, they cannot overflow there. */
+	buffer_printf(out, "N%u -> N%u [label=\"  %s\",weight=%d,penwidth=%.2f,style=%s",
+		edge->from + 1, edge->to + 1, text_of(drawing, edge->weight.value).text,
+		1 + (int)lround(100 * part), 1 + 4 * part, is_inlined ? "dashed" : "solid");
+	append_colour(out, "color", ink, hue_of(drawing, edge->weight.value),
+		tint_of(drawing, edge->weight.value));
+	buffer_append_string(out, ",tooltip=\"");
+	dot_text_append_tooltip(out, from);
+	buffer_append_string(out, " -> ");
+	dot_text_append_tooltip(out, to);
+	buffer_append_string(out, "\\n");
+	append_share(drawing, edge->weight.value);
+	if (is_inlined)
+		buffer_append_string(out, "\\ninlined");
+	buffer_append_string(out, "\"];\n");
+}
+
+static void append_legend_line(struct buffer *out, const char *text)
+{
+	if (text == NULL || text[0] == '\0')
+		return;
+	dot_text_append(out, text, strlen(text));
+	buffer_append_string(out, "\\l");
+}
+
+static void append_left_out(const struct drawing *drawing)
+{
+	const struct graph *const graph = drawing->graph;
+	struct buffer *const out = drawing->out;
+
+	if (graph->dropped_nodes > 0)
+		buffer_printf(out, "Left out: %zu of %zu nodes", graph->dropped_nodes,
+			graph->dropped_nodes + graph->node_count);
+	/* All of them for their size, and none for being too many. */
+	if (graph->dropped_nodes > 0 && graph->node_count < drawing->options->graph.node_count)
+		buffer_printf(out, " (up to %s each)",
+			quantity_format(drawing->style, graph->node_limit, false).text);
+	if (graph->dropped_nodes > 0)
+		buffer_append_string(out, "\\l");
+	if (graph->dropped_edges > 0)
+		buffer_printf(out, "Left out: %zu of %zu edges between them\\l",
+			graph->dropped_edges, graph->dropped_edges + graph->edge_count);
+}
+
+static void append_legend(const struct drawing *drawing)
+{
+	const struct graph *const graph = drawing->graph;
+	const struct view *const view = drawing->view;
+	struct buffer *const out = drawing->out;
+
+	const struct quantity_text total = text_of(drawing, drawing->total);
+	const struct quantity_text focus = text_of(drawing, drawing->local_total);
+	buffer_append_string(out, "Legend [shape=plaintext,style=\"\",fontsize=18,label=\"");
+	append_legend_line(out, view->title);
+	append_legend_line(out, view->subtitle);
+	buffer_printf(out, "Total %s: %s\\l", quantity_name(view->kind, view->counter), total.text);
+	if (strcmp(total.text, focus.text) != 0)
+		buffer_printf(out, "Focusing on: %s\\l", focus.text);
+	append_left_out(drawing);
+	if (drawing->options->confidence)
+		buffer_append_string(out, "\xc2\xb1 half of the 95% interval\\l");
+	if (view->is_difference)
+		buffer_append_string(out, "Orange grew, green shrank; shares are of all change\\l");
+	if (graph->node_count == 0)
+		buffer_append_string(out, "No nodes to show\\l");
+	buffer_append_string(out, "\"];\n");
+}
+
+static void append_header(const struct drawing *drawing)
+{
+	const char *const title = drawing->view->title;
+	struct buffer *const out = drawing->out;
+
+	buffer_append_string(out, "digraph \"");
+	dot_text_append(out, title, strlen(title));
+	buffer_printf(out, "; %s\" {\n", text_of(drawing, drawing->total).text);
+	buffer_append_string(out,
+		"graph [fontname=\"Helvetica,Arial,sans-serif\",bgcolor=white,nodesep=0.3,"
+		"ranksep=0.45];\n"
+		"node [fontname=\"Helvetica,Arial,sans-serif\",shape=box,style=filled,"
+		"width=0.375,height=0.25];\n"
+		"edge [fontname=\"Helvetica,Arial,sans-serif\",fontsize=11,"
+		"fontcolor=\"#404850\"];\n");
+}
+
+void dot_write(const struct view *view, const struct render_options *options, struct buffer *out)
+{
+	CLEANUP(graph_cleanup)
+	struct graph *graph = graph_new(view, view->counter, &options->graph);
+	const struct drawing drawing = {
+		.view = view,
+		.graph = graph,
+		.options = options,
+		.out = out,
+		.total = view->total[view->counter] -
+			 (view->is_difference ? view->base_total[view->counter] : 0),
+		.local_total = view_sum(view, view->counter).value,
+		.style = quantity_style_of(view->kind, view->counter, options->show_bytes),
+	};
+
+	append_header(&drawing);
+	append_legend(&drawing);
+	for (size_t i = 0; i < graph->node_count; i++)
+		append_node(&drawing, i);
+	for (size_t i = 0; i < graph->edge_count; i++)
+		append_edge(&drawing, &graph->edges[i]);
+	buffer_append_string(out, "}\n");
+}
+
+bool render_dot(const struct view *view, const struct render_options *options, struct buffer *out,
+	struct error *err)
+{
+	(void)err;
+	dot_write(view, options, out);
+	return true;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole view as JSON, every figure with its error; docs/report-json.md describes it. */
+#include "render/renderers.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/unsample.h"
+#include "base/json_writer.h"
+#include "base/xalloc.h"
+#include "render/figure.h"
+
+static const char *const counter_names[PROFILE_COUNTERS] = {
+	[PROFILE_INUSE_OBJECTS] = "inuse_objects",
+	[PROFILE_INUSE_SPACE] = "inuse_space",
+	[PROFILE_ALLOC_OBJECTS] = "alloc_objects",
+	[PROFILE_ALLOC_SPACE] = "alloc_space",
+};
+
+static const char *kind_name(enum profile_kind kind)
+{
+	switch (kind) {
+	case PROFILE_HEAP:
+		return "heap";
+	case PROFILE_GROWTH:
+		return "growth";
+	case PROFILE_CPU:
+		return "cpu";
+	case PROFILE_CONTENTION:
+		return "contention";
+	}
+	return "";
+}
+
+static const char *granularity_name(enum view_granularity granularity)
+{
+	switch (granularity) {
+	case VIEW_FUNCTIONS:
+		return "functions";
+	case VIEW_FILE_FUNCTIONS:
+		return "filefunctions";
+	case VIEW_LINES:
+		return "lines";
+	case VIEW_FILES:
+		return "files";
+	case VIEW_ADDRESSES:
+		return "addresses";
+	}
+	return "";
+}
+
+/* One estimate; in a difference of the two sides. */
+static void write_estimate(struct json_writer *json, const struct view *view, const char *key,
+	struct estimate now, struct estimate base)
+{
+	const struct estimate shown = view->is_difference ? estimate_difference(now, base) : now;
+	const struct interval interval = view->is_difference
+						 ? estimate_difference_interval(now, base)
+						 : estimate_interval(now);
+
+	json_key(json, key);
+	json_object_begin(json);
+	json_member_real(json, "value", shown.value);
+	json_member_real(json, "standard_error", sqrt(shown.variance));
+	json_member_real(json, "samples", shown.samples);
+	json_key(json, "interval95");
+	json_array_begin(json);
+	json_put_real(json, interval.low);
+	json_put_real(json, interval.high);
+	json_array_end(json);
+	if (view->is_difference) {
+		json_member_real(json, "now", now.value);
+		json_member_real(json, "base", base.value);
+	}
+	json_object_end(json);
+}
+
+static void write_nodes(struct json_writer *json, const struct view *view)
+{
+	CLEANUP(free_cleanup)
+	struct view_totals *now = view_sum_side(view, view->counter, false);
+	CLEANUP(free_cleanup)
+	struct view_totals *base = view_sum_side(view, view->counter, true);
+
+	json_key(json, "nodes");
+	json_array_begin(json);
+	for (size_t i = 0; i < view->node_count; i++) {
+		const struct view_node *const node = &view->nodes[i];
+		json_object_begin(json);
+		json_member_string(json, "name", node->name);
+		json_member_string(json, "function", node->function);
+		json_member_string(json, "file", node->file);
+		json_member_unsigned(json, "line", node->line);
+		json_member_string(json, "module", node->module);
+		if (node->address != 0)
+			json_member_unsigned(json, "address", node->address);
+		json_member_bool(json, "inlined", node->is_inlined);
+		write_estimate(json, view, "flat", now[i].flat, base[i].flat);
+		write_estimate(json, view, "cumulative", now[i].cumulative, base[i].cumulative);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+/* Which counters mean something: a profile without prof_accum has no allocated ones. */
+static void find_counters(const struct view *view, bool has[PROFILE_COUNTERS])
+{
+	for (int c = 0; c < PROFILE_COUNTERS; c++)
+		has[c] = view->total[c] != 0 || view->base_total[c] != 0;
+	has[view->counter] = true;
+}
+
+static void write_paths(struct json_writer *json, const struct view *view)
+{
+	bool has[PROFILE_COUNTERS];
+
+	find_counters(view, has);
+	json_key(json, "paths");
+	json_array_begin(json);
+	for (size_t i = 0; i < view->path_count; i++) {
+		const struct view_path *const path = &view->paths[i];
+		json_object_begin(json);
+		json_key(json, "nodes");
+		json_array_begin(json);
+		for (uint32_t at = 0; at < path->depth; at++)
+			json_put_unsigned(json, view->path_nodes[path->first + at]);
+		json_array_end(json);
+		for (int c = 0; c < PROFILE_COUNTERS; c++) {
+			if (has[c])
+				write_estimate(
+					json, view, counter_names[c], path->now[c], path->base[c]);
+		}
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void write_total(struct json_writer *json, const struct view *view)
+{
+	struct estimate now = { 0 };
+	struct estimate base = { 0 };
+
+	for (size_t i = 0; i < view->path_count; i++) {
+		estimate_add(&now, view->paths[i].now[view->counter]);
+		estimate_add(&base, view->paths[i].base[view->counter]);
+	}
+	write_estimate(json, view, "total", now, base);
+	json_member_real(json, "unfiltered_total",
+		view->total[view->counter] - view->base_total[view->counter]);
+}
+
+bool render_json(const struct view *view, const struct render_options *options, struct buffer *out,
+	struct error *err)
+{
+	const struct render_options exact = { .show_bytes = true };
+	struct json_writer json;
+
+	(void)options;
+	(void)err;
+	json_init(&json, out);
+	json_object_begin(&json);
+	json_member_integer(&json, "version", 1);
+	json_member_string(&json, "program", view->title);
+	json_member_string(&json, "source", view->subtitle);
+	json_member_string(&json, "kind", kind_name(view->kind));
+	json_member_string(&json, "granularity", granularity_name(view->granularity));
+	json_member_string(&json, "counter", counter_names[view->counter]);
+	json_member_string(&json, "unit", figure_unit(view, &exact));
+	json_member_unsigned(&json, "sample_interval_bytes", view->interval_bytes);
+	json_member_bool(&json, "difference", view->is_difference);
+	write_total(&json, view);
+	write_nodes(&json, view);
+	write_paths(&json, view);
+	json_object_end(&json);
+	buffer_append_char(out, '\n');
+	return true;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/debuginfod.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+
+/* The client library's functions that are used; debuginfod_find_debuginfo(3). */
+struct client;
+typedef int client_progress(struct client *client, long done, long total);
+
+struct debuginfod {
+	pthread_mutex_t lock; /* one download at a time */
+	void *library;	      /* NULL when it is not there */
+	struct client *client;
+	struct client *(*begin)(void);
+	void (*end)(struct client *client);
+	int (*find_debuginfo)(
+		struct client *client, const unsigned char *build_id, int size, char **path);
+	void (*set_progress)(struct client *client, client_progress *progress);
+	int timeout_ms;
+	int64_t deadline_ms; /* 0 until the first download */
+};
+
+/* The library gives its callback no context. Monotonic ms; downloads run one at a time. */
+static _Atomic int64_t current_deadline_ms;
+
+static int give_up_in_time(struct client *client, long done, long total)
+{
+	(void)client;
+	(void)done;
+	(void)total;
+	return clock_monotonic_ms() >= atomic_load(&current_deadline_ms);
+}
+
+static void *find_function(struct debuginfod *debuginfod, const char *name)
+{
+	return debuginfod->library == NULL ? NULL : dlsym(debuginfod->library, name);
+}
+
+static void load_library(struct debuginfod *debuginfod)
+{
+	debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	/* dlsym gives an object pointer for a function. */
+	void *functions[] = {
+		find_function(debuginfod, "debuginfod_begin"),
+		find_function(debuginfod, "debuginfod_end"),
+		find_function(debuginfod, "debuginfod_find_debuginfo"),
+		find_function(debuginfod, "debuginfod_set_progressfn"),
+	};
+	memcpy(&debuginfod->begin, &functions[0], sizeof functions[0]);
+	memcpy(&debuginfod->end, &functions[1], sizeof functions[1]);
+	memcpy(&debuginfod->find_debuginfo, &functions[2], sizeof functions[2]);
+	memcpy(&debuginfod->set_progress, &functions[3], sizeof functions[3]);
+	if (debuginfod->begin == NULL || debuginfod->end == NULL ||
+		debuginfod->find_debuginfo == NULL || debuginfod->set_progress == NULL)
+		return;
+	debuginfod->client = debuginfod->begin();
+	if (debuginfod->client != NULL)
+		debuginfod->set_progress(debuginfod->client, give_up_in_time);
+}
+
+struct debuginfod *debuginfod_new(const char *urls, int timeout_ms)
+{
+	struct debuginfod *const debuginfod = xcalloc(1, sizeof *debuginfod);
+	char seconds[32];
+
+	debuginfod->timeout_ms = timeout_ms;
+	pthread_mutex_init(&debuginfod->lock, NULL);
+	snprintf(seconds, sizeof seconds, "%d", timeout_ms < 1000 ? 1 : (timeout_ms + 999) / 1000);
+	setenv("DEBUGINFOD_URLS", urls, 1);
+	setenv("DEBUGINFOD_TIMEOUT", seconds, 1);
+	setenv("DEBUGINFOD_MAXTIME", seconds, 1);
+	load_library(debuginfod);
+	return debuginfod;
+}
+
+void debuginfod_free(struct debuginfod *debuginfod)
+{
+	if (debuginfod == NULL)
+		return;
+	if (debuginfod->client != NULL)
+		debuginfod->end(debuginfod->client);
+	/* The library stays loaded: curl behind it may have threads that still end. */
+	pthread_mutex_destroy(&debuginfod->lock);
+	free(debuginfod);
+}
+
+static void explain(int errnum, struct buffer *problem, struct buffer *cure)
+{
+	/* The servers do not have it: nothing to say. */
+	if (errnum == ENOENT)
+		return;
+	buffer_clear(problem);
+	buffer_clear(cure);
+	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
+		buffer_append_string(problem, "the debuginfod servers did not answer in time");
+		buffer_append_string(cure, "try again later, or allow more time");
+	} else {
+		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
+		buffer_append_string(cure, "check the URL and the network");
+	}
+}
+
+static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
+	struct buffer *problem, struct buffer *cure)
+{
+	char *found = NULL;
+
+	if (debuginfod->deadline_ms == 0)
+		debuginfod->deadline_ms = clock_monotonic_ms() + debuginfod->timeout_ms;
+	if (clock_monotonic_ms() >= debuginfod->deadline_ms) {
+		explain(ETIME, problem, cure);
+		return false;
+	}
+	atomic_store(&current_deadline_ms, debuginfod->deadline_ms);
+	/* A size of 0 says that the build-id is hexadecimal text. */
+	const int fd = debuginfod->find_debuginfo(
+		debuginfod->client, (const unsigned char *)build_id, 0, &found);
+	if (fd < 0) {
+		const bool is_late = clock_monotonic_ms() >= debuginfod->deadline_ms;
+		explain(is_late ? ETIME : -fd, problem, cure);
+		return false;
+	}
+	close(fd);
+	buffer_clear(path);
+	buffer_append_string(path, found);
+	free(found);
+	return true;
+}
+
+bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
+	struct buffer *problem, struct buffer *cure)
+{
+	if (debuginfod->client == NULL) {
+		buffer_clear(problem);
+		buffer_clear(cure);
+		buffer_append_string(
+			problem, "debuginfod was allowed, but its client library is not there");
+		buffer_append_string(cure, "install libdebuginfod1");
+		return false;
+	}
+	pthread_mutex_lock(&debuginfod->lock);
+	const bool found = fetch(debuginfod, build_id, path, problem, cure);
+	pthread_mutex_unlock(&debuginfod->lock);
+	return found;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Debug files from debuginfod servers, only when somebody asked for it. elfutils' client library
+ * does the work; it is loaded when it is wanted, so that nobody needs it installed otherwise. All
+ * downloads together have one deadline. Any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+
+struct debuginfod;
+
+/* `urls` are separated by spaces. Sets environment variables: call it before there are threads. */
+struct debuginfod *debuginfod_new(const char *urls, int timeout_ms);
+void debuginfod_free(struct debuginfod *debuginfod);
+
+/*
+ * Downloads the debug file of a build-id, or finds it in the client's own cache, and sets `path`.
+ * On failure the reason is there when it is more than that the servers do not have it.
+ */
+bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
+	struct buffer *problem, struct buffer *cure);

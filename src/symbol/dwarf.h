@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Functions, inlined calls, files and lines of many addresses of one file at once.
+ *
+ * dwarf_plan sorts the addresses by unit; then each unit that has some is a job, which reads its
+ * DIEs once and its line program once. Jobs may run on different threads at the same time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbol/elf_image.h"
+#include "symbol/file_search.h"
+
+struct dwarf_reader;
+
+struct dwarf_frame {
+	const char *name;    /* "" when unknown */
+	const char *linkage; /* "" when there is none */
+	const char *file;    /* "" when unknown */
+	uint32_t line;	     /* 0 when unknown */
+	uint32_t start_line; /* of the declaration; 0 when unknown */
+};
+
+/* What is known of an address. Where no function holds it there may be a file and a line still. */
+struct dwarf_answer {
+	const struct dwarf_frame *frames; /* innermost first */
+	uint32_t frame_count;
+	bool has_function; /* else there is one frame without a name */
+};
+
+/* Whether the image has DWARF. */
+bool dwarf_exists(const struct elf_image *image);
+
+/* `program` names the module's file; split files are found beside it. Both outlive the reader. */
+MUST_CHECK bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
+	const char *program, struct dwarf_reader **reader, struct error *err);
+void dwarf_reader_free(struct dwarf_reader *reader);
+
+/*
+ * Plans the jobs for sorted addresses, and makes room for the answers. is_function[i] says that
+ * the address is known to lie in some function, so that it is worth looking harder for it. The
+ * arrays are borrowed; what answers point to lives until dwarf_reader_free.
+ */
+void dwarf_plan(
+	struct dwarf_reader *reader, const uint64_t *vaddrs, const bool *is_function, size_t count);
+size_t dwarf_job_count(const struct dwarf_reader *reader);
+uint64_t dwarf_job_bytes(const struct dwarf_reader *reader, size_t job);
+void dwarf_run_job(struct dwarf_reader *reader, size_t job);
+
+/* One per address, once all jobs have run. */
+const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader);
+
+/* The first split file that was not found, NULL when none was missing. */
+const char *dwarf_missing_split(const struct dwarf_reader *reader);
+
+/* Whether dwz moved parts into a file that was not found. */
+bool dwarf_misses_alternate(const struct dwarf_reader *reader);

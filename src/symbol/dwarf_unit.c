@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/dwarf_unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash_index.h"
+#include "base/xalloc.h"
+#include "symbol/dwarf_constants.h"
+#include "symbol/parallel.h"
+
+static const long long WORK_BASE = 1 << 20;
+static const long long WORK_PER_BYTE = 16;
+
+static const char *const section_names[DWARF_SECTIONS] = {
+	[DWARF_INFO] = ".debug_info",
+	[DWARF_ABBREV] = ".debug_abbrev",
+	[DWARF_STR] = ".debug_str",
+	[DWARF_LINE] = ".debug_line",
+	[DWARF_LINE_STR] = ".debug_line_str",
+	[DWARF_STR_OFFSETS] = ".debug_str_offsets",
+	[DWARF_ADDR] = ".debug_addr",
+	[DWARF_RANGES] = ".debug_ranges",
+	[DWARF_RNGLISTS] = ".debug_rnglists",
+	[DWARF_ARANGES] = ".debug_aranges",
+};
+
+/* The sections are unpacked side by side: in a compressed file that is most of the work. */
+struct loading {
+	struct dwarf *dwarf;
+	const struct elf_image *image;
+	struct error errors[DWARF_SECTIONS];
+	bool failed[DWARF_SECTIONS];
+};
+
+static void load_section(void *context, size_t index)
+{
+	struct loading *const loading = context;
+	char name[64];
+
+	snprintf(name, sizeof name, "%s%s", section_names[index],
+		loading->dwarf->is_split ? ".dwo" : "");
+	loading->failed[index] = !elf_image_load(
+		loading->image, name, &loading->dwarf->sections[index], &loading->errors[index]);
+}
+
+static bool is_any_packed(const struct elf_image *image)
+{
+	for (size_t i = 0; i < image->section_count; i++)
+		if ((image->sections[i].flags & SHF_COMPRESSED) != 0)
+			return true;
+	return elf_image_section(image, ".zdebug_info") != NULL;
+}
+
+static bool load_sections(
+	struct dwarf *dwarf, const struct elf_image *image, unsigned threads, struct error *err)
+{
+	struct loading loading = { .dwarf = dwarf, .image = image };
+
+	if (is_any_packed(image))
+		parallel_run(DWARF_SECTIONS, threads, load_section, &loading);
+	else
+		for (size_t i = 0; i < DWARF_SECTIONS; i++)
+			load_section(&loading, i);
+	for (size_t i = 0; i < DWARF_SECTIONS; i++) {
+		if (!loading.failed[i])
+			continue;
+		*err = loading.errors[i];
+		return false;
+	}
+	static const enum dwarf_section texts[] = { DWARF_STR, DWARF_LINE_STR };
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct elf_bytes *const bytes = &dwarf->sections[texts[i]];
+		bytes->size = elf_text_table(bytes->data, bytes->size).size;
+	}
+	return true;
+}
+
+/* Reads the header of a unit; the cursor ends behind the unit. False when there are no more. */
+static bool read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf_unit *unit)
+{
+	*unit = (struct dwarf_unit){ .dwarf = dwarf, .offset = cursor_offset(in) };
+	unit->encoding.offset_bytes = 4;
+	uint64_t length = cursor_u32(in);
+	if (length == UINT32_MAX) {
+		unit->encoding.offset_bytes = 8;
+		length = cursor_u64(in);
+	}
+	if (!cursor_ok(in) || length > cursor_left(in))
+		return false;
+	unit->limit = cursor_offset(in) + length;
+
+	const bool is_wide = unit->encoding.offset_bytes == 8;
+	unit->encoding.version = (uint8_t)cursor_u16(in);
+	unit->type = DW_UT_compile;
+	if (unit->encoding.version >= 5) {
+		unit->type = cursor_u8(in);
+		unit->encoding.address_bytes = cursor_u8(in);
+		unit->abbrev_offset = is_wide ? cursor_u64(in) : cursor_u32(in);
+		if (unit->type == DW_UT_skeleton || unit->type == DW_UT_split_compile)
+			unit->id = cursor_u64(in);
+		if (unit->type == DW_UT_type || unit->type == DW_UT_split_type)
+			cursor_skip(in, 8u + unit->encoding.offset_bytes);
+	} else {
+		unit->abbrev_offset = is_wide ? cursor_u64(in) : cursor_u32(in);
+		unit->encoding.address_bytes = cursor_u8(in);
+	}
+	unit->first_die = cursor_offset(in);
+	if (!cursor_ok(in) || unit->first_die > unit->limit)
+		return false;
+	cursor_seek(in, unit->limit);
+	return true;
+}
+
+static bool is_readable(const struct dwarf_unit *unit)
+{
+	return unit->encoding.version >= 2 && unit->encoding.version <= 5 &&
+	       (unit->encoding.address_bytes == 8 || unit->encoding.address_bytes == 4);
+}
+
+static void find_units(struct dwarf *dwarf)
+{
+	const struct elf_bytes *const info = &dwarf->sections[DWARF_INFO];
+	struct cursor in = cursor_over(info->data, info->size);
+	struct dwarf_unit unit;
+
+	while (cursor_left(&in) > 0 && read_header(dwarf, &in, &unit)) {
+		if (!is_readable(&unit))
+			continue;
+		dwarf->units = xgrow(dwarf->units, &dwarf->unit_capacity, dwarf->unit_count + 1,
+			sizeof *dwarf->units);
+		dwarf->units[dwarf->unit_count++] = unit;
+	}
+}
+
+bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split, unsigned threads,
+	struct error *err)
+{
+	*dwarf = (struct dwarf){
+		.path = xstrdup(image->path),
+		.code_start = image->code_start,
+		.code_limit = image->code_limit,
+		.is_split = is_split,
+		.table_index = xcalloc(1, sizeof *dwarf->table_index),
+	};
+	pthread_mutex_init(&dwarf->lock, NULL);
+	if (!load_sections(dwarf, image, threads, err)) {
+		dwarf_deinit(dwarf);
+		return false;
+	}
+	find_units(dwarf);
+	const size_t bytes = dwarf->sections[DWARF_LINE].size + dwarf->sections[DWARF_RANGES].size +
+			     dwarf->sections[DWARF_RNGLISTS].size;
+	atomic_init(&dwarf->work_left, WORK_BASE + WORK_PER_BYTE * (long long)bytes);
+	return true;
+}
+
+void dwarf_deinit(struct dwarf *dwarf)
+{
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		elf_bytes_free(&dwarf->sections[i]);
+	for (size_t i = 0; i < dwarf->table_count; i++)
+		dwarf_abbrevs_free(dwarf->tables[i].abbrevs);
+	if (dwarf->table_index != NULL)
+		hash_index_deinit(dwarf->table_index);
+	free(dwarf->table_index);
+	free(dwarf->tables);
+	free(dwarf->units);
+	free(dwarf->path);
+	pthread_mutex_destroy(&dwarf->lock);
+}
+
+bool dwarf_spend(struct dwarf *dwarf, uint64_t amount)
+{
+	const long long cost = amount > (uint64_t)INT64_MAX / 2 ? INT64_MAX / 2 : (long long)amount;
+
+	if (atomic_load(&dwarf->work_left) < cost)
+		return false;
+	atomic_fetch_sub(&dwarf->work_left, cost);
+	return true;
+}
+
+struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset)
+{
+	size_t low = 0;
+	size_t count = dwarf->unit_count;
+
+	while (count > 0) {
+		const size_t half = count / 2;
+		if (dwarf->units[low + half].offset <= offset) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	if (low == 0)
+		return NULL;
+	struct dwarf_unit *const unit = &dwarf->units[low - 1];
+	return offset >= unit->first_die && offset < unit->limit ? unit : NULL;
+}
+
+struct cursor dwarf_unit_cursor(const struct dwarf_unit *unit, uint64_t offset)
+{
+	struct cursor in = cursor_over(unit->dwarf->sections[DWARF_INFO].data, unit->limit);
+
+	cursor_seek(&in, offset);
+	return in;
+}
+
+static struct cursor abbrev_cursor(const struct dwarf_unit *unit)
+{
+	const struct elf_bytes *const section = &unit->dwarf->sections[DWARF_ABBREV];
+	struct cursor in = cursor_over(section->data, section->size);
+
+	cursor_seek(&in, unit->abbrev_offset);
+	return in;
+}
+
+static void take_root_attribute(
+	struct dwarf_unit *unit, uint16_t name, const struct dwarf_value *value)
+{
+	struct dwarf_root *const root = &unit->root;
+
+	switch (name) {
+	case DW_AT_name:
+		root->name = *value;
+		break;
+	case DW_AT_comp_dir:
+		root->directory = *value;
+		break;
+	case DW_AT_low_pc:
+		root->low_pc = *value;
+		break;
+	case DW_AT_high_pc:
+		root->high_pc = *value;
+		break;
+	case DW_AT_ranges:
+		root->ranges = *value;
+		break;
+	case DW_AT_stmt_list:
+		root->lines = *value;
+		break;
+	case DW_AT_dwo_name:
+	case DW_AT_GNU_dwo_name:
+		root->split_name = *value;
+		break;
+	case DW_AT_GNU_dwo_id:
+		unit->id = value->number;
+		break;
+	case DW_AT_str_offsets_base:
+		root->str_offsets_base = value->number;
+		break;
+	case DW_AT_addr_base:
+	case DW_AT_GNU_addr_base:
+		root->addr_base = value->number;
+		break;
+	case DW_AT_rnglists_base:
+		root->rnglists_base = value->number;
+		break;
+	case DW_AT_GNU_ranges_base:
+		root->ranges_base = value->number;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A split unit has no bases: its parts of the sections begin with a header of known size. */
+static void set_split_bases(struct dwarf_unit *unit)
+{
+	const uint64_t offset_bytes = unit->encoding.offset_bytes;
+	const uint64_t length_bytes = offset_bytes == 8 ? 12 : 4;
+
+	unit->root.str_offsets_base = unit->str_offsets_start;
+	unit->root.rnglists_base = unit->rnglists_start;
+	if (unit->encoding.version >= 5) {
+		unit->root.str_offsets_base += length_bytes + 4;
+		unit->root.rnglists_base += length_bytes + 8;
+	}
+}
+
+static void read_root(struct dwarf_unit *unit)
+{
+	struct cursor in = dwarf_unit_cursor(unit, unit->first_die);
+	struct cursor table = abbrev_cursor(unit);
+	const uint64_t code = cursor_uleb(&in);
+	struct dwarf_abbrevs *const abbrevs = dwarf_abbrevs_new(&table, &unit->encoding, code);
+	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_search(abbrevs, code);
+
+	if (unit->dwarf->is_split)
+		set_split_bases(unit);
+	for (unsigned i = 0; abbrev != NULL && i < abbrev->attribute_count; i++) {
+		const struct dwarf_attribute *const attribute =
+			&abbrevs->attributes[abbrev->first_attribute + i];
+		const struct dwarf_value value = dwarf_value_read(&in, attribute, &unit->encoding);
+		if (cursor_ok(&in))
+			take_root_attribute(unit, attribute->name, &value);
+	}
+	dwarf_abbrevs_free(abbrevs);
+}
+
+const struct dwarf_root *dwarf_unit_root(struct dwarf_unit *unit)
+{
+	if (!atomic_load(&unit->has_root)) {
+		pthread_mutex_lock(&unit->dwarf->lock);
+		if (!atomic_load(&unit->has_root))
+			read_root(unit);
+		atomic_store(&unit->has_root, true);
+		pthread_mutex_unlock(&unit->dwarf->lock);
+	}
+	return &unit->root;
+}
+
+static bool is_table_at(const void *items, uint32_t position, const void *key)
+{
+	const struct dwarf_abbrevs_at *const table =
+		&((const struct dwarf_abbrevs_at *)items)[position];
+	const struct dwarf_abbrevs_at *const wanted = key;
+
+	return table->offset == wanted->offset &&
+	       table->encoding.version == wanted->encoding.version &&
+	       table->encoding.address_bytes == wanted->encoding.address_bytes &&
+	       table->encoding.offset_bytes == wanted->encoding.offset_bytes;
+}
+
+/* Units may share a table; it is compiled once. Called with the lock. */
+static const struct dwarf_abbrevs *shared_abbrevs(const struct dwarf_unit *unit)
+{
+	struct dwarf *const dwarf = unit->dwarf;
+	const struct dwarf_abbrevs_at key = { unit->abbrev_offset, unit->encoding, NULL };
+	const uint32_t next = (uint32_t)dwarf->table_count;
+	const uint32_t found = hash_index_add(
+		dwarf->table_index, hash_u64(key.offset), is_table_at, dwarf->tables, &key, next);
+
+	if (found != HASH_INDEX_NONE)
+		return dwarf->tables[found].abbrevs;
+	struct cursor in = abbrev_cursor(unit);
+	dwarf->tables = xgrow(dwarf->tables, &dwarf->table_capacity, dwarf->table_count + 1,
+		sizeof *dwarf->tables);
+	dwarf->tables[next] = key;
+	dwarf->tables[next].abbrevs = dwarf_abbrevs_new(&in, &unit->encoding, 0);
+	dwarf->table_count++;
+	return dwarf->tables[next].abbrevs;
+}
+
+const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit)
+{
+	const struct dwarf_abbrevs *abbrevs = atomic_load(&unit->abbrevs);
+
+	if (abbrevs == NULL) {
+		pthread_mutex_lock(&unit->dwarf->lock);
+		abbrevs = shared_abbrevs(unit);
+		atomic_store(&unit->abbrevs, abbrevs);
+		pthread_mutex_unlock(&unit->dwarf->lock);
+	}
+	return abbrevs;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One file's DWARF: its sections, its units, and the values in its DIEs. DWARF 2 to 5, with GNU's
+ * extensions for split files and for dwz.
+ *
+ * Words. A *unit* is a compilation unit, or a part of one. A *DIE* is an entry of its tree. The
+ * *root* is a unit's first DIE. A *skeleton* is a unit whose DIEs are in another file (.dwo); that
+ * file's unit reads its addresses through the skeleton.
+ *
+ * What is read lazily (roots, abbreviations) is read under a lock: any thread may call everything
+ * but dwarf_init, dwarf_deinit. All texts are borrowed from the sections.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cursor.h"
+#include "symbol/dwarf_abbrev.h"
+#include "symbol/elf_image.h"
+
+enum dwarf_section {
+	DWARF_INFO,
+	DWARF_ABBREV,
+	DWARF_STR,
+	DWARF_LINE,
+	DWARF_LINE_STR,
+	DWARF_STR_OFFSETS,
+	DWARF_ADDR,
+	DWARF_RANGES,
+	DWARF_RNGLISTS,
+	DWARF_ARANGES,
+	DWARF_SECTIONS,
+};
+
+struct dwarf_abbrevs_at {
+	uint64_t offset;
+	struct dwarf_encoding encoding;
+	struct dwarf_abbrevs *abbrevs;
+};
+
+struct dwarf {
+	char *path; /* for messages, and to find split files */
+	struct elf_bytes sections[DWARF_SECTIONS];
+	struct dwarf_unit *units; /* sorted by offset */
+	size_t unit_count, unit_capacity;
+	struct dwarf *alternate; /* what dwz moved out of this file; NULL for none; borrowed */
+	uint64_t code_start;	 /* outside these there is no code: leftovers of the linker */
+	uint64_t code_limit;
+	bool is_split; /* a .dwo or .dwp */
+
+	pthread_mutex_t lock;
+	struct dwarf_abbrevs_at *tables;
+	size_t table_count, table_capacity;
+	struct hash_index *table_index;
+
+	/*
+	 * Entries of range lists and bytes of line programs that may still be read: far more than
+	 * honest files need, so that units which share one huge list cannot take for ever.
+	 */
+	atomic_llong work_left;
+};
+
+/* A value of an attribute; form 0 when the attribute is absent. */
+struct dwarf_value {
+	uint16_t form;
+	uint64_t number;
+	const char *text; /* of DW_FORM_string */
+};
+
+/* What a root says. */
+struct dwarf_root {
+	struct dwarf_value name;
+	struct dwarf_value directory;
+	struct dwarf_value low_pc;
+	struct dwarf_value high_pc;
+	struct dwarf_value ranges;
+	struct dwarf_value lines;
+	struct dwarf_value split_name;
+	uint64_t str_offsets_base;
+	uint64_t addr_base;
+	uint64_t rnglists_base;
+	uint64_t ranges_base; /* of DWARF 4 split units */
+};
+
+struct dwarf_unit {
+	struct dwarf *dwarf;
+	uint64_t offset; /* in .debug_info, as all offsets of DIEs here */
+	uint64_t limit;
+	uint64_t first_die;
+	uint64_t abbrev_offset;
+	uint64_t id; /* of a skeleton and its split unit */
+	struct dwarf_encoding encoding;
+	uint8_t type;
+	bool in_aranges;
+	/* In a .dwp, where this unit's part of the shared sections begins. */
+	uint64_t str_offsets_start;
+	uint64_t rnglists_start;
+	/* For units of split files; set before anybody reads their DIEs. */
+	struct dwarf_unit *skeleton;
+
+	atomic_bool has_root;
+	struct dwarf_root root; /* once has_root */
+	_Atomic(const struct dwarf_abbrevs *) abbrevs;
+};
+
+/*
+ * Takes the sections of an image, ".dwo" ones when is_split, and finds the units. Compressed
+ * sections are unpacked on `threads` threads.
+ */
+MUST_CHECK bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split,
+	unsigned threads, struct error *err);
+void dwarf_deinit(struct dwarf *dwarf);
+
+/* Spends `amount` of work_left; false when there is none left. */
+bool dwarf_spend(struct dwarf *dwarf, uint64_t amount);
+
+/* The unit that holds a DIE's offset; NULL when none does. */
+struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset);
+
+/* Reads the root if that has not been done, and returns it. */
+const struct dwarf_root *dwarf_unit_root(struct dwarf_unit *unit);
+
+/* The unit's abbreviations, read on first use. */
+const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit);
+
+/* A cursor over .debug_info at a DIE of the unit, which ends where the unit ends. */
+struct cursor dwarf_unit_cursor(const struct dwarf_unit *unit, uint64_t offset);
+
+/* Reads one attribute's value. */
+struct dwarf_value dwarf_value_read(struct cursor *in, const struct dwarf_attribute *attribute,
+	const struct dwarf_encoding *encoding);
+
+/* "" when the value is absent or damaged. */
+const char *dwarf_value_text(struct dwarf_unit *unit, const struct dwarf_value *value);
+bool dwarf_value_address(
+	struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address);
+
+/* The address at an index of the unit's part of .debug_addr. */
+bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *address);
+
+/* The DIE that a reference means, in this or another unit or file; false when there is none. */
+bool dwarf_value_reference(struct dwarf_unit *unit, const struct dwarf_value *value,
+	struct dwarf_unit **target, uint64_t *offset);

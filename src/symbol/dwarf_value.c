@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/dwarf_constants.h"
+#include "symbol/dwarf_unit.h"
+
+enum { MOST_INDIRECTIONS = 4 };
+
+static uint64_t take_u24(struct cursor *in)
+{
+	const uint64_t low = cursor_u16(in);
+
+	return low | (uint64_t)cursor_u8(in) << 16;
+}
+
+static uint64_t take_offset(struct cursor *in, unsigned bytes)
+{
+	return bytes == 8 ? cursor_u64(in) : cursor_u32(in);
+}
+
+static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+{
+	switch (form) {
+	case DW_FORM_data1:
+	case DW_FORM_flag:
+	case DW_FORM_ref1:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1:
+		return cursor_u8(in);
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2:
+		return cursor_u16(in);
+	case DW_FORM_strx3:
+	case DW_FORM_addrx3:
+		return take_u24(in);
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4:
+	case DW_FORM_ref_sup4:
+		return cursor_u32(in);
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sig8:
+	case DW_FORM_ref_sup8:
+		return cursor_u64(in);
+	case DW_FORM_addr:
+		return take_offset(in, encoding->address_bytes);
+	case DW_FORM_ref_addr:
+		return take_offset(in,
+			encoding->version <= 2 ? encoding->address_bytes : encoding->offset_bytes);
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_sec_offset:
+	case DW_FORM_strp_sup:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt:
+		return take_offset(in, encoding->offset_bytes);
+	case DW_FORM_sdata:
+		return (uint64_t)cursor_sleb(in);
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index:
+		return cursor_uleb(in);
+	case DW_FORM_flag_present:
+		return 1;
+	default:
+		dwarf_step_over_form(in, form, encoding);
+		return 0;
+	}
+}
+
+struct dwarf_value dwarf_value_read(struct cursor *in, const struct dwarf_attribute *attribute,
+	const struct dwarf_encoding *encoding)
+{
+	struct dwarf_value value = { .form = attribute->form };
+
+	for (int i = 0; value.form == DW_FORM_indirect && i < MOST_INDIRECTIONS; i++) {
+		const uint64_t form = cursor_uleb(in);
+		value.form = form > UINT16_MAX ? 0 : (uint16_t)form;
+	}
+	if (value.form == DW_FORM_string)
+		value.text = cursor_string(in);
+	else if (value.form == DW_FORM_implicit_const)
+		value.number = (uint64_t)attribute->implicit;
+	else
+		value.number = take_number(in, value.form, encoding);
+	return value;
+}
+
+/* A number of `bytes` at an offset of a section. */
+static bool number_at(
+	const struct elf_bytes *section, uint64_t offset, unsigned bytes, uint64_t *number)
+{
+	struct cursor in = cursor_over(section->data, section->size);
+
+	cursor_seek(&in, offset);
+	const uint64_t value = take_offset(&in, bytes);
+	if (!cursor_ok(&in))
+		return false;
+	*number = value;
+	return true;
+}
+
+/* The offset of element `index` in a table at `base`; false when it overflows. */
+static bool element_offset(uint64_t base, uint64_t index, unsigned bytes, uint64_t *offset)
+{
+	return !__builtin_mul_overflow(index, (uint64_t)bytes, offset) &&
+	       !__builtin_add_overflow(*offset, base, offset);
+}
+
+static const char *indexed_text(struct dwarf_unit *unit, uint64_t index)
+{
+	const struct dwarf *const dwarf = unit->dwarf;
+	const unsigned bytes = unit->encoding.offset_bytes;
+	uint64_t at = 0;
+	uint64_t offset = 0;
+
+	if (!element_offset(dwarf_unit_root(unit)->str_offsets_base, index, bytes, &at) ||
+		!number_at(&dwarf->sections[DWARF_STR_OFFSETS], at, bytes, &offset))
+		return "";
+	return elf_text_at(&dwarf->sections[DWARF_STR], offset);
+}
+
+const char *dwarf_value_text(struct dwarf_unit *unit, const struct dwarf_value *value)
+{
+	const struct dwarf *const dwarf = unit->dwarf;
+
+	switch (value->form) {
+	case DW_FORM_string:
+		return value->text;
+	case DW_FORM_strp:
+		return elf_text_at(&dwarf->sections[DWARF_STR], value->number);
+	case DW_FORM_line_strp:
+		return elf_text_at(&dwarf->sections[DWARF_LINE_STR], value->number);
+	case DW_FORM_strx:
+	case DW_FORM_strx1:
+	case DW_FORM_strx2:
+	case DW_FORM_strx3:
+	case DW_FORM_strx4:
+	case DW_FORM_GNU_str_index:
+		return indexed_text(unit, value->number);
+	case DW_FORM_strp_sup:
+	case DW_FORM_GNU_strp_alt:
+		if (dwarf->alternate == NULL)
+			return "";
+		return elf_text_at(&dwarf->alternate->sections[DWARF_STR], value->number);
+	default:
+		return "";
+	}
+}
+
+bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *address)
+{
+	/* A split unit's addresses are where the linker could fill them in: in the main file. */
+	struct dwarf_unit *const holder = unit->skeleton != NULL ? unit->skeleton : unit;
+	const unsigned bytes = unit->encoding.address_bytes;
+	uint64_t at = 0;
+
+	return element_offset(dwarf_unit_root(holder)->addr_base, index, bytes, &at) &&
+	       number_at(&holder->dwarf->sections[DWARF_ADDR], at, bytes, address);
+}
+
+bool dwarf_value_address(
+	struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address)
+{
+	switch (value->form) {
+	case DW_FORM_addr:
+		*address = value->number;
+		return true;
+	case DW_FORM_addrx:
+	case DW_FORM_addrx1:
+	case DW_FORM_addrx2:
+	case DW_FORM_addrx3:
+	case DW_FORM_addrx4:
+	case DW_FORM_GNU_addr_index:
+		return dwarf_indexed_address(unit, value->number, address);
+	default:
+		return false;
+	}
+}
+
+bool dwarf_value_reference(struct dwarf_unit *unit, const struct dwarf_value *value,
+	struct dwarf_unit **target, uint64_t *offset)
+{
+	struct dwarf_unit *found = NULL;
+	uint64_t at = value->number;
+
+	switch (value->form) {
+	case DW_FORM_ref1:
+	case DW_FORM_ref2:
+	case DW_FORM_ref4:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_udata:
+		if (__builtin_add_overflow(at, unit->offset, &at) || at < unit->first_die ||
+			at >= unit->limit)
+			return false;
+		found = unit;
+		break;
+	case DW_FORM_ref_addr:
+		found = dwarf_unit_at(unit->dwarf, at);
+		break;
+	case DW_FORM_ref_sup4:
+	case DW_FORM_ref_sup8:
+	case DW_FORM_GNU_ref_alt:
+		if (unit->dwarf->alternate != NULL)
+			found = dwarf_unit_at(unit->dwarf->alternate, at);
+		break;
+	default:
+		break;
+	}
+	if (found == NULL)
+		return false;
+	*target = found;
+	*offset = at;
+	return true;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/elf_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/xalloc.h"
+#include "symbol/unpack.h"
+
+/* A copy of `count` records of `size` bytes at `offset`; NULL when the file has not as many. */
+static void *copy_table(const struct elf_image *image, uint64_t offset, uint64_t count, size_t size)
+{
+	uint64_t bytes = 0;
+
+	if (__builtin_mul_overflow(count, (uint64_t)size, &bytes) || offset > image->size ||
+		bytes > image->size - offset)
+		return NULL;
+	void *const table = xmalloc(bytes);
+	memcpy(table, image->data + offset, bytes);
+	return table;
+}
+
+struct elf_bytes elf_text_table(const void *data, size_t size)
+{
+	const unsigned char *const last = size == 0 ? NULL : memrchr(data, '\0', size);
+	const size_t used = last == NULL ? 0 : (size_t)(last - (const unsigned char *)data) + 1;
+
+	return (struct elf_bytes){ .data = data, .size = used };
+}
+
+static bool read_sections(struct elf_image *image, const Elf64_Ehdr *header, struct error *err)
+{
+	uint64_t count = header->e_shnum;
+	uint64_t names_at = header->e_shstrndx;
+
+	if (header->e_shoff == 0)
+		return true;
+	if (header->e_shentsize != sizeof(Elf64_Shdr))
+		return error_set(err, ERROR_INPUT, "%s: odd section headers", image->path);
+	CLEANUP(free_cleanup)
+	Elf64_Shdr *first = copy_table(image, header->e_shoff, 1, sizeof(Elf64_Shdr));
+	if (first != NULL && count == 0)
+		count = first->sh_size;
+	if (first != NULL && names_at == SHN_XINDEX)
+		names_at = first->sh_link;
+	CLEANUP(free_cleanup)
+	Elf64_Shdr *headers = copy_table(image, header->e_shoff, count, sizeof(Elf64_Shdr));
+	if (first == NULL || headers == NULL)
+		return error_set(err, ERROR_INPUT,
+			"%s: byte %llu: the section headers lie outside the file", image->path,
+			(unsigned long long)header->e_shoff);
+
+	struct elf_bytes names = { 0 };
+	if (names_at < count && headers[names_at].sh_type == SHT_STRTAB &&
+		headers[names_at].sh_offset <= image->size &&
+		headers[names_at].sh_size <= image->size - headers[names_at].sh_offset) {
+		names = elf_text_table(
+			image->data + headers[names_at].sh_offset, headers[names_at].sh_size);
+	}
+	image->sections = xcalloc(count, sizeof *image->sections);
+	image->section_count = count;
+	for (uint64_t i = 0; i < count; i++) {
+		const Elf64_Shdr *const from = &headers[i];
+		const bool has_contents = from->sh_type != SHT_NOBITS && from->sh_type != SHT_NULL;
+		const bool fits = from->sh_offset <= image->size &&
+				  from->sh_size <= image->size - from->sh_offset;
+		image->sections[i] = (struct elf_section){
+			.name = elf_text_at(&names, from->sh_name),
+			.type = has_contents && !fits ? SHT_NULL : from->sh_type,
+			.link = from->sh_link,
+			.flags = from->sh_flags,
+			.vaddr = from->sh_addr,
+			.offset = from->sh_offset,
+			.size = from->sh_size,
+			.entry_bytes = from->sh_entsize,
+		};
+	}
+	return true;
+}
+
+static bool read_segments(struct elf_image *image, const Elf64_Ehdr *header, struct error *err)
+{
+	if (header->e_phnum == 0)
+		return true;
+	CLEANUP(free_cleanup)
+	Elf64_Phdr *headers =
+		copy_table(image, header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr));
+	if (headers == NULL || header->e_phentsize != sizeof(Elf64_Phdr))
+		return error_set(err, ERROR_INPUT,
+			"%s: byte %llu: the program headers lie outside the file", image->path,
+			(unsigned long long)header->e_phoff);
+
+	image->segments = xcalloc(header->e_phnum, sizeof *image->segments);
+	for (size_t i = 0; i < header->e_phnum; i++) {
+		if (headers[i].p_type != PT_LOAD)
+			continue;
+		image->segments[image->segment_count++] = (struct elf_segment){
+			.offset = headers[i].p_offset,
+			.file_bytes = headers[i].p_filesz,
+			.vaddr = headers[i].p_vaddr,
+			.memory_bytes = headers[i].p_memsz,
+			.executable = (headers[i].p_flags & PF_X) != 0,
+		};
+	}
+	return true;
+}
+
+static void cover_code(struct elf_image *image, uint64_t vaddr, uint64_t size)
+{
+	uint64_t limit = 0;
+
+	if (size == 0 || __builtin_add_overflow(vaddr, size, &limit))
+		return;
+	if (image->code_limit == 0 || vaddr < image->code_start)
+		image->code_start = vaddr;
+	if (limit > image->code_limit)
+		image->code_limit = limit;
+}
+
+/* Where code can be, so that leftovers of discarded functions at address 0 are told from it. */
+static void find_code(struct elf_image *image)
+{
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct elf_section *const section = &image->sections[i];
+		if ((section->flags & SHF_EXECINSTR) == 0 || (section->flags & SHF_ALLOC) == 0)
+			continue;
+		cover_code(image, section->vaddr, section->size);
+		if (section->type == SHT_PROGBITS)
+			image->has_code = true;
+	}
+	if (image->code_limit != 0)
+		return;
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct elf_segment *const segment = &image->segments[i];
+		if (!segment->executable)
+			continue;
+		cover_code(image, segment->vaddr, segment->memory_bytes);
+		image->has_code = image->has_code || segment->file_bytes != 0;
+	}
+}
+
+static void write_hex(const unsigned char *data, size_t size, char text[ELF_BUILD_ID_TEXT_BYTES])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (size > (ELF_BUILD_ID_TEXT_BYTES - 1) / 2)
+		size = (ELF_BUILD_ID_TEXT_BYTES - 1) / 2;
+	for (size_t i = 0; i < size; i++) {
+		text[2 * i] = digits[data[i] >> 4];
+		text[2 * i + 1] = digits[data[i] & 15];
+	}
+	text[2 * size] = '\0';
+}
+
+static bool find_build_id_in(struct elf_image *image, uint64_t offset, uint64_t size)
+{
+	struct cursor notes = cursor_over(image->data + offset, size);
+
+	while (cursor_left(&notes) >= 12) {
+		const uint32_t name_size = cursor_u32(&notes);
+		const uint32_t value_size = cursor_u32(&notes);
+		const uint32_t type = cursor_u32(&notes);
+		const unsigned char *const name = cursor_take(&notes, (name_size + 3ull) & ~3ull);
+		const unsigned char *const value = cursor_take(&notes, value_size);
+		cursor_skip(&notes, -(uint64_t)value_size & 3);
+		if (name != NULL && value != NULL && type == NT_GNU_BUILD_ID && name_size == 4 &&
+			memcmp(name, "GNU", 4) == 0 && value_size != 0) {
+			write_hex(value, value_size, image->build_id);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void find_build_id(struct elf_image *image, const Elf64_Ehdr *header)
+{
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct elf_section *const section = &image->sections[i];
+		if (section->type == SHT_NOTE &&
+			find_build_id_in(image, section->offset, section->size))
+			return;
+	}
+	CLEANUP(free_cleanup)
+	Elf64_Phdr *headers =
+		copy_table(image, header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr));
+	for (size_t i = 0; headers != NULL && i < header->e_phnum; i++) {
+		const Elf64_Phdr *const note = &headers[i];
+		if (note->p_type == PT_NOTE && note->p_offset <= image->size &&
+			note->p_filesz <= image->size - note->p_offset &&
+			find_build_id_in(image, note->p_offset, note->p_filesz))
+			return;
+	}
+}
+
+static bool parse(struct elf_image *image, struct error *err)
+{
+	Elf64_Ehdr header;
+
+	if (image->size < sizeof header || memcmp(image->data, ELFMAG, SELFMAG) != 0)
+		return error_set(err, ERROR_INPUT, "%s: not an ELF file", image->path);
+	memcpy(&header, image->data, sizeof header);
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
+		return error_set(err, ERROR_UNSUPPORTED, "%s: not a 64-bit little-endian ELF file",
+			image->path);
+	if (!read_sections(image, &header, err) || !read_segments(image, &header, err))
+		return false;
+	find_code(image);
+	find_build_id(image, &header);
+	return true;
+}
+
+bool elf_image_over(const char *name, const void *data, size_t size, void *owned,
+	struct elf_image *image, struct error *err)
+{
+	struct elf_image opened = {
+		.path = xstrdup(name), .data = data, .size = size, .owned = owned
+	};
+
+	if (!parse(&opened, err)) {
+		elf_image_close(&opened);
+		return false;
+	}
+	*image = opened;
+	return true;
+}
+
+bool elf_image_open(const char *path, struct elf_image *image, struct error *err)
+{
+	struct file_map map = { 0 };
+
+	if (!file_map(path, &map, err))
+		return false;
+	struct elf_image opened = {
+		.path = xstrdup(path),
+		.data = (const unsigned char *)map.data,
+		.size = map.size,
+		.map = map,
+	};
+	if (!parse(&opened, err)) {
+		elf_image_close(&opened);
+		return false;
+	}
+	*image = opened;
+	return true;
+}
+
+void elf_image_close(struct elf_image *image)
+{
+	file_unmap(&image->map);
+	free(image->owned);
+	free(image->path);
+	free(image->sections);
+	free(image->segments);
+	*image = (struct elf_image){ 0 };
+}
+
+const struct elf_section *elf_image_section(const struct elf_image *image, const char *name)
+{
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct elf_section *const section = &image->sections[i];
+		if (section->type != SHT_NOBITS && section->type != SHT_NULL &&
+			strcmp(section->name, name) == 0)
+			return section;
+	}
+	return NULL;
+}
+
+/* gcc's older way: ".zdebug_info" begins with "ZLIB" and the size, big-endian. */
+static bool load_zdebug(
+	const struct elf_image *image, const char *name, struct elf_bytes *bytes, struct error *err)
+{
+	char old_name[64] = ".z";
+
+	if (strlen(name) + 2 > sizeof old_name || name[0] != '.')
+		return true;
+	strcpy(old_name + 2, name + 1);
+	const struct elf_section *const section = elf_image_section(image, old_name);
+	if (section == NULL)
+		return true;
+	const unsigned char *const data = image->data + section->offset;
+	uint64_t size = 0;
+	if (section->size < 12 || memcmp(data, "ZLIB", 4) != 0)
+		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, old_name);
+	memcpy(&size, data + 4, sizeof size);
+	if (!unpack_sized(UNPACK_ZLIB, data + 12, section->size - 12, be64toh(size), bytes, err))
+		return error_prefix(err, "%s: %s", image->path, old_name);
+	return true;
+}
+
+bool elf_image_load(
+	const struct elf_image *image, const char *name, struct elf_bytes *bytes, struct error *err)
+{
+	const struct elf_section *const section = elf_image_section(image, name);
+	Elf64_Chdr header;
+
+	*bytes = (struct elf_bytes){ .data = (const unsigned char *)"" };
+	if (section == NULL)
+		return load_zdebug(image, name, bytes, err);
+	const unsigned char *const data = image->data + section->offset;
+	if ((section->flags & SHF_COMPRESSED) == 0) {
+		*bytes = (struct elf_bytes){ .data = data, .size = section->size };
+		return true;
+	}
+	if (section->size < sizeof header)
+		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, name);
+	memcpy(&header, data, sizeof header);
+	const enum unpack_format format =
+		header.ch_type == ELFCOMPRESS_ZLIB	     ? UNPACK_ZLIB
+		: header.ch_type == 2 /* ELFCOMPRESS_ZSTD */ ? UNPACK_ZSTD
+							     : UNPACK_UNKNOWN;
+	if (!unpack_sized(format, data + sizeof header, section->size - sizeof header,
+		    header.ch_size, bytes, err))
+		return error_prefix(err, "%s: %s", image->path, name);
+	return true;
+}
+
+void elf_bytes_free(struct elf_bytes *bytes)
+{
+	free(bytes->owned);
+	*bytes = (struct elf_bytes){ 0 };
+}
+
+const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset)
+{
+	const struct elf_segment *found = NULL;
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct elf_segment *const segment = &image->segments[i];
+		if (file_offset < segment->offset ||
+			file_offset - segment->offset >= segment->file_bytes)
+			continue;
+		if (segment->executable)
+			return segment;
+		found = segment;
+	}
+	return found;
+}
+
+/* The text that a link section begins with, and what follows it. */
+static const char *link_text(const struct elf_image *image, const char *name, struct cursor *rest)
+{
+	const struct elf_section *const section = elf_image_section(image, name);
+
+	if (section == NULL)
+		return NULL;
+	*rest = cursor_over(image->data + section->offset, section->size);
+	const char *const text = cursor_string(rest);
+	return cursor_ok(rest) && text[0] != '\0' ? text : NULL;
+}
+
+const char *elf_image_debug_link(const struct elf_image *image, uint32_t *crc)
+{
+	struct cursor rest;
+	const char *const text = link_text(image, ".gnu_debuglink", &rest);
+
+	if (text == NULL)
+		return NULL;
+	cursor_seek(&rest, (cursor_offset(&rest) + 3) & ~(size_t)3);
+	const uint32_t value = cursor_u32(&rest);
+	if (!cursor_ok(&rest))
+		return NULL;
+	*crc = value;
+	return text;
+}
+
+const char *elf_image_alternate_link(
+	const struct elf_image *image, char build_id[ELF_BUILD_ID_TEXT_BYTES])
+{
+	struct cursor rest;
+	const char *const text = link_text(image, ".gnu_debugaltlink", &rest);
+
+	if (text != NULL)
+		write_hex(rest.position, cursor_left(&rest), build_id);
+	return text;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the files of a profiled process are now: programs, libraries, their separate debug files.
+ *
+ * Every path that is looked at is remembered with what was there. A later run that finds the same
+ * things at the same paths would come to the same result, so it need not search (symbol_cache.h).
+ * The functions may be called from several threads at once for the same search.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "symbol/elf_image.h"
+#include "symbol/symbolizer.h"
+
+struct debuginfod;
+
+/* What stat(2) says of a file; all zero when there is none. */
+struct file_identity {
+	uint64_t device;
+	uint64_t inode;
+	uint64_t size;
+	uint64_t modified_ns;
+};
+
+struct file_probe {
+	char *path;
+	struct file_identity identity;
+};
+
+struct file_search {
+	const struct symbolizer_options *options;
+	pid_t pid;		       /* a live process to look through, 0 for none */
+	struct debuginfod *debuginfod; /* asked last; borrowed; NULL when not allowed */
+	struct buffer problem;	       /* why it could not be asked; empty when it could */
+	struct buffer cure;
+	pthread_mutex_t lock;
+	struct file_probe *probes;
+	size_t probe_count, probe_capacity;
+};
+
+void file_search_init(
+	struct file_search *search, const struct symbolizer_options *options, pid_t pid);
+void file_search_deinit(struct file_search *search);
+
+/* The identity of what is at `path`, following links; all zero for nothing or no regular file. */
+struct file_identity file_identify(const char *path);
+
+static inline bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
+{
+	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+	       a->modified_ns == b->modified_ns;
+}
+
+/* Whether there is a regular file, which is remembered. */
+bool file_search_probe(struct file_search *search, const char *path);
+
+/*
+ * The paths where `path` of the profiled process may be found here: under the sysroot, or else
+ * through the live process' root and as it is. 0 or 1 for `which`; false past the last.
+ */
+bool file_search_place(
+	const struct file_search *search, const char *path, unsigned which, struct buffer *place);
+
+/* The debug file of a build-id; `suffix` is ".debug", or "" for the program itself. */
+MUST_CHECK bool file_search_build_id(struct file_search *search, const char *build_id,
+	const char *suffix, struct elf_image *image);
+
+/* The same from the debuginfod servers, where they may be asked. */
+MUST_CHECK bool file_search_download(
+	struct file_search *search, const char *build_id, struct elf_image *image);
+
+/*
+ * The separate debug file of an image: by its build-id, then by its .gnu_debuglink, whose target
+ * must have the image's build-id or the right CRC; then from the servers.
+ */
+MUST_CHECK bool file_search_debug(
+	struct file_search *search, const struct elf_image *image, struct elf_image *debug);
+
+/* The file that dwz moved common parts of `debug` to, as its .gnu_debugaltlink says. */
+MUST_CHECK bool file_search_alternate(
+	struct file_search *search, const struct elf_image *debug, struct elf_image *alternate);

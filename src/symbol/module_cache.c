@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/module_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash_index.h"
+#include "base/xalloc.h"
+#include "symbol/module_file.h"
+#include "symbol/symbol_cache.h"
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return text == NULL ? hash_combine(hash, 1)
+			    : hash_combine(hash, hash_bytes(text, strlen(text)));
+}
+
+/* Of the options that change which files are found. */
+static uint64_t hash_options(const struct symbolizer_options *options)
+{
+	uint64_t hash = hash_text(0, options->sysroot);
+
+	for (size_t i = 0; i < options->build_id_dir_count; i++)
+		hash = hash_text(hash, options->build_id_dirs[i]);
+	return hash_text(hash, options->debuginfod_urls);
+}
+
+/* The file that the search will look at first, without opening it. */
+static struct file_identity first_candidate(const struct module *module, struct buffer *path)
+{
+	struct file_search search = { .options = module->options, .pid = module->pid };
+	struct file_identity identity = { 0 };
+
+	buffer_clear(path);
+	if (module->file != NULL) {
+		buffer_append_string(path, module->file);
+		return file_identify(module->file);
+	}
+	if (module->pid > 0 && module->queries[0].mapping != NULL) {
+		buffer_printf(path, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
+			(unsigned long long)module->queries[0].mapping->start,
+			(unsigned long long)module->queries[0].mapping->limit);
+		identity = file_identify(buffer_string(path));
+		if (identity.inode != 0)
+			return identity;
+	}
+	for (unsigned which = 0; identity.inode == 0 && !module->deleted &&
+				 file_search_place(&search, module->path, which, path);
+		which++)
+		identity = file_identify(buffer_string(path));
+	return identity;
+}
+
+/* What the cache file is about; NULL when there is nothing that identifies the module. */
+static const char *find_subject(struct module *module)
+{
+	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer path;
+
+	buffer_init(&text, &memory_or_exit);
+	buffer_init(&path, &memory_or_exit);
+	if (module->build_id[0] != '\0') {
+		buffer_printf(&text, "build-id %s", module->build_id);
+		return string_pool_add(&module->strings, buffer_string(&text));
+	}
+	const struct file_identity identity = first_candidate(module, &path);
+	if (identity.inode == 0)
+		return NULL;
+	/* The same file is reached by different paths: through a process, or after it ended. */
+	buffer_printf(&text, "file %s %llu %llu %llu %llu", module->path,
+		(unsigned long long)identity.device, (unsigned long long)identity.inode,
+		(unsigned long long)identity.size, (unsigned long long)identity.modified_ns);
+	return string_pool_add(&module->strings, buffer_string(&text));
+}
+
+static bool sees_the_same(const struct symbol_cache_entry *entry)
+{
+	for (size_t i = 0; i < entry->probe_count; i++) {
+		const struct file_identity now = file_identify(entry->probes[i].path);
+		if (!file_identity_equal(&now, &entry->probes[i].identity))
+			return false;
+	}
+	return true;
+}
+
+static bool still_holds(const struct module *module, const struct symbol_cache_entry *entry)
+{
+	CLEANUP(buffer_cleanup) struct buffer problem;
+	const struct module_layout layout = { entry->segments, entry->segment_count };
+
+	buffer_init(&problem, &memory_or_exit);
+	if (module->build_id[0] != '\0' && entry->is_complete)
+		return true;
+	if (entry->options_hash != module->options_hash || !sees_the_same(entry))
+		return false;
+	return module->build_id[0] != '\0' || entry->segment_count == 0 ||
+	       module_layout_fits(module, &layout, &problem);
+}
+
+static bool take_answers(struct module *module, const struct symbol_cache *cache)
+{
+	size_t answered = 0;
+
+	for (size_t i = 0; i < module->query_count; i++) {
+		struct module_query *const query = &module->queries[i];
+		const struct symbol_cache_answer *const answer =
+			symbol_cache_find(cache, query->file_offset);
+		if (answer == NULL)
+			continue;
+		query->frames = answer->frames;
+		query->frame_count = answer->frame_count;
+		query->is_answered = true;
+		answered++;
+	}
+	return answered == module->query_count;
+}
+
+static void take_report(struct module *module, const struct symbol_module_report *from)
+{
+	struct symbol_module_report *const report = &module->report;
+
+	report->file = from->file;
+	report->debug_file = from->debug_file;
+	report->build_id = from->build_id;
+	report->source = from->source;
+	report->problem = from->problem;
+	report->cure = from->cure;
+	report->from_cache = true;
+}
+
+bool module_cache_load(struct module *module)
+{
+	struct symbol_cache cache;
+
+	module->cache = NULL;
+	module->subject = NULL;
+	if (module->options->cache_dir == NULL || module->query_count == 0)
+		return false;
+	module->options_hash = hash_options(module->options);
+	module->subject = find_subject(module);
+	if (module->subject == NULL ||
+		!symbol_cache_read(module->options->cache_dir, module->subject, &cache))
+		return false;
+	if (!still_holds(module, &cache.entry)) {
+		symbol_cache_deinit(&cache);
+		return false;
+	}
+	struct symbol_cache *const kept = xmalloc(sizeof *kept);
+	*kept = cache;
+	module->caches = xgrow(module->caches, &module->cache_capacity, module->cache_count + 1,
+		sizeof(struct symbol_cache *));
+	module->caches[module->cache_count++] = kept;
+	module->cache = kept;
+	if (!take_answers(module, kept))
+		return false;
+	take_report(module, &kept->entry.report);
+	return true;
+}
+
+static int compare_answers(const void *a, const void *b)
+{
+	const uint64_t left = ((const struct symbol_cache_answer *)a)->file_offset;
+	const uint64_t right = ((const struct symbol_cache_answer *)b)->file_offset;
+
+	return left < right ? -1 : left > right;
+}
+
+/* The answers of this run and of `old`, which may be NULL, sorted and each once. */
+static struct symbol_cache_answer *merge_answers(
+	const struct module *module, const struct symbol_cache *old, size_t *count)
+{
+	const size_t old_count = old == NULL ? 0 : old->entry.answer_count;
+	struct symbol_cache_answer *const answers =
+		xcalloc(old_count + module->query_count, sizeof *answers);
+	size_t used = old_count;
+
+	if (old_count != 0)
+		memcpy(answers, old->entry.answers, old_count * sizeof *answers);
+	for (size_t i = 0; i < module->query_count; i++) {
+		const struct module_query *const query = &module->queries[i];
+		if (old == NULL || !query->is_answered)
+			answers[used++] = (struct symbol_cache_answer){ query->file_offset,
+				query->frames, query->frame_count };
+	}
+	qsort(answers, used, sizeof *answers, compare_answers);
+	*count = 0;
+	for (size_t i = 0; i < used; i++)
+		if (*count == 0 || answers[*count - 1].file_offset != answers[i].file_offset)
+			answers[(*count)++] = answers[i];
+	return answers;
+}
+
+void module_cache_store(struct module *module, const struct elf_image *image,
+	const struct file_search *search, bool is_complete)
+{
+	if (module->subject == NULL)
+		return;
+	struct symbol_cache_entry entry = {
+		.subject = module->subject,
+		.options_hash = module->options_hash,
+		.report = module->report,
+		.is_complete = is_complete,
+		.probes = search->probes,
+		.probe_count = search->probe_count,
+		.segments = image->segments,
+		.segment_count = image->has_code ? image->segment_count : 0,
+	};
+	/* When all of it has become too much, the addresses of this run are the ones to keep. */
+	const struct symbol_cache *const olds[] = { module->cache, NULL };
+	for (size_t i = 0; i < sizeof olds / sizeof *olds; i++) {
+		CLEANUP(free_cleanup)
+		struct symbol_cache_answer *answers =
+			merge_answers(module, olds[i], &entry.answer_count);
+		entry.answers = answers;
+		if (symbol_cache_write(module->options->cache_dir, &entry))
+			return;
+	}
+}
+
+void module_cache_free(struct module *module)
+{
+	for (size_t i = 0; i < module->cache_count; i++) {
+		symbol_cache_deinit(module->caches[i]);
+		free(module->caches[i]);
+	}
+	free(module->caches);
+}

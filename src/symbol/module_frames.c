@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/module_frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "symbol/demangle.h"
+#include "symbol/module_work.h"
+#include "symbol/name_table.h"
+
+/* The name of a frame while its linkage name waits to be demangled. */
+struct pending_frame {
+	struct symbol_frame *frame;
+	uint32_t name; /* in the name table */
+};
+
+/* A borrowed text and the module's own copy: frames share pointers, which are quick to compare. */
+struct kept_text {
+	const char *borrowed;
+	const char *kept;
+};
+
+struct pending {
+	struct name_table names;
+	struct pending_frame *frames;
+	size_t count, capacity;
+	struct hash_index kept_index;
+	struct kept_text *texts;
+	size_t text_count, text_capacity;
+};
+
+static bool is_kept(const void *items, uint32_t position, const void *key)
+{
+	return ((const struct kept_text *)items)[position].borrowed == key;
+}
+
+static const char *keep(struct module *module, struct pending *pending, const char *text)
+{
+	const uint32_t next = (uint32_t)pending->text_count;
+	const uint32_t found = hash_index_add(&pending->kept_index, hash_u64((uintptr_t)text),
+		is_kept, pending->texts, text, next);
+
+	if (found != HASH_INDEX_NONE)
+		return pending->texts[found].kept;
+	pending->texts = xgrow(pending->texts, &pending->text_capacity, pending->text_count + 1,
+		sizeof *pending->texts);
+	pending->texts[pending->text_count++] =
+		(struct kept_text){ text, module_keep(module, text) };
+	return pending->texts[next].kept;
+}
+
+/*
+ * A mangled name takes precedence, because it tells overloads and instances apart; a plain one
+ * ("__GI___libc_malloc") does not: the source's name says more.
+ */
+static void set_name(struct module *module, struct pending *pending, struct symbol_frame *frame,
+	const char *linkage, const char *name)
+{
+	frame->function = keep(module, pending, name);
+	frame->linkage_name = "";
+	if (linkage[0] == '\0')
+		return;
+	pending->frames = xgrow(
+		pending->frames, &pending->capacity, pending->count + 1, sizeof *pending->frames);
+	pending->frames[pending->count++] =
+		(struct pending_frame){ frame, name_table_add(&pending->names, linkage) };
+}
+
+static struct symbol_frame *new_frames(
+	struct module_query *query, struct arena *arena, size_t count)
+{
+	struct symbol_frame *const frames =
+		arena_alloc(arena, count * sizeof *frames, _Alignof(struct symbol_frame));
+
+	query->frames = frames;
+	query->frame_count = count;
+	return frames;
+}
+
+/* What DWARF knows, with the symbol table's name for a function that DWARF has no full name of. */
+static void take_answer(
+	struct module *module, struct pending *pending, size_t i, const struct dwarf_answer *answer)
+{
+	struct module_work *const work = module->work;
+	const char *const symbol = work->matches[i].name;
+	struct symbol_frame *const frames =
+		new_frames(work->queries[i], &module->arena, answer->frame_count);
+
+	for (uint32_t j = 0; j < answer->frame_count; j++) {
+		const struct dwarf_frame *const from = &answer->frames[j];
+		const bool is_outermost = j + 1 == answer->frame_count;
+		const char *linkage = from->linkage;
+		frames[j].file = keep(module, pending, from->file);
+		frames[j].line = from->line;
+		frames[j].start_line = from->start_line;
+		if (is_outermost && linkage[0] == '\0' && symbol != NULL &&
+			(from->name[0] == '\0' || demangle_wanted(symbol)))
+			linkage = symbol;
+		set_name(module, pending, &frames[j], linkage, from->name);
+	}
+}
+
+static void take_match(struct module *module, struct pending *pending, size_t i)
+{
+	struct module_work *const work = module->work;
+
+	if (work->matches[i].name == NULL)
+		return;
+	struct symbol_frame *const frame = new_frames(work->queries[i], &module->arena, 1);
+	*frame = (struct symbol_frame){ .file = "" };
+	set_name(module, pending, frame, work->matches[i].name, "");
+}
+
+static void demangle(struct module *module, struct name_table *names)
+{
+	CLEANUP(free_cleanup) char **texts = NULL;
+	size_t count = 0;
+
+	name_table_demangle(names, module->options->threads, &texts, &count);
+	module->texts = xgrow(
+		module->texts, &module->text_capacity, module->text_count + count, sizeof(char *));
+	if (count != 0)
+		memcpy(module->texts + module->text_count, texts, count * sizeof(char *));
+	module->text_count += count;
+}
+
+void module_build_frames(struct module *module)
+{
+	struct module_work *const work = module->work;
+	const struct dwarf_answer *const answers =
+		work->dwarf == NULL ? NULL : dwarf_answers(work->dwarf);
+	struct pending pending = { 0 };
+
+	name_table_init(&pending.names, &module->strings);
+	hash_index_init(&pending.kept_index);
+	for (size_t i = 0; i < work->count; i++) {
+		if (answers != NULL && answers[i].frame_count != 0)
+			take_answer(module, &pending, i, &answers[i]);
+		else
+			take_match(module, &pending, i);
+	}
+	/* The cache keeps both. */
+	if (!module->options->no_demangle || module->subject != NULL)
+		demangle(module, &pending.names);
+	for (size_t i = 0; i < pending.count; i++) {
+		const struct name *const name = &pending.names.names[pending.frames[i].name];
+		struct symbol_frame *const frame = pending.frames[i].frame;
+		frame->linkage_name = name->linkage;
+		if (name->function[0] != '\0')
+			frame->function = name->function;
+		else if (frame->function[0] == '\0')
+			frame->function = name->linkage;
+	}
+	name_table_deinit(&pending.names);
+	hash_index_deinit(&pending.kept_index);
+	free(pending.texts);
+	free(pending.frames);
+}
+
+void module_add_named_frame(
+	struct module *module, struct module_query *query, const char *name, size_t name_size)
+{
+	struct symbol_frame *const frame = new_frames(query, &module->arena, 1);
+
+	*frame = (struct symbol_frame){
+		.function = string_pool_add_sized(&module->strings, name, name_size),
+		.linkage_name = "",
+		.file = "",
+	};
+}
+
+void module_forget_demangled(struct module *module)
+{
+	for (size_t i = 0; i < module->query_count; i++) {
+		struct module_query *const query = &module->queries[i];
+		const struct symbol_frame *const old = query->frames;
+		struct symbol_frame *const frames =
+			new_frames(query, &module->arena, query->frame_count);
+		for (size_t j = 0; j < query->frame_count; j++) {
+			frames[j] = old[j];
+			if (frames[j].linkage_name[0] != '\0')
+				frames[j].function = frames[j].linkage_name;
+		}
+	}
+}

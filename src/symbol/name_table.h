@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The linkage names of a module and what they are in their language. All names are added first and
+ * demangled together, on several threads when there are many. Not for two threads at once.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/hash_index.h"
+#include "base/string_pool.h"
+
+struct name {
+	const char *linkage;  /* in the string pool */
+	const char *function; /* after name_table_demangle; "" when it cannot be demangled */
+};
+
+/* A borrowed name that was added before: comparing pointers is quicker than comparing texts. */
+struct seen_name {
+	const char *pointer;
+	uint32_t position;
+};
+
+struct name_table {
+	struct string_pool *strings;
+	struct hash_index index;
+	struct name *names;
+	size_t count, capacity;
+	struct hash_index seen_index;
+	struct seen_name *seen;
+	size_t seen_count, seen_capacity;
+};
+
+void name_table_init(struct name_table *table, struct string_pool *strings);
+void name_table_deinit(struct name_table *table);
+
+/*
+ * The position of a linkage name; a version behind '@' is cut off. The text must stay where it is
+ * as long as the table lives.
+ */
+uint32_t name_table_add(struct name_table *table, const char *linkage_name);
+
+/*
+ * Demangles what was added. The readable names are in texts[0..*text_count], each to be freed; the
+ * caller frees the array, too.
+ */
+void name_table_demangle(
+	struct name_table *table, unsigned threads, char ***texts, size_t *text_count);

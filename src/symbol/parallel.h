@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Independent pieces of work on several threads. Pieces are handed out in order, one at a time, so
+ * put the big ones first; what they compute must not depend on who ran them.
+ */
+#pragma once
+
+#include <stddef.h>
+
+typedef void parallel_work(void *context, size_t index);
+
+/*
+ * Calls work(context, i) for every i below count and returns when all are done. At most `threads`
+ * run at once (0: as many as there are processors). Even a single piece runs on a thread of its
+ * own, which has the stack that the demangler needs.
+ */
+void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/perf_map.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum { LARGEST_MAP_BYTES = 512 << 20 };
+
+/* The process' number where it lives, which names its map; `pid` when that is not known. */
+static pid_t inner_pid(pid_t pid)
+{
+	CLEANUP(buffer_cleanup) struct buffer status;
+	char path[64];
+	struct error err;
+
+	buffer_init(&status, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	if (!file_read(path, &status, &err))
+		return pid;
+	const char *const line = strstr(buffer_string(&status), "\nNSpid:");
+	if (line == NULL)
+		return pid;
+	const char *const end = strchrnul(line + 1, '\n');
+	const char *last = end;
+	while (last > line && last[-1] != '\t' && last[-1] != ' ')
+		last--;
+	const long inner = strtol(last, NULL, 10);
+	return inner > 0 ? (pid_t)inner : pid;
+}
+
+/* Who may have written the map: the process' user; this one when the process is gone. */
+static uid_t owner_of(pid_t pid)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof path, "/proc/%d", (int)pid);
+	return stat(path, &status) == 0 ? status.st_uid : geteuid();
+}
+
+static bool read_map(const char *path, uid_t owner, struct buffer *text)
+{
+	CLEANUP(fd_cleanup)
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat status;
+	struct error err;
+
+	return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	       (status.st_uid == owner || status.st_uid == 0) && file_read_fd(fd, path, text, &err);
+}
+
+bool perf_map_read(pid_t pid, struct buffer *path, struct buffer *text)
+{
+	const uid_t owner = owner_of(pid);
+
+	text->limit = LARGEST_MAP_BYTES;
+	buffer_clear(path);
+	buffer_printf(path, "/proc/%d/root/tmp/perf-%d.map", (int)pid, (int)inner_pid(pid));
+	if (read_map(buffer_string(path), owner, text))
+		return true;
+	buffer_clear(path);
+	buffer_clear(text);
+	buffer_printf(path, "/tmp/perf-%d.map", (int)pid);
+	return read_map(buffer_string(path), owner, text);
+}
+
+static bool take_hex(const char **at, const char *end, uint64_t *number)
+{
+	const char *c = *at;
+
+	*number = 0;
+	if (end - c > 2 && c[0] == '0' && (c[1] == 'x' || c[1] == 'X'))
+		c += 2;
+	const char *const first = c;
+	for (; c < end && *c != ' '; c++) {
+		const char lower = (char)(*c | 0x20);
+		const int digit = *c >= '0' && *c <= '9'	 ? *c - '0'
+				  : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
+								 : -1;
+		if (digit < 0 || c - first >= 16)
+			return false;
+		*number = *number << 4 | (uint64_t)digit;
+	}
+	if (c == first || c == end)
+		return false;
+	*at = c + 1;
+	return true;
+}
+
+void perf_map_find(const struct buffer *text, const uint64_t *addresses, size_t count,
+	struct perf_map_match *matches)
+{
+	const char *const limit = text->data + text->size;
+
+	for (const char *line = text->data; line < limit;) {
+		const char *const newline = memchr(line, '\n', (size_t)(limit - line));
+		const char *const end = newline == NULL ? limit : newline;
+		const char *at = line;
+		uint64_t start = 0;
+		uint64_t size = 0;
+		line = end + 1;
+		if (!take_hex(&at, end, &start) || !take_hex(&at, end, &size) || at == end)
+			continue;
+		size_t low = 0;
+		for (size_t left = count; left > 0;) {
+			const size_t half = left / 2;
+			if (addresses[low + half] < start) {
+				low += half + 1;
+				left -= half + 1;
+			} else {
+				left = half;
+			}
+		}
+		for (; low < count && addresses[low] - start < size; low++)
+			matches[low] = (struct perf_map_match){ (size_t)(at - text->data),
+				(size_t)(end - at) };
+	}
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was found for the addresses of a module, kept on disk for the next run.
+ *
+ * One file per *subject*: a build-id, or a path with what stat(2) says of it where no build-id is
+ * known. It holds the frames by file offset, and what the search for files saw (its *probes*), so
+ * that a run which would come to the same result need not open a single ELF file. Files are
+ * replaced as a whole; one that is truncated, damaged or of another version is as good as none.
+ * Together they are bounded: the oldest go first.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "symbol/elf_image.h"
+#include "symbol/file_search.h"
+#include "symbol/symbolizer.h"
+
+enum {
+	SYMBOL_CACHE_LIMIT_BYTES = 256 << 20, /* all files together */
+	SYMBOL_CACHE_FILE_LIMIT_BYTES = 64 << 20,
+};
+
+/* The answer for one address. */
+struct symbol_cache_answer {
+	uint64_t file_offset;
+	const struct symbol_frame *frames; /* innermost first */
+	size_t frame_count;
+};
+
+/* The contents of a file. Texts and arrays are borrowed from whoever made the entry. */
+struct symbol_cache_entry {
+	const char *subject;
+	uint64_t options_hash; /* of what steers the search for files */
+	struct symbol_module_report report;
+	bool is_complete; /* no file could be found later that would say more */
+	struct file_probe *probes;
+	size_t probe_count;
+	struct elf_segment *segments; /* of the mapped file; none for a debug file */
+	size_t segment_count;
+	struct symbol_cache_answer *answers; /* sorted by file offset, distinct */
+	size_t answer_count;
+};
+
+/* An entry that was read, with the memory behind it. */
+struct symbol_cache {
+	struct symbol_cache_entry entry;
+	struct buffer blob;
+	void *tables;
+};
+
+/* `directory` passed cache_directory_prepare. False when there is no usable file for the subject.
+ */
+MUST_CHECK bool symbol_cache_read(
+	const char *directory, const char *subject, struct symbol_cache *cache);
+void symbol_cache_deinit(struct symbol_cache *cache);
+
+/* NULL when the address is not there. */
+const struct symbol_cache_answer *symbol_cache_find(
+	const struct symbol_cache *cache, uint64_t file_offset);
+
+/*
+ * Replaces the subject's file, then removes the oldest ones. False when the entry is too large for
+ * a file; that it could not be written is no trouble.
+ */
+bool symbol_cache_write(const char *directory, const struct symbol_cache_entry *entry);

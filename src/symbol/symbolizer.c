@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/symbolizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "symbol/cache_directory.h"
+#include "symbol/debian_package.h"
+#include "symbol/debuginfod.h"
+#include "symbol/module.h"
+#include "symbol/parallel.h"
+
+struct symbolizer {
+	struct symbolizer_options options;
+	char *cache_dir;	       /* the one in options; the caller's may not live as long */
+	struct debuginfod *debuginfod; /* NULL when not allowed */
+	struct module **modules;       /* in the order of first use */
+	size_t module_count, module_capacity;
+	struct symbol_module_report *reports; /* of the modules, as of the last run */
+	size_t report_capacity;
+};
+
+/* An address that was asked for, on its way to its module and back. */
+struct asked {
+	uint64_t address;
+	size_t position; /* in the caller's array */
+	struct module *module;
+	size_t query; /* in the module's array */
+};
+
+struct job {
+	struct module *module;
+	size_t index;
+	uint64_t bytes;
+};
+
+struct run {
+	struct module **modules; /* those with queries */
+	size_t module_count;
+	char **packages; /* of the modules, NULL where unknown or of no use */
+	struct job *jobs;
+	size_t job_count;
+};
+
+struct symbolizer *symbolizer_new(const struct symbolizer_options *options)
+{
+	struct symbolizer *const symbolizer = xcalloc(1, sizeof *symbolizer);
+
+	symbolizer->options = *options;
+	if (options->debuginfod_urls != NULL)
+		symbolizer->debuginfod =
+			debuginfod_new(options->debuginfod_urls, options->debuginfod_timeout_ms);
+	if (options->cache_dir != NULL && cache_directory_prepare(options->cache_dir))
+		symbolizer->cache_dir = xstrdup(options->cache_dir);
+	symbolizer->options.cache_dir = symbolizer->cache_dir;
+	return symbolizer;
+}
+
+void symbolizer_free(struct symbolizer *symbolizer)
+{
+	if (symbolizer == NULL)
+		return;
+	for (size_t i = 0; i < symbolizer->module_count; i++)
+		module_free(symbolizer->modules[i]);
+	free(symbolizer->modules);
+	free(symbolizer->reports);
+	debuginfod_free(symbolizer->debuginfod);
+	free(symbolizer->cache_dir);
+	free(symbolizer);
+}
+
+static int compare_mappings(const void *a, const void *b)
+{
+	const uint64_t left = ((const struct symbol_mapping *)a)->start;
+	const uint64_t right = ((const struct symbol_mapping *)b)->start;
+
+	return left < right ? -1 : left > right;
+}
+
+static int compare_asked(const void *a, const void *b)
+{
+	const struct asked *const left = a;
+	const struct asked *const right = b;
+
+	if (left->address != right->address)
+		return left->address < right->address ? -1 : 1;
+	return left->position < right->position ? -1 : left->position > right->position;
+}
+
+static struct module *find_module(
+	struct symbolizer *symbolizer, const struct symbol_mapping *mapping, pid_t pid)
+{
+	const struct symbol_mapping nothing = { .path = "", .build_id = "", .pid = pid };
+	const struct symbol_mapping *const wanted = mapping == NULL ? &nothing : mapping;
+
+	for (size_t i = 0; i < symbolizer->module_count; i++)
+		if (module_owns(symbolizer->modules[i], wanted))
+			return symbolizer->modules[i];
+	symbolizer->modules = xgrow(symbolizer->modules, &symbolizer->module_capacity,
+		symbolizer->module_count + 1, sizeof(struct module *));
+	struct module *const module = module_new(&symbolizer->options, wanted);
+	module->debuginfod = symbolizer->debuginfod;
+	symbolizer->modules[symbolizer->module_count++] = module;
+	return module;
+}
+
+static size_t add_query(
+	struct module *module, uint64_t address, const struct symbol_mapping *mapping)
+{
+	/* Addresses come sorted, so an equal one is the last. */
+	if (module->query_count > 0 && module->queries[module->query_count - 1].address == address)
+		return module->query_count - 1;
+	module->queries = xgrow(module->queries, &module->query_capacity, module->query_count + 1,
+		sizeof *module->queries);
+	module->queries[module->query_count] = (struct module_query){
+		.address = address,
+		.file_offset =
+			mapping == NULL ? address : address - mapping->start + mapping->file_offset,
+		.mapping = mapping,
+	};
+	return module->query_count++;
+}
+
+/* Gives every address to the module that is mapped there. */
+static void hand_out(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
+	size_t mapping_count, struct asked *asked, size_t count)
+{
+	size_t at = 0;
+	const struct symbol_mapping *last = NULL;
+	struct module *module = NULL;
+	/* Memory that was not mapped when the mappings were read belongs to the process, too. */
+	const pid_t pid = mapping_count == 0 ? 0 : mappings[0].pid;
+
+	for (size_t i = 0; i < symbolizer->module_count; i++)
+		symbolizer->modules[i]->query_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		while (at < mapping_count && mappings[at].limit <= asked[i].address)
+			at++;
+		const struct symbol_mapping *const mapping =
+			at < mapping_count && mappings[at].start <= asked[i].address ? &mappings[at]
+										     : NULL;
+		if (module == NULL || mapping != last)
+			module = find_module(symbolizer, mapping, pid);
+		last = mapping;
+		asked[i].module = module;
+		asked[i].query = add_query(module, asked[i].address, mapping);
+	}
+}
+
+static void locate(void *context, size_t index)
+{
+	module_locate(((struct run *)context)->modules[index]);
+}
+
+/* Which Debian packages the modules without debug information came from: one read for all. */
+static void find_packages(struct run *run)
+{
+	CLEANUP(free_cleanup) const char **paths = xcalloc(run->module_count, sizeof *paths);
+	CLEANUP(free_cleanup) char **packages = xcalloc(run->module_count, sizeof *packages);
+	size_t count = 0;
+
+	run->packages = xcalloc(run->module_count, sizeof *run->packages);
+	for (size_t i = 0; i < run->module_count; i++)
+		if (module_wants_package(run->modules[i]))
+			paths[count++] = run->modules[i]->path;
+	debian_package_find(paths, count, packages);
+	for (size_t i = 0, at = 0; i < run->module_count; i++)
+		if (module_wants_package(run->modules[i]))
+			run->packages[i] = packages[at++];
+}
+
+/* The first piece is the search for packages, which takes about as long as a big unit. */
+static void run_job(void *context, size_t index)
+{
+	struct run *const run = context;
+
+	if (index == 0) {
+		find_packages(run);
+		return;
+	}
+	const struct job *const job = &run->jobs[index - 1];
+	module_run_job(job->module, job->index);
+}
+
+static void finish(void *context, size_t index)
+{
+	struct run *const run = context;
+
+	module_explain(run->modules[index], run->packages[index]);
+	module_finish(run->modules[index]);
+	free(run->packages[index]);
+}
+
+static int compare_jobs(const void *a, const void *b)
+{
+	const uint64_t left = ((const struct job *)a)->bytes;
+	const uint64_t right = ((const struct job *)b)->bytes;
+
+	return left > right ? -1 : left < right;
+}
+
+static void collect_jobs(struct run *run)
+{
+	for (size_t i = 0; i < run->module_count; i++)
+		run->job_count += module_job_count(run->modules[i]);
+	run->jobs = xcalloc(run->job_count, sizeof *run->jobs);
+	size_t at = 0;
+	for (size_t i = 0; i < run->module_count; i++) {
+		const size_t count = module_job_count(run->modules[i]);
+		for (size_t j = 0; j < count; j++)
+			run->jobs[at++] = (struct job){ .module = run->modules[i],
+				.index = j,
+				.bytes = module_job_bytes(run->modules[i], j) };
+	}
+	qsort(run->jobs, run->job_count, sizeof *run->jobs, compare_jobs);
+}
+
+static void run_modules(
+	struct symbolizer *symbolizer, const struct symbol_mapping *mappings, size_t mapping_count)
+{
+	const unsigned threads = symbolizer->options.threads;
+	struct run run = {
+		.modules = xcalloc(symbolizer->module_count, sizeof(struct module *)),
+	};
+
+	for (size_t i = 0; i < symbolizer->module_count; i++) {
+		struct module *const module = symbolizer->modules[i];
+		if (module->query_count == 0)
+			continue;
+		module_begin(module, mappings, mapping_count);
+		run.modules[run.module_count++] = module;
+	}
+	parallel_run(run.module_count, threads, locate, &run);
+	collect_jobs(&run);
+	parallel_run(run.job_count + 1, threads, run_job, &run);
+	parallel_run(run.module_count, threads, finish, &run);
+	free(run.jobs);
+	free(run.packages);
+	free(run.modules);
+}
+
+static void collect_reports(struct symbolizer *symbolizer)
+{
+	symbolizer->reports = xgrow(symbolizer->reports, &symbolizer->report_capacity,
+		symbolizer->module_count, sizeof *symbolizer->reports);
+	for (size_t i = 0; i < symbolizer->module_count; i++)
+		symbolizer->reports[i] = symbolizer->modules[i]->report;
+}
+
+static struct symbol_result result_of(
+	const struct symbolizer *symbolizer, const struct module_query *query)
+{
+	struct symbol_result result = { query->frames, query->frame_count };
+
+	if (symbolizer->options.no_inlines && result.frame_count > 1) {
+		result.frames += result.frame_count - 1;
+		result.frame_count = 1;
+	}
+	return result;
+}
+
+void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
+	size_t mapping_count, const uint64_t *addresses, size_t count,
+	struct symbol_result *results)
+{
+	CLEANUP(free_cleanup) struct asked *asked = xcalloc(count, sizeof *asked);
+	CLEANUP(free_cleanup)
+	struct symbol_mapping *sorted = xcalloc(mapping_count, sizeof *sorted);
+
+	if (mapping_count != 0)
+		memcpy(sorted, mappings, mapping_count * sizeof *sorted);
+	qsort(sorted, mapping_count, sizeof *sorted, compare_mappings);
+	for (size_t i = 0; i < count; i++)
+		asked[i] = (struct asked){ .address = addresses[i], .position = i };
+	qsort(asked, count, sizeof *asked, compare_asked);
+	hand_out(symbolizer, sorted, mapping_count, asked, count);
+	run_modules(symbolizer, sorted, mapping_count);
+	collect_reports(symbolizer);
+	for (size_t i = 0; i < count; i++)
+		results[asked[i].position] =
+			result_of(symbolizer, &asked[i].module->queries[asked[i].query]);
+}
+
+const struct symbol_module_report *symbolizer_reports(
+	const struct symbolizer *symbolizer, size_t *count)
+{
+	*count = symbolizer->module_count;
+	return symbolizer->reports;
+}

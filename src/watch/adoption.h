@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Picks up the profiles that jemalloc writes by itself (lg_prof_interval, prof_gdump, prof_final)
+ * as PREFIX.PID.SEQUENCE.KIND.heap: without somebody who removes them, they fill the disk.
+ * A file is taken when it has not changed for a while, for jemalloc writes in place.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "watch/capture_folder.h"
+
+struct adoption;
+
+/* `prefix` as in jemalloc's prof_prefix. */
+MUST_CHECK bool adoption_new(const char *prefix, struct adoption **adoption, struct error *err);
+void adoption_free(struct adoption *adoption);
+
+static inline void adoption_cleanup(struct adoption **adoption)
+{
+	adoption_free(*adoption);
+}
+
+/*
+ * Takes at most one file that is ready, oldest first, into the folder. `path` is its new place, ""
+ * when there was none; `reason` says what made jemalloc write it.
+ */
+MUST_CHECK bool adoption_take(struct adoption *adoption, struct capture_folder *folder,
+	int64_t now_ms, char path[4096], const char **reason, struct error *err);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How close a process is to the memory limit of its control group, and how much it waits for
+ * memory (PSI). Version 1 and 2 of control groups; the tightest limit on the way up counts.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct cgroup {
+	char folder[4096]; /* "" when there is none to be seen */
+	size_t top_size;   /* of the mount point, which is a prefix of the folder */
+	bool is_first_version;
+};
+
+/* The group that limits the memory of a process, as this process sees the hierarchy. */
+void cgroup_find(pid_t pid, struct cgroup *group);
+
+/*
+ * Memory that the kernel could not just take back (without inactive file pages), as a share of the
+ * limit: of the group or one above it, whichever is nearest to its limit. NAN without a limit.
+ */
+double cgroup_share(const struct cgroup *group);
+
+/*
+ * Share of the last ten seconds in which some task of the group waited for memory; of the whole
+ * machine where the group has no figure. NAN when the kernel keeps none.
+ */
+double cgroup_pressure(const struct cgroup *group);

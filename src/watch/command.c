@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+enum { WORDS_MAX = 64, QUEUE_MAX = 64, EXIT_NOT_STARTED = 127 };
+#define COMMAND_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct occasion {
+	char *file, *target, *reason;
+};
+
+struct command {
+	char *words[WORDS_MAX + 2]; /* room for the file and the end */
+	size_t word_count;
+	struct occasion queue[QUEUE_MAX];
+	size_t waiting;
+	pid_t pid; /* of the one that runs; 0 for none */
+};
+
+/* One word from *at; quotes are taken away. NULL at the end. */
+static char *next_word(const char **at, bool *is_open)
+{
+	char *const word = xmalloc(strlen(*at) + 1);
+	char quote = '\0';
+	size_t size = 0;
+
+	*at += strspn(*at, " \t");
+	const char *const start = *at;
+	for (; **at != '\0' && (quote != '\0' || (**at != ' ' && **at != '\t')); (*at)++) {
+		if (quote == '\0' && (**at == '\'' || **at == '"'))
+			quote = **at;
+		else if (**at == quote)
+			quote = '\0';
+		else
+			word[size++] = **at;
+	}
+	word[size] = '\0';
+	*is_open = quote != '\0';
+	if (*at != start)
+		return word;
+	free(word);
+	return NULL;
+}
+
+bool command_parse(const char *text, struct command **ret, struct error *err)
+{
+	CLEANUP(command_cleanup) struct command *command = xcalloc(1, sizeof *command);
+	bool is_open = false;
+	char *word;
+
+	for (const char *at = text; (word = next_word(&at, &is_open)) != NULL;) {
+		command->words[command->word_count++] = word;
+		if (is_open)
+			return error_set(err, ERROR_USAGE, "'%.60s': a quote does not end", text);
+		if (command->word_count == WORDS_MAX)
+			return error_set(err, ERROR_USAGE, "'%.60s': too many words", text);
+	}
+	if (command->word_count == 0)
+		return error_set(err, ERROR_USAGE, "the command is empty");
+	*ret = TAKE(command);
+	return true;
+}
+
+static void occasion_free(struct occasion *occasion)
+{
+	free(occasion->file);
+	free(occasion->target);
+	free(occasion->reason);
+}
+
+void command_free(struct command *command)
+{
+	if (command == NULL)
+		return;
+	for (size_t i = 0; i < command->word_count; i++)
+		free(command->words[i]);
+	for (size_t i = 0; i < command->waiting; i++)
+		occasion_free(&command->queue[i]);
+	free(command);
+}
+
+bool command_enqueue(
+	struct command *command, const struct command_occasion *occasion, struct error *err)
+{
+	if (command->waiting == QUEUE_MAX)
+		return error_set(err, ERROR_STATE,
+			"%d captures wait for the command; it is not run for %s", QUEUE_MAX,
+			occasion->file);
+	command->queue[command->waiting++] = (struct occasion){
+		.file = xstrdup(occasion->file),
+		.target = xstrdup(occasion->target),
+		.reason = xstrdup(occasion->reason),
+	};
+	return true;
+}
+
+/* In the child. */
+static _Noreturn void become(struct command *command, const struct occasion *occasion)
+{
+	char *const path = xstrdup(COMMAND_PATH);
+	char *environment[] = { path, xstrdup("LC_ALL=C.UTF-8"),
+		xasprintf("HEAPCTL_FILE=%s", occasion->file),
+		xasprintf("HEAPCTL_TARGET=%s", occasion->target),
+		xasprintf("HEAPCTL_REASON=%s", occasion->reason), NULL };
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1 };
+	const int null = open("/dev/null", O_RDONLY);
+
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		signal(numbers[i], SIG_DFL);
+	dup2(null, STDIN_FILENO);
+	command->words[command->word_count] = occasion->file;
+	/* execvp searches the PATH of environ, which shall be the fixed one. */
+	environ = environment;
+	execvp(command->words[0], command->words);
+	_exit(EXIT_NOT_STARTED);
+}
+
+static bool start(struct command *command, struct error *err)
+{
+	struct occasion occasion = command->queue[0];
+	const pid_t pid = fork();
+
+	if (pid < 0)
+		return error_system(err, errno, "starting %s", command->words[0]);
+	if (pid == 0)
+		become(command, &occasion);
+	command->pid = pid;
+	command->waiting--;
+	memmove(command->queue, command->queue + 1, command->waiting * sizeof occasion);
+	occasion_free(&occasion);
+	return true;
+}
+
+static bool collect(struct command *command, struct error *err)
+{
+	int status = 0;
+
+	if (waitpid(command->pid, &status, WNOHANG) != command->pid)
+		return true;
+	command->pid = 0;
+	if (WIFSIGNALED(status))
+		return error_set(err, ERROR_SYSTEM, "the command %s was ended by signal %d",
+			command->words[0], WTERMSIG(status));
+	if (WEXITSTATUS(status) == EXIT_NOT_STARTED)
+		return error_set(err, ERROR_SYSTEM,
+			"the command %s could not be started, or says so", command->words[0]);
+	return WEXITSTATUS(status) == 0 ||
+	       error_set(err, ERROR_SYSTEM, "the command %s ended with %d", command->words[0],
+		       WEXITSTATUS(status));
+}
+
+bool command_attend(struct command *command, struct error *err)
+{
+	if (command->pid != 0 && !collect(command, err))
+		return false;
+	return command->pid != 0 || command->waiting == 0 || start(command, err);
+}
+
+bool command_is_busy(const struct command *command)
+{
+	return command->pid != 0 || command->waiting > 0;
+}

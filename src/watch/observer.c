@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/observer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+
+/* Start time and resident pages from /proc/PID/stat, whose second field may contain anything. */
+static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text;
+	char path[64], state = 'Z';
+	uint64_t pages = 0;
+	struct error unread;
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	const char *at =
+		file_read(path, &text, &unread) ? strrchr(buffer_string(&text), ')') : NULL;
+	/* Fields 3 (state), 22 (start time) and 24 (resident pages). */
+	if (at == NULL ||
+		sscanf(at + 1,
+			" %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			"%*s %" SCNu64 " %*s %" SCNu64,
+			&state, started, &pages) != 3 ||
+		state == 'Z' || state == 'X')
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	*resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return true;
+}
+
+static bool look_through_gateway(
+	const struct target *target, struct trigger_observation *observation, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+		return false;
+	observation->incarnation = (uint64_t)json_number(status, "started_ms") ^
+				   ((uint64_t)json_number(status, "pid") << 44);
+	if (json_at(status, "memory.resident") != NULL)
+		observation->resident_bytes = (double)json_number(status, "memory.resident");
+	return true;
+}
+
+bool observer_open(const struct target *target, struct observer *observer, struct error *err)
+{
+	struct observer opened = { .target = *target,
+		.machine_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) };
+	uint64_t resident_bytes = 0;
+
+	if (target->process.pid != 0) {
+		if (!read_stat(target->process.pid, &opened.started, &resident_bytes, err))
+			return false;
+		cgroup_find(target->process.pid, &opened.group);
+	}
+	*observer = opened;
+	return true;
+}
+
+bool observer_look(
+	const struct observer *observer, struct trigger_observation *observation, struct error *err)
+{
+	const pid_t pid = observer->target.process.pid;
+	uint64_t started = 0, resident_bytes = 0;
+
+	observation->resident_bytes = observation->cgroup_share = observation->pressure_share = NAN;
+	observation->machine_bytes = observer->machine_bytes;
+	if (pid == 0)
+		return look_through_gateway(&observer->target, observation, err);
+	if (!read_stat(pid, &started, &resident_bytes, err))
+		return false;
+	if (started != observer->started)
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	observation->incarnation = started ^ ((uint64_t)pid << 44);
+	observation->resident_bytes = (double)resident_bytes;
+	observation->cgroup_share = cgroup_share(&observer->group);
+	observation->pressure_share = cgroup_pressure(&observer->group);
+	return true;
+}
+
+bool observer_check_rule(
+	const struct observer *observer, const struct condition_rule *rule, struct error *err)
+{
+	const bool is_here = observer->target.process.pid != 0;
+
+	for (size_t i = 0; i < rule->term_count; i++) {
+		const struct condition *const term = &rule->terms[i];
+		const bool is_of_machine = term->kind == CONDITION_CGROUP ||
+					   term->kind == CONDITION_PRESSURE ||
+					   (term->kind == CONDITION_RESIDENT && term->is_share);
+		if (is_of_machine && !is_here) {
+			error_set(err, ERROR_UNSUPPORTED, "'%s' cannot be seen from here",
+				rule->text);
+			return error_hint(err, "run heapctl watch on the machine of the target");
+		}
+		if (term->kind == CONDITION_CGROUP && isnan(cgroup_share(&observer->group))) {
+			error_set(err, ERROR_UNSUPPORTED,
+				"'%s': no control group of %s has a memory limit", rule->text,
+				observer->target.label);
+			return error_hint(err, "use rss>SIZE or rss>PERCENT%%");
+		}
+		if (term->kind == CONDITION_PRESSURE && isnan(cgroup_pressure(&observer->group))) {
+			error_set(err, ERROR_UNSUPPORTED,
+				"'%s': this kernel keeps no figures of memory pressure",
+				rule->text);
+			return error_hint(err, "boot it with psi=1");
+		}
+	}
+	return true;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/http_target.h"
+
+#include <string.h>
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Decodes in place; false for a bad escape or a control character. */
+static bool decode(char *text, bool plus_is_space)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != '\0'; from++) {
+		char c = *from;
+		if (c == '%') {
+			const int high = hex_digit(from[1]);
+			const int low = high < 0 ? -1 : hex_digit(from[2]);
+			if (low < 0)
+				return false;
+			c = (char)(high * 16 + low);
+			from += 2;
+		} else if (c == '+' && plus_is_space) {
+			c = ' ';
+		}
+		if ((unsigned char)c < 0x20 || c == 0x7f)
+			return false;
+		*to++ = c;
+	}
+	*to = '\0';
+	return true;
+}
+
+static bool add_parameter(char *text, struct http_target *target, struct error *err)
+{
+	char *const equals = strchr(text, '=');
+	char *const value = equals == NULL ? text + strlen(text) : equals + 1;
+
+	if (equals != NULL)
+		*equals = '\0';
+	if (!decode(text, true) || !decode(value, true))
+		return error_set(err, ERROR_USAGE, "a parameter is badly percent-encoded");
+	if (target->parameter_count == HTTP_PARAMETERS_MAX)
+		return error_set(err, ERROR_USAGE, "more than %d parameters", HTTP_PARAMETERS_MAX);
+	if (http_target_parameter(target, text) != NULL)
+		return error_set(err, ERROR_USAGE, "parameter '%.64s' is there twice", text);
+	target->parameters[target->parameter_count++] =
+		(struct http_parameter){ .name = text, .value = value };
+	return true;
+}
+
+bool http_target_add_query(char *text, struct http_target *target, struct error *err)
+{
+	while (*text != '\0') {
+		char *const part = text;
+		text += strcspn(text, "&");
+		if (*text == '&')
+			*text++ = '\0';
+		if (*part != '\0' && !add_parameter(part, target, err))
+			return false;
+	}
+	return true;
+}
+
+/* Skips "http://host" in front of the path. */
+static char *skip_authority(char *text)
+{
+	char *const colon = strstr(text, "://");
+
+	if (text[0] == '/' || colon == NULL)
+		return text;
+	return colon + 3 + strcspn(colon + 3, "/?");
+}
+
+bool http_target_parse(char *text, struct http_target *target, struct error *err)
+{
+	char *const path = skip_authority(text);
+	struct http_target parsed = { .path = path };
+
+	if (path[0] != '/')
+		return error_set(err, ERROR_USAGE, "the request's path does not begin with '/'");
+	char *const hash = strchr(path, '#');
+	if (hash != NULL)
+		*hash = '\0';
+	char *const query = strchr(path, '?');
+	if (query != NULL) {
+		*query = '\0';
+		if (!http_target_add_query(query + 1, &parsed, err))
+			return false;
+	}
+	if (!decode(path, false))
+		return error_set(err, ERROR_USAGE, "the path is badly percent-encoded");
+	*target = parsed;
+	return true;
+}
+
+const char *http_target_parameter(const struct http_target *target, const char *name)
+{
+	for (unsigned i = 0; i < target->parameter_count; i++) {
+		if (strcmp(target->parameters[i].name, name) == 0)
+			return target->parameters[i].value;
+	}
+	return NULL;
+}
+
+static bool is_listed(const char *name, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		if (strcmp(*names, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool http_target_allow(
+	const struct http_target *target, const char *const *names, struct error *err)
+{
+	for (unsigned i = 0; i < target->parameter_count; i++) {
+		if (!is_listed(target->parameters[i].name, names))
+			return error_set(err, ERROR_USAGE, "'%s' has no parameter '%.64s'",
+				target->path, target->parameters[i].name);
+	}
+	return true;
+}
+
+static void append_encoded(struct buffer *out, const char *text, const char *plain)
+{
+	for (const char *c = text; *c != '\0'; c++) {
+		const bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
+		if (letter || (*c >= '0' && *c <= '9') || strchr(plain, *c) != NULL)
+			buffer_append_char(out, *c);
+		else
+			buffer_printf(out, "%%%02X", (unsigned)(unsigned char)*c);
+	}
+}
+
+void http_append_encoded(struct buffer *out, const char *text)
+{
+	append_encoded(out, text, "-._~");
+}
+
+void http_append_encoded_path(struct buffer *out, const char *path)
+{
+	append_encoded(out, path, "-._~/");
+}

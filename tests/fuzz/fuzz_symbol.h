@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fuzz targets of the symbolizer do with an image once they have one. */
+#pragma once
+
+#include "base/xalloc.h"
+#include "symbol/demangle.h"
+#include "symbol/dwarf.h"
+#include "symbol/elf_image.h"
+#include "symbol/symbol_table.h"
+
+enum { FUZZ_ADDRESSES = 96 };
+
+/* Some at the lowest addresses, the others spread over the code. */
+static inline void fuzz_choose(const struct elf_image *image, uint64_t vaddrs[FUZZ_ADDRESSES])
+{
+	const uint64_t size = image->code_limit - image->code_start;
+	const uint64_t step = size / FUZZ_ADDRESSES + 1;
+
+	for (uint64_t i = 0; i < FUZZ_ADDRESSES; i++)
+		vaddrs[i] = image->code_start + i * (step > UINT64_MAX / FUZZ_ADDRESSES ? 1 : step);
+	for (size_t i = 1; i < FUZZ_ADDRESSES; i++)
+		if (vaddrs[i] < vaddrs[i - 1])
+			vaddrs[i] = vaddrs[i - 1];
+}
+
+static inline void fuzz_symbols(const struct elf_image *image)
+{
+	uint64_t vaddrs[FUZZ_ADDRESSES];
+	struct symbol_match matches[FUZZ_ADDRESSES] = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	fuzz_choose(image, vaddrs);
+	symbol_table_match(image, ".symtab", vaddrs, FUZZ_ADDRESSES, matches);
+	symbol_table_match(image, ".dynsym", vaddrs, FUZZ_ADDRESSES, matches);
+	for (size_t i = 0; i < FUZZ_ADDRESSES; i++) {
+		if (matches[i].name == NULL)
+			continue;
+		/* A symbol that does not hold the address must not name it. */
+		if (vaddrs[i] - matches[i].start >= matches[i].size)
+			__builtin_trap();
+		(void)symbol_name_size(matches[i].name);
+	}
+}
+
+static inline void fuzz_dwarf(const struct elf_image *image)
+{
+	static const struct symbolizer_options options = { .threads = 1 };
+	uint64_t vaddrs[FUZZ_ADDRESSES];
+	bool is_function[FUZZ_ADDRESSES];
+	struct file_search search;
+	struct dwarf_reader *reader = NULL;
+	struct error err;
+
+	fuzz_choose(image, vaddrs);
+	for (size_t i = 0; i < FUZZ_ADDRESSES; i++)
+		is_function[i] = i % 2 == 0;
+	file_search_init(&search, &options, 0);
+	if (dwarf_reader_new(image, &search, "/nonexistent/program", &reader, &err)) {
+		dwarf_plan(reader, vaddrs, is_function, FUZZ_ADDRESSES);
+		for (size_t i = 0; i < dwarf_job_count(reader); i++)
+			dwarf_run_job(reader, i);
+		const struct dwarf_answer *const answers = dwarf_answers(reader);
+		size_t bytes = 0;
+		for (size_t i = 0; i < FUZZ_ADDRESSES; i++)
+			for (uint32_t j = 0; j < answers[i].frame_count; j++)
+				bytes += strlen(answers[i].frames[j].name) +
+					 strlen(answers[i].frames[j].linkage) +
+					 strlen(answers[i].frames[j].file);
+		if (bytes == SIZE_MAX)
+			__builtin_trap();
+	}
+	dwarf_reader_free(reader);
+	file_search_deinit(&search);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * archive_writer FOLDER COUNT BYTES: adds moments to an archive and prints "ID NUMBER" for each as
+ * soon as it is acknowledged, NUMBER being what its profile contains. With COUNT 0 it only opens.
+ * BYTES is the size of a profile that cannot be compressed much.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "gateway/archive.h"
+
+static void fill(char *profile, size_t size, uint64_t number)
+{
+	uint64_t random = number * 2 + 1;
+
+	const int head = snprintf(profile, size, "heap_v2/524288\n%" PRIu64 "\n", number);
+	for (size_t i = (size_t)head; i < size; i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		profile[i] = (char)('0' + (random >> 60));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct archive_limits limits = { INT64_MAX / 2, INT64_MAX };
+	struct archive *archive = NULL;
+	struct error err;
+
+	if (argc != 4)
+		return 2;
+	const int count = atoi(argv[2]);
+	const size_t size = (size_t)atol(argv[3]);
+	CLEANUP(free_cleanup) char *profile = xmalloc(size + 100);
+	if (!archive_open(argv[1], &limits, &archive, &err)) {
+		fprintf(stderr, "%s\n", err.message);
+		return 1;
+	}
+	for (int i = 0; i < count; i++) {
+		const uint64_t number = (uint64_t)clock_monotonic_ns();
+		struct archive_moment moment = { .time_ms =
+							 1000000000000 + (int64_t)(number / 1000),
+			.target = "writer",
+			.pid = 1 };
+		fill(profile, size, number);
+		if (!archive_add(archive, &moment, profile, size, &err)) {
+			fprintf(stderr, "%s\n", err.message);
+			archive_close(archive);
+			return 1;
+		}
+		printf("%" PRId64 " %" PRIu64 "\n", moment.id, number);
+		fflush(stdout);
+	}
+	archive_close(archive);
+	return 0;
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl.h: what a program can call, with a thread, without one, and without a socket."""
+import os
+import time
+import unittest
+
+from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, SANITIZED, HostCase
+from processes import agent_thread, ask, is_alive, wait_until
+
+
+class Calls:
+    def test_profile_statistics_status(self):
+        server = self.host(self.kind)
+        path = os.path.join(self.folder, "profile.heap")
+        server("dump", path)
+        with open(path, "rb") as profile:
+            self.assertTrue(profile.read().startswith(b"heap_v2/"))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertGreater(int(server("stats")), 10)
+        allocator, available, active, running, lg_sample, last_bytes = server("status").split()
+        self.assertEqual((allocator, available, active, running, lg_sample), ("jemalloc", "1", "0", "0", "19"))
+        self.assertEqual(int(last_bytes), os.path.getsize(path))
+
+    def test_a_file_that_cannot_be_written_says_why(self):
+        server = self.host(self.kind)
+        self.assertIn("No such file", server.refuses("dump", "/nonexistent/profile"))
+        self.assertIn("No space left", server.refuses("dump", "/dev/full"))
+        self.assertIn("Broken pipe", server.refuses("dump-to-nobody"))
+        # Nothing of that reached the program as a signal.
+        self.assertEqual(server("signals"), "0")
+
+    def test_calls_and_socket_are_the_same_agent(self):
+        server = self.host(self.kind)
+        path = self.wait_for_agent(server.pid)
+        server("activate")
+        self.assertEqual(ask(path, "/v1/status")[1]["profiling"]["activated_by"], "heapctl")
+        self.assertIn("error -5", server.refuses("run-start", 2000))
+        server("deactivate")
+        run = int(server("run-start", 60000).split()[0])
+        self.assertEqual(ask(path, "/v1/status")[1]["run"]["id"], run)
+        self.assertEqual(server("run-start", 5000).split()[:3], [str(run), "1", "1"])
+        self.assertIn("stop the run", server.refuses("deactivate"))
+        self.assertEqual(ask(path, "/v1/runs/stop", "POST")[1]["id"], run)
+        self.assertEqual(server("run-get").split()[:2], [str(run), "2"])
+
+    def test_a_run_started_by_a_call_ends_on_time(self):
+        server = self.host(self.kind)
+        server("run-start", 1000)
+        wait_until(lambda: server("status").split()[3] == "0", "the run's end")
+        self.assertEqual(server("run-get").split()[1], "2")
+        self.assertIn("error -3", server.refuses("run-start", 10))
+
+    def test_requests_without_a_socket(self):
+        server = self.host(self.kind, flags=NO_SOCKET)
+        self.assertEqual(self.sockets(), [])
+        self.assertTrue(server("handle", "GET", "/v1/status").startswith("200 application/json"))
+        self.assertIn("heap_v2/", server("handle", "GET", "/v1/profile"))
+        self.assertTrue(server("handle", "POST", "/v1/runs?duration_ms=5000").startswith("201 "))
+        self.assertTrue(server("handle", "GET", "/v1/nothing").startswith("404 "))
+        self.assertIn("too long", server.refuses("handle", "GET", "/" + "x" * 3000))
+
+    def test_nothing_is_said_of_a_socket_that_nobody_wanted(self):
+        os.mkdir(self.agents, 0o755)
+        with open(os.path.join(self.folder, "said"), "w+") as said:
+            server = self.host(self.kind, flags=NO_SOCKET, env={"HEAPCTL_LOG": "stderr"}, stderr=said)
+            server("run-start", 1000)
+            wait_until(lambda: server("status").split()[3] == "0", "the run's end")
+            said.seek(0)
+            text = said.read()
+        self.assertIn("runs stay in memory", text)
+        self.assertIn("chmod 700", text)
+        self.assertNotIn("no socket", text)
+
+    def test_stop_and_start_again(self):
+        server = self.host(self.kind)
+        self.assertIn("started already", server.refuses("start", 0))
+        for _ in range(3):
+            server("stop")
+            self.assertEqual(self.sockets(), [])
+            # It has left; the kernel may still be clearing up.
+            wait_until(lambda: agent_thread(server.pid) is None, "the thread to be gone")
+            self.assertIn("heapctl_start", server.refuses("activate"))
+            server("start", 0)
+            self.wait_for_agent(server.pid)
+
+    def test_stop_ends_a_run(self):
+        server = self.host(self.kind)
+        run = int(server("run-start", 60000).split()[0])
+        server("stop")
+        server("start", 0)
+        self.assertEqual(server("status").split()[2:4], ["0", "0"])
+        # Its files are those of an earlier agent of this process.
+        self.assertEqual(server("run-get").split()[:2], [str(run), "2"])
+
+    def test_forks_while_another_thread_starts_and_stops_it(self):
+        if SANITIZED:
+            self.skipTest("the sanitizers' own allocators leave their locks held in a child of a program that is just starting threads")
+        server = self.host(self.kind)
+        server("forks-while-starting", 100)
+
+    def test_children_without_an_agent(self):
+        server = self.host(self.kind, flags=NOT_IN_CHILDREN)
+        self.wait_for_agent(server.pid)
+        pid = int(server("fork"))
+        self.end_child_later(pid)
+        time.sleep(0.5)
+        self.assertTrue(is_alive(pid))
+        self.assertIsNone(agent_thread(pid))
+        self.assertEqual(self.sockets(), [f"{server.pid}.sock"])
+
+
+class Embedded:
+    """A program with a loop of its own and no thread of ours."""
+
+    def test_the_loop_serves_clients(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        self.assertIsNone(agent_thread(server.pid))
+        client = self.raw(server.socket, b"GET /v1/profile HTTP/1.1\r\nConnection: close\r\n\r\n")
+        server("loop", 300)
+        self.assertIn(b"heap_v2/", client.recv(100000))
+        server.send("loop", 3000)
+        self.assertEqual(ask(server.socket, "/v1/status")[0], 200)
+        self.assertEqual(ask(server.socket, "/v1/activate", "POST")[0], 200)
+        self.assertGreater(int(server.read()), 2)
+
+    def test_the_loop_ends_runs(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        server("fd")
+        server("run-start", 1000)
+        turns = int(server("loop", 1800))
+        self.assertEqual(server("run-get").split()[1], "2")
+        self.assertLess(turns, 10)
+
+    def test_an_idle_loop_is_not_woken(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        server("loop", 6000)
+        self.assertEqual(server("loop", 1500), "0")
+
+    def test_a_client_that_leaves_kills_nobody(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        if self.kind == "fake":
+            server("dump-size", 5000000)
+        for data in (b"GET /v1/profile HTTP/1.1\r\n\r\n", b"GET /v1/", b""):
+            client = self.raw(server.socket, data)
+            server("loop", 100)
+            client.close()
+            server("loop", 100)
+        self.assertEqual(server("signals"), "0")
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_a_child_drives_its_own(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        server("loop", 50)
+        pid = int(server("daemon"))
+        self.end_child_later(pid)
+        server.send("loop", 4000)
+        wait_until(lambda: f"{pid}.sock" in self.sockets(), "the daemon's socket")
+        self.assertEqual(ask(self.socket_of(pid), "/v1/status")[1]["pid"], pid)
+        server.read()
+
+
+class FakeCalls(Calls, HostCase):
+    kind = "fake"
+
+
+class FakeEmbedded(Embedded, HostCase):
+    kind = "fake"
+
+
+class RealCalls(Calls, HostCase):
+    kind = "linked"
+
+
+class RealEmbedded(Embedded, HostCase):
+    kind = "linked"
+
+
+@unittest.skipIf(SANITIZED, "a preloaded library and a sanitizer exclude each other")
+class PreloadedAndLinked(HostCase):
+    def test_the_program_takes_the_preloaded_agent_over(self):
+        server = self.host("linked", start=False, env={"LD_PRELOAD": str(self.agent_path())})
+        self.wait_for_agent(server.pid)
+        server("start", 0)
+        self.wait_for_agent(server.pid)
+        self.assertEqual(self.sockets(), [f"{server.pid}.sock"])
+        server("activate")
+        self.assertTrue(ask(server.socket, "/v1/status")[1]["profiling"]["active"])
+        server("stop")
+        self.assertEqual(self.sockets(), [])
+
+    def agent_path(self):
+        from processes import AGENT
+        return AGENT
+
+
+if __name__ == "__main__":
+    unittest.main()

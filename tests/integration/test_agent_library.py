@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What libheapctl asks of a process and what it shows to it: libc alone, heapctl_* alone, no new glibc."""
+import os
+import platform
+import re
+import subprocess
+import tempfile
+import unittest
+
+from processes import AGENT, BUILD
+
+SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
+STATIC = str(BUILD / "src/agent/libheapctl.a")
+INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
+OLDEST_GLIBC = (2, 31)
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def needed(library):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
+
+
+def exported(library):
+    return {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--defined-only", library).splitlines()
+            if line.split()[-2] != "A"}
+
+
+def newest_glibc(library):
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-V", library))
+    return max((int(major), int(minor)) for major, minor in versions)
+
+
+def faults(library):
+    found = [f"it needs {name}" for name in needed(library) if name != "libc.so.6"]
+    found += [f"it shows {name}" for name in exported(library) if not name.startswith("heapctl_")]
+    if newest_glibc(library) > OLDEST_GLIBC:
+        found.append(f"it wants glibc {newest_glibc(library)}")
+    return found
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer adds its own")
+class Library(unittest.TestCase):
+    def test_the_shared_library(self):
+        self.assertEqual([fault for fault in faults(AGENT) if platform.machine() == "x86_64" or "glibc" not in fault], [])
+        self.assertIn("heapctl_start", exported(AGENT))
+
+    def test_what_the_header_declares_is_there_and_nothing_else(self):
+        with open(os.path.join(INCLUDE, "heapctl.h")) as text:
+            declared = set(re.findall(r"HEAPCTL_API[^;]*?\b(heapctl_\w+)\(", text.read()))
+        self.assertEqual(exported(AGENT), declared)
+
+    def test_the_checks_can_fail(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "leak.c")
+            library = os.path.join(folder, "libleak.so")
+            with open(source, "w") as text:
+                text.write("#include <math.h>\n#include <pthread.h>\n"
+                           "double leak(double x) { return sin(x) + pthread_kill(pthread_self(), 0); }\n")
+            run("cc", "-shared", "-fPIC", source, "-o", library, "-lm")
+            found = "\n".join(faults(library))
+            self.assertIn("it needs libm.so.6", found)
+            self.assertIn("it shows leak", found)
+            self.assertIn("it wants glibc", found)
+
+    def test_the_static_library_shows_the_same(self):
+        names = {line.split()[-1] for line in run("nm", "-g", "--defined-only", STATIC).splitlines() if len(line.split()) == 3}
+        self.assertEqual(names, exported(AGENT))
+
+    def test_the_header_is_c_and_cpp(self):
+        for compiler, language, standard in (("cc", "c", "c99"), ("c++", "c++", "c++11")):
+            result = subprocess.run([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
+                                     "-fsyntax-only", "-I", INCLUDE, "-"], input='#include "heapctl.h"\n',
+                                    capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

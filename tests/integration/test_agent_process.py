@@ -1,0 +1,414 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as a guest: what the program does with processes, descriptors, users and roots goes on as without it."""
+import os
+import pathlib
+import shutil
+import signal
+import time
+import unittest
+
+from agent_host import SANITIZED, SANITIZER, HostCase, cpu_ticks, only_root, voluntary_switches
+from processes import agent_thread, ask, is_alive, need_namespace, wait_until
+
+
+class Guest:
+    """The same tests for an agent that was preloaded and for one that is linked."""
+
+    def start_host(self, **options):
+        server = self.host(self.kind, **options)
+        path = self.wait_for_agent(server.pid)
+        return server, path
+
+    def child(self, pid):
+        self.end_child_later(int(pid))
+        return int(pid)
+
+    def assert_stays_without_agent(self, pid, seconds=1.0):
+        """A look after more time than an agent needs to appear."""
+        time.sleep(seconds)
+        self.assertTrue(is_alive(pid))
+        self.assertNotIn(f"{pid}.sock", self.sockets())
+        self.assertIsNone(agent_thread(pid))
+
+    def test_its_thread_is_quiet_and_blocks_the_programs_signals_only(self):
+        server, path = self.start_host()
+        status = (agent_thread(server.pid) / "status").read_text()
+        blocked = int(status.partition("SigBlk:")[2].split()[0], 16)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGUSR1, signal.SIGPIPE, signal.SIGPROF):
+            self.assertTrue(blocked >> (number - 1) & 1, number)
+        for number in (32, 33, signal.SIGSEGV, signal.SIGBUS):
+            self.assertFalse(blocked >> (number - 1) & 1, number)
+        for _ in range(5):
+            server.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: server("signals") != "0", "the program's own signal")
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+
+    def test_its_descriptors_are_close_on_exec(self):
+        server, _ = self.start_host()
+        task = agent_thread(server.pid)
+        for name in os.listdir(task / "fd"):
+            if int(name) <= 2:
+                continue
+            try:
+                flags = (task / "fdinfo" / name).read_text().partition("flags:")[2].split()[0]
+            except FileNotFoundError:
+                continue  # a connection that has just ended
+            self.assertTrue(int(flags, 8) & os.O_CLOEXEC, f"{name} {os.readlink(task / 'fd' / name)}")
+
+    def test_a_daemon_is_the_target(self):
+        server, path = self.start_host()
+        pid = self.child(server("daemon"))
+        self.assertEqual(server.process.wait(30), 0)
+        wait_until(lambda: self.sockets() == [f"{pid}.sock"], "the daemon's socket alone")
+        self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[1]["pid"], pid)
+        self.assertEqual(server("pid"), str(pid))
+
+    def test_a_long_lived_child_is_a_target_of_its_own(self):
+        server, path = self.start_host()
+        ask(path, "/v1/runs?duration_ms=60000", "POST")
+        pid = self.child(server("fork"))
+        child_path = self.wait_for_agent(pid)
+        self.assertEqual(ask(child_path, "/v1/status")[1]["pid"], pid)
+        status = ask(child_path, "/v1/status")[1]
+        self.assertIsNone(status["run"])
+        self.assertTrue(ask(path, "/v1/status")[1]["profiling"]["active"])
+        self.assertFalse(status["profiling"]["active"])
+        self.assertEqual(ask(child_path, "/v1/runs")[1]["runs"], [])
+        self.assertEqual(len(ask(path, "/v1/runs")[1]["runs"]), 1)
+        self.assertEqual(ask(child_path, "/v1/profile")[0], 200)
+
+    def test_a_child_inherits_what_was_activated(self):
+        server, path = self.start_host()
+        ask(path, "/v1/activate", "POST")
+        pid = self.child(server("fork"))
+        profiling = ask(self.wait_for_agent(pid), "/v1/status")[1]["profiling"]
+        self.assertEqual((profiling["active"], profiling["activated_by"]), (True, "heapctl"))
+
+    def test_a_child_does_not_inherit_its_memory(self):
+        server, path = self.start_host()
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+        own = [line for line in pathlib.Path(f"/proc/{server.pid}/smaps").read_text().splitlines()
+               if line.startswith("VmFlags:") and " dc" in line]
+        self.assertGreater(len(own), 0)
+
+    def test_a_killed_childs_name_is_removed_by_the_next(self):
+        server, _ = self.start_host()
+        pid = int(server("fork"))
+        self.wait_for_agent(pid)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_alive(pid), "its end")
+        self.assertIn(f"{pid}.sock", self.sockets())
+        # Reaped by nobody, the child still has its pid; the server's end gives that back.
+        server.process.kill()
+        server.process.wait()
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its pid to be free")
+        second, _ = self.start_host()
+        wait_until(lambda: self.sockets() == [f"{second.pid}.sock"], "the dead names to be gone")
+
+    def test_short_lived_children_leave_nothing(self):
+        server, path = self.start_host()
+        server("forks", 200)
+        self.assertEqual(os.listdir(self.agents), [f"{server.pid}.sock"])
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+
+    def test_programs_that_it_starts_get_no_agent(self):
+        server, _ = self.start_host()
+        server("execs", "/bin/true")
+        self.assert_stays_without_agent(self.child(server("spawn", "/bin/sleep")))
+        self.assertEqual(os.listdir(self.agents), [f"{server.pid}.sock"])
+
+    def test_a_child_made_by_clone_is_left_alone(self):
+        server, path = self.start_host()
+        self.assert_stays_without_agent(self.child(server("clone")))
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+
+    def test_closefrom_is_survived(self):
+        server, path = self.start_host()
+        for _ in range(2):
+            server("closefrom", 3)
+
+            def answers():
+                try:
+                    return ask(path, "/v1/status")[0] == 200
+                except OSError:
+                    return False
+            wait_until(answers, "the agent to listen again")
+
+    def test_numbers_taken_by_the_program_stay_the_programs(self):
+        server, path = self.start_host()
+        client = self.raw(path, b"GET /v1/sta")
+        wait_until(lambda: ask(path, "/v1/status")[0] == 200, "both clients to be known")
+        # With a shared table a program that closes what the agent is just closing has a race of its own making.
+        self.wait_until_idle(server.pid)
+        server("closefrom", 3)
+        server("occupy", 900, 1000)
+        try:
+            client.sendall(b"tus HTTP/1.1\r\n\r\n")
+            ask(path, "/v1/status")
+        except OSError:
+            pass
+        wait_until(lambda: self.answers(path), "the agent to listen again")
+        self.assertEqual(server("occupied", 900, 1000), "101")
+
+    def wait_until_idle(self, pid):
+        def idle():
+            before = voluntary_switches(agent_thread(pid))
+            time.sleep(0.1)
+            return voluntary_switches(agent_thread(pid)) == before
+        wait_until(idle, "the agent to be idle")
+
+    def answers(self, path):
+        try:
+            return ask(path, "/v1/status")[0] == 200
+        except OSError:
+            return False
+
+    @only_root
+    def test_setuid_takes_the_agent_along(self):
+        server, path = self.start_host()
+        user = 54000 + os.getpid() % 1000
+        self.addCleanup(shutil.rmtree, f"/tmp/heapctl-{user}", ignore_errors=True)
+        server("setuid", user)
+        self.assertEqual(ask(path, "/v1/status")[1]["uid"], user)
+        for line in (agent_thread(server.pid) / "status").read_text().splitlines():
+            if line.startswith(("Uid:", "Gid:")):
+                self.assertEqual(set(line.split()[1:]), {str(user)})
+        # A worker has no right to its parent's folder and takes one of its own.
+        pid = self.child(server("fork"))
+        own = f"/tmp/heapctl-{user}/{pid}.sock"
+        wait_until(lambda: os.path.exists(own), "the worker's socket")
+        self.assertEqual(ask(own, "/v1/status")[1]["uid"], user)
+        self.assertEqual(os.stat(os.path.dirname(own)).st_uid, user)
+
+    @only_root
+    def test_a_changed_root_is_survived(self):
+        server, path = self.start_host()
+        root = os.path.join(self.folder, "root")
+        os.mkdir(root)
+        server("chroot", root)
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+        # Neither /proc nor the agent's folder is here: a place for the profile is made and removed.
+        self.assertEqual(ask(path, "/v1/profile")[0], 200)
+        self.assertEqual(os.listdir(root), [])
+        child = self.child(server("fork"))
+        time.sleep(1)
+        self.assertTrue(is_alive(child))
+        os.makedirs(root + self.folder)
+        os.mkdir(root + self.agents, 0o700)
+        second = self.child(server("fork"))
+        inside = f"{root}{self.agents}/{second}.sock"
+        wait_until(lambda: self.answers(inside), "an agent inside the new root")
+        # No /proc in there: the profile goes through a file without a name.
+        status, profile = ask(inside, "/v1/profile")
+        self.assertEqual(status, 200, profile)
+        self.assertTrue(profile.startswith(b"heap_v2/"))
+        self.assertEqual([name for name in os.listdir(root + self.agents) if not name.endswith(".sock")], [])
+
+    def test_no_descriptors_left(self):
+        server, path = self.start_host()
+        server("nofile", 3)
+        self.assert_alive_and_idle(server)
+        # A client waits in the queue; the agent must not spin over it.
+        client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
+        before = cpu_ticks(agent_thread(server.pid))
+        time.sleep(2)
+        self.assertLess(cpu_ticks(agent_thread(server.pid)) - before, 20)
+        client.close()
+        child = self.child(server("fork"))
+        time.sleep(0.5)
+        self.assertTrue(is_alive(child))
+        self.assert_alive_and_idle(server)
+
+    def assert_alive_and_idle(self, server):
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_it_leaves_a_process_that_enters_a_sandbox(self):
+        server, path = self.start_host()
+        server("nnp")
+        try:
+            status, body = ask(path, "/v1/status")
+            self.assertEqual((status, body["error"]["code"]), (409, "state"))
+        except OSError:
+            pass
+        wait_until(lambda: agent_thread(server.pid) is None, "the thread to leave")
+        wait_until(lambda: self.sockets() == [], "the socket to go")
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_a_sandboxed_child_gets_none(self):
+        server, _ = self.start_host()
+        pid = self.child(server("fork-sandboxed"))
+        self.assert_stays_without_agent(pid)
+
+    def test_exit_does_not_wait_for_a_dump(self):
+        server, path = self.start_host()
+        if self.kind == "fake":
+            server("dump-delay", 30000)
+        else:
+            ask(path, "/v1/activate", "POST")
+            server("alloc", 3000, 20000)
+        self.raw(path, b"GET /v1/profile HTTP/1.1\r\n\r\n")
+        begin = time.monotonic()
+        server.send("exit", 7)
+        self.assertEqual(server.process.wait(60), 7)
+        self.assertLess(time.monotonic() - begin, 20)
+
+    def test_the_end_removes_the_socket(self):
+        server, path = self.start_host()
+        server.send("exit", 0)
+        self.assertEqual(server.process.wait(30), 0)
+        self.assertFalse(os.path.exists(path))
+
+    def test_runs_outlive_a_killed_process(self):
+        server, path = self.start_host()
+        first = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]["id"]
+        ask(path, "/v1/runs/stop", "POST")
+        second = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]["id"]
+        server.process.kill()
+        server.process.wait()
+        again, path = self.start_host()
+        runs = ask(path, "/v1/runs")[1]["runs"]
+        self.assertEqual([(run["id"], run["state"], run["ended_by"]) for run in runs],
+                         [(first, "finished", "stop"), (second, "failed", "exit")])
+        self.assertEqual({run["pid"] for run in runs}, {server.pid})
+        for target in (f"{first}/profile", f"{first}/start", f"{second}/start"):
+            self.assertTrue(ask(path, "/v1/runs/" + target)[1].startswith(b"heap_v2/"), target)
+        self.assertEqual(ask(path, f"/v1/runs/{second}/profile")[0], 404)
+        self.assertGreater(ask(path, "/v1/runs", "POST")[1]["id"], second)
+
+    def test_disabled_by_the_environment(self):
+        server = self.host(self.kind, env={"HEAPCTL_DISABLE": "1"}, start=False)
+        time.sleep(0.3)
+        self.assertIsNone(agent_thread(server.pid))
+        self.assertEqual(self.sockets(), [])
+
+    def test_no_folder_no_socket_no_harm(self):
+        server = self.host(self.kind, env={"HEAPCTL_DIR": "/proc/self/nothing"}, start=False)
+        if self.kind != "plain":
+            self.assertIn("/proc/self/nothing", server.refuses("start", 0))
+        self.assertEqual(server("pid"), str(server.pid))
+        server("forks", 3)
+
+    @only_root
+    def test_a_full_disk_keeps_runs_in_memory(self):
+        need_namespace("--mount")
+        os.mkdir(self.agents, 0o700)
+        script = 'mount -t tmpfs -o size=16k,mode=700 none "$HEAPCTL_DIR" && exec "$@"'
+        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
+        path = f"/proc/{server.pid}/root{self.agents}/{server.pid}.sock"
+        wait_until(lambda: self.answers(path), "the agent")
+        if self.kind == "fake":
+            server("dump-size", 100000)
+        else:
+            ask(path, "/v1/activate", "POST")
+            server("alloc", 300, 100000)
+            ask(path, "/v1/deactivate", "POST")
+        run = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]
+        stopped = ask(path, "/v1/runs/stop", "POST")[1]
+        self.assertEqual(stopped["state"], "finished", stopped)
+        for which in ("start", "profile"):
+            status, profile = ask(path, f"/v1/runs/{run['id']}/{which}")
+            self.assertEqual(status, 200, profile)
+            self.assertGreater(len(profile), 16384)
+        self.assertEqual(os.listdir(os.path.dirname(path)), [f"{server.pid}.sock"])
+
+    @only_root
+    def test_without_proc(self):
+        need_namespace("--mount")
+        os.mkdir(self.agents, 0o700)
+        script = 'mount -t tmpfs none /proc && exec "$@"'
+        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
+        path = self.wait_for_agent(server.pid)
+        status, profile = ask(path, "/v1/profile")
+        self.assertEqual(status, 200, profile)
+        self.assertTrue(profile.startswith(b"heap_v2/"))
+        self.assertEqual(os.listdir(self.agents), [f"{server.pid}.sock"])
+        # The thread sanitizer itself wants /proc in a child.
+        if SANITIZER != "thread":
+            server("forks", 5)
+
+
+class Linked(Guest, HostCase):
+    kind = "fake"
+
+
+class Preloaded(Guest, HostCase):
+    kind = "plain"
+
+    def test_a_limit_on_files_is_no_short_profile(self):
+        server, path = self.start_host(wrap=["prlimit", "--fsize=1024"])
+        status, answer = ask(path, "/v1/profile")
+        self.assertEqual(status, 500)
+        self.assertIn("File too large", answer["error"]["message"])
+        self.assertIn("prlimit --fsize", answer["error"]["hint"])
+        self.assertEqual(server("pid"), str(server.pid))
+
+    @only_root
+    def test_a_sandboxed_child_with_another_root_gets_none(self):
+        server, _ = self.start_host()
+        root = os.path.join(self.folder, "root")
+        os.makedirs(root + self.folder)
+        os.mkdir(root + self.agents, 0o700)
+        pid = self.child(server("fork-sandboxed", root))
+        wait_until(lambda: agent_thread(pid) is None, "the thread to leave")
+        self.assertTrue(is_alive(pid))
+        self.assertEqual(os.listdir(root + self.agents), [])
+
+    def test_a_child_that_is_another_program_of_the_list(self):
+        server, _ = self.start_host(env={"HEAPCTL_EXE": "agent_host_plain:sleep"})
+        pid = self.child(server("spawn", "/bin/sleep"))
+        self.wait_for_agent(pid)
+
+
+class OnDemand(HostCase):
+    def setUp(self):
+        super().setUp()
+        if SANITIZER == "thread":
+            self.skipTest("the thread sanitizer delivers signals when it likes, not where they came")
+
+    def ask_for_agent(self, pid):
+        # The protocol's word, sent as its client would.
+        libc = __import__("ctypes").CDLL(None, use_errno=True)
+
+        def there():
+            libc.sigqueue(pid, signal.SIGRTMAX - 3, 0x6c746368)
+            return f"{pid}.sock" in self.sockets()
+        wait_until(there, "the agent to come")
+        return self.wait_for_agent(pid)
+
+    def test_a_program_can_be_alone_in_its_process(self):
+        for kind in ("fake",) if SANITIZED else ("fake", "plain"):
+            with self.subTest(kind):
+                server = self.host(kind, env={"HEAPCTL_THREAD": "on-demand"})
+                self.assertIsNone(agent_thread(server.pid))
+                if kind == "plain":
+                    need_namespace("--user")
+                    server("unshare")
+                path = self.ask_for_agent(server.pid)
+                self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
+                self.assertEqual(ask(path, "/v1/profile")[0], 200)
+                wait_until(lambda: agent_thread(server.pid) is None, "the thread to leave")
+                wait_until(lambda: self.sockets() == [], "its socket to go")
+                path = self.ask_for_agent(server.pid)
+                self.assertTrue(ask(path, "/v1/status")[1]["profiling"]["active"])
+                pid = int(server("fork"))
+                self.end_child_later(pid)
+                self.ask_for_agent(pid)
+
+    def test_with_a_thread_a_user_namespace_cannot_be_left(self):
+        need_namespace("--user")
+        server = self.host("plain")
+        self.wait_for_agent(server.pid)
+        self.assertIn("Invalid argument", server.refuses("unshare"))
+
+    def test_another_signal_or_word_does_nothing(self):
+        server = self.host("fake", env={"HEAPCTL_THREAD": "on-demand"})
+        libc = __import__("ctypes").CDLL(None)
+        os.kill(server.pid, signal.SIGRTMAX - 3)
+        libc.sigqueue(server.pid, signal.SIGRTMAX - 3, 1)
+        self.assertEqual(server("pid"), str(server.pid))
+        self.assertIsNone(agent_thread(server.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()

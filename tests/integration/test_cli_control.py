@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control verbs against a real redis-server."""
+import json
+import os
+import pathlib
+import pty
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from processes import HEAPCTL, Case, free_port, is_alive, wait_until
+
+FINE = "prof:true,prof_active:false,lg_prof_sample:12"
+
+
+class ControlCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.server, self.port = self.start_redis(conf=FINE)
+        self.pid = str(self.server.pid)
+        self.wait_for_agent(self.server.pid)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def status(self):
+        return json.loads(self.heapctl("status", self.pid, "--json")[0])
+
+    def runs(self):
+        return json.loads(self.heapctl("runs", self.pid, "--json")[0])["runs"]
+
+
+class Looking(ControlCase):
+    def test_ps_lists_it(self):
+        entries = json.loads(self.heapctl("ps", "--json")[0])
+        mine = [entry for entry in entries if entry.get("pid") == self.server.pid]
+        self.assertEqual(len(mine), 1)
+        self.assertEqual(mine[0]["state"], "reachable")
+        self.assertEqual(mine[0]["name"], "redis-server")
+        self.assertTrue(mine[0]["status"]["profiling"]["available"])
+        out, _ = self.heapctl("ps")
+        line = next(line for line in out.splitlines() if line.split()[0] == self.pid)
+        self.assertIn("redis-server", line)
+        self.assertIn("jemalloc 5.", line)
+        self.assertIn("ready, sampling is off", line)
+
+    def test_ps_tells_who_could_be_reached_and_what_is_left_over(self):
+        other, _ = self.start_redis(preload=False)
+        stale = self.socket_of(99999999)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(stale)
+        out, _ = self.heapctl("ps")
+        line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
+        self.assertIn("no agent: start it with heapctl run", line)
+        self.assertIn(f"stale socket: {stale}", out)
+
+    def test_status_says_it_in_words(self):
+        out, _ = self.heapctl("status", self.pid)
+        self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
+        self.assertRegex(out, r"allocator +jemalloc 5\.")
+        self.assertRegex(out, r"profiling +possible; sampling is off")
+        self.assertRegex(out, r"interval +one sample in 4.0 KiB on average \(lg_prof_sample:12\)")
+        self.assertRegex(out, r"last dump +none yet")
+        self.assertNotIn("\033", out)
+        self.heapctl("dump", self.pid, "-o", self.path("a"))
+        out, _ = self.heapctl("status", self.pid)
+        self.assertRegex(out, r"last dump +\S+: \d+ stacks, .* took \d+ ms")
+
+    def test_a_target_is_a_socket_too(self):
+        out, _ = self.heapctl("status", self.socket_of(self.pid))
+        self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
+
+    def test_stats_are_jemallocs(self):
+        out, _ = self.heapctl("stats", self.pid)
+        self.assertIn("Begin jemalloc statistics", out)
+        out, _ = self.heapctl("stats", self.pid, "--json")
+        self.assertGreater(json.loads(out)["jemalloc"]["stats"]["allocated"], 0)
+        self.heapctl("stats", self.pid, "--options", "z", code=2)
+
+    def test_mallctl_reads_and_writes(self):
+        self.assertEqual(self.heapctl("mallctl", self.pid, "opt.lg_prof_sample")[0], "12\n")
+        self.assertEqual(self.heapctl("mallctl", self.pid, "prof.thread_active_init=false")[0], "false\n")
+        self.assertEqual(self.heapctl("mallctl", self.pid, "prof.thread_active_init")[0], "false\n")
+        answer = json.loads(self.heapctl("mallctl", self.pid, "--json", "prof.thread_active_init=true")[0])
+        self.assertEqual((answer["before"], answer["value"]), (False, True))
+        self.heapctl("mallctl", self.pid, "arena.0.purge=")
+        refusal = self.heapctl("mallctl", self.pid, "prof.prefix=/nowhere/x", code=1)[1]
+        self.assertIn("(repeat it with --force if you mean it)", refusal)
+        self.heapctl("mallctl", self.pid, "--force", "prof.prefix=/nowhere/x")
+        for name in ("", "=1", "opt prof", "a/b", "opt.prof?x"):
+            self.assertIn("no mallctl's name", self.heapctl("mallctl", self.pid, name, code=2)[1])
+        _, complaint = self.heapctl("mallctl", self.pid, "no.such.name", "--type", "bool", code=1)
+        self.assertIn("no.such.name", complaint)
+
+
+class Switching(ControlCase):
+    def test_activate_and_deactivate(self):
+        self.assertEqual(self.heapctl("activate", self.pid)[0], f"redis-server[{self.pid}]: sampling is on\n")
+        self.assertEqual(self.heapctl("activate", self.pid)[0], f"redis-server[{self.pid}]: sampling is on, as it was\n")
+        self.assertTrue(self.status()["profiling"]["active"])
+        answer = json.loads(self.heapctl("deactivate", self.pid, "--json")[0])
+        self.assertEqual(answer, {"active": False, "was_active": True})
+        self.assertFalse(self.status()["profiling"]["active"])
+
+    def test_dump_is_private_and_complete(self):
+        self.heapctl("activate", self.pid)
+        self.load_redis(self.port)
+        path = self.path("now.heap")
+        pathlib.Path(path).write_text("old")
+        _, said = self.heapctl("dump", self.pid, "-o", path)
+        self.assertRegex(said, rf"^{path}: .*B, taken in \d+ ms\n$")
+        text = pathlib.Path(path).read_text()
+        self.assertTrue(text.startswith("heap_v2/4096\n"))
+        self.assertIn("MAPPED_LIBRARIES", text)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertTrue(self.heapctl("dump", self.pid, "-o", "-")[0].startswith("heap_v2/4096\n"))
+
+    def test_an_empty_dump_is_explained(self):
+        _, said = self.heapctl("dump", self.pid, "-o", self.path("empty"))
+        self.assertIn("there is no sample in it", said)
+
+    def test_dump_makes_up_a_name(self):
+        folder = self.path("here")
+        os.mkdir(folder)
+        for _ in range(3):
+            self.heapctl("dump", self.pid, cwd=folder)
+        names = sorted(os.listdir(folder))
+        self.assertEqual(len(names), 3)
+        for name in names:
+            self.assertRegex(name, rf"^redis-server\.{self.pid}\.\d{{8}}-\d{{6}}(-\d)?\.heap$")
+
+    def test_a_file_without_a_name_is_refused(self):
+        self.assertIn("empty name", self.heapctl("dump", self.pid, "-o", "", code=2)[1])
+
+    def test_a_dump_that_fails_leaves_nothing(self):
+        folder = self.path("gone")
+        _, said = self.heapctl("dump", self.pid, "-o", f"{folder}/x", code=1)
+        self.assertIn("No such file or directory", said)
+        os.mkdir(folder)
+        self.server.send_signal(signal.SIGSTOP)
+        try:
+            client = self.start(HEAPCTL, "dump", self.pid, "-o", f"{folder}/x")
+            wait_until(lambda: os.listdir(folder), "the file in the making")
+        finally:
+            self.server.kill()
+        self.assertEqual(client.wait(60), 1)
+        self.assertEqual(os.listdir(folder), [])
+
+
+class Running(ControlCase):
+    def test_start_stop_runs_save(self):
+        out, said = self.heapctl("start", self.pid, "--duration", "10mins")
+        number = out.strip()
+        self.assertRegex(number, r"^\d+$")
+        self.assertIn("a run of 10 min has begun", said)
+        self.load_redis(self.port)
+        again, said = self.heapctl("start", self.pid)
+        self.assertEqual(again.strip(), number)
+        self.assertIn("a run is on already", said)
+        self.assertIn("running, ", self.heapctl("runs", self.pid)[0])
+        _, said = self.heapctl("record", self.pid, "-d", "1s", "-o", self.path("x"), code=1)
+        self.assertIn(f"run {number} is on already", said)
+        self.assertFalse(os.path.exists(self.path("x")))
+
+        self.assertEqual(self.heapctl("stop", self.pid)[0].strip(), number)
+        _, said = self.heapctl("stop", self.pid, code=1)
+        self.assertIn("run", said)
+        self.assertIn("finished (stop)", self.heapctl("runs", self.pid)[0])
+        self.heapctl("runs", self.pid, "--save", number, "-o", self.path("end"), "--start-profile", self.path("start"))
+        for name in ("end", "start"):
+            self.assertTrue(pathlib.Path(self.path(name)).read_text().startswith("heap_v2/"))
+        self.assertGreater(os.path.getsize(self.path("end")), os.path.getsize(self.path("start")))
+        self.heapctl("runs", self.pid, "--remove", number)
+        self.assertEqual(self.runs(), [])
+        self.heapctl("runs", self.pid, "--save", number, "-o", self.path("y"), code=1)
+
+    def test_record_saves_what_was_allocated(self):
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "2s", "-o", self.path("r.heap"),
+                            "--start-profile", self.path("s.heap"), stderr=subprocess.PIPE)
+        wait_until(self.runs, "the run")
+        self.load_redis(self.port)
+        self.assertEqual(client.wait(60), 0)
+        said = client.stderr.read().decode()
+        self.assertNotIn("\r", said)
+        self.assertIn("r.heap: ", said)
+        self.assertGreater(os.path.getsize(self.path("r.heap")), os.path.getsize(self.path("s.heap")))
+        self.assertEqual(self.runs()[-1]["ended_by"], "deadline")
+        self.assertFalse(self.status()["profiling"]["active"])
+
+    def test_an_interrupt_ends_the_run_early_and_saves(self):
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "1hrs", "-o", self.path("r.heap"), stderr=subprocess.PIPE)
+        wait_until(self.runs, "the run")
+        client.send_signal(signal.SIGINT)
+        self.assertEqual(client.wait(60), 0)
+        self.assertIn("interrupted: ending the run now", client.stderr.read().decode())
+        self.assertTrue(os.path.exists(self.path("r.heap")))
+        self.assertEqual(self.runs()[-1]["ended_by"], "stop")
+
+    def test_the_run_outlives_a_killed_client(self):
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "2s", "-o", self.path("r.heap"))
+        wait_until(self.runs, "the run")
+        client.kill()
+        client.wait()
+        wait_until(lambda: self.runs()[-1]["state"] == "finished", "the end of the run")
+        number = self.runs()[-1]["id"]
+        self.assertEqual(self.runs()[-1]["ended_by"], "deadline")
+        self.assertFalse(os.path.exists(self.path("r.heap")))
+        self.heapctl("runs", self.pid, "--save", number, "-o", self.path("r.heap"))
+        self.assertFalse(self.status()["profiling"]["active"])
+
+    def test_a_lost_terminal_does_not_lose_the_profile(self):
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "2s", "-o", self.path("r.heap"))
+        wait_until(self.runs, "the run")
+        client.send_signal(signal.SIGHUP)
+        self.assertEqual(client.wait(60), 0)
+        self.assertTrue(os.path.exists(self.path("r.heap")))
+
+    def test_a_target_that_ends_is_reported(self):
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "8s", "-o", self.path("r.heap"), stderr=subprocess.PIPE)
+        wait_until(self.runs, "the run")
+        self.server.kill()
+        self.server.wait()
+        self.assertEqual(client.wait(60), 1)
+        self.assertIn(f"heapctl: redis-server[{self.pid}]: ", client.stderr.read().decode())
+        self.assertFalse(os.path.exists(self.path("r.heap")))
+
+    def test_the_bar_is_for_terminals(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        seen = bytearray()
+
+        def read():
+            while True:
+                try:
+                    data = os.read(ours, 4096)
+                except OSError:
+                    return
+                if not data:
+                    return
+                seen.extend(data)
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "1s", "-o", self.path("r.heap"), stderr=theirs, env={"TERM": "xterm"})
+        os.close(theirs)
+        reader = threading.Thread(target=read)
+        reader.start()
+        self.assertEqual(client.wait(60), 0)
+        reader.join(60)
+        self.assertIn(f"recording redis-server[{self.pid}] [", seen.decode())
+        self.assertIn(b"#", seen)
+
+    def test_longlived_saves_both_and_shows_the_difference(self):
+        client = self.start(HEAPCTL, "longlived", self.pid, "--window", "2s", "--settle", "0s", "-o", self.path("l.heap"),
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_until(self.runs, "the run")
+        self.load_redis(self.port)
+        out, said = client.communicate(timeout=120)
+        self.assertEqual(client.returncode, 0, said)
+        self.assertGreater(os.path.getsize(self.path("l.heap")), os.path.getsize(self.path("l.heap.before")))
+        self.assertFalse(self.status()["profiling"]["active"])
+        overview = self.heapctl("--help")[0]
+        if "\n  diff " in overview:
+            self.assertIn(b"zmalloc", out)
+
+    def test_wrong_durations_are_usage_errors(self):
+        for verb in ("start", "record"):
+            for duration in ("0.5s", "25hrs", "soon"):
+                _, said = self.heapctl(verb, self.pid, "--duration", duration, code=2)
+                self.assertIn("--duration", said)
+        self.heapctl("longlived", self.pid, "--settle", "x", code=2)
+        self.assertEqual(self.runs(), [])
+
+
+class NotThere(Case):
+    def test_unknown_targets(self):
+        for target, why in (("999999999", "there is no process 999999999"), ("no-such-program", "no process is called"),
+                            ("/nonexistent/1.sock", "No such file"), (f"http://127.0.0.1:{free_port()}", "Connection refused")):
+            _, said = self.heapctl("status", target, code=1)
+            self.assertTrue(said.startswith("heapctl: "), said)
+            self.assertIn(why, said)
+        self.heapctl("status", "http://x:y", code=2)
+        self.heapctl("status", code=2)
+        self.heapctl("status", "1", "2", code=2)
+
+    def test_a_dead_socket(self):
+        os.makedirs(self.agents, mode=0o700)
+        path = self.socket_of(99999998)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+        _, said = self.heapctl("dump", path, "-o", "-", code=1)
+        self.assertIn("nobody listens there any more", said)
+
+    def test_an_ambiguous_name_lists_the_candidates(self):
+        servers = [self.start_redis()[0] for _ in range(2)]
+        for server in servers:
+            self.wait_for_agent(server.pid)
+        _, said = self.heapctl("status", "redis-server", code=2)
+        self.assertIn("processes are called 'redis-server'", said)
+        self.assertIn("give the pid", said)
+
+    def test_a_process_without_agent(self):
+        server, _ = self.start_redis(preload=False)
+        _, said = self.heapctl("activate", server.pid, code=1)
+        self.assertIn(f"redis-server[{server.pid}] has no agent (start it with `heapctl run`", said)
+
+    def test_somebody_else_at_the_socket_is_not_believed(self):
+        sleeper = self.start("sleep", "600")
+        os.makedirs(self.agents, mode=0o700)
+        with socket.socket(socket.AF_UNIX) as liar:
+            liar.bind(self.socket_of(sleeper.pid))
+            liar.listen()
+            _, said = self.heapctl("status", sleeper.pid, code=1)
+        self.assertIn("listens there, not", said)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
+    def test_another_user_is_refused(self):
+        server, _ = self.start_redis()
+        self.wait_for_agent(server.pid)
+        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HEAPCTL, "status", str(server.pid)],
+                                env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("run heapctl as", result.stderr)
+
+
+class OverTheGap(Case):
+    """Targets that are not simply there: in namespaces, on demand."""
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make namespaces")
+    def test_a_container_is_reached_from_outside(self):
+        if subprocess.run(["unshare", "-m", "-p", "-n", "-f", "--mount-proc", "true"], capture_output=True).returncode != 0:
+            self.skipTest("namespaces may not be made here")
+        environment = dict(self.environment)
+        del environment["HEAPCTL_DIR"]
+        outer = subprocess.Popen(
+            ["unshare", "-m", "-p", "-n", "-f", "--kill-child", "--mount-proc", "sh", "-c",
+             f"mount -t tmpfs none /run && exec {HEAPCTL} run -- redis-server --port 0 --unixsocket /run/r.sock --save ''"],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
+        # It ignores SIGTERM; what it started goes with it.
+        self.addCleanup(outer.wait)
+        self.addCleanup(outer.kill)
+
+        def found():
+            entries = json.loads(self.heapctl("ps", "--json")[0])
+            return [entry for entry in entries if entry["state"] == "reachable" and entry["status"]["pid"] == 1
+                    and entry["status"]["name"] == "redis-server" and parent_of(entry["pid"]) == outer.pid]
+        pid = wait_until(found, "the server in the container")[0]["pid"]
+        self.assertNotEqual(pid, 1)
+        out, _ = self.heapctl("status", pid)
+        self.assertIn("1, as it sees itself", out)
+        self.assertTrue(self.heapctl("dump", pid, "-o", "-")[0].startswith("heap_v2/"))
+        self.assertIn("another file system", self.heapctl("doctor", pid)[0].replace("\n         ", " "))
+
+    def test_an_agent_on_demand_is_woken(self):
+        server, _ = self.start_redis(env={"HEAPCTL_THREAD": "on-demand"})
+        line = next(line for line in self.heapctl("ps")[0].splitlines() if line.split()[0] == str(server.pid))
+        self.assertIn("on demand", line)
+        self.assertIn("possible; sampling is off", self.heapctl("status", server.pid)[0])
+        self.assertTrue(is_alive(server.pid))
+
+
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, manual page and completion: made from one table, so they must agree and be well formed."""
+import os
+import re
+import subprocess
+import unittest
+
+from processes import HEAPCTL, Case, need
+
+CONTROL = ["run", "ps", "status", "activate", "deactivate", "dump", "stats", "start", "stop", "runs", "record", "longlived",
+           "mallctl", "doctor"]
+
+
+class Help(Case):
+    def verbs(self):
+        return re.findall(r"^  ([a-z]+) +\S", self.heapctl("--help")[0], re.M)
+
+    def test_the_overview_has_every_verb(self):
+        self.assertLessEqual(set(CONTROL), set(self.verbs()))
+        self.heapctl(code=2)
+        self.assertIn("there is no verb 'nonsense'", self.heapctl("nonsense", code=2)[1])
+        self.assertRegex(self.heapctl("--version")[0], r"^heapctl \d+\.\d+\.\d+\n$")
+
+    def test_every_verb_explains_itself(self):
+        for verb in self.verbs():
+            out, said = self.heapctl(verb, "--help")
+            self.assertTrue(out.startswith(f"usage: heapctl {verb}"), out)
+            self.assertEqual(said, "")
+            for line in out.splitlines():
+                self.assertLessEqual(len(line), 110, f"{verb}: {line}")
+            self.assertEqual(self.heapctl("help", verb)[0], out)
+
+    def test_unknown_options_are_usage_errors(self):
+        for verb in CONTROL:
+            _, said = self.heapctl(verb, "--nonsense", code=2)
+            self.assertTrue(said.startswith(f"heapctl: {verb}: "), said)
+
+    def test_a_full_disk_is_no_success(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([HEAPCTL, "--help"], stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"No space left", result.stderr)
+
+    def test_a_reader_that_has_seen_enough_hears_nothing(self):
+        for words in (["--help"], ["diff", "--help"], ["man"]):
+            read, write = os.pipe()
+            os.close(read)
+            with os.fdopen(write, "w") as nobody:
+                result = subprocess.run([HEAPCTL, *words], stdout=nobody, stderr=subprocess.PIPE)
+            self.assertEqual((result.returncode, result.stderr), (1, b""), words)
+
+
+class Manual(Case):
+    def test_it_is_well_formed(self):
+        page = os.path.join(self.folder, "heapctl.1")
+        with open(page, "w") as out:
+            out.write(self.heapctl("man")[0])
+        result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
+        complaints = [line for line in result.stdout.splitlines() if "missing date" not in line]
+        self.assertEqual(complaints, [])
+
+    def test_it_has_every_verb_and_option(self):
+        page = self.heapctl("man")[0].replace("\\-", "-")
+        for verb in CONTROL:
+            self.assertIn(f".SS heapctl {verb}\n", page)
+            for option in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", self.heapctl(verb, "--help")[0], re.M):
+                if option != "help":
+                    self.assertIn(f"--{option}", page)
+
+
+class Completion(Case):
+    def complete(self, *words):
+        """What bash would offer for the last of the words."""
+        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); compopt() { :; }; _heapctl; printf "%s\\n" "${COMPREPLY[@]}"'
+        path = os.path.join(self.folder, "completion")
+        with open(path, "w") as out:
+            out.write(self.heapctl("completion")[0])
+        self.assertEqual(subprocess.run(["bash", "-n", path]).returncode, 0)
+        environment = dict(self.environment, PATH=os.path.dirname(HEAPCTL) + ":" + os.environ["PATH"])
+        result = subprocess.run(["bash", "-c", script, "bash", path, "heapctl", *words], capture_output=True, text=True,
+                                env=environment, cwd=self.folder)
+        self.assertEqual(result.stderr, "")
+        return result.stdout.split()
+
+    def test_verbs_and_options(self):
+        self.assertEqual(self.complete("dea"), ["deactivate"])
+        self.assertIn("--duration", self.complete("record", "--"))
+        self.assertIn("5mins", self.complete("record", "--duration", ""))
+        self.assertIn("size", self.complete("mallctl", "x", "-t", "s"))
+
+    def test_targets_and_files(self):
+        server, _ = self.start_redis()
+        self.wait_for_agent(server.pid)
+        offered = self.complete("status", "")
+        self.assertIn(str(server.pid), offered)
+        self.assertIn("redis-server", offered)
+        open(os.path.join(self.folder, "some.heap"), "w").close()
+        self.assertEqual(self.complete("dump", "-o", "some"), ["some.heap"])
+
+
+if __name__ == "__main__":
+    unittest.main()

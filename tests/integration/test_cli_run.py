@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl run: what it preloads, sets, refuses; and --record."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import stat
+import subprocess
+import unittest
+
+from processes import SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
+
+PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_E', '_RJEM'))})"
+# Keeps memory, says so and goes on until a signal or the end of its input.
+KEEP = """
+import sys
+kept = [bytes(50000) for _ in range(600)]
+print("ready", flush=True)
+sys.stdin.read()
+import os
+os._exit(5) if len(sys.argv) > 1 else None
+sys.exit(3)
+"""
+
+
+def python():
+    path = os.path.realpath("/usr/bin/python3")
+    if not os.path.exists(path):
+        raise unittest.SkipTest("no python3 in /usr/bin")
+    return path
+
+
+class Choosing(Case):
+    def environment_of(self, *arguments, env=None):
+        out, said = self.heapctl("run", *arguments, "--", python(), "-c", PRINT, env=env)
+        return eval(out), said
+
+    def test_a_program_that_links_jemalloc_keeps_its_own(self):
+        port = free_port()
+        server = self.start(HEAPCTL, "run", "--", need("redis-server"), "--port", port, "--save", "", "--dir", self.folder,
+                            wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        self.wait_for_agent(server.pid)
+        self.assertEqual(pathlib.Path(f"/proc/{server.pid}/comm").read_text(), "redis-server\n")
+        status = json.loads(self.heapctl("status", server.pid, "--json")[0])
+        self.assertTrue(status["profiling"]["available"])
+        self.assertFalse(status["profiling"]["active"])
+        self.assertEqual(status["allocator"]["jemalloc_count"], 1)
+
+    def test_another_program_gets_one_and_is_told(self):
+        found, said = self.environment_of()
+        agent, jemalloc = found["LD_PRELOAD"].split(":")
+        self.assertIn("libheapctl.so", agent)
+        self.assertEqual(os.path.realpath(jemalloc), os.path.realpath(jemalloc_path()))
+        self.assertIn("does not bring jemalloc: it gets ", said)
+        self.assertEqual(found["HEAPCTL_EXE"], python())
+        self.assertEqual(found["MALLOC_CONF"], "prof:true,prof_active:false")
+
+    @unittest.skipIf(SANITIZED, "heapctl itself would be preloaded with another allocator")
+    def test_what_was_preloaded_stays(self):
+        found, said = self.environment_of(env={"LD_PRELOAD": jemalloc_path()})
+        self.assertEqual(found["LD_PRELOAD"].split(":")[1:], [jemalloc_path()])
+        self.assertEqual(said, "")
+
+    def test_options_come_together_and_the_later_wins(self):
+        found, said = self.environment_of("--conf", "lg_prof_sample:14", "--conf", "narenas:2",
+                                          env={"MALLOC_CONF": "lg_prof_sample:16", "JEMALLOC_CONF": "zero:true"})
+        self.assertEqual(found["MALLOC_CONF"],
+                         "prof:true,prof_active:false,zero:true,lg_prof_sample:16,lg_prof_sample:14,narenas:2")
+        self.assertIn("does not read JEMALLOC_CONF", said)
+
+    def test_malformed_options_are_pointed_out(self):
+        _, said = self.environment_of(env={"MALLOC_CONF": "prof_prefix:/x:prof_active:false"})
+        self.assertIn("prof_prefix:/x,prof_active:false", said)
+        _, said = self.heapctl("run", "--conf", "prof:yes", "true", code=2)
+        self.assertIn("--conf: prof is 'true' or 'false'", said)
+
+    def test_programs_that_it_starts_get_no_agent(self):
+        code = "import subprocess, sys; print(open('/proc/self/maps').read().count('libheapctl')); sys.stdout.flush(); " \
+               "import time; time.sleep(600)"
+        script = pathlib.Path(self.folder, "start.sh")
+        script.write_text(f"#!/bin/sh\n{python()} -c \"{code}\" &\necho $!\nwait\n")
+        script.chmod(0o755)
+        _, said = self.heapctl("run", script, code=2)
+        self.assertIn("--exe NAME", said)
+        shell = self.start(HEAPCTL, "run", "--exe", python(), "--", script, stdout=subprocess.PIPE)
+        pid = int(shell.stdout.readline())
+        self.end_pid_later(pid)
+        self.wait_for_agent(pid)
+        self.assertFalse(os.path.exists(self.socket_of(shell.pid)))
+
+
+class Refusing(Case):
+    def refused(self, *words, code=1, **options):
+        return self.heapctl("run", "--", *words, code=code, **options)[1]
+
+    def test_what_is_not_there(self):
+        self.assertIn("there is no such command", self.refused("no-such-program"))
+        self.assertIn("No such file", self.refused("/nonexistent/program"))
+        self.heapctl("run", code=2)
+
+    def test_static_programs(self):
+        compiler = need("cc")
+        source = pathlib.Path(self.folder, "s.c")
+        source.write_text("int main(void) { return 0; }\n")
+        program = pathlib.Path(self.folder, "s")
+        if subprocess.run([compiler, "-static", "-o", program, source], capture_output=True).returncode != 0:
+            self.skipTest("no static C library")
+        self.assertIn("linked statically", self.refused(program))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
+    def test_setuid_programs(self):
+        program = pathlib.Path(self.folder, "suid")
+        shutil.copy("/bin/true", program)
+        os.chown(program, 65534, 65534)
+        program.chmod(0o755 | stat.S_ISUID)
+        self.assertIn("the loader ignores LD_PRELOAD", self.refused(program))
+
+    def test_no_program_at_all(self):
+        text = pathlib.Path(self.folder, "text")
+        text.write_text("hello\n")
+        text.chmod(0o755)
+        self.assertIn("no program", self.refused(text))
+
+
+class Recording(Case):
+    def record(self, *arguments, **options):
+        path = os.path.join(self.folder, "out.heap")
+        process = self.start(HEAPCTL, "run", "--record", path, "--conf", "lg_prof_sample:14", "--", *arguments,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
+        return process, path
+
+    def left_over(self):
+        return [name for name in os.listdir(self.folder) if name.startswith("heapctl-record")]
+
+    def test_the_exit_is_recorded_and_its_status_returned(self):
+        process, path = self.record(python(), "-c", KEEP, env={"TMPDIR": self.folder})
+        process.stdout.readline()
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 3)
+        self.assertTrue(pathlib.Path(path).read_text().startswith("heap_v2/16384\n"))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertEqual(self.left_over(), [])
+
+    def test_a_signal_is_passed_on_after_a_profile(self):
+        process, path = self.record(python(), "-c", KEEP, env={"TMPDIR": self.folder})
+        process.stdout.readline()
+        child = wait_until(lambda: [int(name[:-5]) for name in os.listdir(self.agents) if name.endswith(".sock")]
+                           if os.path.isdir(self.agents) else None, "the agent")[0]
+        self.wait_for_agent(child)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+        text = pathlib.Path(path).read_text()
+        samples, size = text.splitlines()[1].split(":")[1:3]
+        self.assertGreater(int(size.split()[0]), 10_000_000)
+        self.assertEqual(self.left_over(), [])
+
+    def test_a_program_that_leaves_nothing_is_reported(self):
+        process, path = self.record(python(), "-c", KEEP, "quick", stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 5)
+        self.assertIn(b"left no profile", process.stderr.read())
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_file_that_cannot_be_written_is_said_beforehand(self):
+        _, said = self.heapctl("run", "--record", "/nonexistent/x", "--", "true", code=1)
+        self.assertIn("/nonexistent/x: No such file", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The stated 95% intervals hold the truth about 95% of the time, with jemalloc's own sampling."""
+import json
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from processes import BUILD, HEAPCTL
+
+ROUNDS = 500
+
+
+class TestConfidence(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="heapctl-confidence-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def sites_of(self, round_):
+        out = subprocess.run([HEAPCTL, "report", "--json", f"{self.folder}/{round_}.heap"], capture_output=True, check=True,
+                             env=dict(os.environ, XDG_CACHE_HOME=self.folder + "/cache")).stdout
+        return {node["function"]: node["flat"] for node in json.loads(out)["nodes"]}
+
+    def test_intervals_hold_the_truth(self):
+        truth = {}
+        out = subprocess.run([BUILD / "tests/integration/sampled_heap", self.folder, str(ROUNDS)], text=True, capture_output=True,
+                             check=True, env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12")).stdout
+        for line in out.splitlines():
+            site, _, size = line.split()
+            truth[site] = int(size)
+        held, sums, variances = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0.0), dict.fromkeys(truth, 0.0)
+        for round_ in range(ROUNDS):
+            found = self.sites_of(round_)
+            for site, size in truth.items():
+                estimate = found.get(site, {"value": 0, "standard_error": 0, "interval95": [0, 0]})
+                low, high = estimate["interval95"]
+                held[site] += low <= size <= high
+                sums[site] += estimate["value"]
+                variances[site] += estimate["standard_error"] ** 2
+        # Of 500 rounds 95% are 475 +- 4.9; four of those on either side, and 93 to 97% over all sites.
+        for site, size in truth.items():
+            share = held[site] / ROUNDS
+            self.assertTrue(0.91 <= share <= 0.99, f"{site}: {share}")
+            # The estimate is unbiased: the mean of all rounds is within four of its standard errors.
+            error = math.sqrt(variances[site]) / ROUNDS
+            self.assertAlmostEqual(sums[site] / ROUNDS, size, delta=4 * error, msg=site)
+        overall = sum(held.values()) / ROUNDS / len(truth)
+        self.assertTrue(0.93 <= overall <= 0.97, f"{held}")
+
+
+if __name__ == "__main__":
+    unittest.main()

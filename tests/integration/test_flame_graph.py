@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The flame graph in a real browser: it draws, finds, zooms, turns, and never leaves its file."""
+import os
+import pathlib
+import random
+import subprocess
+import tempfile
+import unittest
+
+import browser
+import processes
+
+DRAW_STACKS = str(processes.BUILD / "tests/integration/draw_stacks")
+TAB = "\t"
+MIB = 1 << 20
+
+SMALL = f"""\
+{6 * MIB} {2 * MIB} {MIB} 9 main@a.c:1@server\tserve@a.c:2@server\tparse@b.c:3@server\tmalloc@m.c:4@liballoc.so
+{3 * MIB} {5 * MIB} {MIB} 5 main@a.c:1@server\tserve@a.c:2@server\tcache::Table<int, std::string>::grow(unsigned long)@c.cc:9@server\tmalloc@m.c:4@liballoc.so
+{1 * MIB} {1 * MIB} {2 * MIB} 1 main@a.c:1@server\t!setup@a.c:5@server
+"""
+
+TEXT = "document.querySelector({!r})?.textContent ?? ''"
+
+
+def draw(stacks, *arguments):
+    return subprocess.run([DRAW_STACKS, *arguments], input=stacks.encode(), stdout=subprocess.PIPE,
+                          check=True).stdout
+
+
+def many_stacks(count):
+    chance = random.Random(1)
+    lines = []
+    for i in range(count):
+        depth = chance.randint(10, 30)
+        frames = [f"level{d}::function{chance.randint(0, min(3 + d, 12))}@f.cc:{d}@lib{d % 9}.so"
+                  for d in range(depth)]
+        lines.append(f"{chance.randint(1, 1 << 20)} 0 10 2 {TAB.join(frames)}\tsite{i}")
+    return "\n".join(lines) + "\n"
+
+
+@unittest.skipUnless(browser.find(), "chromium is not installed")
+class FlameGraph(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.browser = browser.Browser()
+        cls.small = cls.write("small.html", draw(SMALL, "flame"))
+        cls.difference = cls.write("difference.html", draw(SMALL, "flame", "difference"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.__exit__()
+        cls.folder.cleanup()
+
+    @classmethod
+    def write(cls, name, page):
+        path = os.path.join(cls.folder.name, name)
+        pathlib.Path(path).write_bytes(page)
+        return path
+
+    def show(self, path, fragment=""):
+        self.browser.open(path, fragment)
+        self.browser.wait_for("Number(document.querySelector('canvas')?.dataset.boxes)")
+
+    def text(self, selector):
+        return self.browser.evaluate(TEXT.format(selector))
+
+    def wait_for_text(self, selector, text):
+        self.browser.wait_for(f"({TEXT.format(selector)}).includes({text!r})")
+
+    def focus_picture(self):
+        self.browser.evaluate("document.querySelector('canvas').focus()")
+
+    def test_draws_every_box_and_asks_nobody_for_anything(self):
+        self.show(self.small)
+        self.assertEqual(self.browser.evaluate("document.querySelector('canvas').dataset.boxes"), "8")
+        self.assertIn("10.0 MiB", self.text(".fg-total"))
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith("file://")], [])
+
+    def test_the_policy_stops_a_script_that_is_not_ours(self):
+        self.show(self.small)
+        self.browser.evaluate("""{
+            const script = document.createElement('script');
+            script.textContent = 'globalThis.intruder = true';
+            document.body.append(script);
+        }""")
+        self.assertIsNone(self.browser.evaluate("globalThis.intruder"))
+
+    def test_the_table_has_flat_and_cumulative_values(self):
+        self.show(self.small)
+        rows = self.browser.evaluate("""[...document.querySelectorAll('.fg-functions tbody tr')]
+            .map(row => [...row.cells].map(cell => cell.textContent))""")
+        self.assertEqual(rows[:3], [["malloc", "9.0 MiB", "9.0 MiB"], ["setup", "1.0 MiB", "1.0 MiB"],
+                                    ["main", "0 B", "10.0 MiB"]])
+
+    def test_recursion_counts_once(self):
+        stacks = f"{4 * MIB} 0 0 1 main\twalk\tvisit\twalk\n{2 * MIB} 0 0 1 main\twalk\n"
+        self.show(self.write("recursion.html", draw(stacks, "flame")), "search=walk")
+        self.wait_for_text(".fg-matched", "1 function, 6.0 MiB (100%)")
+        self.assertEqual(self.text(".fg-functions tbody tr"), "walk6.0 MiB6.0 MiB")
+
+    def test_a_search_counts_what_it_finds(self):
+        self.show(self.small)
+        self.browser.press("/")
+        for letter in "^(parse|grow)":
+            self.browser.press(letter)
+        self.browser.press("Enter")
+        self.wait_for_text(".fg-matched", "1 function, 6.0 MiB (60.0%)")
+        self.assertIn("search=", self.browser.evaluate("location.hash"))
+        self.browser.press("Escape")
+        self.browser.wait_for("location.hash === ''")
+
+    def test_a_search_that_is_no_pattern_is_a_text(self):
+        self.show(self.small, "search=grow(")
+        self.wait_for_text(".fg-matched", "1 function, 3.0 MiB (30.0%)")
+
+    def test_keys_choose_and_zoom_and_come_back(self):
+        self.show(self.small)
+        self.focus_picture()
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
+            self.browser.press(key)
+        self.wait_for_text("#flame-announcer", "parse, 6.0 MiB")
+        self.wait_for_text(".fg-details h2", "parse")
+        self.browser.press("ArrowRight")
+        self.wait_for_text("#flame-announcer", "cache::Table<int, std::string>::grow(unsigned long), 3.0 MiB")
+        self.browser.press("Enter")
+        self.wait_for_text(".fg-crumbs [aria-current]", "cache::Table::grow")
+        self.browser.press("Escape")
+        self.wait_for_text(".fg-crumbs [aria-current]", "serve")
+        self.browser.press("Home")
+        self.wait_for_text(".fg-crumbs", "Click a box")
+
+    def test_a_click_zooms_and_the_address_brings_it_back(self):
+        self.show(self.small)
+        top = self.browser.evaluate("document.querySelector('canvas').getBoundingClientRect().top")
+        self.browser.click(60, top + 3 * 22 + 10)
+        self.wait_for_text(".fg-crumbs [aria-current]", "parse")
+        fragment = self.browser.evaluate("location.hash")[1:]
+        self.assertIn("zoom=", fragment)
+        self.show(self.small, fragment)
+        self.wait_for_text(".fg-crumbs [aria-current]", "parse")
+        self.wait_for_text(".fg-details", "b.c:3")
+
+    def test_details_tell_place_share_and_interval(self):
+        self.show(self.small)
+        top = self.browser.evaluate("document.querySelector('canvas').getBoundingClientRect().top")
+        self.browser.click(60, top + 3 * 22 + 10)
+        self.wait_for_text(".fg-details h2", "parse")
+        details = self.text(".fg-details")
+        for part in ("b.c:3", "in server", "60.0%", "of parent66.7%", "4.3 MiB \u2013 8.3 MiB", "samples9"):
+            self.assertIn(part, details)
+
+    def test_callers_stand_under_the_function_when_turned(self):
+        self.show(self.small)
+        self.focus_picture()
+        self.browser.press("i")
+        self.browser.wait_for("location.hash.includes('order=callers')")
+        for key in ("ArrowDown", "ArrowDown"):
+            self.browser.press(key)
+        self.wait_for_text("#flame-announcer", "malloc, 9.0 MiB")
+        self.browser.press("ArrowDown")
+        self.wait_for_text("#flame-announcer", "parse, 6.0 MiB")
+
+    def test_callers_of_one_function_gather_all_its_places(self):
+        self.show(self.small)
+        self.browser.evaluate("document.querySelector('.fg-functions tbody button').click()")
+        self.wait_for_text(".fg-details h2", "malloc")
+        self.browser.press("c")
+        self.wait_for_text(".fg-crumbs", "callers of")
+        self.wait_for_text(".fg-crumbs [aria-current]", "malloc")
+        self.browser.press("Escape")
+        self.wait_for_text(".fg-crumbs", "Click a box")
+
+    def test_the_counter_can_be_changed(self):
+        self.show(self.small, "show=inuse_objects")
+        self.assertIn("150", self.text(".fg-total"))
+        self.assertIn("objects in use", self.text(".fg-total"))
+
+    def test_a_difference_shows_now_base_and_change(self):
+        self.show(self.difference)
+        self.assertIn("+2.0 MiB", self.text(".fg-total"))
+        self.assertIn("8.0 MiB \u2192 10.0 MiB", self.text(".fg-total"))
+        self.browser.evaluate("""[...document.querySelectorAll('.fg-functions tbody button')]
+            .find(button => button.title.includes('grow')).click()""")
+        self.wait_for_text(".fg-details", "change\u22122.0 MiB")
+        self.assertIn("now3.0 MiB", self.text(".fg-details"))
+        self.assertIn("base5.0 MiB", self.text(".fg-details"))
+
+    def test_paper_gets_all_rows_in_light(self):
+        self.show(self.small, "theme=dark")
+        self.browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+        self.assertEqual(self.browser.evaluate("document.querySelector('.fg').dataset.theme"), "light")
+        self.assertEqual(self.browser.evaluate("parseInt(document.querySelector('canvas').style.height)"), 5 * 22 + 1)
+        self.browser.evaluate("dispatchEvent(new Event('afterprint'))")
+        self.assertEqual(self.browser.evaluate("document.querySelector('.fg').dataset.theme"), "dark")
+
+    def test_another_page_can_hold_a_graph_and_let_it_go(self):
+        self.show(self.small)
+        self.browser.evaluate("""{
+            const data = JSON.parse(document.getElementById('flame-data').textContent);
+            globalThis.second = heapctlFlame(document.body.appendChild(document.createElement('div')), data,
+                { useHash: false });
+            second.change({ query: 'main' });
+        }""")
+        self.assertEqual(self.browser.evaluate("location.hash"), "")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.fg').length"), 2)
+        self.browser.evaluate("second.close()")
+        self.assertEqual(self.browser.evaluate("document.querySelectorAll('.fg').length"), 1)
+
+    def test_colours_follow_modules_functions_and_theme(self):
+        pixel = """(() => {
+            const canvas = document.querySelector('canvas');
+            return [...canvas.getContext('2d').getImageData(200, 4 * 22 + 3, 1, 1).data].join();
+        })()"""
+        seen = set()
+        for fragment in ("colour=module", "colour=function", "colour=module&theme=dark"):
+            self.show(self.small, fragment)
+            seen.add(self.browser.evaluate(pixel))
+        self.assertEqual(len(seen), 3)
+
+    def test_nonsense_in_the_address_does_no_harm(self):
+        self.show(self.small, "zoom=99.x.1&focus=-7&show=nothing&search=%5B&colour=red&theme=loud")
+        self.assertEqual(self.browser.complaints(), [])
+        self.wait_for_text(".fg-matched", "nothing found")
+
+    def test_an_empty_profile_has_a_page_too(self):
+        self.show(self.write("empty.html", draw("", "flame")))
+        self.assertEqual(self.browser.complaints(), [])
+        self.assertIn("0 B", self.text(".fg-total"))
+
+    def test_a_large_profile_is_drawn_by_what_can_be_seen(self):
+        self.show(self.write("large.html", draw(many_stacks(20000), "flame")))
+        boxes = int(self.browser.evaluate("document.querySelector('canvas').dataset.boxes"))
+        self.assertGreater(boxes, 100)
+        self.assertLess(boxes, 40000)
+        self.assertEqual(self.browser.complaints(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

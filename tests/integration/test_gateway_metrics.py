@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/metrics, judged by promtool and scraped by a real Prometheus; the dashboard and the alerts in contrib/ against what it got."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from gateway import GatewayCase
+from processes import free_port, need, wait_until
+
+CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
+
+
+class Metrics(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.process, self.redis_port = self.start_redis()
+        self.wait_for_agent(self.process.pid)
+        self.start_gateway(self.process.pid)
+
+    def promtool(self, *arguments, data=None):
+        result = subprocess.run([need("promtool"), *map(str, arguments)], input=data, capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def sample(self, text, name):
+        match = re.search(rf'^{name}{{pid="{self.process.pid}",name="[^"]*redis[^"]*",allocator="jemalloc"}} (\S+)$', text, re.M)
+        self.assertIsNotNone(match, f"{name} in {text}")
+        return float(match.group(1))
+
+    def test_promtool_finds_nothing_wrong(self):
+        self.make_run(self.redis_port)
+        for query in ("", "?collect=arenas", "?collect=classes", "?collect=all"):
+            answer = self.expect(self.get("/metrics" + query), 200)
+            self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            self.promtool("check", "metrics", data=answer.body)
+        self.expect(self.get("/metrics?collect=everything"), 400)
+
+    def test_the_figures_are_the_agents(self):
+        self.make_run(self.redis_port)
+        text = self.get("/metrics").text
+        memory = self.get("/v1/status").json["memory"]
+        for name in ("allocated", "active", "metadata", "resident", "mapped"):
+            self.assertAlmostEqual(self.sample(text, f"heapctl_{name}_bytes"), memory[name], delta=0.2 * memory[name], msg=name)
+        self.assertGreater(self.sample(text, "heapctl_rss_bytes"), 1 << 20)
+        self.assertEqual(self.sample(text, "heapctl_up"), 1)
+        self.assertEqual(self.sample(text, "heapctl_profiling_enabled"), 1)
+        self.assertEqual(self.sample(text, "heapctl_profiling_active"), 0)
+        self.assertEqual(self.sample(text, "heapctl_sample_interval_bytes"), 524288)
+        self.assertEqual(self.sample(text, "heapctl_run_active"), 0)
+        self.assertEqual(self.sample(text, "heapctl_runs_kept"), 1)
+        self.assertGreaterEqual(self.sample(text, "heapctl_last_dump_bytes"), 1)
+        last_dump = self.get("/v1/status").json["last_dump"]
+        self.assertAlmostEqual(self.sample(text, "heapctl_last_dump_timestamp_seconds"), last_dump["time_ms"] / 1000, delta=0.01)
+        self.get("/memory-profiler/start?duration=5mins")
+        text = self.get(f"/targets/{self.process.pid}/metrics").text
+        self.assertEqual(self.sample(text, "heapctl_run_active"), 1)
+        self.assertAlmostEqual(self.sample(text, "heapctl_run_remaining_seconds"), 300, delta=30)
+        self.assertNotIn("heapctl_gateway", text)
+
+    def test_openmetrics_is_given_to_who_asks_for_it(self):
+        accept = {"Accept": "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,*/*;q=0.1"}
+        answer = self.get("/metrics", headers=accept)
+        self.assertEqual(answer.headers["Content-Type"], "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        self.assertTrue(answer.text.endswith("\n# EOF\n"))
+        self.assertIn("# TYPE heapctl_gateway_responses counter\n", answer.text)
+        self.assertIn('heapctl_gateway_responses_total{class="2xx"} ', answer.text)
+        self.assertNotIn("# EOF", self.get("/metrics").text)
+
+    def test_the_number_of_series_is_bounded(self):
+        plain = self.get("/metrics").text
+        everything = self.get("/metrics?collect=all").text
+        self.assertNotIn("heapctl_arena", plain)
+        self.assertIn('heapctl_arena_active_bytes{', everything)
+        self.assertIn('heapctl_class_held_bytes{', everything)
+        self.assertLess(everything.count("\n"), 1500)
+
+    def test_prometheus_scrapes_it(self):
+        prometheus = need("prometheus")
+        port = free_port()
+        config = os.path.join(self.folder, "prometheus.yml")
+        with open(config, "w") as file:
+            file.write(f"""
+global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}}
+rule_files: ["{CONTRIB}/prometheus/heapctl.rules.yml"]
+scrape_configs:
+  - job_name: heapctl
+    params: {{collect: [all]}}
+    static_configs: [{{targets: ["127.0.0.1:{self.port}"]}}]
+""")
+        self.promtool("check", "config", config)
+
+        def query(expression):
+            url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
+            try:
+                with urllib.request.urlopen(url, timeout=10) as answer:
+                    return json.load(answer)["data"]["result"]
+            except urllib.error.HTTPError as refusal:
+                # 503 while it starts; 4xx for an expression that it cannot read.
+                if refusal.code < 500:
+                    self.fail(f"{expression}: {refusal.read()}")
+                return []
+            except OSError:
+                return []
+        self.start(prometheus, f"--config.file={config}", f"--storage.tsdb.path={self.folder}/tsdb", "--storage.tsdb.retention.time=1h",
+                   f"--web.listen-address=127.0.0.1:{port}",
+                   wait_for=lambda: query('up{job="heapctl"} == 1'))
+        wait_until(lambda: query(f'heapctl_allocated_bytes{{pid="{self.process.pid}"}} > 0'), "the figures of Redis")
+        self.assertEqual(query('scrape_samples_scraped{job="heapctl"} > 100') != [], True)
+        self.check_dashboard(query)
+
+    def check_dashboard(self, query):
+        """Every panel asks for something that Prometheus understands; all but the slow ones have data."""
+        dashboard = json.loads((CONTRIB / "grafana/heapctl.json").read_text())
+        empty = []
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                expression = target["expr"].replace("$name", ".*").replace("$pid", ".*").replace("$__rate_interval", "1m")
+                if not query(expression):
+                    empty.append(panel["title"])
+        # No profile was taken yet.
+        self.assertEqual(set(empty) - {"Growth", "The gateway", "Time of the last profile"}, set())
+
+    def test_the_alerts_are_well_formed(self):
+        self.promtool("check", "rules", CONTRIB / "prometheus/heapctl.rules.yml")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway in the place of Mesos, libmtev, gperftools and Go, asked by their own clients, in front of a real Redis."""
+import gzip
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from gateway import GatewayCase
+from processes import need, wait_until
+
+
+class Originals(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.redis_process, self.redis_port = self.start_redis()
+        self.wait_for_agent(self.redis_process.pid)
+        self.start_gateway(self.redis_process.pid)
+
+    def run_program(self, *command, shell=False, env=None):
+        settings = dict(self.environment, HOME=self.folder, JEPROF_TMPDIR=os.path.join(self.folder, "jeprof"),
+                        PPROF_TMPDIR=os.path.join(self.folder, "pprof"), **(env or {}))
+        result = subprocess.run(command[0] if shell else [str(word) for word in command], shell=shell, cwd=self.folder,
+                                env=settings, capture_output=True, text=True, timeout=180)
+        self.assertEqual(result.returncode, 0, f"{command}: {result.stdout[-2000:]}{result.stderr[-2000:]}")
+        return result.stdout + result.stderr
+
+
+class Mesos(Originals):
+    def test_the_documented_script_runs_unchanged(self):
+        need("curl"), need("wget")
+        script = os.path.join(self.folder, "profile.sh")
+        with open(script, "w") as file:
+            file.write("#!/bin/bash\n\nSECONDS=1\nHOST=127.0.0.1:%d\n\n"
+                       "curl ${HOST}/memory-profiler/start?duration=${SECONDS}\n"
+                       "sleep $((${SECONDS} + 1))\n"
+                       "wget ${HOST}/memory-profiler/download/raw\n" % self.port)
+        self.run_program("bash", script)
+        with open(os.path.join(self.folder, "raw")) as file:
+            self.assertTrue(file.read().startswith("heap_v2/524288\n"))
+
+    def test_the_script_that_keeps_the_id_runs_too(self):
+        need("curl"), need("wget"), need("jq")
+        script = os.path.join(self.folder, "profile.sh")
+        with open(script, "w") as file:
+            file.write("#!/bin/bash\nset -e\nHOST=127.0.0.1:%d\n"
+                       "ID=$(curl -s ${HOST}/memory-profiler/start?duration=1 | jq .id)\n"
+                       "sleep 1.5\n"
+                       "wget -O mine ${HOST}/memory-profiler/download/raw?id=${ID}\n"
+                       "curl -sf -o mine.txt ${HOST}/memory-profiler/download/text?id=${ID}\n"
+                       "curl -sf -o mine.svg ${HOST}/memory-profiler/download/graph?id=${ID}\n" % self.port)
+        self.run_program("bash", script)
+        with open(os.path.join(self.folder, "mine")) as file:
+            self.assertTrue(file.read().startswith("heap_v2/"))
+
+    def test_start_answers_as_the_original(self):
+        answer = self.expect(self.get("/memory-profiler/start?duration=5mins"), 200)
+        self.assertEqual(answer.headers["Content-Type"], "application/json")
+        first = answer.json
+        self.assertEqual(set(first), {"id", "message", "remaining_seconds"})
+        self.assertIs(type(first["id"]), int)
+        self.assertIs(type(first["message"]), str)
+        self.assertIs(type(first["remaining_seconds"]), str)
+        self.assertRegex(first["remaining_seconds"], r"^(299|300)$")
+        again = self.expect(self.get("/memory-profiler/start?duration=10secs"), 200).json
+        self.assertEqual(again["id"], first["id"])
+        self.assertIn("already active", again["message"])
+        # A form works as well as the query.
+        posted = self.post("/memory-profiler/start", {"Content-Type": "application/x-www-form-urlencoded"}, "duration=1mins")
+        self.assertEqual(posted.json["id"], first["id"])
+
+    def test_the_default_is_five_minutes(self):
+        self.assertIn(self.get("/memory-profiler/start").json["remaining_seconds"], ("299", "300"))
+
+    def test_every_unit_is_known(self):
+        for text, seconds in {"90000ms": 90, "2mins": 120, "1.5mins": 90, "0.5hrs": 1800, "90000000us": 90, "90": 90,
+                              "90secs": 90, "0.001days": 86}.items():
+            run = self.expect(self.get(f"/memory-profiler/start?duration={text}"), 200).json
+            self.assertAlmostEqual(int(run["remaining_seconds"]), seconds, delta=2, msg=text)
+            self.expect(self.get("/memory-profiler/stop"), 200)
+
+    def test_wrong_durations_are_refused_in_plain_text(self):
+        for text in ("0", "0.5", "25hrs", "-1mins", "abc", "", "5parsecs", "2days", "1weeks"):
+            answer = self.expect(self.get(f"/memory-profiler/start?duration={text}"), 400)
+            self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"), answer.headers)
+
+    def test_sampling_of_somebody_else_is_left_alone(self):
+        self.expect(self.post("/v1/activate"), 200)
+        self.expect(self.get("/memory-profiler/start?duration=5mins"), 409)
+        self.expect(self.get("/memory-profiler/stop"), 400)
+        self.assertTrue(self.get("/v1/status").json["profiling"]["active"])
+
+    def test_stop_says_where_the_profiles_are(self):
+        self.expect(self.get("/memory-profiler/stop"), 400)
+        run = self.get("/memory-profiler/start?duration=5mins").json
+        self.load_redis(self.redis_port, keys=20000, size=500)
+        stopped = self.expect(self.get("/memory-profiler/stop"), 200).json
+        self.assertEqual(set(stopped), {"id", "message", "url_raw_profile", "url_graph_profile", "url_symbolized_profile"})
+        self.assertEqual(stopped["id"], str(run["id"]))
+        self.assertEqual(stopped["url_raw_profile"], f"/memory-profiler/download/raw?id={run['id']}")
+        again = self.expect(self.get("/memory-profiler/stop"), 200).json
+        self.assertEqual(again["id"], stopped["id"])
+        raw = self.expect(self.get(stopped["url_raw_profile"]), 200)
+        text = self.expect(self.get(stopped["url_symbolized_profile"]), 200)
+        graph = self.expect(self.get(stopped["url_graph_profile"]), 200)
+        for answer in (raw, text, graph):
+            self.assertEqual(answer.headers["Content-Type"], "application/octet-stream")
+            self.assertRegex(answer.headers["Content-Disposition"], r"^attachment; filename=[A-Za-z0-9._-]+$")
+        self.assertTrue(raw.body.startswith(b"heap_v2/"))
+        self.assertTrue(text.body.startswith(b"Total: "))
+        self.assertIn("createStringObject", text.text)
+        self.assertIn(b"<svg", graph.body)
+
+    def test_state_has_the_documented_keys(self):
+        state = self.expect(self.get("/memory-profiler/state"), 200).json
+        self.assertEqual(state["memory_profiler"], {
+            "jemalloc_detected": True, "tmp_dir": "Not yet generated", "current_run": {"id": None, "remaining_seconds": 0}})
+        self.assertEqual(state["jemalloc"], {
+            "malloc_conf": {"environment": "prof:true,prof_active:false", "build_options": state["jemalloc"]["malloc_conf"]["build_options"]},
+            "profiling_enabled": True, "profiling_active": False})
+        self.assertIs(type(state["jemalloc"]["malloc_conf"]["build_options"]), str)
+        run = self.get("/memory-profiler/start?duration=5mins").json
+        running = self.get("/memory-profiler/state").json
+        self.assertEqual(running["memory_profiler"]["current_run"]["id"], run["id"])
+        self.assertAlmostEqual(running["memory_profiler"]["current_run"]["remaining_seconds"], 300, delta=30)
+        self.assertTrue(running["jemalloc"]["profiling_active"])
+        self.get("/memory-profiler/stop")
+        self.get("/memory-profiler/download/raw")
+        after = self.get("/memory-profiler/state").json["memory_profiler"]
+        self.assertEqual(after["current_run"], {"id": run["id"], "remaining_seconds": 0})
+        self.assertNotEqual(after["tmp_dir"], "Not yet generated")
+
+    def test_statistics_are_malloc_stats_print(self):
+        answer = self.expect(self.get("/memory-profiler/statistics"), 200)
+        self.assertEqual(answer.headers["Content-Type"], "application/json; charset=utf-8")
+        self.assertIn("stats.arenas", answer.json["jemalloc"])
+
+    def test_downloads_are_refused_where_the_original_refuses(self):
+        for what in ("raw", "text", "graph"):
+            path = f"/memory-profiler/download/{what}"
+            self.expect(self.get(path), 400)
+            for wrong in ("abc", "-1", "5%3Bls", "99999999999999999999", "12345", ""):
+                self.expect(self.get(f"{path}?id={wrong}"), 400)
+        first = self.get("/memory-profiler/start?duration=5mins").json["id"]
+        self.get("/memory-profiler/stop")
+        second = self.get("/memory-profiler/start?duration=5mins").json["id"]
+        self.assertNotEqual(first, second)
+        self.expect(self.get("/memory-profiler/download/raw"), 400)
+        self.expect(self.get(f"/memory-profiler/download/raw?id={second}"), 400)
+        self.expect(self.get(f"/memory-profiler/download/raw?id={first}"), 200)
+
+    def test_a_second_run_does_not_contain_the_first(self):
+        first = self.make_run(self.redis_port, keys=40000)
+        second = self.make_run(self.redis_port, keys=10)
+        total = {}
+        for run in (first, second):
+            line = self.get(f"/memory-profiler/download/text?id={run}").text.splitlines()[0]
+            total[run] = float(re.search(r"Total: ([\d.]+) MB", line).group(1))
+        self.assertGreater(total[first], 5)
+        self.assertLess(total[second], 2)
+
+    def test_more_formats_under_the_same_roof(self):
+        run = self.make_run(self.redis_port)
+        other = self.make_run(self.redis_port, keys=30000)
+        flame = self.expect(self.get(f"/memory-profiler/download/flame?id={run}"), 200)
+        self.assertIn(b"<html", flame.body)
+        pprof = self.expect(self.get(f"/memory-profiler/download/pprof?id={run}"), 200)
+        self.assertIn(b"inuse_space", gzip.decompress(pprof.body))
+        collapsed = self.expect(self.get(f"/memory-profiler/download/collapsed?id={run}"), 200)
+        self.assertRegex(collapsed.text.splitlines()[0], r"^\S.* \d+$")
+        self.assertTrue(self.expect(self.get(f"/memory-profiler/download/json?id={run}"), 200).json)
+        for path in ("/memory-profiler/diff", "/diff"):
+            diff = self.expect(self.get(f"{path}?base={run}&id={other}"), 200)
+            self.assertIn("Total:", diff.text)
+        self.expect(self.get(f"/diff?base={run}&id={other}&format=flame"), 200)
+        self.expect(self.get(f"/diff?base={run}"), 400)
+        self.expect(self.get(f"/diff?base={run}&id=17"), 400)
+
+
+class Libmtev(Originals):
+    def test_the_three_lines(self):
+        answer = self.expect(self.get("/mtev/heap_profile"), 200)
+        self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"))
+        self.assertEqual(answer.text, "opt.prof: true\nprof.active: false\nprof.thread_active_init: true\n")
+
+    def test_sampling_is_switched_by_get(self):
+        self.assertEqual(len(self.expect(self.get("/mtev/heap_profile?active=true"), 200).text.splitlines()), 1)
+        self.assertIn("prof.active: true", self.get("/mtev/heap_profile").text)
+        # Anything but "true" means false, and `active` wins over `trigger_dump`.
+        self.expect(self.get("/mtev/heap_profile?trigger_dump=true&active=TRUE"), 200)
+        self.assertIn("prof.active: false", self.get("/mtev/heap_profile").text)
+
+    def test_a_dump_is_the_body(self):
+        answer = self.expect(self.get("/mtev/heap_profile?trigger_dump=true"), 200)
+        self.assertEqual(answer.headers["Content-Type"], "application/x-jemalloc-heap-profile")
+        self.assertTrue(answer.body.startswith(b"heap_v2/"))
+        self.assertIn(b"MAPPED_LIBRARIES", answer.body)
+
+    def test_memory_json(self):
+        answer = self.expect(self.get("/mtev/memory.json"), 200)
+        self.assertEqual(answer.headers["Content-Type"], "application/json")
+        self.assertIn("jemalloc", answer.json)
+
+    def test_a_failure_is_500_in_plain_text(self):
+        self.end(self.redis_process)
+        answer = self.expect(self.get("/mtev/heap_profile"), 500)
+        self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"))
+
+
+class Gperftools(Originals):
+    def test_jeprof_prints_symbols(self):
+        jeprof = need("jeprof")
+        self.make_run(self.redis_port)
+        output = self.run_program(jeprof, "--text", f"{self.url}/pprof/heap")
+        self.assertIn("createStringObject", output)
+        # What allocates is the program, not an address inside the allocator.
+        flat = re.search(r"^ +[\d.]+ +[\d.]+% +[\d.]+% +[\d.]+ +[\d.]+% (\S+)", output, re.M).group(1)
+        self.assertFalse(flat.startswith("0x"), output)
+
+    def test_symbols_by_hand(self):
+        self.assertEqual(self.expect(self.get("/pprof/symbol"), 200).text, "num_symbols: 1\n")
+        with open(f"/proc/{self.redis_process.pid}/maps") as file:
+            start = next(int(line.split("-")[0], 16) for line in file if "redis" in line)
+        address = start + self.offset_of("aeMain")
+        answer = self.expect(self.post("/pprof/symbol", body=f"0x{address:x}+0x1"), 200)
+        self.assertEqual(answer.text, f"0x{address:x}\taeMain\n")
+        self.expect(self.post("/pprof/symbol", body="0x1; rm -rf /"), 400)
+        self.expect(self.post("/pprof/symbol", body="0x1+" * (3 << 20)), 413)
+
+    def offset_of(self, name):
+        program = os.readlink(f"/proc/{self.redis_process.pid}/exe")
+        symbols = subprocess.run(["nm", "-D", program], capture_output=True, text=True, check=True).stdout
+        return int(re.search(rf"^([0-9a-f]+) T {name}$", symbols, re.M).group(1), 16)
+
+    def test_growth_says_that_there_is_none(self):
+        self.assertIn("jemalloc", self.expect(self.get("/pprof/growth"), 404).text)
+
+    def test_cmdline(self):
+        self.assertIn("redis-server", self.expect(self.get("/pprof/cmdline"), 200).text)
+
+
+class Go(Originals):
+    def test_go_tool_pprof_reads_it(self):
+        go = need("go")
+        self.make_run(self.redis_port)
+        for path in ("heap", "allocs"):
+            output = self.run_program(go, "tool", "pprof", "-top", f"{self.url}/debug/pprof/{path}")
+            self.assertIn("createStringObject", output)
+
+    def test_the_difference_leaves_sampling_alone(self):
+        self.make_run(self.redis_port)
+        before = self.get("/v1/status").json["profiling"]
+        answer = self.expect(self.get("/debug/pprof/heap?seconds=1"), 200)
+        self.assertIn(b"inuse_space", gzip.decompress(answer.body))
+        after = self.get("/v1/status").json["profiling"]
+        self.assertEqual((before["active"], before["active_since_ms"]), (after["active"], after["active_since_ms"]))
+
+    def test_build_ids_are_there(self):
+        self.make_run(self.redis_port)
+        maps = self.get("/debug/pprof/heap").body
+        notes = subprocess.run(["readelf", "-n", os.readlink(f"/proc/{self.redis_process.pid}/exe")], capture_output=True,
+                               text=True, check=True).stdout
+        build_id = re.search(r"Build ID: (\w+)", notes).group(1)
+        self.assertIn(build_id.encode(), gzip.decompress(maps))
+
+    def test_the_rest(self):
+        self.assertIn("heap", self.expect(self.get("/debug/pprof/"), 200).text)
+        self.assertTrue(self.expect(self.get("/debug/pprof/heap?gc=1&debug=1"), 200).body.startswith(b"heap_v2/"))
+        self.assertIn(b"redis-server", self.expect(self.get("/debug/pprof/cmdline"), 200).body)
+        self.expect(self.get("/debug/pprof/heap?seconds=abc"), 400)
+        self.expect(self.get("/debug/pprof/heap?seconds=99999"), 400)
+
+    def test_a_client_that_leaves_ends_the_wait(self):
+        import http.client
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", "/debug/pprof/heap?seconds=600")
+        connection.sock.close()
+        # The gateway stops within moments although the wait had ten minutes to go.
+        wait_until(lambda: self.get("/targets").status == 200, "the gateway to answer")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,586 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway as a server: who may ask, what it does with targets that hang or go, and that it is what its document says."""
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import unittest
+
+from gateway import FakeAgent, GatewayCase, fake_status
+from processes import AGENT, HEAPCTL, children_of, free_port, need, wait_until
+
+
+class Document(GatewayCase):
+    """Every route of /openapi.json is answered, and only as it is described there."""
+
+    # Values that lead somewhere for parameters that must have one.
+    VALUES = {"target": None, "file": "app.js", "id": "1763716881123", "name": "prof.active", "duration_ms": "1000", "base": "17"}
+
+    def test_every_route_answers_as_described(self):
+        process, port = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        self.VALUES["target"] = str(process.pid)
+        document = self.expect(self.get("/openapi.json"), 200).json
+        self.assertEqual(document["openapi"], "3.0.3")
+        self.assertGreater(len(document["paths"]), 60)
+        for pattern, operations in document["paths"].items():
+            for method, operation in operations.items():
+                with self.subTest(f"{method} {pattern}"):
+                    self.check(pattern, method.upper(), operation)
+            for other in {"get", "post"} - set(operations):
+                path = re.sub(r"{(\w+)}", lambda match: self.VALUES[match.group(1)], pattern)
+                if path.endswith("/v1/runs/stop"):
+                    # GET takes "stop" for an id.
+                    self.expect(self.get(path), 400)
+                    continue
+                answer = self.expect(self.ask(path, other.upper()), 405)
+                self.assertIn("GET" if other == "post" else "POST", answer.headers["Allow"])
+
+    def check(self, pattern, method, operation):
+        path = re.sub(r"{(\w+)}", lambda match: self.VALUES[match.group(1)], pattern)
+        required = [p["name"] for p in operation["parameters"] if p["required"] and p["in"] == "query"]
+        for query in {"", "&".join(f"{name}={self.VALUES[name]}" for name in required)}:
+            answer = self.ask(f"{path}?{query}" if query else path, method)
+            self.assertIn(str(answer.status), operation["responses"], answer)
+            if answer.status == 200:
+                media_types = operation["responses"]["200"]["content"]
+                self.assertIn(answer.headers["Content-Type"].split(";")[0], {*media_types, *self.also(pattern)})
+            self.assertEqual(answer.headers["X-Content-Type-Options"], "nosniff")
+            self.assertIn("frame-ancestors", answer.headers["Content-Security-Policy"])
+            self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
+        answer = self.ask(path, method, body=b"a" * 9_000_000)
+        self.assertEqual(answer.status, 413, answer)
+        self.assertIn("413", operation["responses"])
+        if method == "POST" and self.get(f"/targets/{self.VALUES['target']}/v1/status").json["run"]:
+            self.post("/v1/runs/stop")
+
+    @staticmethod
+    def also(pattern):
+        # The type of an asset or a picture depends on which one.
+        return {"text/css", "text/javascript", "text/html", "image/svg+xml"} if "assets" in pattern else set()
+
+    def test_unknown_paths_and_parameters_are_refused(self):
+        self.start_gateway("1")
+        for path in ("/nowhere", "/targets/", "/targets//v1/status", "/v1", "/../etc/passwd", "/%2e%2e/etc/passwd", "/v1/mallctl/"):
+            self.expect(self.get(path), 404)
+        self.expect(self.get("/%zz"), 400)
+        self.expect(self.get("/api/v1/profile?formt=flame"), 400)
+        self.expect(self.get("/v1/status?a=1&a=2"), 400)
+
+
+class Assets(GatewayCase):
+    def test_a_browser_that_has_a_file_is_told_so(self):
+        self.start_gateway("1")
+        first = self.expect(self.get("/assets/app.js"), 200)
+        again = self.expect(self.get("/assets/app.js", headers={"If-None-Match": first.headers["ETag"]}), 304)
+        self.assertEqual(again.body, b"")
+        self.expect(self.get("/assets/app.js", headers={"If-None-Match": '"another"'}), 200)
+        self.expect(self.get("/assets/serve.c"), 404)
+
+    def test_head_is_get_without_the_body(self):
+        self.start_gateway("1")
+        whole = self.get("/openapi.json")
+        head = self.expect(self.ask("/openapi.json", "HEAD"), 200)
+        self.assertEqual(head.headers["Content-Length"], str(len(whole.body)))
+        self.assertEqual(head.body, b"")
+
+
+class Targets(GatewayCase):
+    def test_several_targets_at_once(self):
+        first, first_port = self.start_redis()
+        second, second_port = self.start_redis()
+        without, _ = self.start_redis(preload=False, conf="")
+        for process in (first, second):
+            self.wait_for_agent(process.pid)
+        nghttpd = self.start_nghttpd()
+        named = self.start_named()
+        varnish = self.start_varnish()
+        self.wait_for_agent(varnish.pid)
+        self.start_gateway(first.pid, second.pid, nghttpd.pid, named.pid, varnish.pid, without.pid)
+        listed = {target["pid"]: target for target in self.expect(self.get("/targets"), 200).json["targets"]}
+        for process in (first, second, nghttpd, named, varnish):
+            self.assertTrue(listed[process.pid]["reachable"], listed)
+            self.assertTrue(listed[process.pid]["profiling"]["available"])
+        unreachable = [target for target in listed.values() if not target["reachable"]]
+        self.assertEqual([target["name"] for target in unreachable], [str(without.pid)])
+        self.assertIn("no agent", unreachable[0]["error"]["message"])
+        # The root is the first that was named; the others are reached by pid or by a name that is unique.
+        self.assertEqual(self.get("/v1/status").json["pid"], first.pid)
+        self.assertEqual(self.get(f"/targets/{second.pid}/v1/status").json["pid"], second.pid)
+        self.assertEqual(self.get("/targets/nghttpd/v1/status").json["pid"], nghttpd.pid)
+        ambiguous = self.expect(self.get("/targets/redis-server/v1/status"), 409).json["error"]
+        self.assertIn(str(first.pid), ambiguous["message"])
+        self.expect(self.get("/targets/nobody/v1/status"), 404)
+        for process in (nghttpd, named, varnish):
+            self.expect(self.get(f"/targets/{process.pid}/debug/pprof/heap"), 200)
+            self.expect(self.get(f"/targets/{process.pid}/api/v1/classes"), 200)
+        run = self.make_run(second_port, prefix=f"/targets/{second.pid}")
+        self.expect(self.get(f"/targets/{second.pid}/memory-profiler/download/text?id={run}"), 200)
+        self.expect(self.get(f"/targets/{first.pid}/memory-profiler/download/text?id={run}"), 400)
+
+    def start_nghttpd(self):
+        server = need("nghttpd")
+        port = free_port()
+
+        def is_open():
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) == 0
+        process = self.start(HEAPCTL, "run", "--", server, "--no-tls", "-a", "127.0.0.1", port, wait_for=is_open)
+        self.wait_for_agent(process.pid)
+        return process
+
+    def start_named(self):
+        server = need("named")
+        port = free_port()
+        config = os.path.join(self.folder, "named.conf")
+        with open(config, "w") as file:
+            file.write(f"""options {{ directory "{self.folder}"; pid-file none; session-keyfile none; recursion no; listen-on-v6 {{ none; }};
+                listen-on port {port} {{ 127.0.0.1; }}; }}; controls {{ }};""")
+
+        def is_open():
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", port)) == 0
+        process = self.start(HEAPCTL, "run", "--", server, "-f", "-c", config, wait_for=is_open)
+        self.wait_for_agent(process.pid)
+        return process
+
+    def test_without_names_everything_that_can_be_seen_is_served(self):
+        first, _ = self.start_redis()
+        self.wait_for_agent(first.pid)
+        self.start_gateway()
+        second, _ = self.start_redis()
+        self.wait_for_agent(second.pid)
+        for process in (first, second):
+            self.expect(self.get(f"/targets/{process.pid}/v1/status"), 200)
+        self.end(first)
+        self.expect(self.get(f"/targets/{second.pid}/v1/status"), 200)
+        wait_until(lambda: first.pid not in [t["pid"] for t in self.get("/targets").json["targets"]], "the list to forget it")
+
+    def test_a_restarted_server_is_found_under_its_name(self):
+        name = f"hc-test-{os.getpid() % 100000}"
+        program = os.path.join(self.folder, name)
+        os.symlink(need("redis-server"), program)
+        first = self.start_as(program)
+        self.start_gateway(name)
+        self.assertEqual(self.get("/v1/status").json["pid"], first.pid)
+        self.end(first)
+        gone = self.get("/v1/status")
+        self.assertIn(gone.status, (404, 503), gone)
+        second = self.start_as(program)
+        wait_until(lambda: self.get("/v1/status").status == 200, "the new process")
+        self.assertEqual(self.get("/v1/status").json["pid"], second.pid)
+
+    def start_as(self, program):
+        port = free_port()
+        process = self.start(HEAPCTL, "run", "--", program, "--bind", "127.0.0.1", "--port", port, "--save", "",
+                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        self.wait_for_agent(process.pid)
+        return process
+
+    def test_a_process_that_cannot_be_profiled_says_why(self):
+        process, _ = self.start_redis(conf="prof:false")
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        answer = self.expect(self.get("/memory-profiler/start"), 400)
+        self.assertIn("prof:true", answer.text)
+        self.assertIn("opt.prof: false\n#", self.get("/mtev/heap_profile").text)
+        state = self.get("/memory-profiler/state").json
+        self.assertFalse(state["jemalloc"]["profiling_enabled"])
+        self.expect(self.get("/pprof/heap"), 501)
+        self.expect(self.get("/mtev/heap_profile?trigger_dump=true"), 500)
+
+    def test_a_process_without_jemalloc_says_so_in_every_protocol(self):
+        process = self.start(need("sleep"), "1000", env={"LD_PRELOAD": AGENT})
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        for path in ("start", "stop", "statistics", "download/raw"):
+            self.expect(self.get(f"/memory-profiler/{path}"), 400)
+        state = self.expect(self.get("/memory-profiler/state"), 200).json
+        self.assertEqual(set(state), {"memory_profiler"})
+        self.assertIs(state["memory_profiler"]["jemalloc_detected"], False)
+        self.assertEqual(self.get("/mtev/heap_profile").text,
+                         "opt.prof: error\nprof.active: error\nprof.thread_active_init: error\n")
+        for path in ("/mtev/memory.json", "/mtev/heap_profile?active=true", "/mtev/heap_profile?trigger_dump=true"):
+            self.expect(self.get(path), 500)
+        self.assertIn("jemalloc", self.expect(self.get("/debug/pprof/heap"), 501).text)
+        self.expect(self.get("/metrics"), 200)
+
+    def test_heapctl_works_through_the_gateway(self):
+        process, port = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        target = f"{self.url}/targets/{process.pid}"
+        status = json.loads(self.heapctl("status", target, "--json")[0])
+        self.assertEqual(status["pid"], process.pid)
+        self.heapctl("activate", target)
+        self.assertTrue(self.get("/v1/status").json["profiling"]["active"])
+        self.heapctl("deactivate", target)
+        dump = os.path.join(self.folder, "dump.heap")
+        self.heapctl("dump", target, "-o", dump)
+        with open(dump) as file:
+            self.assertTrue(file.read().startswith("heap_v2/"))
+        self.assertIn("allocated", self.heapctl("stats", target)[0].lower())
+
+    def test_a_gateway_behind_a_gateway(self):
+        process, port = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        inner = f"{self.url}/targets/{process.pid}"
+        self.start_gateway(inner)
+        self.assertEqual(self.expect(self.get("/v1/status"), 200).json["pid"], process.pid)
+        run = self.make_run(port)
+        self.expect(self.get(f"/memory-profiler/download/raw?id={run}"), 200)
+
+
+class Launched(GatewayCase):
+    """heapctl run --listen: the program comes with its gateway."""
+
+    def run_redis(self, *options):
+        self.port = free_port()
+        port = free_port()
+        return self.start(HEAPCTL, "run", "--listen", f"127.0.0.1:{self.port}", *options, "--", need("redis-server"), "--bind",
+                          "127.0.0.1", "--port", port, "--save", "", wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+
+    def is_gone(self):
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) != 0
+
+    def test_the_gateway_comes_and_goes_with_the_program(self):
+        process = self.run_redis()
+        wait_until(lambda: self.get("/v1/status").status == 200, "the gateway to reach it")
+        self.assertEqual(self.get("/v1/status").json["pid"], process.pid)
+        # It is nobody the program has to wait for.
+        self.assertEqual(children_of(process.pid), [])
+        self.end(process)
+        wait_until(self.is_gone, "the gateway to end")
+
+    def test_it_goes_together_with_recording(self):
+        record = os.path.join(self.folder, "end.heap")
+        process = self.run_redis("--record", record)
+        wait_until(lambda: self.get("/v1/status").status == 200, "the gateway to reach it")
+        self.assertNotEqual(self.get("/v1/status").json["pid"], process.pid)
+        self.end(process)
+        wait_until(self.is_gone, "the gateway to end")
+        self.assertTrue(os.path.exists(record))
+
+    def test_a_wrong_address_is_said_before_the_program_starts(self):
+        marker = os.path.join(self.folder, "started")
+        for address in ("0.0.0.0:0", "nowhere", "unix:/nowhere/at/all.sock"):
+            self.heapctl("run", "--listen", address, "--", "touch", marker, code=None)
+        self.assertFalse(os.path.exists(marker))
+
+
+class Trouble(GatewayCase):
+    """Agents that hang, lie or die cost their own callers an error and nobody else anything."""
+
+    def fake(self, answers):
+        agent = FakeAgent(self.agents, answers)
+        self.addCleanup(agent.close)
+        return agent
+
+    def test_a_target_that_hangs_delays_nobody_else(self):
+        agent = self.fake(lambda method, target: None)
+        process, _ = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid, agent.path)
+        hanging = [threading.Thread(target=self.get, args=(f"/targets/{os.getpid()}/v1/status",), daemon=True) for _ in range(20)]
+        for thread in hanging:
+            thread.start()
+        wait_until(lambda: agent.requests, "the hanging agent to be asked")
+        started = time.monotonic()
+        self.expect(self.get("/v1/status"), 200)
+        self.expect(self.get(f"/targets/{process.pid}/pprof/heap"), 200)
+        listed = {target["pid"]: target for target in self.get("/targets").json["targets"]}
+        self.assertTrue(listed[process.pid]["reachable"])
+        self.assertFalse(listed[os.getpid()]["reachable"])
+        self.assertIn("in time", listed[os.getpid()]["error"]["message"])
+        metrics = self.get("/metrics").text
+        self.assertIn(f'heapctl_up{{pid="{process.pid}"', metrics)
+        self.assertRegex(metrics, rf'heapctl_up{{pid="{os.getpid()}",name="[^"]*",allocator=""}} 0\n')
+        self.assertLess(time.monotonic() - started, 30)
+        answer = self.expect(self.get(f"/targets/{os.getpid()}/v1/status"), 503)
+        self.assertIn("Retry-After", answer.headers)
+        # Twenty clients asked for the same thing; the agent was asked a few times at most.
+        self.assertLess(len([r for r in agent.requests if r[1] == "/v1/status"]), 10)
+        for thread in hanging:
+            thread.join(30)
+
+    def test_a_target_that_is_stopped_comes_back(self):
+        process, _ = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        self.expect(self.get("/v1/status"), 200)
+        os.kill(process.pid, 19)
+        try:
+            self.expect(self.get("/v1/status"), 503)
+        finally:
+            os.kill(process.pid, 18)
+        self.expect(self.get("/v1/status"), 200)
+
+    def test_answers_that_are_nonsense_are_errors(self):
+        answers = {"/v1/status": (200, b"[1, 2"), "/v1/runs": (200, b"{}"), "/v1/profile": (200, b"heap_v2/524288\nnonsense")}
+        agent = self.fake(lambda method, target: answers.get(target, (404, b"not json")))
+        self.start_gateway(agent.path)
+        for path in ("/memory-profiler/state", "/memory-profiler/download/raw", "/debug/pprof/heap", "/mtev/heap_profile",
+                     "/metrics", "/targets", "/api/v1/classes", "/api/v1/history", "/memory-profiler/start", "/pprof/heap"):
+            answer = self.get(path)
+            self.assertIn(answer.status, (200, 400, 404, 500, 503), f"{path}: {answer}")
+        answers["/v1/status"] = (200, json.dumps(fake_status(memory="none", run=[1], profiling=7)).encode())
+        for path in ("/targets", "/metrics", "/memory-profiler/state", "/api/v1/history"):
+            self.expect(self.get(path), 200)
+
+    def test_a_profile_that_cannot_be_drawn_is_an_error_in_words(self):
+        agent = self.fake(lambda method, target: (200, b"heap_v2/524288\n  t*: 1: what\n"))
+        self.start_gateway(agent.path)
+        answer = self.get("/debug/pprof/heap")
+        self.assertIn(answer.status, (400, 500))
+        self.assertRegex(answer.text, r"byte \d+|line \d+")
+
+    def test_a_worker_that_dies_takes_nobody_along(self):
+        stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(200000))
+        profile = f"heap_v2/524288\n  t*: 200000: 20000000 [0: 0]\n{stacks}".encode()
+        agent = self.fake(lambda method, target: (200, profile))
+        gateway = self.start_gateway(agent.path)
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.get("/debug/pprof/heap")))
+        thread.start()
+        worker = wait_until(lambda: children_of(gateway.pid), "a worker")[0]
+        os.kill(worker, signal.SIGKILL)
+        thread.join()
+        self.expect(answers[0], 400)
+        self.assertIn("signal 9", answers[0].text)
+        self.expect(self.get("/debug/pprof/heap"), 200)
+
+    def test_a_slow_client_delays_nobody(self):
+        process, _ = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        slow = []
+        for _ in range(50):
+            s = socket.create_connection(("127.0.0.1", self.port))
+            s.sendall(b"GET /memory-profiler/statistics HTTP/1.1\r\nHost: localhost\r\n")
+            slow.append(s)
+        started = time.monotonic()
+        self.expect(self.get("/v1/status"), 200)
+        self.assertLess(time.monotonic() - started, 10)
+        for s in slow:
+            s.close()
+
+    def test_too_much_is_refused(self):
+        self.start_gateway("1")
+        answer = self.ask("/v1/status?" + "a" * 40000)
+        self.assertIn(answer.status, (400, 414, 431))
+        answer = self.get("/v1/status", headers={"X-Long": "a" * 40000})
+        self.assertIn(answer.status, (400, 413, 431))
+        self.expect(self.post("/memory-profiler/start", body="a" * 100000), 413)
+
+
+class Safety(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.process, _ = self.start_redis()
+        self.wait_for_agent(self.process.pid)
+
+    CHANGES = ("/memory-profiler/start", "/memory-profiler/stop", "/mtev/heap_profile?active=true")
+
+    def test_other_sites_cannot_use_a_browser_against_it(self):
+        self.start_gateway(self.process.pid)
+        for headers in ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+                        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+                        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+                        {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Referer": "http://evil.example/"}):
+            for path in self.CHANGES:
+                self.expect(self.get(path, headers=headers), 403)
+            self.expect(self.ask("/v1/activate", "POST", headers), 403)
+        self.assertFalse(self.get("/v1/status").json["profiling"]["active"])
+        self.assertIsNone(self.get("/v1/status").json["run"])
+        # An image or a script of another site reads nothing either; a link to look at something works.
+        self.expect(self.get("/pprof/heap", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}), 403)
+        self.expect(self.get("/targets", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}), 200)
+        own = {"Sec-Fetch-Site": "same-origin", "Origin": self.url}
+        self.expect(self.ask("/v1/activate", "POST", own), 200)
+
+    def test_a_name_that_was_made_point_here_is_refused(self):
+        self.start_gateway(self.process.pid)
+        for path in ("/", "/targets", "/memory-profiler/start", "/metrics"):
+            self.expect(self.get(path, headers={"Host": "rebind.example"}), 403)
+        for host in ("localhost:1", "127.0.0.1", f"[::1]:{self.port}"):
+            self.expect(self.get("/targets", headers={"Host": host}), 200)
+
+    def test_reading_never_changes_anything(self):
+        self.start_gateway(self.process.pid)
+        before = self.get("/v1/status").json["profiling"]
+        document = self.get("/openapi.json").json
+        for pattern, operations in document["paths"].items():
+            if "get" in operations and not operations["get"]["x-changes"] and "{" not in pattern:
+                self.get(pattern)
+        after = self.get("/v1/status").json
+        self.assertEqual(before["active"], after["profiling"]["active"])
+        self.assertIsNone(after["run"])
+
+    def write_token(self, mode=0o600):
+        path = os.path.join(self.folder, "token")
+        with open(path, "w") as file:
+            file.write("correct-horse-battery\n")
+        os.chmod(path, mode)
+        return path
+
+    def test_other_addresses_need_a_token(self):
+        for address in ("0.0.0.0:0", ":0", "[::]:0"):
+            _, message = self.heapctl("serve", "--listen", address, self.process.pid, code=1)
+            self.assertIn("--token-file", message)
+        _, message = self.heapctl("serve", "--token-file", self.write_token(0o644), code=1)
+        self.assertIn("chmod", message)
+        _, message = self.heapctl("serve", "--listen", "127.0.0.1", code=2)
+        self.assertIn("port", message)
+
+    def test_the_token_is_asked_for(self):
+        self.start_gateway("--token-file", self.write_token(), self.process.pid)
+        for headers in ({}, {"Authorization": "Bearer correct-horse-batterx"}, {"Authorization": "Bearer"},
+                        {"Authorization": "Basic Og=="}):
+            answer = self.expect(self.get("/targets", headers=headers), 401)
+            self.assertIn("Bearer", answer.headers["WWW-Authenticate"])
+            self.expect(self.get("/metrics", headers=headers), 401)
+            self.expect(self.ask("/v1/activate", "POST", headers), 401)
+        self.expect(self.get("/targets", headers={"Authorization": "Bearer correct-horse-battery"}), 200)
+        # curl -u me:TOKEN, and programs that take it from the URL.
+        self.expect(self.get("/targets", headers={"Authorization": "Basic bWU6Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5"}), 200)
+        # The page itself holds no secret: it asks for the token.
+        self.expect(self.get("/"), 200)
+        status, _ = self.heapctl("status", f"{self.url}/targets/{self.process.pid}",
+                                 env={"HEAPCTL_TOKEN": "correct-horse-battery"})
+        self.assertIn("redis", status)
+
+    def test_tls(self):
+        openssl = need("openssl")
+        certificate, key = os.path.join(self.folder, "cert.pem"), os.path.join(self.folder, "key.pem")
+        subprocess.run([openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                        "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+                       check=True, capture_output=True)
+        self.port = free_port()
+        context = ssl.create_default_context(cafile=certificate)
+
+        def ask_tls():
+            connection = http.client.HTTPSConnection("localhost", self.port, context=context, timeout=20)
+            try:
+                connection.request("GET", "/targets")
+                return connection.getresponse().status
+            except ConnectionRefusedError:
+                return None
+            finally:
+                connection.close()
+        self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", "--tls-cert", certificate, "--tls-key", key,
+                   self.process.pid, wait_for=ask_tls)
+        self.assertEqual(ask_tls(), 200)
+        with self.assertRaises((OSError, http.client.HTTPException)):
+            self.get("/targets", timeout=10)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        self.assertEqual(ask_tls(), 200)
+        status, _ = self.heapctl("status", f"https://localhost:{self.port}/targets/{self.process.pid}",
+                                 env={"HEAPCTL_CACERT": certificate})
+        self.assertIn("redis", status)
+        _, message = self.heapctl("serve", "--tls-cert", certificate, code=2)
+        self.assertIn("key", message)
+        _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--tls-cert", key, "--tls-key", certificate, code=1)
+        self.assertIn("PEM", message)
+
+    def test_a_unix_socket(self):
+        path = os.path.join(self.folder, "gateway.sock")
+        gateway = self.start(HEAPCTL, "serve", "--listen", f"unix:{path}", self.process.pid, wait_for=lambda: os.path.exists(path))
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.expect(self.ask_unix(path, "/targets"), 200)
+        self.expect(self.ask_unix(path, "/v1/activate", "POST"), 200)
+        _, message = self.heapctl("serve", "--listen", f"unix:{path}", code=1)
+        self.assertIn("another process", message)
+        self.end(gateway)
+        self.assertFalse(os.path.exists(path))
+        # What a killed gateway left behind is replaced; a file that is no socket is not.
+        gateway = self.start(HEAPCTL, "serve", "--listen", path, self.process.pid, wait_for=lambda: os.path.exists(path))
+        gateway.kill()
+        gateway.wait()
+        self.start(HEAPCTL, "serve", "--listen", path, self.process.pid, wait_for=lambda: self.answers_at(path))
+        regular = os.path.join(self.folder, "file")
+        with open(regular, "w") as file:
+            file.write("precious")
+        self.heapctl("serve", "--listen", regular, code=1)
+        with open(regular) as file:
+            self.assertEqual(file.read(), "precious")
+
+    def answers_at(self, path):
+        try:
+            return self.ask_unix(path, "/targets").status == 200
+        except OSError:
+            return False
+
+    def test_sockets_of_systemd(self):
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        self.port = listener.getsockname()[1]
+
+        def hand_over():
+            os.dup2(listener.fileno(), 3)
+            os.set_inheritable(3, True)
+        self.start("bash", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "bash", HEAPCTL, "serve", str(self.process.pid),
+                   preexec_fn=hand_over, close_fds=False, wait_for=self.is_serving)
+        listener.close()
+        self.expect(self.get("/targets"), 200)
+
+    def test_it_ends_at_once_when_told_to(self):
+        gateway = self.start_gateway(self.process.pid)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", "/debug/pprof/heap?seconds=600")
+        time.sleep(0.2)
+        started = time.monotonic()
+        gateway.terminate()
+        self.assertEqual(gateway.wait(30), 0)
+        self.assertLess(time.monotonic() - started, 15)
+        connection.close()
+
+    def test_changes_are_logged_with_who_asked(self):
+        log = open(os.path.join(self.folder, "gateway.log"), "w+")
+        self.addCleanup(log.close)
+        self.port = free_port()
+        self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", self.process.pid, stderr=log, wait_for=self.is_serving)
+        self.post("/v1/activate")
+        log.seek(0)
+        self.assertIn("127.0.0.1 asked for POST /v1/activate: 200", log.read())
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"POST /v1/activate#\x1b[2J\x9b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            while connection.recv(4096):
+                pass
+        text = pathlib.Path(log.name).read_bytes()
+        self.assertNotIn(b"\x1b", text)
+        self.assertNotIn(b"\x9b", text)
+
+
+class Sharing(GatewayCase):
+    def test_simultaneous_requests_for_the_same_picture_are_one(self):
+        process, port = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        run = self.make_run(port)
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(self.get(f"/memory-profiler/download/flame?id={run}")))
+                   for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({answer.status for answer in answers}, {200})
+        self.assertEqual(len({answer.body for answer in answers}), 1)
+        made = re.search(r'heapctl_gateway_pictures_total{result="made"} (\d+)', self.get("/metrics").text).group(1)
+        self.assertEqual(int(made), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

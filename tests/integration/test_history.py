@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl serve --history: what was acknowledged survives kill -9 and a full disk; the timeline, a moment, two compared."""
+import os
+import pathlib
+import random
+import signal
+import sqlite3
+import subprocess
+import unittest
+
+from gateway import GatewayCase
+from processes import BUILD, HEAPCTL, Case, need, wait_until
+
+WRITER = str(BUILD / "tests/integration/archive_writer")
+SEED = 20260101
+
+
+def rows(folder):
+    with sqlite3.connect(os.path.join(folder, "index.sqlite")) as index:
+        found = index.execute("SELECT id, file, bytes, target, pid, time_ms FROM moment ORDER BY id").fetchall()
+    index.close()
+    return found
+
+
+def profiles(folder):
+    return sorted(name for name in os.listdir(folder) if ".heap.zst" in name)
+
+
+class Store(Case):
+    def setUp(self):
+        super().setUp()
+        self.archive = os.path.join(self.folder, "history")
+        self.zstd = need("zstd")
+
+    def write(self, count, size=2000):
+        return subprocess.run([WRITER, self.archive, str(count), str(size)], capture_output=True, text=True, timeout=60)
+
+    def content(self, name):
+        return subprocess.run([self.zstd, "-dcq", os.path.join(self.archive, name)], capture_output=True, check=True).stdout
+
+    def check(self, acknowledged):
+        """Opens the archive as the next gateway would, then compares index, folder and what was promised."""
+        opened = self.write(0)
+        self.assertEqual(opened.returncode, 0, opened.stderr)
+        kept = {str(row[0]): row for row in rows(self.archive)}
+        self.assertEqual(profiles(self.archive), sorted(row[1] for row in kept.values()))
+        for identity, number in acknowledged.items():
+            self.assertIn(identity, kept)
+            self.assertIn(f"\n{number}\n".encode(), self.content(kept[identity][1])[:60])
+
+    def test_a_kill_at_any_moment_loses_nothing_acknowledged(self):
+        chance = random.Random(SEED)
+        acknowledged = {}
+        with_leftovers = 0
+        for _ in range(60):
+            process = subprocess.Popen([WRITER, self.archive, "100000", "2000"], stdout=subprocess.PIPE, text=True)
+            try:
+                lines = [process.stdout.readline()]
+                # not a wait for something: the point at which it is killed
+                try:
+                    process.wait(chance.uniform(0, 0.03))
+                except subprocess.TimeoutExpired:
+                    pass
+            finally:
+                process.kill()
+            lines += process.stdout.readlines()
+            process.stdout.close()
+            self.assertEqual(process.wait(), -signal.SIGKILL)
+            new = dict(line.split() for line in lines if line.endswith("\n"))
+            self.assertGreater(len(new), 0)
+            acknowledged = {**acknowledged, **new}
+            with sqlite3.connect(os.path.join(self.archive, "index.sqlite")) as index:
+                indexed = index.execute("SELECT count(*) FROM moment").fetchone()[0]
+            index.close()
+            with_leftovers += len(profiles(self.archive)) != indexed
+            self.check(new)
+        self.check(acknowledged)
+        self.assertGreater(with_leftovers, 5, "the kills never struck while a moment was being kept")
+
+    def test_a_full_disk_costs_the_new_moment_only(self):
+        os.mkdir(self.archive, 0o700)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.archive], check=False, capture_output=True).returncode:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.archive], check=True)
+        filled = self.write(1000, 50000)
+        self.assertEqual(filled.returncode, 1)
+        self.assertRegex(filled.stderr, "No space left on device|disk is full")
+        acknowledged = dict(line.split() for line in filled.stdout.splitlines())
+        self.assertGreater(len(acknowledged), 5)
+        self.check(acknowledged)
+        # Room again: it goes on, with everything there.
+        first = min(rows(self.archive))
+        with sqlite3.connect(os.path.join(self.archive, "index.sqlite"), isolation_level=None) as index:
+            index.execute("DELETE FROM moment WHERE id = ?", first[:1])
+        index.close()
+        del acknowledged[str(first[0])]
+        more = self.write(1, 20000)
+        self.assertEqual(more.returncode, 0, more.stderr)
+        acknowledged.update(line.split() for line in more.stdout.splitlines())
+        self.check(acknowledged)
+
+    def test_files_of_others_are_left_alone(self):
+        self.write(1)
+        other = pathlib.Path(self.archive, "mine.heap.zst")
+        other.write_text("x")
+        unfinished = pathlib.Path(self.archive, "1000000000000-1-writer.heap.zst.0123456789abcdef")
+        unfinished.write_text("half")
+        self.assertEqual(self.write(0).returncode, 0)
+        self.assertTrue(other.exists())
+        self.assertFalse(unfinished.exists())
+
+    def test_a_damaged_index_is_told(self):
+        os.mkdir(self.archive)
+        pathlib.Path(self.archive, "index.sqlite").write_bytes(b"no database at all" * 100)
+        refused = self.write(0)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("index.sqlite: file is not a database", refused.stderr)
+
+
+class Served(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.archive = os.path.join(self.folder, "history")
+        self.server, self.redis_port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.wait_for_agent(self.server.pid)
+
+    def serve(self, *arguments):
+        return self.start_gateway("--history", self.archive, "--history-every", "1s", *arguments, self.server.pid)
+
+    def moments(self, query=""):
+        return self.expect(self.get(f"/api/v1/timeline{query}"), 200).json["moments"]
+
+    def wait_for_moments(self, count):
+        wait_until(lambda: len(self.moments()) >= count, f"{count} moments")
+        return self.moments()
+
+    def test_two_moments_are_listed_drawn_and_compared(self):
+        self.serve()
+        self.wait_for_moments(1)
+        before = self.moments()[-1]
+        self.load_redis(self.redis_port, keys=30000, size=1000)
+        seen = len(self.moments())
+        after = self.wait_for_moments(seen + 2)[-1]
+        self.assertEqual((after["target"], after["pid"]), ("redis-server", self.server.pid))
+        self.assertGreater(after["allocated"], before["allocated"] + 25e6)
+        self.assertGreater(after["rss"], 30e6)
+        self.assertEqual([moment["id"] for moment in self.moments(f"?from_ms={after['time_ms']}")][0], after["id"])
+        self.assertEqual(self.moments(f"?to_ms={before['time_ms'] - 100000000}"), [])
+
+        raw = self.expect(self.get(f"/api/v1/moment?format=raw&at_ms={after['time_ms']}"), 200)
+        self.assertTrue(raw.text.startswith("heap_v2/4096"))
+        self.assertEqual(raw.headers["Heapctl-Time-Ms"], str(after["time_ms"]))
+        text = self.expect(self.get(f"/api/v1/moment?format=text&at_ms={after['time_ms']}&base_ms={before['time_ms']}"), 200).text
+        self.assertIn("sds", text)
+        self.assertIn("zmalloc", text)
+        flame = self.expect(self.get(f"/api/v1/moment?format=flame&at_ms={after['time_ms']}"), 200)
+        self.assertIn("sandbox", flame.headers["Content-Security-Policy"])
+
+    def test_a_moment_between_two_is_the_one_before(self):
+        self.serve()
+        first, second = self.wait_for_moments(2)[:2]
+        for at_ms, expected in ((second["time_ms"] - 1, first), (second["time_ms"], second), (0, first)):
+            answer = self.expect(self.get(f"/api/v1/moment?format=raw&at_ms={at_ms}"), 200)
+            self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(expected["time_ms"]))
+
+    def test_it_is_there_after_kill_and_after_the_target_has_ended(self):
+        gateway = self.serve()
+        kept = self.wait_for_moments(2)
+        gateway.kill()
+        gateway.wait()
+        self.serve()
+        self.assertEqual(self.moments()[:len(kept)], kept)
+        self.end(self.server)
+        path = "/targets/redis-server"
+        moments = self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
+        self.assertEqual(moments[:len(kept)], kept)
+        self.assertIn("zmalloc", self.expect(self.get(f"{path}/api/v1/moment?format=text"), 200).text)
+
+    def test_what_is_too_old_or_too_much_goes(self):
+        self.serve("--history-keep", "2s")
+        last = self.wait_for_moments(2)[-1]["id"]
+        wait_until(lambda: self.moments()[0]["id"] > last, "old moments to go")
+        self.assertLessEqual(len(self.moments()), 4)
+        # The list and the folder are looked at while moments come and go.
+        wait_until(lambda: len(profiles(self.archive)) == len(rows(self.archive)), "as many files as rows")
+
+    def test_a_limit_of_bytes_keeps_the_newest(self):
+        self.serve("--history-bytes", "1")
+        wait_until(lambda: self.moments() and self.moments()[-1]["id"] >= 3, "three moments")
+        self.assertEqual(len(self.moments()), 1)
+
+    def test_one_gateway_at_a_time(self):
+        self.serve()
+        _, said = self.heapctl("serve", "--history", self.archive, "--listen", f"unix:{self.folder}/s", code=1)
+        self.assertIn("is the history of another heapctl serve", said)
+
+    def test_without_history_it_says_so(self):
+        self.start_gateway(str(self.server.pid))
+        answer = self.expect(self.get("/api/v1/timeline"), 404)
+        self.assertIn("keeps no history", answer.text)
+        self.heapctl("serve", "--history-every", "1mins", code=2)
+        self.heapctl("serve", "--history", self.archive, "--history-every", "1ms", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles, the account of resident memory and fragmentation, on a real redis-server."""
+import gzip
+import json
+import os
+import re
+import shutil
+import tarfile
+import unittest
+
+from processes import Case, is_alive
+
+FINE = "prof:true,prof_active:true,lg_prof_sample:14"
+
+
+class InsightCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.server, self.port = self.start_redis(conf=FINE)
+        self.wait_for_agent(self.server.pid)
+        self.load_redis(self.port, keys=20000, size=200)
+        # Two of three go: slabs with holes.
+        for at in range(20000):
+            if at % 3 != 0 and at % 50 == 0:
+                self.redis(self.port, "DEL", *[f"key:{n:08d}" for n in range(at, at + 50) if n % 3 != 0])
+
+    def bundle(self, *options, name="bundle.tar"):
+        path = os.path.join(self.folder, name)
+        self.heapctl("dump", self.server.pid, "--bundle", "-o", path, *options)
+        return path
+
+
+class Bundles(InsightCase):
+    def test_it_holds_what_it_says(self):
+        path = self.bundle()
+        with tarfile.open(path) as tar:
+            names = tar.getnames()
+            texts = {name: tar.extractfile(name).read().decode(errors="replace") for name in names}
+        self.assertEqual(names[0], "heapctl-bundle.json")
+        for name in ("profile.heap", "status.json", "stats.json", "smaps", "maps", "limits", "process-status"):
+            self.assertIn(name, names)
+        about = json.loads(texts["heapctl-bundle.json"])
+        self.assertEqual((about["bundle"], about["pid"]), (1, self.server.pid))
+        self.assertIn("jemalloc", json.loads(texts["stats.json"]))
+        self.assertRegex(texts["profile.heap"], r"\n#build-id [0-9a-f]+ [0-9a-f]{40}\n")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+
+    def test_reports_do_not_need_the_process_or_its_files(self):
+        plain, named = self.bundle(), self.bundle("--symbols", name="named.tar")
+        here, _ = self.heapctl("report", "--text", named)
+        self.end(self.server)
+        # No file of this machine is found below an empty folder.
+        elsewhere = os.path.join(self.folder, "empty")
+        os.mkdir(elsewhere)
+        there, _ = self.heapctl("report", "--text", f"--sysroot={elsewhere}", "--no-cache", named)
+        self.assertEqual(there, here)
+        self.assertRegex(there, "zmalloc")
+        without, _ = self.heapctl("report", "--text", f"--sysroot={elsewhere}", "--no-cache", plain)
+        self.assertNotRegex(without, "zmalloc")
+
+    def test_every_analysis_reads_it_compressed_too(self):
+        first = self.bundle(name="first.tar")
+        self.load_redis(self.port, keys=40000, size=200)
+        second, third = self.bundle(name="second.tar"), self.bundle(name="third.tar")
+        with open(second, "rb") as source, gzip.open(second + ".gz", "wb") as packed:
+            shutil.copyfileobj(source, packed)
+        difference = json.loads(self.heapctl("diff", "--json", first, second + ".gz")[0])
+        self.assertGreater(sum(node["flat"]["value"] for node in difference["nodes"]), 1e6)
+        # The moment is the bundle's, not the file's.
+        for path in (first, second, third):
+            os.utime(path, (1763600000,) * 2)
+        trend = json.loads(self.heapctl("trend", "--json", third, second, first)[0])
+        self.assertTrue(trend["has_times"])
+        self.assertGreater(trend["total"]["values"][1], trend["total"]["values"][0])
+        self.heapctl("account", second + ".gz")
+        self.heapctl("report", "--waste", second + ".gz")
+
+    def test_damage_is_told_with_its_place(self):
+        path = self.bundle()
+        with open(path, "rb") as file:
+            data = file.read()
+        cut = os.path.join(self.folder, "cut.tar")
+        with open(cut, "wb") as file:
+            file.write(data[:3000])
+        for verb in (("report",), ("account",), ("report", "--waste")):
+            _, messages = self.heapctl(*verb, cut, code=1)
+            self.assertRegex(messages, r"cut\.tar: byte \d+: the bundle is truncated")
+
+
+class Account(InsightCase):
+    def check(self, account):
+        rows = {row["name"]: row for row in account["rows"]}
+        total = sum(row["bytes"] for row in account["rows"] if row["kind"] != "outside")
+        self.assertAlmostEqual(total, account["resident"], delta=1)
+        return rows
+
+    def test_rows_add_up_to_rss(self):
+        account = json.loads(self.heapctl("account", self.server.pid, "--json")[0])
+        rows = self.check(account)
+        with open(f"/proc/{self.server.pid}/status") as file:
+            resident = int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) * 1024
+        self.assertAlmostEqual(account["resident"], resident, delta=resident * 0.2)
+        # What the program uses by jemalloc's count agrees with the profile, which sampled all of it.
+        self.assertAlmostEqual(rows["in_use"]["bytes"], rows["profile"]["bytes"], delta=rows["profile"]["bytes"] * 0.35)
+        self.assertEqual(rows["dirty"]["option"], "dirty_decay_ms:10000")
+        for name in ("thread_caches", "slab_waste", "metadata", "muzzy", "retained", "files", "stacks", "other"):
+            self.assertIn(name, rows)
+        self.assertTrue(is_alive(self.server.pid))
+
+    def test_a_bundle_gives_the_same_as_text(self):
+        path = self.bundle()
+        self.check(json.loads(self.heapctl("account", path, "--json")[0]))
+        out, _ = self.heapctl("account", path)
+        self.assertIn("resident (RSS)", out)
+        self.assertIn("freed pages, kept (dirty)", out)
+        self.assertIn("The profile's figure lies between", out)
+
+    def test_a_plain_profile_has_no_statistics(self):
+        path = os.path.join(self.folder, "plain.heap")
+        self.heapctl("dump", self.server.pid, "-o", path)
+        _, messages = self.heapctl("account", path, code=2)
+        self.assertIn("dump --bundle", messages)
+
+
+class Waste(InsightCase):
+    def test_the_sites_share_all_of_it(self):
+        path = self.bundle()
+        report = json.loads(self.heapctl("report", "--waste", "--json", path)[0])
+        rows = {row["name"]: row["bytes"] for row in json.loads(self.heapctl("account", path, "--json")[0])["rows"]}
+        shared = sum(node["flat"]["value"] for node in report["nodes"])
+        self.assertGreater(shared, 100000)
+        self.assertAlmostEqual(shared, rows["slab_waste"], delta=rows["slab_waste"] * 0.02 + 1000)
+        most = max(report["nodes"], key=lambda node: node["flat"]["value"])
+        self.assertIn("malloc", most["function"])
+
+    def test_flame_graph_and_target(self):
+        page = os.path.join(self.folder, "waste.html")
+        self.heapctl("report", "--waste", "--flame", "-o", page, self.server.pid)
+        with open(page) as file:
+            self.assertIn("</html>", file.read())
+
+    def test_it_needs_statistics(self):
+        path = os.path.join(self.folder, "plain.heap")
+        self.heapctl("dump", self.server.pid, "-o", path)
+        _, messages = self.heapctl("report", "--waste", path, code=2)
+        self.assertIn("dump --bundle", messages)
+        _, messages = self.heapctl("report", "--waste", path, path, code=2)
+        self.assertIn("one bundle or TARGET", messages)
+
+
+if __name__ == "__main__":
+    unittest.main()

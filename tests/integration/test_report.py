@@ -1,0 +1,478 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl report, heapctl diff and heapctl as jeprof, on a program whose heap is known to the byte."""
+import gzip
+import http.server
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from processes import AGENT, BUILD, HEAPCTL, Case, free_port, need
+
+STORE = BUILD / "tests/integration/store"
+SOURCE = pathlib.Path(__file__).parent / "programs/store.c"
+# What each function has after load() once; all of it is recorded at lg_prof_sample:0.
+INDEX, TABLE = 4096, 3 * 8192
+
+
+def run(*arguments, program=HEAPCTL, code=0, **options):
+    options.setdefault("env", dict(os.environ, XDG_CACHE_HOME=os.path.join(Report.folder, "cache"), HOME=Report.folder))
+    result = subprocess.run([program, *map(str, arguments)], capture_output=True, timeout=120, **options)
+    if result.returncode != code:
+        raise AssertionError(f"{arguments}: exit code {result.returncode}\n{result.stdout!r}\n{result.stderr.decode()}")
+    return result
+
+
+def text(*arguments, **options):
+    return run(*arguments, **options).stdout.decode()
+
+
+def rows(report):
+    """{name: (flat, cumulative)} of a textual report in bytes."""
+    found = {}
+    for line in report.splitlines():
+        m = re.match(r"\s*(-?\d+)\s+\S+\s+\S+\s+(-?\d+)\s+\S+ (.*)$", line)
+        if m:
+            found[m[3]] = int(m[1]), int(m[2])
+    return found
+
+
+def line_of(part):
+    """The number of the first line of the program's source with that in it."""
+    return next(i for i, line in enumerate(SOURCE.read_text().splitlines(), 1) if part in line)
+
+
+class Report(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        Report.folder = cls.folder = tempfile.mkdtemp(prefix="heapctl-report-")
+        cls.first, cls.second = cls.take("first"), cls.folder + "/first.later"
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def take(cls, name, conf="", program=STORE):
+        path = f"{cls.folder}/{name}"
+        subprocess.run([str(program), path + ".heap", path + ".later"], check=True,
+                       env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:0,prof_accum:true" + conf))
+        return path + ".heap"
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    # What is shown
+
+    def test_functions(self):
+        found = rows(text("report", "--show_bytes", self.first))
+        self.assertEqual(found["make_node (inline)"], (INDEX, INDEX))
+        self.assertEqual(found["load_index"], (0, INDEX))
+        self.assertEqual(found["load_table"], (TABLE, TABLE))
+        self.assertEqual(found["load"], (0, INDEX + TABLE))
+        self.assertNotIn("malloc", found)
+
+    def test_objects_and_everything_ever_allocated(self):
+        self.assertEqual(rows(text("report", "--inuse_objects", self.first))["load_table"], (3, 3))
+        self.assertEqual(rows(text("report", "--alloc_space", "--show_bytes", self.second))["load_table"], (2 * TABLE, 2 * TABLE))
+
+    def test_lines_and_files(self):
+        lines = text("report", "--lines", "--show_bytes", self.first)
+        self.assertRegex(lines, rf"load_table \S*programs/store\.c:{line_of('malloc(8192)')}\n")
+        self.assertRegex(lines, rf"make_node \(inline\) \S*programs/store\.c:{line_of('malloc(size)')}\n")
+        files = text("report", "--files", "--show_bytes", self.first)
+        self.assertRegex(files, rf" {INDEX + TABLE} +\S+ +\S+ +{INDEX + TABLE} +\S+ \S*programs/store\.c\n")
+
+    def test_no_inlines(self):
+        found = rows(text("report", "--show_bytes", "--no-inlines", self.first))
+        self.assertEqual(found["load_index"], (INDEX, INDEX))
+
+    def test_no_prune(self):
+        self.assertRegex(text("report", "--no-prune", self.first), r" (malloc|\[libjemalloc\S*\]\+0x\w+)\n")
+
+    def test_several_profiles_are_summed(self):
+        found = rows(text("report", "--show_bytes", self.first, self.second))
+        self.assertEqual(found["load_table"], (3 * TABLE, 3 * TABLE))
+
+    def test_filters(self):
+        self.assertEqual(set(rows(text("report", "--show_bytes", "--focus=load_in", "--show=^(main|load.*)$", self.first))),
+                         {"load_index", "load", "main"})
+        self.assertNotIn("load_index", text("report", "--ignore=load_index", self.first))
+        self.assertIn("make_node", text("report", "--tag", "bytes=4kb:5kb", self.first))
+        self.assertNotIn("load_table", text("report", "--tag", "bytes=4kb:5kb", self.first))
+
+    def test_source_beside_figures(self):
+        listing = text("report", "--list=^load_table$", "--show_bytes", self.first)
+        self.assertRegex(listing, r"ROUTINE =+ load_table in \S+/store\.c\n 24576  24576 Total B")
+        self.assertRegex(listing, rf"\n 24576  24576 +{line_of('malloc(8192)')}: \t\tkept\[count\+\+\] = malloc\(8192\);\n")
+        line = line_of("void load_table")
+        self.assertRegex(listing, rf"\n---\n     \.      \. +{line}: .*load_table\(void\)\n")
+
+    def test_sources_that_are_none(self):
+        """A profile may name any file as a source: one that never ends must not hold us up."""
+        raw = text("report", "--raw", self.first)
+        pipe, big = self.path("pipe"), self.path("big")
+        os.mkfifo(pipe)
+        with open(big, "wb") as file:
+            file.truncate(10 << 30)
+        for path in (pipe, big, "/dev/zero"):
+            data = re.sub(r"\S+programs/store\.c", path, raw)
+            self.assertIn(path, data)
+            listing = run("report", "--list=^load_table$", "-", input=data.encode())
+            self.assertNotIn("malloc(8192)", listing.stdout.decode())
+
+    def test_assembly_beside_figures(self):
+        need("objdump")
+        assembly = text("report", "--disasm=^load_table$", "--show_bytes", self.first)
+        self.assertRegex(assembly, r"ROUTINE =+ load_table\n 24576  24576 B \(flat, cumulative\)")
+        self.assertRegex(assembly, r"\n 24576  24576 +[0-9a-f]+: call ")
+        page = text("report", "--weblist=^load_table$", "--show_bytes", self.first)
+        self.assertRegex(page, rf'class="hot"> +24576 +24576 +{line_of("malloc(8192)")}  ')
+
+    def test_symbols_of_addresses(self):
+        nm = subprocess.run(["nm", str(STORE)], text=True, capture_output=True, check=True).stdout
+        address = re.search(r"([0-9a-f]+) t load_table", nm)[1]
+        answer = text("report", "--symbols", STORE, input=f"0x{address}\n0x1\n".encode())
+        self.assertEqual(answer, "load_table\n??\n")
+
+    def test_confidence(self):
+        sampled = self.take("sampled", ",prof_gdump:false")
+        header = pathlib.Path(sampled).read_text()
+        pathlib.Path(sampled).write_text(header.replace("heap_v2/1\n", "heap_v2/524288\n", 1))
+        view = json.loads(text("report", "--json", sampled))
+        node = next(n for n in view["nodes"] if n["name"] == "load_table")
+        self.assertEqual(node["flat"]["samples"], 3)
+        self.assertAlmostEqual(node["flat"]["standard_error"] / node["flat"]["value"], 3 ** -0.5, delta=0.01)
+        low, high = node["flat"]["interval95"]
+        self.assertTrue(0 < low < node["flat"]["value"] < high)
+
+    def test_delays(self):
+        """Seconds, delays, or one by the other; of heap profiles they say nothing."""
+        profile = "--- contention\ncycles/second = 1000000\nsampling period = 1\n  3000000 2 @ 0x401000\n  500000 1 @ 0x402000\n"
+        for option, total in (("--total_delay", "3.500 seconds"), ("--contentions", "3 samples"), ("--mean_delay", "2.000 seconds")):
+            self.assertIn(f"Total: {total}\n", text("report", option, "-", input=profile.encode()))
+            self.assertEqual(text("report", option, self.first), text("report", self.first))
+
+    def test_a_thread_that_is_not_there(self):
+        error = run("report", "--thread=nobody", self.first, code=2).stderr.decode()
+        self.assertIn("no thread of", error)
+        self.assertEqual(rows(text("report", "--show_bytes", "--thread=0", self.first))["load_table"], (TABLE, TABLE))
+
+    def test_a_profile_without_samples_is_said_to_have_none(self):
+        result = run("report", "-", input=b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+        self.assertEqual(result.stdout, b"")
+        self.assertIn("standard input has no samples", result.stderr.decode())
+
+    def test_whole_numbers_keep_their_sum(self):
+        stacks = "".join(f"@ 0x{address:x}\n  t*: 1: 1000 [0: 0]\n" for address in range(0x1000, 0x1100))
+        profile = f"heap_v2/3000\n  t*: 0: 0 [0: 0]\n{stacks}".encode()
+        lines = text("report", "--collapsed", "-", input=profile).splitlines()
+        total = int(re.search(r"Total: (\d+) B", text("report", "--show_bytes", "-", input=profile))[1])
+        self.assertAlmostEqual(sum(int(line.split()[-1]) for line in lines), total, delta=1)
+
+    # Where profiles and programs come from
+
+    def test_compressed_and_standard_input(self):
+        wanted = rows(text("report", "--show_bytes", self.first))
+        data = pathlib.Path(self.first).read_bytes()
+        self.assertEqual(rows(text("report", "--show_bytes", "-", input=gzip.compress(data))), wanted)
+        subprocess.run([need("zstd"), "-q", "-f", self.first, "-o", self.path("first.zst")], check=True)
+        self.assertEqual(rows(text("report", "--show_bytes", self.path("first.zst"))), wanted)
+
+    def test_a_program_that_has_moved(self):
+        program = shutil.copy(STORE, self.path("moved"))
+        profile = self.take("moving", program=program)
+        os.rename(program, self.path("elsewhere"))
+        found = text("report", profile)
+        self.assertNotIn("load_table", found)
+        self.assertRegex(found, r"\[moved\]\+0x[0-9a-f]+\n")
+        error = run("report", profile).stderr.decode()
+        self.assertEqual(error.count("/moved: "), 1, error)
+        self.assertIn("load_table", text("report", self.path("elsewhere"), profile))
+
+    def linked_addresses(self):
+        """The first profile without its mappings, the program at the addresses that it was linked for."""
+        stacks, maps = pathlib.Path(self.first).read_text().split("\nMAPPED_LIBRARIES:")
+        spans = [line.split() for line in maps.splitlines() if line.endswith("/store")]
+        base = min(int(span[0].split("-")[0], 16) for span in spans)
+        limit = max(int(span[0].split("-")[1], 16) for span in spans)
+
+        def move(match):
+            address = int(match[0], 16)
+            return hex(address - base if base <= address < limit else address)
+        path = self.path("linked.heap")
+        pathlib.Path(path).write_text(re.sub(r"0x[0-9a-f]+", move, stacks) + "\n")
+        return path
+
+    def test_a_profile_that_does_not_say_where_files_were(self):
+        profile = self.linked_addresses()
+        result = run("report", "--show_bytes", "--show=load", STORE, profile)
+        self.assertEqual(rows(result.stdout.decode())["load_table"], (TABLE, TABLE))
+        self.assertIn("does not say where files were mapped", result.stderr.decode())
+        self.assertNotIn("load_table", text("report", profile))
+
+    def test_another_file_with_symbols(self):
+        profile = self.linked_addresses()
+        self.assertEqual(rows(text("report", "--show_bytes", "--show=load", f"--add_lib={STORE}", profile))["load_table"],
+                         (TABLE, TABLE))
+        self.assertIn("No such file", run("report", "--add_lib=/nowhere", profile, code=1).stderr.decode())
+
+    def test_libraries_below_other_folders(self):
+        program = shutil.copy(STORE, self.path("prefixed"))
+        profile = self.take("prefixing", program=program)
+        os.makedirs(self.path("root") + self.folder)
+        os.rename(program, self.path("root") + program)
+        self.assertNotIn("load_table", text("report", profile))
+        self.assertIn("load_table", text("report", f"--lib_prefix=/nowhere,{self.path('root')}", profile))
+        self.assertIn("load_table", text("report", f"--sysroot={self.path('root')}", profile))
+
+    def test_a_server_of_debug_files_that_does_not_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+            program = shutil.copy(STORE, self.path("bare"))
+            subprocess.run([need("strip"), program], check=True)
+            result = run("report", "--no-cache", f"--debuginfod={url}", "--debuginfod-timeout=1", self.take("bare", program=program))
+        self.assertRegex(result.stderr.decode(), r"/bare: .*(in time|libdebuginfod)")
+
+    def test_a_process_that_sees_other_files(self):
+        """As in a container: its program is there for it alone."""
+        inside = self.path("inside")
+        os.mkdir(inside)
+        script = ('mount -t tmpfs none "$1" && cp "$2" "$1/store" && "$1/store" "$3" "$3.later" && echo ready && exec sleep 600')
+        process = subprocess.Popen([need("unshare"), "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", inside,
+                                    str(STORE), self.path("inside.heap")],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:0"))
+        try:
+            if process.stdout.readline() != "ready\n":
+                self.skipTest("no mounts here: " + process.stderr.read())
+            self.assertNotIn("load_table", text("report", self.path("inside.heap")))
+            self.assertIn("load_table", text("report", f"--pid={process.pid}", self.path("inside.heap")))
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_a_wrong_program_is_refused(self):
+        error = run("report", "/bin/sh", self.first, code=2).stderr.decode()
+        self.assertIn("/bin/sh does not match", error)
+
+    def test_errors_name_what_is_wrong(self):
+        self.assertIn("No such file", run("report", self.path("nowhere.heap"), code=1).stderr.decode())
+        broken = pathlib.Path(self.path("broken.heap"))
+        broken.write_text("heap_v2/524288\n  t*: x\n")
+        self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: ")
+        self.assertIn("is wrong at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
+        self.assertIn("--frob is unknown", run("report", "--frob", self.first, code=2).stderr.decode())
+        self.assertIn("choose one", run("report", "--text", "--svg", self.first, code=2).stderr.decode())
+        self.assertIn("which profile", run("report", code=2).stderr.decode())
+        self.assertIn("threads", run("report", "--thread=1", "--flame", "-", input=b"main;f 10\n", code=2).stderr.decode())
+
+    def test_a_pattern_that_explodes_is_an_error(self):
+        names = "a" * 60 + "!"
+        profile = f"--- symbol\n0x40010f {names}\n---\n--- heap\nheap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x400110\n  t*: 1: 1 [0: 0]\n"
+        error = run("report", "--focus=^(a+)+$", "-", input=profile.encode(), code=2).stderr.decode()
+        self.assertIn("takes too long", error)
+
+    def test_a_server_with_the_pages_of_gperftools(self):
+        profile = pathlib.Path(self.first).read_text().split("\nMAPPED_LIBRARIES:")[0] + "\n"
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, body, code=200, **fields):
+                self.send_response(code)
+                for name, value in fields.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self):
+                asked.append(self.path)
+                pages = {"/here/pprof/heap": profile.encode(), "/here/pprof/symbol": b"num_symbols: 1\n",
+                         "/here/pprof/cmdline": b"/srv/store\0--fast\0"}
+                if self.path == "/old/pprof/heap":
+                    self.answer(b"", 302, Location="/here/pprof/heap")
+                else:
+                    self.answer(pages.get(self.path, b""), 200 if self.path in pages else 404)
+
+            def do_POST(self):
+                asked.append(self.path)
+                addresses = self.rfile.read(int(self.headers["Content-Length"])).decode().split("+")
+                self.answer("".join(f"{a}\tremote_{int(a, 16) % 7}--_ZN3app4workEi\n" for a in addresses).encode())
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            port = server.server_address[1]
+            report = text("report", "--show_bytes", "--retain=^remote_", f"127.0.0.1:{port}/here/pprof/heap")
+            self.assertIn("app::work (inline)", report)
+            self.assertIn("/here/pprof/symbol?retain=%5eremote_", asked)
+            self.assertIn("remote_", text("report", f"http://127.0.0.1:{port}/here"))
+            self.assertIn("Total", text("report", f"http://127.0.0.1:{port}/old/pprof/heap"))
+            self.assertIn("404", run("report", f"http://127.0.0.1:{port}/none/pprof/heap", code=1).stderr.decode())
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    # Differences
+
+    def test_difference_within_a_run(self):
+        found = rows(text("diff", "--show_bytes", self.first, self.second))
+        self.assertEqual(found["load_table"], (TABLE, TABLE))
+
+    def test_difference_across_runs_is_one_of_functions(self):
+        again = self.take("again")
+        self.assertEqual([n for n, v in rows(text("diff", "--show_bytes", self.first, again)).items() if v != (0, 0)], [])
+        report = text("diff", "--show_bytes", self.second, again)
+        self.assertEqual(rows(report)["load_table"], (-TABLE, -TABLE))
+        self.assertEqual([s for s in re.findall(r"-?[\d.]+(?=%)", report) if abs(float(s)) > 100], [])
+        self.assertEqual(rows(text("report", "--show_bytes", "--base", self.second, "--drop_negative", again)), {})
+
+    def test_difference_says_what_it_rests_on(self):
+        error = run("diff", self.second, self.first).stderr.decode()
+        self.assertIn("prof.reset was called in between (or they are in the wrong order)", error)
+        coarse = self.take("coarse", ",lg_prof_sample:10")
+        self.assertIn("each is scaled up by its own interval", run("diff", self.first, coarse).stderr.decode())
+        self.assertIn("two profiles", run("diff", self.first, code=2).stderr.decode())
+
+    # Other programs read what we write
+
+    def test_pprof_opens_our_profiles(self):
+        go = need("go")
+        path = self.path("store.pb.gz")
+        run("report", "--pprof", "-o", path, self.second)
+        env = dict(os.environ, PPROF_TMPDIR=self.folder, HOME=self.folder, GOFLAGS="-mod=mod")
+        top = subprocess.run([go, "tool", "pprof", "-top", "-nodecount=100", "-nodefraction=0", "-unit=b", path], text=True,
+                             capture_output=True, check=True, env=env).stdout
+        self.assertRegex(top, rf"{2 * TABLE}B +\S+ +\S+ +{2 * TABLE}B +\S+ +load_table")
+        run("diff", "--pprof", "-o", path, self.second, self.first)
+        top = subprocess.run([go, "tool", "pprof", "-top", "-nodefraction=0", "-unit=b", path], text=True,
+                             capture_output=True, check=True, env=env).stdout
+        self.assertRegex(top, rf"-{TABLE}B +\S+ +\S+ +-{TABLE}B +\S+ +load_table")
+
+    def test_callgrind_annotate_reads_our_callgrind(self):
+        path = self.path("callgrind.out")
+        run("report", "--callgrind", "-o", path, self.second)
+        out = subprocess.run([need("callgrind_annotate"), "--inclusive=yes", path], text=True, capture_output=True, check=True).stdout
+        self.assertRegex(out, rf"{2 * TABLE:,} .*store\.c:load_table")
+        self.assertRegex(out, rf"{2 * (INDEX + TABLE):,} .*store\.c:load ")
+
+    def test_raw_is_as_good_on_another_machine(self):
+        raw = self.path("store.raw")
+        run("report", "--raw", "-o", raw, self.first)
+        data = pathlib.Path(raw).read_text().replace(str(STORE), "/nowhere/store")
+        pathlib.Path(raw).write_text(data)
+        self.assertEqual(rows(text("report", "--show_bytes", raw))["load_table"], (TABLE, TABLE))
+        self.assertRegex(text("report", "--lines", raw), rf"load_table \S*store\.c:{line_of('malloc(8192)')}")
+        theirs = subprocess.run([need("jeprof"), "--text", "--show_bytes", raw], text=True, capture_output=True, check=True).stdout
+        self.assertEqual(rows(theirs)["load_table"], (TABLE, TABLE))
+
+    def test_binary_output_stays_off_the_terminal(self):
+        main, terminal = pty.openpty()
+        try:
+            result = subprocess.run([HEAPCTL, "report", "--pprof", self.first], stdout=terminal, stderr=subprocess.PIPE)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(b"not for a terminal", result.stderr)
+        finally:
+            os.close(main)
+            os.close(terminal)
+
+    # As jeprof
+
+    def jeprof(self):
+        link = self.path("jeprof")
+        if not os.path.lexists(link):
+            os.symlink(HEAPCTL, link)
+        return link
+
+    def test_takes_the_place_of_jeprof(self):
+        program = self.jeprof()
+        self.assertEqual(rows(text("-text", "--show", STORE, self.first, program=program))["load_table"], (TABLE, TABLE))
+        self.assertIn("Total", text(STORE, self.first, "--tex", program=program))
+        self.assertTrue(text("--version", program=program).startswith("jeprof"))
+        self.assertEqual(text("--test", program=program), "PASS\n")
+        self.assertIn("jeprof: option --frob", run("--frob", program=program, code=1).stderr.decode())
+        self.assertIn("which profile", run(program=program, code=1).stderr.decode())
+
+    def test_the_shell(self):
+        commands = "top2\ntop1 --cum -load_table\npeek load_index\nlist load_table\ntree\nlist\nnonsense\nhelp\n\nquit\ntop\n"
+        result = run("--interactive", "--show_bytes", STORE, self.first, program=self.jeprof(), input=commands.encode())
+        out, err = result.stdout.decode(), result.stderr.decode()
+        self.assertIn("Welcome to jeprof!", err)
+        self.assertEqual(out.count(" load_table\n"), 2, out)
+        self.assertRegex(out, rf"After ignoring 'load_table': \d+ B of \d+ B")
+        self.assertRegex(out, rf"{INDEX} 100\.0% +\| make_node \(inline\)")
+        self.assertIn("ROUTINE ====", out)
+        self.assertIn("usage: list REGEX", err)
+        self.assertIn("Unknown command", err)
+        self.assertEqual(out.count("Total: "), 4, out)
+
+    def test_the_shell_on_a_terminal(self):
+        """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
+        main, terminal = pty.openpty()
+        shell = subprocess.Popen([self.jeprof(), str(STORE), self.first], stdin=terminal, stdout=terminal, stderr=terminal,
+                                 close_fds=True, env=dict(os.environ, TERM="dumb", HOME=self.folder))
+        os.close(terminal)
+        try:
+            seen = self.read_until(main, b"(jeprof) ")
+            os.write(main, b"top3\n")
+            seen = self.read_until(main, b"load_table")
+            self.assertIn(b"Total:", seen)
+            os.write(main, b"quit\n")
+            self.assertEqual(shell.wait(60), 0)
+        finally:
+            shell.kill()
+            shell.wait()
+            os.close(main)
+
+    def read_until(self, fd, wanted):
+        seen = b""
+        while wanted not in seen:
+            if not select.select([fd], [], [], 60)[0]:
+                raise AssertionError(f"waited for {wanted} in vain: {seen}")
+            seen += os.read(fd, 4096)
+        return seen
+
+
+class ReportOfTarget(Case):
+    def test_a_running_process(self):
+        process, port = self.start_redis(conf="prof:true,lg_prof_sample:10")
+        self.wait_for_agent(process.pid)
+        self.load_redis(port)
+        for target in (process.pid, self.socket_of(process.pid)):
+            out, _ = self.heapctl("report", target)
+            self.assertRegex(out, r"Total: \d+\.\d MB\n")
+            self.assertIn("zmalloc", out)
+
+    def test_a_process_whose_program_was_replaced(self):
+        """Its own code is still there for the symbolizer, by way of the kernel."""
+        need("redis-server")
+        program = shutil.copy(os.path.realpath(need("redis-server")), os.path.join(self.folder, "redis-server"))
+        port = free_port()
+        process = self.start(program, "--port", port, "--save", "", "--dir", self.folder,
+                             env={"LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,lg_prof_sample:10"},
+                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        self.wait_for_agent(process.pid)
+        os.unlink(program)
+        self.load_redis(port)
+        self.assertIn("zmalloc", self.heapctl("report", process.pid)[0])
+
+    def test_nothing_of_that_name(self):
+        _, err = self.heapctl("report", "no-such-process-there", code=1)
+        self.assertIn("there is no file of that name either", err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,636 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, files and lines against other symbolizers, over every way that debug information is kept."""
+import ctypes
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import symbol_oracles as oracles
+from processes import BUILD, Case
+
+TOOL = str(BUILD / "tests/integration/symbolize")
+SOURCES = pathlib.Path(__file__).resolve().parent / "programs/flavours"
+STEP = 3  # bytes between the addresses that are asked
+
+
+def have(*tools):
+    return all(shutil.which(tool) for tool in tools)
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options).stdout
+
+
+def marked_line(mark):
+    lines = (SOURCES / "shapes.cc").read_text().split("\n")
+    return next(i for i, line in enumerate(lines, 1) if line.endswith("MARK " + mark))
+
+
+def functions(path):
+    """(start, size, name) of the functions that came from our sources."""
+    found = []
+    for line in run("nm", "-S", "--defined-only", path).splitlines():
+        fields = line.split()
+        if len(fields) == 4 and fields[2] in "tTwWuV" and re.search(r"shapes|plain|main|nested", fields[3]):
+            found.append((int(fields[0], 16), int(fields[1], 16), fields[3]))
+    return found
+
+
+def addresses_in(path):
+    return sorted({address for start, size, _ in functions(path) for address in range(start, start + size, STEP)})
+
+
+def build_in(folder, compiler="gcc", flags=(), link=()):
+    """The test program, compiled in a folder of its own; its path."""
+    os.makedirs(folder, exist_ok=True)
+    cxx = {"gcc": "g++", "clang": "clang++"}[compiler]
+    for source, driver in (("plain.c", compiler), ("shapes.cc", cxx)):
+        shutil.copy(SOURCES / source, folder)
+        run(driver, "-c", "-O2", *flags, source, "-o", source.split(".")[0] + ".o", cwd=folder)
+    run(cxx, "-O2", *flags, *link, "plain.o", "shapes.o", "-o", "program", cwd=folder)
+    return os.path.join(folder, "program")
+
+
+class SymbolCase(Case):
+    def build(self, name="program", **how):
+        return build_in(os.path.join(self.folder, name), **how)
+
+    def ours(self, path, addresses, *options):
+        return oracles.ours(TOOL, path, addresses, *options)
+
+    def assert_same(self, addresses, mine, other, allowed=()):
+        found = [d for d in oracles.differences(addresses, mine, other) if d[2] not in allowed]
+        self.assertEqual([], [(hex(address), why, a, b) for address, why, a, b in found[:5]],
+                         f"{len(found)} of {len(addresses)} differ")
+
+    def check(self, path, expected=None):
+        """Every address of our functions, against llvm-symbolizer or what is expected; the module's report."""
+        addresses = addresses_in(path) if expected is None else sorted(expected)
+        self.assertGreater(len(addresses), 100)
+        mine, module = self.ours(path, addresses)
+        other = oracles.llvm(path, addresses) if expected is None else [expected[a] for a in addresses]
+        self.assert_same(addresses, mine, other)
+        return module
+
+
+class Compilers(SymbolCase):
+    """Programs whose code differs: each is checked against llvm-symbolizer."""
+
+    def check_flavour(self, compiler, flags, link=()):
+        module = self.check(self.build(compiler=compiler, flags=flags, link=link))
+        self.assertEqual("dwarf", module["source"])
+        self.assertEqual("", module["problem"])
+
+    def test_gcc_dwarf5(self):
+        self.check_flavour("gcc", ["-g", "-gdwarf-5"])
+
+    def test_gcc_dwarf4(self):
+        self.check_flavour("gcc", ["-g", "-gdwarf-4"])
+
+    def test_gcc_dwarf3(self):
+        self.check_flavour("gcc", ["-g", "-gdwarf-3", "-gstrict-dwarf"])
+
+    def test_gcc_dwarf64(self):
+        self.check_flavour("gcc", ["-g", "-gdwarf64"])
+
+    def test_gcc_without_optimization(self):
+        self.check_flavour("gcc", ["-g", "-O0"])
+
+    def test_gcc_few_lines(self):
+        self.check_flavour("gcc", ["-g1"])
+
+    def test_gcc_without_pie(self):
+        self.check_flavour("gcc", ["-g", "-fno-pie", "-no-pie"], ["-no-pie"])
+
+    def test_gcc_function_sections(self):
+        self.check_flavour("gcc", ["-g", "-ffunction-sections"], ["-Wl,--gc-sections"])
+
+    def test_gcc_link_time_optimization(self):
+        self.check_flavour("gcc", ["-g", "-flto"])
+
+    def test_gcc_type_units(self):
+        self.check_flavour("gcc", ["-g", "-fdebug-types-section"])
+
+    def test_gcc_type_units_dwarf4(self):
+        self.check_flavour("gcc", ["-g", "-gdwarf-4", "-fdebug-types-section"])
+
+    @unittest.skipUnless(have("ld.gold"), "ld.gold is not installed")
+    def test_gcc_gold(self):
+        self.check_flavour("gcc", ["-g", "-ffunction-sections"], ["-fuse-ld=gold", "-Wl,--gc-sections"])
+
+    @unittest.skipUnless(have("ld.lld"), "ld.lld is not installed")
+    def test_gcc_lld(self):
+        self.check_flavour("gcc", ["-g", "-ffunction-sections"], ["-fuse-ld=lld", "-Wl,--gc-sections"])
+
+    def test_clang_dwarf5(self):
+        self.check_flavour("clang", ["-g", "-gdwarf-5"])
+
+    def test_clang_dwarf4(self):
+        self.check_flavour("clang", ["-g", "-gdwarf-4"])
+
+    def test_clang_lines_only(self):
+        self.check_flavour("clang", ["-gline-tables-only"])
+
+    def test_clang_without_optimization(self):
+        self.check_flavour("clang", ["-g", "-O0"])
+
+    @unittest.skipUnless(have("ld.lld"), "ld.lld is not installed")
+    def test_clang_lld(self):
+        self.check_flavour("clang", ["-g", "-gdwarf-5", "-ffunction-sections"], ["-fuse-ld=lld", "-Wl,--gc-sections"])
+
+    @unittest.skipUnless(have("ld.lld"), "ld.lld is not installed")
+    def test_clang_link_time_optimization(self):
+        self.check_flavour("clang", ["-g", "-flto"], ["-fuse-ld=lld"])
+
+    def test_clang_with_aranges(self):
+        self.check_flavour("clang", ["-g", "-gdwarf-aranges"])
+
+    def test_addr2line_agrees(self):
+        path = self.build(flags=["-g"])
+        addresses = addresses_in(path)
+        mine, _ = self.ours(path, addresses)
+        other = oracles.addr2line(path, addresses)
+        # addr2line gives inlined calls without a linkage name the name of the function around them.
+        renamed = [[(m[0], *o[1:]) if i + 1 < len(b) and oracles.plain_name(m[0]) != oracles.plain_name(o[0]) else o
+                    for i, (m, o) in enumerate(zip(a, b))] if len(a) == len(b) else b for a, b in zip(mine, other)]
+        self.assert_same(addresses, mine, renamed)
+
+
+class BuiltOnce(SymbolCase):
+    """Tests that all look at one program."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp(prefix="hc-")
+        cls.addClassCleanup(shutil.rmtree, cls.shared)
+        cls.program = build_in(cls.shared, flags=["-g"], link=["-Wl,--build-id=sha1"])
+        cls.addresses = addresses_in(cls.program)
+        cls.build_id = re.search(r"Build ID: (\w+)", run("readelf", "-n", cls.program)).group(1)
+
+
+class Names(BuiltOnce):
+    def test_inlined_calls_are_told_with_the_lines_of_their_calls(self):
+        innermost, middle, outer = (marked_line(mark) for mark in ("innermost", "middle", "outer"))
+        answer = json.loads(run(TOOL, self.program, *map(hex, self.addresses)))
+        lines = {tuple(f["line"] for f in result["frames"]) for result in answer["results"]}
+        self.assertIn((innermost, middle, outer), lines)
+        chain = next(result["frames"] for result in answer["results"]
+                     if [f["line"] for f in result["frames"]] == [innermost, middle, outer])
+        self.assertRegex(chain[0]["function"], r"^shapes::Box<(int|double)>::innermost\((int|double)\) const$")
+        self.assertRegex(chain[2]["function"], r"^(int|double) shapes::outer<(int|double)>\((int|double)\)$")
+        self.assertTrue(chain[0]["file"].endswith("/shapes.cc"), chain[0]["file"])
+
+    def test_instances_of_a_template_are_told_apart(self):
+        answer = json.loads(run(TOOL, self.program, *map(hex, self.addresses)))
+        names = {result["frames"][-1]["function"] for result in answer["results"]}
+        self.assertIn("int shapes::outer<int>(int)", names)
+        self.assertIn("double shapes::outer<double>(double)", names)
+
+    def test_without_inlines_the_function_around_them_remains(self):
+        outer = marked_line("outer")
+        answer = json.loads(run(TOOL, "--no-inlines", self.program, *map(hex, self.addresses)))
+        self.assertEqual({1}, {len(result["frames"]) for result in answer["results"]})
+        self.assertTrue(any(r["frames"][0]["line"] == outer for r in answer["results"]))
+
+    def test_nested_function_is_found(self):
+        start = next(start for start, _, name in functions(self.program) if name.startswith("nested"))
+        mine, _ = self.ours(self.program, [start])
+        self.assertEqual("nested", mine[0][-1][0].split(".")[0])
+
+    def test_address_outside_every_symbol_has_no_name(self):
+        path = self.build(flags=["-s"])
+        text = re.search(r"\.text\s+PROGBITS\s+(\S+)", run("readelf", "-SW", path)).group(1)
+        mine, module = self.ours(path, [int(text, 16) + 4])
+        self.assertEqual([[]], mine)
+        self.assertEqual("dynamic", module["source"])
+        self.assertIn("stripped", module["problem"])
+
+    @unittest.skipUnless(have("rustc"), "rustc is not installed")
+    def test_rust(self):
+        for style in ("legacy", "v0"):
+            with self.subTest(style):
+                path = os.path.join(self.folder, style)
+                # Each style is an unstable choice in some versions of the compiler.
+                run("rustc", "-g", "-O", "-Zunstable-options", f"-Csymbol-mangling-version={style}",
+                    SOURCES / "traits.rs", "-o", path, env=dict(os.environ, RUSTC_BOOTSTRAP="1"))
+                found = [line.split() for line in run("nm", "-S", path).splitlines() if "traits" in line]
+                addresses = [int(f[0], 16) + 4 for f in found if len(f) == 4 and f[2] in "tT"]
+                answer = json.loads(run(TOOL, path, *map(hex, addresses)))
+                names = {result["frames"][-1]["function"] for result in answer["results"] if result["frames"]}
+                for unit in ("Metre", "Second"):
+                    self.assertTrue(any(re.fullmatch(rf"<traits(\[\w+\])?::{unit} as core(\[\w+\])?::fmt::Display>::fmt", name)
+                                        for name in names), names)
+                self.assertFalse(any(name.startswith("_") for name in names), names)
+
+
+class Packaging(BuiltOnce):
+    """The same code with its debug information kept in other ways."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.expected = dict(zip(cls.addresses, oracles.llvm(cls.program, cls.addresses)))
+
+    def setUp(self):
+        super().setUp()
+        self.copy = os.path.join(self.folder, "copy")
+
+    def strip(self, *options):
+        run("strip", *options, self.program, "-o", self.copy)
+
+    def keep_debug(self, path, *options):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        run("objcopy", "--only-keep-debug", *options, self.program, path)
+
+    def build_id_path(self, folder):
+        return os.path.join(folder, self.build_id[:2], self.build_id[2:] + ".debug")
+
+    def names_only(self):
+        """What a symbol table knows: the function itself, by its linkage name."""
+        found = {}
+        for start, size, name in functions(self.program):
+            for address in range(start, start + size, STEP):
+                found.setdefault(address, [(name, "", 0)])
+        return found
+
+    def test_compressed_sections(self):
+        for kind in ("zlib", "zlib-gnu", "zstd"):
+            with self.subTest(kind):
+                result = subprocess.run(["objcopy", f"--compress-debug-sections={kind}", self.program, self.copy],
+                                        capture_output=True)
+                if result.returncode != 0:
+                    self.skipTest(f"objcopy cannot compress with {kind}")
+                self.assertEqual("dwarf", self.check(self.copy, self.expected)["source"])
+
+    def test_build_id_directory(self):
+        self.strip()
+        debug = self.build_id_path(os.path.join(self.folder, "ids"))
+        self.keep_debug(debug)
+        addresses = sorted(self.expected)
+        mine, module = self.ours(self.copy, addresses, "--build-id-dir", os.path.join(self.folder, "ids"))
+        self.assert_same(addresses, mine, [self.expected[a] for a in addresses])
+        self.assertEqual(debug, module["debug_file"])
+        self.assertEqual("", module["problem"])
+
+    def test_sysroot(self):
+        root = os.path.join(self.folder, "root")
+        self.strip()
+        os.makedirs(os.path.join(root, os.path.dirname(self.copy).lstrip("/")))
+        shutil.move(self.copy, root + self.copy)
+        self.keep_debug(self.build_id_path(root + "/usr/lib/debug/.build-id"))
+        addresses = sorted(self.expected)
+        maps = self.maps_of(root + self.copy, self.copy)
+        answer = json.loads(run(TOOL, "--sysroot", root, "--no-demangle", *maps, *map(hex, addresses)))
+        self.assertEqual("dwarf", answer["modules"][0]["source"])
+        self.assertEqual(root + self.copy, answer["modules"][0]["file"])
+        self.assertTrue(all(result["frames"] for result in answer["results"]))
+
+    def maps_of(self, path, name):
+        """--map options that place the segments of a file where it wants them, under another name."""
+        options = []
+        for line in run("readelf", "-lW", path).splitlines():
+            fields = line.split()
+            if fields[:1] == ["LOAD"]:
+                offset, vaddr, size = int(fields[1], 16), int(fields[2], 16), int(fields[4], 16)
+                options += ["--map", f"{vaddr & -4096:x}-{vaddr + size + 4095 & -4096:x}:{offset & -4096:x}={name}"]
+        return options
+
+    def test_debug_link(self):
+        self.strip()
+        debug = os.path.join(self.folder, ".debug", "program.debug")
+        self.keep_debug(debug)
+        run("objcopy", "--remove-section=.note.gnu.build-id", f"--add-gnu-debuglink={debug}", self.copy)
+        self.assertEqual(debug, self.check(self.copy, self.expected)["debug_file"])
+
+    def test_debug_link_to_another_file_is_refused(self):
+        self.strip()
+        debug = os.path.join(self.folder, "program.debug")
+        self.keep_debug(debug)
+        run("objcopy", "--remove-section=.note.gnu.build-id", f"--add-gnu-debuglink={debug}", self.copy)
+        other = self.build("other", flags=["-g", "-O1"], link=["-Wl,--build-id=none"])
+        run("objcopy", "--only-keep-debug", other, debug)
+        mine, module = self.ours(self.copy, sorted(self.expected))
+        self.assertEqual("", module["debug_file"])
+        self.assertEqual(0, module["named"])
+
+    def test_symbols_in_gnu_debugdata(self):
+        mini = os.path.join(self.folder, "mini")
+        self.keep_debug(mini, "--strip-debug")
+        run("xz", mini)
+        self.strip()
+        run("objcopy", f"--add-section=.gnu_debugdata={mini}.xz", self.copy)
+        module = self.check(self.copy, self.names_only())
+        self.assertEqual("table", module["source"])
+
+    def test_symbol_table_without_debug_information(self):
+        self.strip("--strip-debug")
+        module = self.check(self.copy, self.names_only())
+        self.assertEqual("table", module["source"])
+        self.assertIn("debug file", module["problem"])
+
+    def test_debug_file_alone(self):
+        debug = os.path.join(self.folder, "program.debug")
+        self.keep_debug(debug)
+        self.assertEqual("dwarf", self.check(debug, self.expected)["source"])
+
+    def test_program_missing_but_debug_file_known_by_build_id(self):
+        self.keep_debug(self.build_id_path(os.path.join(self.folder, "ids")))
+        maps = self.maps_of(self.program, "/gone/program")
+        addresses = sorted(self.expected)
+        answer = json.loads(run(TOOL, "--build-id", self.build_id, "--build-id-dir", os.path.join(self.folder, "ids"),
+                                "--no-demangle", *maps, *map(hex, addresses)))
+        self.assertEqual(len(addresses), sum(bool(result["frames"]) for result in answer["results"]))
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_dwz(self):
+        run("dwz", self.program, "-o", self.copy)
+        self.assertEqual("", self.check(self.copy, self.expected)["problem"])
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_dwz_with_a_common_file(self):
+        second = os.path.join(self.folder, "second")
+        shutil.copy(self.program, self.copy)
+        shutil.copy(self.program, second)
+        run("dwz", "-m", os.path.join(self.folder, "common"), "-M", os.path.join(self.folder, "common"),
+            self.copy, second)
+        self.assertEqual("", self.check(self.copy, self.expected)["problem"])
+        os.remove(os.path.join(self.folder, "common"))
+        _, module = self.ours(self.copy, sorted(self.expected))
+        self.assertIn("dwz", module["problem"])
+
+
+class Split(SymbolCase):
+    """DWARF in .dwo files and .dwp packages, against the same code built without them."""
+
+    def check_split(self, compiler, flags):
+        path = self.build(compiler=compiler, flags=["-g", *flags])
+        addresses = addresses_in(path)
+        expected = oracles.llvm(path, addresses)
+        path = self.build(compiler=compiler, flags=["-g", "-gsplit-dwarf", *flags])
+        self.assertEqual(addresses, addresses_in(path))
+        self.check(path, dict(zip(addresses, expected)))
+        tool = "dwp" if "-gdwarf-4" in flags else "llvm-dwp"
+        if have(tool):
+            run(tool, "-e", path, "-o", path + ".dwp", cwd=os.path.dirname(path))
+            for dwo in pathlib.Path(path).parent.glob("*.dwo"):
+                dwo.unlink()
+            mine, module = self.ours(path, addresses)
+            self.assert_same(addresses, mine, expected)
+            self.assertEqual("", module["problem"])
+            os.remove(path + ".dwp")
+        else:
+            for dwo in pathlib.Path(path).parent.glob("*.dwo"):
+                dwo.unlink()
+        mine, module = self.ours(path, addresses)
+        self.assertIn(".dwo", module["problem"])
+        self.assertTrue(all(frames and frames[-1][0] for frames in mine))
+
+    def test_gcc_dwarf5(self):
+        self.check_split("gcc", ["-gdwarf-5"])
+
+    def test_gcc_dwarf4(self):
+        self.check_split("gcc", ["-gdwarf-4"])
+
+    def test_clang_dwarf5(self):
+        self.check_split("clang", ["-gdwarf-5"])
+
+    def test_clang_dwarf4(self):
+        self.check_split("clang", ["-gdwarf-4"])
+
+
+class WrongFiles(SymbolCase):
+    def test_other_build_at_the_path_is_refused(self):
+        path = self.build(flags=["-g"], link=["-Wl,--build-id=sha1"])
+        answer = json.loads(run(TOOL, "--build-id", "00" * 20, path, hex(addresses_in(path)[0])))
+        self.assertEqual([], answer["results"][0]["frames"])
+        self.assertIn("does not match", answer["modules"][0]["problem"])
+        self.assertNotEqual("", answer["modules"][0]["cure"])
+
+    def test_file_that_cannot_have_been_mapped_like_that_is_refused(self):
+        path = self.build(flags=["-g"])
+        answer = json.loads(run(TOOL, "--map", f"1000-900000:1000={path}", hex(addresses_in(path)[0])))
+        self.assertEqual([], answer["results"][0]["frames"])
+        self.assertIn("does not match", answer["modules"][0]["problem"])
+
+    def test_odd_address_in_another_mapping_of_the_file_spoils_nothing(self):
+        path = self.build(flags=["-g"])
+        maps = Packaging.maps_of(self, path, path)
+        size = os.path.getsize(path) + 4095 & -4096
+        start = addresses_in(path)[0]
+        answer = json.loads(run(TOOL, *maps, "--map", f"7f0000000000-{0x7f0000000000 + size:x}:0={path}",
+                                f"{start:x}", f"{0x7f0000000000 + start:x}", "2"))
+        self.assertEqual([True, False, False], [bool(result["frames"]) for result in answer["results"]])
+
+    def test_deleted_program_is_read_through_its_process(self):
+        path = self.build(flags=["-g"])
+        sleeper = os.path.join(self.folder, "sleeper")
+        source = os.path.join(self.folder, "sleeper.c")
+        pathlib.Path(source).write_text("#include <unistd.h>\n__attribute__((noinline)) int rest(void) { return pause(); }\n"
+                                        "int main(void) { write(1, \"x\", 1); return rest(); }\n")
+        run("gcc", "-g", "-O1", source, "-o", sleeper)
+        process = subprocess.Popen([sleeper], stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdout.read(1)
+        start = int(next(line.split()[0] for line in run("nm", sleeper).splitlines() if line.endswith(" rest")), 16)
+        shutil.copy(path, sleeper + ".new")
+        os.replace(sleeper + ".new", sleeper)
+        maps, base = [], None
+        for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines():
+            fields = line.split(None, 5)
+            if len(fields) == 6 and fields[5].startswith(sleeper):
+                low = int(fields[0].split("-")[0], 16)
+                base = low if base is None else base
+                maps += ["--map", f"{fields[0]}:{fields[2]}={sleeper}"]
+        answer = json.loads(run(TOOL, "--deleted", "--pid", process.pid, *maps, hex(base + start)))
+        self.assertEqual(["rest"], [f["function"] for f in answer["results"][0]["frames"]])
+        without = json.loads(run(TOOL, "--deleted", *maps, hex(base + start)))
+        self.assertEqual([], without["results"][0]["frames"])
+        self.assertIn("deleted", without["modules"][0]["problem"])
+
+
+class LiveMemory(SymbolCase):
+    def test_code_made_at_run_time_is_named_by_its_map(self):
+        process = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        path = f"/tmp/perf-{process.pid}.map"
+        self.addCleanup(lambda: os.path.exists(path) and os.remove(path))
+        pathlib.Path(path).write_text("1000 100 old name\n1000 80 LazyCompile:~run app.js:3\nnonsense\n2000 10 other\n")
+        answer = json.loads(run(TOOL, "--pid", process.pid, "--map", "1000-3000:0=", "1010", "1090", "2010"))
+        names = [[f["function"] for f in result["frames"]] for result in answer["results"]]
+        self.assertEqual([["LazyCompile:~run app.js:3"], ["old name"], []], names)
+
+    def test_vdso_is_named(self):
+        line = next(line for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if line.endswith("[vdso]"))
+        low, high = (int(part, 16) for part in line.split()[0].split("-"))
+        answer = json.loads(run(TOOL, "--map", f"{low:x}-{high:x}:0=[vdso]", *map(hex, range(low, high, 16))))
+        names = {f["function"] for result in answer["results"] for f in result["frames"]}
+        self.assertTrue(names & {"__vdso_clock_gettime", "clock_gettime"}, names)
+
+
+class Servers(BuiltOnce):
+    """debuginfod, through elfutils' client library, against a server of our own."""
+
+    def setUp(self):
+        super().setUp()
+        try:
+            ctypes.CDLL("libdebuginfod.so.1")
+        except OSError:
+            self.skipTest("libdebuginfod1 is not installed")
+        debug = os.path.join(self.folder, "debug")
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        self.contents = pathlib.Path(debug).read_bytes()
+        self.stripped = os.path.join(self.folder, "stripped")
+        run("strip", self.program, "-o", self.stripped)
+        self.asked = []
+        self.is_silent = False
+        test = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                test.asked.append(self.path)
+                if test.is_silent:
+                    test.released.wait(60)
+                    return
+                found = self.path == f"/buildid/{test.build_id}/debuginfo"
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Length", str(len(test.contents) if found else 0))
+                self.end_headers()
+                if found:
+                    self.wfile.write(test.contents)
+
+            def log_message(self, *_):
+                pass
+
+        self.released = threading.Event()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        thread = threading.Thread(target=self.server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.server.server_close)
+        self.addCleanup(self.server.shutdown)
+        self.addCleanup(self.released.set)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def ask(self, *options):
+        environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
+        return json.loads(run(TOOL, "--no-demangle", *options, self.stripped, *map(hex, self.addresses[:200]), env=environment))
+
+    def test_debug_file_is_downloaded_when_asked_for(self):
+        module = self.ask("--debuginfod", self.url)["modules"][0]
+        self.assertEqual(("dwarf", ""), (module["source"], module["problem"]))
+
+    def test_no_server_is_asked_by_itself(self):
+        module = self.ask()["modules"][0]
+        self.assertEqual("dynamic", module["source"])
+        self.assertIn("--debuginfod", module["cure"])
+        self.assertEqual([], self.asked)
+
+    def test_server_without_the_file_is_no_trouble(self):
+        self.contents, self.build_id = b"", "00"
+        self.assertIn("stripped", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
+
+    def test_silent_server_ends_with_the_deadline(self):
+        self.is_silent = True
+        answer = self.ask("--debuginfod", self.url, "--timeout", "1500")
+        self.assertIn("did not answer in time", answer["modules"][0]["problem"])
+        self.assertLess(answer["milliseconds"], 30000)
+
+
+class Cache(BuiltOnce):
+    def setUp(self):
+        super().setUp()
+        self.cache = os.path.join(self.folder, "deep/er/cache")
+        self.program = shutil.copy2(type(self).program, self.folder)
+
+    def ask(self, addresses=None):
+        return self.ours(self.program, self.addresses if addresses is None else addresses, "--cache-dir", self.cache)
+
+    def files(self):
+        return sorted(pathlib.Path(self.cache).iterdir())
+
+    def test_second_run_says_the_same(self):
+        first, module = self.ask()
+        self.assertFalse(module["from_cache"])
+        second, again = self.ask()
+        self.assertTrue(again["from_cache"])
+        self.assertEqual(first, second)
+        module["from_cache"] = True
+        self.assertEqual(module, again)
+
+    def test_new_addresses_join_the_old_ones(self):
+        self.ask(self.addresses[::2])
+        _, module = self.ask()
+        self.assertFalse(module["from_cache"])
+        _, module = self.ask(self.addresses[::2])
+        self.assertTrue(module["from_cache"])
+        plain, _ = self.ours(self.program, self.addresses)
+        self.assertEqual(plain, self.ask()[0])
+        self.assertEqual(1, len(self.files()))
+
+    def test_damage_is_noticed_and_mended(self):
+        expected, _ = self.ask()
+        path = self.files()[0]
+        whole = path.read_bytes()
+        for position in range(0, len(whole), max(1, len(whole) // 40)):
+            path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x41]) + whole[position + 1:])
+            answer, module = self.ask()
+            self.assertEqual(expected, answer)
+            self.assertFalse(module["from_cache"], position)
+        path.write_bytes(whole[:len(whole) // 2])
+        self.assertEqual(expected, self.ask()[0])
+        self.assertEqual(whole, path.read_bytes())
+
+    def test_changed_program_is_read_again(self):
+        self.ask()
+        os.utime(self.program, ns=(1, 1))
+        self.assertFalse(self.ask()[1]["from_cache"])
+
+    def test_debug_file_that_appears_is_found(self):
+        whole = self.program + ".whole"
+        os.rename(self.program, whole)
+        ids = os.path.join(self.folder, "ids")
+        run("strip", whole, "-o", self.program)
+        options = ["--cache-dir", self.cache, "--build-id-dir", ids]
+        first, module = self.ours(self.program, self.addresses, *options)
+        self.assertEqual(0, module["named"])
+        self.assertTrue(self.ours(self.program, self.addresses, *options)[1]["from_cache"])
+        os.makedirs(os.path.join(ids, self.build_id[:2]))
+        run("objcopy", "--only-keep-debug", whole, os.path.join(ids, self.build_id[:2], self.build_id[2:] + ".debug"))
+        _, module = self.ours(self.program, self.addresses, *options)
+        self.assertEqual(len(self.addresses), module["named"])
+
+    def test_directory_of_somebody_else_is_not_used(self):
+        os.makedirs(self.cache)
+        os.chmod(self.cache, 0o777)
+        self.ask()
+        self.assertEqual([], self.files())
+
+    def test_writers_at_the_same_time_leave_a_whole_file(self):
+        commands = [[TOOL, "--brief", "--cache-dir", self.cache, self.program, *map(hex, self.addresses[i::4])]
+                    for i in range(4) for _ in range(4)]
+        processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
+        self.assertEqual({0}, {process.wait() for process in processes})
+        self.assertEqual(1, len(self.files()))
+        self.assertEqual(self.ours(self.program, self.addresses)[0], self.ask()[0])
+
+
+class Threads(BuiltOnce):
+    def test_answers_do_not_depend_on_the_number_of_threads(self):
+        answers = [self.ours(self.program, self.addresses, "--threads", count) for count in ("1", "2", "7")]
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(answers[0], answers[2])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl top on a real Redis: as tables in a pipe, and live on a terminal that is looked at through a pty."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from processes import HEAPCTL, PATIENCE_SECONDS, Case, wait_until
+
+FINE = "prof:true,prof_active:true,lg_prof_sample:12"
+ENTER = "\x1b[?1049h"
+LEAVE = "\x1b[?1049l"
+
+
+class Screen:
+    """A terminal with heapctl top on it; `picture` is what it drew last."""
+
+    def __init__(self, case, *arguments, rows=24, columns=100, **environment):
+        self.case = case
+        self.master, self.slave = pty.openpty()
+        case.addCleanup(os.close, self.master)
+        self.resize(rows, columns)
+        self.before = termios.tcgetattr(self.slave)
+        self.text = ""
+        settings = dict(case.environment, TERM="xterm", **environment)
+
+        def own_terminal():
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        self.process = subprocess.Popen([HEAPCTL, "top", *map(str, arguments)], stdin=self.slave, stdout=self.slave,
+                                        stderr=self.slave, env=settings, preexec_fn=own_terminal)
+        case.addCleanup(case.end, self.process)
+        case.addCleanup(os.close, self.slave)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        while select.select([self.master], [], [], 0)[0]:
+            try:
+                self.text += os.read(self.master, 65536).decode(errors="replace")
+            except OSError:
+                return
+
+    def picture(self):
+        self.read()
+        drawn = self.text.split("\x1b[H")
+        complete = [part for part in drawn[1:] if "\x1b[J" in part]
+        return complete[-1].split("\x1b[J")[0] if complete else ""
+
+    def lines(self):
+        return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line) for line in self.picture().split("\r\n")]
+
+    def wait_for(self, condition, what):
+        def is_true():
+            if self.process.poll() is not None:
+                self.read()
+                raise AssertionError(f"heapctl top ended with {self.process.returncode}: {self.text[-2000:]!r}")
+            return condition(self.lines())
+        try:
+            wait_until(is_true, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n" + "\n".join(self.lines())) from None
+
+    def wait_for_text(self, text):
+        self.wait_for(lambda lines: any(text in line for line in lines), f"'{text}' on the screen")
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def expect_end(self, code):
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.read()
+            time.sleep(0.02)
+        self.read()
+        self.case.assertEqual(self.process.poll(), code, self.text[-500:])
+        self.expect_given_back()
+
+    def expect_given_back(self):
+        self.case.assertGreater(self.text.rfind(LEAVE), self.text.rfind(ENTER))
+        self.case.assertGreater(self.text.rfind("\x1b[?25h"), self.text.rfind("\x1b[?25l"))
+        self.case.assertEqual(termios.tcgetattr(self.slave)[3], self.before[3])
+
+
+class TopCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.server, self.port = self.start_redis(conf=FINE)
+        self.wait_for_agent(self.server.pid)
+        self.load_redis(self.port, keys=20000, size=500)
+
+    def screen(self, *arguments, **settings):
+        screen = Screen(self, self.server.pid, "--interval", "300ms", *arguments, **settings)
+        screen.wait_for_text("IN USE*")
+        return screen
+
+
+class Piped(TopCase):
+    def test_it_prints_a_table_each_time(self):
+        out, _ = self.heapctl("top", self.server.pid, "--count", "2", "--interval", "100ms", "--rows", "3")
+        self.assertNotIn("\x1b", out)
+        tables = out.split("\n\n")
+        self.assertEqual(len(tables), 2)
+        for table in tables:
+            lines = table.rstrip("\n").split("\n")
+            self.assertEqual(len(lines), 3 + 3)
+            self.assertIn(f"redis-server[{self.server.pid}]", lines[0])
+            self.assertIn("sampling is on", lines[0])
+            self.assertRegex(lines[1], r"in use \S+ MiB .* resident \S+ MiB")
+            self.assertRegex(lines[3], r"MiB +\S+ \w+ +\S+ ?\w* +[\d,]+  \w+ < \w+")
+
+    def test_the_total_is_near_what_redis_holds(self):
+        out, _ = self.heapctl("top", self.server.pid, "--count", "1")
+        in_use = float(re.search(r"in use (\S+) MiB", out).group(1))
+        self.assertGreater(in_use, 9)
+        self.assertLess(in_use, 30)
+
+    def test_growth_is_since_the_start(self):
+        process = subprocess.Popen([HEAPCTL, "top", str(self.server.pid), "--interval", "2s", "--count", "3", "--sort", "growth"],
+                                   stdout=subprocess.PIPE, env=self.environment, text=True)
+        self.addCleanup(self.end, process)
+        first = [process.stdout.readline() for _ in range(4)]
+        self.assertIn(", 0 B since the start", first[1])
+        self.load_redis(self.port, keys=60000, size=500)
+        rest, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        last = rest.split("\n\n")[-1].split("\n")
+        self.assertGreater(float(re.search(r"\+(\S+) MiB since the start", last[1]).group(1)), 15)
+        self.assertRegex(last[3], r"\+\S+ MiB")
+
+    def test_the_filter_leaves_what_it_names(self):
+        out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--filter", "SDSNEW")
+        sites = out.split("\n")[3:-1]
+        self.assertGreater(len(sites), 0)
+        for site in sites:
+            self.assertIn("sdsnew", site)
+
+    def test_errors_are_told(self):
+        self.heapctl("top", "999999999", code=1)
+        self.heapctl("top", self.server.pid, "--sort", "colour", code=2)
+        self.heapctl("top", self.server.pid, "--interval", "1ms", code=2)
+
+
+class Live(TopCase):
+    def test_keys_sort_filter_and_quit(self):
+        screen = self.screen()
+        for key, heading in (("g", "GROWTH*"), ("o", "OBJECTS*"), ("u", "IN USE*")):
+            screen.press(key)
+            screen.wait_for_text(heading)
+        screen.press("/sdsnew\r")
+        screen.wait_for_text("only sdsnew")
+        screen.wait_for(lambda lines: len(lines) > 4 and all("sdsnew" in line for line in lines[3:-1]), "only the filtered sites")
+        screen.press("/\x7f\x7f\x7f\x7f\x7f\x7f\x7f\r")
+        screen.wait_for(lambda lines: "only" not in lines[0], "the filter to be gone")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_frozen_means_no_more_looks(self):
+        screen = self.screen()
+        screen.press("f")
+        screen.wait_for_text("FROZEN")
+        frozen = screen.lines()[1]
+        self.load_redis(self.port, keys=60000, size=500)
+        screen.press("g")
+        screen.wait_for_text("GROWTH*")
+        self.assertEqual(screen.lines()[1], frozen)
+        screen.press("f")
+        screen.wait_for(lambda lines: len(lines) > 1 and lines[1] != frozen, "new figures")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_sampling_is_switched(self):
+        screen = self.screen()
+        screen.press("a")
+        screen.wait_for_text("sampling is off")
+        wait_until(lambda: not json.loads(self.heapctl("status", self.server.pid, "--json")[0])["profiling"]["active"],
+                   "sampling to be off")
+        screen.press("a")
+        screen.wait_for_text("sampling is on")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_a_picture_fits_the_terminal_and_follows_its_size(self):
+        screen = self.screen(rows=12, columns=60)
+        for rows, columns in ((12, 60), (30, 140), (6, 40)):
+            screen.resize(rows, columns)
+            screen.wait_for(lambda lines, rows=rows: len(lines) <= rows and (rows != 30 or len(lines) > 12), f"{rows} rows")
+            screen.wait_for(lambda lines, columns=columns: max(map(len, lines)) <= columns, f"{columns} columns")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_every_way_out_gives_the_terminal_back(self):
+        for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0),
+                             (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)):
+            with self.subTest(number):
+                screen = self.screen()
+                screen.process.send_signal(number)
+                screen.expect_end(code)
+
+    def test_stopping_gives_the_terminal_back_and_going_on_takes_it(self):
+        screen = self.screen()
+        screen.process.send_signal(signal.SIGTSTP)
+        wait_until(lambda: screen.read() or screen.text.endswith(LEAVE), "the terminal to be given back")
+        screen.expect_given_back()
+        screen.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: screen.read() or screen.text.rfind(ENTER) > screen.text.rfind(LEAVE), "the terminal to be taken")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_a_target_that_ends_is_told(self):
+        screen = self.screen()
+        self.end(self.server)
+        screen.wait_for(lambda lines: str(self.server.pid) in lines[-1], "a message about the process at the foot")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_colours_only_where_they_are_welcome(self):
+        screen = self.screen()
+        self.assertIn("\x1b[1m", screen.picture())
+        screen.press("q")
+        screen.expect_end(0)
+        screen = self.screen(NO_COLOR="1")
+        self.assertNotIn("\x1b[1m", screen.picture())
+        screen.press("q")
+        screen.expect_end(0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl trend on heaps with known growth that jemalloc sampled, and on a real redis-server."""
+import json
+import os
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+from processes import BUILD, Case
+
+HOUR = 3600
+
+
+class TrendCase(Case):
+    def heaps(self, replicates, rounds, leak, *more, name="heaps"):
+        """Lists of paths, one list for each replicate; a profile an hour."""
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        subprocess.run([BUILD / "tests/integration/trend_heap", folder, str(replicates), str(rounds), str(leak), "7", *more],
+                       check=True, env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12"))
+        paths = [[f"{folder}/{r}-{k:04d}.heap" for k in range(rounds)] for r in range(replicates)]
+        for series in paths:
+            for at, path in enumerate(series):
+                os.utime(path, (1763600000 + at * HOUR,) * 2)
+        return paths
+
+    def trend(self, *arguments):
+        return json.loads(self.heapctl("trend", "--json", *arguments)[0])
+
+    @staticmethod
+    def site(trend, name):
+        return next(site for site in trend["sites"] if site["name"] == name)
+
+
+class Shapes(TrendCase):
+    def setUp(self):
+        super().setUp()
+        self.paths, = self.heaps(1, 16, 40960, "shapes")
+
+    def test_leaks_steps_and_swings_are_told_apart(self):
+        trend = self.trend(*self.paths)
+        self.assertEqual([site["name"] for site in trend["sites"] if site["is_suspect"]], ["site_leak"])
+        leak = self.site(trend, "site_leak")
+        low, high = leak["interval95"]
+        self.assertGreater(low, 20000)
+        self.assertLess(high, 80000)
+        self.assertGreaterEqual(leak["rises"], 13)
+        step = self.site(trend, "site_step")
+        self.assertEqual(step["kind"], "jump")
+        self.assertAlmostEqual(step["jump_hours"], 7.5)
+        self.assertAlmostEqual(step["jump"], 2000 * 512, delta=250000)
+        cycle = self.site(trend, "site_cycle")
+        self.assertEqual(cycle["kind"], "cycle")
+        self.assertAlmostEqual(cycle["period_hours"], 4, delta=0.4)
+        self.assertEqual(trend["hours"], list(range(16)))
+
+    def test_the_order_is_that_of_time(self):
+        self.assertEqual(self.trend(*reversed(self.paths)), self.trend(*self.paths))
+
+    def test_without_times_the_order_of_the_command_line_counts(self):
+        for path in self.paths:
+            os.utime(path, (1763600000,) * 2)
+        out, messages = self.heapctl("trend", "--json", *self.paths)
+        self.assertFalse(json.loads(out)["has_times"])
+        self.assertIn("growth is per profile", messages)
+        self.assertTrue(self.site(json.loads(out), "site_leak")["is_suspect"])
+
+    def test_text_names_the_suspect_with_its_stack(self):
+        out, _ = self.heapctl("trend", *self.paths)
+        suspects, others = out.split("Other sites:")
+        self.assertRegex(suspects, r"site_leak: \+[0-9.]+ KiB/h ± [0-9.]+ KiB, grew in \d+ of 15 intervals")
+        self.assertIn("main > site_leak", suspects)
+        self.assertIn("comes and goes about every", others)
+        self.assertIn("one step of", others)
+
+    def test_stacks_and_cumulative_figures(self):
+        stacks = self.trend("--stacks", *self.paths)
+        self.assertTrue(any(site["name"].endswith("main > site_leak") and site["is_suspect"] for site in stacks["sites"]))
+        whole = self.site(self.trend("--cum", *self.paths), "main")
+        self.assertAlmostEqual(sum(self.trend(*self.paths)["total"]["values"]), sum(whole["values"]), delta=2e6)
+
+    def test_pictures_are_whole(self):
+        svg, _ = self.heapctl("trend", "--svg", *self.paths)
+        root = xml.etree.ElementTree.fromstring(svg)
+        self.assertTrue(root.tag.endswith("svg"))
+        self.assertIn("site_leak", svg)
+        page = os.path.join(self.folder, "trend.html")
+        self.heapctl("trend", "--html", "-o", page, *self.paths)
+        with open(page) as file:
+            text = file.read()
+        self.assertIn("</html>", text)
+        self.assertNotIn("src=", text)
+        self.assertNotIn("href=", text)
+
+    def test_one_profile_is_no_trend(self):
+        _, messages = self.heapctl("trend", self.paths[0], code=2)
+        self.assertIn("several profiles", messages)
+
+
+class Promises(TrendCase):
+    def test_intervals_hold_and_no_innocent_is_named(self):
+        # The long version of this, with its figures, is bench/bench_trend.py.
+        replicates, held, false, found = 40, 0, 0, 0
+        for paths in self.heaps(replicates, 12, 40960):
+            trend = self.trend(*paths)
+            leak = self.site(trend, "site_leak")
+            held += leak["interval95"][0] <= 40960 <= leak["interval95"][1]
+            found += leak["is_suspect"]
+            false += any(site["is_suspect"] for site in trend["sites"] if site["name"] != "site_leak")
+        self.assertGreaterEqual(held, 32)
+        self.assertGreaterEqual(found, 38)
+        self.assertLessEqual(false, 8)
+
+    def test_a_restart_is_seen(self):
+        first, = self.heaps(1, 6, 81920, name="first")
+        second, = self.heaps(1, 6, 81920, name="second")
+        for at, path in enumerate(second):
+            os.utime(path, (1763600000 + (at + 6) * HOUR,) * 2)
+        trend = self.trend(*first, *second)
+        self.assertEqual(trend["runs"], [0] * 6 + [1] * 6)
+        low, high = self.site(trend, "site_leak")["interval95"]
+        self.assertGreater(low, 40000)
+        self.assertLess(high, 160000)
+
+
+class Live(TrendCase):
+    def test_the_kept_runs_of_a_target(self):
+        server, port = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:12")
+        self.wait_for_agent(server.pid)
+        _, messages = self.heapctl("trend", server.pid, code=1)
+        self.assertIn("keeps no finished run", messages)
+        for count in (2000, 4000, 6000):
+            self.heapctl("start", server.pid, "--duration", "60s")
+            self.load_redis(port, count)
+            self.heapctl("stop", server.pid)
+        trend = self.trend("--cum", server.pid)
+        self.assertEqual(len(trend["hours"]), 4)
+        self.assertTrue(trend["has_times"])
+        self.assertGreater(trend["total"]["values"][2], trend["total"]["values"][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl watch on a real Redis: captures at the right moment, bounded, catalogued, and handed on."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import unittest
+
+from processes import AGENT, HEAPCTL, Case, free_port, need, wait_until
+
+FINE = "prof:true,prof_active:true,lg_prof_sample:12"
+
+
+class WatchCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.keep = os.path.join(self.folder, "captures")
+
+    def start_named_redis(self, name, port, conf=FINE):
+        """A Redis whose process has a name that no other process has."""
+        program = os.path.join(self.folder, name)
+        if not os.path.exists(program):
+            shutil.copy(need("redis-server"), program)
+        process = self.start(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
+                             env={"MALLOC_CONF": conf, "LD_PRELOAD": AGENT},
+                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        self.wait_for_agent(process.pid)
+        return process
+
+    def redis_with_agent(self, conf=FINE):
+        server, port = self.start_redis(conf=conf)
+        self.wait_for_agent(server.pid)
+        return server, port
+
+    def watch(self, *arguments, **options):
+        self.messages = os.path.join(self.folder, f"watch.{len(os.listdir(self.folder))}")
+        with open(self.messages, "wb") as messages:
+            return self.start(HEAPCTL, "watch", "--keep", self.keep, "--keep-free", "0", "--interval", "50ms", *arguments,
+                              stderr=messages, **options)
+
+    def wait_for_message(self, text, process):
+        def is_said():
+            said = pathlib.Path(self.messages).read_text()
+            if text not in said and process.poll() is not None:
+                raise AssertionError(f"heapctl watch ended with {process.returncode}: {said}")
+            return text in said
+        wait_until(is_said, f"the message '{text}'")
+
+    def captures(self):
+        try:
+            return sorted(name for name in os.listdir(self.keep) if name.endswith(".heap"))
+        except FileNotFoundError:
+            return []
+
+    def catalogue(self):
+        with open(os.path.join(self.keep, "captures.jsonl"), encoding="utf-8") as lines:
+            return [json.loads(line) for line in lines]
+
+    def wait_for_captures(self, count, process):
+        def are_there():
+            if process.poll() not in (None, 0):
+                raise AssertionError(pathlib.Path(self.messages).read_text())
+            return len(self.captures()) >= count
+        wait_until(are_there, f"{count} captures")
+
+
+class Moments(WatchCase):
+    def test_a_level_that_is_passed_is_captured_once(self):
+        server, port = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "rss>64MiB", "--cool-down", "0s")
+        self.wait_for_message("watching redis-server", watch)
+        self.assertEqual(self.captures(), [])
+        self.load_redis(port, keys=60000, size=1000)
+        self.wait_for_captures(1, watch)
+        self.load_redis(port, keys=70000, size=1000)
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        name, = self.captures()
+        self.assertRegex(name, rf"^00000001-\d{{8}}T\d{{6}}Z-rss\d+MiB-redis-server\.{server.pid}\.heap$")
+        entry, = self.catalogue()
+        self.assertEqual((entry["file"], entry["reason"], entry["pid"]), (name, "rss>64MiB", server.pid))
+        self.assertGreater(entry["resident_bytes"], 64 << 20)
+        self.assertEqual(entry["bytes"], os.path.getsize(os.path.join(self.keep, name)))
+        self.assertIn("heap_v2", pathlib.Path(self.keep, name).read_text()[:100])
+
+    def test_a_signal_captures_now(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "signal", "--count", "2")
+        self.wait_for_message("watching", watch)
+        for count in (1, 2):
+            watch.send_signal(signal.SIGUSR1)
+            self.wait_for_captures(count, watch)
+        self.assertEqual(watch.wait(30), 0)
+
+    def test_growth_is_captured(self):
+        server, port = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "growth>24MiB/h", "--count", "1")
+        self.wait_for_message("watching", watch)
+        self.load_redis(port, keys=60000, size=1000)
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(self.catalogue()[0]["reason"], "growth>24MiB/h")
+
+    def test_activate_switches_sampling_on(self):
+        server, _ = self.redis_with_agent("prof:true,prof_active:false")
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--activate")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertTrue(json.loads(self.heapctl("status", server.pid, "--json")[0])["profiling"]["active"])
+        self.assertNotIn("sampling is off", pathlib.Path(self.messages).read_text())
+
+    def test_a_share_of_a_control_group_is_captured(self):
+        parent = next((line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+                       if " - cgroup " in line and "memory" in line.split()[-1]), None)
+        if parent is None:
+            self.skipTest("no memory controller of version 1")
+        group = os.path.join(parent, f"hc-watch-{os.getpid()}")
+        try:
+            os.mkdir(group)
+        except OSError as error:
+            self.skipTest(f"no control group can be made: {error}")
+        self.addCleanup(os.rmdir, group)
+        server, port = self.redis_with_agent()
+        try:
+            pathlib.Path(group, "memory.limit_in_bytes").write_text(str(256 << 20))
+            pathlib.Path(group, "cgroup.procs").write_text(str(server.pid))
+        except OSError as error:
+            self.skipTest(f"no limit can be set: {error}")
+
+        def leave():
+            self.end(server)
+            wait_until(lambda: not pathlib.Path(group, "cgroup.procs").read_text(), "the control group to be empty")
+        self.addCleanup(leave)
+        watch = self.watch(server.pid, "--when", "cgroup>30%", "--count", "1")
+        self.wait_for_message("watching", watch)
+        self.load_redis(port, keys=120000, size=1000)
+        self.assertEqual(watch.wait(60), 0)
+        self.assertGreater(self.catalogue()[0]["cgroup_share"], 0.3)
+
+
+class Restarts(WatchCase):
+    def test_a_named_target_is_followed_to_its_next_process(self):
+        port = free_port()
+        first = self.start_named_redis("hc-watched", port)
+        watch = self.watch("hc-watched", "--when", "every=1s")
+        self.wait_for_captures(1, watch)
+        first.kill()
+        first.wait()
+        self.wait_for_message("waiting for it to come back", watch)
+        second = self.start_named_redis("hc-watched", port)
+        wait_until(lambda: any(f".{second.pid}.heap" in name for name in self.captures()), "a capture of the new process")
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        pids = [entry["pid"] for entry in self.catalogue()]
+        self.assertEqual(sorted(pids, key=[first.pid, second.pid].index), pids)
+
+    def test_a_pid_ends_with_its_process(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "peak")
+        self.wait_for_message("watching", watch)
+        self.end(server)
+        self.assertEqual(watch.wait(30), 1)
+        self.assertIn("has ended (name it instead of its pid", pathlib.Path(self.messages).read_text())
+
+
+class Keeping(WatchCase):
+    def test_the_oldest_go_and_numbers_grow(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--keep-count", "2", "--count", "3")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual([name[:8] for name in self.captures()], ["00000002", "00000003"])
+        self.assertEqual([entry["file"] for entry in self.catalogue()], self.captures())
+        watch = self.watch(server.pid, "--when", "every=1s", "--keep-count", "2", "--count", "1")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual([name[:8] for name in self.captures()], ["00000003", "00000004"])
+        self.assertEqual(len(self.catalogue()), 2)
+
+    def test_a_capture_is_kept_even_if_it_alone_is_too_much(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--keep-bytes", "1", "--count", "2")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual([name[:8] for name in self.captures()], ["00000002"])
+
+    def test_without_space_nothing_is_captured_and_the_last_one_stays(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "2")
+        self.assertEqual(watch.wait(60), 0)
+        watch = self.watch(server.pid, "--when", "every=1s", "--keep-free", "4000TiB")
+        self.wait_for_message("would stay free on its disk", watch)
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual([name[:8] for name in self.captures()], ["00000002"])
+
+    def test_a_full_disk_costs_the_new_capture_only(self):
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False, capture_output=True).returncode:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        self.keep = os.path.join(disk, "captures")
+        server, port = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "1")
+        self.assertEqual(watch.wait(60), 0)
+        first = self.captures()
+        room = os.statvfs(disk)
+        with open(os.path.join(disk, "ballast"), "wb") as ballast:
+            ballast.write(b"x" * (room.f_bavail * room.f_frsize - 8192))
+        watch = self.watch(server.pid, "--when", "every=1s")
+        self.wait_for_message("no capture for every=1s", watch)
+        self.assertEqual(os.listdir(self.keep).count(first[0]), 1)
+        os.unlink(os.path.join(disk, "ballast"))
+        self.wait_for_captures(2, watch)
+        self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
+
+    def test_what_was_never_finished_is_removed(self):
+        server, _ = self.redis_with_agent()
+        os.mkdir(self.keep, 0o700)
+        unfinished = pathlib.Path(self.keep, "00000007-20260101T000000Z-rss1MiB-x.1.heap.0123456789abcdef")
+        unfinished.write_text("half")
+        foreign = pathlib.Path(self.keep, "notes.heap.0123456789abcdef")
+        foreign.write_text("mine")
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "1")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertFalse(unfinished.exists())
+        self.assertTrue(foreign.exists())
+
+    def test_one_at_a_time(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "signal")
+        self.wait_for_message("watching", watch)
+        _, said = self.heapctl("watch", server.pid, "--when", "peak", "--keep", self.keep, code=1)
+        self.assertIn("in use by another heapctl watch", said)
+
+
+class Commands(WatchCase):
+    def test_the_command_gets_the_file_without_a_shell(self):
+        self.keep = os.path.join(self.folder, "a b;touch pwned")
+        told = os.path.join(self.folder, "told")
+        script = pathlib.Path(self.folder, "tell.py")
+        script.write_text("import json, os, sys\n"
+                          f"json.dump([sys.argv[1:], dict(os.environ)], open({told!r}, 'w'))\n")
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--then",
+                           f"python3 -E {script} 'two words' $HOME", env={"SECRET": "1", "LD_LIBRARY_PATH": "/nowhere"})
+        self.assertEqual(watch.wait(60), 0)
+        words, environment = json.loads(pathlib.Path(told).read_text())
+        path = os.path.join(self.keep, self.captures()[0])
+        self.assertEqual(words, ["two words", "$HOME", path])
+        self.assertEqual(environment["HEAPCTL_FILE"], path)
+        self.assertEqual(environment["HEAPCTL_REASON"], "every=1s")
+        self.assertEqual(environment["HEAPCTL_TARGET"], f"redis-server[{server.pid}]")
+        self.assertNotIn("SECRET", environment)
+        self.assertNotIn("LD_LIBRARY_PATH", environment)
+
+    def test_a_command_that_fails_is_said_and_the_watch_goes_on(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--then", "false")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(pathlib.Path(self.messages).read_text().count("the command false ended with 1"), 2)
+
+    def test_a_command_that_hangs_does_not_stop_the_captures(self):
+        server, _ = self.redis_with_agent()
+        pid_file = pathlib.Path(self.folder, "pid")
+        script = pathlib.Path(self.folder, "hang.py")
+        script.write_text(f"import os, time\nopen({str(pid_file)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+        watch = self.watch(server.pid, "--when", "every=1s", "--then", f"python3 {script}")
+        self.wait_for_captures(3, watch)
+        self.end_pid_later(int(pid_file.read_text()))
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+
+
+class Adopting(WatchCase):
+    def test_what_jemalloc_writes_is_moved_and_bounded(self):
+        prefix = os.path.join(self.folder, "je/own")
+        os.mkdir(os.path.dirname(prefix))
+        other = pathlib.Path(self.folder, "je/own.notes.heap")
+        other.write_text("mine")
+        empty = pathlib.Path(self.folder, "je/own.1.1.i1.heap")
+        empty.write_text("no profile at all")
+        server, port = self.redis_with_agent(f"{FINE},lg_prof_interval:23,prof_prefix:{prefix}")
+        self.load_redis(port, keys=60000, size=1000)
+        written = len(list(pathlib.Path(self.folder, "je").glob(f"own.{server.pid}.*.heap")))
+        self.assertGreater(written, 3)
+        watch = self.watch(server.pid, "--adopt", prefix, "--keep-count", "3", "--count", str(written))
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(len(self.captures()), 3)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(prefix))), [empty.name, other.name])
+        last = self.catalogue()[-1]
+        self.assertEqual(last["reason"], "jemalloc's interval")
+        self.assertRegex(last["file"], rf"-i\d+-own\.{server.pid}\.heap$")
+        self.assertIn("is no profile of jemalloc; left alone", pathlib.Path(self.messages).read_text())
+        self.heapctl("report", "--text", os.path.join(self.keep, last["file"]))
+
+
+class Usage(WatchCase):
+    def test_what_cannot_work_is_refused_at_once(self):
+        for arguments, why in (
+                ((), "say when to capture"),
+                (("--when", "rss>lots"), "'lots' is not an amount of memory"),
+                (("--when", "peak", "--then", "'x"), "a quote does not end"),
+                (("--when", "peak", "--interval", "1ms"), "at least 50ms")):
+            _, said = self.heapctl("watch", os.getpid(), *arguments, code=2)
+            self.assertIn(why, said)
+
+    def test_a_target_that_cannot_be_profiled_is_refused(self):
+        server, _ = self.redis_with_agent("prof:false")
+        _, said = self.heapctl("watch", server.pid, "--when", "peak", "--keep", self.keep, code=1)
+        self.assertIn("cannot be profiled", said)
+        self.assertFalse(os.path.exists(self.keep))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The tree obeys its layers, and the checker that says so can fail."""
+import pathlib
+import tempfile
+import unittest
+
+import layers
+
+
+def faults_of(files):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (root / "plugins").mkdir(exist_ok=True)
+        return layers.faults(root)
+
+
+class Layers(unittest.TestCase):
+    def test_the_tree_obeys(self):
+        self.assertEqual(layers.faults(pathlib.Path(__file__).resolve().parents[2]), [])
+
+    def test_an_upward_include_is_found(self):
+        self.assertEqual(len(faults_of({"src/base/x.c": '#include "cli/verb.h"\n'})), 1)
+        self.assertEqual(len(faults_of({"src/wire/x.c": '#include "agent/agent.h"\n'})), 1)
+
+    def test_dying_inside_a_server_is_found(self):
+        self.assertEqual(len(faults_of({"src/agent/x.c": '#include "base/xalloc.h"\n'})), 1)
+        self.assertEqual(len(faults_of({"src/agent/x.c": "void f(void) { exit(1); }\n"})), 1)
+        self.assertEqual(faults_of({"src/agent/x.c": '/* never exit(1) */ const char *s = "exit(1)";\n'}), [])
+
+    def test_a_plugin_sees_the_public_face_only(self):
+        self.assertEqual(len(faults_of({"src/base/x.c": "", "plugins/p/x.c": '#include "agent/agent.h"\n'})), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

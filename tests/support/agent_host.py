@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that tests of the agent order about (tests/integration/programs/agent_host.c), and raw clients of its socket."""
+import os
+import pathlib
+import socket
+import subprocess
+import time
+import unittest
+
+from processes import AGENT, BUILD, PATIENCE_SECONDS, Case, is_alive, jemalloc_path, wait_until
+
+PROGRAMS = BUILD / "tests/integration"
+SANITIZER = os.environ.get("HEAPCTL_SANITIZE", "none")
+SANITIZED = SANITIZER != "none"
+PROFILING = "prof:true,prof_active:false"
+
+# Of heapctl.h.
+NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, NO_ENVIRONMENT = 1, 2, 4, 8
+
+
+class Host:
+    """A running agent_host: host("fork") gives the order and returns the answer."""
+
+    def __init__(self, process):
+        self.process = process
+        self.pid = process.pid
+        self.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line.endswith("\n"):
+            raise AssertionError(f"agent_host ended with {self.process.wait(PATIENCE_SECONDS)}")
+        return line[:-1]
+
+    def send(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def __call__(self, *words):
+        self.send(*words)
+        answer = self.read()
+        if answer.startswith("error"):
+            raise AssertionError(f"{words}: {answer}")
+        return answer
+
+    def refuses(self, *words):
+        self.send(*words)
+        answer = self.read()
+        if not answer.startswith("error"):
+            raise AssertionError(f"{words} should have failed: {answer}")
+        return answer
+
+
+class HostCase(Case):
+    """Kinds of host: "fake" runs the agent on a fake allocator and is there under sanitizers too; "linked" has jemalloc and the
+    agent linked; "plain" has jemalloc linked and gets the agent by LD_PRELOAD."""
+
+    def setUp(self):
+        super().setUp()
+        # The sanitizer refuses threads in a child of a program with threads, which is what the agent is made for.
+        self.environment["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":die_after_fork=0"
+
+    def host(self, kind="fake", flags=0, conf=PROFILING, env=None, wrap=(), start=True, **options):
+        if kind != "fake" and SANITIZED:
+            self.skipTest("a sanitizer's allocator and jemalloc exclude each other")
+        settings = dict(env or {})
+        if kind != "fake":
+            settings["MALLOC_CONF"] = conf
+        if kind == "plain":
+            settings["LD_PRELOAD"] = AGENT
+        arguments = [str(flags)] if start and kind != "plain" else []
+        process = self.start(*wrap, PROGRAMS / f"agent_host_{kind}", *arguments, env=settings, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True, **options)
+        host = Host(process)
+        host.socket = self.socket_of(host.pid)
+        return host
+
+    def log_of(self, _host):
+        """What the hosts of this test wrote to stderr."""
+        return "".join(path.read_text() for path in sorted(pathlib.Path(self.folder).glob("log.*")))
+
+    def sockets(self, folder=None):
+        try:
+            return sorted(name for name in os.listdir(folder or self.agents) if name.endswith(".sock"))
+        except FileNotFoundError:
+            return []
+
+    def raw(self, path, data=b"", timeout=PATIENCE_SECONDS):
+        """A connected client; the caller does with it what it likes."""
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(client.close)
+        # Without a time limit, which would make a full queue an error.
+        client.connect(str(path))
+        client.settimeout(timeout)
+        if data:
+            client.sendall(data)
+        return client
+
+    def end_child_later(self, pid):
+        self.end_pid_later(pid)
+
+    def wait_for_death(self, pid):
+        wait_until(lambda: not is_alive(pid), f"process {pid} to end")
+
+
+def voluntary_switches(task):
+    for line in (task / "status").read_text().splitlines():
+        if line.startswith("voluntary_ctxt_switches"):
+            return int(line.split()[1])
+    raise AssertionError(task)
+
+
+def cpu_ticks(task):
+    """Hundredths of a second that a thread has computed."""
+    fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def receive_all(client, seconds=PATIENCE_SECONDS):
+    """Everything until the other side closes."""
+    data = b""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            piece = client.recv(65536)
+        except ConnectionResetError:
+            return data
+        if not piece:
+            return data
+        data += piece
+    raise AssertionError("the answer does not end")
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def only_root(test):
+    return unittest.skipUnless(is_root(), "needs root")(test)
+
+
+__all__ = ["Host", "HostCase", "PROFILING", "PROGRAMS", "SANITIZED", "SANITIZER", "NO_SOCKET", "NO_THREAD", "NOT_IN_CHILDREN", "NO_ENVIRONMENT",
+           "voluntary_switches", "cpu_ticks", "receive_all", "is_root", "only_root", "jemalloc_path"]

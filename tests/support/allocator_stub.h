@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * allocator_find for programs that test the agent without jemalloc, as under sanitizers, which
+ * bring an allocator of their own: it finds the fake.
+ */
+#pragma once
+
+#include "allocator/allocator_fake.h"
+
+/* The fake behind what allocator_find filled. */
+struct allocator_fake *allocator_stub(void);

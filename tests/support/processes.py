@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real processes for the integration tests: started on free ports in temporary folders, waited for by condition, ended by pid.
+
+The build folder comes from the environment (HEAPCTL_BUILD), as meson sets it.
+"""
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+BUILD = pathlib.Path(os.environ.get("HEAPCTL_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+HEAPCTL = str(BUILD / "src/cli/heapctl")
+AGENT = str(BUILD / "src/agent/libheapctl.so")
+SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
+# A loaded machine is slow; nothing here waits that long when all is well.
+PATIENCE_SECONDS = 60
+
+
+def wait_until(condition, what, seconds=PATIENCE_SECONDS):
+    """The first true value of condition(); fails naming `what` when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds} s in vain: {what}")
+        time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def need(program):
+    """The path of a program; skips the test, visibly, where it is not installed."""
+    path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if path is None:
+        raise unittest.SkipTest(f"{program} is not installed")
+    return path
+
+
+def need_namespace(kind):
+    """Skips the test where a namespace of that kind ("--mount", "--user") cannot be made: in containers, in a chroot."""
+    if subprocess.run(["unshare", kind, "true"], capture_output=True).returncode != 0:
+        raise unittest.SkipTest(f"unshare {kind} does not work here")
+
+
+def jemalloc_path():
+    for path in ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"):
+        if os.path.exists(path):
+            return path
+    raise unittest.SkipTest("libjemalloc.so.2 is not installed")
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def children_of(pid):
+    """Direct children, by every thread."""
+    found = []
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in path.read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def agent_thread(pid):
+    """The folder in /proc of the agent's thread in that process, None where there is none."""
+    try:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text() == "heapctl\n":
+                return task
+    except OSError:
+        pass
+    return None
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout=PATIENCE_SECONDS):
+        super().__init__("agent", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def ask(path, target, method="GET", timeout=PATIENCE_SECONDS):
+    """(status, body) of one request to the agent behind a socket; JSON bodies are parsed."""
+    connection = UnixConnection(str(path), timeout)
+    try:
+        connection.request(method, target)
+        answer = connection.getresponse()
+        body = answer.read()
+        if "json" in (answer.getheader("Content-Type") or ""):
+            body = json.loads(body)
+        return answer.status, body
+    finally:
+        connection.close()
+
+
+class Case(unittest.TestCase):
+    """A test with a temporary folder, an own HEAPCTL_DIR in it, and processes that end with it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="hc-")
+        os.chmod(self.folder, 0o755)
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.agents = os.path.join(self.folder, "agents")
+        self.environment = {key: value for key, value in os.environ.items()
+                            if not key.startswith(("HEAPCTL_", "MALLOC_CONF", "LD_PRELOAD"))}
+        self.environment.update(HEAPCTL_DIR=self.agents, XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
+
+    def start(self, *command, env=None, wait_for=None, **options):
+        """Starts a process that the end of the test ends; `wait_for` is a condition that must come true."""
+        log = open(os.path.join(self.folder, f"log.{len(os.listdir(self.folder))}"), "w+b")
+        self.addCleanup(log.close)
+        options.setdefault("stdout", log)
+        options.setdefault("stderr", log)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        process = subprocess.Popen([str(word) for word in command], env=dict(self.environment, **(env or {})), **options)
+        self.addCleanup(self.end, process)
+        if wait_for is not None:
+            def ready():
+                if process.poll() is not None:
+                    log.seek(0)
+                    raise AssertionError(f"{command} ended with {process.returncode}: {log.read()[-2000:]!r}")
+                return wait_for()
+            wait_until(ready, f"{command} to be ready")
+        return process
+
+    def end(self, process):
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def end_pid_later(self, pid):
+        """For a process that is no child of ours: a daemon that the test started."""
+        def end():
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    return
+                for _ in range(200):
+                    if not is_alive(pid):
+                        return
+                    time.sleep(0.05)
+        self.addCleanup(end)
+
+    def heapctl(self, *arguments, code=0, env=None, **options):
+        """Runs heapctl, checks its exit code and returns (stdout, stderr)."""
+        result = subprocess.run([HEAPCTL, *map(str, arguments)], env=dict(self.environment, **(env or {})), capture_output=True,
+                                text=True, timeout=PATIENCE_SECONDS * 2, stdin=subprocess.DEVNULL, **options)
+        if code is not None:
+            self.assertEqual(result.returncode, code, f"heapctl {arguments}: {result.stderr}\n{result.stdout[-2000:]}")
+        return result.stdout, result.stderr
+
+    def socket_of(self, pid):
+        return os.path.join(self.agents, f"{pid}.sock")
+
+    def wait_for_agent(self, pid):
+        """The path of the agent's socket once it answers."""
+        path = self.socket_of(pid)
+
+        def answers():
+            try:
+                return ask(path, "/v1/status", timeout=5)[0] == 200
+            except OSError:
+                return False
+        wait_until(answers, f"an agent in process {pid}")
+        return path
+
+    def start_redis(self, *arguments, conf="prof:true,prof_active:false", preload=True, env=None):
+        """Debian's redis-server with the agent preloaded; returns (process, port)."""
+        server = need("redis-server")
+        port = free_port()
+        settings = dict(MALLOC_CONF=conf, **(env or {}))
+        if preload:
+            settings["LD_PRELOAD"] = AGENT
+        process = self.start(server, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder, *arguments,
+                             env=settings, wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        return process, port
+
+    def start_varnish(self, conf="prof:true,prof_active:false"):
+        """Debian's varnishd with the agent preloaded and no backend: it answers 503 itself."""
+        port = free_port()
+
+        def answers():
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5)
+            except urllib.error.HTTPError as error:
+                return error.code == 503
+            except OSError:
+                return False
+            return True
+        return self.start(need("varnishd"), "-F", "-a", f"127.0.0.1:{port}", "-b", "127.0.0.1:1",
+                          "-n", os.path.join(self.folder, "varnish"), "-s", "malloc,16m", "-T", "none", "-j", "none",
+                          env=dict(LD_PRELOAD=AGENT, MALLOC_CONF=conf), wait_for=answers)
+
+    def redis(self, port, *words, timeout=20):
+        """One command to a Redis; the raw answer, b"" when it cannot be reached."""
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=timeout) as s:
+                parts = [f"*{len(words)}\r\n".encode()]
+                for word in words:
+                    data = word if isinstance(word, bytes) else str(word).encode()
+                    parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
+                s.sendall(b"".join(parts))
+                return s.recv(65536)
+        except OSError:
+            return b""
+
+    def load_redis(self, port, keys=2000, size=200):
+        """Fills a Redis with that many values of that many bytes in one go."""
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as s:
+            value = b"x" * size
+            data = b"".join(b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key, size, value)
+                            for key in (b"key:%08d" % n for n in range(keys)))
+            s.sendall(data)
+            left = keys * len(b"+OK\r\n")
+            while left > 0:
+                left -= len(s.recv(min(left, 65536)))

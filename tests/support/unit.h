@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a unit test needs: cmocka and a main. A test file is a list of functions and
+ *
+ *	static const struct CMUnitTest tests[] = { cmocka_unit_test(rejects_a_truncated_header) };
+ *	UNIT_MAIN(tests)
+ *
+ * Run one case by giving a glob: `build/tests/unit/test_buffer 'grows*'`. Assert only in the main
+ * thread: cmocka leaves a failed test by longjmp.
+ */
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define UNIT_MAIN(tests)                                          \
+	int main(int argc, char **argv)                           \
+	{                                                         \
+		if (argc > 1)                                     \
+			cmocka_set_test_filter(argv[1]);          \
+		return cmocka_run_group_tests(tests, NULL, NULL); \
+	}
+
+/* Whether `text` contains `part`; the message shows both. */
+#define assert_contains(text, part)                                             \
+	do {                                                                    \
+		if (strstr((text), (part)) == NULL)                             \
+			fail_msg("'%s' does not contain '%s'", (text), (part)); \
+	} while (0)

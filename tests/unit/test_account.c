@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/account.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "unit.h"
+
+#define FIELDS(rss, anonymous) "Rss: " rss " kB\nAnonymous: " anonymous " kB\nSwap: 4 kB\n"
+
+static const char text[] = "400000-401000 r-xp 00000000 08:01 7 /bin/server\n" FIELDS(
+	"100", "0") "401000-402000 rw-p 00001000 08:01 7 /bin/server\n" FIELDS("30",
+	"20") "600000-700000 rw-p 00000000 00:00 0 [heap]\n" FIELDS("40",
+	"40") "7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n" FIELDS("0",
+	"0") "7f0000001000-7f0000801000 rw-p 00000000 00:00 0 \n" FIELDS("16",
+	"16") "7f0000900000-7f0001000000 rw-p 00000000 00:00 0 \n" FIELDS("1000",
+	"1000") "7ffc00000000-7ffc00020000 rw-p 00000000 00:00 0 [stack]\n" FIELDS("24", "24");
+
+static struct smaps read_text(void)
+{
+	struct smaps smaps;
+
+	assert_true(smaps_read(text, sizeof text - 1, &smaps));
+	return smaps;
+}
+
+static void tells_kinds_of_memory_apart(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+
+	assert_int_equal(smaps.resident, 1210 * 1024);
+	assert_int_equal(smaps.files, 110 * 1024);
+	assert_int_equal(smaps.file_data, 20 * 1024);
+	assert_int_equal(smaps.program_break, 40 * 1024);
+	assert_int_equal(smaps.stacks, 40 * 1024);
+	assert_int_equal(smaps.anonymous, 1000 * 1024);
+	assert_int_equal(smaps.swapped, 28 * 1024);
+	assert_int_equal(smaps.mapping_count, 7);
+}
+
+static void refuses_what_is_no_smaps(void **state)
+{
+	(void)state;
+	struct smaps smaps;
+
+	assert_false(smaps_read("", 0, &smaps));
+	assert_false(smaps_read("Rss: 5 kB\n", 10, &smaps));
+}
+
+static double sum_of(const struct account *account)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < account->row_count; i++)
+		sum += account->rows[i].kind == ACCOUNT_OUTSIDE ? 0 : account->rows[i].bytes;
+	return sum;
+}
+
+static const struct account_row *row(const struct account *account, const char *name)
+{
+	for (size_t i = 0; i < account->row_count; i++) {
+		if (strcmp(account->rows[i].name, name) == 0)
+			return &account->rows[i];
+	}
+	fail_msg("no row %s", name);
+	return NULL;
+}
+
+static const struct account_stats stats = {
+	.allocated = 500000,
+	.active = 600000,
+	.dirty = 50000,
+	.base = 30000,
+	.retained = 1e6,
+	.tcache = 10000,
+	.slab_waste = 60000,
+	.large_padding = 30000,
+};
+
+static void adds_up_to_resident_memory(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	const struct account account = account_make(&stats, &smaps, &none);
+
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+	assert_true(row(&account, "in_use")->bytes == 490000);
+	assert_true(row(&account, "slab_waste")->bytes == 60000);
+	assert_true(row(&account, "rounding")->bytes == 10000);
+	assert_true(row(&account, "other")->bytes == 1000 * 1024 - 680000);
+	assert_string_equal(row(&account, "dirty")->option, "dirty_decay_ms");
+}
+
+static void keeps_adding_up_when_jemalloc_counts_too_much(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	struct account_stats large = stats;
+
+	large.dirty = 5e6;
+	const struct account account = account_make(&large, &smaps, &none);
+	assert_true(row(&account, "other")->bytes < 0);
+	assert_contains(row(&account, "other")->text, "not resident");
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+}
+
+static void sets_sampled_objects_apart(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	struct profile_sample sample = { .counters = { 2, 2048, 0, 0 } };
+	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.interval_bytes = 524288,
+		.samples = &sample,
+		.sample_count = 1 };
+	const struct account_profile known = account_profile_of(&profile);
+	const struct account account = account_make(&stats, &smaps, &known);
+
+	/* Two objects of 1 KiB with 16 KiB each, of which a page beyond them is resident. */
+	assert_true(fabs(known.sampling - 8192) < 1);
+	assert_true(fabs(known.untouched - 2 * (16384 - 1024 - 4096)) < 1);
+	assert_true(fabs(row(&account, "in_use")->bytes - (490000 - 2 * 15360)) < 1);
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+	assert_true(known.inuse_low < known.inuse && known.inuse < known.inuse_high);
+}
+
+static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
+{
+	(void)state;
+	const struct account_profile none = { 0 };
+	const struct account account = account_make(&stats, NULL, &none);
+
+	assert_false(account.has_kernel);
+	assert_true(fabs(sum_of(&account) - 680000) < 1e-6);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(tells_kinds_of_memory_apart),
+	cmocka_unit_test(refuses_what_is_no_smaps),
+	cmocka_unit_test(adds_up_to_resident_memory),
+	cmocka_unit_test(keeps_adding_up_when_jemalloc_counts_too_much),
+	cmocka_unit_test(sets_sampled_objects_apart),
+	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
+};
+
+UNIT_MAIN(tests)

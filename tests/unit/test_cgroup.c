@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/cgroup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "unit.h"
+
+/* A folder that looks like /sys/fs/cgroup with the group /outer/inner. */
+struct tree {
+	char top[64];
+	struct cgroup group;
+};
+
+static const char *const folders[] = { "", "/outer", "/outer/inner" };
+static const char *const names[] = { "memory.max", "memory.current", "memory.stat",
+	"memory.pressure", "memory.limit_in_bytes", "memory.usage_in_bytes" };
+
+static int make_tree(void **state)
+{
+	struct tree *const tree = calloc(1, sizeof *tree);
+
+	strcpy(tree->top, "/tmp/hc-cgroup.XXXXXX");
+	assert_non_null(mkdtemp(tree->top));
+	for (size_t i = 1; i < 3; i++) {
+		char path[128];
+		snprintf(path, sizeof path, "%s%s", tree->top, folders[i]);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	snprintf(tree->group.folder, sizeof tree->group.folder, "%s/outer/inner", tree->top);
+	tree->group.top_size = strlen(tree->top);
+	*state = tree;
+	return 0;
+}
+
+static int remove_tree(void **state)
+{
+	struct tree *const tree = *state;
+
+	for (size_t i = 3; i-- > 0;) {
+		char path[192];
+		for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
+			snprintf(path, sizeof path, "%s%s/%s", tree->top, folders[i], names[j]);
+			unlink(path);
+		}
+		snprintf(path, sizeof path, "%s%s", tree->top, folders[i]);
+		rmdir(path);
+	}
+	free(tree);
+	return 0;
+}
+
+static void put(const struct tree *tree, const char *folder, const char *name, const char *text)
+{
+	char path[192];
+	struct error err;
+
+	snprintf(path, sizeof path, "%s%s/%s", tree->top, folder, name);
+	assert_true(file_write(path, text, strlen(text), 0600, &err));
+}
+
+static void the_tightest_limit_on_the_way_up_counts(void **state)
+{
+	const struct tree *const tree = *state;
+
+	put(tree, "/outer/inner", "memory.max", "1000\n");
+	put(tree, "/outer/inner", "memory.current", "500\n");
+	assert_true(cgroup_share(&tree->group) == 0.5);
+	put(tree, "/outer", "memory.max", "2000\n");
+	put(tree, "/outer", "memory.current", "1800\n");
+	assert_true(cgroup_share(&tree->group) == 0.9);
+	put(tree, "/outer", "memory.max", "max\n");
+	assert_true(cgroup_share(&tree->group) == 0.5);
+}
+
+static void pages_that_can_be_read_again_do_not_count(void **state)
+{
+	const struct tree *const tree = *state;
+
+	put(tree, "/outer/inner", "memory.max", "1000\n");
+	put(tree, "/outer/inner", "memory.current", "900\n");
+	put(tree, "/outer/inner", "memory.stat", "anon 400\nfile 500\ninactive_file 300\n");
+	assert_true(cgroup_share(&tree->group) == 0.6);
+}
+
+static void the_first_version_has_other_names(void **state)
+{
+	struct tree *const tree = *state;
+
+	tree->group.is_first_version = true;
+	put(tree, "/outer/inner", "memory.limit_in_bytes", "9223372036854771712\n");
+	put(tree, "/outer/inner", "memory.usage_in_bytes", "900\n");
+	assert_true(isnan(cgroup_share(&tree->group)));
+	put(tree, "/outer/inner", "memory.limit_in_bytes", "1000\n");
+	put(tree, "/outer/inner", "memory.stat", "inactive_file 1\ntotal_inactive_file 100\n");
+	assert_true(cgroup_share(&tree->group) == 0.8);
+}
+
+static void no_limit_is_no_share(void **state)
+{
+	const struct tree *const tree = *state;
+	const struct cgroup none = { 0 };
+
+	put(tree, "/outer/inner", "memory.max", "max\n");
+	put(tree, "/outer/inner", "memory.current", "900\n");
+	assert_true(isnan(cgroup_share(&tree->group)));
+	assert_true(isnan(cgroup_share(&none)));
+}
+
+static void pressure_is_that_of_the_group(void **state)
+{
+	const struct tree *const tree = *state;
+
+	put(tree, "/outer/inner", "memory.pressure",
+		"some avg10=12.50 avg60=1.00 avg300=0.00 total=7\n"
+		"full avg10=3.00 avg60=0.00 avg300=0.00 total=3\n");
+	assert_true(cgroup_pressure(&tree->group) == 0.125);
+}
+
+#define TREE_TEST(function) cmocka_unit_test_setup_teardown(function, make_tree, remove_tree)
+
+static const struct CMUnitTest tests[] = {
+	TREE_TEST(the_tightest_limit_on_the_way_up_counts),
+	TREE_TEST(pages_that_can_be_read_again_do_not_count),
+	TREE_TEST(the_first_version_has_other_names),
+	TREE_TEST(no_limit_is_no_share),
+	TREE_TEST(pressure_is_that_of_the_group),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/dwarf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "elf_builder.h"
+#include "symbol/dwarf_constants.h"
+#include "unit.h"
+
+/* The kinds of DIE that the tests write: .debug_abbrev in one table. */
+enum abbrev {
+	UNIT = 1,
+	FUNCTION,	     /* name, low_pc, size */
+	ABSTRACT,	     /* name */
+	INLINED,	     /* origin, low_pc, size, call_line */
+	STRUCT_WITH_SIBLING, /* sibling */
+	CONCRETE,	     /* origin, low_pc, size */
+	REFERRING,	     /* origin */
+};
+
+struct writer {
+	struct buffer info;
+	struct buffer abbrev;
+	struct buffer lines;
+};
+
+static void u8(struct buffer *out, unsigned value)
+{
+	buffer_append_char(out, (char)value);
+}
+
+static void u16(struct buffer *out, uint16_t value)
+{
+	buffer_append(out, &value, sizeof value);
+}
+
+static void u32(struct buffer *out, uint32_t value)
+{
+	buffer_append(out, &value, sizeof value);
+}
+
+static void u64(struct buffer *out, uint64_t value)
+{
+	buffer_append(out, &value, sizeof value);
+}
+
+static void text(struct buffer *out, const char *value)
+{
+	buffer_append(out, value, strlen(value) + 1);
+}
+
+/* The attributes are pairs of name and form, ended by two zeros; all numbers are below 128. */
+static void abbrev(struct writer *w, unsigned code, unsigned tag, bool has_children,
+	const unsigned char *attributes, size_t size)
+{
+	u8(&w->abbrev, code);
+	u8(&w->abbrev, tag);
+	u8(&w->abbrev, has_children);
+	buffer_append(&w->abbrev, attributes, size);
+	u16(&w->abbrev, 0);
+}
+
+#define ABBREV(w, code, tag, has_children, ...)                                      \
+	do {                                                                         \
+		static const unsigned char attributes_[] = { __VA_ARGS__ };          \
+		abbrev(w, code, tag, has_children, attributes_, sizeof attributes_); \
+	} while (0)
+
+static void writer_init(struct writer *w)
+{
+	buffer_init(&w->info, &memory_heap);
+	buffer_init(&w->abbrev, &memory_heap);
+	buffer_init(&w->lines, &memory_heap);
+	ABBREV(w, UNIT, DW_TAG_compile_unit, true, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc,
+		DW_FORM_data4, DW_AT_stmt_list, DW_FORM_sec_offset, DW_AT_comp_dir, DW_FORM_string);
+	ABBREV(w, FUNCTION, DW_TAG_subprogram, true, DW_AT_name, DW_FORM_string, DW_AT_low_pc,
+		DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4);
+	ABBREV(w, ABSTRACT, DW_TAG_subprogram, false, DW_AT_name, DW_FORM_string);
+	ABBREV(w, INLINED, DW_TAG_inlined_subroutine, true, DW_AT_abstract_origin, DW_FORM_ref_addr,
+		DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4, DW_AT_call_line,
+		DW_FORM_data1);
+	ABBREV(w, STRUCT_WITH_SIBLING, 0x13, true, DW_AT_sibling, DW_FORM_ref4);
+	ABBREV(w, CONCRETE, DW_TAG_subprogram, true, DW_AT_abstract_origin, DW_FORM_ref_addr,
+		DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4);
+	ABBREV(w, REFERRING, DW_TAG_subprogram, false, DW_AT_abstract_origin, DW_FORM_ref_addr);
+	u8(&w->abbrev, 0);
+}
+
+static void writer_deinit(struct writer *w)
+{
+	buffer_deinit(&w->info);
+	buffer_deinit(&w->abbrev);
+	buffer_deinit(&w->lines);
+}
+
+/* Returns where the unit begins; unit_end writes its length. */
+static size_t unit_begin(struct writer *w, uint64_t low_pc, uint32_t size)
+{
+	const size_t start = w->info.size;
+
+	u32(&w->info, 0);
+	u16(&w->info, 4);
+	u32(&w->info, 0);
+	u8(&w->info, 8);
+	u8(&w->info, UNIT);
+	u64(&w->info, low_pc);
+	u32(&w->info, size);
+	u32(&w->info, 0);
+	text(&w->info, "/src");
+	return start;
+}
+
+static void unit_end(struct writer *w, size_t start)
+{
+	const uint32_t length = (uint32_t)(w->info.size - start - 4);
+
+	u8(&w->info, 0);
+	const uint32_t whole = length + 1;
+	memcpy(w->info.data + start, &whole, sizeof whole);
+}
+
+static uint32_t function(struct writer *w, const char *name, uint64_t low_pc, uint32_t size)
+{
+	const uint32_t at = (uint32_t)w->info.size;
+
+	u8(&w->info, FUNCTION);
+	text(&w->info, name);
+	u64(&w->info, low_pc);
+	u32(&w->info, size);
+	return at;
+}
+
+static uint32_t abstract(struct writer *w, const char *name)
+{
+	const uint32_t at = (uint32_t)w->info.size;
+
+	u8(&w->info, ABSTRACT);
+	text(&w->info, name);
+	return at;
+}
+
+static void inlined(
+	struct writer *w, uint32_t origin, uint64_t low_pc, uint32_t size, unsigned call_line)
+{
+	u8(&w->info, INLINED);
+	u32(&w->info, origin);
+	u64(&w->info, low_pc);
+	u32(&w->info, size);
+	u8(&w->info, call_line);
+}
+
+static void end_children(struct writer *w)
+{
+	u8(&w->info, 0);
+}
+
+/* What was found for some addresses; the reader stays open until reading_end. */
+struct reading {
+	struct elf_builder builder;
+	struct elf_image image;
+	struct file_search search;
+	struct symbolizer_options options;
+	struct dwarf_reader *reader;
+	uint64_t vaddrs[16];
+	bool is_function[16];
+	const struct dwarf_answer *answers;
+};
+
+static void read_all(
+	struct reading *reading, const struct writer *w, const uint64_t *vaddrs, size_t count)
+{
+	struct error err;
+
+	*reading = (struct reading){ 0 };
+	memcpy(reading->vaddrs, vaddrs, count * sizeof *vaddrs);
+	memset(reading->is_function, true, sizeof reading->is_function);
+	elf_builder_init(&reading->builder);
+	elf_builder_add_code(&reading->builder, 0x1000, 0x1000);
+	elf_builder_add_data(&reading->builder, ".debug_info", w->info.data, w->info.size);
+	elf_builder_add_data(&reading->builder, ".debug_abbrev", w->abbrev.data, w->abbrev.size);
+	elf_builder_add_data(&reading->builder, ".debug_line",
+		w->lines.size == 0 ? "" : w->lines.data, w->lines.size);
+	elf_builder_finish(&reading->builder);
+	assert_true(elf_image_over("test", reading->builder.out.data, reading->builder.out.size,
+		NULL, &reading->image, &err));
+	file_search_init(&reading->search, &reading->options, 0);
+	assert_true(dwarf_reader_new(
+		&reading->image, &reading->search, "/src/program", &reading->reader, &err));
+	dwarf_plan(reading->reader, reading->vaddrs, reading->is_function, count);
+	for (size_t i = 0; i < dwarf_job_count(reading->reader); i++)
+		dwarf_run_job(reading->reader, i);
+	reading->answers = dwarf_answers(reading->reader);
+}
+
+static void reading_end(struct reading *reading)
+{
+	dwarf_reader_free(reading->reader);
+	file_search_deinit(&reading->search);
+	elf_image_close(&reading->image);
+	elf_builder_deinit(&reading->builder);
+}
+
+static void tells_inlined_calls_from_the_inside_out(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	const uint32_t inner = abstract(&w, "inner");
+	const uint32_t middle = abstract(&w, "middle");
+	function(&w, "outer", 0x1000, 0x80);
+	inlined(&w, middle, 0x1010, 0x20, 7);
+	inlined(&w, inner, 0x1018, 8, 5);
+	end_children(&w);
+	end_children(&w);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1000, 0x1010, 0x101f, 0x1020, 0x1080 };
+	read_all(&reading, &w, vaddrs, 5);
+	static const uint32_t counts[] = { 1, 2, 3, 2, 0 };
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(reading.answers[i].frame_count, counts[i]);
+	const struct dwarf_frame *const frames = reading.answers[2].frames;
+	assert_string_equal(frames[0].name, "inner");
+	assert_string_equal(frames[1].name, "middle");
+	assert_int_equal(frames[1].line, 5);
+	assert_string_equal(frames[2].name, "outer");
+	assert_int_equal(frames[2].line, 7);
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static void finds_names_in_other_units(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t first = unit_begin(&w, 0x1100, 0x10);
+	const uint32_t named = abstract(&w, "elsewhere");
+	unit_end(&w, first);
+	const size_t second = unit_begin(&w, 0x1000, 0x100);
+	u8(&w.info, CONCRETE);
+	u32(&w.info, named);
+	u64(&w.info, 0x1000);
+	u32(&w.info, 0x10);
+	end_children(&w);
+	unit_end(&w, second);
+	static const uint64_t vaddrs[] = { 0x1008 };
+	read_all(&reading, &w, vaddrs, 1);
+	assert_int_equal(reading.answers[0].frame_count, 1);
+	assert_string_equal(reading.answers[0].frames[0].name, "elsewhere");
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static void finds_functions_inside_types(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	const size_t type = w.info.size;
+	u8(&w.info, STRUCT_WITH_SIBLING);
+	u32(&w.info, 0);
+	function(&w, "member", 0x1040, 0x10);
+	end_children(&w);
+	end_children(&w);
+	const uint32_t behind = (uint32_t)(w.info.size - unit);
+	memcpy(w.info.data + type + 1, &behind, sizeof behind);
+	function(&w, "free", 0x1000, 0x10);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1008, 0x1048 };
+	read_all(&reading, &w, vaddrs, 2);
+	assert_string_equal(reading.answers[0].frames[0].name, "free");
+	assert_string_equal(reading.answers[1].frames[0].name, "member");
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static void ends_with_cycles_of_origins_and_siblings(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	const uint32_t first = (uint32_t)w.info.size;
+	u8(&w.info, REFERRING);
+	u32(&w.info, first + 5);
+	u8(&w.info, REFERRING);
+	u32(&w.info, first);
+	u8(&w.info, STRUCT_WITH_SIBLING);
+	u32(&w.info, first - (uint32_t)unit);
+	end_children(&w);
+	function(&w, "outer", 0x1000, 0x80);
+	inlined(&w, first, 0x1000, 0x40, 3);
+	end_children(&w);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1000 };
+	read_all(&reading, &w, vaddrs, 1);
+	assert_int_equal(reading.answers[0].frame_count, 2);
+	assert_string_equal(reading.answers[0].frames[0].name, "");
+	assert_string_equal(reading.answers[0].frames[1].name, "outer");
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static void gives_an_address_to_the_first_function_that_claims_it(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	function(&w, "first", 0x1000, 0x20);
+	end_children(&w);
+	function(&w, "second", 0x1000, 0x40);
+	end_children(&w);
+	function(&w, "discarded", 0, 0x2000);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1010, 0x1030, 0x1050 };
+	read_all(&reading, &w, vaddrs, 3);
+	assert_int_equal(reading.answers[0].frame_count, 1);
+	assert_string_equal(reading.answers[0].frames[0].name, "first");
+	assert_string_equal(reading.answers[1].frames[0].name, "second");
+	assert_int_equal(reading.answers[2].frame_count, 0);
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+/* A program of version 4 with one directory and one file. */
+static void write_lines(struct writer *w)
+{
+	static const unsigned char lengths[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1 };
+	struct buffer header;
+
+	buffer_init(&header, &memory_heap);
+	u8(&header, 1);	   /* minimum instruction */
+	u8(&header, 1);	   /* operations */
+	u8(&header, 1);	   /* is_stmt */
+	u8(&header, 0xfb); /* line base -5 */
+	u8(&header, 14);   /* line range */
+	u8(&header, 13);   /* opcode base */
+	buffer_append(&header, lengths, sizeof lengths);
+	text(&header, "sub");
+	u8(&header, 0);
+	text(&header, "a.c");
+	u8(&header, 1);
+	u16(&header, 0);
+	u8(&header, 0);
+
+	u32(&w->lines, 0);
+	u16(&w->lines, 4);
+	u32(&w->lines, (uint32_t)header.size);
+	buffer_append(&w->lines, header.data, header.size);
+	buffer_deinit(&header);
+}
+
+static void set_address(struct writer *w, uint64_t address)
+{
+	u8(&w->lines, 0);
+	u8(&w->lines, 9);
+	u8(&w->lines, DW_LNE_set_address);
+	u64(&w->lines, address);
+}
+
+static void end_sequence(struct writer *w, unsigned advance)
+{
+	u8(&w->lines, DW_LNS_advance_pc);
+	u8(&w->lines, advance);
+	u8(&w->lines, 0);
+	u8(&w->lines, 1);
+	u8(&w->lines, DW_LNE_end_sequence);
+}
+
+/* Advances the line and the address as one special opcode. */
+static void row(struct writer *w, int line, unsigned address)
+{
+	u8(&w->lines, (unsigned)(line + 5) + 14 * address + 13);
+}
+
+static void takes_the_last_row_of_an_address(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	unit_end(&w, unit);
+	write_lines(&w);
+	/* Discarded code comes first; it must not claim the addresses of what is there. */
+	set_address(&w, 0);
+	row(&w, 8, 0);
+	u8(&w.lines, DW_LNS_advance_pc);
+	u8(&w.lines, 0x80);
+	u8(&w.lines, 0x40); /* 0x2000 */
+	u8(&w.lines, DW_LNS_copy);
+	end_sequence(&w, 1);
+	set_address(&w, 0x1000);
+	row(&w, 3, 0);
+	row(&w, 1, 0);
+	row(&w, 4, 8);
+	end_sequence(&w, 8);
+	const uint32_t length = (uint32_t)w.lines.size - 4;
+	memcpy(w.lines.data, &length, sizeof length);
+
+	static const uint64_t vaddrs[] = { 0x1000, 0x1007, 0x1008, 0x100f, 0x1010 };
+	static const uint32_t lines[] = { 5, 5, 9, 9, 0 };
+	read_all(&reading, &w, vaddrs, 5);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(reading.answers[i].frame_count, 1);
+		assert_int_equal(reading.answers[i].frames[0].line, lines[i]);
+		assert_string_equal(reading.answers[i].frames[0].file, "/src/sub/a.c");
+		assert_false(reading.answers[i].has_function);
+	}
+	assert_int_equal(reading.answers[4].frame_count, 0);
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(tells_inlined_calls_from_the_inside_out),
+	cmocka_unit_test(finds_names_in_other_units),
+	cmocka_unit_test(finds_functions_inside_types),
+	cmocka_unit_test(ends_with_cycles_of_origins_and_siblings),
+	cmocka_unit_test(gives_an_address_to_the_first_function_that_claims_it),
+	cmocka_unit_test(takes_the_last_row_of_an_address),
+};
+UNIT_MAIN(tests)

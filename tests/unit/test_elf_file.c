@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocator/elf_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+/* A file with a symbol table, its texts, a build-id note and a constant. */
+struct image {
+	ElfW(Ehdr) header;
+	ElfW(Phdr) segment;
+	ElfW(Sym) symbols[5];
+	char texts[64];
+	struct {
+		ElfW(Nhdr) header;
+		char name[4];
+		unsigned char id[4];
+	} note;
+	char constant[16];
+	ElfW(Shdr) sections[5];
+};
+
+static const char texts[] = "\0_rjem_mallctl\0mallctl_not\0malloc\0elsewhere_mallctl";
+
+static ElfW(Sym) symbol(const char *name, uint64_t value, uint16_t section, unsigned type)
+{
+	const char *const at = memmem(texts, sizeof texts, name, strlen(name) + 1);
+
+	return (ElfW(Sym)){
+		.st_name = (uint32_t)(at - texts),
+		.st_value = value,
+		.st_shndx = section,
+		.st_info = (unsigned char)ELF64_ST_INFO(STB_GLOBAL, type),
+	};
+}
+
+static struct image image_of_a_program(void)
+{
+	struct image image = {
+		.header = { .e_ident = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 2 : 1, 1 },
+			.e_shoff = offsetof(struct image, sections),
+			.e_shentsize = sizeof(ElfW(Shdr)),
+			.e_shnum = 5,
+			.e_phoff = offsetof(struct image, segment),
+			.e_phentsize = sizeof(ElfW(Phdr)),
+			.e_phnum = 1 },
+		.segment = { .p_type = PT_LOAD, .p_vaddr = 0x1000 },
+		.symbols = { { 0 }, symbol("_rjem_mallctl", 0x1100, 1, STT_FUNC),
+			symbol("mallctl_not", 0x1200, 1, STT_FUNC),
+			symbol("elsewhere_mallctl", 0, SHN_UNDEF, STT_FUNC),
+			symbol("malloc", 0x1300, 1, STT_FUNC) },
+		.note = { .header = { .n_namesz = 4, .n_descsz = 4, .n_type = NT_GNU_BUILD_ID },
+			.name = "GNU",
+			.id = { 0xde, 0xad, 0xbe, 0xef } },
+		.constant = "<jemalloc>: ",
+	};
+	memcpy(image.texts, texts, sizeof texts);
+	image.sections[1] = (ElfW(Shdr)){ .sh_type = SHT_SYMTAB,
+		.sh_link = 2,
+		.sh_offset = offsetof(struct image, symbols),
+		.sh_size = sizeof image.symbols,
+		.sh_entsize = sizeof(ElfW(Sym)) };
+	image.sections[2] = (ElfW(Shdr)){ .sh_type = SHT_STRTAB,
+		.sh_offset = offsetof(struct image, texts),
+		.sh_size = sizeof texts };
+	image.sections[3] = (ElfW(Shdr)){ .sh_type = SHT_NOTE,
+		.sh_offset = offsetof(struct image, note),
+		.sh_size = sizeof image.note };
+	image.sections[4] = (ElfW(Shdr)){ .sh_type = SHT_PROGBITS,
+		.sh_flags = SHF_ALLOC,
+		.sh_offset = offsetof(struct image, constant),
+		.sh_size = sizeof image.constant };
+	return image;
+}
+
+struct sightings {
+	unsigned count;
+	uint64_t value;
+	char name[32];
+};
+
+static bool note_sighting(void *context, const char *name, uint64_t value)
+{
+	struct sightings *const seen = context;
+
+	seen->count++;
+	seen->value = value;
+	strncpy(seen->name, name, sizeof seen->name - 1);
+	return true;
+}
+
+static void finds_functions_by_their_end(void **state)
+{
+	(void)state;
+	const struct image image = image_of_a_program();
+	struct elf_file elf;
+	struct error err;
+	struct sightings seen = { 0 };
+
+	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
+	assert_true(elf_file_has_symbol_table(&elf));
+	elf_file_functions(&elf, "mallctl", note_sighting, &seen);
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(seen.value, 0x1100);
+	assert_string_equal(seen.name, "_rjem_mallctl");
+	assert_int_equal(elf_file_function(&elf, "malloc"), 0x1300);
+	assert_int_equal(elf_file_function(&elf, "elsewhere_mallctl"), 0);
+}
+
+static void reads_what_identifies_a_build(void **state)
+{
+	(void)state;
+	const struct image image = image_of_a_program();
+	struct elf_file elf;
+	struct error err;
+	char id[ELF_BUILD_ID_MAX];
+	ElfW(Phdr) other = image.segment;
+
+	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
+	assert_true(elf_file_build_id(&elf, id));
+	assert_string_equal(id, "deadbeef");
+	assert_true(elf_file_has_headers(&elf, &image.segment, 1));
+	other.p_vaddr++;
+	assert_false(elf_file_has_headers(&elf, &other, 1));
+	assert_false(elf_file_has_headers(&elf, &image.segment, 2));
+	assert_true(elf_file_has_text(&elf, '<', "jemalloc>: "));
+	assert_false(elf_file_has_text(&elf, '(', "jemalloc>: "));
+	assert_false(elf_file_has_text(&elf, 'm', "allctl_not"));
+}
+
+static void refuses_what_is_no_file_of_this_machine(void **state)
+{
+	(void)state;
+	struct image image = image_of_a_program();
+	struct elf_file elf = { .size = 77 };
+	struct error err;
+
+	assert_false(elf_file_init(&elf, "#!/bin/sh", 9, "script", &err));
+	assert_contains(err.message, "script");
+	assert_false(elf_file_init(&elf, &image, sizeof image.header - 1, "short", &err));
+	image.header.e_ident[EI_DATA] = ELFDATA2MSB;
+	assert_false(elf_file_init(&elf, &image, sizeof image, "foreign", &err));
+	image.header.e_ident[0] = 0;
+	assert_false(elf_file_init(&elf, &image, sizeof image, "other", &err));
+	assert_int_equal(elf.size, 77);
+}
+
+static void ask_everything(const void *data, size_t size)
+{
+	struct elf_file elf;
+	struct error err;
+	struct sightings seen = { 0 };
+	char id[ELF_BUILD_ID_MAX];
+	ElfW(Phdr) segment = { 0 };
+
+	if (!elf_file_init(&elf, data, size, "damaged", &err))
+		return;
+	elf_file_functions(&elf, "mallctl", note_sighting, &seen);
+	elf_file_function(&elf, "malloc");
+	elf_file_has_text(&elf, '<', "jemalloc>: ");
+	elf_file_build_id(&elf, id);
+	elf_file_has_headers(&elf, &segment, 1);
+}
+
+/* Each length in a block of its own, so that a sanitizer or valgrind sees a step too far. */
+static void survives_every_cut(void **state)
+{
+	(void)state;
+	const struct image image = image_of_a_program();
+
+	for (size_t size = 0; size <= sizeof image; size++) {
+		void *const cut = malloc(size == 0 ? 1 : size);
+		assert_non_null(cut);
+		memcpy(cut, &image, size);
+		ask_everything(cut, size);
+		free(cut);
+	}
+}
+
+static void survives_every_damaged_byte(void **state)
+{
+	(void)state;
+	static const unsigned char values[] = { 0, 1, 0x7f, 0x80, 0xff };
+	const struct image image = image_of_a_program();
+	unsigned char *const damaged = malloc(sizeof image);
+
+	assert_non_null(damaged);
+	for (size_t at = 0; at < sizeof image; at++) {
+		for (size_t i = 0; i < sizeof values; i++) {
+			memcpy(damaged, &image, sizeof image);
+			damaged[at] = values[i];
+			ask_everything(damaged, sizeof image);
+		}
+	}
+	free(damaged);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(finds_functions_by_their_end),
+	cmocka_unit_test(reads_what_identifies_a_build),
+	cmocka_unit_test(refuses_what_is_no_file_of_this_machine),
+	cmocka_unit_test(survives_every_cut),
+	cmocka_unit_test(survives_every_damaged_byte),
+};
+UNIT_MAIN(tests)

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "unit.h"
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+	(void)state;
+	strcpy(folder, "/tmp/heapctl-unit-XXXXXX");
+	return mkdtemp(folder) == NULL;
+}
+
+static unsigned count_files(void)
+{
+	DIR *const listing = opendir(folder);
+	unsigned count = 0;
+
+	for (struct dirent *entry; (entry = readdir(listing)) != NULL;)
+		count += entry->d_name[0] != '.';
+	closedir(listing);
+	return count;
+}
+
+static int remove_folder(void **state)
+{
+	char path[96];
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/file", folder);
+	unlink(path);
+	return rmdir(folder);
+}
+
+static void expect_contents(const char *path, const char *contents)
+{
+	struct buffer text;
+	struct error err;
+
+	buffer_init(&text, &memory_heap);
+	assert_true(file_read(path, &text, &err));
+	assert_string_equal(buffer_string(&text), contents);
+	buffer_deinit(&text);
+}
+
+static void replaces_a_file_only_when_committed(void **state)
+{
+	(void)state;
+	struct file_draft draft;
+	struct stat status;
+	struct error err;
+	char path[96];
+
+	snprintf(path, sizeof path, "%s/file", folder);
+	assert_true(file_write(path, "old", 3, 0644, &err));
+	assert_true(file_draft_open(path, 0600, &draft, &err));
+	assert_true(file_write_fd(draft.fd, path, "new", 3, &err));
+	expect_contents(path, "old");
+	assert_true(file_draft_commit(&draft, &err));
+	expect_contents(path, "new");
+	file_draft_discard(&draft);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
+	assert_int_equal(count_files(), 1);
+}
+
+static void leaves_nothing_behind_when_discarded(void **state)
+{
+	(void)state;
+	struct file_draft draft, never = { 0 };
+	struct error err;
+	char path[96];
+
+	snprintf(path, sizeof path, "%s/file", folder);
+	assert_true(file_draft_open(path, 0600, &draft, &err));
+	file_draft_discard(&draft);
+	file_draft_discard(&never);
+	assert_int_equal(count_files(), 0);
+}
+
+static void names_the_path_that_cannot_be_written(void **state)
+{
+	(void)state;
+	struct file_draft draft = { 0 };
+	struct error err = { 0 };
+
+	assert_false(file_draft_open("/nonexistent/x", 0600, &draft, &err));
+	assert_contains(err.message, "/nonexistent/x: No such file");
+}
+
+static void writes_devices_in_place(void **state)
+{
+	(void)state;
+	struct error err = { 0 };
+
+	assert_true(file_write("/dev/null", "x", 1, 0600, &err));
+	assert_false(file_write("/dev/full", "x", 1, 0600, &err));
+	assert_contains(err.message, "No space left");
+}
+
+static void maps_nothing_but_regular_files(void **state)
+{
+	struct file_map map = { 0 };
+	struct error err = { 0 };
+	char path[96];
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/file", folder);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_false(file_map(path, &map, &err));
+	assert_contains(err.message, "not a regular file");
+	unlink(path);
+	assert_false(file_map("/dev/zero", &map, &err));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(
+		replaces_a_file_only_when_committed, make_folder, remove_folder),
+	cmocka_unit_test_setup_teardown(
+		leaves_nothing_behind_when_discarded, make_folder, remove_folder),
+	cmocka_unit_test(names_the_path_that_cannot_be_written),
+	cmocka_unit_test(writes_devices_in_place),
+	cmocka_unit_test_setup_teardown(maps_nothing_but_regular_files, make_folder, remove_folder),
+};
+UNIT_MAIN(tests)

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/products.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "unit.h"
+
+/* Makes "made N" with a count of its own; fails while `fails`. */
+struct maker {
+	unsigned count;
+	bool fails;
+	pthread_barrier_t *barrier; /* not NULL: wait there once, so that others can join */
+	size_t bytes;
+};
+
+static bool make(void *context, struct blob **blob, struct error *err)
+{
+	struct maker *const maker = context;
+	const unsigned count = __atomic_add_fetch(&maker->count, 1, __ATOMIC_RELAXED);
+	struct buffer text;
+
+	if (maker->barrier != NULL)
+		pthread_barrier_wait(maker->barrier);
+	if (maker->fails)
+		return error_set(err, ERROR_INPUT, "attempt %u failed", count);
+	buffer_init(&text, &memory_or_exit);
+	buffer_printf(&text, "made %u", count);
+	while (text.size < maker->bytes)
+		buffer_append_char(&text, '.');
+	*blob = blob_take(&text);
+	buffer_deinit(&text);
+	return true;
+}
+
+static void keeps_what_may_be_kept(void **state)
+{
+	struct products products;
+	struct maker maker = { 0 };
+	struct error err = { 0 };
+	struct blob *first = NULL, *second = NULL;
+
+	(void)state;
+	products_init(&products, 1000);
+	assert_true(products_get(&products, "a", true, make, &maker, &first, &err));
+	assert_true(products_get(&products, "a", true, make, &maker, &second, &err));
+	assert_ptr_equal(first, second);
+	assert_int_equal(maker.count, 1);
+	blob_drop(first);
+	blob_drop(second);
+	products_deinit(&products);
+}
+
+static void makes_anew_what_may_not(void **state)
+{
+	struct products products;
+	struct maker maker = { 0 };
+	struct error err = { 0 };
+	struct blob *first = NULL, *second = NULL;
+
+	(void)state;
+	products_init(&products, 1000);
+	assert_true(products_get(&products, "now", false, make, &maker, &first, &err));
+	assert_true(products_get(&products, "now", false, make, &maker, &second, &err));
+	assert_string_equal(first->data, "made 1");
+	assert_string_equal(second->data, "made 2");
+	blob_drop(first);
+	blob_drop(second);
+	assert_int_equal(products.kept_bytes, 0);
+	products_deinit(&products);
+}
+
+static void a_failure_is_not_remembered(void **state)
+{
+	struct products products;
+	struct maker maker = { .fails = true };
+	struct error err = { 0 };
+	struct blob *blob = NULL;
+
+	(void)state;
+	products_init(&products, 1000);
+	assert_false(products_get(&products, "a", true, make, &maker, &blob, &err));
+	assert_string_equal(err.message, "attempt 1 failed");
+	assert_null(blob);
+	maker.fails = false;
+	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	products_deinit(&products);
+}
+
+static void lets_go_of_the_least_recently_used(void **state)
+{
+	struct products products;
+	struct maker maker = { .bytes = 400 };
+	struct error err = { 0 };
+	struct blob *blob = NULL;
+
+	(void)state;
+	products_init(&products, 1000);
+	for (const char *key = "ab"; *key != '\0'; key++) {
+		const char name[] = { *key, '\0' };
+		assert_true(products_get(&products, name, true, make, &maker, &blob, &err));
+		blob_drop(blob);
+	}
+	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	assert_int_equal(maker.count, 2);
+	assert_true(products_get(&products, "c", true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	assert_int_equal(maker.count, 3);
+	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	assert_int_equal(maker.count, 3);
+	assert_true(products_get(&products, "b", true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	assert_int_equal(maker.count, 4);
+	assert_true(products.kept_bytes <= 1000);
+	products_deinit(&products);
+}
+
+struct request_thread {
+	struct products *products;
+	struct maker *maker;
+	struct blob *blob;
+	bool ok;
+};
+
+static void *request(void *context)
+{
+	struct request_thread *const thread = context;
+	struct error err = { 0 };
+
+	thread->ok = products_get(
+		thread->products, "same", false, make, thread->maker, &thread->blob, &err);
+	return NULL;
+}
+
+/* Everybody who asks while the first one works gets the first one's product. */
+static void simultaneous_requests_share_one_result(void **state)
+{
+	enum { THREADS = 8 };
+	struct products products;
+	pthread_barrier_t barrier;
+	struct maker maker = { .barrier = &barrier };
+	struct request_thread threads[THREADS];
+	pthread_t ids[THREADS];
+	bool all_wait = false;
+
+	(void)state;
+	pthread_barrier_init(&barrier, NULL, 2);
+	products_init(&products, 1000);
+	for (size_t i = 0; i < THREADS; i++) {
+		threads[i] = (struct request_thread){ .products = &products, .maker = &maker };
+		assert_int_equal(pthread_create(&ids[i], NULL, request, &threads[i]), 0);
+	}
+	while (!all_wait) {
+		pthread_mutex_lock(&products.mutex);
+		all_wait = products.shared == THREADS - 1;
+		pthread_mutex_unlock(&products.mutex);
+	}
+	pthread_barrier_wait(&barrier);
+	for (size_t i = 0; i < THREADS; i++) {
+		pthread_join(ids[i], NULL);
+		assert_true(threads[i].ok);
+		assert_string_equal(threads[i].blob->data, "made 1");
+		blob_drop(threads[i].blob);
+	}
+	assert_int_equal(maker.count, 1);
+	assert_int_equal(products.kept_bytes, 0);
+	products_deinit(&products);
+	pthread_barrier_destroy(&barrier);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(keeps_what_may_be_kept),
+	cmocka_unit_test(makes_anew_what_may_not),
+	cmocka_unit_test(a_failure_is_not_remembered),
+	cmocka_unit_test(lets_go_of_the_least_recently_used),
+	cmocka_unit_test(simultaneous_requests_share_one_result),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/heap_v2.h"
+
+#include <stdio.h>
+
+#include "profile_texts.h"
+
+static const char example[] =
+	"heap_v2/524288\n"
+	"  t*: 28: 1500 [30: 1600]\n"
+	"  t0: 20: 1000 [21: 1010]\n"
+	"  t3: 8: 500 [9: 590] worker pool 3\n"
+	"@ 0x7f06a3a2630f 0x55d41fef4427 0xffffffffff600401\n"
+	"  t*: 18: 900 [0: 0]\n"
+	"  t0: 10: 400 [0: 0]\n"
+	"  t3: 8: 500 [9: 590]\n"
+	"@ 0x7f06a3a2630f\n"
+	"  t*: 10: 600 [11: 700]\n"
+	"  t0: 10: 600 [11: 700]\n"
+	"\n"
+	"MAPPED_LIBRARIES:\n"
+	"55d41fef2000-55d41fef8000 r-xp 00002000 fe:00 24797    /usr/bin/a b\n"
+	"7f06a3000000-7f06a3b00000 r-xp 00000000 fe:00 9 /lib/x.so (deleted)\n"
+	"7f06a4000000-7f06a4b00000 rw-p 00000000 00:00 0 \n"
+	"7ffd3a5f2000-7ffd3a5f4000 r-xp 00000000 00:00 0          [vdso]\n";
+
+static void reads_what_jemalloc_writes(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(example);
+
+	assert_int_equal(profile->weighting, PROFILE_EXPONENTIAL);
+	assert_int_equal(profile->interval_bytes, 524288);
+	assert_counters(profile->header_counters, 28, 1500, 30, 1600);
+	assert_true(profile->has_allocated);
+	assert_int_equal(profile->sample_count, 2);
+	assert_counters(profile->samples[0].counters, 18, 900, 0, 0);
+	assert_counters(profile->samples[1].counters, 10, 600, 11, 700);
+	assert_int_equal(profile->stacks[profile->samples[0].stack].depth, 3);
+	assert_true(address_at(profile, &profile->samples[0], 0) == 0x7f06a3a2630f);
+	assert_true(address_at(profile, &profile->samples[0], 1) == 0x55d41fef4427);
+	assert_true(address_at(profile, &profile->samples[0], 2) == 0xffffffffff600401);
+	assert_int_equal(profile->location_count, 3);
+}
+
+static void tells_threads_apart(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(example);
+
+	assert_int_equal(profile->thread_count, 2);
+	assert_int_equal(profile->threads[1].id, 3);
+	assert_string_equal(profile->threads[1].name, "worker pool 3");
+	assert_string_equal(profile->threads[0].name, "");
+	assert_counters(profile->threads[1].counters, 8, 500, 9, 590);
+	assert_int_equal(profile->thread_sample_count, 3);
+	assert_int_equal(profile->thread_samples[1].thread, 1);
+	assert_counters(profile->thread_samples[1].counters, 8, 500, 9, 590);
+	assert_int_equal(profile->samples[0].thread, PROFILE_NONE);
+}
+
+static void finds_the_mapping_of_each_address(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(example);
+
+	assert_true(profile->has_mappings);
+	assert_int_equal(profile->mapping_count, 4);
+	assert_string_equal(profile->program, "/usr/bin/a b");
+	assert_string_equal(profile->mappings[profile->locations[0].mapping].path, "/lib/x.so");
+	assert_true(profile->mappings[profile->locations[0].mapping].deleted);
+	assert_int_equal(profile->mappings[profile->locations[1].mapping].file_offset, 0x2000);
+	assert_int_equal(profile->locations[2].mapping, PROFILE_NONE);
+	assert_string_equal(profile->mappings[2].path, "");
+	assert_string_equal(profile->mappings[3].path, "[vdso]");
+}
+
+static void a_return_address_belongs_to_the_mapping_of_its_call(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile =
+		must_read_text("heap_v2/1\nt*: 1: 1 [0: 0]\n@ 0x2000 0x1000\nt*: 1: 1 [0: 0]\n"
+			       "MAPPED_LIBRARIES:\n"
+			       "1000-2000 r-xp 00000000 fe:00 1 /bin/a\n");
+
+	assert_int_equal(profile->locations[0].mapping, 0);
+	assert_int_equal(profile->locations[1].mapping, PROFILE_NONE);
+}
+
+static void an_empty_heap_is_a_profile(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile = must_read_text("heap_v2/4096\n  t*: 0: 0 [0: 0]\n");
+
+	assert_int_equal(profile->sample_count, 0);
+	assert_false(profile->has_mappings);
+	assert_false(profile->has_allocated);
+	assert_string_equal(profile->program, "");
+}
+
+static void a_stack_may_be_empty(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile =
+		must_read_text("heap_v2/4096\n  t*: 1: 5 [0: 0]\n@\n  t*: 1: 5 [0: 0]\n"
+			       "@ \n  t*: 2: 7 [0: 0]\n");
+
+	assert_int_equal(profile->sample_count, 2);
+	assert_int_equal(profile->stack_count, 1);
+	assert_int_equal(profile->stacks[0].depth, 0);
+}
+
+static void equal_stacks_are_stored_once(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile =
+		must_read_text("heap_v2/4096\n t*: 2: 5 [0: 0]\n@ 0x1 0x2\n t*: 1: 5 [0: 0]\n"
+			       "@ 0x2 0x1\n t*: 1: 5 [0: 0]\n@ 0x1 0x2\n t*: 1: 5 [0: 0]\n");
+
+	assert_int_equal(profile->sample_count, 3);
+	assert_int_equal(profile->stack_count, 2);
+	assert_int_equal(profile->samples[0].stack, profile->samples[2].stack);
+	assert_int_equal(profile->location_count, 2);
+}
+
+static void lines_of_unknown_meaning_become_comments(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile =
+		must_read_text("%warn old\nheap_v2/4096\n  t*: 1: 5 [0: 0]\nfrag_util: 7\n@ 0x1\n"
+			       "  t*: 1: 5 [0: 0]\n  f: 0/3: 12\n");
+
+	assert_int_equal(profile->comment_count, 3);
+	assert_string_equal(profile->comments[0], "%warn old");
+	assert_string_equal(profile->comments[1], "frag_util: 7");
+	assert_string_equal(profile->comments[2], "f: 0/3: 12");
+	assert_int_equal(profile->sample_count, 1);
+}
+
+static void windows_line_ends_do_not_matter(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *const profile = must_read_text(
+		"heap_v2/4096\r\n  t*: 1: 5 [0: 0]\r\n@ 0x1 0x2\r\n  t*: 1: 5 [0: 0]\r\n");
+
+	assert_int_equal(profile->stacks[0].depth, 2);
+	assert_int_equal(profile->sample_count, 1);
+}
+
+static void addresses_of_all_lengths_are_read(void **state)
+{
+	(void)state;
+	char text[512] = "heap_v2/1\n t*: 1: 5 [0: 0]\n@";
+	for (unsigned digits = 1; digits <= 16; digits++)
+		snprintf(text + strlen(text), sizeof text - strlen(text), " 0x%.*s", (int)digits,
+			"f9E8d7C6b5A40312");
+	strcat(text, "\n t*: 1: 5 [0: 0]\n");
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(text);
+
+	assert_int_equal(profile->stacks[0].depth, 16);
+	for (unsigned digits = 1; digits <= 16; digits++)
+		assert_true(address_at(profile, &profile->samples[0], digits - 1) ==
+			    UINT64_C(0xf9e8d7c6b5a40312) >> 4 * (16 - digits));
+}
+
+static void truncation_is_told_with_its_place(void **state)
+{
+	(void)state;
+	const char *const maps = strstr(example, "MAPPED");
+	const size_t stacks = (size_t)(maps - example);
+	size_t refused = 0;
+
+	for (size_t size = 0; size < stacks; size++) {
+		struct profile *profile = NULL;
+		struct error err = { 0 };
+		if (!profile_read("web.heap", example, size, NULL, &profile, &err)) {
+			refused++;
+			assert_contains(err.message, "web.heap: byte ");
+		}
+		profile_free(profile);
+	}
+	/* What remains readable is cut exactly behind a line of counters, or a digit of one. */
+	assert_in_range(refused, stacks * 8 / 10, stacks);
+	assert_refused(example, strlen("heap_v2/524288\n"), "byte 15: it ends before the totals");
+	assert_refused(example, stacks - 2 * strlen("  t*: 10: 600 [11: 700]\n") - 2,
+		"byte 234: it ends between a stack and its counters");
+	assert_refused(example, sizeof example - 40, "it ends in the middle of a mapping");
+}
+
+static void malformed_lines_are_told_with_their_place(void **state)
+{
+	(void)state;
+	const char *const header = "heap_v2/4096\n  t*: 1: 5 [0: 0]\n";
+	static const struct {
+		const char *line;
+		const char *problem;
+	} cases[] = {
+		{ "@ 0x1g\n", "byte 36: an address was expected" },
+		{ "@ x\n", "byte 33: an address was expected" },
+		{ "@ 0x123456789012345678901234567890\n", "an address of more than 64 bits" },
+		{ "t1: 5: 5 [5: 99999999999999999999999]\n", "a number of more than 64 bits" },
+		{ "t1: 5: -5 [5: 9]\n", "byte 38: a number was expected" },
+		{ "t1: 5 5 [5: 9]\n", "byte 37: a colon was expected after the number of objects" },
+		{ "t1: 5: 5 (5: 9)\n", "'[' was expected" },
+		{ "t1: 5: 5 [5: 9\n", "']' was expected" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[256];
+		snprintf(text, sizeof text, "%s%s", header, cases[i].line);
+		assert_text_refused(text, cases[i].problem);
+	}
+	assert_text_refused("heap_v2/abc\n", "byte 8: a number was expected");
+}
+
+static void a_line_without_end_is_refused(void **state)
+{
+	(void)state;
+	const size_t size = 3 * 1024 * 1024;
+	CLEANUP(free_cleanup) char *text = malloc(size);
+	assert_non_null(text);
+	memset(text, 'x', size);
+	memcpy(text, "heap_v2/1\n", 10);
+	assert_refused(text, size, "byte 10: a line of more than a million bytes");
+
+	memset(text, ' ', size);
+	memcpy(text, "heap_v2/1\n@", 11);
+	for (size_t i = 12; i + 1 < size; i += 2)
+		text[i] = '1';
+	assert_refused(text, size, "a stack of more than 65536 frames");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(reads_what_jemalloc_writes),
+	cmocka_unit_test(tells_threads_apart),
+	cmocka_unit_test(finds_the_mapping_of_each_address),
+	cmocka_unit_test(a_return_address_belongs_to_the_mapping_of_its_call),
+	cmocka_unit_test(an_empty_heap_is_a_profile),
+	cmocka_unit_test(a_stack_may_be_empty),
+	cmocka_unit_test(equal_stacks_are_stored_once),
+	cmocka_unit_test(lines_of_unknown_meaning_become_comments),
+	cmocka_unit_test(windows_line_ends_do_not_matter),
+	cmocka_unit_test(addresses_of_all_lengths_are_read),
+	cmocka_unit_test(truncation_is_told_with_its_place),
+	cmocka_unit_test(malformed_lines_are_told_with_their_place),
+	cmocka_unit_test(a_line_without_end_is_refused),
+};
+UNIT_MAIN(tests)

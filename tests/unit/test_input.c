@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/input.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "profile_texts.h"
+
+static const char heap_text[] = "heap_v2/4096\n  t*: 1: 5 [0: 0]\n@ 0x1\n  t*: 1: 5 [0: 0]\n";
+
+static void gzip(const void *data, size_t size, struct buffer *out)
+{
+	z_stream stream = { 0 };
+
+	assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, 0), Z_OK);
+	const size_t bound = deflateBound(&stream, size);
+	assert_true(buffer_reserve(out, bound));
+	stream.next_in = (Bytef *)(uintptr_t)data;
+	stream.avail_in = (uInt)size;
+	stream.next_out = (Bytef *)out->data + out->size;
+	stream.avail_out = (uInt)bound;
+	assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+	out->size += stream.total_out;
+	deflateEnd(&stream);
+}
+
+static void zstd(const void *data, size_t size, struct buffer *out)
+{
+	const size_t bound = ZSTD_compressBound(size);
+
+	assert_true(buffer_reserve(out, bound));
+	const size_t got = ZSTD_compress(out->data + out->size, bound, data, size, 1);
+	assert_false(ZSTD_isError(got));
+	out->size += got;
+}
+
+static void compression_is_undone(void **state)
+{
+	(void)state;
+	struct buffer packed;
+	struct buffer twice;
+
+	buffer_init(&packed, &memory_heap);
+	buffer_init(&twice, &memory_heap);
+	gzip(heap_text, sizeof heap_text - 1, &packed);
+	profile_free(must_read(packed.data, packed.size));
+	zstd(packed.data, packed.size, &twice);
+	profile_free(must_read(twice.data, twice.size));
+	buffer_deinit(&packed);
+	buffer_deinit(&twice);
+}
+
+static void several_members_are_one_text(void **state)
+{
+	(void)state;
+	struct buffer packed;
+
+	for (int use_zstd = 0; use_zstd < 2; use_zstd++) {
+		buffer_init(&packed, &memory_heap);
+		(use_zstd ? zstd : gzip)(heap_text, 20, &packed);
+		(use_zstd ? zstd : gzip)(heap_text + 20, sizeof heap_text - 21, &packed);
+		profile_free(must_read(packed.data, packed.size));
+		buffer_deinit(&packed);
+	}
+	buffer_init(&packed, &memory_heap);
+	gzip(heap_text, sizeof heap_text - 1, &packed);
+	for (int i = 0; i < 512; i++)
+		buffer_append_char(&packed, '\0');
+	profile_free(must_read(packed.data, packed.size));
+	buffer_deinit(&packed);
+}
+
+static void damage_is_told_with_its_place(void **state)
+{
+	(void)state;
+	struct buffer packed;
+
+	buffer_init(&packed, &memory_heap);
+	gzip(heap_text, sizeof heap_text - 1, &packed);
+	assert_refused(packed.data, packed.size - 3, "the gzip data end too early");
+	assert_refused(packed.data, 10, "byte 10: the gzip data end too early");
+	packed.data[12] ^= 0x55;
+	assert_refused(packed.data, packed.size, "bad gzip data");
+	buffer_append_string(&packed, "more");
+	buffer_clear(&packed);
+	zstd(heap_text, sizeof heap_text - 1, &packed);
+	assert_refused(packed.data, packed.size - 3, "the zstd data end too early");
+	packed.data[4] ^= 0x55;
+	assert_refused(packed.data, packed.size, "bad zstd data");
+	buffer_deinit(&packed);
+}
+
+static void expansion_is_bounded(void **state)
+{
+	(void)state;
+	const struct profile_read_options options = { .max_bytes = 1024 * 1024 };
+	const size_t size = 4 * 1024 * 1024;
+	char *const text = calloc(1, size);
+	struct buffer packed;
+
+	assert_non_null(text);
+	for (int use_zstd = 0; use_zstd < 2; use_zstd++) {
+		struct profile *profile = NULL;
+		struct error err = { 0 };
+		buffer_init(&packed, &memory_heap);
+		(use_zstd ? zstd : gzip)(text, size, &packed);
+		assert_false(
+			profile_read("bomb", packed.data, packed.size, &options, &profile, &err));
+		assert_contains(err.message, "bomb: expands to more than 1048576 bytes");
+		assert_contains(err.hint, "plain file");
+		buffer_deinit(&packed);
+	}
+	free(text);
+}
+
+static void nested_compression_ends_somewhere(void **state)
+{
+	(void)state;
+	struct buffer packed;
+	struct buffer inner;
+
+	buffer_init(&inner, &memory_heap);
+	gzip(heap_text, sizeof heap_text - 1, &inner);
+	for (int i = 0; i < 3; i++) {
+		buffer_init(&packed, &memory_heap);
+		gzip(inner.data, inner.size, &packed);
+		buffer_deinit(&inner);
+		inner = packed;
+	}
+	assert_refused(inner.data, inner.size, "compressed more than 3 times over");
+	buffer_deinit(&inner);
+}
+
+/* A file in memory of this size, if it is not 0, that begins with the text. */
+static void make_file(const char *text, off_t size, int *fd_ret, char path[64])
+{
+	const int fd = memfd_create("profile", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	if (size != 0)
+		assert_int_equal(ftruncate(fd, size), 0);
+	snprintf(path, 64, "/proc/self/fd/%d", fd);
+	*fd_ret = fd;
+}
+
+static void files_are_opened(void **state)
+{
+	(void)state;
+	struct profile *profile = NULL;
+	struct error err = { 0 };
+	char path[64];
+	CLEANUP(fd_cleanup) int fd = -1;
+
+	make_file(heap_text, 0, &fd, path);
+	assert_true(profile_open(path, NULL, &profile, &err));
+	assert_string_equal(profile->name, path);
+	assert_int_equal(profile->sample_count, 1);
+	profile_free(profile);
+	assert_false(profile_open("/nonexistent/x.heap", NULL, &profile, &err));
+	assert_contains(err.message, "/nonexistent/x.heap: No such file or directory");
+	assert_false(profile_open("/", NULL, &profile, &err));
+	assert_contains(err.message, "Is a directory");
+}
+
+/* Ten gigabytes that take no room on the disk: told at once, without reading all of them. */
+static void a_huge_sparse_file_is_refused(void **state)
+{
+	(void)state;
+	static const char *const beginnings[] = { "", "heap_v2/1\n", "a;b 1\n",
+		"heap_v2/1\n t*: 1: 1 [1: 1]\nMAPPED_LIBRARIES:\n", "--- symbol\n", "\x0a" };
+
+	for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+		struct profile *profile = NULL;
+		struct error err = { 0 };
+		char path[64];
+		CLEANUP(fd_cleanup) int fd = -1;
+		make_file(beginnings[i], (off_t)10 * 1024 * 1024 * 1024, &fd, path);
+		assert_false(profile_open(path, NULL, &profile, &err));
+		assert_contains(err.message, ": byte ");
+	}
+}
+
+/* A few bytes for each sample would become many in memory. */
+static void a_profile_is_kept_within_bounds(void **state)
+{
+	(void)state;
+	static const char *const cases[][2] = {
+		{ "heap_v2/1\nt*:0:0[0:0]\n@\n", "t*:0:0[0:0]\n" },
+		{ "heap_v2/1\nt*:0:0[0:0]\n@\n", "t1:0:0[0:0]\n" },
+		{ "heap profile: 1: 1 [1: 1]\n", "1: 1 [1: 1] @ 1\n" },
+		{ "--- contention\n", "1 @ 1\n" },
+		{ "a 1\n", "a 1\n" },
+	};
+	const struct profile_read_options options = { .max_memory_bytes = 1024 * 1024 };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct profile *profile = NULL;
+		struct error err = { 0 };
+		struct buffer text;
+		buffer_init(&text, &memory_heap);
+		buffer_append_string(&text, cases[i][0]);
+		for (int j = 0; j < 100000; j++)
+			buffer_append_string(&text, cases[i][1]);
+		assert_false(profile_read("many", text.data, text.size, &options, &profile, &err));
+		assert_contains(err.message, "it holds more than can be kept in memory");
+		buffer_deinit(&text);
+	}
+}
+
+static void a_pipe_is_read_to_its_limit(void **state)
+{
+	(void)state;
+	const struct profile_read_options options = { .max_bytes = 1024 * 1024 };
+	struct profile *profile = NULL;
+	struct error err = { 0 };
+
+	assert_false(profile_open("/dev/zero", &options, &profile, &err));
+	assert_contains(err.message, "/dev/zero: more than 1048576 bytes");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(compression_is_undone),
+	cmocka_unit_test(several_members_are_one_text),
+	cmocka_unit_test(damage_is_told_with_its_place),
+	cmocka_unit_test(expansion_is_bounded),
+	cmocka_unit_test(nested_compression_ends_somewhere),
+	cmocka_unit_test(files_are_opened),
+	cmocka_unit_test(a_huge_sparse_file_is_refused),
+	cmocka_unit_test(a_profile_is_kept_within_bounds),
+	cmocka_unit_test(a_pipe_is_read_to_its_limit),
+};
+UNIT_MAIN(tests)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/launch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "agent/guard.h"
+#include "agent/safe_point.h"
+#include "unit.h"
+
+static const char *const *variables; /* name, value, ..., NULL */
+
+static char *get(const char *name)
+{
+	for (size_t i = 0; variables[i] != NULL; i += 2) {
+		if (strcmp(variables[i], name) == 0)
+			return (char *)(uintptr_t)variables[i + 1];
+	}
+	return NULL;
+}
+
+static struct settings read_settings(const char *const *list)
+{
+	struct settings settings;
+
+	variables = list;
+	settings_read(&settings, get);
+	return settings;
+}
+
+static void settings_have_defaults(void **state)
+{
+	(void)state;
+	const char *const none[] = { NULL };
+	const struct settings settings = read_settings(none);
+	assert_int_equal(settings.keep, 16);
+	assert_int_equal(settings.keep_bytes, 256 << 20);
+	assert_string_equal(settings.folder, "");
+	assert_false(settings.disabled);
+	assert_false(settings.on_demand);
+	assert_string_equal(settings.problem, "");
+}
+
+static void settings_come_from_the_environment(void **state)
+{
+	(void)state;
+	const char *const list[] = { "HEAPCTL_DIR", "/d", "HEAPCTL_KEEP", "3", "HEAPCTL_KEEP_BYTES",
+		"2M", "HEAPCTL_DISABLE", "1", "HEAPCTL_THREAD", "on-demand", "HEAPCTL_EXE", "a:b",
+		"HEAPCTL_LOG", "stderr", NULL };
+	const struct settings settings = read_settings(list);
+	assert_string_equal(settings.folder, "/d");
+	assert_int_equal(settings.keep, 3);
+	assert_int_equal(settings.keep_bytes, 2 << 20);
+	assert_true(settings.disabled);
+	assert_true(settings.on_demand);
+	assert_true(settings.log_to_stderr);
+	assert_string_equal(settings.exes, "a:b");
+}
+
+static void nonsense_is_named_and_the_default_kept(void **state)
+{
+	(void)state;
+	static const char *const values[] = { "0", "-1", "x", "1T", "9999999999999999999999", "1 ",
+		"99999999999999999G" };
+	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+		const char *const list[] = { "HEAPCTL_KEEP", values[i], NULL };
+		const struct settings settings = read_settings(list);
+		assert_int_equal(settings.keep, 16);
+		assert_contains(settings.problem, "HEAPCTL_KEEP");
+	}
+	const char *const many[] = { "HEAPCTL_KEEP", "5000", NULL };
+	assert_int_equal(read_settings(many).keep, SETTINGS_KEEP_MOST);
+}
+
+static enum launch_decision decide(
+	const char *exes, const char *path, const char *preload, const char *preload_file)
+{
+	struct settings settings = { 0 };
+	struct launch launch = { 0 };
+	const struct launch_source source = { .own_path = "/usr/lib/libheapctl.so",
+		.preload = preload,
+		.preload_file = preload_file };
+
+	strcpy(settings.exes, exes);
+	strcpy(launch.path, path);
+	strcpy(launch.started_as, path);
+	return launch_decide(&settings, &launch, &source);
+}
+
+static void only_listed_programs_get_an_agent(void **state)
+{
+	(void)state;
+	const char preload[] = "/x/libother.so:/usr/lib/libheapctl.so";
+	assert_int_equal(decide("redis-server", "/bin/redis-server", preload, ""), LAUNCH_START);
+	assert_int_equal(
+		decide("a:/bin/redis-server", "/bin/redis-server", preload, ""), LAUNCH_START);
+	assert_int_equal(
+		decide("/sbin/redis-server", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide("redis", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide(":", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide("sh", "/bin/sh", preload, ""), LAUNCH_START);
+}
+
+static void without_a_list_the_first_that_is_no_launcher(void **state)
+{
+	(void)state;
+	const char preload[] = "libheapctl.so /x/y.so";
+	assert_int_equal(decide("", "/usr/sbin/named", preload, ""), LAUNCH_START_AND_NAME);
+	assert_int_equal(decide("", "/bin/dash", preload, ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide("", "/usr/bin/env", preload, ""), LAUNCH_STAY_OUT);
+}
+
+static void linked_programs_decide_for_themselves(void **state)
+{
+	(void)state;
+	assert_int_equal(decide("", "/usr/sbin/named", "", ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide("named", "/usr/sbin/named", "", ""), LAUNCH_STAY_OUT);
+	assert_int_equal(decide("", "/usr/sbin/named", "/x/libheapctl.so.1", ""), LAUNCH_STAY_OUT);
+	assert_int_equal(
+		decide("", "/usr/sbin/named", "", "/usr/lib/libheapctl.so\n"), LAUNCH_STAY_OUT);
+	assert_int_equal(
+		decide("named", "/usr/sbin/named", "", "/usr/lib/libheapctl.so\n"), LAUNCH_START);
+}
+
+static void a_disabled_agent_stays_out(void **state)
+{
+	(void)state;
+	struct settings settings = { .disabled = true };
+	const struct launch launch = { .path = "/bin/x", .started_as = "/bin/x" };
+	const struct launch_source source = {
+		.own_path = "/a.so", .preload = "/a.so", .preload_file = ""
+	};
+	assert_int_equal(launch_decide(&settings, &launch, &source), LAUNCH_STAY_OUT);
+}
+
+static void knows_what_this_process_runs(void **state)
+{
+	(void)state;
+	struct launch launch;
+	launch_look(&launch);
+	assert_contains(launch.path, "test_launch");
+	assert_string_equal(launch_name(&launch), "test_launch");
+}
+
+static void a_sandbox_is_seen(void **state)
+{
+	(void)state;
+	const struct guard_state open = guard_parse("Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t0\n");
+	const struct guard_state filtered = guard_parse("Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+	const struct guard_state unknown = guard_parse("Name:\tSeccomp:\t2\n");
+	assert_true(guard_is_weaker(&filtered, &open));
+	assert_false(guard_is_weaker(&open, &open));
+	assert_false(guard_is_weaker(&filtered, &filtered));
+	assert_false(guard_is_weaker(&open, &filtered));
+	assert_false(guard_is_weaker(&unknown, &open));
+	assert_false(guard_is_weaker(&filtered, &unknown));
+	struct guard guard = GUARD_NONE;
+	assert_false(guard_must_leave(&guard));
+	guard_open(&guard);
+	assert_false(guard_must_leave(&guard));
+	guard_close(&guard);
+}
+
+static void a_thread_is_started_only_out_of_a_waiting_call(void **state)
+{
+	(void)state;
+	const uint8_t behind_call[] = { 0x0f, 0x05, 0x48, 0x3d };
+	const uint8_t at_call[] = { 0x00, 0x00, 0x0f, 0x05 };
+	const uint8_t elsewhere[] = { 0x48, 0x89, 0xc3, 0x90 };
+	assert_true(safe_point_is_waiting(behind_call, -EINTR));
+	assert_false(safe_point_is_waiting(behind_call, 0));
+	assert_false(safe_point_is_waiting(behind_call, -EAGAIN));
+	assert_true(safe_point_is_waiting(at_call, SYS_ppoll));
+	assert_true(safe_point_is_waiting(at_call, SYS_clock_nanosleep));
+	assert_false(safe_point_is_waiting(at_call, SYS_futex));
+	assert_false(safe_point_is_waiting(at_call, SYS_mmap));
+	assert_false(safe_point_is_waiting(at_call, SYS_madvise));
+	assert_false(safe_point_is_waiting(at_call, -EINTR));
+	assert_false(safe_point_is_waiting(elsewhere, -EINTR));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(settings_have_defaults),
+	cmocka_unit_test(settings_come_from_the_environment),
+	cmocka_unit_test(nonsense_is_named_and_the_default_kept),
+	cmocka_unit_test(only_listed_programs_get_an_agent),
+	cmocka_unit_test(without_a_list_the_first_that_is_no_launcher),
+	cmocka_unit_test(linked_programs_decide_for_themselves),
+	cmocka_unit_test(a_disabled_agent_stays_out),
+	cmocka_unit_test(knows_what_this_process_runs),
+	cmocka_unit_test(a_sandbox_is_seen),
+	cmocka_unit_test(a_thread_is_started_only_out_of_a_waiting_call),
+};
+UNIT_MAIN(tests)

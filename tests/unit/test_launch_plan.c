@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/launch.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+static char last_notes[4096];
+
+/* The option string that comes out; the notes go to last_notes. */
+static const char *conf_of(const char *inherited, const char *misnamed, const char *asked)
+{
+	static char text[1024];
+	const struct launch_request request = { .conf = asked };
+	struct launch_plan plan = { 0 };
+	struct error err = { 0 };
+	const char *value;
+
+	string_pool_init(&plan.strings);
+	if (launch_conf(&plan, &request, inherited, misnamed, &value, &err))
+		snprintf(text, sizeof text, "%s", value);
+	else
+		snprintf(text, sizeof text, "error: %s (%s)", err.message, err.hint);
+	last_notes[0] = '\0';
+	for (size_t i = 0; i < plan.note_count; i++)
+		strcat(strcat(last_notes, plan.notes[i]), "\n");
+	launch_plan_deinit(&plan);
+	return text;
+}
+
+static void lets_the_later_win(void **state)
+{
+	(void)state;
+	assert_string_equal(conf_of(NULL, NULL, NULL), "prof:true,prof_active:false");
+	assert_string_equal(conf_of("narenas:1", NULL, "lg_prof_sample:12"),
+		"prof:true,prof_active:false,narenas:1,lg_prof_sample:12");
+	assert_string_equal(conf_of("prof_active:true,", "zero:true", NULL),
+		"prof:true,prof_active:false,zero:true,prof_active:true,");
+	assert_string_equal(last_notes, "");
+}
+
+static void does_not_let_the_environment_forbid_profiling(void **state)
+{
+	(void)state;
+	assert_string_equal(conf_of("prof:false", NULL, NULL),
+		"prof:true,prof_active:false,prof:false,prof:true");
+	assert_contains(last_notes, "prof:false of the environment is overruled");
+	assert_contains(conf_of(NULL, NULL, "prof:false"), "forbids all profiling");
+}
+
+static void points_out_what_jemalloc_would_misread(void **state)
+{
+	(void)state;
+	conf_of("prof:true,prof_prefix:/x:prof_active:false", NULL, NULL);
+	assert_contains(last_notes, "MALLOC_CONF: ");
+	assert_contains(last_notes, "prof_prefix:/x,prof_active:false");
+	assert_contains(
+		conf_of(NULL, NULL, "lg_prof_sample:x"), "error: --conf: 'x' is not a number");
+}
+
+static void cuts_off_what_would_swallow_the_rest(void **state)
+{
+	(void)state;
+	assert_string_equal(conf_of("zero:true, junk:true", NULL, "narenas:2"),
+		"prof:true,prof_active:false,zero:true,narenas:2");
+	assert_contains(last_notes, "stops reading");
+}
+
+static void samples_at_once_for_automatic_profiles(void **state)
+{
+	(void)state;
+	assert_string_equal(conf_of(NULL, NULL, "prof_leak:true"),
+		"prof:true,prof_active:false,prof_leak:true,prof_active:true");
+	assert_contains(last_notes, "for the sake of prof_leak");
+	assert_string_equal(conf_of(NULL, NULL, "prof_gdump:true,prof_active:false"),
+		"prof:true,prof_active:false,prof_gdump:true,prof_active:false");
+	assert_string_equal(conf_of(NULL, NULL, "lg_prof_interval:-1"),
+		"prof:true,prof_active:false,lg_prof_interval:-1");
+}
+
+/* A file with these contents that can be executed; removed by the caller. */
+static void make_script(char path[32], const char *text)
+{
+	strcpy(path, "/tmp/heapctl-unit-XXXXXX");
+	const int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	fchmod(fd, 0700);
+	close(fd);
+}
+
+static void expect_interpreter(const char *text, const char *interpreter)
+{
+	struct program program;
+	struct error err = { 0 };
+	char path[32];
+
+	make_script(path, text);
+	const bool ok = program_inspect(path, &program, &err);
+	unlink(path);
+	if (!ok)
+		fail_msg("%s", err.message);
+	assert_int_equal(program.kind, PROGRAM_SCRIPT);
+	assert_string_equal(program.interpreter, interpreter);
+}
+
+static void reads_the_first_line_of_scripts(void **state)
+{
+	(void)state;
+	expect_interpreter("#!/bin/sh -e\n", "/bin/sh");
+	expect_interpreter("#! /usr/bin/env python3\nx", "python3");
+	expect_interpreter("#!/usr/bin/env -S A=1 perl -w\n", "perl");
+	expect_interpreter("#!/bin/sh", "/bin/sh");
+}
+
+static void refuses_shell_scripts_without_a_program(void **state)
+{
+	(void)state;
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32];
+
+	make_script(path, "#!/bin/sh\n");
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.hint, "--exe NAME");
+}
+
+static void refuses_what_is_no_program(void **state)
+{
+	(void)state;
+	struct program program;
+	struct error err = { 0 };
+	char path[32];
+
+	make_script(path, "plain text");
+	const bool ok = program_inspect(path, &program, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "no program");
+	assert_false(program_inspect("no-such-command-here", &program, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+	assert_false(program_inspect("/tmp", &program, &err));
+}
+
+static void sees_that_this_program_has_no_jemalloc(void **state)
+{
+	(void)state;
+	struct program program;
+	struct error err = { 0 };
+
+	assert_true(program_inspect("/proc/self/exe", &program, &err));
+	assert_int_equal(program.kind, PROGRAM_DYNAMIC);
+	assert_string_equal(program.jemalloc, "");
+	assert_string_equal(program.mallctl, "");
+	assert_false(program.is_foreign);
+	assert_false(program.is_privileged);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(lets_the_later_win),
+	cmocka_unit_test(does_not_let_the_environment_forbid_profiling),
+	cmocka_unit_test(points_out_what_jemalloc_would_misread),
+	cmocka_unit_test(cuts_off_what_would_swallow_the_rest),
+	cmocka_unit_test(samples_at_once_for_automatic_profiles),
+	cmocka_unit_test(reads_the_first_line_of_scripts),
+	cmocka_unit_test(refuses_shell_scripts_without_a_program),
+	cmocka_unit_test(refuses_what_is_no_program),
+	cmocka_unit_test(sees_that_this_program_has_no_jemalloc),
+};
+UNIT_MAIN(tests)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/selection.h"
+
+#include <string.h>
+
+#include "profile_texts.h"
+#include "unit.h"
+
+static const char first[] = "--- symbol\n"
+			    "0x40010f main\n"
+			    "0x800010f parse\n"
+			    "---\n"
+			    "--- heap\n"
+			    "heap_v2/1\n"
+			    "  t*: 3: 3000 [0: 0]\n"
+			    "  t1: 1: 1000 [0: 0] one\n"
+			    "  t2: 2: 2000 [0: 0] two\n"
+			    "@ 0x7000110 0x8000110 0x400110\n"
+			    "  t*: 3: 3000 [0: 0]\n"
+			    "  t1: 1: 1000 [0: 0]\n"
+			    "  t2: 2: 2000 [0: 0]\n"
+			    "\n"
+			    "MAPPED_LIBRARIES:\n"
+			    "400000-401000 r-xp 00000000 00:00 1 /bin/server\n"
+			    "7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n"
+			    "8000000-8010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n";
+
+/* Another run: the library lies where the allocator was, and a new one where the library was. */
+static const char second[] = "--- symbol\n"
+			     "0x50010f main\n"
+			     "0x700010f parse\n"
+			     "0x800010f draw\n"
+			     "---\n"
+			     "--- heap\n"
+			     "heap_v2/1\n"
+			     "  t*: 2: 2000 [0: 0]\n"
+			     "@ 0x7000110 0x500110\n"
+			     "  t*: 1: 1000 [0: 0]\n"
+			     "@ 0x8000110 0x500110\n"
+			     "  t*: 1: 1000 [0: 0]\n"
+			     "\n"
+			     "MAPPED_LIBRARIES:\n"
+			     "500000-501000 r-xp 00000000 00:00 1 /bin/server\n"
+			     "7000000-7010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n"
+			     "8000000-8010000 r-xp 00000000 00:00 4 /lib/libdraw.so.1\n";
+
+static struct profile *select_all(
+	const char *now, const char *other, bool is_base, struct selection_request request)
+{
+	struct profile *const profiles[] = { must_read_text(now),
+		other == NULL ? NULL : must_read_text(other) };
+	const struct view_input inputs[] = { { profiles[0], false }, { profiles[1], is_base } };
+	const struct filter_text text = { 0 };
+	struct filter *filter = NULL;
+	struct profile *selected = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&text, &filter, &err));
+	request.filter = filter;
+	if (!selection_make(inputs, other == NULL ? 1 : 2, &request, &selected, &err))
+		fail_msg("%s", err.message);
+	filter_free(filter);
+	profile_free(profiles[0]);
+	profile_free(profiles[1]);
+	return selected;
+}
+
+static void leaves_the_allocator_out(void **state)
+{
+	(void)state;
+	struct profile *const selected =
+		select_all(first, NULL, false, (struct selection_request){ 0 });
+
+	assert_int_equal(selected->weighting, PROFILE_WEIGHTED);
+	assert_int_equal(selected->sample_count, 1);
+	assert_int_equal(selected->stacks[0].depth, 2);
+	assert_true(selected->samples[0].counters[PROFILE_INUSE_SPACE] == 3000);
+	assert_int_equal(selected->samples[0].object_bytes, 1000);
+	assert_int_equal(selected->mapping_count, 2);
+	profile_free(selected);
+}
+
+static void gives_equal_places_equal_addresses(void **state)
+{
+	(void)state;
+	struct profile *const selected =
+		select_all(first, second, false, (struct selection_request){ 0 });
+
+	/* main and parse are the same in both, draw is new. */
+	assert_int_equal(selected->location_count, 3);
+	assert_int_equal(selected->stack_count, 2);
+	assert_int_equal(selected->samples[0].stack, selected->samples[1].stack);
+	profile_free(selected);
+}
+
+static void moves_a_module_whose_addresses_are_taken(void **state)
+{
+	(void)state;
+	struct profile *const selected =
+		select_all(first, second, false, (struct selection_request){ 0 });
+
+	for (size_t i = 0; i < selected->location_count; i++) {
+		const struct profile_location *const location = &selected->locations[i];
+		assert_int_not_equal(location->mapping, PROFILE_NONE);
+		const char *const path = selected->mappings[location->mapping].path;
+		const char *const function = selected->frames[location->first_frame].function;
+		assert_string_equal(path, strcmp(function, "main") == 0	   ? "/bin/server"
+					  : strcmp(function, "parse") == 0 ? "/lib/libparse.so.1"
+									   : "/lib/libdraw.so.1");
+	}
+	profile_free(selected);
+}
+
+static void subtracts_by_negative_values(void **state)
+{
+	(void)state;
+	struct profile *const selected =
+		select_all(first, second, true, (struct selection_request){ 0 });
+
+	assert_int_equal(selected->sample_count, 3);
+	assert_true(selected->samples[1].counters[PROFILE_INUSE_SPACE] == -1000);
+	profile_free(selected);
+}
+
+static void tells_threads_apart_when_asked(void **state)
+{
+	(void)state;
+	struct profile *const selected =
+		select_all(first, NULL, false, (struct selection_request){ .by_thread = true });
+
+	assert_int_equal(selected->sample_count, 0);
+	assert_int_equal(selected->thread_sample_count, 2);
+	assert_string_equal(selected->threads[selected->thread_samples[1].thread].name, "two");
+	assert_true(selected->thread_samples[0].counters[PROFILE_INUSE_SPACE] +
+			    selected->thread_samples[1].counters[PROFILE_INUSE_SPACE] ==
+		    3000);
+	profile_free(selected);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(leaves_the_allocator_out),
+	cmocka_unit_test(gives_equal_places_equal_addresses),
+	cmocka_unit_test(moves_a_module_whose_addresses_are_taken),
+	cmocka_unit_test(subtracts_by_negative_values),
+	cmocka_unit_test(tells_threads_apart_when_asked),
+};
+
+UNIT_MAIN(tests)

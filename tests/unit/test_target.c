@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "client/target_url.h"
+#include "unit.h"
+
+static void takes_urls_apart(void **state)
+{
+	(void)state;
+	struct target target;
+	struct error err;
+
+	assert_true(target_parse_url("http://host:7070", &target, &err));
+	assert_string_equal(target.host, "host");
+	assert_string_equal(target.port, "7070");
+	assert_string_equal(target.prefix, "");
+	assert_false(target.use_tls);
+	assert_true(target_parse_url("HTTPS://[::1]/targets/db%201/", &target, &err));
+	assert_string_equal(target.host, "::1");
+	assert_string_equal(target.port, "443");
+	assert_string_equal(target.prefix, "/targets/db%201");
+	assert_true(target.use_tls);
+	assert_string_equal(target.file_stem, "db_201");
+}
+
+static void refuses_urls_that_are_no_target(void **state)
+{
+	(void)state;
+	static const char *const urls[] = { "http://", "http://:80", "http://h:0", "http://h:70000",
+		"http://h:x", "http://h:", "http://[::1", "http://h/pprof/heap",
+		"http://h/targets/a/b", "http://h?x", "http://token@h" };
+
+	for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+		struct target target;
+		struct error err = { 0 };
+		if (target_parse_url(urls[i], &target, &err))
+			fail_msg("%s was taken for a target", urls[i]);
+		assert_int_equal(err.kind, ERROR_USAGE);
+		assert_contains(err.message, urls[i]);
+	}
+}
+
+static void tells_urls_from_paths(void **state)
+{
+	(void)state;
+	assert_true(target_is_url("https://x"));
+	assert_false(target_is_url("/run/heapctl/1.sock"));
+	assert_false(target_is_url("httpd"));
+}
+
+static void says_what_is_not_there(void **state)
+{
+	(void)state;
+	struct target target;
+	struct error err = { 0 };
+
+	assert_false(target_resolve("999999999", &target, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+	assert_contains(err.message, "no process 999999999");
+	assert_false(target_resolve("no-such-process-name", &target, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+	assert_contains(err.hint, "heapctl ps");
+	assert_false(target_resolve("", &target, &err));
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_false(target_resolve("0", &target, &err));
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_false(target_resolve("/nonexistent/1.sock", &target, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+/* A folder with a socket in it; a long name, so that the path does not fit a socket address. */
+struct place {
+	char folder[200];
+	char path[300];
+	int fd;
+};
+
+static void place_make(struct place *place, pid_t pid)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	strcpy(place->folder, "/tmp/heapctl-unit-XXXXXX");
+	assert_non_null(mkdtemp(place->folder));
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/x", place->folder);
+	place->fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(place->fd, (struct sockaddr *)&address, sizeof address), 0);
+	strcat(place->folder, "/a-name-that-is-so-long-that-the-path-of-the-socket-does-not-fit-"
+			      "into-the-address-of-a-socket-of-108-bytes");
+	assert_int_equal(mkdir(place->folder, 0700), 0);
+	snprintf(place->path, sizeof place->path, "%s/%d.sock", place->folder, (int)pid);
+	assert_int_equal(rename(address.sun_path, place->path), 0);
+}
+
+static void place_remove(struct place *place)
+{
+	close(place->fd);
+	unlink(place->path);
+	rmdir(place->folder);
+	*strrchr(place->folder, '/') = '\0';
+	rmdir(place->folder);
+	unsetenv("HEAPCTL_DIR");
+}
+
+static void finds_a_process_by_its_socket(void **state)
+{
+	(void)state;
+	struct place place;
+	struct target target;
+	struct error err = { 0 };
+
+	place_make(&place, getpid());
+	assert_int_equal(listen(place.fd, 5), 0);
+	setenv("HEAPCTL_DIR", place.folder, 1);
+	const bool ok = target_of_process(getpid(), &target, &err);
+	place_remove(&place);
+	if (!ok)
+		fail_msg("%s", err.message);
+	assert_int_equal(target.process.pid, getpid());
+	assert_string_equal(target.socket_path, place.path);
+	assert_contains(target.label, "test_target[");
+}
+
+/* The socket has the name of another process: whoever made it must not be taken for that one. */
+static void does_not_trust_a_name(void **state)
+{
+	(void)state;
+	struct place place;
+	struct target target;
+	struct error err = { 0 };
+
+	place_make(&place, getppid());
+	assert_int_equal(listen(place.fd, 5), 0);
+	setenv("HEAPCTL_DIR", place.folder, 1);
+	const bool ok = target_of_process(getppid(), &target, &err);
+	place_remove(&place);
+	assert_false(ok);
+	assert_int_equal(err.kind, ERROR_DENIED);
+	assert_contains(err.message, "listens there, not");
+}
+
+static void recognises_a_dead_socket(void **state)
+{
+	(void)state;
+	struct place place;
+	struct target target;
+	struct error err = { 0 };
+
+	place_make(&place, 1234);
+	const bool ok = target_of_socket(place.path, &target, &err);
+	place_remove(&place);
+	assert_false(ok);
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+	assert_contains(err.message, "nobody listens there any more");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(takes_urls_apart),
+	cmocka_unit_test(refuses_urls_that_are_no_target),
+	cmocka_unit_test(tells_urls_from_paths),
+	cmocka_unit_test(says_what_is_not_there),
+	cmocka_unit_test(finds_a_process_by_its_socket),
+	cmocka_unit_test(does_not_trust_a_name),
+	cmocka_unit_test(recognises_a_dead_socket),
+};
+UNIT_MAIN(tests)

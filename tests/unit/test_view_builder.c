@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/view_builder.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#include "profile_texts.h"
+#include "unit.h"
+
+/* Figures small enough that nothing is scaled up: objects of 1 MiB, an interval of one byte. */
+#define MAPS                                                            \
+	"MAPPED_LIBRARIES:\n"                                           \
+	"400000-401000 r-xp 00000000 00:00 1 /bin/server\n"             \
+	"7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n" \
+	"8000000-8010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n"
+
+static const char text[] = "--- symbol\n"
+			   "binary=/bin/server\n"
+			   "0x40010f main\n"
+			   "0x40020f serve--handle\n"
+			   "0x40030f xrealloc\n"
+			   "0x800010f parse\n"
+			   "0x40040f main\n"
+			   "---\n"
+			   "--- heap\n"
+			   "heap_v2/1\n"
+			   "  t*: 4: 4194304 [0: 0]\n"
+			   "  t1: 1: 1048576 [0: 0] worker\n"
+			   "@ 0x7000110 0x400210 0x400110\n"
+			   "  t*: 1: 1048576 [2: 2097152]\n"
+			   "  t1: 1: 1048576 [2: 2097152]\n"
+			   "@ 0x7000110 0x8000110 0x400210 0x400110\n"
+			   "  t*: 2: 2097152 [2: 2097152]\n"
+			   "@ 0x7000110 0x8000210 0x400410\n"
+			   "  t*: 1: 1048576 [1: 1048576]\n"
+			   "\n" MAPS;
+
+#define MIB 1048576.0
+
+struct made {
+	struct profile *profile;
+	struct filter *filter;
+	struct view *view;
+};
+
+static void made_free(struct made *made)
+{
+	view_free(made->view);
+	filter_free(made->filter);
+	profile_free(made->profile);
+}
+
+static struct made make(struct filter_text words, struct view_request request)
+{
+	struct made made = { .profile = must_read_text(text) };
+	struct error err = { 0 };
+
+	assert_true(filter_new(&words, &made.filter, &err));
+	request.filter = made.filter;
+	request.counter = PROFILE_INUSE_SPACE;
+	const struct view_input input = { made.profile, false };
+	if (!view_build(&input, 1, &request, &made.view, &err))
+		fail_msg("%s", err.message);
+	return made;
+}
+
+/* The paths of a view as "a;b;c VALUE" in MiB, sorted by nothing but their order. */
+static char *paths_of(const struct view *view)
+{
+	struct buffer out;
+
+	buffer_init(&out, &memory_or_exit);
+	for (size_t i = 0; i < view->path_count; i++) {
+		const struct view_path *const path = &view->paths[i];
+		for (uint32_t at = 0; at < path->depth; at++)
+			buffer_printf(&out, "%s%s", at == 0 ? "" : ";",
+				view->nodes[view->path_nodes[path->first + at]].name);
+		buffer_printf(
+			&out, " %g\n", view_path_estimate(view, path, view->counter).value / MIB);
+	}
+	return buffer_take(&out);
+}
+
+static void assert_paths(struct filter_text words, struct view_request request, const char *wanted)
+{
+	struct made made = make(words, request);
+	char *const paths = paths_of(made.view);
+
+	assert_string_equal(paths, wanted);
+	free(paths);
+	made_free(&made);
+}
+
+#define WORDS(...) ((struct filter_text){ __VA_ARGS__ })
+#define REQUEST(...) ((struct view_request){ __VA_ARGS__ })
+
+static void cuts_the_allocator_off_even_without_names(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(0), REQUEST(0),
+		"main;serve;handle (inline) 1\n"
+		"main;serve;handle (inline);parse 2\n"
+		"main;[libparse.so.1]+0x20f 1\n");
+}
+
+static void keeps_the_allocator_when_asked(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(0), REQUEST(.keep_allocator_frames = true),
+		"main;serve;handle (inline);[libjemalloc.so.2]+0x10f 1\n"
+		"main;serve;handle (inline);parse;[libjemalloc.so.2]+0x10f 2\n"
+		"main;[libparse.so.1]+0x20f;[libjemalloc.so.2]+0x10f 1\n");
+}
+
+static void counts_inlined_functions_as_their_callers_when_asked(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(0), REQUEST(.no_inlines = true),
+		"main;serve 1\nmain;serve;parse 2\nmain;[libparse.so.1]+0x20f 1\n");
+}
+
+static void merges_addresses_of_one_function(void **state)
+{
+	(void)state;
+	struct made made = make(WORDS(0), REQUEST(0));
+	size_t count = 0;
+
+	/* 0x40010f and 0x40040f are both main. */
+	for (size_t i = 0; i < made.view->node_count; i++)
+		count += strcmp(made.view->nodes[i].name, "main") == 0;
+	assert_int_equal(count, 1);
+	made_free(&made);
+}
+
+static void shows_addresses_as_they_are_looked_up(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.focus = "parse$"), REQUEST(.granularity = VIEW_ADDRESSES),
+		"000000000040010f main ??:0;000000000040020f serve ??:0;"
+		"000000000040020f handle (inline) ??:0;000000000800010f parse ??:0 2\n");
+}
+
+static void focuses_on_stacks_and_ignores_stacks(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.focus = "^parse$"), REQUEST(0), "main;serve;handle (inline);parse 2\n");
+	assert_paths(WORDS(.ignore = "handle"), REQUEST(0), "main;[libparse.so.1]+0x20f 1\n");
+	/* Addresses match, too, but what was cut off does not. */
+	assert_paths(WORDS(.focus = "800020f"), REQUEST(0), "main;[libparse.so.1]+0x20f 1\n");
+	assert_paths(WORDS(.focus = "700010f"), REQUEST(0), "");
+}
+
+static void retains_and_excludes_locations_by_their_outermost_function(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.exclude = "^serve$"), REQUEST(0),
+		"main 1\nmain;parse 2\nmain;[libparse.so.1]+0x20f 1\n");
+	/* handle is inlined into serve, so its name does not count; what is empty is dropped. */
+	assert_paths(WORDS(.retain = "^handle$"), REQUEST(0), "");
+	assert_paths(WORDS(.retain = "^(serve|parse)$"), REQUEST(0),
+		"serve;handle (inline) 1\nserve;handle (inline);parse 2\n");
+}
+
+static void shows_and_hides_single_frames(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.hide = "^serve$"), REQUEST(0),
+		"main;handle (inline) 1\nmain;handle (inline);parse 2\n"
+		"main;[libparse.so.1]+0x20f 1\n");
+	assert_paths(WORDS(.show = "^handle$"), REQUEST(0), "handle (inline) 3\n");
+}
+
+static void takes_single_threads_by_number_or_name(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.thread = "1"), REQUEST(0), "main;serve;handle (inline) 1\n");
+	assert_paths(WORDS(.thread = "worker"), REQUEST(0), "main;serve;handle (inline) 1\n");
+	assert_paths(WORDS(.thread = "2"), REQUEST(0), "");
+	struct made made = make(WORDS(.thread = "1"), REQUEST(0));
+	assert_true(made.view->total[PROFILE_INUSE_SPACE] == MIB);
+	made_free(&made);
+}
+
+static void takes_samples_by_tag(void **state)
+{
+	(void)state;
+	const char *const by_thread[] = { "thread=^work" };
+	const char *const too_big[] = { "bytes=1025kb:" };
+	const char *const right[] = { "bytes=:1mb", "bytes=512kb:2mb" };
+	assert_paths(WORDS(.tags = by_thread, .tag_count = 1), REQUEST(0),
+		"main;serve;handle (inline) 1\n");
+	assert_paths(WORDS(.tags = too_big, .tag_count = 1), REQUEST(0), "");
+	assert_paths(WORDS(.tags = right, .tag_count = 2, .focus = "parse"), REQUEST(0),
+		"main;serve;handle (inline);parse 2\n");
+}
+
+static void refuses_bad_patterns_and_tags(void **state)
+{
+	(void)state;
+	struct filter *filter = NULL;
+	struct error err = { 0 };
+	const char *const unknown[] = { "colour=red" };
+	const char *const senseless[] = { "bytes=many" };
+
+	assert_false(filter_new(&WORDS(.focus = "a(b"), &filter, &err));
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_contains(err.message, "the pattern 'a(b' is wrong at character 4");
+	assert_false(filter_new(&WORDS(.tags = unknown, .tag_count = 1), &filter, &err));
+	assert_contains(err.message, "no tag in 'colour=red'");
+	assert_false(filter_new(&WORDS(.tags = senseless, .tag_count = 1), &filter, &err));
+	assert_contains(err.message, "'many' is no range of sizes");
+}
+
+static void gives_up_on_patterns_that_take_for_ever(void **state)
+{
+	(void)state;
+	static const char slow[] =
+		"--- symbol\n0x40010f aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n"
+		"---\n--- heap\nheap_v2/1\n  t*: 1: 1 [0: 0]\n"
+		"@ 0x400110\n  t*: 1: 1 [0: 0]\n";
+	struct profile *const profile = must_read_text(slow);
+	struct filter *filter = NULL;
+	struct view *view = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&WORDS(.focus = "^(a+)+$"), &filter, &err));
+	const struct view_request request = { .filter = filter };
+	const struct view_input input = { profile, false };
+	assert_false(view_build(&input, 1, &request, &view, &err));
+	assert_contains(err.message, "takes too long");
+	filter_free(filter);
+	profile_free(profile);
+}
+
+/* Two profiles, the second subtracted. */
+static char *difference(const char *now, const char *base, struct view_request request)
+{
+	struct profile *const profiles[] = { must_read_text(now), must_read_text(base) };
+	const struct view_input inputs[] = { { profiles[0], false }, { profiles[1], true } };
+	struct filter *filter = NULL;
+	struct view *view = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&WORDS(0), &filter, &err));
+	request.filter = filter;
+	request.counter = PROFILE_INUSE_SPACE;
+	if (!view_build(inputs, 2, &request, &view, &err))
+		fail_msg("%s", err.message);
+	assert_true(view->is_difference);
+	char *const paths = paths_of(view);
+	view_free(view);
+	filter_free(filter);
+	profile_free(profiles[0]);
+	profile_free(profiles[1]);
+	return paths;
+}
+
+/* The same program at another address, as after a restart. */
+static const char moved[] = "--- symbol\n"
+			    "0x50010f main\n"
+			    "0x50020f serve--handle\n"
+			    "---\n"
+			    "--- heap\n"
+			    "heap_v2/1\n"
+			    "  t*: 5: 5242880 [0: 0]\n"
+			    "@ 0x7000110 0x500210 0x500110\n"
+			    "  t*: 3: 3145728 [0: 0]\n"
+			    "@ 0x7000110 0x9000210 0x500110\n"
+			    "  t*: 2: 2097152 [0: 0]\n"
+			    "\n"
+			    "MAPPED_LIBRARIES:\n"
+			    "500000-501000 r-xp 00000000 00:00 1 /bin/server\n"
+			    "7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n"
+			    "9000000-9010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n";
+
+static void subtracts_across_restarts(void **state)
+{
+	(void)state;
+	char *const paths = difference(moved, text, REQUEST(0));
+	assert_string_equal(paths, "main;serve;handle (inline) 2\n"
+				   "main;[libparse.so.1]+0x20f 1\n"
+				   "main;serve;handle (inline);parse -2\n");
+	free(paths);
+}
+
+static void drops_what_shrank_when_asked(void **state)
+{
+	(void)state;
+	char *const paths = difference(moved, text, REQUEST(.drop_negative = true));
+	assert_string_equal(paths, "main;serve;handle (inline) 2\n"
+				   "main;[libparse.so.1]+0x20f 1\n"
+				   "main;serve;handle (inline);parse 0\n");
+	free(paths);
+}
+
+static void does_not_compare_offsets_of_different_builds(void **state)
+{
+	(void)state;
+	char *rebuilt = xstrdup(moved);
+	char *const version = strstr(rebuilt, "libparse.so.1");
+	version[12] = '2';
+	char *const paths = difference(rebuilt, text, REQUEST(0));
+	/* Functions still meet by their names; places without one do not. */
+	assert_contains(paths, "main;serve;handle (inline) 2\n");
+	assert_contains(paths, "main;[libparse.so.2]+0x20f 2\n");
+	assert_contains(paths, "main;[libparse.so.1]+0x20f -1\n");
+	free(paths);
+	free(rebuilt);
+}
+
+static void subtracts_a_profile_from_itself_to_nothing(void **state)
+{
+	(void)state;
+	char *const paths = difference(text, text, REQUEST(0));
+	assert_string_equal(paths, "main;serve;handle (inline) 0\n"
+				   "main;serve;handle (inline);parse 0\n"
+				   "main;[libparse.so.1]+0x20f 0\n");
+	free(paths);
+}
+
+static void refuses_to_mix_kinds(void **state)
+{
+	(void)state;
+	struct profile *const heap = must_read_text(text);
+	struct profile *const other = must_read_text(text);
+	const struct view_input inputs[] = { { heap, false }, { other, true } };
+	struct filter *filter = NULL;
+	struct view *view = NULL;
+	struct error err = { 0 };
+
+	other->kind = PROFILE_CONTENTION;
+	assert_true(filter_new(&WORDS(0), &filter, &err));
+	const struct view_request request = { .filter = filter };
+	assert_false(view_build(inputs, 2, &request, &view, &err));
+	assert_contains(err.message, "different kinds");
+	filter_free(filter);
+	profile_free(heap);
+	profile_free(other);
+}
+
+static void tells_functions_that_look_alike_apart(void **state)
+{
+	(void)state;
+	static const char alike[] = "--- symbol\n"
+				    "0x40010f put(int)\n"
+				    "0x40020f put(char)\n"
+				    "0x800010f init\n"
+				    "0x40030f init\n"
+				    "---\n"
+				    "--- heap\n"
+				    "heap_v2/1\n"
+				    "  t*: 4: 4 [0: 0]\n"
+				    "@ 0x400110\n  t*: 1: 1048576 [0: 0]\n"
+				    "@ 0x400210\n  t*: 1: 1048576 [0: 0]\n"
+				    "@ 0x8000110\n  t*: 1: 1048576 [0: 0]\n"
+				    "@ 0x400310\n  t*: 1: 1048576 [0: 0]\n\n" MAPS;
+	struct profile *const profile = must_read_text(alike);
+	const struct view_input input = { profile, false };
+	struct filter *filter = NULL;
+	struct view *view = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&WORDS(0), &filter, &err));
+	const struct view_request request = { .filter = filter, .counter = PROFILE_INUSE_SPACE };
+	assert_true(view_build(&input, 1, &request, &view, &err));
+	char *const paths = paths_of(view);
+	assert_string_equal(
+		paths, "put(int) 1\nput(char) 1\ninit [libparse.so.1] 1\ninit [server] 1\n");
+	free(paths);
+	view_free(view);
+	filter_free(filter);
+	profile_free(profile);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(cuts_the_allocator_off_even_without_names),
+	cmocka_unit_test(keeps_the_allocator_when_asked),
+	cmocka_unit_test(counts_inlined_functions_as_their_callers_when_asked),
+	cmocka_unit_test(merges_addresses_of_one_function),
+	cmocka_unit_test(shows_addresses_as_they_are_looked_up),
+	cmocka_unit_test(focuses_on_stacks_and_ignores_stacks),
+	cmocka_unit_test(retains_and_excludes_locations_by_their_outermost_function),
+	cmocka_unit_test(shows_and_hides_single_frames),
+	cmocka_unit_test(takes_single_threads_by_number_or_name),
+	cmocka_unit_test(takes_samples_by_tag),
+	cmocka_unit_test(refuses_bad_patterns_and_tags),
+	cmocka_unit_test(gives_up_on_patterns_that_take_for_ever),
+	cmocka_unit_test(subtracts_across_restarts),
+	cmocka_unit_test(drops_what_shrank_when_asked),
+	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
+	cmocka_unit_test(subtracts_a_profile_from_itself_to_nothing),
+	cmocka_unit_test(refuses_to_mix_kinds),
+	cmocka_unit_test(tells_functions_that_look_alike_apart),
+};
+
+UNIT_MAIN(tests)

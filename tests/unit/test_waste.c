@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/waste.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile_texts.h"
+
+/* An interval of one byte: nothing is scaled up. */
+static const char text[] = "--- symbol\n"
+			   "binary=/bin/server\n"
+			   "0x40010f main\n"
+			   "0x40020f small\n"
+			   "0x40030f mixed\n"
+			   "0x40040f large\n"
+			   "---\n"
+			   "--- heap\n"
+			   "heap_v2/1\n"
+			   "  t*: 48: 1048576 [0: 0]\n"
+			   "@ 0x400210 0x400110\n"
+			   "  t*: 30: 1920 [0: 0]\n"
+			   "@ 0x400310 0x400110\n"
+			   "  t*: 20: 1600 [0: 0]\n"
+			   "@ 0x400410 0x400110\n"
+			   "  t*: 1: 1048576 [0: 0]\n"
+			   "\nMAPPED_LIBRARIES:\n"
+			   "400000-401000 r-xp 00000000 00:00 1 /bin/server\n";
+
+static const struct waste_class classes[] = { { 32, 500 }, { 64, 4000 }, { 96, 1000 } };
+static const struct waste waste = { classes, 3 };
+
+static double flat_of(const struct view *view, const char *name)
+{
+	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
+	double value = 0;
+
+	for (size_t i = 0; i < view->node_count; i++) {
+		if (strcmp(view->nodes[i].name, name) == 0)
+			value = totals[i].flat.value;
+	}
+	free(totals);
+	return value;
+}
+
+static struct view *build(const char *focus)
+{
+	struct profile *const profile = must_read_text(text);
+	const struct view_input input = { profile, false };
+	const struct filter_text words = { .focus = focus };
+	struct filter *filter = NULL;
+	struct view *view = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&words, &filter, &err));
+	const struct view_request request = { .filter = filter };
+	if (!waste_build(&waste, &input, 1, &request, &view, &err))
+		fail_msg("%s", err.message);
+	filter_free(filter);
+	profile_free(profile);
+	return view;
+}
+
+static void shares_a_class_by_live_objects(void **state)
+{
+	(void)state;
+	struct view *const view = build(NULL);
+
+	/* The mean of "mixed" is 80: half of its 20 objects are in 64, beside 30 of "small". */
+	assert_true(fabs(flat_of(view, "small") - 3000) < 1);
+	assert_true(fabs(flat_of(view, "mixed") - 2000) < 1);
+	assert_true(flat_of(view, "large") == 0);
+	view_free(view);
+}
+
+static void keeps_the_sum_with_what_nobody_owns(void **state)
+{
+	(void)state;
+	struct view *const view = build(NULL);
+
+	assert_true(fabs(flat_of(view, "(classes without a sampled object)") - 500) < 1e-6);
+	assert_true(fabs(view_sum(view, PROFILE_INUSE_SPACE).value - 5500) < 1e-6);
+	assert_true(fabs(view->total[PROFILE_INUSE_SPACE] - 5500) < 1e-6);
+	view_free(view);
+}
+
+static void does_not_blame_what_a_filter_leaves(void **state)
+{
+	(void)state;
+	struct view *const view = build("small");
+
+	assert_true(fabs(flat_of(view, "small") - 3000) < 1);
+	assert_true(flat_of(view, "mixed") == 0);
+	view_free(view);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(shares_a_class_by_live_objects),
+	cmocka_unit_test(keeps_the_sum_with_what_nobody_owns),
+	cmocka_unit_test(does_not_blame_what_a_filter_leaves),
+};
+
+UNIT_MAIN(tests)
