@@ -61,12 +61,6 @@ static bool absent_lg_sample(struct allocator *allocator, unsigned *lg_sample, s
 	return refuse(allocator, err);
 }
 
-static bool absent_gdump_set(struct allocator *allocator, bool on, struct error *err)
-{
-	(void)on;
-	return refuse(allocator, err);
-}
-
 static bool absent_read(struct allocator *allocator, const char *name, struct mallctl_value *value,
 	struct error *err)
 {
@@ -99,7 +93,6 @@ const struct allocator_operations absent_operations = {
 	.memory = absent_memory,
 	.reset = absent_reset,
 	.lg_sample = absent_lg_sample,
-	.gdump_set = absent_gdump_set,
 	.read = absent_read,
 	.write = absent_write,
 	.has = absent_has,

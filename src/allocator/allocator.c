@@ -223,12 +223,6 @@ bool allocator_lg_sample(struct allocator *allocator, unsigned *lg_sample, struc
 	       allocator->operations->lg_sample(allocator, lg_sample, err);
 }
 
-bool allocator_gdump_set(struct allocator *allocator, bool on, struct error *err)
-{
-	return allocator_available(allocator, err) &&
-	       allocator->operations->gdump_set(allocator, on, err);
-}
-
 static bool settle_type(const char *name, enum mallctl_type *type, struct error *err)
 {
 	const enum mallctl_type known = mallctl_name_type(name);

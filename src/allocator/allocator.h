@@ -101,7 +101,6 @@ struct allocator_operations {
 		struct allocator *allocator, struct allocator_memory *ret, struct error *err);
 	bool (*reset)(struct allocator *allocator, int lg_sample, struct error *err);
 	bool (*lg_sample)(struct allocator *allocator, unsigned *lg_sample, struct error *err);
-	bool (*gdump_set)(struct allocator *allocator, bool on, struct error *err);
 	/* `value->type` is set by the caller. */
 	bool (*read)(struct allocator *allocator, const char *name, struct mallctl_value *value,
 		struct error *err);
@@ -112,6 +111,7 @@ struct allocator_operations {
 
 struct allocator {
 	const struct allocator_operations *operations;
+	void *context; /* for operations that need one; jemalloc's do not */
 	struct jemalloc_functions jemalloc;
 	struct allocator_identity identity;
 	struct allocator_profiling profiling;
@@ -175,9 +175,6 @@ MUST_CHECK bool allocator_reset(
 
 MUST_CHECK bool allocator_lg_sample(
 	struct allocator *allocator, unsigned *lg_sample, struct error *err);
-
-/* A dump at each new maximum of mapped memory, by jemalloc, under opt.prof_prefix. */
-MUST_CHECK bool allocator_gdump_set(struct allocator *allocator, bool on, struct error *err);
 
 /*
  * Any mallctl. `type` MALLCTL_UNKNOWN means that of jemalloc's table; ERROR_USAGE when the name is

@@ -11,7 +11,7 @@
 
 static struct allocator_fake *fake_of(struct allocator *allocator)
 {
-	return (struct allocator_fake *)allocator;
+	return allocator->context;
 }
 
 /* Counts a call; false, with the scripted error, when it is the one that has to fail. */
@@ -127,16 +127,6 @@ static bool fake_lg_sample(struct allocator *allocator, unsigned *lg_sample, str
 	return true;
 }
 
-static bool fake_gdump_set(struct allocator *allocator, bool on, struct error *err)
-{
-	struct allocator_fake *const fake = fake_of(allocator);
-
-	if (!fake_call(fake, err))
-		return false;
-	atomic_store(&fake->gdump, on);
-	return true;
-}
-
 static bool no_such_name(const char *name, struct error *err)
 {
 	return error_set(err, ERROR_NOT_FOUND, "this jemalloc has no mallctl %s", name);
@@ -199,7 +189,6 @@ static const struct allocator_operations fake_operations = {
 	.memory = fake_memory,
 	.reset = fake_reset,
 	.lg_sample = fake_lg_sample,
-	.gdump_set = fake_gdump_set,
 	.read = fake_read,
 	.write = fake_write,
 	.has = fake_has,
@@ -210,6 +199,7 @@ void allocator_fake_init(struct allocator_fake *fake)
 	*fake = (struct allocator_fake){
 		.allocator = {
 			.operations = &fake_operations,
+			.context = fake,
 			.identity = { .name = "jemalloc", .version = "5.3.0-0-gfake", .major = 5,
 				.minor = 3, .symbol = "mallctl", .where = "/fake/libjemalloc.so.2",
 				.found_by = "dynamic", .owns_malloc = true,

@@ -11,7 +11,7 @@
 #include "allocator/allocator.h"
 
 struct allocator_fake {
-	struct allocator allocator; /* first: the operations find the fake through it */
+	struct allocator allocator; /* may be copied: its context is this fake */
 	/* the script */
 	_Atomic(const char *) profile; /* what a dump writes; NUL-terminated */
 	const char *statistics;	       /* what stats prints */

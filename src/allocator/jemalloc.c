@@ -40,7 +40,7 @@ int jemalloc_read_bool(const struct jemalloc_functions *jemalloc, const char *na
 	return read_exactly(jemalloc, name, value, sizeof *value);
 }
 
-int jemalloc_read_u64(const struct jemalloc_functions *jemalloc, const char *name, uint64_t *value)
+static int read_u64(const struct jemalloc_functions *jemalloc, const char *name, uint64_t *value)
 {
 	return read_exactly(jemalloc, name, value, sizeof *value);
 }
@@ -186,13 +186,6 @@ static bool read_lg_sample(struct allocator *allocator, unsigned *lg_sample, str
 	return true;
 }
 
-static bool set_gdump(struct allocator *allocator, bool on, struct error *err)
-{
-	const int code = write_exactly(&allocator->jemalloc, "prof.gdump", &on, sizeof on);
-
-	return code == 0 || jemalloc_failure(allocator, "writing", "prof.gdump", code, err);
-}
-
 static int read_value(
 	const struct jemalloc_functions *jemalloc, const char *name, struct mallctl_value *value)
 {
@@ -212,7 +205,7 @@ static int read_value(
 		value->number = narrow;
 		break;
 	case MALLCTL_U64:
-		code = jemalloc_read_u64(jemalloc, name, &value->number);
+		code = read_u64(jemalloc, name, &value->number);
 		break;
 	case MALLCTL_SIZE:
 		code = jemalloc_read_size(jemalloc, name, &size);
@@ -296,7 +289,6 @@ const struct allocator_operations jemalloc_operations = {
 	.memory = read_memory,
 	.reset = reset_samples,
 	.lg_sample = read_lg_sample,
-	.gdump_set = set_gdump,
 	.read = read_name,
 	.write = write_name,
 	.has = has_name,

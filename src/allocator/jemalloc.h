@@ -34,7 +34,6 @@ extern const struct allocator_operations absent_operations;
 
 /* Typed reads; the mallctl's return code, `*value` untouched unless it is 0. */
 int jemalloc_read_bool(const struct jemalloc_functions *jemalloc, const char *name, bool *value);
-int jemalloc_read_u64(const struct jemalloc_functions *jemalloc, const char *name, uint64_t *value);
 int jemalloc_read_size(const struct jemalloc_functions *jemalloc, const char *name, size_t *value);
 int jemalloc_read_ssize(
 	const struct jemalloc_functions *jemalloc, const char *name, int64_t *value);

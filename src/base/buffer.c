@@ -90,14 +90,6 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
 	va_end(arguments);
 }
 
-void buffer_consume(struct buffer *buffer, size_t size)
-{
-	if (size == 0)
-		return;
-	memmove(buffer->data, buffer->data + size, buffer->size - size);
-	buffer->size -= size;
-}
-
 void buffer_clear(struct buffer *buffer)
 {
 	buffer->size = 0;

@@ -40,9 +40,6 @@ void buffer_printf(struct buffer *buffer, const char *format, ...) PRINTF_FORMAT
 void buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments)
 	PRINTF_FORMAT(2, 0);
 
-/* Drops the first `size` bytes. */
-void buffer_consume(struct buffer *buffer, size_t size);
-
 /* Empties it and forgets a failure; the memory is kept. */
 void buffer_clear(struct buffer *buffer);
 

@@ -240,7 +240,8 @@ static bool check_value(
 	return true;
 }
 
-bool malloc_conf_check_pair(const struct malloc_conf_pair *pair, struct error *err)
+/* Whether jemalloc will understand the pair as it was meant. */
+static bool check_pair(const struct malloc_conf_pair *pair, struct error *err)
 {
 	const struct known_option *const option = find_option(pair->key, pair->key_size);
 	size_t swallowed;
@@ -282,7 +283,7 @@ bool malloc_conf_problem(const char *text, size_t index, struct error *err)
 	struct error problem;
 
 	while (malloc_conf_next(&text, &pair)) {
-		if (!malloc_conf_check_pair(&pair, &problem) && index-- == 0) {
+		if (!check_pair(&pair, &problem) && index-- == 0) {
 			*err = problem;
 			return true;
 		}

@@ -34,12 +34,9 @@ bool malloc_conf_find(const char *text, const char *key, struct malloc_conf_pair
 bool malloc_conf_is_on(const char *text, const char *key, bool otherwise);
 
 /*
- * Whether jemalloc will understand the pair as it was meant; if not, `err` (ERROR_USAGE) says why
- * and its hint what to write.
+ * Whether jemalloc will understand the text as it was meant; if not, `err` (ERROR_USAGE) says what
+ * is wrong first and its hint what to write.
  */
-bool malloc_conf_check_pair(const struct malloc_conf_pair *pair, struct error *err);
-
-/* The first thing that is wrong with the whole text. */
 bool malloc_conf_check(const char *text, struct error *err);
 
 /*

@@ -45,7 +45,7 @@ void capture_deinit(struct capture *capture)
 		buffer_deinit(&capture->parts[i]);
 }
 
-bool capture_is_bundle(const char *path)
+static bool is_bundle_file(const char *path)
 {
 	struct input input = { 0 };
 	struct stat status;
@@ -136,7 +136,7 @@ bool capture_take(const struct target *target, struct capture *capture,
 	return false;
 }
 
-bool capture_read_bundle(const char *path, struct capture *capture, struct error *err)
+static bool read_bundle(const char *path, struct capture *capture, struct error *err)
 {
 	struct input input = { 0 };
 	bool done = true;
@@ -161,8 +161,8 @@ bool capture_open(const char *operand, struct capture *capture, struct error *er
 	struct stat status;
 
 	if (stat(operand, &status) == 0 && S_ISREG(status.st_mode)) {
-		if (capture_is_bundle(operand))
-			return capture_read_bundle(operand, capture, err);
+		if (is_bundle_file(operand))
+			return read_bundle(operand, capture, err);
 		error_set(err, ERROR_USAGE, "%s is no bundle: it has no statistics", operand);
 		return error_hint(err, "heapctl dump --bundle TARGET writes one");
 	}

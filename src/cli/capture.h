@@ -33,17 +33,12 @@ struct capture {
 void capture_init(struct capture *capture);
 void capture_deinit(struct capture *capture);
 
-/* Whether the operand is a file, and a bundle. */
-bool capture_is_bundle(const char *path);
-
 /*
  * Takes it now. A process that cannot be profiled has no profile: `without_profile` says why (""
  * when it has one). What the kernel says is there for processes of this machine only.
  */
 MUST_CHECK bool capture_take(const struct target *target, struct capture *capture,
 	struct error *without_profile, struct error *err);
-
-MUST_CHECK bool capture_read_bundle(const char *path, struct capture *capture, struct error *err);
 
 /* Of whichever the operand is: the path of a bundle, or a target. */
 MUST_CHECK bool capture_open(const char *operand, struct capture *capture, struct error *err);

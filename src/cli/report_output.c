@@ -57,8 +57,7 @@ static bool render_threads(
 	const struct profile_thread **threads = xcalloc(profile->thread_count, sizeof(void *));
 	char label[32];
 
-	if (session->options->renderer->is_binary ||
-		strncmp(session->options->renderer->media_type, "text/plain", 10) != 0)
+	if (session->options->renderer->medium != RENDER_PLAIN)
 		return error_set(err, ERROR_USAGE, "--thread='*' is for reports in plain text");
 	if (profile->thread_count == 0)
 		return error_set(
@@ -191,7 +190,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 	buffer_init(&out, &memory_or_exit);
 	switch (options->output) {
 	case REPORT_RENDER:
-		is_binary = options->renderer->is_binary;
+		is_binary = options->renderer->medium == RENDER_BINARY;
 		done = render(session, &out, err);
 		break;
 	case REPORT_RAW:

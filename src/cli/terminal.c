@@ -10,7 +10,8 @@
 
 #include "base/duration.h"
 
-bool terminal_has_colour(FILE *out)
+/* Whether `out` is a terminal where colours are welcome. */
+static bool has_colour(FILE *out)
 {
 	const char *const no_colour = getenv("NO_COLOR");
 	const char *const kind = getenv("TERM");
@@ -31,12 +32,12 @@ const char *terminal_begin(FILE *out, enum terminal_style style)
 		[TERMINAL_BAD] = "\033[31m",
 	};
 
-	return terminal_has_colour(out) ? sequences[style] : "";
+	return has_colour(out) ? sequences[style] : "";
 }
 
 const char *terminal_end(FILE *out)
 {
-	return terminal_has_colour(out) ? "\033[0m" : "";
+	return has_colour(out) ? "\033[0m" : "";
 }
 
 int terminal_columns(FILE *out)

@@ -18,10 +18,10 @@ enum terminal_style {
 	TERMINAL_BAD,
 };
 
-/* Whether `out` is a terminal where colours are welcome (NO_COLOR, TERM=dumb). */
-bool terminal_has_colour(FILE *out);
-
-/* The sequences around styled text; "" where colours are not welcome. */
+/*
+ * The sequences around styled text; "" where colours are not welcome: no terminal, NO_COLOR,
+ * TERM=dumb.
+ */
 const char *terminal_begin(FILE *out, enum terminal_style style);
 const char *terminal_end(FILE *out);
 

@@ -27,7 +27,8 @@ const char *viewer_format(const char *viewer)
 	return strcmp(viewer, "evince") == 0 ? "pdf" : "svg";
 }
 
-bool viewer_run(const char *const *arguments, struct error *err)
+/* Runs a program, found in PATH, and waits; whether it ended well. */
+static bool run_program(const char *const *arguments, struct error *err)
 {
 	pid_t pid = 0;
 	int status = 0;
@@ -52,10 +53,10 @@ static bool open_browser(const char *path, struct error *err)
 	struct error ignored;
 
 	if (chosen != NULL && chosen[0] != '\0' &&
-		viewer_run((const char *[]){ chosen, path, NULL }, &ignored))
+		run_program((const char *[]){ chosen, path, NULL }, &ignored))
 		return true;
 	for (size_t i = 0; i < sizeof browsers / sizeof browsers[0]; i++) {
-		if (viewer_run((const char *[]){ browsers[i], path, NULL }, &ignored))
+		if (run_program((const char *[]){ browsers[i], path, NULL }, &ignored))
 			return true;
 	}
 	error_set(err, ERROR_NOT_FOUND, "no web browser could be started");
@@ -68,12 +69,12 @@ static bool open_viewer(const char *viewer, long scale, const char *path, struct
 
 	if (strcmp(viewer, "gv") == 0) {
 		snprintf(scale_option, sizeof scale_option, "--scale=%ld", scale);
-		return viewer_run(
+		return run_program(
 			(const char *[]){ "gv", scale_option, "--noantialias", path, NULL }, err);
 	}
 	if (strcmp(viewer, "web") == 0)
 		return open_browser(path, err);
-	return viewer_run((const char *[]){ viewer, path, NULL }, err);
+	return run_program((const char *[]){ viewer, path, NULL }, err);
 }
 
 /* Removes the file: at once, or from a process of its own once a browser must have read it. */

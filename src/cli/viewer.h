@@ -17,6 +17,3 @@ const char *viewer_format(const char *viewer);
  */
 MUST_CHECK bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
 	const char *extension, struct error *err);
-
-/* Runs a program, found in PATH, and waits; whether it ended well. */
-MUST_CHECK bool viewer_run(const char *const *arguments, struct error *err);

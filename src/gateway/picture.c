@@ -16,7 +16,7 @@ static const char standalone_page[] =
 	"sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
 	"style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
-const struct picture_format picture_formats[] = {
+static const struct picture_format formats[] = {
 	{ "raw", NULL, "text/plain; charset=utf-8", "heap", NULL },
 	{ "text", "--text", "text/plain; charset=utf-8", "txt", NULL },
 	{ "tree", "--tree", "text/plain; charset=utf-8", "tree.txt", NULL },
@@ -40,8 +40,7 @@ const char *const picture_granularity_names[] = { "functions", "filefunctions", 
 
 const struct picture_format *picture_format_find(const char *name)
 {
-	for (const struct picture_format *format = picture_formats; format->name != NULL;
-		format++) {
+	for (const struct picture_format *format = formats; format->name != NULL; format++) {
 		if (strcmp(format->name, name) == 0)
 			return format;
 	}

@@ -16,8 +16,7 @@ struct picture_format {
 	const char *policy; /* Content-Security-Policy; NULL for the strictest */
 };
 
-/* Ends with a NULL name. */
-extern const struct picture_format picture_formats[];
+/* What parameters of requests may say; each ends with NULL. */
 extern const char *const picture_format_names[];
 extern const char *const picture_counter_names[];
 extern const char *const picture_granularity_names[];

@@ -5,28 +5,20 @@
 
 #include "render/renderers.h"
 
-const struct renderer renderers[] = {
-	{ "text", "txt", "text/plain", "write one line for each function", false, render_text },
-	{ "collapsed", "txt", "text/plain", "write one line for each stack, for flame graph tools",
-		false, render_collapsed },
-	{ "tree", "txt", "text/plain", "write the call tree as text", false, render_tree },
-	{ "callgrind", "callgrind", "text/plain", "write callgrind's format, for KCachegrind",
-		false, render_callgrind },
-	{ "json", "json", "application/json", "write all figures with their errors", false,
-		render_json },
-	{ "dot", "dot", "text/vnd.graphviz", "write a call graph in graphviz's language", false,
-		render_dot },
-	{ "svg", "svg", "image/svg+xml", "draw a call graph as SVG, to move and zoom in a browser",
-		false, render_svg },
-	{ "ps", "ps", "application/postscript", "draw a call graph as PostScript", false,
-		render_ps },
-	{ "pdf", "pdf", "application/pdf", "draw a call graph as PDF", true, render_pdf },
-	{ "gif", "gif", "image/gif", "draw a call graph as GIF", true, render_gif },
-	{ "png", "png", "image/png", "draw a call graph as PNG", true, render_png },
-	{ "flame", "html", "text/html; charset=utf-8",
-		"draw a flame graph, one HTML file that works offline", false, render_flame },
-	{ "flame-data", "json", "application/json",
-		"write what a flame graph is drawn from, as JSON", false, render_flame_data },
+static const struct renderer renderers[] = {
+	{ "text", "txt", RENDER_PLAIN, render_text },
+	{ "collapsed", "txt", RENDER_PLAIN, render_collapsed },
+	{ "tree", "txt", RENDER_PLAIN, render_tree },
+	{ "callgrind", "callgrind", RENDER_PLAIN, render_callgrind },
+	{ "json", "json", RENDER_MARKUP, render_json },
+	{ "dot", "dot", RENDER_MARKUP, render_dot },
+	{ "svg", "svg", RENDER_MARKUP, render_svg },
+	{ "ps", "ps", RENDER_MARKUP, render_ps },
+	{ "pdf", "pdf", RENDER_BINARY, render_pdf },
+	{ "gif", "gif", RENDER_BINARY, render_gif },
+	{ "png", "png", RENDER_BINARY, render_png },
+	{ "flame", "html", RENDER_MARKUP, render_flame },
+	{ "flame-data", "json", RENDER_MARKUP, render_flame_data },
 	{ 0 },
 };
 

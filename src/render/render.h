@@ -3,8 +3,8 @@
  * Renderers: each turns a view into one kind of output, appended to a buffer. A renderer decides
  * how things look, never which figures are true: those are in the view.
  *
- * The table in render.c is what the command line and the gateway know them by. A new output is a
- * file render_NAME.c with one function and one line in the table.
+ * The table in render.c is what the command line knows them by. A new output is a file
+ * render_NAME.c with one function, one line in that table and one in cli/report_options.c.
  */
 #pragma once
 
@@ -37,17 +37,18 @@ struct render_options {
 typedef bool render_function(const struct view *view, const struct render_options *options,
 	struct buffer *out, struct error *err);
 
+enum render_medium {
+	RENDER_PLAIN,  /* lines of text: several outputs may follow one another */
+	RENDER_MARKUP, /* text in a language that allows one document */
+	RENDER_BINARY, /* not for a terminal */
+};
+
 struct renderer {
 	const char *name;      /* of the option too: --NAME */
 	const char *extension; /* of a file, without the dot */
-	const char *media_type;
-	const char *summary; /* for the help: "write a call graph as SVG" */
-	bool is_binary;	     /* not for a terminal */
+	enum render_medium medium;
 	render_function *render;
 };
-
-/* Ends with a NULL name. */
-extern const struct renderer renderers[];
 
 /* NULL when there is none of that name. */
 const struct renderer *renderer_find(const char *name);

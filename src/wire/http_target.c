@@ -131,23 +131,13 @@ bool http_target_allow(
 	return true;
 }
 
-static void append_encoded(struct buffer *out, const char *text, const char *plain)
+void http_append_encoded(struct buffer *out, const char *text)
 {
 	for (const char *c = text; *c != '\0'; c++) {
 		const bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
-		if (letter || (*c >= '0' && *c <= '9') || strchr(plain, *c) != NULL)
+		if (letter || (*c >= '0' && *c <= '9') || strchr("-._~", *c) != NULL)
 			buffer_append_char(out, *c);
 		else
 			buffer_printf(out, "%%%02X", (unsigned)(unsigned char)*c);
 	}
-}
-
-void http_append_encoded(struct buffer *out, const char *text)
-{
-	append_encoded(out, text, "-._~");
-}
-
-void http_append_encoded_path(struct buffer *out, const char *path)
-{
-	append_encoded(out, path, "-._~/");
 }

@@ -44,6 +44,3 @@ MUST_CHECK bool http_target_allow(
 
 /* Appends `text` percent-encoded, so that it can stand in a path or as a parameter's value. */
 void http_append_encoded(struct buffer *out, const char *text);
-
-/* The same for a path: slashes stay. */
-void http_append_encoded_path(struct buffer *out, const char *path);

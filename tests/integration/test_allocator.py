@@ -300,11 +300,6 @@ class Operating(AllocatorCase):
                                      "stats", "-", "read", "version", "", "read", "thread.allocated", "u64")
         self.assertEqual(after["value"], before["value"])
 
-    def test_automatic_dumps_can_be_switched(self):
-        on, read, off = self.act("gdump", "true", "read", "prof.gdump", "", "gdump", "false")
-        self.assertTrue(on["ok"] and off["ok"])
-        self.assertIs(read["value"], True)
-
 
 class Names(AllocatorCase):
     # One of each kind, with the type that jemalloc's manual gives it.

@@ -72,7 +72,7 @@ static void encodes_what_it_decodes(void **state)
 	struct error err;
 	buffer_init(&text, &memory_heap);
 	buffer_append_string(&text, "/p/");
-	http_append_encoded_path(&text, "x/y z");
+	http_append_encoded(&text, "x/y z");
 	buffer_append_string(&text, "?v=");
 	http_append_encoded(&text, strange);
 	char *const copy = buffer_take(&text);

@@ -143,14 +143,6 @@ static void do_reset(struct probe *probe)
 	json_member_unsigned(&probe->json, "lg_sample", lg_sample);
 }
 
-static void do_gdump(struct probe *probe)
-{
-	struct error err;
-	const bool wanted = strcmp(next_argument(probe), "true") == 0;
-
-	report_outcome(probe, allocator_gdump_set(&probe->allocator, wanted, &err), &err);
-}
-
 static void do_read(struct probe *probe)
 {
 	struct error err;
@@ -198,7 +190,6 @@ static const struct {
 	{ "stats", do_stats },
 	{ "memory", do_memory },
 	{ "reset", do_reset },
-	{ "gdump", do_gdump },
 	{ "read", do_read },
 	{ "write", do_write },
 	{ "jit", do_jit },
