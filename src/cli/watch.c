@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl watch: a profile at the interesting moment. */
-#include "base/byte_size.h"
-#include "base/duration.h"
+#include <stdlib.h>
+
+#include "base/xalloc.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "cli/watch_session.h"
@@ -49,106 +50,60 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct guarded {
-	struct watch_options watch;
-	struct command *command;
-	struct adoption *adoption;
-};
-
-static void guarded_cleanup(struct guarded *guarded)
+/* Options that say what a word of the settings says. */
+static const char *word_of(int id)
 {
-	command_free(guarded->command);
-	adoption_free(guarded->adoption);
-}
-
-static bool take_when(struct watch_options *watch, const char *text, struct error *err)
-{
-	if (watch->rule_count == TRIGGER_RULES_MAX)
-		return error_set(err, ERROR_USAGE, "more than %d conditions", TRIGGER_RULES_MAX);
-	return condition_parse(text, &watch->rules[watch->rule_count++], err);
-}
-
-static bool take_once(bool is_first, const char *name, struct error *err)
-{
-	return is_first || error_set(err, ERROR_USAGE, "--%s is given twice", name);
-}
-
-/* Options whose values are read by another layer. */
-static bool take(struct guarded *guarded, int id, const char *value, struct error *err)
-{
-	struct watch_options *const watch = &guarded->watch;
-
-	switch (id) {
-	case OPTION_WHEN:
-		return take_when(watch, value, err);
-	case OPTION_KEEP:
-		watch->folder = value;
-		return true;
-	case OPTION_KEEP_BYTES:
-		return byte_size_parse(value, &watch->limits.bytes, err);
-	case OPTION_KEEP_FREE:
-		return byte_size_parse(value, &watch->limits.free_bytes, err);
-	case OPTION_THEN:
-		return take_once(guarded->command == NULL, "then", err) &&
-		       command_parse(value, &guarded->command, err);
-	case OPTION_ADOPT:
-		return take_once(guarded->adoption == NULL, "adopt", err) &&
-		       adoption_new(value, &guarded->adoption, err);
-	case OPTION_COOL_DOWN:
-		return duration_parse(value, &watch->trigger.cool_down_ms, err);
-	default:
-		if (!duration_parse(value, &watch->interval_ms, err))
-			return false;
-		return watch->interval_ms >= 50 ||
-		       error_set(err, ERROR_USAGE, "the interval is at least 50ms");
+	for (const struct verb_option *option = options; option->id != 0; option++) {
+		if (option->id == id && option->argument != NULL)
+			return option->name;
 	}
+	return "";
+}
+
+static bool take(struct watch_options *watch, int id, const char *value, struct error *err)
+{
+	const char *const word = word_of(id);
+
+	if ((id == OPTION_THEN || id == OPTION_ADOPT) && watch_settings_has(&watch->settings, word))
+		return error_set(err, ERROR_USAGE, "--%s is given twice", word);
+	return watch_settings_take(&watch->settings, word, value, err);
 }
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	CLEANUP(guarded_cleanup)
-	struct guarded guarded = { .watch = {
-					   .trigger = { .cool_down_ms = 5 * 60 * 1000,
-						   .retry_ms = 10 * 1000 },
-					   .interval_ms = 1000,
-					   .limits = { .count = 48,
-						   .bytes = UINT64_C(1) << 30,
-						   .free_bytes = UINT64_C(512) << 20 },
-				   } };
-	struct watch_options *const watch = &guarded.watch;
+	struct watch_options *const watch = xcalloc(1, sizeof *watch);
 	struct option_parser parser;
-	int64_t number = 0;
+	int code = EXIT_DONE;
 	struct error err = { 0 };
 
+	watch_settings_init(&watch->settings);
 	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+	for (int id; code == EXIT_DONE && (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
 		case OPTION_STOP:
+			free(watch);
 			return parser.exit_code;
 		case OPTION_ACTIVATE:
-			watch->activate = true;
+			watch->settings.activate = true;
 			break;
 		case OPTION_COUNT:
 			if (!option_number(&parser, 1, INT32_MAX, &watch->captures))
-				return parser.exit_code;
-			break;
-		case OPTION_KEEP_COUNT:
-			if (!option_number(&parser, 1, 1000000, &number))
-				return parser.exit_code;
-			watch->limits.count = (size_t)number;
+				code = parser.exit_code;
 			break;
 		default:
-			if (!take(&guarded, id, parser.value, &err))
-				return option_refuse(&parser, "%s", err.message);
+			if (!take(watch, id, parser.value, &err))
+				code = option_refuse(&parser, "%s", err.message);
 			break;
 		}
 	}
-	if (watch->rule_count == 0 && guarded.adoption == NULL)
-		return verb_usage(verb, "say when to capture: --when COND, or --adopt PREFIX");
-	watch->operand = parser.operands[0];
-	watch->command = guarded.command;
-	watch->adoption = guarded.adoption;
-	return watch_session_run(watch, &err) ? EXIT_DONE : verb_fail(&err);
+	if (code == EXIT_DONE && !watch_settings_check(&watch->settings, &err))
+		code = verb_usage(verb, "say when to capture: --when COND, or --adopt PREFIX");
+	if (code == EXIT_DONE) {
+		watch->operand = parser.operands[0];
+		code = watch_session_run(watch, &err) ? EXIT_DONE : verb_fail(&err);
+	}
+	free(watch);
+	return code;
 }
 
 const struct verb verb_watch = {
@@ -160,7 +115,8 @@ const struct verb verb_watch = {
 		"condition holds:\n\n"
 		"  rss>2GiB, rss>40%    resident memory, in bytes or of the machine's\n"
 		"  cgroup>85%           memory against the limit of its control group\n"
-		"  psi>10%              time lost waiting for memory in the last 10 s\n"
+		"  psi>10%              time lost waiting for memory: in the last 10 s, or in\n"
+		"                       any 2 s where the kernel tells\n"
 		"  growth>10%/h         resident memory above its lowest of the last hour;\n"
 		"                       any amount and time: growth>64MiB/10mins\n"
 		"  growth>500MiB        the same, since the last capture\n"

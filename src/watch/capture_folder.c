@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ struct capture {
 struct capture_folder {
 	char path[3000];
 	int fd; /* of the folder, locked */
+
+	pthread_mutex_t mutex; /* of what follows */
 	struct capture_limits limits;
 	struct capture *captures; /* oldest first */
 	size_t count, capacity;
@@ -38,14 +41,24 @@ struct capture_folder {
 	uint64_t last_number;
 };
 
-size_t capture_folder_count(const struct capture_folder *folder)
+static void unlock(pthread_mutex_t **mutex)
 {
-	return folder->count;
+	pthread_mutex_unlock(*mutex);
 }
 
-uint64_t capture_folder_bytes(const struct capture_folder *folder)
+static pthread_mutex_t *lock(struct capture_folder *folder)
 {
-	return folder->bytes;
+	pthread_mutex_lock(&folder->mutex);
+	return &folder->mutex;
+}
+
+/* Until the end of the scope. */
+#define HOLD(folder) CLEANUP(unlock) __attribute__((unused)) pthread_mutex_t *held_ = lock(folder)
+
+void capture_folder_limit(struct capture_folder *folder, const struct capture_limits *limits)
+{
+	HOLD(folder);
+	folder->limits = *limits;
 }
 
 /* "NNNNNNNN-....heap": a capture; with 16 more digits behind: one that was never finished. */
@@ -172,6 +185,7 @@ bool capture_folder_open(const char *path, const struct capture_limits *limits,
 
 	folder->fd = -1;
 	folder->limits = *limits;
+	pthread_mutex_init(&folder->mutex, NULL);
 	if ((size_t)snprintf(folder->path, sizeof folder->path, "%s", path) >= sizeof folder->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
 	if (!open_locked(folder, err) || !read_names(folder, err))
@@ -190,6 +204,7 @@ void capture_folder_close(struct capture_folder *folder)
 	free(folder->captures);
 	if (folder->fd >= 0)
 		close(folder->fd);
+	pthread_mutex_destroy(&folder->mutex);
 	free(folder);
 }
 
@@ -257,18 +272,33 @@ static void make_name(
 	clean_name(name);
 }
 
+/*
+ * Whether there is, or could be made, room for a capture like the last one that leaves the disk as
+ * much as it shall keep. Removes what is in the way only as far as the disk is full without that:
+ * the rest can wait until the new one is safe.
+ */
+static bool prepare_room(struct capture_folder *folder)
+{
+	const uint64_t newest_bytes =
+		folder->count == 0 ? 0 : folder->captures[folder->count - 1].bytes;
+	const uint64_t free_now = free_bytes(folder);
+
+	return (free_now >= UINT64_MAX - folder->bytes ||
+		       free_now + folder->bytes >= folder->limits.free_bytes + newest_bytes) &&
+	       make_room(folder, newest_bytes);
+}
+
 bool capture_folder_begin(struct capture_folder *folder, const char *tag, const char *stem,
 	struct file_draft *draft, struct error *err)
 {
-	const uint64_t expected_bytes =
-		folder->count == 0 ? 0 : folder->captures[folder->count - 1].bytes;
 	char name[NAME_BYTES], path[4096];
+	HOLD(folder);
 
-	if (!make_room(folder, folder->limits.free_bytes + expected_bytes)) {
+	if (!prepare_room(folder)) {
 		error_set(err, ERROR_STATE,
 			"%s: less than %" PRIu64 " MiB would stay free on its disk", folder->path,
 			folder->limits.free_bytes >> 20);
-		return error_hint(err, "make room, or allow less with --keep-free");
+		return error_hint(err, "make room, or allow less with keep-free");
 	}
 	make_name(folder, tag, stem, name);
 	snprintf(path, sizeof path, "%s/%s", folder->path, name);
@@ -284,6 +314,7 @@ static void catalogue(struct capture_folder *folder, const char *path, json_t *d
 	const char *const name = strrchr(path, '/') + 1;
 	struct stat status = { 0 };
 	struct error unwritten;
+	HOLD(folder);
 
 	(void)fsync(folder->fd);
 	(void)fstatat(folder->fd, name, &status, 0);
@@ -327,14 +358,22 @@ static bool copy(int from, const char *name, const struct file_draft *draft, str
 	}
 }
 
+static void name_next(
+	struct capture_folder *folder, const char *tag, const char *stem, char path[4096])
+{
+	char name[NAME_BYTES];
+	HOLD(folder);
+
+	make_name(folder, tag, stem, name);
+	snprintf(path, 4096, "%s/%s", folder->path, name);
+}
+
 bool capture_folder_take(struct capture_folder *folder, const char *path, int fd, const char *tag,
 	const char *stem, json_t *details, char kept[4096], struct error *err)
 {
 	struct file_draft draft = { .fd = -1 };
-	char name[NAME_BYTES];
 
-	make_name(folder, tag, stem, name);
-	snprintf(kept, 4096, "%s/%s", folder->path, name);
+	name_next(folder, tag, stem, kept);
 	if (fsync(fd) == 0 && rename(path, kept) == 0) {
 		catalogue(folder, kept, details);
 		return true;

@@ -8,7 +8,8 @@
  *
  * A capture appears under its name when all of it is on the disk. Room is made by removing the
  * oldest, after the new one is safe; before that only as far as the disk would be full, and never
- * the newest. `captures.jsonl` beside them has a line of JSON for each. One process at a time.
+ * the newest. `captures.jsonl` beside them has a line of JSON for each. One process at a time; any
+ *thread, but for opening and closing.
  */
 #pragma once
 
@@ -60,5 +61,5 @@ MUST_CHECK bool capture_folder_commit(struct capture_folder *folder, struct file
 MUST_CHECK bool capture_folder_take(struct capture_folder *folder, const char *path, int fd,
 	const char *tag, const char *stem, json_t *details, char kept[4096], struct error *err);
 
-size_t capture_folder_count(const struct capture_folder *folder);
-uint64_t capture_folder_bytes(const struct capture_folder *folder);
+/* Other limits, from the next capture on. */
+void capture_folder_limit(struct capture_folder *folder, const struct capture_limits *limits);

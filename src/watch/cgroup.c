@@ -156,25 +156,22 @@ double cgroup_share(const struct cgroup *group)
 	return share;
 }
 
-static bool read_pressure(const char *path, double *share)
+void cgroup_pressure_path(const struct cgroup *group, char path[CGROUP_PATH_BYTES])
+{
+	static const char of_machine[] = "/proc/pressure/memory";
+
+	snprintf(path, CGROUP_PATH_BYTES, "%s/memory.pressure", group->folder);
+	if (group->folder[0] == '\0' || access(path, R_OK) != 0)
+		strcpy(path, access(of_machine, R_OK) == 0 ? of_machine : "");
+}
+
+double cgroup_pressure(const char *path)
 {
 	CLEANUP(buffer_cleanup) struct buffer text;
 	double percent = 0;
 
-	if (!read_text(path, &text) ||
+	if (path[0] == '\0' || !read_text(path, &text) ||
 		sscanf(buffer_string(&text), "some avg10=%lf", &percent) != 1)
-		return false;
-	*share = percent / 100;
-	return true;
-}
-
-double cgroup_pressure(const struct cgroup *group)
-{
-	char path[4200];
-	double share = NAN;
-
-	snprintf(path, sizeof path, "%s/memory.pressure", group->folder);
-	if (group->folder[0] == '\0' || !read_pressure(path, &share))
-		(void)read_pressure("/proc/pressure/memory", &share);
-	return share;
+		return NAN;
+	return percent / 100;
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+enum { CGROUP_PATH_BYTES = 4200 };
+
 struct cgroup {
 	char folder[4096]; /* "" when there is none to be seen */
 	size_t top_size;   /* of the mount point, which is a prefix of the folder */
@@ -25,7 +27,13 @@ void cgroup_find(pid_t pid, struct cgroup *group);
 double cgroup_share(const struct cgroup *group);
 
 /*
- * Share of the last ten seconds in which some task of the group waited for memory; of the whole
- * machine where the group has no figure. NAN when the kernel keeps none.
+ * The file of the kernel's figures of memory pressure: the group's, or the whole machine's where
+ * the group has none; "" when the kernel keeps none.
  */
-double cgroup_pressure(const struct cgroup *group);
+void cgroup_pressure_path(const struct cgroup *group, char path[CGROUP_PATH_BYTES]);
+
+/*
+ * Share of the last ten seconds in which some task waited for memory, from that file. NAN when it
+ * cannot be read.
+ */
+double cgroup_pressure(const char *path);

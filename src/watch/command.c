@@ -103,36 +103,55 @@ bool command_enqueue(
 	return true;
 }
 
-/* In the child. */
-static _Noreturn void become(struct command *command, const struct occasion *occasion)
+/* What the child needs, made before the fork: other threads may hold locks of malloc's then. */
+struct launch {
+	char *variables[6];
+	char **words;
+};
+
+/* In the child: system calls alone. */
+static _Noreturn void become(struct launch *launch)
 {
-	char *const path = xstrdup(COMMAND_PATH);
-	char *environment[] = { path, xstrdup("LC_ALL=C.UTF-8"),
-		xasprintf("HEAPCTL_FILE=%s", occasion->file),
-		xasprintf("HEAPCTL_TARGET=%s", occasion->target),
-		xasprintf("HEAPCTL_REASON=%s", occasion->reason), NULL };
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1 };
 	const int null = open("/dev/null", O_RDONLY);
+	sigset_t none;
 
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		signal(numbers[i], SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(null, STDIN_FILENO);
-	command->words[command->word_count] = occasion->file;
 	/* execvp searches the PATH of environ, which shall be the fixed one. */
-	environ = environment;
-	execvp(command->words[0], command->words);
+	environ = launch->variables;
+	execvp(launch->words[0], launch->words);
 	_exit(EXIT_NOT_STARTED);
+}
+
+static pid_t spawn(struct command *command, const struct occasion *occasion)
+{
+	struct launch launch = { .variables = { xstrdup(COMMAND_PATH), xstrdup("LC_ALL=C.UTF-8"),
+					 xasprintf("HEAPCTL_FILE=%s", occasion->file),
+					 xasprintf("HEAPCTL_TARGET=%s", occasion->target),
+					 xasprintf("HEAPCTL_REASON=%s", occasion->reason) },
+		.words = command->words };
+
+	command->words[command->word_count] = occasion->file;
+	const pid_t pid = fork();
+	if (pid == 0)
+		become(&launch);
+	command->words[command->word_count] = NULL;
+	for (size_t i = 0; launch.variables[i] != NULL; i++)
+		free(launch.variables[i]);
+	return pid;
 }
 
 static bool start(struct command *command, struct error *err)
 {
 	struct occasion occasion = command->queue[0];
-	const pid_t pid = fork();
+	const pid_t pid = spawn(command, &occasion);
 
 	if (pid < 0)
 		return error_system(err, errno, "starting %s", command->words[0]);
-	if (pid == 0)
-		become(command, &occasion);
 	command->pid = pid;
 	command->waiting--;
 	memmove(command->queue, command->queue + 1, command->waiting * sizeof occasion);

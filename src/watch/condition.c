@@ -23,6 +23,19 @@ static bool parse_share(const char *text, double *share, struct error *err)
 	return true;
 }
 
+/* A share of something that there is only once. */
+static bool parse_part(const char *text, double *share, struct error *err)
+{
+	double parsed = 0;
+
+	if (!parse_share(text, &parsed, err))
+		return false;
+	if (parsed >= 1)
+		return error_set(err, ERROR_USAGE, "more than 100%% can never be");
+	*share = parsed;
+	return true;
+}
+
 static bool parse_amount(const char *text, struct condition *term, struct error *err)
 {
 	const size_t size = strlen(text);
@@ -38,6 +51,18 @@ static bool parse_amount(const char *text, struct condition *term, struct error 
 		return error_set(err, ERROR_USAGE, "a mark of 0 is always passed");
 	term->mark = (double)bytes;
 	return true;
+}
+
+static bool parse_level(const char *text, struct condition *term, struct error *err)
+{
+	return parse_amount(text, term, err) &&
+	       (!term->is_share || parse_part(text, &term->mark, err));
+}
+
+static bool parse_only_part(const char *text, struct condition *term, struct error *err)
+{
+	term->is_share = true;
+	return parse_part(text, &term->mark, err);
 }
 
 static bool parse_only_share(const char *text, struct condition *term, struct error *err)
@@ -85,9 +110,9 @@ struct word {
 };
 
 static const struct word words[] = {
-	{ "rss", CONDITION_RESIDENT, '>', false, parse_amount },
-	{ "cgroup", CONDITION_CGROUP, '>', false, parse_only_share },
-	{ "psi", CONDITION_PRESSURE, '>', false, parse_only_share },
+	{ "rss", CONDITION_RESIDENT, '>', false, parse_level },
+	{ "cgroup", CONDITION_CGROUP, '>', false, parse_only_part },
+	{ "psi", CONDITION_PRESSURE, '>', false, parse_only_part },
 	{ "growth", CONDITION_GROWTH, '>', false, parse_growth },
 	{ "peak", CONDITION_PEAK, '>', true, parse_only_share },
 	{ "every", CONDITION_EVERY, '=', false, parse_every },

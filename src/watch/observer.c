@@ -59,9 +59,40 @@ bool observer_open(const struct target *target, struct observer *observer, struc
 		if (!read_stat(target->process.pid, &opened.started, &resident_bytes, err))
 			return false;
 		cgroup_find(target->process.pid, &opened.group);
+		cgroup_pressure_path(&opened.group, opened.pressure_path);
 	}
 	*observer = opened;
 	return true;
+}
+
+void observer_close(struct observer *observer)
+{
+	pressure_deinit(&observer->pressure);
+}
+
+bool observer_await_pressure(
+	struct observer *observer, const struct condition_rule *rule, struct error *err)
+{
+	for (size_t i = 0; i < rule->term_count; i++) {
+		const struct condition *const term = &rule->terms[i];
+		if (term->kind == CONDITION_PRESSURE &&
+			!pressure_add(
+				&observer->pressure, observer->pressure_path, term->mark, err))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The average, or the mark that the kernel reported as passed, by how much it does not say: the
+ * least number above it.
+ */
+static double read_pressure(const struct observer *observer, int64_t now_ms)
+{
+	const double reported = pressure_reported(&observer->pressure, now_ms);
+
+	return fmax(cgroup_pressure(observer->pressure_path),
+		reported > 0 ? nextafter(reported, INFINITY) : NAN);
 }
 
 bool observer_look(
@@ -81,7 +112,7 @@ bool observer_look(
 	observation->incarnation = started ^ ((uint64_t)pid << 44);
 	observation->resident_bytes = (double)resident_bytes;
 	observation->cgroup_share = cgroup_share(&observer->group);
-	observation->pressure_share = cgroup_pressure(&observer->group);
+	observation->pressure_share = read_pressure(observer, observation->now_ms);
 	return true;
 }
 
@@ -106,7 +137,8 @@ bool observer_check_rule(
 				observer->target.label);
 			return error_hint(err, "use rss>SIZE or rss>PERCENT%%");
 		}
-		if (term->kind == CONDITION_PRESSURE && isnan(cgroup_pressure(&observer->group))) {
+		if (term->kind == CONDITION_PRESSURE &&
+			isnan(cgroup_pressure(observer->pressure_path))) {
 			error_set(err, ERROR_UNSUPPORTED,
 				"'%s': this kernel keeps no figures of memory pressure",
 				rule->text);

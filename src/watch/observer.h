@@ -10,6 +10,7 @@
 
 #include "client/target.h"
 #include "watch/cgroup.h"
+#include "watch/pressure.h"
 #include "watch/trigger.h"
 
 struct observer {
@@ -17,11 +18,22 @@ struct observer {
 	uint64_t started; /* tells two processes with the same pid apart */
 	struct cgroup group;
 	double machine_bytes;
+	struct pressure pressure;
+	char pressure_path[CGROUP_PATH_BYTES]; /* "" when the kernel keeps no figures */
 };
 
-/* ERROR_NOT_FOUND when the process is gone. */
+/* ERROR_NOT_FOUND when the process is gone. Close with observer_close. */
 MUST_CHECK bool observer_open(
 	const struct target *target, struct observer *observer, struct error *err);
+/* Fine for a zeroed one. */
+void observer_close(struct observer *observer);
+
+/*
+ * Asks the kernel to tell when the pressure passes the marks of the rule: pressure_wait then
+ * returns at once. False when it does not; looking at the average has to do.
+ */
+MUST_CHECK bool observer_await_pressure(
+	struct observer *observer, const struct condition_rule *rule, struct error *err);
 
 /*
  * Fills all but the time and the signal. ERROR_NOT_FOUND when the process is gone, even if

@@ -121,6 +121,45 @@ static void restart_all(struct trigger *trigger, const struct trigger_observatio
 	}
 }
 
+static const struct rule_state *find_rule(const struct trigger *trigger, const char *text)
+{
+	for (size_t i = 0; i < trigger->rule_count; i++) {
+		if (strcmp(trigger->rules[i].rule.text, text) == 0)
+			return &trigger->rules[i];
+	}
+	return NULL;
+}
+
+struct trigger *trigger_renew(const struct trigger *trigger,
+	const struct trigger_settings *settings, const struct condition_rule *rules,
+	size_t rule_count)
+{
+	struct trigger *const renewed = trigger_new(settings, rules, rule_count);
+
+	renewed->is_begun = trigger->is_begun;
+	renewed->last = trigger->last;
+	renewed->captured_ms = trigger->captured_ms;
+	renewed->failed_ms = trigger->failed_ms;
+	renewed->signal_pending = trigger->signal_pending;
+	for (size_t i = 0; i < rule_count; i++) {
+		struct rule_state *const state = &renewed->rules[i];
+		const struct rule_state *const before = find_rule(trigger, rules[i].text);
+		if (before != NULL) {
+			*state = *before;
+			continue;
+		}
+		for (size_t j = 0; trigger->is_begun && j < rules[i].term_count; j++)
+			restart_term(&rules[i].terms[j], &state->terms[j], &trigger->last,
+				trigger->last.now_ms);
+	}
+	return renewed;
+}
+
+bool trigger_is_armed(const struct trigger *trigger, size_t rule)
+{
+	return rule < trigger->rule_count && trigger->rules[rule].is_armed;
+}
+
 static double level_of(const struct condition *term, const struct trigger_observation *now)
 {
 	switch (term->kind) {

@@ -44,6 +44,14 @@ struct trigger *trigger_new(const struct trigger_settings *settings,
 	const struct condition_rule *rules, size_t rule_count);
 void trigger_free(struct trigger *trigger);
 
+/*
+ * One with other settings and rules. Rules of the same text go on from what they have seen, and so
+ * does the cool-down; the others begin now. `trigger` stays the caller's.
+ */
+struct trigger *trigger_renew(const struct trigger *trigger,
+	const struct trigger_settings *settings, const struct condition_rule *rules,
+	size_t rule_count);
+
 static inline void trigger_cleanup(struct trigger **trigger)
 {
 	trigger_free(*trigger);
@@ -58,3 +66,6 @@ const struct condition_rule *trigger_step(
 
 /* How the capture went that the last step asked for, and when it was over. */
 void trigger_captured(struct trigger *trigger, bool ok, int64_t now_ms);
+
+/* Whether that rule may fire; not while its level has yet to fall. */
+bool trigger_is_armed(const struct trigger *trigger, size_t rule);

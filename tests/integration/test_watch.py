@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from processes import AGENT, HEAPCTL, Case, free_port, need, wait_until
+from processes import AGENT, HEAPCTL, Case, free_port, need, need_namespace, wait_until
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 
@@ -109,33 +109,75 @@ class Moments(WatchCase):
         self.assertTrue(json.loads(self.heapctl("status", server.pid, "--json")[0])["profiling"]["active"])
         self.assertNotIn("sampling is off", pathlib.Path(self.messages).read_text())
 
-    def test_a_share_of_a_control_group_is_captured(self):
+    def control_group(self, limit_bytes):
+        """A control group (version 1) with a limit; whoever is put into it must have ended with the test."""
         parent = next((line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
                        if " - cgroup " in line and "memory" in line.split()[-1]), None)
         if parent is None:
             self.skipTest("no memory controller of version 1")
-        group = os.path.join(parent, f"hc-watch-{os.getpid()}")
+        group = pathlib.Path(parent, f"hc-watch-{os.getpid()}")
         try:
-            os.mkdir(group)
+            group.mkdir()
         except OSError as error:
             self.skipTest(f"no control group can be made: {error}")
-        self.addCleanup(os.rmdir, group)
-        server, port = self.redis_with_agent()
+
+        def remove():
+            wait_until(lambda: not (group / "cgroup.procs").read_text(), "the control group to be empty")
+            group.rmdir()
+        self.addCleanup(remove)
         try:
-            pathlib.Path(group, "memory.limit_in_bytes").write_text(str(256 << 20))
-            pathlib.Path(group, "cgroup.procs").write_text(str(server.pid))
+            (group / "memory.limit_in_bytes").write_text(str(limit_bytes))
         except OSError as error:
             self.skipTest(f"no limit can be set: {error}")
+        return group
 
-        def leave():
-            self.end(server)
-            wait_until(lambda: not pathlib.Path(group, "cgroup.procs").read_text(), "the control group to be empty")
-        self.addCleanup(leave)
+    def test_a_share_of_a_control_group_is_captured(self):
+        group = self.control_group(256 << 20)
+        server, port = self.redis_with_agent()
+        (group / "cgroup.procs").write_text(str(server.pid))
         watch = self.watch(server.pid, "--when", "cgroup>30%", "--count", "1")
         self.wait_for_message("watching", watch)
         self.load_redis(port, keys=120000, size=1000)
         self.assertEqual(watch.wait(60), 0)
         self.assertGreater(self.catalogue()[0]["cgroup_share"], 0.3)
+
+    def test_memory_pressure_is_captured_when_the_kernel_tells(self):
+        if not os.access("/proc/pressure/memory", os.W_OK):
+            self.skipTest("no triggers of memory pressure here")
+        group = self.control_group(24 << 20)
+        server, _ = self.redis_with_agent()
+        # Between its first look and the end of the test it looks only when it is told.
+        watch = self.watch(server.pid, "--when", "psi>5%", "--interval", "1hrs", "--count", "1")
+        self.wait_for_message("watching", watch)
+        self.assertIn("the kernel tells (/proc/pressure/memory)", pathlib.Path(self.messages).read_text())
+        # Three times as much of a file as the group may have in memory.
+        squeeze = (f"import mmap, os\nopen({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+                   f"file = os.open({self.folder + '/big'!r}, os.O_RDWR | os.O_CREAT)\n"
+                   "os.posix_fallocate(file, 0, 72 << 20)\nmemory = mmap.mmap(file, 72 << 20)\n"
+                   "while True:\n    for at in range(0, 72 << 20, 4096):\n        memory[at] ^= 1\n")
+        self.start("python3", "-c", squeeze)
+        self.assertEqual(watch.wait(60), 0)
+        entry, = self.catalogue()
+        self.assertEqual(entry["reason"], "psi>5%")
+        self.assertGreater(entry["pressure_share"], 0.05)
+
+    def test_where_the_kernel_does_not_tell_that_is_said(self):
+        if not os.access("/proc/pressure/memory", os.R_OK):
+            self.skipTest("no figures of memory pressure here")
+        need_namespace("--mount")
+        server, _ = self.redis_with_agent()
+        folder = os.path.join(self.folder, "proc-pressure")
+        os.mkdir(folder)
+        pathlib.Path(folder, "memory").write_text("some avg10=50.00 avg60=0.00 avg300=0.00 total=1\n")
+        self.messages = os.path.join(self.folder, "watch.said")
+        with open(self.messages, "wb") as messages:
+            watch = self.start("unshare", "--mount", "sh", "-c",
+                               f'mount --bind {folder} /proc/pressure && mount -o remount,bind,ro {folder} /proc/pressure && exec "$@"', "sh",
+                               HEAPCTL, "watch", "--keep", self.keep, "--keep-free", "0", "--interval", "50ms", server.pid,
+                               "--when", "psi>10%", "--count", "1", stderr=messages)
+        self.assertEqual(watch.wait(60), 0, pathlib.Path(self.messages).read_text())
+        self.assertIn("the kernel does not tell (/proc/pressure/memory: Read-only file system)", pathlib.Path(self.messages).read_text())
+        self.assertEqual(self.catalogue()[0]["pressure_share"], 0.5)
 
 
 class Restarts(WatchCase):
@@ -181,7 +223,7 @@ class Keeping(WatchCase):
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual([name[:8] for name in self.captures()], ["00000002"])
 
-    def test_without_space_nothing_is_captured_and_the_last_one_stays(self):
+    def test_without_space_nothing_is_captured_and_nothing_removed(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2")
         self.assertEqual(watch.wait(60), 0)
@@ -189,7 +231,7 @@ class Keeping(WatchCase):
         self.wait_for_message("would stay free on its disk", watch)
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(30), 0)
-        self.assertEqual([name[:8] for name in self.captures()], ["00000002"])
+        self.assertEqual([name[:8] for name in self.captures()], ["00000001", "00000002"])
 
     def test_a_full_disk_costs_the_new_capture_only(self):
         disk = os.path.join(self.folder, "disk")

@@ -119,7 +119,11 @@ static void pressure_is_that_of_the_group(void **state)
 	put(tree, "/outer/inner", "memory.pressure",
 		"some avg10=12.50 avg60=1.00 avg300=0.00 total=7\n"
 		"full avg10=3.00 avg60=0.00 avg300=0.00 total=3\n");
-	assert_true(cgroup_pressure(&tree->group) == 0.125);
+	char path[CGROUP_PATH_BYTES];
+	cgroup_pressure_path(&tree->group, path);
+	assert_non_null(strstr(path, "/outer/inner/memory.pressure"));
+	assert_true(cgroup_pressure(path) == 0.125);
+	assert_true(isnan(cgroup_pressure("")));
 }
 
 #define TREE_TEST(function) cmocka_unit_test_setup_teardown(function, make_tree, remove_tree)

@@ -51,9 +51,9 @@ static void refuses_what_makes_no_sense(void **state)
 {
 	(void)state;
 	static const char *const cases[] = { "", "rss", "rss>", "rss<2GiB", "rss>0", "cgroup>2GiB",
-		"psi>x%", "psi>0%", "psi>nan%", "growth", "growth>10%/", "growth>10%/parsec",
-		"every>15mins", "every=0s", "signal=9", "peaks", "rss>1GiB and",
-		"rss>1GiBand peak" };
+		"rss>100%", "cgroup>120%", "psi>100%", "psi>x%", "psi>0%", "psi>nan%", "growth",
+		"growth>10%/", "growth>10%/parsec", "every>15mins", "every=0s", "signal=9", "peaks",
+		"rss>1GiB and", "rss>1GiBand peak" };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct condition_rule rule = { .term_count = 9 };
 		struct error err = { 0 };

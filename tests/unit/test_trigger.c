@@ -261,6 +261,69 @@ static void unknown_figures_never_fire(void **state)
 	trigger_free(scene.trigger);
 }
 
+/* The scene goes on with other conditions. */
+static void renew(struct scene *scene, const char *const *conditions, int64_t cool_down_ms)
+{
+	struct scene other = watch(conditions, cool_down_ms);
+	struct condition_rule rules[TRIGGER_RULES_MAX];
+	size_t count = 0;
+	struct error err;
+
+	for (; conditions[count] != NULL; count++)
+		assert_true(condition_parse(conditions[count], &rules[count], &err));
+	trigger_free(other.trigger);
+	other.trigger = trigger_renew(scene->trigger,
+		&(struct trigger_settings){ cool_down_ms, 10 * SECOND }, rules, count);
+	trigger_free(scene->trigger);
+	scene->trigger = other.trigger;
+}
+
+static void rules_that_stay_remember_what_they_saw(void **state)
+{
+	(void)state;
+	struct scene scene =
+		watch((const char *const[]){ "rss>200MiB", "growth>50MiB", "every=1h", NULL }, 0);
+
+	assert_true(look(&scene, 0, 201));
+	renew(&scene, (const char *const[]){ "growth>50MiB", "every=1h", "rss>200MiB", NULL }, 0);
+	assert_false(trigger_is_armed(scene.trigger, 2));
+	assert_true(trigger_is_armed(scene.trigger, 0));
+	/* Neither the level again, nor growth from anything but what was captured. */
+	assert_false(look(&scene, MINUTE, 220));
+	assert_true(look(&scene, MINUTE, 252));
+	assert_string_equal(scene.reason, "growth>50MiB");
+	assert_true(look(&scene, 58 * MINUTE, 252));
+	assert_string_equal(scene.reason, "every=1h");
+	trigger_free(scene.trigger);
+}
+
+static void a_new_rule_begins_when_it_comes(void **state)
+{
+	(void)state;
+	struct scene scene = watch_one("rss>200MiB", 0);
+
+	assert_true(look(&scene, 0, 201));
+	renew(&scene, (const char *const[]){ "rss>150MiB", "growth>10%/h", "every=1h", NULL }, 0);
+	assert_true(look(&scene, MINUTE, 205));
+	assert_string_equal(scene.reason, "rss>150MiB");
+	assert_false(look(&scene, MINUTE, 210));
+	assert_true(look(&scene, 58 * MINUTE, 210));
+	assert_string_equal(scene.reason, "every=1h");
+	trigger_free(scene.trigger);
+}
+
+static void the_cool_down_goes_on_when_rules_change(void **state)
+{
+	(void)state;
+	struct scene scene = watch_one("rss>200MiB", 5 * MINUTE);
+
+	assert_true(look(&scene, 0, 201));
+	renew(&scene, (const char *const[]){ "rss>210MiB", NULL }, 5 * MINUTE);
+	assert_false(look(&scene, 4 * MINUTE, 220));
+	assert_true(look(&scene, MINUTE, 220));
+	trigger_free(scene.trigger);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_level_fires_once_until_it_has_clearly_fallen),
 	cmocka_unit_test(what_is_above_from_the_start_is_captured),
@@ -276,6 +339,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_failed_capture_is_tried_again_but_not_at_once),
 	cmocka_unit_test(a_target_that_was_started_anew_starts_over),
 	cmocka_unit_test(unknown_figures_never_fire),
+	cmocka_unit_test(rules_that_stay_remember_what_they_saw),
+	cmocka_unit_test(a_new_rule_begins_when_it_comes),
+	cmocka_unit_test(the_cool_down_goes_on_when_rules_change),
 };
 
 UNIT_MAIN(tests)

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/watcher.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "watch/adoption.h"
+#include "watch/command.h"
+#include "watch/observer.h"
+
+enum { LINE_BYTES = 400, COMMAND_LOOK_MS = 1000 };
+
+struct watcher {
+	struct watch_settings settings;
+	struct watcher_host host;
+	struct capture_folder *folder;
+	struct trigger *trigger;
+	struct observer observer;
+	struct adoption *adoption; /* NULL for none; the same for the command */
+	struct command *command;
+	bool is_attached;
+};
+
+/* Their texts were parsed when they were taken. */
+static void make_helpers(struct watcher *watcher, bool new_command)
+{
+	const struct watch_settings *const settings = &watcher->settings;
+	struct error impossible;
+
+	adoption_free(watcher->adoption);
+	watcher->adoption = NULL;
+	if (settings->adopt[0] != '\0' &&
+		!adoption_new(settings->adopt, &watcher->adoption, &impossible))
+		watcher->adoption = NULL;
+	if (!new_command)
+		return;
+	command_free(watcher->command);
+	watcher->command = NULL;
+	if (settings->then[0] != '\0' &&
+		!command_parse(settings->then, &watcher->command, &impossible))
+		watcher->command = NULL;
+}
+
+struct watcher *watcher_new(const struct watch_settings *settings, const struct watcher_host *host)
+{
+	struct watcher *const watcher = xcalloc(1, sizeof *watcher);
+
+	watcher->settings = *settings;
+	watcher->host = *host;
+	watcher->trigger = trigger_new(&settings->trigger, settings->rules, settings->rule_count);
+	make_helpers(watcher, true);
+	return watcher;
+}
+
+void watcher_free(struct watcher *watcher)
+{
+	if (watcher == NULL)
+		return;
+	trigger_free(watcher->trigger);
+	adoption_free(watcher->adoption);
+	command_free(watcher->command);
+	observer_close(&watcher->observer);
+	free(watcher);
+}
+
+void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
+{
+	watcher->folder = folder;
+}
+
+bool watcher_is_attached(const struct watcher *watcher)
+{
+	return watcher->is_attached;
+}
+
+const struct target *watcher_target(const struct watcher *watcher)
+{
+	return &watcher->observer.target;
+}
+
+bool watcher_is_armed(const struct watcher *watcher, size_t rule)
+{
+	return trigger_is_armed(watcher->trigger, rule);
+}
+
+static void note(const struct watcher *watcher, const char *line)
+{
+	watcher->host.note(watcher->host.context, line);
+}
+
+static void fail(const struct watcher *watcher, bool is_capture, const struct error *err)
+{
+	watcher->host.failed(watcher->host.context, is_capture, err);
+}
+
+/* Sampling must be on, or there will be nothing in the captures. */
+static bool prepare_sampling(
+	const struct watcher *watcher, const struct target *target, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	CLEANUP(json_cleanup) json_t *activated = NULL;
+	char line[LINE_BYTES];
+
+	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+		return false;
+	if (!json_flag(status, "profiling.available")) {
+		error_set(err, ERROR_UNSUPPORTED, "%s cannot be profiled: %s", target->label,
+			json_text(status, "profiling.reason"));
+		return error_hint(err, "%s", json_text(status, "profiling.cure"));
+	}
+	if (json_flag(status, "profiling.active"))
+		return true;
+	if (watcher->settings.activate)
+		return agent_call_json(target, "POST", "/v1/activate", &activated, err);
+	snprintf(line, sizeof line,
+		"sampling is off in %s: captures hold what was sampled before, if anything "
+		"(heapctl activate, or have the watch activate it)",
+		target->label);
+	note(watcher, line);
+	return true;
+}
+
+static bool check_rules(
+	const struct watcher *watcher, const struct observer *observer, struct error *err)
+{
+	for (size_t i = 0; i < watcher->settings.rule_count; i++) {
+		if (!observer_check_rule(observer, &watcher->settings.rules[i], err))
+			return false;
+	}
+	return true;
+}
+
+/* Says which it is: who reads the log shall know how soon a watch would see it. */
+static void watch_pressure(const struct watcher *watcher, struct observer *observer)
+{
+	char line[LINE_BYTES];
+	struct error err;
+	bool is_wanted = false, ok = true;
+
+	for (size_t i = 0; i < watcher->settings.rule_count; i++) {
+		const struct condition_rule *const rule = &watcher->settings.rules[i];
+		is_wanted |= condition_has(rule, CONDITION_PRESSURE);
+		ok = ok && observer_await_pressure(observer, rule, &err);
+	}
+	if (!is_wanted)
+		return;
+	if (ok)
+		snprintf(line, sizeof line, "memory pressure of %s: the kernel tells (%.200s)",
+			observer->target.label, observer->pressure_path);
+	else
+		snprintf(line, sizeof line,
+			"memory pressure of %s: looked at every now and then, for the kernel does "
+			"not tell (%.240s)",
+			observer->target.label, err.message);
+	note(watcher, line);
+}
+
+bool watcher_attach(struct watcher *watcher, const struct target *target, struct error *err)
+{
+	struct observer observer;
+
+	if (!observer_open(target, &observer, err))
+		return false;
+	if (!check_rules(watcher, &observer, err) || !prepare_sampling(watcher, target, err)) {
+		observer_close(&observer);
+		return false;
+	}
+	watch_pressure(watcher, &observer);
+	observer_close(&watcher->observer);
+	watcher->observer = observer;
+	watcher->is_attached = true;
+	return true;
+}
+
+void watcher_change(struct watcher *watcher, const struct watch_settings *settings)
+{
+	const bool new_command = strcmp(watcher->settings.then, settings->then) != 0;
+	struct trigger *const trigger = trigger_renew(
+		watcher->trigger, &settings->trigger, settings->rules, settings->rule_count);
+
+	trigger_free(watcher->trigger);
+	watcher->trigger = trigger;
+	watcher->settings = *settings;
+	make_helpers(watcher, new_command);
+	/* New conditions may want what the observer did not ask for, and be refused. */
+	watcher->is_attached = false;
+}
+
+static void announce(struct watcher *watcher, const struct watcher_capture *capture)
+{
+	const struct command_occasion occasion = { capture->path, watcher->observer.target.label,
+		capture->reason };
+	struct error err;
+
+	watcher->host.captured(watcher->host.context, capture);
+	if (watcher->command != NULL && !command_enqueue(watcher->command, &occasion, &err))
+		fail(watcher, false, &err);
+}
+
+static json_t *describe(const struct watcher_capture *capture)
+{
+	const struct target *const target = capture->target;
+	const struct trigger_observation *const seen = capture->seen;
+	json_t *const details = json_pack("{s:s, s:I, s:s, s:i}", "reason", capture->reason,
+		"time_ms", (json_int_t)clock_realtime_ms(), "target", target->label, "pid",
+		(int)target->process.pid);
+
+	if (!isnan(seen->resident_bytes))
+		json_object_set_new(
+			details, "resident_bytes", json_integer((json_int_t)seen->resident_bytes));
+	if (!isnan(seen->cgroup_share))
+		json_object_set_new(details, "cgroup_share", json_real(seen->cgroup_share));
+	if (!isnan(seen->pressure_share))
+		json_object_set_new(details, "pressure_share", json_real(seen->pressure_share));
+	return details;
+}
+
+static bool keep_in_folder(
+	struct capture_folder *folder, struct watcher_capture *capture, struct error *err)
+{
+	const struct target *const target = capture->target;
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	struct file_draft draft = { .fd = -1 };
+	char tag[40] = "capture";
+
+	http_answer_init(&answer);
+	if (!isnan(capture->seen->resident_bytes))
+		snprintf(tag, sizeof tag, "rss%.0fMiB", capture->seen->resident_bytes / 1048576);
+	if (!capture_folder_begin(folder, tag, target->file_stem, &draft, err))
+		return false;
+	if (!agent_fetch_profile(target, "/v1/profile", draft.fd, draft.path, &answer, err) ||
+		!capture_folder_commit(folder, &draft, describe(capture), err)) {
+		file_draft_discard(&draft);
+		return false;
+	}
+	strcpy(capture->path, draft.path);
+	capture->bytes = answer.body_bytes;
+	return true;
+}
+
+/* One look at the target. False when it is gone. */
+static bool look(struct watcher *watcher, bool signalled, struct error *err)
+{
+	struct trigger_observation seen = { .now_ms = clock_boottime_ms(), .signalled = signalled };
+	struct watcher_capture taken = { .target = &watcher->observer.target, .seen = &seen };
+	struct error failure;
+
+	if (!observer_look(&watcher->observer, &seen, err))
+		return false;
+	const struct condition_rule *const rule = trigger_step(watcher->trigger, &seen);
+	if (rule == NULL)
+		return true;
+	taken.reason = rule->text;
+	const bool ok = watcher->host.keep != NULL
+				? watcher->host.keep(watcher->host.context, &taken, &failure)
+				: keep_in_folder(watcher->folder, &taken, &failure);
+	trigger_captured(watcher->trigger, ok, clock_boottime_ms());
+	if (ok) {
+		announce(watcher, &taken);
+	} else {
+		error_prefix(&failure, "no capture for %s", rule->text);
+		fail(watcher, true, &failure);
+	}
+	return true;
+}
+
+static void adopt(struct watcher *watcher)
+{
+	struct watcher_capture taken = { .target = &watcher->observer.target };
+	struct stat status;
+	struct error err;
+
+	if (watcher->adoption == NULL || watcher->folder == NULL)
+		return;
+	do {
+		if (!adoption_take(watcher->adoption, watcher->folder, clock_boottime_ms(),
+			    taken.path, &taken.reason, &err)) {
+			fail(watcher, false, &err);
+			return;
+		}
+		if (taken.path[0] == '\0')
+			return;
+		taken.bytes = stat(taken.path, &status) == 0 ? (uint64_t)status.st_size : 0;
+		announce(watcher, &taken);
+	} while (true);
+}
+
+bool watcher_attend_command(struct watcher *watcher)
+{
+	struct error err;
+
+	if (watcher->command == NULL)
+		return false;
+	if (!command_attend(watcher->command, &err))
+		fail(watcher, false, &err);
+	return command_is_busy(watcher->command);
+}
+
+bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err)
+{
+	if (watcher->is_attached)
+		watcher->is_attached = look(watcher, signalled, err);
+	else
+		*err = (struct error){ 0 };
+	const bool is_lost = !watcher->is_attached && err->kind != ERROR_NONE;
+	adopt(watcher);
+	(void)watcher_attend_command(watcher);
+	return !is_lost;
+}
+
+void watcher_wait(struct watcher *watcher, int other)
+{
+	const bool is_busy = watcher->command != NULL && command_is_busy(watcher->command);
+	const int64_t interval_ms = watcher->settings.interval_ms;
+
+	pressure_wait(&watcher->observer.pressure, other,
+		is_busy && interval_ms > COMMAND_LOOK_MS ? COMMAND_LOOK_MS : interval_ms);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches one target and captures when its settings say so: heapctl watch is one of these, and
+ * heapctl serve has one for each target that its file names. A watcher has no thread and prints
+ * nothing: its *host* calls it turn by turn, finds the target again when it was lost, and hears
+ * what happens. One thread at a time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "client/target.h"
+#include "watch/capture_folder.h"
+#include "watch/settings.h"
+
+struct watcher_capture {
+	const char *reason;
+	const struct target *target;
+	/* What was seen of it; NULL of a file that jemalloc wrote by itself. */
+	const struct trigger_observation *seen;
+	char path[4096];
+	uint64_t bytes;
+};
+
+struct watcher_host {
+	void *context;
+	/*
+	 * Takes a profile of the target and keeps it; fills path and bytes. NULL: into the folder
+	 * of watcher_use_folder.
+	 */
+	bool (*keep)(void *context, struct watcher_capture *capture, struct error *err);
+	void (*captured)(void *context, const struct watcher_capture *capture);
+	/* A capture, a command or a file of jemalloc's went wrong; the watch goes on. */
+	void (*failed)(void *context, bool is_capture, const struct error *err);
+	/* Something worth a line. */
+	void (*note)(void *context, const char *line);
+};
+
+struct watcher;
+
+/* Copies both. Free with watcher_free, which waits for nobody. */
+struct watcher *watcher_new(const struct watch_settings *settings, const struct watcher_host *host);
+void watcher_free(struct watcher *watcher);
+
+static inline void watcher_cleanup(struct watcher **watcher)
+{
+	watcher_free(*watcher);
+}
+
+/* Where captures and jemalloc's own files go; borrowed. NULL: nowhere, the files stay. */
+void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder);
+
+/*
+ * New settings. Conditions that were there before go on from what they have seen; the command that
+ * runs is finished, those that wait are given up when it changed.
+ */
+void watcher_change(struct watcher *watcher, const struct watch_settings *settings);
+
+/*
+ * Begins to watch the target: another one than before starts the conditions over. Switches
+ * sampling on where that is wanted, or notes that it is off. ERROR_UNSUPPORTED when the target
+ * cannot be profiled or a condition can never be seen of it.
+ */
+MUST_CHECK bool watcher_attach(
+	struct watcher *watcher, const struct target *target, struct error *err);
+bool watcher_is_attached(const struct watcher *watcher);
+
+/* The target of the last attachment; empty before. */
+const struct target *watcher_target(const struct watcher *watcher);
+
+/*
+ * Looks at the target, captures when it is time, takes what jemalloc left, attends to the command.
+ * False when the target is lost, for what reason; until it is attached again turns only do the
+ * rest.
+ */
+MUST_CHECK bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err);
+
+/* Until the next turn is due, memory is short, a signal comes or `other` (-1: none) has input. */
+void watcher_wait(struct watcher *watcher, int other);
+
+/* Starts what waits for the command and collects what ended; returns whether more is to come. */
+bool watcher_attend_command(struct watcher *watcher);
+
+/* Whether the rule of that number may fire, or waits for its level to fall first. */
+bool watcher_is_armed(const struct watcher *watcher, size_t rule);

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/pressure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "unit.h"
+
+static const char machine[] = "/proc/pressure/memory";
+
+/* A stream whose urgent data make poll say POLLPRI, as the kernel's trigger does. */
+static int open_stand_in(int *sender)
+{
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof address;
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+	*sender = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(*sender, (struct sockaddr *)&address, size), 0);
+	const int receiver = accept(listener, NULL, NULL);
+	assert_true(receiver >= 0);
+	close(listener);
+	return receiver;
+}
+
+static void the_kernel_is_told_share_and_window(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/hc-pressure.XXXXXX", text[64] = "";
+	struct pressure pressure = { 0 };
+	struct error err;
+	const int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_true(pressure_add(&pressure, path, 0.15, &err));
+	/* NUL included. */
+	assert_int_equal(pread(fd, text, sizeof text, 0), 20);
+	assert_string_equal(text, "some 300000 2000000");
+	assert_true(pressure_add(&pressure, path, 0.15, &err));
+	assert_int_equal(pressure.count, 1);
+	pressure_deinit(&pressure);
+	close(fd);
+	unlink(path);
+}
+
+static void what_the_kernel_refuses_is_told(void **state)
+{
+	(void)state;
+	struct pressure pressure = { 0 };
+	struct error err;
+
+	assert_false(pressure_add(&pressure, "/dev/full", 0.1, &err));
+	assert_string_equal(err.message, "/dev/full: No space left on device");
+	assert_false(pressure_add(&pressure, "/nowhere/memory.pressure", 0.1, &err));
+	assert_int_equal(pressure.count, 0);
+	/* Without a trigger it is a sleep. */
+	pressure_wait(&pressure, -1, 1);
+	assert_true(pressure_reported(&pressure, clock_boottime_ms()) == 0);
+}
+
+static void a_report_ends_the_wait_and_lasts(void **state)
+{
+	(void)state;
+	struct pressure pressure = { .count = 1 };
+	int sender = -1;
+
+	pressure.marks[0] = (struct pressure_mark){
+		.fd = open_stand_in(&sender), .share = 0.2, .reported_ms = INT64_MIN
+	};
+	assert_int_equal(send(sender, "!", 1, MSG_OOB), 1);
+	for (int i = 0; i < 100 && pressure.marks[0].reported_ms == INT64_MIN; i++)
+		pressure_wait(&pressure, -1, 60000);
+	const int64_t at_ms = pressure.marks[0].reported_ms;
+	assert_true(pressure_reported(&pressure, at_ms) == 0.2);
+	assert_true(pressure_reported(&pressure, at_ms + PRESSURE_LASTING_MS - 1) == 0.2);
+	assert_true(pressure_reported(&pressure, at_ms + PRESSURE_LASTING_MS) == 0);
+	pressure_deinit(&pressure);
+	close(sender);
+}
+
+static void other_news_end_the_wait_too(void **state)
+{
+	(void)state;
+	struct pressure pressure = { 0 };
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(write(ends[1], "x", 1), 1);
+	pressure_wait(&pressure, ends[0], 60000);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void a_group_that_is_gone_is_not_asked_again(void **state)
+{
+	(void)state;
+	struct pressure pressure = { .count = 1 };
+	int ends[2];
+
+	/* The reading end is closed: poll says POLLERR at once. */
+	assert_int_equal(pipe(ends), 0);
+	close(ends[0]);
+	pressure.marks[0] =
+		(struct pressure_mark){ .fd = ends[1], .share = 0.2, .reported_ms = INT64_MIN };
+	pressure_wait(&pressure, -1, 60000);
+	assert_int_equal(pressure.marks[0].fd, -1);
+	assert_true(pressure_reported(&pressure, clock_boottime_ms()) == 0);
+	pressure_wait(&pressure, -1, 1);
+	pressure_deinit(&pressure);
+}
+
+static void the_kernel_of_this_machine_takes_it(void **state)
+{
+	(void)state;
+	struct pressure pressure = { 0 };
+	struct error err;
+
+	if (access(machine, W_OK) != 0)
+		skip();
+	if (!pressure_add(&pressure, machine, 0.1, &err))
+		fail_msg("%s", err.message);
+	/* More than all of the time. */
+	assert_false(pressure_add(&pressure, machine, 1.5, &err));
+	pressure_deinit(&pressure);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(the_kernel_is_told_share_and_window),
+	cmocka_unit_test(what_the_kernel_refuses_is_told),
+	cmocka_unit_test(a_report_ends_the_wait_and_lasts),
+	cmocka_unit_test(other_news_end_the_wait_too),
+	cmocka_unit_test(a_group_that_is_gone_is_not_asked_again),
+	cmocka_unit_test(the_kernel_of_this_machine_takes_it),
+};
+
+UNIT_MAIN(tests)
