@@ -7,6 +7,15 @@
 
 #include "base/xalloc.h"
 
+const char *const view_granularity_names[] = {
+	[VIEW_FUNCTIONS] = "functions",
+	[VIEW_FILE_FUNCTIONS] = "filefunctions",
+	[VIEW_LINES] = "lines",
+	[VIEW_FILES] = "files",
+	[VIEW_ADDRESSES] = "addresses",
+	[VIEW_GRANULARITIES] = NULL,
+};
+
 struct view *view_new(enum profile_kind kind, enum view_granularity granularity)
 {
 	struct view *const view = xcalloc(1, sizeof *view);

@@ -25,7 +25,11 @@ enum view_granularity {
 	VIEW_LINES,
 	VIEW_FILES,
 	VIEW_ADDRESSES,
+	VIEW_GRANULARITIES,
 };
+
+/* By granularity, as options, requests and documents say it: "functions". Ends with NULL. */
+extern const char *const view_granularity_names[VIEW_GRANULARITIES + 1];
 
 struct view_node {
 	const char *name;     /* what is shown, by the granularity; never "" */

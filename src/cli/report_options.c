@@ -294,8 +294,6 @@ static bool pick(const struct parse *parse, const char *const *words, int *at, s
 static bool apply_words(struct parse *parse, int id, struct error *err)
 {
 	static const char *const sorts[] = { "flat", "cum", "change", "name", NULL };
-	static const char *const granularities[] = { "functions", "filefunctions", "lines", "files",
-		"addresses", NULL };
 	int at = 0;
 
 	if (id == O_SORT) {
@@ -305,7 +303,7 @@ static bool apply_words(struct parse *parse, int id, struct error *err)
 		parse->options->has_sort = true;
 		return true;
 	}
-	return pick(parse, granularities, &at, err) &&
+	return pick(parse, view_granularity_names, &at, err) &&
 	       set_granularity(parse, (enum view_granularity)at, err);
 }
 

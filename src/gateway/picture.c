@@ -32,12 +32,6 @@ static const struct picture_format formats[] = {
 const char *const picture_format_names[] = { "raw", "text", "tree", "graph", "flame", "flame-data",
 	"collapsed", "pprof", "json", NULL };
 
-const char *const picture_counter_names[] = { "inuse_space", "inuse_objects", "alloc_space",
-	"alloc_objects", NULL };
-
-const char *const picture_granularity_names[] = { "functions", "filefunctions", "lines", "files",
-	"addresses", NULL };
-
 const struct picture_format *picture_format_find(const char *name)
 {
 	for (const struct picture_format *format = formats; format->name != NULL; format++) {

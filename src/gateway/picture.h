@@ -16,10 +16,8 @@ struct picture_format {
 	const char *policy; /* Content-Security-Policy; NULL for the strictest */
 };
 
-/* What parameters of requests may say; each ends with NULL. */
+/* What a request may name; ends with NULL. */
 extern const char *const picture_format_names[];
-extern const char *const picture_counter_names[];
-extern const char *const picture_granularity_names[];
 
 struct picture {
 	const struct picture_format *format;

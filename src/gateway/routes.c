@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/route.h"
 
+#include "analysis/view.h"
 #include "gateway/handlers.h"
 #include "gateway/picture.h"
 
@@ -116,9 +117,9 @@ static const struct parameter profile_parameters[] = {
 	{ "base", PARAMETER_TEXT, .help = "of a run, or now: what is subtracted" },
 	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
 		.help = "json when left out" },
-	{ "counter", PARAMETER_CHOICE, .choices = picture_counter_names,
+	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
 		.help = "inuse_space when left out" },
-	{ "granularity", PARAMETER_CHOICE, .choices = picture_granularity_names,
+	{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,
 		.help = "functions when left out" },
 	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
 	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
@@ -144,9 +145,9 @@ static const struct parameter moment_parameters[] = {
 		.help = "the moment that is subtracted" },
 	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
 		.help = "json when left out" },
-	{ "counter", PARAMETER_CHOICE, .choices = picture_counter_names,
+	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
 		.help = "inuse_space when left out" },
-	{ "granularity", PARAMETER_CHOICE, .choices = picture_granularity_names,
+	{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,
 		.help = "functions when left out" },
 	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
 	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },

@@ -7,6 +7,14 @@
 
 #include "base/xalloc.h"
 
+const char *const profile_counter_names[] = {
+	[PROFILE_INUSE_OBJECTS] = "inuse_objects",
+	[PROFILE_INUSE_SPACE] = "inuse_space",
+	[PROFILE_ALLOC_OBJECTS] = "alloc_objects",
+	[PROFILE_ALLOC_SPACE] = "alloc_space",
+	[PROFILE_COUNTERS] = NULL,
+};
+
 struct profile *profile_new(const char *name)
 {
 	struct profile *const profile = xcalloc(1, sizeof *profile);

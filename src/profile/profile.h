@@ -31,6 +31,9 @@ enum profile_counter {
 	PROFILE_COUNTERS,
 };
 
+/* By counter, as options, requests and documents say it: "inuse_space". Ends with NULL. */
+extern const char *const profile_counter_names[PROFILE_COUNTERS + 1];
+
 /* How recorded counters are scaled up; facts and formulas in analysis/unsample.h. */
 enum profile_weighting {
 	PROFILE_WEIGHTED,    /* the counters are estimates already: pprof, collapsed, heapprofile */

@@ -332,8 +332,6 @@ static void write_value_column(struct json_writer *json, const struct walk *walk
 static void write_counter(
 	struct json_writer *json, const struct walk *walk, enum profile_counter counter)
 {
-	static const char *const names[PROFILE_COUNTERS] = { "inuse_objects", "inuse_space",
-		"alloc_objects", "alloc_space" };
 	static const char *const units[] = { [QUANTITY_COUNT] = "count",
 		[QUANTITY_BYTES] = "bytes",
 		[QUANTITY_TIME] = "nanoseconds" };
@@ -342,7 +340,7 @@ static void write_counter(
 	const int scale = style == QUANTITY_COUNT ? COUNT_SCALE : 1;
 
 	json_object_begin(json);
-	json_member_string(json, "name", names[counter]);
+	json_member_string(json, "name", profile_counter_names[counter]);
 	json_member_string(json, "label", quantity_name(view->kind, counter));
 	json_member_string(json, "unit", units[style]);
 	json_member_integer(json, "scale", scale);

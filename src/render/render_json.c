@@ -10,13 +10,6 @@
 #include "base/xalloc.h"
 #include "render/figure.h"
 
-static const char *const counter_names[PROFILE_COUNTERS] = {
-	[PROFILE_INUSE_OBJECTS] = "inuse_objects",
-	[PROFILE_INUSE_SPACE] = "inuse_space",
-	[PROFILE_ALLOC_OBJECTS] = "alloc_objects",
-	[PROFILE_ALLOC_SPACE] = "alloc_space",
-};
-
 static const char *kind_name(enum profile_kind kind)
 {
 	switch (kind) {
@@ -28,23 +21,6 @@ static const char *kind_name(enum profile_kind kind)
 		return "cpu";
 	case PROFILE_CONTENTION:
 		return "contention";
-	}
-	return "";
-}
-
-static const char *granularity_name(enum view_granularity granularity)
-{
-	switch (granularity) {
-	case VIEW_FUNCTIONS:
-		return "functions";
-	case VIEW_FILE_FUNCTIONS:
-		return "filefunctions";
-	case VIEW_LINES:
-		return "lines";
-	case VIEW_FILES:
-		return "files";
-	case VIEW_ADDRESSES:
-		return "addresses";
 	}
 	return "";
 }
@@ -127,8 +103,8 @@ static void write_paths(struct json_writer *json, const struct view *view)
 		json_array_end(json);
 		for (int c = 0; c < PROFILE_COUNTERS; c++) {
 			if (has[c])
-				write_estimate(
-					json, view, counter_names[c], path->now[c], path->base[c]);
+				write_estimate(json, view, profile_counter_names[c], path->now[c],
+					path->base[c]);
 		}
 		json_object_end(json);
 	}
@@ -163,8 +139,8 @@ bool render_json(const struct view *view, const struct render_options *options, 
 	json_member_string(&json, "program", view->title);
 	json_member_string(&json, "source", view->subtitle);
 	json_member_string(&json, "kind", kind_name(view->kind));
-	json_member_string(&json, "granularity", granularity_name(view->granularity));
-	json_member_string(&json, "counter", counter_names[view->counter]);
+	json_member_string(&json, "granularity", view_granularity_names[view->granularity]);
+	json_member_string(&json, "counter", profile_counter_names[view->counter]);
 	json_member_string(&json, "unit", figure_unit(view, &exact));
 	json_member_unsigned(&json, "sample_interval_bytes", view->interval_bytes);
 	json_member_bool(&json, "difference", view->is_difference);
