@@ -280,9 +280,11 @@ void curves_svg(const struct trend *trend, const struct curves_options *options,
 		"; shaded: 95% interval of each point; red: suspected leaks, dashed: "
 		"fitted growth</text>\n");
 	draw_site(trend, &trend->total, 0, HEADING, out);
-	for (size_t i = 1; i < charts; i++)
-		draw_site(trend, &trend->sites[i - 1], (double)(i % COLUMNS * CHART_WIDTH),
-			HEADING + (double)(i / COLUMNS * CHART_HEIGHT), out);
+	for (size_t i = 1; i < charts; i++) {
+		const size_t column = i % COLUMNS, row = i / COLUMNS;
+		draw_site(trend, &trend->sites[i - 1], (double)(column * CHART_WIDTH),
+			HEADING + (double)(row * CHART_HEIGHT), out);
+	}
 	buffer_append_string(out, "</svg>\n");
 }
 
