@@ -12,6 +12,7 @@
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "cli/report_session.h"
+#include "cli/verb.h"
 #include "client/agent_client.h"
 #include "profile/bundle.h"
 #include "profile/codec.h"

@@ -86,8 +86,7 @@ static void count_targets(struct diagnosis *diagnosis)
 		counts[survey.entries[i].kind]++;
 	diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID looks at one of them",
 		"%zu processes have an agent that answers, %zu one that does not, %zu have "
-		"jemalloc "
-		"without an agent",
+		"jemalloc without an agent",
 		counts[SURVEY_REACHABLE], counts[SURVEY_SILENT], counts[SURVEY_NO_AGENT]);
 	if (counts[SURVEY_STALE] > 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "stale-sockets",
@@ -195,11 +194,9 @@ const struct verb verb_doctor = {
 	.description =
 		"Explains why profiling a process would fail or come out empty, and what to do: no "
 		"agent, another allocator, prof:false, options that jemalloc misunderstands or "
-		"never "
-		"sees, setuid programs, sandboxes, folders with a wrong mode, too coarse sampling. "
-		"It "
-		"works on processes without an agent too. Without TARGET it looks at this "
-		"machine.\n\n"
+		"never sees, setuid programs, sandboxes, folders with a wrong mode, too coarse "
+		"sampling. It works on processes without an agent too. Without TARGET it looks at "
+		"this machine.\n\n"
 		"Exit status: 0 when nothing is wrong, 1 otherwise.",
 	.examples = "heapctl doctor\n"
 		    "heapctl doctor redis-server",

@@ -149,11 +149,9 @@ const struct verb verb_longlived = {
 	.summary = "find what is allocated now and stays",
 	.description =
 		"Follows jemalloc's recipe for objects that live long: takes a profile, samples "
-		"for "
-		"the window, stops sampling, waits until short-lived objects are gone, takes "
-		"another "
-		"profile and prints the difference. What is left in it was allocated in the window "
-		"and survived the wait.\n\n"
+		"for the window, stops sampling, waits until short-lived objects are gone, takes "
+		"another profile and prints the difference. What is left in it was allocated in "
+		"the window and survived the wait.\n\n"
 		"Both profiles are saved. Ctrl-C ends the current step early.",
 	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",
 	.options = options,

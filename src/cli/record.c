@@ -89,10 +89,8 @@ const struct verb verb_record = {
 	.description =
 		"Starts a run, waits for its end and saves its profile: everything that is alive "
 		"then, as far as it was sampled. Ctrl-C ends the run early and saves what is "
-		"there. "
-		"If the terminal goes away the run is saved all the same; if heapctl is killed, "
-		"the "
-		"run still ends on time, and `heapctl runs` has its profile.",
+		"there. If the terminal goes away the run is saved all the same; if heapctl is "
+		"killed, the run still ends on time, and `heapctl runs` has its profile.",
 	.examples = "heapctl record redis-server --duration 30s -o redis.heap\n"
 		    "# what was allocated meanwhile and is still alive\n"
 		    "heapctl record 4711 -d 5mins --start-profile a.heap -o b.heap\n"

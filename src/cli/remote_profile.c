@@ -10,6 +10,7 @@
 #include "base/xalloc.h"
 #include "cli/remote_symbols.h"
 #include "cli/remote_url.h"
+#include "cli/verb.h"
 #include "profile/codec.h"
 
 enum { MOST_REDIRECTS = 3 };

@@ -9,6 +9,7 @@
 #include "analysis/unsample.h"
 #include "cli/address_names.h"
 #include "cli/help.h"
+#include "cli/report_option_table.h"
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_session.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of `heapctl report`, `heapctl diff` and of heapctl called as jeprof: all of
- * jeprof's with its meanings, and ours on top. One table; the verbs and jeprof's mode share it.
+ * What the options of `heapctl report`, `heapctl diff` and of heapctl called as jeprof ask for: all
+ * of jeprof's with its meanings, and ours on top (cli/report_option_table.h).
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "analysis/filter.h"
 #include "analysis/view.h"
-#include "cli/verb.h"
+#include "base/error.h"
 #include "render/render.h"
 
 /* Outputs that are no renderer of a view. */
@@ -71,8 +71,6 @@ struct report_options {
 	char **operands;
 	size_t operand_count;
 };
-
-extern const struct verb_option report_option_table[];
 
 /*
  * Reads the command line; argv is reordered and must outlive the options. `is_jeprof` makes short

@@ -14,6 +14,7 @@
 #include "base/xalloc.h"
 #include "cli/file_mappings.h"
 #include "cli/report_source.h"
+#include "cli/verb.h"
 #include "cli/waste_classes.h"
 
 static bool load(struct report_session *session, const char *source, struct error *err)

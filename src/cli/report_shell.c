@@ -13,6 +13,7 @@
 #include "cli/line_editor.h"
 #include "cli/report_annotation.h"
 #include "cli/report_output.h"
+#include "cli/verb.h"
 #include "cli/viewer.h"
 #include "render/figure.h"
 

@@ -34,8 +34,7 @@ static const struct verb_option options[] = {
 		false },
 	{ OPTION_EXE, "exe", 0, "NAME",
 		"the program that is to be profiled, by name or path, when CMD is a script or "
-		"starts "
-		"another one; may be repeated; default is CMD alone",
+		"starts another one; may be repeated; default is CMD alone",
 		NULL, "@command", false },
 	{ OPTION_JEMALLOC, "jemalloc", 0, "FILE",
 		"preload this jemalloc, whatever the program brings", NULL, "@file", false },
@@ -166,20 +165,15 @@ const struct verb verb_run = {
 	.description =
 		"Starts CMD with the agent in it and jemalloc's profiler ready but asleep "
 		"(prof:true,prof_active:false), and becomes it: the pid stays. A program that "
-		"brings "
-		"jemalloc keeps its own; any other gets this machine's, which is said on standard "
-		"error.\n\n"
+		"brings jemalloc keeps its own; any other gets this machine's, which is said on "
+		"standard error.\n\n"
 		"Options for jemalloc that are in the environment already are kept, those of "
-		"--conf "
-		"win over them; what jemalloc would misunderstand is pointed out. Programs that "
-		"CMD "
-		"starts get no agent, unless --exe names them.\n\n"
+		"--conf win over them; what jemalloc would misunderstand is pointed out. Programs "
+		"that CMD starts get no agent, unless --exe names them.\n\n"
 		"With --record heapctl stays as the parent: it passes signals on, saves the "
-		"profile "
-		"when CMD exits and returns its exit status (128 and the signal's number when it "
-		"was "
-		"killed). Before it passes on a signal that ends programs it takes a profile, for "
-		"the case that CMD does not exit by itself.",
+		"profile when CMD exits and returns its exit status (128 and the signal's number "
+		"when it was killed). Before it passes on a signal that ends programs it takes a "
+		"profile, for the case that CMD does not exit by itself.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a page to look at\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"

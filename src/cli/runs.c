@@ -196,9 +196,8 @@ const struct verb verb_runs = {
 	.arguments = "TARGET [--json] [--save ID [-o FILE]] [--remove ID]",
 	.summary = "list finished and current runs, save their profiles",
 	.description = "Lists the runs that the agent keeps, oldest first, the current one last. "
-		       "LENGTH is "
-		       "how long it took, INTERVAL the sampling interval, PROFILE the size of its "
-		       "profile.",
+		       "LENGTH is how long it took, INTERVAL the sampling interval, PROFILE the "
+		       "size of its profile.",
 	.examples = "heapctl runs redis-server\n"
 		    "heapctl runs redis-server --save 1763716881123 -o run.heap",
 	.options = options,

@@ -7,6 +7,7 @@
 #include "analysis/function_name.h"
 #include "base/xalloc.h"
 #include "cli/source_file.h"
+#include "cli/verb.h"
 #include "render/figure.h"
 
 /* Lines shown before and after a function. */

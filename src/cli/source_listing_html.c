@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 #include "cli/disassembly.h"
 #include "cli/source_file.h"
+#include "cli/verb.h"
 #include "render/figure.h"
 
 static const char page_head[] =

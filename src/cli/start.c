@@ -71,11 +71,9 @@ const struct verb verb_start = {
 	.description =
 		"Switches sampling on for the given time and takes a profile at its end. The run "
 		"belongs to the agent: it ends on time when nobody is connected any more. One run "
-		"at "
-		"a time: while one is on, its id is printed instead.\n\n"
+		"at a time: while one is on, its id is printed instead.\n\n"
 		"`heapctl runs` lists runs and saves their profiles; `heapctl record` does it all "
-		"in "
-		"one go.",
+		"in one go.",
 	.examples = "heapctl start redis-server --duration 5mins",
 	.options = start_options,
 	.complete = "@target",

@@ -105,9 +105,8 @@ const struct verb verb_stats = {
 	.summary = "read the allocator's statistics",
 	.description =
 		"Prints jemalloc's own statistics (malloc_stats_print), with the figures "
-		"refreshed. "
-		"They are there without profiling too. The tables of single arenas are left out "
-		"unless --options asks for them: a server may have hundreds.",
+		"refreshed. They are there without profiling too. The tables of single arenas are "
+		"left out unless --options asks for them: a server may have hundreds.",
 	.examples = "heapctl stats redis-server\n"
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,

@@ -182,8 +182,7 @@ const struct verb verb_status = {
 	.summary = "configuration and state of a target",
 	.description =
 		"Shows which allocator the process has, whether it can be profiled and if not why "
-		"and "
-		"what would help, whether sampling is on and who switched it on, the sampling "
+		"and what would help, whether sampling is on and who switched it on, the sampling "
 		"interval, the memory figures, the run in progress, and what the last dump cost.",
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",

@@ -117,8 +117,7 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 	else
 		snprintf(text, sizeof text,
 			"q quit  u in use  g growth  o objects  / filter  f freeze  a sampling "
-			"on/off  "
-			"b growth from now");
+			"on/off  b growth from now");
 	top_table_line(out, columns, text);
 }
 

@@ -184,8 +184,7 @@ static void put_info(struct json_writer *json)
 	json_member_string(json, "description",
 		"Heap profiling of running servers. Every path of a target stands at the root for "
 		"the gateway's own target and below /targets/NAME for each. Where the gateway has "
-		"a "
-		"token, send it as 'Authorization: Bearer TOKEN'. Browsers on other sites are "
+		"a token, send it as 'Authorization: Bearer TOKEN'. Browsers on other sites are "
 		"refused.");
 	json_object_end(json);
 }

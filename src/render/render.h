@@ -4,7 +4,7 @@
  * how things look, never which figures are true: those are in the view.
  *
  * The table in render.c is what the command line knows them by. A new output is a file
- * render_NAME.c with one function, one line in that table and one in cli/report_options.c.
+ * render_NAME.c with one function, one line in that table and one in cli/report_option_table.c.
  */
 #pragma once
 
