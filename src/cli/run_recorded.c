@@ -25,9 +25,11 @@ bool recording_open(const char *path, struct recording *recording, struct error 
 
 	if (!output_open(path, "", "", &recording->output, err))
 		return error_prefix(err, "--record");
+	/* The path becomes a value in MALLOC_CONF, where a comma would end it. */
+	const bool is_usable = base != NULL && *base == '/' && strchr(base, ',') == NULL;
 	snprintf(recording->folder, sizeof recording->folder, "%s/heapctl-record.XXXXXX",
-		base == NULL || *base != '/' ? "/tmp" : base);
-	if (strpbrk(recording->folder, ",") != NULL || mkdtemp(recording->folder) == NULL) {
+		is_usable ? base : "/tmp");
+	if (mkdtemp(recording->folder) == NULL) {
 		error_system(err, errno, "making the folder %s", recording->folder);
 		recording->folder[0] = '\0';
 		return error_hint(err, "let TMPDIR name a folder that can be written");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every verb, each defined in the file of its name. */
+/*
+ * Every verb. Each is defined in the file of its name; those that belong together share one:
+ * activate and deactivate (switch.c), start and stop (start.c), report and diff (report.c).
+ */
 #pragma once
 
 #include "cli/verb.h"
@@ -8,6 +11,7 @@ extern const struct verb verb_account;
 extern const struct verb verb_activate;
 extern const struct verb verb_completion;
 extern const struct verb verb_deactivate;
+extern const struct verb verb_diff;
 extern const struct verb verb_doctor;
 extern const struct verb verb_dump;
 extern const struct verb verb_longlived;
@@ -15,7 +19,6 @@ extern const struct verb verb_mallctl;
 extern const struct verb verb_man;
 extern const struct verb verb_ps;
 extern const struct verb verb_record;
-extern const struct verb verb_diff;
 extern const struct verb verb_render_worker;
 extern const struct verb verb_report;
 extern const struct verb verb_run;
