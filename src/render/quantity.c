@@ -46,29 +46,32 @@ const char *quantity_name(enum profile_kind kind, enum profile_counter counter)
 	return names[counter];
 }
 
-static void format_bytes(char *out, size_t size, double value)
+/* In the largest unit of which there is one; each is so many times the one before. */
+static void format_scaled(char *out, size_t size, double value, double step,
+	const char *const *units, size_t unit_count)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	size_t unit = 0;
 
-	/* 1023.95 and up would be printed as 1024.0 of the smaller unit */
-	while (value >= 1023.95 && unit + 1 < sizeof units / sizeof units[0]) {
-		value /= 1024;
+	/* What would be printed as a whole step, 1023.95 as 1024.0, goes into the next unit. */
+	while (value >= step - 0.05 && unit + 1 < unit_count) {
+		value /= step;
 		unit++;
 	}
 	snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
+static void format_bytes(char *out, size_t size, double value)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+
+	format_scaled(out, size, value, 1024, units, sizeof units / sizeof units[0]);
+}
+
 static void format_time(char *out, size_t size, double value)
 {
 	static const char *const units[] = { "ns", "\xc2\xb5s", "ms", "s" };
-	size_t unit = 0;
 
-	while (value >= 999.95 && unit + 1 < sizeof units / sizeof units[0]) {
-		value /= 1000;
-		unit++;
-	}
-	snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+	format_scaled(out, size, value, 1000, units, sizeof units / sizeof units[0]);
 }
 
 static void format_count(char *out, size_t size, double value)
