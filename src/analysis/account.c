@@ -79,6 +79,18 @@ static void add_active(struct account *account, const struct account_stats *stat
 			     slack - slabs - pages, "", "" });
 }
 
+/* Of the pages of jemalloc's index, how much was never touched. */
+static double index_untouched(const struct account_stats *stats, const struct smaps *smaps)
+{
+	const double leaf_bytes = 2 << 20;
+
+	if (!stats->has_page_index || smaps == NULL)
+		return 0;
+	/* Other mappings may lie in further ranges: no more leaves than there is room for. */
+	const double leaves = fmin((double)smaps->gib_ranges, floor(stats->base / leaf_bytes));
+	return fmax(leaves * leaf_bytes - (double)smaps->two_mib_ranges * page_bytes, 0);
+}
+
 static double sum_of(const struct account *account)
 {
 	double sum = 0;
@@ -110,12 +122,14 @@ static void add_kernel(struct account *account, const struct smaps *smaps)
 				       : "counted by jemalloc, but not resident",
 			     rest, "",
 			     rest >= 0 ? "mmap by the program itself, or another allocator"
-				       : "never touched, given back meanwhile, or swapped out" });
+				       : "the program's or freed, never touched; given back "
+					 "meanwhile; swapped out" });
 }
 
 struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
 	const struct account_profile *profile)
 {
+	const double unused_index = index_untouched(stats, smaps);
 	struct account account = { 0 };
 
 	add_active(&account, stats, profile);
@@ -127,7 +141,7 @@ struct account account_make(const struct account_stats *stats, const struct smap
 			      "freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
 			      "muzzy_decay_ms", "0 takes them out of RSS at once" });
 	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
-			      stats->base, "narenas",
+			      stats->base - unused_index, "narenas",
 			      "fewer arenas; prof:false saves what samples take" });
 	if (smaps != NULL)
 		add_kernel(&account, smaps);
@@ -141,6 +155,10 @@ struct account account_make(const struct account_stats *stats, const struct smap
 				      "pages of sampled objects, never touched",
 				      profile->untouched + padding_untouched(stats, profile),
 				      "lg_prof_sample", "not in RSS, but in jemalloc's figures" });
+	if (unused_index > 0)
+		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "index",
+				      "jemalloc's index of pages, never touched", unused_index, "",
+				      "not in RSS, but in jemalloc's figures" });
 	add(&account,
 		(struct account_row){ ACCOUNT_OUTSIDE, "retained",
 			"address space kept without pages (retained)", stats->retained, "retain",

@@ -11,8 +11,14 @@
  *
  * Pages that sampled objects were given and that nobody touches are left out and told separately.
  *
+ * jemalloc's own data is counted as handed out, not as touched. The greatest part that is not is
+ * its index of pages (jemalloc 5, src/rtree.c): 2 MiB for each GiB of address space that it uses, 8
+ * bytes for a page of 4 KiB, so that the heap in 2 MiB touches one page of the index. What is
+ * beyond those pages is left out and told separately, too.
+ *
  * The remainder is what the kernel has as anonymous memory beyond that. It is negative when
- * jemalloc counts pages that are not resident: never touched, or swapped out.
+ * jemalloc counts pages that are not resident: never touched, or swapped out. Such are what the
+ * program asked for and did not use, and dirty pages that were a sampled object's.
  */
 #pragma once
 
@@ -28,6 +34,7 @@ struct account_stats {
 	double allocated, active, dirty, muzzy, base, retained, tcache;
 	double slab_waste;    /* of small classes: slabs less the objects in them */
 	double large_padding; /* of large ones, with opt.cache_oblivious */
+	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
 };
 
 /* What the profile tells. */

@@ -6,7 +6,7 @@
 
 #include "base/proc_maps.h"
 
-enum { GUARD_MOST = 65536 };
+enum { GUARD_MOST = 65536, ALLOCATOR_LEAST = 1 << 20 };
 
 enum use { USE_FILE, USE_STACK, USE_BREAK, USE_ANONYMOUS };
 
@@ -16,6 +16,8 @@ struct reader {
 	uint64_t resident; /* of the mapping that is being read */
 	uint64_t anonymous;
 	uint64_t guard_limit; /* where the guard that was read last ends */
+	uint64_t gib_limit;   /* one past the last range that was counted */
+	uint64_t two_mib_limit;
 };
 
 static bool is_called(const struct proc_map *map, const char *name)
@@ -49,6 +51,18 @@ static void settle(struct reader *reader)
 	reader->resident = reader->anonymous = 0;
 }
 
+/* Counts the ranges of 2^bits bytes that a mapping lies in and that no earlier one did. */
+static size_t count_ranges(const struct proc_map *map, unsigned bits, uint64_t *counted_limit)
+{
+	const uint64_t first = map->start >> bits, limit = ((map->limit - 1) >> bits) + 1;
+	const uint64_t from = first > *counted_limit ? first : *counted_limit;
+
+	if (limit <= from)
+		return 0;
+	*counted_limit = limit;
+	return limit - from;
+}
+
 static void begin(struct reader *reader, const struct proc_map *map)
 {
 	const bool is_guard = !map->readable && !map->writable && !map->executable &&
@@ -65,6 +79,11 @@ static void begin(struct reader *reader, const struct proc_map *map)
 		reader->use = USE_FILE;
 	else
 		reader->use = USE_ANONYMOUS;
+	if (reader->use == USE_ANONYMOUS && map->writable &&
+		map->limit - map->start >= ALLOCATOR_LEAST) {
+		reader->sums.gib_ranges += count_ranges(map, 30, &reader->gib_limit);
+		reader->sums.two_mib_ranges += count_ranges(map, 21, &reader->two_mib_limit);
+	}
 	reader->guard_limit = is_guard ? map->limit : 0;
 }
 

@@ -19,6 +19,10 @@ struct smaps {
 	uint64_t anonymous;	/* the rest */
 	uint64_t swapped;
 	size_t mapping_count;
+	/* What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.
+	 */
+	size_t gib_ranges;     /* of 1 GiB, aligned */
+	size_t two_mib_ranges; /* of 2 MiB, aligned */
 };
 
 /* False when there is no mapping in it. */

@@ -58,6 +58,7 @@ static bool read_stats(
 		return error_set(
 			err, ERROR_INPUT, "%s has no statistics of jemalloc", capture->label);
 	const double page = (double)json_number(jemalloc, "arenas.page");
+	const char *const version = json_string_value(json_object_get(jemalloc, "version"));
 	*stats = (struct account_stats){
 		.allocated = (double)json_number(jemalloc, "stats.allocated"),
 		.active = (double)json_number(jemalloc, "stats.active"),
@@ -66,6 +67,7 @@ static bool read_stats(
 		.muzzy = (double)json_number(merged, "pmuzzy") * page,
 		.base = (double)json_number(merged, "base"),
 		.tcache = (double)json_number(merged, "tcache_bytes"),
+		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
 	};
 	return read_classes(
 		document, stats, json_flag(jemalloc, "opt.cache_oblivious") ? page : 0, err);

@@ -114,15 +114,7 @@ class Varnish(Case):
 @unittest.skipUnless(os.getuid() == 0, "needs root to drop privileges")
 class DroppedPrivileges(Case):
     def test_named_keeps_its_user_and_answers(self):
-        os.chmod(self.folder, 0o777)
-        port = free_port()
-        conf = os.path.join(self.folder, "named.conf")
-        pathlib.Path(conf).write_text(f"""options {{ directory "{self.folder}"; listen-on port {port} {{ 127.0.0.1; }};
-            listen-on-v6 {{ none; }}; pid-file none; session-keyfile "{self.folder}/key"; recursion no; }};
-            controls {{ }}; zone "example" {{ type primary; file "{self.folder}/zone"; }};""")
-        pathlib.Path(self.folder, "zone").write_text("$TTL 1\n@ SOA a a 1 1 1 1 1\n@ NS a\na A 127.0.0.1\n")
-        process = self.start(need("named"), "-f", "-u", "bind", "-c", conf, "-p", port,
-                             env=dict(LD_PRELOAD=AGENT, MALLOC_CONF=READY))
+        process, _ = self.start_named("-u", "bind", conf=READY)
         path = self.wait_for_agent(process.pid)
         wait_until(lambda: status_field(process.pid, "Uid")[1] != "0", "named to become bind")
         thread = wait_until(lambda: agent_thread(process.pid), "the agent's thread")

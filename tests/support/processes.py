@@ -224,6 +224,33 @@ class Case(unittest.TestCase):
                           "-n", os.path.join(self.folder, "varnish"), "-s", "malloc,16m", "-T", "none", "-j", "none",
                           env=dict(LD_PRELOAD=AGENT, MALLOC_CONF=conf), wait_for=answers)
 
+    def start_named(self, *arguments, conf="prof:true,prof_active:false", names=0):
+        """Debian's named with the agent preloaded, the only server of the zone "example" (a, h0, h1, ...); returns (process, port)."""
+        port, folder = free_port(), pathlib.Path(self.folder)
+        folder.chmod(0o777)
+        (folder / "zone").write_text("$TTL 1\n@ SOA a a 1 1 1 1 1\n@ NS a\na A 127.0.0.1\n" +
+                                     "".join(f"h{n} A 127.0.0.1\n" for n in range(names)))
+        (folder / "named.conf").write_text(f"""options {{ directory "{folder}"; listen-on port {port} {{ 127.0.0.1; }};
+            listen-on-v6 {{ none; }}; pid-file none; session-keyfile "{folder}/key"; recursion no; }};
+            controls {{ }}; zone "example" {{ type primary; file "{folder}/zone"; }};""")
+        process = self.start(need("named"), "-f", "-c", folder / "named.conf", "-p", port, *arguments, env=dict(LD_PRELOAD=AGENT, MALLOC_CONF=conf),
+                             wait_for=lambda: self.ask_named(port, f"h{names - 1}" if names else "a"))
+        return process, port
+
+    @staticmethod
+    def ask_named(port, name, timeout=5):
+        """Whether NAME.example has an address there."""
+        labels = b"".join(bytes([len(label)]) + label.encode() for label in (name, "example"))
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.settimeout(timeout)
+                s.connect(("127.0.0.1", port))
+                s.send(b"\x12\x34\0\0\0\1\0\0\0\0\0\0" + labels + b"\0\0\1\0\1")
+                answer = s.recv(4096)
+                return answer[3] & 15 == 0 and answer[6:8] != b"\0\0"
+        except OSError:
+            return False
+
     def redis(self, port, *words, timeout=20):
         """One command to a Redis; the raw answer, b"" when it cannot be reached."""
         try:

@@ -37,6 +37,25 @@ static void tells_kinds_of_memory_apart(void **state)
 	assert_int_equal(smaps.anonymous, 1000 * 1024);
 	assert_int_equal(smaps.swapped, 28 * 1024);
 	assert_int_equal(smaps.mapping_count, 7);
+	/* Of [7f0000900000, 7f0001000000) alone: the heap and the stacks are no allocator's. */
+	assert_int_equal(smaps.gib_ranges, 1);
+	assert_int_equal(smaps.two_mib_ranges, 4);
+}
+
+static void counts_ranges_of_addresses_once(void **state)
+{
+	(void)state;
+	/* Two in one range, one across a border of 1 GiB, one too small, one without access. */
+	static const char maps[] = "7f0000000000-7f0000180000 rw-p 00000000 00:00 0 \n"
+				   "7f0000190000-7f0000290000 rw-p 00000000 00:00 0 \n"
+				   "7f003fe00000-7f0040200000 rw-p 00000000 00:00 0 \n"
+				   "7f0100000000-7f0100080000 rw-p 00000000 00:00 0 \n"
+				   "7f0200000000-7f0200800000 ---p 00000000 00:00 0 \n";
+	struct smaps smaps;
+
+	assert_true(smaps_read(maps, sizeof maps - 1, &smaps));
+	assert_int_equal(smaps.gib_ranges, 2);
+	assert_int_equal(smaps.two_mib_ranges, 4);
 }
 
 static void refuses_what_is_no_smaps(void **state)
@@ -107,6 +126,26 @@ static void keeps_adding_up_when_jemalloc_counts_too_much(void **state)
 	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
 }
 
+static void leaves_out_the_untouched_index(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	const double leaf = 2 << 20, touched = 4 * 4096;
+	struct account_stats indexed = stats;
+
+	indexed.base = leaf + 30000;
+	indexed.has_page_index = true;
+	const struct account account = account_make(&indexed, &smaps, &none);
+	assert_true(row(&account, "metadata")->bytes == 30000 + touched);
+	assert_true(row(&account, "index")->bytes == leaf - touched);
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+	/* Where jemalloc's own data has no room for it there is none. */
+	indexed.base = 30000;
+	const struct account small = account_make(&indexed, &smaps, &none);
+	assert_true(row(&small, "metadata")->bytes == 30000);
+}
+
 static void sets_sampled_objects_apart(void **state)
 {
 	(void)state;
@@ -139,9 +178,11 @@ static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_kinds_of_memory_apart),
+	cmocka_unit_test(counts_ranges_of_addresses_once),
 	cmocka_unit_test(refuses_what_is_no_smaps),
 	cmocka_unit_test(adds_up_to_resident_memory),
 	cmocka_unit_test(keeps_adding_up_when_jemalloc_counts_too_much),
+	cmocka_unit_test(leaves_out_the_untouched_index),
 	cmocka_unit_test(sets_sampled_objects_apart),
 	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
 };
