@@ -18,7 +18,8 @@ enum {
 	OPTION_HISTORY,
 	OPTION_EVERY,
 	OPTION_KEEP,
-	OPTION_BYTES
+	OPTION_BYTES,
+	OPTION_WATCH_FILE,
 };
 
 static const struct verb_option options[] = {
@@ -44,6 +45,10 @@ static const struct verb_option options[] = {
 		"7days 30days", false },
 	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "how much of them is kept [10GiB]", NULL, NULL,
 		false },
+	{ OPTION_WATCH_FILE, "watch-file", 0, "FILE",
+		"capture at interesting moments, as heapctl watch does, of the targets and by the "
+		"rules in this file (docs/watch-file.md); read again on SIGHUP",
+		NULL, "@file", false },
 	{ 0 },
 };
 
@@ -96,6 +101,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 			if (!option_number(&parser, 1, INT32_MAX, &serve.until_exit))
 				return parser.exit_code;
 			break;
+		case OPTION_WATCH_FILE:
+			serve.watch_file = parser.value;
+			break;
 		case OPTION_HISTORY:
 			serve.history_folder = parser.value;
 			break;
@@ -133,6 +141,11 @@ const struct verb verb_serve = {
 		"With --history, every target's profile and figures are kept over days; "
 		"/api/v1/timeline lists the moments, /api/v1/moment draws one or compares two, "
 		"also of targets that have ended.\n\n"
+		"With --watch-file, it watches targets for moments that are worth a profile, each "
+		"section of the file being a heapctl watch: [NAME], or a pattern such as [api-*], "
+		"then lines such as `when = rss>2GiB`, `keep = /var/lib/heaps`, `then = CMD`. "
+		"Without keep the captures go into the history. /targets/NAME/watch and /metrics "
+		"say how it goes.\n\n"
 		"Everybody who can connect may control the targets, unless there is a token: on a "
 		"machine that is shared with others, use a token or listen on a unix socket, which "
 		"only its owner can reach. Pages of other sites are refused in any case.",

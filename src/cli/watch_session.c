@@ -37,6 +37,13 @@ static bool take_signal(void)
 	return was_seen;
 }
 
+static bool keep(void *context, struct watcher_capture *capture, struct error *err)
+{
+	const struct session *const session = context;
+
+	return watcher_keep_in_folder(session->folder, capture, err);
+}
+
 static void say_captured(void *context, const struct watcher_capture *capture)
 {
 	struct session *const session = context;
@@ -155,6 +162,7 @@ bool watch_session_run(const struct watch_options *options, struct error *err)
 	struct session session = { .options = options };
 	const struct watcher_host host = {
 		.context = &session,
+		.keep = keep,
 		.captured = say_captured,
 		.failed = say_failed,
 		.note = say_note,

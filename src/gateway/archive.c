@@ -22,7 +22,6 @@
 
 enum {
 	COMPRESSION_LEVEL = 6,
-	NAME_BYTES = 256,
 	BUSY_MS = 10 * 1000,
 	/* Moments that age may cost for each that is added: a clock that jumps ahead must not cost
 	   all. */
@@ -41,7 +40,8 @@ const char *const archive_figure_names[ARCHIVE_FIGURES] = {
 };
 
 #define FIGURES "allocated, active, metadata, resident, mapped, retained, rss"
-#define COLUMNS "id, time_ms, target, pid, file, bytes, " FIGURES
+#define COLUMNS "id, time_ms, target, pid, file, bytes, reason, " FIGURES
+enum { COLUMN_FIGURES = 7 };
 
 /* A write-ahead log that is synced with every commit. */
 static const char PREPARE[] =
@@ -52,7 +52,7 @@ static const char PREPARE[] =
 	" file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
 	" allocated INTEGER NOT NULL, active INTEGER NOT NULL, metadata INTEGER NOT NULL,"
 	" resident INTEGER NOT NULL, mapped INTEGER NOT NULL, retained INTEGER NOT NULL,"
-	" rss INTEGER NOT NULL);"
+	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '');"
 	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
 	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);";
 
@@ -97,6 +97,16 @@ static bool prepare(
 	       fail(archive, err);
 }
 
+/* What earlier versions made has no reasons. */
+static bool add_reasons(struct archive *archive)
+{
+	return sqlite3_exec(archive->index, "SELECT reason FROM moment LIMIT 0", NULL, NULL,
+		       NULL) == SQLITE_OK ||
+	       sqlite3_exec(archive->index,
+		       "ALTER TABLE moment ADD COLUMN reason TEXT NOT NULL DEFAULT ''", NULL, NULL,
+		       NULL) == SQLITE_OK;
+}
+
 static bool open_locked(struct archive *archive, struct error *err)
 {
 	if (mkdir(archive->path, 0700) != 0 && errno != EEXIST)
@@ -119,7 +129,8 @@ static bool open_index(struct archive *archive, struct error *err)
 		    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 		    NULL) != SQLITE_OK ||
 		sqlite3_busy_timeout(archive->index, BUSY_MS) != SQLITE_OK ||
-		sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) != SQLITE_OK) {
+		sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) != SQLITE_OK ||
+		!add_reasons(archive)) {
 		fail(archive, err);
 		return error_hint(err, "if it is damaged, move the folder away and begin anew");
 	}
@@ -197,9 +208,14 @@ void archive_close(struct archive *archive)
 	free(archive);
 }
 
-static void make_name(const struct archive_moment *moment, char name[NAME_BYTES])
+const char *archive_folder(const struct archive *archive)
 {
-	snprintf(name, NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s", moment->time_ms,
+	return archive->path;
+}
+
+static void make_name(const struct archive_moment *moment, char name[ARCHIVE_NAME_BYTES])
+{
+	snprintf(name, ARCHIVE_NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s", moment->time_ms,
 		moment->pid, moment->target, SUFFIX);
 	for (char *at = name; *at != '\0'; at++) {
 		if (!isalnum((unsigned char)*at) && strchr("._-+@", *at) == NULL)
@@ -260,8 +276,8 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
 	if (!prepare(archive,
-		    "INSERT INTO moment (time_ms, target, pid, file, bytes, " FIGURES
-		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, " FIGURES
+		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
 		    &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 1, moment->time_ms);
@@ -269,8 +285,9 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	sqlite3_bind_int64(statement, 3, moment->pid);
 	sqlite3_bind_text(statement, 4, name, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
+	sqlite3_bind_text(statement, 6, moment->reason, -1, SQLITE_STATIC);
 	for (int i = 0; i < ARCHIVE_FIGURES; i++)
-		sqlite3_bind_int64(statement, 6 + i, (sqlite3_int64)moment->bytes[i]);
+		sqlite3_bind_int64(statement, COLUMN_FIGURES + i, (sqlite3_int64)moment->bytes[i]);
 	const int step = sqlite3_step(statement);
 	if (step != SQLITE_DONE) {
 		/* After any other failure the row may be there when the index is opened again. */
@@ -279,6 +296,8 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 		return fail(archive, err);
 	}
 	moment->id = sqlite3_last_insert_rowid(archive->index);
+	moment->file_bytes = size;
+	strcpy(moment->file, name);
 	return true;
 }
 
@@ -306,7 +325,7 @@ static bool remove_oldest(struct archive *archive, const struct archive_moment *
 	char *query = xasprintf("SELECT id, file FROM moment WHERE id <> ?1 AND %s "
 				"ORDER BY time_ms, id LIMIT 1",
 		condition);
-	char name[NAME_BYTES];
+	char name[ARCHIVE_NAME_BYTES];
 	struct error err;
 
 	if (!prepare(archive, query, &statement, &err))
@@ -339,7 +358,7 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 	size_t size, struct error *err)
 {
 	CLEANUP(buffer_cleanup) struct buffer compressed;
-	char name[NAME_BYTES];
+	char name[ARCHIVE_NAME_BYTES];
 
 	buffer_init(&compressed, &memory_or_exit);
 	if (!compress(profile, size, &compressed, err))
@@ -365,8 +384,13 @@ static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
 	};
 	snprintf(moment->target, sizeof moment->target, "%s",
 		(const char *)sqlite3_column_text(row, 2));
+	snprintf(
+		moment->file, sizeof moment->file, "%s", (const char *)sqlite3_column_text(row, 4));
+	moment->file_bytes = (uint64_t)sqlite3_column_int64(row, 5);
+	snprintf(moment->reason, sizeof moment->reason, "%s",
+		(const char *)sqlite3_column_text(row, 6));
 	for (int i = 0; i < ARCHIVE_FIGURES; i++)
-		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, 6 + i);
+		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
 
 static void put_moment(struct json_writer *json, const struct archive_moment *moment)
@@ -376,6 +400,7 @@ static void put_moment(struct json_writer *json, const struct archive_moment *mo
 	json_member_integer(json, "time_ms", moment->time_ms);
 	json_member_string(json, "target", moment->target);
 	json_member_integer(json, "pid", moment->pid);
+	json_member_string(json, "reason", moment->reason);
 	for (size_t i = 0; i < ARCHIVE_FIGURES; i++)
 		json_member_unsigned(json, archive_figure_names[i], moment->bytes[i]);
 	json_object_end(json);
@@ -427,10 +452,9 @@ bool archive_get(struct archive *archive, const char *target, int64_t time_ms,
 	if (step != SQLITE_ROW)
 		return fail(archive, err);
 	read_moment(statement, &found);
-	const char *const name = (const char *)sqlite3_column_text(statement, 4);
-	const int fd = openat(archive->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const int fd = openat(archive->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return error_system(err, errno, "%s/%s", archive->path, name);
+		return error_system(err, errno, "%s/%s", archive->path, found.file);
 	if (!blob_take_fd(fd, profile, err))
 		return false;
 	*moment = found;

@@ -34,12 +34,17 @@ struct archive_limits {
 	uint64_t bytes; /* of compressed profiles */
 };
 
+enum { ARCHIVE_NAME_BYTES = 256 };
+
 struct archive_moment {
 	int64_t id;
 	int64_t time_ms;
 	char target[128];
 	int64_t pid;
+	char reason[128]; /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
 	uint64_t bytes[ARCHIVE_FIGURES];
+	uint64_t file_bytes;	       /* of the compressed profile */
+	char file[ARCHIVE_NAME_BYTES]; /* its name in the folder */
 };
 
 struct archive;
@@ -49,10 +54,13 @@ MUST_CHECK bool archive_open(const char *path, const struct archive_limits *limi
 	struct archive **archive, struct error *err);
 void archive_close(struct archive *archive);
 
+/* Valid until archive_close. */
+const char *archive_folder(const struct archive *archive);
+
 /*
- * Keeps a moment and sets its id, then removes what is too old, a few at a time, or too much. The
- * one just kept stays. What it leaves when it fails is no moment, and removed at the next start at
- * the latest.
+ * Keeps a moment and sets its id and file, then removes what is too old, a few at a time, or too
+ * much. The one just kept stays. What it leaves when it fails is no moment, and removed at the next
+ * start at the latest.
  */
 MUST_CHECK bool archive_add(struct archive *archive, struct archive_moment *moment,
 	const void *profile, size_t size, struct error *err);

@@ -29,30 +29,49 @@ static void say(const struct archivist *archivist, const struct error *err)
 	archivist->gateway->log(line);
 }
 
-static bool keep(const struct archivist *archivist, struct backend *backend, struct error *err)
+static bool keep(struct gateway *gateway, struct backend *backend, const json_t *status,
+	struct archive_moment *moment, struct error *err)
 {
-	CLEANUP(json_cleanup) json_t *status = NULL;
-	struct archive_moment moment = { .time_ms = clock_realtime_ms() };
 	struct backend_answer answer;
 	char path[64];
 
-	if (!backend_get_json(backend, "/v1/status", &status, err))
-		return false;
-	if (!json_flag(status, "profiling.available"))
-		return true;
+	moment->time_ms = clock_realtime_ms();
 	for (size_t i = 0; i < ARCHIVE_RSS; i++) {
 		snprintf(path, sizeof path, "memory.%s", archive_figure_names[i]);
-		moment.bytes[i] = (uint64_t)json_number(status, path);
+		moment->bytes[i] = (uint64_t)json_number(status, path);
 	}
-	moment.bytes[ARCHIVE_RSS] = backend_resident_bytes(backend);
-	moment.pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
-	snprintf(moment.target, sizeof moment.target, "%s", backend->name);
+	moment->bytes[ARCHIVE_RSS] = backend_resident_bytes(backend);
+	moment->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
+	snprintf(moment->target, sizeof moment->target, "%s", backend->name);
 	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
 		return false;
-	const bool ok = archive_add(
-		archivist->gateway->archive, &moment, answer.body->data, answer.body->size, err);
+	const bool ok =
+		archive_add(gateway->archive, moment, answer.body->data, answer.body->size, err);
 	blob_drop(answer.body);
 	return ok;
+}
+
+bool archivist_keep(struct gateway *gateway, struct backend *backend, const char *reason,
+	struct archive_moment *moment, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	*moment = (struct archive_moment){ 0 };
+	snprintf(moment->reason, sizeof moment->reason, "%s", reason);
+	return backend_get_json(backend, "/v1/status", &status, err) &&
+	       keep(gateway, backend, status, moment, err);
+}
+
+static bool keep_regularly(
+	const struct archivist *archivist, struct backend *backend, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct archive_moment moment = { 0 };
+
+	if (!backend_get_json(backend, "/v1/status", &status, err))
+		return false;
+	return !json_flag(status, "profiling.available") ||
+	       keep(archivist->gateway, backend, status, &moment, err);
 }
 
 static bool is_over(const struct archivist *archivist, int64_t patience_ms)
@@ -69,7 +88,7 @@ static void keep_all(const struct archivist *archivist)
 
 	backend_set_list(&archivist->gateway->backends, &list);
 	for (size_t i = 0; i < list.count && !is_over(archivist, 0); i++) {
-		if (!keep(archivist, list.items[i], &err))
+		if (!keep_regularly(archivist, list.items[i], &err))
 			say(archivist, &err);
 	}
 }

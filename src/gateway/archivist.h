@@ -16,3 +16,7 @@ MUST_CHECK bool archivist_start(
 
 /* After stop_fd became readable: waits for its end. NULL is fine. */
 void archivist_join(struct archivist *archivist);
+
+/* Keeps this moment of the target as well, for that reason. Any thread. */
+MUST_CHECK bool archivist_keep(struct gateway *gateway, struct backend *backend, const char *reason,
+	struct archive_moment *moment, struct error *err);

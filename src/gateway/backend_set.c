@@ -212,7 +212,7 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	free(old_problems);
 }
 
-static bool is_called(const struct backend *backend, const char *name)
+bool backend_is_called(const struct backend *backend, const char *name)
 {
 	char number[16];
 
@@ -248,7 +248,7 @@ static bool explain_many(
 	size_t size = 0;
 
 	for (size_t i = 0; i < set->count && size < sizeof known; i++) {
-		if (name == NULL || is_called(set->items[i], name))
+		if (name == NULL || backend_is_called(set->items[i], name))
 			size += (size_t)snprintf(known + size, sizeof known - size, "%s%s",
 				size == 0 ? "" : ", ", set->items[i]->target.label);
 	}
@@ -268,7 +268,7 @@ static bool look_up(
 	size_t matches = 0;
 
 	for (size_t i = 0; i < set->count; i++) {
-		if (name != NULL && !is_called(set->items[i], name))
+		if (name != NULL && !backend_is_called(set->items[i], name))
 			continue;
 		found = matches == 0 ? set->items[i] : found;
 		matches++;

@@ -51,6 +51,9 @@ void backend_set_deinit(struct backend_set *set);
 MUST_CHECK bool backend_set_find(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err);
 
+/* Whether people may call the target so: by its name, its pid, its program. */
+bool backend_is_called(const struct backend *backend, const char *name);
+
 struct backend_list {
 	struct backend **items;
 	size_t count;

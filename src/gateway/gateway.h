@@ -23,13 +23,15 @@ struct gateway_counters {
 };
 
 struct archive;
+struct watchman;
 
 struct gateway {
 	struct backend_set backends;
 	struct products profiles; /* of runs, as the agents gave them */
 	struct products pictures; /* what was rendered from them */
 	struct worker_pool workers;
-	struct archive *archive; /* NULL: no history is kept */
+	struct archive *archive;   /* NULL: no history is kept */
+	struct watchman *watchman; /* NULL: nothing is watched */
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */
 	int64_t started_ms;

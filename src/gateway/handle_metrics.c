@@ -356,6 +356,7 @@ void metrics(struct gateway *gateway, const struct request *request, struct repl
 	exposition_family(&out, "heapctl_build_info", EXPOSITION_GAUGE, "The gateway's version.");
 	exposition_sample(&out, "version=\"" HEAPCTL_VERSION "\"", 1);
 	put_targets(&out, &list, request_text(request, "collect"));
+	watch_metrics(gateway, request->target_name == NULL ? NULL : list.items[0]->name, &out);
 	if (request->target_name == NULL)
 		put_gateway(&out, gateway, list.count);
 	exposition_end(&out);

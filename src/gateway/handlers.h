@@ -31,5 +31,12 @@ handler agent_read, agent_change;
 /* What serve --history has kept. */
 handler api_timeline, api_moment;
 
+/* What serve --watch-file does. */
+handler api_watch;
+
+struct exposition;
+/* Its families: of that target, or of all (NULL). */
+void watch_metrics(struct gateway *gateway, const char *name, struct exposition *out);
+
 /* The page and what it needs. */
 handler page_root, page_asset, api_targets, api_history, api_profile, api_classes, api_openapi;

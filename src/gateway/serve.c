@@ -20,6 +20,7 @@
 #include "gateway/guard.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
+#include "gateway/watchman.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7070"
 
@@ -75,6 +76,13 @@ static bool open_archive(
 
 	return options->history_folder == NULL ||
 	       archive_open(options->history_folder, &limits, &serving->gateway.archive, err);
+}
+
+static bool open_watch_file(
+	const struct serve_options *options, struct serving *serving, struct error *err)
+{
+	return options->watch_file == NULL || watchman_open(&serving->gateway, options->watch_file,
+						      &serving->gateway.watchman, err);
 }
 
 static bool add_listener(struct serving *serving, const char *address, int fd, struct error *err)
@@ -145,11 +153,23 @@ static bool watch_process(int64_t pid, int *fd, struct error *err)
 	return pid == 0 || *fd >= 0 || error_system(err, errno, "watching process %d", (int)pid);
 }
 
+/* False for a signal that ends it all. */
+static bool obey(struct watchman *watchman, unsigned number)
+{
+	if (number == SIGHUP)
+		watchman_reload(watchman);
+	else if (number == SIGUSR1)
+		watchman_signal(watchman);
+	else
+		return false;
+	return true;
+}
+
 /*
- * Blocks until a signal comes or the process ends. The signal is taken, so that it does not strike
- * later; the next one ends the process at once.
+ * Blocks until a signal says so or the process ends. The signal is taken, so that it does not
+ * strike later; the next one ends the process at once.
  */
-static bool await_end(int signals, int process, struct error *err)
+static bool await_end(struct watchman *watchman, int signals, int process, struct error *err)
 {
 	struct signalfd_siginfo info;
 	struct pollfd pollers[] = {
@@ -157,12 +177,16 @@ static bool await_end(int signals, int process, struct error *err)
 		{ .fd = process, .events = POLLIN },
 	};
 
-	while (poll(pollers, 2, -1) < 0) {
-		if (errno != EINTR)
-			return error_system(err, errno, "waiting for a signal");
-	}
-	if (pollers[0].revents != 0 && read(signals, &info, sizeof info) < 0)
-		return error_system(err, errno, "reading a signal");
+	do {
+		while (poll(pollers, 2, -1) < 0) {
+			if (errno != EINTR)
+				return error_system(err, errno, "waiting for a signal");
+		}
+		if (pollers[0].revents == 0)
+			return true;
+		if (read(signals, &info, sizeof info) < 0)
+			return error_system(err, errno, "reading a signal");
+	} while (obey(watchman, info.ssi_signo));
 	return true;
 }
 
@@ -174,6 +198,10 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	if (serving->gateway.watchman != NULL) {
+		sigaddset(&set, SIGHUP);
+		sigaddset(&set, SIGUSR1);
+	}
 	if (pipe2(stop, O_CLOEXEC) != 0)
 		return error_system(err, errno, "pipe");
 	/* Threads inherit the mask: only this one sees the signals. */
@@ -188,10 +216,12 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 		  start_servers(serving, err) &&
 		  (serving->gateway.archive == NULL ||
 			  archivist_start(
-				  &serving->gateway, options->history_every_ms, &archivist, err));
+				  &serving->gateway, options->history_every_ms, &archivist, err)) &&
+		  (serving->gateway.watchman == NULL ||
+			  watchman_start(serving->gateway.watchman, err));
 	if (ok) {
 		announce(options, serving);
-		ok = await_end(signals, process, err);
+		ok = await_end(serving->gateway.watchman, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	/* Handlers that wait see the other end go. */
@@ -199,6 +229,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
 	archivist_join(archivist);
+	watchman_close(TAKE(serving->gateway.watchman));
 	return ok;
 }
 
@@ -206,6 +237,7 @@ static void serving_deinit(struct serving *serving)
 {
 	for (size_t i = 0; i < serving->listener_count; i++)
 		listener_close(&serving->listeners[i]);
+	watchman_close(serving->gateway.watchman);
 	archive_close(serving->gateway.archive);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
@@ -228,8 +260,8 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	serving->gateway.log = options->log;
 	bool ok = read_secrets(options, serving, err);
 	serving->gateway.token = serving->token;
-	ok = ok && open_archive(options, serving, err) && open_listeners(options, serving, err) &&
-	     run(options, serving, err);
+	ok = ok && open_archive(options, serving, err) && open_watch_file(options, serving, err) &&
+	     open_listeners(options, serving, err) && run(options, serving, err);
 	serving_deinit(serving);
 	free(serving);
 	return ok;

@@ -22,12 +22,14 @@ struct serve_options {
 	const char *history_folder; /* NULL: keep no history */
 	int64_t history_every_ms, history_keep_ms;
 	uint64_t history_bytes;
+	const char *watch_file; /* NULL: watch nothing; read again on SIGHUP */
 	/* One line for people, without a newline; any thread. */
 	void (*log)(const char *line);
 };
 
 /*
  * Serves until it is told to stop. ERROR_DENIED when an address that others can reach has no
- * token. SIGINT and SIGTERM must not be handled elsewhere; no other thread may run yet.
+ * token. SIGINT, SIGTERM (and with a watch file SIGHUP and
+ * SIGUSR1) must not be handled elsewhere; no other thread may run yet.
  */
 MUST_CHECK bool serve_run(const struct serve_options *options, struct error *err);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,10 +78,35 @@ static void occasion_free(struct occasion *occasion)
 	free(occasion->reason);
 }
 
+static void *await_orphan(void *context)
+{
+	const pid_t *const pid = context;
+
+	while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	free(context);
+	return NULL;
+}
+
+/* One that runs on, in a program that does: somebody has to collect it. */
+static void leave_running(pid_t pid)
+{
+	pid_t *const own = xmalloc(sizeof *own);
+	pthread_t thread;
+
+	*own = pid;
+	if (pthread_create(&thread, NULL, await_orphan, own) == 0)
+		pthread_detach(thread);
+	else
+		free(own);
+}
+
 void command_free(struct command *command)
 {
 	if (command == NULL)
 		return;
+	if (command->pid != 0)
+		leave_running(command->pid);
 	for (size_t i = 0; i < command->word_count; i++)
 		free(command->words[i]);
 	for (size_t i = 0; i < command->waiting; i++)
@@ -121,6 +147,7 @@ static _Noreturn void become(struct launch *launch)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(null, STDIN_FILENO);
+	closefrom(STDERR_FILENO + 1);
 	/* execvp searches the PATH of environ, which shall be the fixed one. */
 	environ = launch->variables;
 	execvp(launch->words[0], launch->words);

@@ -19,6 +19,7 @@ struct command;
  * does not end or nothing is there.
  */
 MUST_CHECK bool command_parse(const char *text, struct command **command, struct error *err);
+/* One that runs is left to end by itself; those that wait are given up. */
 void command_free(struct command *command);
 
 static inline void command_cleanup(struct command **command)

@@ -74,6 +74,11 @@ void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
 	watcher->folder = folder;
 }
 
+void watcher_detach(struct watcher *watcher)
+{
+	watcher->is_attached = false;
+}
+
 bool watcher_is_attached(const struct watcher *watcher)
 {
 	return watcher->is_attached;
@@ -221,7 +226,7 @@ static json_t *describe(const struct watcher_capture *capture)
 	return details;
 }
 
-static bool keep_in_folder(
+bool watcher_keep_in_folder(
 	struct capture_folder *folder, struct watcher_capture *capture, struct error *err)
 {
 	const struct target *const target = capture->target;
@@ -257,9 +262,7 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 	if (rule == NULL)
 		return true;
 	taken.reason = rule->text;
-	const bool ok = watcher->host.keep != NULL
-				? watcher->host.keep(watcher->host.context, &taken, &failure)
-				: keep_in_folder(watcher->folder, &taken, &failure);
+	const bool ok = watcher->host.keep(watcher->host.context, &taken, &failure);
 	trigger_captured(watcher->trigger, ok, clock_boottime_ms());
 	if (ok) {
 		announce(watcher, &taken);

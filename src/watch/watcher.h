@@ -27,10 +27,7 @@ struct watcher_capture {
 
 struct watcher_host {
 	void *context;
-	/*
-	 * Takes a profile of the target and keeps it; fills path and bytes. NULL: into the folder
-	 * of watcher_use_folder.
-	 */
+	/* Takes a profile of the target and keeps it; fills path and bytes. */
 	bool (*keep)(void *context, struct watcher_capture *capture, struct error *err);
 	void (*captured)(void *context, const struct watcher_capture *capture);
 	/* A capture, a command or a file of jemalloc's went wrong; the watch goes on. */
@@ -50,8 +47,12 @@ static inline void watcher_cleanup(struct watcher **watcher)
 	watcher_free(*watcher);
 }
 
-/* Where captures and jemalloc's own files go; borrowed. NULL: nowhere, the files stay. */
+/* Where jemalloc's own files go; borrowed. NULL: nowhere, they stay where they are. */
 void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder);
+
+/* What a host keeps its captures by that has a folder for them. */
+MUST_CHECK bool watcher_keep_in_folder(
+	struct capture_folder *folder, struct watcher_capture *capture, struct error *err);
 
 /*
  * New settings. Conditions that were there before go on from what they have seen; the command that
@@ -66,6 +67,7 @@ void watcher_change(struct watcher *watcher, const struct watch_settings *settin
  */
 MUST_CHECK bool watcher_attach(
 	struct watcher *watcher, const struct target *target, struct error *err);
+void watcher_detach(struct watcher *watcher);
 bool watcher_is_attached(const struct watcher *watcher);
 
 /* The target of the last attachment; empty before. */

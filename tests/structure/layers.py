@@ -16,7 +16,7 @@ ALLOWED = {
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},
     "watch": {"client", "wire", "base"},
-    "gateway": {"render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "gateway": {"watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"gateway", "watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "wire", "agent"}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The folders that the gateway's watches keep their captures in: several watches may share one, and
+ * one that nobody uses any more is closed. Any thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "watch/capture_folder.h"
+
+struct watch_folders {
+	pthread_mutex_t mutex;
+	struct watch_folder *items;
+};
+
+void watch_folders_init(struct watch_folders *folders);
+
+/* After the last one was given back. */
+void watch_folders_deinit(struct watch_folders *folders);
+
+/* Makes it when it is not there; whoever comes last sets the limits. Give it back. */
+MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
+	const struct capture_limits *limits, struct capture_folder **folder, struct error *err);
+
+/* NULL is fine. */
+void watch_folders_give(struct watch_folders *folders, struct capture_folder *folder);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One target under watch by the gateway: a thread with a watcher (watch/watcher.h), which the
+ * watchman gives orders and everybody may ask how it is. It survives its target: when that comes
+ * back as another process, the watchman sends the post there, and the conditions go on.
+ *
+ * Any thread, but the orders come from one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/backend.h"
+#include "gateway/gateway.h"
+#include "gateway/watch_folders.h"
+#include "watch/watch_file.h"
+
+enum watch_state {
+	WATCH_WAITING,	/* its target is not there */
+	WATCH_WATCHING, /* all is well */
+	WATCH_REFUSED,	/* it cannot be watched: see `problem`; tried again every now and then */
+};
+
+struct watch_report {
+	char name[128]; /* of the target */
+	pid_t pid;	/* 0 while waiting, or when it is not known */
+	struct watch_section section;
+	enum watch_state state;
+	struct error problem;
+	bool armed[TRIGGER_RULES_MAX];
+	uint64_t captures, failures;
+	int64_t captured_ms; /* since 1970; 0: never */
+	char reason[CONDITION_TEXT_BYTES];
+	char path[4096];
+	uint64_t bytes;
+	int64_t failed_ms;
+	struct error failure;
+};
+
+struct watch_post;
+
+/* The gateway and the folders must outlive it. */
+MUST_CHECK bool watch_post_start(struct gateway *gateway, struct watch_folders *folders,
+	const struct watch_section *section, const char *name, struct watch_post **post,
+	struct error *err);
+
+/* Orders. */
+void watch_post_send(struct watch_post *post, struct backend *backend);
+void watch_post_change(struct watch_post *post, const struct watch_section *section);
+void watch_post_signal(struct watch_post *post);
+
+/* Ends it; the first returns at once, the second when it has ended, which frees it. */
+void watch_post_dismiss(struct watch_post *post);
+bool watch_post_has_left(struct watch_post *post);
+void watch_post_join(struct watch_post *post);
+
+void watch_post_report(struct watch_post *post, struct watch_report *report);
+
+/* What it is for, and the backend that it was sent to last (0: none yet). */
+const char *watch_post_name(const struct watch_post *post);
+uint64_t watch_post_incarnation(const struct watch_post *post);
+
+/* Whether it waits for a target. */
+bool watch_post_is_vacant(struct watch_post *post);
