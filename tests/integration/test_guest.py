@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 import unittest
 import urllib.request
 
@@ -137,9 +136,11 @@ class Helpers(Case):
         process, port = self.start_redis(env=dict(HEAPCTL_EXE="redis-server:redis-check-rdb"))
         self.wait_for_agent(process.pid)
         environment = dict(self.environment, LD_PRELOAD=AGENT, HEAPCTL_EXE="redis-server")
-        helper = subprocess.Popen(["sleep", "30"], env=environment)
+        helper = subprocess.Popen(["sleep", "600"], env=environment)
         self.addCleanup(self.end, helper)
-        time.sleep(0.5)  # longer than an agent takes to appear
+        later = subprocess.Popen(["sleep", "600"], env=dict(environment, HEAPCTL_EXE="sleep"))
+        self.addCleanup(self.end, later)
+        self.wait_for_agent(later.pid)
         self.assertIsNone(agent_thread(helper.pid))
         self.assertFalse(os.path.exists(self.socket_of(helper.pid)))
 
