@@ -68,12 +68,13 @@ static bool load_all(struct report_session *session, struct error *err)
 
 char *report_session_cache_dir(void)
 {
-	const char *const home = getenv("XDG_CACHE_HOME");
+	const char *const caches = getenv("XDG_CACHE_HOME");
+	const char *const home = getenv("HOME");
 
+	if (caches != NULL && caches[0] == '/')
+		return xasprintf("%s/heapctl", caches);
 	if (home != NULL && home[0] == '/')
-		return xasprintf("%s/heapctl", home);
-	if (getenv("HOME") != NULL && getenv("HOME")[0] == '/')
-		return xasprintf("%s/.cache/heapctl", getenv("HOME"));
+		return xasprintf("%s/.cache/heapctl", home);
 	return NULL;
 }
 
