@@ -136,7 +136,8 @@ HEAPCTL_API int heapctl_dump_fd(int fd, struct heapctl_error *err);
 /* The same to a file, mode 0600, which appears complete or not at all, replacing an older one. */
 HEAPCTL_API int heapctl_dump_path(const char *path, struct heapctl_error *err);
 
-/* Discards all samples. `lg_sample` 12 to 40 sets the sample interval to 2^lg_sample; -1 keeps it.
+/*
+ * Discards all samples. `lg_sample` 12 to 40 sets the sample interval to 2^lg_sample; -1 keeps it.
  */
 HEAPCTL_API int heapctl_reset(int lg_sample, struct heapctl_error *err);
 

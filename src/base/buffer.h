@@ -33,6 +33,7 @@ static inline void buffer_cleanup(struct buffer *buffer)
 /* Room for `extra` more bytes without moving. False (and failed) when there is none. */
 bool buffer_reserve(struct buffer *buffer, size_t extra);
 
+/* Each adds at the end, or does nothing where it failed before. */
 void buffer_append(struct buffer *buffer, const void *data, size_t size);
 void buffer_append_string(struct buffer *buffer, const char *text);
 void buffer_append_char(struct buffer *buffer, char c);

@@ -13,13 +13,15 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* A regular file's bytes, mapped read-only and private. An empty file has data == NULL and size 0.
+/*
+ * A regular file's bytes, mapped read-only and private. An empty file has data == NULL and size 0.
  */
 struct file_map {
 	const char *data;
 	size_t size;
 };
 
+/* Release with file_unmap. */
 MUST_CHECK bool file_map(const char *path, struct file_map *map, struct error *err);
 
 /* Maps what `fd` is open on; `name` is for errors. The descriptor may be closed afterwards. */

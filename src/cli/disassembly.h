@@ -27,6 +27,10 @@ struct disassembly {
  */
 char *disassembly_find_tool(const char *tool, const char *tools);
 
+/*
+ * The instructions from `start` up to `limit`, by running `objdump` (a path) on the file.
+ * Initialises `disassembly`, which is to be deinited when that went well.
+ */
 MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
 	const char *path, uint64_t start, uint64_t limit, struct error *err);
 void disassembly_deinit(struct disassembly *disassembly);

@@ -29,6 +29,7 @@ int output_fd(const struct output *output);
 /* For messages: the path or "standard output". */
 const char *output_name(const struct output *output);
 
+/* Lets the file appear under its name. */
 MUST_CHECK bool output_commit(struct output *output, struct error *err);
 
 /* Fine after a commit, and for a zeroed one. */

@@ -33,6 +33,7 @@ struct perl_option_parser {
 
 enum { PERL_OPTION_END = 0 };
 
+/* The options and argv are borrowed until the end of the parsing. */
 void perl_option_begin(struct perl_option_parser *parser, const struct verb_option *options,
 	size_t classic_count, int argc, char **argv);
 

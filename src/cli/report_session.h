@@ -45,10 +45,12 @@ struct report_variation {
 	bool no_inlines;
 };
 
+/* No difference: to be changed where one is wanted. */
 struct report_variation report_variation_none(const struct report_session *session);
 
 /* All profiles, for the functions of analysis; release with free(). */
 struct view_input *report_session_inputs(const struct report_session *session);
 
+/* One view of all profiles; free with view_free. */
 MUST_CHECK bool report_session_view(const struct report_session *session,
 	const struct report_variation *variation, struct view **ret, struct error *err);

@@ -80,7 +80,8 @@ void run_restore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The signals that are passed on: all that one process sends to another, but those of job control.
+/*
+ * The signals that are passed on: all that one process sends to another, but those of job control.
  */
 static void passed_signals(sigset_t *set)
 {

@@ -60,7 +60,8 @@ static bool fetch(struct report_session *session, const struct target *target, c
 	return true;
 }
 
-/* A finished run has a profile of its end; one that its process' end cut short that of its start.
+/*
+ * A finished run has a profile of its end; one that its process' end cut short that of its start.
  */
 static bool fetch_run(struct report_session *session, const struct target *target,
 	const json_t *run, struct error *err)

@@ -28,7 +28,8 @@ struct program {
 	bool is_foreign;	    /* for another kind of machine (32 bit) */
 };
 
-/* `command` is searched in PATH unless it has a slash. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INPUT.
+/*
+ * `command` is searched in PATH unless it has a slash. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INPUT.
  */
 MUST_CHECK bool program_inspect(const char *command, struct program *program, struct error *err);
 

@@ -38,6 +38,10 @@ static inline void stream_cleanup(struct stream *stream)
  */
 MUST_CHECK bool stream_connect_unix(struct stream *stream, const char *path, struct error *err);
 
+/*
+ * Tries every address of the host and tells of the last one's failure. ERROR_NOT_FOUND when the
+ * name is unknown.
+ */
 MUST_CHECK bool stream_connect_tcp(
 	struct stream *stream, const char *host, const char *port, struct error *err);
 
@@ -48,6 +52,7 @@ MUST_CHECK bool stream_connect_tcp(
 MUST_CHECK bool stream_start_tls(
 	struct stream *stream, const char *host, const char *authorities, struct error *err);
 
+/* All of it. A reader that has gone is an error, never a signal. */
 MUST_CHECK bool stream_write(
 	struct stream *stream, const void *data, size_t size, struct error *err);
 

@@ -42,8 +42,11 @@ struct backend {
 	struct history history;
 };
 
+/* One reference; the texts are copied. */
 struct backend *backend_new(const struct target *target, const char *name);
+/* One more reference; returns `backend`. */
 struct backend *backend_share(struct backend *backend);
+/* One reference less; NULL is fine. */
 void backend_drop(struct backend *backend);
 
 static inline void backend_cleanup(struct backend **backend)

@@ -72,6 +72,7 @@ void reply_text(struct reply *reply, int status, const char *format, ...) PRINTF
 void reply_buffer(struct reply *reply, int status, const char *media_type, struct buffer *body);
 void reply_blob(struct reply *reply, int status, const char *media_type, struct blob *body);
 
+/* Adds a header; those beyond REPLY_HEADERS_MAX are left out. */
 void reply_header(struct reply *reply, const char *name, const char *format, ...)
 	PRINTF_FORMAT(3, 4);
 

@@ -8,4 +8,5 @@
 
 #include "base/error.h"
 
+/* Reads descriptor `in` to its end, then writes to `out`. */
 MUST_CHECK bool symbol_worker_run(int in, int out, struct error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers that an input gave to its items, and the positions of these in the order of adding.
+/*
+ * The numbers that an input gave to its items, and the positions of these in the order of adding.
  */
 #pragma once
 

@@ -114,7 +114,8 @@ static void read_column(struct pprof_reader *reader, struct proto_field *field)
 	reader->columns[reader->column_count++] = column;
 }
 
-/* Of several kinds the first in the order of the enumeration counts; of equal columns, the first.
+/*
+ * Of several kinds the first in the order of the enumeration counts; of equal columns, the first.
  */
 static bool choose_columns(struct pprof_reader *reader)
 {

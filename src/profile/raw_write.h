@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
+/* Appends to `out`. ERROR_UNSUPPORTED for other kinds of profiles and for negative values. */
 MUST_CHECK bool raw_write(const struct profile *profile, struct buffer *out, struct error *err);
 
 /* Appends a text on one line: tabulators and newlines become blanks. */

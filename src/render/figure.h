@@ -11,6 +11,7 @@ struct figure {
 	char text[32];
 };
 
+/* The value in the unit of figure_unit. */
 struct figure figure_format(
 	const struct view *view, const struct render_options *options, double value);
 

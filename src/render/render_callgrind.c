@@ -16,7 +16,8 @@
 #include "base/xalloc.h"
 #include "render/figure.h"
 
-/* Names that were written: a name's number is its position plus one. Equal names are one pointer.
+/*
+ * Names that were written: a name's number is its position plus one. Equal names are one pointer.
  */
 struct numbering {
 	const char **names;

@@ -7,7 +7,8 @@
 #include "profile/protobuf.h"
 #include "profile_texts.h"
 
-/* Builds a profile.proto message field by field; texts get their numbers when they are first used.
+/*
+ * Builds a profile.proto message field by field; texts get their numbers when they are first used.
  */
 struct builder {
 	struct buffer out;
