@@ -189,7 +189,7 @@ bool guard_read_token(const char *path, char **token, struct error *err)
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_system(err, errno, "open %s", path);
+		return error_system(err, errno, "%s", path);
 	if (!check_token_file(fd, path, err))
 		return false;
 	buffer_init(&text, &memory_or_exit);

@@ -57,7 +57,7 @@ bool listener_adopt(int fd, struct listener *listener, struct error *err)
 	if (!is_listening)
 		return error_set(err, ERROR_INPUT, "the socket %d does not listen", fd);
 	if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-		return error_system(err, errno, "getsockname");
+		return error_system(err, errno, "asking for the port of a socket");
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	*listener = (struct listener){ .fd = fd };
 	switch (address.ss_family) {
@@ -104,7 +104,7 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 		return false;
 	CLEANUP(fd_cleanup) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return error_system(err, errno, "socket");
+		return error_system(err, errno, "making a socket");
 	const mode_t mask = umask(0177);
 	const int bound = bind(fd, (const struct sockaddr *)&temporary, sizeof temporary);
 	const int bind_errno = errno;
@@ -156,7 +156,7 @@ static bool bind_tcp(const struct addrinfo *candidate, struct listener *listener
 	int fd = socket(candidate->ai_family, SOCK_STREAM | SOCK_CLOEXEC, candidate->ai_protocol);
 
 	if (fd < 0)
-		return error_system(err, errno, "socket");
+		return error_system(err, errno, "making a socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 	if (candidate->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);

@@ -203,7 +203,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 		sigaddset(&set, SIGUSR1);
 	}
 	if (pipe2(stop, O_CLOEXEC) != 0)
-		return error_system(err, errno, "pipe");
+		return error_system(err, errno, "making a pipe");
 	/* Threads inherit the mask: only this one sees the signals. */
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int stop_reader = stop[0];
