@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/errno_text.h"
+
 static void set_message(struct error *err, enum error_kind kind, int errnum, const char *format,
 	va_list arguments) PRINTF_FORMAT(4, 0);
 
@@ -35,11 +37,13 @@ bool error_system(struct error *err, int errnum, const char *format, ...)
 	set_message(err, ERROR_SYSTEM, errnum, format, arguments);
 	va_end(arguments);
 
-	char reason[128];
-	/* The GNU variant may return a constant string instead of filling the buffer. */
-	const char *text = strerror_r(errnum, reason, sizeof reason);
+	const char *const reason = errno_text(errnum);
 	const size_t used = strlen(err->message);
-	snprintf(err->message + used, sizeof err->message - used, ": %s", text);
+	const size_t left = sizeof err->message - used;
+	if (reason != NULL)
+		snprintf(err->message + used, left, ": %s", reason);
+	else
+		snprintf(err->message + used, left, ": error %d", errnum);
 	return false;
 }
 

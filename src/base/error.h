@@ -41,7 +41,7 @@ struct error {
 bool error_set(struct error *err, enum error_kind kind, const char *format, ...)
 	PRINTF_FORMAT(3, 4);
 
-/* ERROR_SYSTEM with strerror(errnum) after the text: "open /x: Permission denied". */
+/* ERROR_SYSTEM with what errnum means after the text: "open /x: Permission denied". */
 bool error_system(struct error *err, int errnum, const char *format, ...) PRINTF_FORMAT(3, 4);
 
 /* Puts "CONTEXT: " in front of the message that is there. */

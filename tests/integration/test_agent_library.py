@@ -14,6 +14,11 @@ SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
 STATIC = str(BUILD / "src/agent/libheapctl.a")
 INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
 OLDEST_GLIBC = (2, 31)
+# What a guest does not call: it ends the process, takes from the program's heap (messages may be translated) or a lock of its
+# streams, or changes a file by a descriptor, which the program may have closed and opened again on a file of its own.
+FORBIDDEN = {"abort", "exit", "_exit", "quick_exit", "fopen64", "fdopen", "printf", "fprintf", "vfprintf", "puts", "fputs", "fwrite",
+             "perror", "strerror", "strerror_r", "strsignal", "setlocale", "opendir", "readdir64", "strdup", "asprintf", "vasprintf",
+             "getline", "localtime", "localtime_r", "chmod", "fchmod", "chown", "fchown", "fchownat", "lchown", "dup2", "dup3"}
 
 
 def run(*command):
@@ -29,6 +34,10 @@ def exported(library):
             if line.split()[-2] != "A"}
 
 
+def called(library):
+    return {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--undefined-only", library).splitlines()}
+
+
 def newest_glibc(library):
     versions = re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-V", library))
     return max((int(major), int(minor)) for major, minor in versions)
@@ -37,6 +46,7 @@ def newest_glibc(library):
 def faults(library):
     found = [f"it needs {name}" for name in needed(library) if name != "libc.so.6"]
     found += [f"it shows {name}" for name in exported(library) if not name.startswith("heapctl_")]
+    found += [f"it calls {name}()" for name in sorted(called(library) & FORBIDDEN)]
     if newest_glibc(library) > OLDEST_GLIBC:
         found.append(f"it wants glibc {newest_glibc(library)}")
     return found
@@ -58,12 +68,13 @@ class Library(unittest.TestCase):
             source = os.path.join(folder, "leak.c")
             library = os.path.join(folder, "libleak.so")
             with open(source, "w") as text:
-                text.write("#include <math.h>\n#include <pthread.h>\n"
-                           "double leak(double x) { return sin(x) + pthread_kill(pthread_self(), 0); }\n")
+                text.write("#include <math.h>\n#include <pthread.h>\n#include <sys/stat.h>\n"
+                           "double leak(double x) { return sin(x) + pthread_kill(pthread_self(), 0) + fchmod(2, 0600); }\n")
             run("cc", "-shared", "-fPIC", source, "-o", library, "-lm")
             found = "\n".join(faults(library))
             self.assertIn("it needs libm.so.6", found)
             self.assertIn("it shows leak", found)
+            self.assertIn("it calls fchmod()", found)
             self.assertIn("it wants glibc", found)
 
     def test_the_static_library_shows_the_same(self):

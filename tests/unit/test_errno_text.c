@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/errno_text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "unit.h"
+
+static void has_the_c_librarys_words(void **state)
+{
+	(void)state;
+	for (int i = 1; i < 4096; i++) {
+		const char *const text = errno_text(i);
+		const char *const theirs = strerrordesc_np(i);
+		if (theirs == NULL)
+			assert_null(text);
+		else
+			assert_string_equal(text, theirs);
+	}
+}
+
+static void has_no_word_for_what_is_no_error(void **state)
+{
+	(void)state;
+	assert_null(errno_text(0));
+	assert_null(errno_text(-1));
+	assert_null(errno_text(1 << 30));
+}
+
+static void an_error_without_a_word_has_its_number(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_false(error_system(&err, 4000, "open"));
+	assert_string_equal(err.message, "open: error 4000");
+	assert_false(error_system(&err, ENOSPC, "open"));
+	assert_string_equal(err.message, "open: No space left on device");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(has_the_c_librarys_words),
+	cmocka_unit_test(has_no_word_for_what_is_no_error),
+	cmocka_unit_test(an_error_without_a_word_has_its_number),
+};
+UNIT_MAIN(tests)
