@@ -22,7 +22,8 @@
  * NULL. Nothing here ends the process, and nothing but heapctl_start takes memory from malloc.
  *
  * Structures begin with their size, which the caller sets; so programs that were compiled against
- * an older header go on working. Fields are only ever added at the end. 0 is every default.
+ * an older header go on working. Fields are only ever added at the end. 0 is every default, and
+ * what an older library leaves in the fields that it does not know.
  */
 #ifndef HEAPCTL_H
 #define HEAPCTL_H
@@ -259,6 +260,11 @@ struct heapctl_response {
  */
 HEAPCTL_API int heapctl_handle(const struct heapctl_request *request,
 	struct heapctl_response *response, struct heapctl_error *err);
+
+/*
+ * Gives back what the response holds. A response belongs to the process that asked: a child after
+ * fork inherits neither its body nor its descriptor, and must not touch or release it.
+ */
 HEAPCTL_API void heapctl_response_release(struct heapctl_response *response);
 
 #ifdef __cplusplus

@@ -59,6 +59,14 @@ int heapctl_abi(void)
 	return HEAPCTL_ABI;
 }
 
+/* What is larger was never set. */
+enum { LARGEST_STRUCTURE = 65536 };
+
+static bool is_size(size_t size)
+{
+	return size >= sizeof size && size <= LARGEST_STRUCTURE;
+}
+
 /* As much as the caller's header knew of a structure; what it did not know is zero. */
 static void copy_in(void *own, size_t own_size, const void *theirs, size_t their_size)
 {
@@ -66,8 +74,10 @@ static void copy_in(void *own, size_t own_size, const void *theirs, size_t their
 	memcpy(own, theirs, their_size < own_size ? their_size : own_size);
 }
 
+/* The other way round. */
 static void copy_out(void *theirs, size_t their_size, const void *own, size_t own_size)
 {
+	memset(theirs, 0, their_size);
 	memcpy(theirs, own, their_size < own_size ? their_size : own_size);
 	memcpy(theirs, &their_size, sizeof their_size);
 }
@@ -151,7 +161,7 @@ int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err
 	struct agent_options options = { .mode = AGENT_THREAD };
 	struct error problem;
 
-	if (given != NULL && given->size < sizeof given->size)
+	if (given != NULL && !is_size(given->size))
 		return fail_usage(err, "options.size is not set");
 	if (given != NULL)
 		copy_in(&known, sizeof known, given, given->size);
@@ -320,7 +330,7 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 	struct agent_use use;
 	struct error problem;
 
-	if (status == NULL || status->size < sizeof status->size)
+	if (status == NULL || !is_size(status->size))
 		return fail_usage(err, "status.size is not set");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
@@ -400,7 +410,7 @@ _Static_assert((int)RUN_RUNNING == (int)HEAPCTL_RUN_RUNNING &&
 
 static bool size_is_set(const struct heapctl_run *run)
 {
-	return run == NULL || run->size >= sizeof run->size;
+	return run == NULL || is_size(run->size);
 }
 
 int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapctl_error *err)

@@ -64,17 +64,21 @@ static void give(struct owned_response *owned, struct heapctl_response *response
 		.dump_ms = from->dump_ms,
 		.owner = owned };
 
+	memset(response, 0, size);
 	memcpy(response, &filled, size < sizeof filled ? size : sizeof filled);
 }
 
 int heapctl_handle(const struct heapctl_request *request, struct heapctl_response *response,
 	struct heapctl_error *err)
 {
+	/* What is larger was never set. */
+	enum { LARGEST_RESPONSE = 65536 };
 	struct agent_use use;
 	struct error problem;
 
 	if (request == NULL || request->size < sizeof *request || request->method == NULL ||
-		request->target == NULL || response == NULL || response->size < sizeof *response)
+		request->target == NULL || response == NULL || response->size < sizeof *response ||
+		response->size > LARGEST_RESPONSE)
 		return fail(HEAPCTL_USAGE, "request or response is not filled in", err);
 	struct owned_response *const owned = memory_resize(&memory_private, NULL, 0, sizeof *owned);
 	if (owned == NULL)
