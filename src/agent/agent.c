@@ -23,29 +23,29 @@ struct agent {
 	struct service service;
 	struct embedded embedded;
 	bool is_child;
+	bool had_proc; /* when its thread was made */
 	_Atomic bool stopping;
 };
 
 /* What lasts as long as the process, and is inherited. */
 static struct {
 	bool prepared; /* allocator and fork handlers are there */
-	bool started;
-	pid_t pid; /* whose agent this is: a child made by clone() has another */
+	_Atomic bool started;
+	_Atomic pid_t pid; /* whose agent this is: a child made by clone() has another */
 	struct allocator allocator;
 	struct core_activation activation;
-	struct agent_options options;
-	pthread_mutex_t lifetime; /* one start or stop at a time; taken before `lock` */
-	pthread_mutex_t lock;	  /* guards the core and the fields below */
-	pthread_cond_t changed;	  /* of the two flags of the thread */
-	struct agent *agent;	  /* NULL: none */
-	size_t stack_bytes;	  /* of its thread */
+	struct agent_options options; /* written under both locks */
+	pthread_mutex_t lifetime;     /* one start or stop at a time; taken before `lock` */
+	pthread_mutex_t lock;	      /* guards the core and the fields below */
+	pthread_cond_t changed;	      /* of the two flags of the thread */
+	struct agent *agent;	      /* NULL: none */
+	size_t stack_bytes;	      /* of its thread */
 	bool has_thread;
 	bool has_tried_to_listen;
 	bool own_files; /* the thread may have a table of descriptors of its own */
 } process = {
 	.lifetime = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.changed = PTHREAD_COND_INITIALIZER,
 };
 
 enum {
@@ -111,14 +111,17 @@ static void wait_for_childhood(struct agent *agent)
  * a sandbox forbids it, the table stays shared, and agent/descriptor.h is what keeps the peace.
  * Only for an agent that the program does not know of: calls of heapctl.h by other threads share
  * descriptors with this one.
+ *
+ * False when the process has shut itself in before the thread ran for the first time: /proc, which
+ * was there, is gone, and nobody can tell any more what sandbox it is in.
  */
-static void leave_program_files(struct agent *agent)
+MUST_CHECK static bool leave_program_files(struct agent *agent)
 {
 	const unsigned first = process.options.log.to_stderr ? STDERR_FILENO + 1 : 0;
 	int fd = -1;
 
 	if (!process.own_files || syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) != 0)
-		return;
+		return true;
 	if (first > 0) {
 		close(STDIN_FILENO);
 		close(STDOUT_FILENO);
@@ -130,7 +133,7 @@ static void leave_program_files(struct agent *agent)
 	while (fd >= 0 && fd < STDERR_FILENO);
 	if (fd > STDERR_FILENO)
 		close(fd);
-	guard_open(&agent->service.guard);
+	return guard_open(&agent->service.guard) || !agent->had_proc;
 }
 
 static void listen_at_start(struct agent *agent)
@@ -149,11 +152,12 @@ static void *thread_main(void *argument)
 
 	prctl(PR_SET_NAME, "heapctl");
 	/* At once: a sandboxed child may soon have another root, without /proc. */
-	leave_program_files(agent);
-	wait_for_childhood(agent);
-	service_open_wake(&agent->service);
-	listen_at_start(agent);
-	serve(agent);
+	if (leave_program_files(agent)) {
+		wait_for_childhood(agent);
+		service_open_wake(&agent->service);
+		listen_at_start(agent);
+		serve(agent);
+	}
 
 	pthread_mutex_lock(&process.lock);
 	process.agent = NULL;
@@ -242,6 +246,7 @@ static bool begin(bool is_child, struct error *err)
 		free_agent(agent);
 		return false;
 	}
+	agent->had_proc = process.own_files && guard_can_open();
 	publish(agent, with_thread);
 	const int errnum = with_thread ? create_thread(agent) : 0;
 	if (errnum == 0)
@@ -262,28 +267,44 @@ static void end_inherited_run(void)
 		atomic_store(&process.activation.cause, CORE_CAUSE_NONE);
 }
 
+static void begin_in_child(bool had_agent)
+{
+	struct error ignored;
+
+	process.pid = getpid();
+	end_inherited_run();
+	process.started = process.options.in_children;
+	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
+		!begin(true, &ignored))
+		process.started = false;
+}
+
+/* Its waits are measured by the clock that nobody sets. */
+static void init_changed(void)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&process.changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
 /* In the child, where this thread is the only one. What the parent's agent was is gone. */
 static void after_fork_in_child(void)
 {
 	const int errnum = errno;
 	const bool had_agent = process.agent != NULL;
-	struct error err;
 
 	/* Another thread may just have been starting or stopping the agent, and held these. */
 	pthread_mutex_init(&process.lifetime, NULL);
 	pthread_mutex_init(&process.lock, NULL);
-	pthread_cond_init(&process.changed, NULL);
+	init_changed();
 	descriptor_close_inherited();
 	process.agent = NULL;
 	process.has_thread = false;
-	if (!process.started)
-		return;
-	process.pid = getpid();
-	end_inherited_run();
-	process.started = process.options.in_children;
-	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
-		!begin(true, &err))
-		process.started = false;
+	if (process.started)
+		begin_in_child(had_agent);
 	errno = errnum;
 }
 
@@ -292,6 +313,7 @@ static void prepare(void)
 {
 	if (process.prepared)
 		return;
+	init_changed();
 	allocator_find(&process.allocator);
 	process.stack_bytes = stack_bytes();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
@@ -313,7 +335,7 @@ static struct timespec after_ms(int64_t wait_ms)
 {
 	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
+	clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_nsec += wait_ms * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
@@ -375,9 +397,11 @@ static bool take_over(const struct agent_options *options, struct error *err)
 	if (process.own_files && !end_thread_with_own_files(err))
 		return error_prefix(err, "taking over the preloaded agent");
 	const bool begin_again = process.own_files && process.options.mode != AGENT_ON_DEMAND;
+	pthread_mutex_lock(&process.lock);
 	process.own_files = false;
 	process.options.log = options->log;
 	process.options.need_socket = options->need_socket;
+	pthread_mutex_unlock(&process.lock);
 	return !begin_again || begin(false, err);
 }
 
@@ -388,8 +412,10 @@ static bool start(const struct agent_options *options, struct error *err)
 	if (process.started)
 		return error_set(err, ERROR_STATE, "the agent is started already");
 	prepare();
+	pthread_mutex_lock(&process.lock);
 	process.options = *options;
 	process.own_files = options->preloaded;
+	pthread_mutex_unlock(&process.lock);
 	process.pid = getpid();
 	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
 		return false;
@@ -464,19 +490,31 @@ void agent_leave_at_exit(void)
 	pthread_mutex_unlock(&process.lock);
 }
 
+/* On demand the thread may be away, or just leaving because it was unused. */
 static bool make_sure_of_thread(struct error *err)
 {
 	pthread_mutex_lock(&process.lifetime);
-	const bool done = process.has_thread || begin(false, err);
+	pthread_mutex_lock(&process.lock);
+	while (process.has_thread && process.agent == NULL)
+		pthread_cond_wait(&process.changed, &process.lock);
+	const bool has_thread = process.has_thread;
+	pthread_mutex_unlock(&process.lock);
+	const bool done = has_thread || begin(false, err);
 	pthread_mutex_unlock(&process.lifetime);
 	return done;
 }
 
-bool agent_lock(struct agent_use *use, struct error *err)
+static bool is_on_demand(void)
 {
-	if (is_ours() && process.options.mode == AGENT_ON_DEMAND && !process.own_files &&
-		!make_sure_of_thread(err))
-		return false;
+	pthread_mutex_lock(&process.lock);
+	const bool on_demand =
+		is_ours() && process.options.mode == AGENT_ON_DEMAND && !process.own_files;
+	pthread_mutex_unlock(&process.lock);
+	return on_demand;
+}
+
+static bool try_lock(struct agent_use *use)
+{
 	held_signals_begin(&use->signals);
 	pthread_mutex_lock(&process.lock);
 	if (is_ours() && process.agent != NULL && !process.own_files) {
@@ -487,14 +525,31 @@ bool agent_lock(struct agent_use *use, struct error *err)
 	}
 	pthread_mutex_unlock(&process.lock);
 	held_signals_end(&use->signals);
+	return false;
+}
+
+bool agent_lock(struct agent_use *use, struct error *err)
+{
+	/* A thread that was still there may have left before the lock was had. */
+	enum { TRIES = 3 };
+	bool on_demand = true;
+
+	for (int i = 0; on_demand && i < TRIES; i++) {
+		on_demand = is_on_demand();
+		if (on_demand && !make_sure_of_thread(err))
+			return false;
+		if (try_lock(use))
+			return true;
+	}
 	error_set(err, ERROR_STATE, "there is no agent in this process");
 	return error_hint(err, "call heapctl_start first");
 }
 
 void agent_unlock(struct agent_use *use, bool plan_changed)
 {
+	/* Its loop looks at all that it waits for, and plans anew. */
 	if (plan_changed && process.options.mode == AGENT_EMBEDDED)
-		embedded_plan(&process.agent->embedded, core_wait_ms(use->core));
+		embedded_plan(&process.agent->embedded, 0);
 	else if (plan_changed)
 		service_wake(&process.agent->service);
 	pthread_mutex_unlock(&process.lock);
@@ -530,7 +585,12 @@ bool agent_process(struct error *err)
 		count = 0;
 	const bool go_on = service_step(service, fds, count);
 	count = service_poll_list(service, fds);
-	embedded_watch(&process.agent->embedded, fds, count, service_timeout_ms(service));
+	embedded_watch(&process.agent->embedded, fds, count);
+	/* In one go: another thread that begins a run must not be overwritten with what was before.
+	 */
+	pthread_mutex_lock(&process.lock);
+	embedded_plan(&process.agent->embedded, service_timeout_locked_ms(service));
+	pthread_mutex_unlock(&process.lock);
 	held_signals_end(&signals);
 	return go_on || error_set(err, ERROR_STATE, "the agent has ended");
 }
@@ -541,11 +601,13 @@ bool agent_process(struct error *err)
  */
 void agent_begin_on_demand(void)
 {
+	/* The program's callback is not made for signal handlers. */
+	const struct log log = { .to_stderr = process.options.log.to_stderr };
 	struct error err;
 
 	if (!is_ours() || pthread_mutex_trylock(&process.lifetime) != 0)
 		return;
 	if (!process.has_thread && !begin(false, &err))
-		log_error(&process.options.log, LOG_WARNING, "on demand", &err);
+		log_error(&log, LOG_WARNING, "on demand", &err);
 	pthread_mutex_unlock(&process.lifetime);
 }

@@ -62,8 +62,7 @@ void embedded_plan(const struct embedded *embedded, int64_t timeout_ms)
 	timerfd_settime(embedded->timer.fd, 0, &when, NULL);
 }
 
-void embedded_watch(
-	struct embedded *embedded, const struct pollfd *fds, size_t count, int64_t timeout_ms)
+void embedded_watch(struct embedded *embedded, const struct pollfd *fds, size_t count)
 {
 	if (!embedded->is_open || count > EMBEDDED_WATCHED_MAX)
 		return;
@@ -78,5 +77,4 @@ void embedded_watch(
 	}
 	memcpy(embedded->watched, fds, count * sizeof *fds);
 	embedded->watched_count = count;
-	embedded_plan(embedded, timeout_ms);
 }

@@ -26,9 +26,8 @@ MUST_CHECK bool embedded_open(struct embedded *embedded, struct error *err);
 void embedded_close(struct embedded *embedded);
 bool embedded_is_open(const struct embedded *embedded);
 
-/* From now on these descriptors and that time-out (milliseconds; -1: none) make it readable. */
-void embedded_watch(
-	struct embedded *embedded, const struct pollfd *fds, size_t count, int64_t timeout_ms);
+/* From now on these descriptors make it readable. */
+void embedded_watch(struct embedded *embedded, const struct pollfd *fds, size_t count);
 
-/* The time-out alone. */
+/* And so does the end of this time-out (milliseconds; 0: at once; -1: none). */
 void embedded_plan(const struct embedded *embedded, int64_t timeout_ms);

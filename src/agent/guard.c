@@ -33,11 +33,17 @@ bool guard_is_weaker(const struct guard_state *main_thread, const struct guard_s
 static const char main_thread_path[] = "/proc/self/status";
 static const char own_path[] = "/proc/thread-self/status";
 
-void guard_open(struct guard *guard)
+bool guard_can_open(void)
+{
+	return access(main_thread_path, R_OK) == 0;
+}
+
+bool guard_open(struct guard *guard)
 {
 	guard_close(guard);
 	guard->main_thread = open(main_thread_path, O_RDONLY | O_CLOEXEC);
 	guard->own = open(own_path, O_RDONLY | O_CLOEXEC);
+	return guard->main_thread >= 0 && guard->own >= 0;
 }
 
 void guard_close(struct guard *guard)

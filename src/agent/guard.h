@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+#include "base/cleanup.h"
+
 /* What proc(5) says of a thread; -1 where it is not known. */
 struct guard_state {
 	int seccomp;
@@ -28,8 +30,12 @@ struct guard {
 
 #define GUARD_NONE ((struct guard){ .main_thread = -1, .own = -1 })
 
-/* Opens both for the calling thread, for as long as guard_close is not called. */
-void guard_open(struct guard *guard);
+/* Whether there is something to open. */
+bool guard_can_open(void);
+
+/* Opens both for the calling thread, for as long as guard_close is not called; false without /proc.
+ */
+MUST_CHECK bool guard_open(struct guard *guard);
 void guard_close(struct guard *guard);
 
 /* Looks at this process' main thread and at the calling one. */

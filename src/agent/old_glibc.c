@@ -28,6 +28,7 @@ OLD_VERSION(pthread_create, "2.2.5");
 OLD_VERSION(pthread_mutex_trylock, "2.2.5");
 OLD_VERSION(pthread_attr_setstacksize, "2.2.5");
 OLD_VERSION(pthread_sigmask, "2.2.5");
+OLD_VERSION(pthread_condattr_setclock, "2.3.3");
 OLD_VERSION(dlsym, "2.2.5");
 OLD_VERSION(dladdr, "2.2.5");
 
@@ -75,6 +76,13 @@ HIDDEN int pthread_attr_setstacksize(pthread_attr_t *attributes, size_t size)
 HIDDEN int pthread_sigmask(int how, const sigset_t *set, sigset_t *before)
 {
 	return old_pthread_sigmask == NULL ? ENOSYS : old_pthread_sigmask(how, set, before);
+}
+
+HIDDEN int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock)
+{
+	return old_pthread_condattr_setclock == NULL
+		       ? ENOSYS
+		       : old_pthread_condattr_setclock(attributes, clock);
 }
 
 HIDDEN void *dlsym(void *handle, const char *name)

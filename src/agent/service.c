@@ -228,18 +228,23 @@ static int64_t check_wait_ms(const struct service *service, int64_t now_ms)
 	return wait < 0 ? 0 : wait;
 }
 
-int service_timeout_ms(const struct service *service)
+int service_timeout_locked_ms(const struct service *service)
 {
 	const int64_t now_ms = clock_monotonic_ms();
 	int64_t wait = server_wait_ms(&service->server, now_ms);
 
-	pthread_mutex_lock(service->lock);
-	const bool running = core_is_running(&service->core);
 	wait = sooner(wait, core_wait_ms(&service->core));
-	pthread_mutex_unlock(service->lock);
 	wait = sooner(wait, check_wait_ms(service, now_ms));
-	wait = sooner(wait, leave_wait_ms(service, running, now_ms));
+	wait = sooner(wait, leave_wait_ms(service, core_is_running(&service->core), now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
+}
+
+int service_timeout_ms(const struct service *service)
+{
+	pthread_mutex_lock(service->lock);
+	const int wait = service_timeout_locked_ms(service);
+	pthread_mutex_unlock(service->lock);
+	return wait;
 }
 
 static bool is_unused(struct service *service, int64_t now_ms)

@@ -85,6 +85,9 @@ size_t service_poll_list(const struct service *service, struct pollfd *fds);
 /* For poll: -1 is for ever. */
 int service_timeout_ms(const struct service *service);
 
+/* The same for who holds the lock. */
+int service_timeout_locked_ms(const struct service *service);
+
 /* False when the agent should end: the sandbox rule, or idle in on-demand mode. */
 MUST_CHECK bool service_step(struct service *service, const struct pollfd *fds, size_t count);
 

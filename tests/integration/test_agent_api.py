@@ -5,7 +5,7 @@ import os
 import time
 import unittest
 
-from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, SANITIZED, HostCase
+from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, SANITIZED, HostCase, receive_all
 from processes import agent_thread, ask, is_alive, wait_until
 
 
@@ -99,6 +99,10 @@ class Calls:
         server = self.host(self.kind)
         server("forks-while-starting", 100)
 
+    def test_calls_while_another_thread_starts_and_stops_it(self):
+        server = self.host(self.kind)
+        server("calls-while-starting", 3000)
+
     def test_children_without_an_agent(self):
         server = self.host(self.kind, flags=NOT_IN_CHILDREN)
         self.wait_for_agent(server.pid)
@@ -129,14 +133,26 @@ class Embedded:
 
     def test_the_loop_ends_runs(self):
         server = self.host(self.kind, flags=NO_THREAD)
+        server("hide")
         server("fd")
         server("run-start", 1000)
         turns = int(server("loop", 1800))
         self.assertEqual(server("run-get").split()[1], "2")
         self.assertLess(turns, 10)
 
+    def test_a_run_that_begins_does_not_outlast_the_patience_with_a_client(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        server("hide")
+        client = self.raw(server.socket, b"GET /v1/sta")
+        server("loop", 300)
+        server("run-start", 3600000)
+        server.send("loop", 7000)
+        self.assertTrue(receive_all(client).startswith(b"HTTP/1.1 408"))
+        server.read()
+
     def test_an_idle_loop_is_not_woken(self):
         server = self.host(self.kind, flags=NO_THREAD)
+        server("hide")
         server("loop", 6000)
         self.assertEqual(server("loop", 1500), "0")
 

@@ -241,6 +241,59 @@ class Guest:
         pid = self.child(server("fork-sandboxed"))
         self.assert_stays_without_agent(pid)
 
+    def test_it_leaves_a_process_that_filters_its_calls(self):
+        server, path = self.start_host()
+        server("filter")
+        try:
+            self.assertEqual(ask(path, "/v1/status")[1]["error"]["code"], "state")
+        except OSError:
+            pass
+        wait_until(lambda: agent_thread(server.pid) is None, "the thread to leave")
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_a_child_that_filters_its_calls_gets_none(self):
+        server, _ = self.start_host()
+        pid = self.child(server("fork-filtered"))
+        self.assert_stays_without_agent(pid)
+
+    def test_a_filter_on_all_threads_makes_it_quiet_not_busy(self):
+        server, path = self.start_host()
+        server("filter-all-threads")
+        client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
+        time.sleep(2)
+        task = agent_thread(server.pid)
+        if task is not None:
+            before = cpu_ticks(task)
+            time.sleep(1)
+            self.assertLess(cpu_ticks(task) - before, 20)
+        client.close()
+        self.assertEqual(server("pid"), str(server.pid))
+
+    @only_root
+    def test_what_is_not_its_own_keeps_its_mode(self):
+        def modes():
+            return [oct(os.stat(path).st_mode) for path in ("/dev/null", "/dev/full", self.folder, own)]
+        own = os.path.join(self.folder, "the-programs-own")
+        pathlib.Path(own).write_text("x")
+        os.chmod(own, 0o644)
+        before = modes()
+        self.assertEqual(before[0], "0o20666")
+        server, path = self.start_host()
+        for _ in range(20):
+            # The program takes the agent's numbers while it listens again and works.
+            server("closefrom", 3)
+            server("occupy", 900, 1000)
+            for target in ("/v1/profile", "/v1/runs"):
+                try:
+                    ask(path, target, timeout=5)
+                except OSError:
+                    pass
+            server("closefrom", 3)
+        wait_until(lambda: self.answers(path), "the agent to listen again")
+        self.assertEqual(ask(path, "/v1/runs?duration_ms=60000", "POST")[0], 201)
+        self.assertEqual(ask(path, "/v1/runs/stop", "POST")[0], 200)
+        self.assertEqual(modes(), before)
+
     def test_exit_does_not_wait_for_a_dump(self):
         server, path = self.start_host()
         if self.kind == "fake":
@@ -350,6 +403,10 @@ class Preloaded(Guest, HostCase):
         root = os.path.join(self.folder, "root")
         os.makedirs(root + self.folder)
         os.mkdir(root + self.agents, 0o700)
+        # On one processor the child has another root before its agent's thread runs for the first time.
+        os.sched_setaffinity(server.pid, {min(os.sched_getaffinity(0))})
+        for task in os.listdir(f"/proc/{server.pid}/task"):
+            os.sched_setaffinity(int(task), {min(os.sched_getaffinity(0))})
         pid = self.child(server("fork-sandboxed", root))
         wait_until(lambda: agent_thread(pid) is None, "the thread to leave")
         self.assertTrue(is_alive(pid))
@@ -381,6 +438,7 @@ class OnDemand(HostCase):
         for kind in ("fake",) if SANITIZED else ("fake", "plain"):
             with self.subTest(kind):
                 server = self.host(kind, env={"HEAPCTL_THREAD": "on-demand"})
+                server("hide")
                 self.assertIsNone(agent_thread(server.pid))
                 if kind == "plain":
                     need_namespace("--user")

@@ -245,6 +245,7 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
 
     def test_nobody_wakes_an_idle_agent(self):
         wait_until(lambda: agent_thread(self.server.pid), "the agent's thread")
+        self.server("hide")
 
         def sleeps_on():
             before = voluntary_switches(agent_thread(self.server.pid))

@@ -6,11 +6,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +105,51 @@ static void do_fork(void)
 	if (pid == 0)
 		live_as_child();
 	report_child(pid, "fork");
+}
+
+/*
+ * A filter on what an agent does and this program does not: `action` is what comes of it. Without
+ * no_new_privs where that is allowed, so that the filter is all there is to be seen.
+ */
+static int enter_seccomp(unsigned action, unsigned flags)
+{
+#define REFUSE(call) \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, action)
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		REFUSE(socket),
+		REFUSE(accept4),
+		REFUSE(memfd_create),
+		REFUSE(unlinkat),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
+
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0)
+		return 0;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+static void do_fork_filtered(void)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		if (enter_seccomp(SECCOMP_RET_KILL_PROCESS, 0) != 0)
+			_exit(1);
+		live_as_child();
+	}
+	report_child(pid, "fork");
+}
+
+/* As programs do that show a title in ps: what it began with is gone from /proc. */
+static void do_hide(void)
+{
+	char *const folder = getenv("HEAPCTL_DIR");
+
+	if (folder != NULL)
+		memset(folder, 'x', strlen(folder));
 }
 
 /* A child that gives up rights before anybody looks at it. */
@@ -253,6 +301,15 @@ static bool run_plain(const char *order, int a, int b, const char *text)
 		do_fork();
 	else if (strcmp(order, "fork-sandboxed") == 0)
 		do_fork_sandboxed(text);
+	else if (strcmp(order, "fork-filtered") == 0)
+		do_fork_filtered();
+	else if (strcmp(order, "filter") == 0)
+		check(enter_seccomp(SECCOMP_RET_KILL_PROCESS, 0), "seccomp");
+	else if (strcmp(order, "filter-all-threads") == 0)
+		check(enter_seccomp(SECCOMP_RET_ERRNO | EPERM, SECCOMP_FILTER_FLAG_TSYNC),
+			"seccomp");
+	else if (strcmp(order, "hide") == 0)
+		do_hide();
 	else if (strcmp(order, "clone") == 0)
 		do_clone();
 	else if (strcmp(order, "forks") == 0)
@@ -434,6 +491,24 @@ static void do_loop(int ms)
 	snprintf(answer, sizeof answer, "%d", turns);
 }
 
+/* Calls from one thread while another starts and stops the agent all the time. */
+static void do_calls_while_starting(int count)
+{
+	struct heapctl_status status = { .size = sizeof status };
+	_Atomic bool ends = false;
+	pthread_t thread;
+
+	check(-pthread_create(&thread, NULL, start_and_stop, &ends), "pthread_create");
+	for (int i = 0; i < count; i++) {
+		const int code =
+			i % 2 == 0 ? heapctl_get_status(&status, &error) : heapctl_activate(&error);
+		if (code != HEAPCTL_OK && code != HEAPCTL_STATE)
+			report(code);
+	}
+	ends = true;
+	pthread_join(thread, NULL);
+}
+
 /* To a pipe whose reader has gone: must be an error, not death. */
 static void do_dump_to_nobody(void)
 {
@@ -455,6 +530,8 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 		heapctl_stop();
 	else if (strcmp(order, "forks-while-starting") == 0)
 		do_forks_while_starting(a);
+	else if (strcmp(order, "calls-while-starting") == 0)
+		do_calls_while_starting(a);
 	else if (strcmp(order, "activate") == 0)
 		report(heapctl_activate(&error));
 	else if (strcmp(order, "deactivate") == 0)
