@@ -71,12 +71,16 @@ static bool unix_address(
 	const char *const name = slash == NULL ? path : slash + 1;
 	char folder[4096] = ".";
 
+	address->sun_family = AF_UNIX;
+	if (strlen(path) < sizeof address->sun_path) {
+		strcpy(address->sun_path, path);
+		return true;
+	}
 	if (slash != NULL)
 		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
 	*folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*folder_fd < 0)
 		return error_system(err, errno, "%s", path);
-	address->sun_family = AF_UNIX;
 	const int length = snprintf(address->sun_path, sizeof address->sun_path,
 		"/proc/self/fd/%d/%s", *folder_fd, name);
 	if ((size_t)length >= sizeof address->sun_path)

@@ -16,7 +16,7 @@ enum survey_kind {
 	SURVEY_REACHABLE, /* an agent answered */
 	SURVEY_SILENT,	  /* an agent is there but did not answer, or may not be asked */
 	SURVEY_NO_AGENT,  /* jemalloc without an agent */
-	SURVEY_STALE,	  /* a socket whose process is gone */
+	SURVEY_STALE,	  /* a socket whose process is gone, and that we may not remove */
 };
 
 struct survey_entry {
@@ -33,7 +33,8 @@ struct survey {
 	size_t count, capacity;
 };
 
-/* Asks every agent for its status when `with_status`. */
+/* Asks every agent for its status when `with_status`. Removes the names of sockets that are left
+ * over. */
 MUST_CHECK bool survey_make(bool with_status, struct survey *survey, struct error *err);
 void survey_deinit(struct survey *survey);
 

@@ -214,6 +214,13 @@ static void learn_process(const struct stream *stream, struct process *process)
 		*process = (struct process){ .name = "process", .pid = peer.pid };
 }
 
+static bool is_socket(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
 bool target_of_socket(const char *path, struct target *target, struct error *err)
 {
 	CLEANUP(stream_cleanup) struct stream stream;
@@ -221,6 +228,8 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
 	if (!stream_connect_unix(&stream, path, err)) {
+		if (err->errnum == ECONNREFUSED && !is_socket(path))
+			return error_set(err, ERROR_USAGE, "%s is no socket", path);
 		if (err->errnum == ECONNREFUSED) {
 			error_set(err, ERROR_NOT_FOUND, "%s: nobody listens there any more", path);
 			error_hint(err, "its process is gone; heapctl ps shows who is there");

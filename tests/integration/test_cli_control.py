@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from processes import HEAPCTL, Case, free_port, is_alive, wait_until
+from processes import HEAPCTL, Case, free_port, is_alive, need_namespace, wait_until
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -47,15 +47,38 @@ class Looking(ControlCase):
         self.assertIn("jemalloc 5.", line)
         self.assertIn("ready, sampling is off", line)
 
-    def test_ps_tells_who_could_be_reached_and_what_is_left_over(self):
+    def test_ps_tells_who_could_be_reached(self):
         other, _ = self.start_redis(preload=False)
-        stale = self.socket_of(99999999)
-        with socket.socket(socket.AF_UNIX) as dead:
-            dead.bind(stale)
         out, _ = self.heapctl("ps")
         line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
         self.assertIn("no agent: start it with heapctl run", line)
-        self.assertIn(f"stale socket: {stale}", out)
+
+    def test_ps_removes_what_is_left_over(self):
+        stale = self.socket_of(99999999)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(stale)
+        # In a folder that others can write to a name may be anybody's.
+        os.chmod(self.agents, 0o755)
+        self.assertIn(f"stale socket: {stale}", self.heapctl("ps")[0])
+        os.chmod(self.agents, 0o700)
+        self.assertNotIn("stale", self.heapctl("ps")[0])
+        self.assertFalse(os.path.exists(stale))
+        self.assertTrue(os.path.exists(self.socket_of(self.pid)))
+
+    def test_ps_never_shows_a_child_that_has_gone(self):
+        self.load_redis(self.port, keys=200)
+        self.redis(self.port, "CONFIG", "SET", "rdb-key-save-delay", "10000")
+        self.redis(self.port, "BGSAVE")
+        wait_until(lambda: len(self.sockets()) == 2, "the saving child's agent")
+        self.redis(self.port, "CONFIG", "SET", "rdb-key-save-delay", "0")
+        wait_until(lambda: b"rdb_bgsave_in_progress:0" in self.redis(self.port, "INFO", "persistence"), "the end of BGSAVE")
+        states = [entry["state"] for entry in json.loads(self.heapctl("ps", "--json")[0])
+                  if os.path.dirname(entry.get("socket", "")) == self.agents]
+        self.assertEqual(states, ["reachable"])
+        self.assertEqual(self.sockets(), [f"{self.pid}.sock"])
+
+    def sockets(self):
+        return [name for name in os.listdir(self.agents) if name.endswith(".sock")]
 
     def test_status_says_it_in_words(self):
         out, _ = self.heapctl("status", self.pid)
@@ -72,6 +95,13 @@ class Looking(ControlCase):
     def test_a_target_is_a_socket_too(self):
         out, _ = self.heapctl("status", self.socket_of(self.pid))
         self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
+
+    def test_a_socket_without_proc(self):
+        need_namespace("--mount")
+        script = f"umount -l /proc && {HEAPCTL} status {self.socket_of(self.pid)}"
+        out = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("possible", out.stdout)
 
     def test_stats_are_jemallocs(self):
         out, _ = self.heapctl("stats", self.pid)
@@ -290,6 +320,9 @@ class NotThere(Case):
             dead.bind(path)
         _, said = self.heapctl("dump", path, "-o", "-", code=1)
         self.assertIn("nobody listens there any more", said)
+        file = os.path.join(self.folder, "file")
+        pathlib.Path(file).write_text("")
+        self.assertIn("is no socket", self.heapctl("dump", file, "-o", "-", code=2)[1])
 
     def test_an_ambiguous_name_lists_the_candidates(self):
         servers = [self.start_redis()[0] for _ in range(2)]
