@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import ssl
@@ -369,9 +370,8 @@ class Trouble(GatewayCase):
             s = socket.create_connection(("127.0.0.1", self.port))
             s.sendall(b"GET /memory-profiler/statistics HTTP/1.1\r\nHost: localhost\r\n")
             slow.append(s)
-        started = time.monotonic()
         self.expect(self.get("/v1/status"), 200)
-        self.assertLess(time.monotonic() - started, 10)
+        self.assertEqual(select.select(slow, [], [], 0)[0], [], "slow clients were cut off first")
         for s in slow:
             s.close()
 
@@ -539,11 +539,9 @@ class Safety(GatewayCase):
         gateway = self.start_gateway(self.process.pid)
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         connection.request("GET", "/debug/pprof/heap?seconds=600")
-        time.sleep(0.2)
-        started = time.monotonic()
+        wait_until(lambda: self.get("/v1/status").json["last_dump"], "the first of its two profiles")
         gateway.terminate()
-        self.assertEqual(gateway.wait(30), 0)
-        self.assertLess(time.monotonic() - started, 15)
+        self.assertEqual(gateway.wait(60), 0)
         connection.close()
 
     def test_changes_are_logged_with_who_asked(self):
