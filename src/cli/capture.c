@@ -19,6 +19,7 @@
 #include "profile/input.h"
 #include "profile/raw_write.h"
 #include "profile/symbolized.h"
+#include "profile/tar.h"
 #include "render/quantity.h"
 #include "symbol/elf_image.h"
 
@@ -276,13 +277,13 @@ bool capture_save(
 	if (without_profile.message[0] != '\0')
 		verb_warn("the bundle has no profile: %s", without_profile.message);
 	write_about(&capture, with_symbols, &without_profile, &about);
-	bundle_append(&out, BUNDLE_ABOUT, about.data, about.size, capture.time_ms);
+	tar_append(&out, BUNDLE_ABOUT, about.data, about.size, capture.time_ms);
 	for (int i = 0; i < CAPTURE_PARTS; i++) {
 		if (capture.parts[i].size != 0)
-			bundle_append(&out, part_names[i], capture.parts[i].data,
+			tar_append(&out, part_names[i], capture.parts[i].data,
 				capture.parts[i].size, capture.time_ms);
 	}
-	bundle_finish(&out);
+	tar_finish(&out);
 	if (!file_write_fd(output_fd(output), output_name(output), out.data, out.size, err) ||
 		!output_commit(output, err))
 		return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heapctl render-worker: what the gateway starts to render a profile (gateway/worker.h). It puts
- * limits on itself and then is `heapctl report`, or looks up addresses.
+ * limits on itself and then is `heapctl report` or `heapctl trend`, or looks up addresses.
  */
 #include <signal.h>
 #include <string.h>
@@ -49,6 +49,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 	restrain();
 	if (strcmp(argv[1], "report") == 0)
 		return verb_report.run(&verb_report, argc - 1, argv + 1);
+	if (strcmp(argv[1], "trend") == 0)
+		return verb_trend.run(&verb_trend, argc - 1, argv + 1);
 	if (strcmp(argv[1], "symbols") == 0)
 		return symbol_worker_run(STDIN_FILENO, STDOUT_FILENO, &err) ? EXIT_DONE
 									    : verb_fail(&err);
@@ -57,7 +59,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_render_worker = {
 	.name = "render-worker",
-	.arguments = "report|symbols ...",
+	.arguments = "report|trend|symbols ...",
 	.summary = "draw a profile for the gateway",
 	.description = "",
 	.is_hidden = true,

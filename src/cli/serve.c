@@ -140,7 +140,7 @@ const struct verb verb_serve = {
 		"found again.\n\n"
 		"With --history, every target's profile and figures are kept over days; "
 		"/api/v1/timeline lists the moments, /api/v1/moment draws one or compares two, "
-		"also of targets that have ended.\n\n"
+		"/api/v1/trend says what grew, also of targets that have ended.\n\n"
 		"With --watch-file, it watches targets for moments that are worth a profile, each "
 		"section of the file being a heapctl watch: [NAME], or a pattern such as [api-*], "
 		"then lines such as `when = rss>2GiB`, `keep = /var/lib/heaps`, `then = CMD`. "

@@ -34,7 +34,10 @@ enum {
 	OPTION_EXCLUDE,
 	OPTION_LIB_PREFIX,
 	OPTION_NO_CACHE,
+	OPTION_TITLE,
 };
+
+enum { SITES_SHOWN = 15 };
 
 static const struct verb_option options[] = {
 	{ OPTION_TEXT, "text", 0, NULL, "a table for people [default]", "output", NULL, false },
@@ -44,7 +47,7 @@ static const struct verb_option options[] = {
 		false },
 	{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is standard output", NULL, "@file",
 		false },
-	{ OPTION_TOP, "top", 0, "N", "at most so many sites [15]", NULL, NULL, false },
+	{ OPTION_TOP, "top", 0, "N", "at most so many sites [15; all in JSON]", NULL, NULL, false },
 	{ OPTION_STACKS, "stacks", 0, NULL, "by stack rather than by function", "sites", NULL,
 		false },
 	{ OPTION_CUM, "cum", 0, NULL, "functions together with what they call", NULL, NULL, false },
@@ -65,6 +68,7 @@ static const struct verb_option options[] = {
 		"look for programs and libraries below these folders", "symbols", NULL, false },
 	{ OPTION_NO_CACHE, "no_cache", 0, NULL, "do not use or fill the symbol cache", NULL, NULL,
 		false },
+	{ OPTION_TITLE, "title", 0, "TEXT", "in place of the program's name", NULL, NULL, false },
 	{ 0 },
 };
 
@@ -72,7 +76,8 @@ struct request {
 	struct report_options report;
 	enum trend_output output;
 	enum trend_unit unit;
-	int64_t top;
+	int64_t top; /* 0: not given */
+	const char *title;
 };
 
 static const char **text_place(struct report_options *report, int id)
@@ -103,6 +108,9 @@ static bool apply(struct option_parser *parser, int id, struct request *request)
 		return true;
 	}
 	switch (id) {
+	case OPTION_TITLE:
+		request->title = parser->value;
+		return true;
 	case OPTION_TEXT:
 		request->output = TREND_OUTPUT_TEXT;
 		return true;
@@ -161,6 +169,14 @@ static bool build(const struct report_session *session, const struct request *re
 	return trend_build(session->profiles, session->profile_count, &asked, trend, err);
 }
 
+/* JSON is for programs, which choose for themselves. */
+static size_t site_limit(const struct request *request)
+{
+	if (request->top != 0)
+		return (size_t)request->top;
+	return request->output == TREND_OUTPUT_JSON ? SIZE_MAX : SITES_SHOWN;
+}
+
 static bool make(const struct request *request, struct error *err)
 {
 	CLEANUP(report_session_close)
@@ -173,10 +189,13 @@ static bool make(const struct request *request, struct error *err)
 		!build(&session, request, &trend, err))
 		return false;
 	const struct curves_options shown = {
-		.title = module_base_name(session.program != NULL
-						  ? session.program
-						  : module_main_path(session.profiles[0])),
-		.site_limit = (size_t)request->top,
+		.title =
+			request->title != NULL
+				? request->title
+				: module_base_name(session.program != NULL
+							   ? session.program
+							   : module_main_path(session.profiles[0])),
+		.site_limit = site_limit(request),
 	};
 	trend_output_write(trend, request->output, &shown, &out);
 	return report_output_emit(&request->report, &out, false, err);
@@ -186,7 +205,6 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct request request = {
 		.report = { .counter = PROFILE_INUSE_SPACE, .seconds = 30 },
-		.top = 15,
 	};
 	struct option_parser parser;
 	struct error err = { 0 };
@@ -215,7 +233,8 @@ const struct verb verb_trend = {
 		"names any. Steps and swings are told apart from steady growth.\n\n"
 		"The moment of a profile is the one that it or its bundle tells, else the file's "
 		"modification time; where times do not tell the order, that of the command line "
-		"counts. Of a TARGET its kept runs are taken, and a profile of now.\n\n"
+		"counts. A tar of profiles stands for all in it. Of a TARGET its kept runs are "
+		"taken, and a profile of now.\n\n"
 		"± is half of the 95% interval.",
 	.examples = "heapctl trend redis-server.*.heap\n"
 		    "heapctl trend --html -o trend.html --exclude='^zmalloc' *.heap\n"

@@ -85,9 +85,10 @@ static void write_json(
 	write_site_json(&json, trend, &trend->total);
 	json_key(&json, "sites");
 	json_array_begin(&json);
-	for (size_t i = 0; i < trend->site_count; i++)
+	for (size_t i = 0; i < trend->site_count && i < options->site_limit; i++)
 		write_site_json(&json, trend, &trend->sites[i]);
 	json_array_end(&json);
+	json_member_unsigned(&json, "site_count", trend->site_count);
 	json_member_unsigned(&json, "left_out", trend->left_out);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/trend_source.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/report_source.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
+#include "profile/bundle.h"
 #include "profile/codec.h"
+#include "profile/tar.h"
+
+/* Of a time in milliseconds since 1970 that stands in a file's name. */
+enum { MOMENT_DIGITS = 13 };
 
 static void add(struct report_session *session, struct profile *profile)
 {
@@ -31,11 +39,68 @@ static void set_time(struct profile *profile, const char *path)
 			status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000;
 }
 
+/* A tar of several profiles that is not a bundle of one. */
+static bool is_series(const char *path)
+{
+	char block[TAR_BLOCK];
+	struct stat status;
+
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || pread(fd, block, sizeof block, 0) != sizeof block)
+		return false;
+	const struct cursor in = cursor_over(block, sizeof block);
+	return tar_detect(in) && !bundle_detect(in);
+}
+
+/* The history's files begin with the milliseconds since 1970; tar itself has whole seconds. */
+static int64_t member_time(const struct tar_member *member)
+{
+	const char *const slash = strrchr(member->name, '/');
+	const char *const name = slash == NULL ? member->name : slash + 1;
+	const size_t digits = strspn(name, "0123456789");
+
+	return digits >= MOMENT_DIGITS && digits < 19 ? strtoll(name, NULL, 10) : member->time_ms;
+}
+
+static bool load_member(struct report_session *session, const char *path,
+	const struct tar_member *member, struct error *err)
+{
+	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
+	struct profile *profile = NULL;
+
+	if (!profile_read(
+		    name, member->data.start, cursor_left(&member->data), NULL, &profile, err))
+		return false;
+	if (profile->time_ms == 0)
+		profile->time_ms = member_time(member);
+	add(session, profile);
+	return true;
+}
+
+static bool load_series(struct report_session *session, const char *path, struct error *err)
+{
+	CLEANUP(file_unmap) struct file_map map = { 0 };
+	struct tar_member member;
+
+	if (!file_map(path, &map, err))
+		return false;
+	struct cursor in = cursor_over(map.data, map.size);
+	while (tar_next(&in, &member)) {
+		if (member.is_file && !load_member(session, path, &member, err))
+			return false;
+	}
+	return cursor_ok(&in) || cursor_error(&in, path, err);
+}
+
 static bool load_file(struct report_session *session, const char *path, struct error *err)
 {
 	struct profile *profile = NULL;
 	pid_t pid = 0;
 
+	if (is_series(path))
+		return load_series(session, path, err);
 	if (!report_source_read(
 		    path, session->options, session->program != NULL, &pid, &profile, err))
 		return false;

@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sqlite3.h>
 #include <zstd.h>
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "gateway/archive_index.h"
 
 enum {
 	COMPRESSION_LEVEL = 6,
@@ -39,10 +39,6 @@ const char *const archive_figure_names[ARCHIVE_FIGURES] = {
 	[ARCHIVE_RSS] = "rss",
 };
 
-#define FIGURES "allocated, active, metadata, resident, mapped, retained, rss"
-#define COLUMNS "id, time_ms, target, pid, file, bytes, reason, " FIGURES
-enum { COLUMN_FIGURES = 7 };
-
 /* A write-ahead log that is synced with every commit. */
 static const char PREPARE[] =
 	"PRAGMA journal_mode = WAL;"
@@ -52,59 +48,33 @@ static const char PREPARE[] =
 	" file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
 	" allocated INTEGER NOT NULL, active INTEGER NOT NULL, metadata INTEGER NOT NULL,"
 	" resident INTEGER NOT NULL, mapped INTEGER NOT NULL, retained INTEGER NOT NULL,"
-	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '');"
+	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',"
+	" started_ms INTEGER NOT NULL DEFAULT 0);"
 	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
 	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);";
 
-struct archive {
-	char path[3000];
-	int fd; /* of the folder, locked */
-	struct archive_limits limits;
-
-	pthread_mutex_t mutex; /* of what follows */
-	sqlite3 *index;
-};
-
-static void unlock(pthread_mutex_t **mutex)
-{
-	pthread_mutex_unlock(*mutex);
-}
-
-static pthread_mutex_t *lock(struct archive *archive)
-{
-	pthread_mutex_lock(&archive->mutex);
-	return &archive->mutex;
-}
-
-/* Until the end of the scope. Before any statement, which must be gone by then. */
-#define HOLD(archive) CLEANUP(unlock) __attribute__((unused)) pthread_mutex_t *held_ = lock(archive)
-
-static bool fail(struct archive *archive, struct error *err)
+bool archive_fail(struct archive *archive, struct error *err)
 {
 	return error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", archive->path,
 		archive->index == NULL ? "no memory" : sqlite3_errmsg(archive->index));
 }
 
-static void statement_cleanup(sqlite3_stmt **statement)
-{
-	sqlite3_finalize(*statement);
-}
-
-static bool prepare(
+bool archive_prepare(
 	struct archive *archive, const char *text, sqlite3_stmt **statement, struct error *err)
 {
 	return sqlite3_prepare_v2(archive->index, text, -1, statement, NULL) == SQLITE_OK ||
-	       fail(archive, err);
+	       archive_fail(archive, err);
 }
 
-/* What earlier versions made has no reasons. */
-static bool add_reasons(struct archive *archive)
+/* An index that an earlier version made lacks the column. */
+static bool add_column(struct archive *archive, const char *name, const char *type)
 {
-	return sqlite3_exec(archive->index, "SELECT reason FROM moment LIMIT 0", NULL, NULL,
-		       NULL) == SQLITE_OK ||
-	       sqlite3_exec(archive->index,
-		       "ALTER TABLE moment ADD COLUMN reason TEXT NOT NULL DEFAULT ''", NULL, NULL,
-		       NULL) == SQLITE_OK;
+	CLEANUP(free_cleanup) char *lookup = xasprintf("SELECT %s FROM moment LIMIT 0", name);
+	CLEANUP(free_cleanup)
+	char *change = xasprintf("ALTER TABLE moment ADD COLUMN %s %s", name, type);
+
+	return sqlite3_exec(archive->index, lookup, NULL, NULL, NULL) == SQLITE_OK ||
+	       sqlite3_exec(archive->index, change, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 static bool open_locked(struct archive *archive, struct error *err)
@@ -130,8 +100,9 @@ static bool open_index(struct archive *archive, struct error *err)
 		    NULL) != SQLITE_OK ||
 		sqlite3_busy_timeout(archive->index, BUSY_MS) != SQLITE_OK ||
 		sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) != SQLITE_OK ||
-		!add_reasons(archive)) {
-		fail(archive, err);
+		!add_column(archive, "reason", "TEXT NOT NULL DEFAULT ''") ||
+		!add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0")) {
+		archive_fail(archive, err);
 		return error_hint(err, "if it is damaged, move the folder away and begin anew");
 	}
 	return true;
@@ -164,7 +135,7 @@ static bool remove_unfinished(struct archive *archive, struct error *err)
 	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
 	DIR *stream = NULL;
 
-	if (!prepare(archive, "SELECT 1 FROM moment WHERE file = ?1", &lookup, err))
+	if (!archive_prepare(archive, "SELECT 1 FROM moment WHERE file = ?1", &lookup, err))
 		return false;
 	stream = opendir(archive->path);
 	if (stream == NULL)
@@ -275,9 +246,10 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (!prepare(archive,
-		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, " FIGURES
-		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+	if (!archive_prepare(archive,
+		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, "
+		    "started_ms, " ARCHIVE_FIGURE_COLUMNS
+		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
 		    &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 1, moment->time_ms);
@@ -286,14 +258,15 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	sqlite3_bind_text(statement, 4, name, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
 	sqlite3_bind_text(statement, 6, moment->reason, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 7, moment->started_ms);
 	for (int i = 0; i < ARCHIVE_FIGURES; i++)
-		sqlite3_bind_int64(statement, COLUMN_FIGURES + i, (sqlite3_int64)moment->bytes[i]);
+		sqlite3_bind_int64(statement, 8 + i, (sqlite3_int64)moment->bytes[i]);
 	const int step = sqlite3_step(statement);
 	if (step != SQLITE_DONE) {
 		/* After any other failure the row may be there when the index is opened again. */
 		if (step == SQLITE_FULL || step == SQLITE_CONSTRAINT)
 			unlinkat(archive->fd, name, 0);
-		return fail(archive, err);
+		return archive_fail(archive, err);
 	}
 	moment->id = sqlite3_last_insert_rowid(archive->index);
 	moment->file_bytes = size;
@@ -307,7 +280,7 @@ static bool remove_moment(struct archive *archive, sqlite3_int64 id, const char 
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	struct error err;
 
-	if (!prepare(archive, "DELETE FROM moment WHERE id = ?1", &statement, &err))
+	if (!archive_prepare(archive, "DELETE FROM moment WHERE id = ?1", &statement, &err))
 		return false;
 	sqlite3_bind_int64(statement, 1, id);
 	if (sqlite3_step(statement) != SQLITE_DONE)
@@ -328,7 +301,7 @@ static bool remove_oldest(struct archive *archive, const struct archive_moment *
 	char name[ARCHIVE_NAME_BYTES];
 	struct error err;
 
-	if (!prepare(archive, query, &statement, &err))
+	if (!archive_prepare(archive, query, &statement, &err))
 		return false;
 	sqlite3_bind_int64(statement, 1, newest->id);
 	sqlite3_bind_int64(statement, 2, limit);
@@ -364,7 +337,7 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 	if (!compress(profile, size, &compressed, err))
 		return false;
 	make_name(moment, name);
-	HOLD(archive);
+	ARCHIVE_HOLD(archive);
 	if (faccessat(archive->fd, name, F_OK, 0) == 0)
 		return error_set(err, ERROR_STATE, "%s has this moment already", archive->path);
 	if (!write_profile(archive, name, compressed.data, compressed.size, err))
@@ -372,91 +345,5 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 	if (!insert(archive, moment, name, compressed.size, err))
 		return false;
 	remove_surplus(archive, moment);
-	return true;
-}
-
-static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
-{
-	*moment = (struct archive_moment){
-		.id = sqlite3_column_int64(row, 0),
-		.time_ms = sqlite3_column_int64(row, 1),
-		.pid = sqlite3_column_int64(row, 3),
-	};
-	snprintf(moment->target, sizeof moment->target, "%s",
-		(const char *)sqlite3_column_text(row, 2));
-	snprintf(
-		moment->file, sizeof moment->file, "%s", (const char *)sqlite3_column_text(row, 4));
-	moment->file_bytes = (uint64_t)sqlite3_column_int64(row, 5);
-	snprintf(moment->reason, sizeof moment->reason, "%s",
-		(const char *)sqlite3_column_text(row, 6));
-	for (int i = 0; i < ARCHIVE_FIGURES; i++)
-		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
-}
-
-static void put_moment(struct json_writer *json, const struct archive_moment *moment)
-{
-	json_object_begin(json);
-	json_member_integer(json, "id", moment->id);
-	json_member_integer(json, "time_ms", moment->time_ms);
-	json_member_string(json, "target", moment->target);
-	json_member_integer(json, "pid", moment->pid);
-	json_member_string(json, "reason", moment->reason);
-	for (size_t i = 0; i < ARCHIVE_FIGURES; i++)
-		json_member_unsigned(json, archive_figure_names[i], moment->bytes[i]);
-	json_object_end(json);
-}
-
-bool archive_list(struct archive *archive, const char *target, int64_t from_ms, int64_t to_ms,
-	struct json_writer *json, struct error *err)
-{
-	HOLD(archive);
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	int step;
-
-	if (!prepare(archive,
-		    "SELECT " COLUMNS " FROM moment WHERE (target = ?1 OR CAST(pid AS TEXT) = ?1) "
-		    "AND time_ms BETWEEN ?2 AND ?3 ORDER BY time_ms, id",
-		    &statement, err))
-		return false;
-	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 2, from_ms);
-	sqlite3_bind_int64(statement, 3, to_ms);
-	json_array_begin(json);
-	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
-		struct archive_moment moment;
-		read_moment(statement, &moment);
-		put_moment(json, &moment);
-	}
-	json_array_end(json);
-	return step == SQLITE_DONE || fail(archive, err);
-}
-
-bool archive_get(struct archive *archive, const char *target, int64_t time_ms,
-	struct archive_moment *moment, struct blob **profile, struct error *err)
-{
-	HOLD(archive);
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	struct archive_moment found;
-
-	/* Those not after the time come first, the last of them at the top. */
-	if (!prepare(archive,
-		    "SELECT " COLUMNS " FROM moment WHERE target = ?1 OR CAST(pid AS TEXT) = ?1 "
-		    "ORDER BY time_ms > ?2, abs(time_ms - ?2), id DESC LIMIT 1",
-		    &statement, err))
-		return false;
-	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 2, time_ms);
-	const int step = sqlite3_step(statement);
-	if (step == SQLITE_DONE)
-		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", target);
-	if (step != SQLITE_ROW)
-		return fail(archive, err);
-	read_moment(statement, &found);
-	const int fd = openat(archive->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return error_system(err, errno, "%s/%s", archive->path, found.file);
-	if (!blob_take_fd(fd, profile, err))
-		return false;
-	*moment = found;
 	return true;
 }

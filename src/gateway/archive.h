@@ -41,7 +41,8 @@ struct archive_moment {
 	int64_t time_ms;
 	char target[128];
 	int64_t pid;
-	char reason[128]; /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
+	int64_t started_ms; /* of the process, as its agent says; 0 when it is not known */
+	char reason[128];   /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
 	uint64_t bytes[ARCHIVE_FIGURES];
 	uint64_t file_bytes;	       /* of the compressed profile */
 	char file[ARCHIVE_NAME_BYTES]; /* its name in the folder */
@@ -65,13 +66,61 @@ const char *archive_folder(const struct archive *archive);
 MUST_CHECK bool archive_add(struct archive *archive, struct archive_moment *moment,
 	const void *profile, size_t size, struct error *err);
 
-/* Appends an array of the moments of a target from one time to another, oldest first. */
-MUST_CHECK bool archive_list(struct archive *archive, const char *target, int64_t from_ms,
-	int64_t to_ms, struct json_writer *json, struct error *err);
+/*
+ * Which moments. The history of a target is that of all processes of its name; a restarted one goes
+ * on with it. A *process* is told by its pid and when it started.
+ */
+struct archive_query {
+	const char *target;	/* a name, or a pid */
+	int64_t from_ms, to_ms; /* both included */
+	int64_t pid;		/* 0: of any process */
+	int64_t started_ms;	/* 0: of any */
+};
 
 /*
- * The last moment of a target not after that time, or the first of all; its profile, compressed.
- * `target` is a name or a pid. ERROR_NOT_FOUND.
+ * Appends an array of the moments, oldest first; of more than `most` so many, evenly spread, with
+ * the first and the last.
  */
-MUST_CHECK bool archive_get(struct archive *archive, const char *target, int64_t time_ms,
+MUST_CHECK bool archive_list(struct archive *archive, const struct archive_query *query,
+	size_t most, struct json_writer *json, struct error *err);
+
+/* Appends an array of the processes that have moments, in the order of their first ones. */
+MUST_CHECK bool archive_list_processes(struct archive *archive, const struct archive_query *query,
+	struct json_writer *json, struct error *err);
+
+/* Appends an array of the names that have moments. */
+MUST_CHECK bool archive_list_targets(
+	struct archive *archive, struct json_writer *json, struct error *err);
+
+/*
+ * The last moment of the query not after that time, or the first of all; its profile, compressed.
+ * ERROR_NOT_FOUND.
+ */
+MUST_CHECK bool archive_get(struct archive *archive, const struct archive_query *query,
+	int64_t time_ms, struct archive_moment *moment, struct blob **profile, struct error *err);
+
+/* That moment, of that target only. ERROR_NOT_FOUND. */
+MUST_CHECK bool archive_get_id(struct archive *archive, const char *target, int64_t id,
 	struct archive_moment *moment, struct blob **profile, struct error *err);
+
+struct archive_series {
+	int64_t first_id, last_id; /* with the count they tell whether it has changed */
+	size_t count;		   /* of the moments of the query */
+	int64_t first_ms, last_ms; /* of their first and last */
+	int64_t processes;
+};
+
+/*
+ * What a series of profiles would be made of. ERROR_NOT_FOUND when there are fewer than two;
+ * ERROR_STATE when processes ran at the same time, which are no series.
+ */
+MUST_CHECK bool archive_series_look(struct archive *archive, const struct archive_query *query,
+	struct archive_series *series, struct error *err);
+
+/*
+ * The profiles of the query, compressed, oldest first, in a tar whose members are called
+ * "TIME_MS-PID.heap.zst"; evenly chosen when there are more than `most`, or their files have more
+ * than `most_bytes` together.
+ */
+MUST_CHECK bool archive_series_gather(struct archive *archive, const struct archive_query *query,
+	size_t most, uint64_t most_bytes, struct blob **tar, struct error *err);

@@ -42,6 +42,7 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 	}
 	moment->bytes[ARCHIVE_RSS] = backend_resident_bytes(backend);
 	moment->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
+	moment->started_ms = json_number(status, "started_ms");
 	snprintf(moment->target, sizeof moment->target, "%s", backend->name);
 	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
 		return false;

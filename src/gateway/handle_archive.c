@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1/timeline and /api/v1/moment: what serve --history has kept. */
+/* /api/v1/archive, timeline, moment and trend: what serve --history has kept. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/xalloc.h"
 #include "gateway/archive.h"
 #include "gateway/handlers.h"
 #include "gateway/picture.h"
 #include "gateway/route.h"
+#include "gateway/trend_picture.h"
 #include "profile/input.h"
 
 #define JSON_TYPE "application/json"
+
+static bool has_archive(const struct gateway *gateway, struct error *err)
+{
+	if (gateway->archive != NULL)
+		return true;
+	error_set(err, ERROR_NOT_FOUND, "this gateway keeps no history");
+	return error_hint(err, "start heapctl serve with --history FOLDER");
+}
 
 /*
  * Whose history: a target that has ended is no longer among the backends, and its history is all
@@ -22,10 +30,8 @@ static bool find_name(
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 
-	if (gateway->archive == NULL) {
-		error_set(err, ERROR_NOT_FOUND, "this gateway keeps no history");
-		return error_hint(err, "start heapctl serve with --history FOLDER");
-	}
+	if (!has_archive(gateway, err))
+		return false;
 	if (request->target_name != NULL) {
 		snprintf(name, 128, "%s", request->target_name);
 		return true;
@@ -39,20 +45,59 @@ static bool find_name(
 	return true;
 }
 
+static struct archive_query make_query(const struct request *request, const char *name)
+{
+	return (struct archive_query){
+		.target = name,
+		.from_ms = request_number(request, "from_ms", 0),
+		.to_ms = request_number(request, "to_ms", INT64_MAX),
+		.pid = request_number(request, "pid", 0),
+		.started_ms = request_number(request, "started_ms", 0),
+	};
+}
+
+static void start_object(struct json_writer *json, struct buffer *body, const char *key)
+{
+	buffer_init(body, &memory_or_exit);
+	json_init(json, body);
+	json_object_begin(json);
+	json_key(json, key);
+}
+
+void api_archive(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	struct error err = { 0 };
+	struct json_writer json;
+	struct buffer body;
+
+	start_object(&json, &body, "targets");
+	if (has_archive(gateway, &err) && archive_list_targets(gateway->archive, &json, &err)) {
+		json_object_end(&json);
+		reply_buffer(reply, 200, JSON_TYPE, &body);
+	} else {
+		route_reply_error(request, &err, reply);
+	}
+	buffer_deinit(&body);
+}
+
 void api_timeline(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	struct error err = { 0 };
 	struct json_writer json;
 	struct buffer body;
-	char name[128];
+	char name[128] = "";
 
-	buffer_init(&body, &memory_or_exit);
-	json_init(&json, &body);
-	json_object_begin(&json);
-	json_key(&json, "moments");
-	if (find_name(gateway, request, name, &err) &&
-		archive_list(gateway->archive, name, request_number(request, "from_ms", 0),
-			request_number(request, "to_ms", INT64_MAX), &json, &err)) {
+	start_object(&json, &body, "moments");
+	const bool is_known = find_name(gateway, request, name, &err);
+	const struct archive_query query = make_query(request, name);
+	bool ok = is_known &&
+		  archive_list(gateway->archive, &query,
+			  (size_t)request_number(request, "most", INT64_MAX), &json, &err);
+	if (ok) {
+		json_key(&json, "processes");
+		ok = archive_list_processes(gateway->archive, &query, &json, &err);
+	}
+	if (ok) {
 		json_object_end(&json);
 		reply_buffer(reply, 200, JSON_TYPE, &body);
 	} else {
@@ -76,20 +121,42 @@ static bool expand(const struct blob *kept, struct blob **blob, struct error *er
 	return true;
 }
 
-static bool draw(struct gateway *gateway, struct picture *picture, const char *name,
-	struct blob *profile, struct blob *base, struct blob **product, struct error *err)
+/* What is needed to draw one. */
+struct moment_order {
+	struct gateway *gateway;
+	const struct picture *picture;
+	const char *name;
+	struct blob *profile, *base;
+};
+
+static bool draw(void *context, struct blob **product, struct error *err)
 {
+	const struct moment_order *const order = context;
 	struct target target = { .kind = TARGET_AGENT };
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 
-	if (picture->format->option == NULL)
-		return base == NULL ? expand(profile, product, err)
-				    : error_set(err, ERROR_USAGE, "a difference has no raw form");
+	if (order->picture->format->option == NULL)
+		return order->base == NULL
+			       ? expand(order->profile, product, err)
+			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
 	/* Its process may be gone, and its pid another's: only the names are used. */
-	snprintf(target.label, sizeof target.label, "%s", name);
-	backend = backend_new(&target, name);
+	snprintf(target.label, sizeof target.label, "%s", order->name);
+	backend = backend_new(&target, order->name);
 	backend->pid = 0;
-	return picture_draw(gateway, backend, picture, profile, base, product, err);
+	return picture_draw(
+		order->gateway, backend, order->picture, order->profile, order->base, product, err);
+}
+
+/* A moment by its id, or by its time. */
+static bool get_moment(struct gateway *gateway, const struct request *request, const char *name,
+	const char *id, int64_t time_ms, struct archive_moment *moment, struct blob **profile,
+	struct error *err)
+{
+	const struct archive_query query = make_query(request, name);
+	const int64_t number = request_number(request, id, 0);
+
+	return number != 0 ? archive_get_id(gateway->archive, name, number, moment, profile, err)
+			   : archive_get(gateway->archive, &query, time_ms, moment, profile, err);
 }
 
 void api_moment(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -99,33 +166,70 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 	CLEANUP(blob_cleanup) struct blob *product = NULL;
 	const char *const format = request_text(request, "format");
 	const int64_t base_ms = request_number(request, "base_ms", -1);
-	struct archive_moment now, before;
+	const bool has_base = base_ms >= 0 || request_text(request, "base") != NULL;
+	struct archive_moment now, before = { 0 };
 	struct error err = { 0 };
 	char name[128];
 
 	if (!find_name(gateway, request, name, &err) ||
-		!archive_get(gateway->archive, name,
-			request_number(request, "at_ms", clock_realtime_ms()), &now, &profile,
-			&err) ||
-		(base_ms >= 0 &&
-			!archive_get(gateway->archive, name, base_ms, &before, &base, &err))) {
+		!get_moment(gateway, request, name, "id",
+			request_number(request, "at_ms", INT64_MAX), &now, &profile, &err) ||
+		(has_base && !get_moment(gateway, request, name, "base", base_ms, &before, &base,
+				     &err))) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
-	struct picture picture = {
+	const struct picture picture = {
 		.format = picture_format_find(format == NULL ? "json" : format),
 		.id = now.time_ms,
-		.base_id = base_ms >= 0 ? before.time_ms : -1,
+		.base_id = has_base ? before.time_ms : -1,
+		.is_of_moments = true,
 		.counter = request_text(request, "counter"),
 		.granularity = request_text(request, "granularity"),
 		.focus = request_text(request, "focus"),
 		.ignore = request_text(request, "ignore"),
 	};
-	if (!draw(gateway, &picture, now.target, profile, base, &product, &err)) {
+	struct moment_order order = { gateway, &picture, now.target, profile, base };
+	CLEANUP(free_cleanup) char *owner = xasprintf("moment/%lld/", (long long)now.id);
+	CLEANUP(free_cleanup) char *key = picture_key(owner, before.id, &picture);
+	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
+		    &product, &err)) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, picture.format->media_type, product);
 	reply->policy = picture.format->policy;
 	reply_header(reply, "Heapctl-Time-Ms", "%lld", (long long)now.time_ms);
+}
+
+void api_trend(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	const char *const format = request_text(request, "format");
+	struct archive_series series;
+	struct error err = { 0 };
+	char name[128] = "";
+
+	const bool is_known = find_name(gateway, request, name, &err);
+	const struct trend_picture picture = {
+		.format = trend_format_find(format == NULL ? "json" : format),
+		.query = make_query(request, name),
+		.most = request_number(request, "most", TREND_PROFILES_MAX),
+		.top = request_number(request, "top", TREND_TOP),
+		.unit = request_text(request, "by"),
+		.counter = request_text(request, "counter"),
+		.focus = request_text(request, "focus"),
+		.ignore = request_text(request, "ignore"),
+		.exclude = request_text(request, "exclude"),
+	};
+	if (!is_known || !trend_picture_get(gateway, &picture, &series, &product, &err)) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	reply_blob(reply, 200, picture.format->media_type, product);
+	reply->policy = picture.format->policy;
+	if (picture.format->option == NULL)
+		reply_attachment(reply, "%s.tar", name);
+	reply_header(reply, "Heapctl-Moments", "%zu", series.count);
+	reply_header(reply, "Heapctl-Processes", "%lld", (long long)series.processes);
 }

@@ -29,7 +29,7 @@ handler metrics;
 handler agent_read, agent_change;
 
 /* What serve --history has kept. */
-handler api_timeline, api_moment;
+handler api_archive, api_timeline, api_moment, api_trend;
 
 /* What serve --watch-file does. */
 handler api_watch;

@@ -3,13 +3,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "gateway/worker.h"
+#include "gateway/command_line.h"
 
 /* A page of its own origin that can run its own scripts and reach nothing else. */
 static const char standalone_page[] =
@@ -41,59 +40,36 @@ const struct picture_format *picture_format_find(const char *name)
 	return NULL;
 }
 
-/* The command line of a worker, built piece by piece; owns its texts. */
-struct command_line {
-	char *texts[WORKER_ARGUMENTS_MAX];
-	const char *arguments[WORKER_ARGUMENTS_MAX + 1];
-	size_t count;
-};
-
-static void add_argument(struct command_line *line, const char *name, const char *value)
-{
-	if (line->count == WORKER_ARGUMENTS_MAX)
-		return;
-	line->texts[line->count] = value == NULL ? xstrdup(name) : xasprintf("%s=%s", name, value);
-	line->arguments[line->count] = line->texts[line->count];
-	line->count++;
-}
-
-static void command_line_deinit(struct command_line *line)
-{
-	for (size_t i = 0; i < line->count; i++)
-		free(line->texts[i]);
-}
-
 static void add_options(struct command_line *line, const struct picture *picture)
 {
-	add_argument(line, "report", NULL);
-	add_argument(line, picture->format->option, NULL);
+	command_line_add(line, "report", NULL);
+	command_line_add(line, picture->format->option, NULL);
 	if (picture->counter != NULL) {
 		char option[32];
 		snprintf(option, sizeof option, "--%s", picture->counter);
-		add_argument(line, option, NULL);
+		command_line_add(line, option, NULL);
 	}
-	if (picture->granularity != NULL)
-		add_argument(line, "--granularity", picture->granularity);
-	/* A pattern is one argument with its option in front: it can only ever be a pattern. */
-	if (picture->focus != NULL)
-		add_argument(line, "--focus", picture->focus);
-	if (picture->ignore != NULL)
-		add_argument(line, "--ignore", picture->ignore);
+	command_line_add_given(line, "--granularity", picture->granularity);
+	command_line_add_given(line, "--focus", picture->focus);
+	command_line_add_given(line, "--ignore", picture->ignore);
 	if (picture->is_inverted)
-		add_argument(line, "--inverted", NULL);
+		command_line_add(line, "--inverted", NULL);
 	if (picture->by_cumulative)
-		add_argument(line, "--cum", NULL);
+		command_line_add(line, "--cum", NULL);
 }
 
-/* "the run of 2026-01-31 14:05:00 UTC", or when it is now. Returns `text`. */
-static const char *describe_id(int64_t id, char text[64])
+/* "the run of 2026-01-31 14:05:00 UTC", or which kind of profile else it is. Returns `text`. */
+static const char *describe_id(const struct picture *picture, int64_t id, char text[64])
 {
-	const time_t seconds = (time_t)((id == RECORDING_NOW ? clock_realtime_ms() : id) / 1000);
+	const bool is_now = id == RECORDING_NOW;
+	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
 	struct tm moment;
 
 	gmtime_r(&seconds, &moment);
 	strftime(text, 64,
-		id == RECORDING_NOW ? "what is in use at %F %T UTC" : "the run of %F %T UTC",
+		picture->is_of_moments ? "what was in use at %F %T UTC"
+		: is_now	       ? "what is in use at %F %T UTC"
+				       : "the run of %F %T UTC",
 		&moment);
 	return text;
 }
@@ -103,33 +79,34 @@ static void add_heading(
 {
 	char now[64], before[64], number[16];
 
-	add_argument(line, "--title", backend->target.label);
-	describe_id(picture->id, now);
+	command_line_add(line, "--title", backend->target.label);
+	describe_id(picture, picture->id, now);
 	CLEANUP(free_cleanup)
-	char *subtitle = picture->base_id < 0 ? xstrdup(now)
-					      : xasprintf("%s compared with %s", now,
-							describe_id(picture->base_id, before));
-	add_argument(line, "--subtitle", subtitle);
+	char *subtitle = picture->base_id < 0
+				 ? xstrdup(now)
+				 : xasprintf("%s compared with %s", now,
+					   describe_id(picture, picture->base_id, before));
+	command_line_add(line, "--subtitle", subtitle);
 	if (backend->pid == 0)
 		return;
 	snprintf(number, sizeof number, "%d", (int)backend->pid);
-	add_argument(line, "--pid", number);
+	command_line_add(line, "--pid", number);
 }
 
 bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
 	struct error *err)
 {
-	struct command_line line = { .count = 0 };
+	struct command_line line = { 0 };
 
 	add_options(&line, picture);
 	add_heading(&line, backend, picture);
 	if (base != NULL)
-		add_argument(&line, "--base", "/proc/self/fd/4");
+		command_line_add(&line, "--base", "/proc/self/fd/4");
 	/* Of a run, what was there before it and went away is no part. */
 	if (base != NULL && picture->base_id < 0)
-		add_argument(&line, "--drop_negative", NULL);
-	add_argument(&line, "/proc/self/fd/3", NULL);
+		command_line_add(&line, "--drop_negative", NULL);
+	command_line_add(&line, "/proc/self/fd/3", NULL);
 	const struct worker_job job = {
 		.arguments = line.arguments,
 		.inputs = { profile, base },
@@ -139,11 +116,11 @@ bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	return ok;
 }
 
-static char *picture_key(const struct backend *backend, const struct picture *picture)
+char *picture_key(const char *owner, int64_t number, const struct picture *picture)
 {
 	/* Patterns come last: nothing in them can be taken for another part of the key. */
-	return xasprintf("%" PRIu64 "/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s",
-		backend->incarnation, picture->id, picture->base_id, picture->format->name,
+	return xasprintf("%s%" PRId64 "/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner,
+		number, picture->id, picture->base_id, picture->format->name,
 		picture->counter == NULL ? "" : picture->counter,
 		picture->granularity == NULL ? "" : picture->granularity, picture->is_inverted,
 		picture->by_cumulative, picture->focus == NULL ? (size_t)0 : strlen(picture->focus),
@@ -183,7 +160,7 @@ bool picture_get(struct gateway *gateway, struct backend *backend, const struct 
 	struct blob **blob, struct error *err)
 {
 	struct picture_order order = { gateway, backend, picture };
-	CLEANUP(free_cleanup) char *key = picture_key(backend, picture);
+	CLEANUP(free_cleanup) char *key = picture_key("", (int64_t)backend->incarnation, picture);
 	const bool keep = picture->id != RECORDING_NOW && picture->base_id != RECORDING_NOW;
 
 	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);

@@ -23,6 +23,7 @@ struct picture {
 	const struct picture_format *format;
 	int64_t id;
 	int64_t base_id;	    /* compared with; -1 for none */
+	bool is_of_moments;	    /* both are times of kept moments */
 	const char *counter;	    /* NULL: bytes in use */
 	const char *granularity;    /* NULL: functions */
 	const char *focus, *ignore; /* patterns; NULL for none */
@@ -36,6 +37,9 @@ const struct picture_format *picture_format_find(const char *name);
 /* Drawn now, by somebody else meanwhile, or before. Drop the reference. */
 MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
 	const struct picture *picture, struct blob **blob, struct error *err);
+
+/* What tells it from every other picture, `owner` and `number` being of its target. Owned. */
+char *picture_key(const char *owner, int64_t number, const struct picture *picture);
 
 /* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
 MUST_CHECK bool picture_draw(struct gateway *gateway, const struct backend *backend,

@@ -4,6 +4,7 @@
 #include "analysis/view.h"
 #include "gateway/handlers.h"
 #include "gateway/picture.h"
+#include "gateway/trend_picture.h"
 
 #define TEXT "text/plain"
 #define JSON "application/json"
@@ -130,19 +131,59 @@ static const struct parameter profile_parameters[] = {
 	{ 0 },
 };
 
+/* Of one process, when others had the same name. */
+#define PROCESS                                                                                \
+	{ "pid", PARAMETER_NUMBER, .least = 1, .most = INT32_MAX,                              \
+		.help = "only moments of the process that had this pid" },                     \
+	{                                                                                      \
+		"started_ms", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,                 \
+						.help = "and began then, as the timeline says" \
+	}
+#define RANGE                                                                                      \
+	{ "from_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,                              \
+		.help = "only moments from then, in milliseconds since 1970" },                    \
+	{                                                                                          \
+		"to_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX, .help = "and up to then" \
+	}
+
 static const struct parameter timeline_parameters[] = {
-	{ "from_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
-		.help = "only moments from then, in milliseconds since 1970" },
-	{ "to_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX, .help = "and up to then" },
+	RANGE,
+	PROCESS,
+	{ "most", PARAMETER_NUMBER, .least = 2, .most = INT32_MAX,
+		.help = "of more moments so many, evenly spread" },
+	{ 0 },
+};
+
+static const struct parameter trend_parameters[] = {
+	RANGE,
+	PROCESS,
+	{ "most", PARAMETER_NUMBER, .least = 2, .most = TREND_PROFILES_MAX,
+		.help = "of more profiles so many, evenly spread; 1000 when left out" },
+	{ "format", PARAMETER_CHOICE, .choices = trend_format_names,
+		.help = "json (docs/trend-json.md) when left out; raw is a tar of the profiles" },
+	{ "by", PARAMETER_CHOICE, .choices = trend_unit_names,
+		.help = "what a site is; functions by what they allocate themselves when left "
+			"out" },
+	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
+		.help = "inuse_space when left out" },
+	{ "top", PARAMETER_NUMBER, .least = 1, .most = 1000,
+		.help = "at most so many sites; 30 when left out" },
+	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
+	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	{ "exclude", PARAMETER_TEXT, .help = "stacks without the functions that match this" },
 	{ 0 },
 };
 
 static const struct parameter moment_parameters[] = {
+	{ "id", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX, .help = "of a moment" },
+	{ "base", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,
+		.help = "of the moment that is subtracted" },
 	{ "at_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
 		.help = "the last one not after that, in milliseconds since 1970; the newest when "
 			"left out" },
 	{ "base_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
-		.help = "the moment that is subtracted" },
+		.help = "the same for the moment that is subtracted" },
+	PROCESS,
 	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
 		.help = "json when left out" },
 	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
@@ -281,12 +322,20 @@ const struct route routes[] = {
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/history",
 		.summary = "memory figures over time, kept while somebody asks for them",
 		.parameters = history_parameters, .handle = api_history },
+	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/archive",
+		.summary = "names with moments that serve --history has kept",
+		.handle = api_archive },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/timeline",
-		.summary = "the moments that serve --history has kept of a target, ended or not",
+		.summary = "the moments that serve --history has kept of a target, ended or not, "
+			   "and the processes "
+			   "that had its name",
 		.parameters = timeline_parameters, .handle = api_timeline },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/moment",
 		.summary = "the profile of a kept moment, or what changed since another",
 		.parameters = moment_parameters, .handle = api_moment },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/trend",
+		.summary = "what grew over the kept moments of a time, how fast and how surely",
+		.parameters = trend_parameters, .handle = api_trend },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/watch",
 		.summary = "what serve --watch-file watches a target for, and what came of it",
 		.handle = api_watch },

@@ -30,10 +30,3 @@ bool bundle_read(struct cursor *in, struct profile *profile, struct error *err);
  * start and moves anywhere.
  */
 MUST_CHECK bool bundle_find(struct cursor *in, const char *name, struct cursor *member);
-
-/* Appends a member; the name is shorter than 100 bytes. */
-void bundle_append(
-	struct buffer *out, const char *name, const void *data, size_t size, int64_t time_ms);
-
-/* Ends the archive. */
-void bundle_finish(struct buffer *out);

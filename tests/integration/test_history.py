@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl serve --history: what was acknowledged survives kill -9 and a full disk; the timeline, a moment, two compared."""
+import json
 import os
 import pathlib
 import random
@@ -175,6 +176,97 @@ class Served(GatewayCase):
         moments = self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
         self.assertEqual(moments[:len(kept)], kept)
         self.assertIn("zmalloc", self.expect(self.get(f"{path}/api/v1/moment?format=text"), 200).text)
+
+    def fill_until_moments(self, count, port=None):
+        """A Redis that grows from one moment to the next."""
+        known = -1
+        while known < count:
+            before, known = known, len(self.moments())
+            if known != before:
+                self.load_redis(port or self.redis_port, keys=500 * (known + 1), size=700)
+        return self.moments()
+
+    def test_a_trend_over_a_range(self):
+        self.serve()
+        moments = self.fill_until_moments(6)
+        span = f"from_ms={moments[0]['time_ms']}&to_ms={moments[5]['time_ms']}"
+        answer = self.expect(self.get(f"/api/v1/trend?{span}&by=stacks"), 200)
+        self.assertEqual((answer.headers["Heapctl-Moments"], answer.headers["Heapctl-Processes"]), ("6", "1"))
+        trend = answer.json
+        self.assertEqual(trend["first_ms"], moments[0]["time_ms"])
+        self.assertEqual([round(hours * 3600000) for hours in trend["hours"]],
+                         [moment["time_ms"] - moments[0]["time_ms"] for moment in moments[:6]])
+        self.assertGreater(trend["total"]["rate_per_hour"], 0)
+        self.assertTrue([site for site in trend["sites"] if "sds" in site["stack"]])
+        self.assertEqual(len(self.get(f"/api/v1/trend?{span}&top=2").json["sites"]), 2)
+        self.assertEqual(len(self.get(f"/api/v1/trend?{span}&most=3").json["hours"]), 3)
+        self.assertIn("6 profiles", self.expect(self.get(f"/api/v1/trend?{span}&format=text"), 200).text)
+        for drawn, kind in (("svg", "<svg"), ("html", "<!doctype html>")):
+            answer = self.expect(self.get(f"/api/v1/trend?{span}&format={drawn}"), 200)
+            self.assertIn(kind, answer.text)
+            self.assertIn("sandbox", answer.headers["Content-Security-Policy"])
+        # The profiles themselves say the same on another machine.
+        series = os.path.join(self.folder, "series.tar")
+        pathlib.Path(series).write_bytes(self.expect(self.get(f"/api/v1/trend?{span}&format=raw"), 200).body)
+        said, _ = self.heapctl("trend", "--json", "--stacks", series)
+        self.assertEqual(json.loads(said)["hours"], trend["hours"])
+        for query, words in ((f"from_ms={moments[0]['time_ms']}&to_ms={moments[0]['time_ms']}", "only one moment"), ("to_ms=5", "no moment")):
+            self.assertIn(words, self.expect(self.get(f"/api/v1/trend?{query}"), 404).text)
+        self.expect(self.get(f"/api/v1/trend?{span}&focus=("), 400)
+
+    def test_every_choice_that_is_described_is_answered(self):
+        self.serve()
+        moments = self.wait_for_moments(3)
+        paths = self.expect(self.get("/openapi.json"), 200).json["paths"]
+        values = {"from_ms": moments[0]["time_ms"], "to_ms": moments[2]["time_ms"], "pid": moments[0]["pid"],
+                  "started_ms": moments[0]["started_ms"], "most": 2, "top": 1, "id": moments[1]["id"], "base": moments[0]["id"],
+                  "at_ms": moments[1]["time_ms"], "base_ms": moments[0]["time_ms"], "focus": ".", "ignore": "nothing", "exclude": "nothing"}
+        asked = 0
+        for name in ("archive", "timeline", "moment", "trend"):
+            for parameter in paths[f"/api/v1/{name}"]["get"]["parameters"] or [None]:
+                choices = [""] if parameter is None else parameter["schema"].get("enum") or [values[parameter["name"]]]
+                for choice in choices:
+                    query = f"?{parameter['name']}={choice}" if parameter else ""
+                    with self.subTest(f"{name}{query}"):
+                        self.expect(self.get(f"/api/v1/{name}{query}"), 200)
+                        asked += 1
+        self.assertGreater(asked, 40)
+
+    def test_processes_of_one_name_are_told_apart(self):
+        name = self.server.args[0].rsplit("/", 1)[-1]
+        self.start_gateway("--history", self.archive, "--history-every", "1s")
+        base = f"/targets/{name}/api/v1"
+        timeline = lambda query="": self.expect(self.get(f"{base}/timeline{query}"), 200).json
+        wait_until(lambda: len(timeline()["moments"]) >= 2, "two moments")
+        self.end(self.server)
+        again, _ = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        wait_until(lambda: len(timeline(f"?pid={again.pid}")["moments"]) >= 2, "two moments of the next process")
+        first, second = timeline()["processes"]
+        self.assertEqual([first["pid"], second["pid"]], [self.server.pid, again.pid])
+        self.assertLess(first["last_ms"], second["started_ms"] + 1)
+        # A restart is part of the series.
+        restarted = self.expect(self.get(f"{base}/trend"), 200)
+        self.assertEqual(restarted.headers["Heapctl-Processes"], "2")
+        self.assertEqual(set(restarted.json["runs"]), {0, 1})
+        only = timeline(f"?pid={second['pid']}&started_ms={second['started_ms']}")
+        self.assertEqual({moment["pid"] for moment in only["moments"]}, {again.pid})
+        # Two at the same time are none.
+        self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        wait_until(lambda: len(timeline()["processes"]) == 3, "a third process")
+        wait_until(lambda: self.get(f"{base}/trend").status == 409, "two processes at the same time")
+        self.assertIn("at the same time", self.get(f"{base}/trend").text)
+        self.expect(self.get(f"{base}/trend?pid={again.pid}"), 200)
+        named = {entry["name"]: entry for entry in self.expect(self.get("/api/v1/archive"), 200).json["targets"]}
+        self.assertEqual(named[name]["processes"], 3)
+
+    def test_a_moment_by_its_id(self):
+        self.serve()
+        first, second = self.wait_for_moments(2)[:2]
+        answer = self.expect(self.get(f"/api/v1/moment?format=text&id={second['id']}&base={first['id']}"), 200)
+        self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(second["time_ms"]))
+        self.expect(self.get("/api/v1/moment?id=99999"), 404)
+        self.expect(self.get(f"/api/v1/moment?id={second['id']}&base=99999"), 404)
+        self.assertLessEqual(len(self.moments("?most=2")), 2)
 
     def test_what_is_too_old_or_too_much_goes(self):
         self.serve("--history-keep", "2s")

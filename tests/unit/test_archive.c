@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
 #include "base/xalloc.h"
+#include "profile/tar.h"
 #include "unit.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -56,10 +59,15 @@ static void open_with(struct scene *scene, int64_t keep_ms, uint64_t bytes)
 		fail_msg("%s", err.message);
 }
 
-static int64_t add(struct scene *scene, const char *target, int64_t time_ms)
+static int64_t add_of(
+	struct scene *scene, const char *target, int64_t time_ms, int64_t pid, int64_t started_ms)
 {
 	static const char profile[] = "heap_v2/524288\n  t*: 0: 0 [0: 0]\n";
-	struct archive_moment moment = { .time_ms = time_ms, .pid = 4711 };
+	struct archive_moment moment = {
+		.time_ms = time_ms,
+		.pid = pid,
+		.started_ms = started_ms,
+	};
 	struct error err = { 0 };
 
 	strcpy(moment.target, target);
@@ -67,6 +75,11 @@ static int64_t add(struct scene *scene, const char *target, int64_t time_ms)
 	if (!archive_add(scene->archive, &moment, profile, sizeof profile - 1, &err))
 		fail_msg("%s", err.message);
 	return moment.id;
+}
+
+static int64_t add(struct scene *scene, const char *target, int64_t time_ms)
+{
+	return add_of(scene, target, time_ms, 4711, START_MS);
 }
 
 static size_t count(struct scene *scene, const char *target)
@@ -78,11 +91,21 @@ static size_t count(struct scene *scene, const char *target)
 
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
-	assert_true(archive_list(scene->archive, target, 0, INT64_MAX, &json, &err));
+	assert_true(archive_list(scene->archive,
+		&(struct archive_query){ .target = target, .to_ms = INT64_MAX }, 1000, &json,
+		&err));
 	for (const char *at = buffer_string(&text); (at = strstr(at, "\"id\":")) != NULL; at++)
 		found++;
 	buffer_deinit(&text);
 	return found;
+}
+
+static bool get(struct scene *scene, const char *target, int64_t time_ms,
+	struct archive_moment *moment, struct blob **profile, struct error *err)
+{
+	const struct archive_query query = { .target = target, .to_ms = INT64_MAX };
+
+	return archive_get(scene->archive, &query, time_ms, moment, profile, err);
 }
 
 static void a_moment_is_found_by_name_pid_and_time(void **state)
@@ -96,13 +119,13 @@ static void a_moment_is_found_by_name_pid_and_time(void **state)
 	const int64_t second = add(scene, "one", START_MS + 1000);
 	add(scene, "two", START_MS + 1500);
 	CLEANUP(blob_cleanup) struct blob *profile = NULL;
-	assert_true(archive_get(scene->archive, "one", START_MS + 1999, &moment, &profile, &err));
+	assert_true(get(scene, "one", START_MS + 1999, &moment, &profile, &err));
 	assert_int_equal(moment.id, second);
 	assert_int_equal(moment.bytes[ARCHIVE_RSS], 123);
 	assert_string_equal(moment.target, "one");
 	assert_int_equal(count(scene, "4711"), 3);
 	CLEANUP(blob_cleanup) struct blob *none = NULL;
-	assert_false(archive_get(scene->archive, "three", START_MS, &moment, &none, &err));
+	assert_false(get(scene, "three", START_MS, &moment, &none, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
@@ -143,7 +166,7 @@ static void bytes_are_bounded_but_the_newest_stays(void **state)
 	CLEANUP(blob_cleanup) struct blob *profile = NULL;
 	struct error err;
 	assert_int_equal(count(scene, "one"), 1);
-	assert_true(archive_get(scene->archive, "one", 0, &moment, &profile, &err));
+	assert_true(get(scene, "one", 0, &moment, &profile, &err));
 	assert_int_equal(moment.id, last);
 }
 
@@ -169,8 +192,170 @@ static void names_cannot_leave_the_folder(void **state)
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "../../etc/passwd'; DROP TABLE moment", START_MS);
-	assert_true(archive_get(scene->archive, "../../etc/passwd'; DROP TABLE moment", START_MS,
-		&moment, &profile, &err));
+	assert_true(get(
+		scene, "../../etc/passwd'; DROP TABLE moment", START_MS, &moment, &profile, &err));
+}
+
+static char *list(struct scene *scene, const struct archive_query *query, size_t most)
+{
+	struct buffer text;
+	struct json_writer json;
+	struct error err;
+
+	buffer_init(&text, &memory_or_exit);
+	json_init(&json, &text);
+	assert_true(archive_list(scene->archive, query, most, &json, &err));
+	return buffer_take(&text);
+}
+
+static size_t occurrences(const char *text, const char *part)
+{
+	size_t found = 0;
+
+	for (; (text = strstr(text, part)) != NULL; text++)
+		found++;
+	return found;
+}
+
+static void processes_of_one_name_are_told_apart(void **state)
+{
+	struct scene *const scene = *state;
+	struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	struct archive_series series;
+	struct json_writer json;
+	struct buffer text;
+	struct error err;
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	/* 7, then 8 after a restart, then a 7 again. */
+	for (int i = 0; i < 9; i++)
+		add_of(scene, "one", START_MS + i, i < 3 || i >= 6 ? 7 : 8, 100 + i / 3);
+	buffer_init(&text, &memory_or_exit);
+	json_init(&json, &text);
+	assert_true(archive_list_processes(scene->archive, &query, &json, &err));
+	assert_int_equal(occurrences(buffer_string(&text), "\"moments\":3"), 3);
+	buffer_deinit(&text);
+	assert_true(archive_series_look(scene->archive, &query, &series, &err));
+	assert_int_equal(series.processes, 3);
+	assert_int_equal(series.count, 9);
+	query.pid = 7;
+	query.started_ms = 102;
+	CLEANUP(free_cleanup) char *listed = list(scene, &query, 100);
+	assert_int_equal(occurrences(listed, "\"started_ms\":102"), 3);
+	assert_int_equal(occurrences(listed, "\"id\":"), 3);
+}
+
+static void processes_at_the_same_time_are_no_series(void **state)
+{
+	struct scene *const scene = *state;
+	struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	struct archive_series series;
+	struct error err = { 0 };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i < 4; i++)
+		add_of(scene, "one", START_MS + i, i % 2 == 0 ? 7 : 8, 100);
+	assert_false(archive_series_look(scene->archive, &query, &series, &err));
+	assert_int_equal(err.kind, ERROR_STATE);
+	query.pid = 8;
+	assert_true(archive_series_look(scene->archive, &query, &series, &err));
+	assert_int_equal(series.count, 2);
+	query.to_ms = START_MS + 2;
+	assert_false(archive_series_look(scene->archive, &query, &series, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void a_long_list_is_thinned_and_keeps_its_ends(void **state)
+{
+	struct scene *const scene = *state;
+	const struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	int64_t first = 0, last = 0;
+	char key[32];
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i < 20; i++) {
+		last = add(scene, "one", START_MS + i);
+		first = i == 0 ? last : first;
+	}
+	for (size_t most = 2; most < 30; most++) {
+		CLEANUP(free_cleanup) char *listed = list(scene, &query, most);
+		assert_int_equal(occurrences(listed, "\"id\":"), most < 20 ? most : 20);
+		snprintf(key, sizeof key, "\"id\":%d,", (int)first);
+		assert_int_equal(occurrences(listed, key), 1);
+		snprintf(key, sizeof key, "\"id\":%d,", (int)last);
+		assert_int_equal(occurrences(listed, key), 1);
+	}
+}
+
+static void a_series_is_a_tar_of_what_was_kept(void **state)
+{
+	struct scene *const scene = *state;
+	const struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	CLEANUP(blob_cleanup) struct blob *tar = NULL;
+	struct tar_member member;
+	struct error err;
+	size_t count = 0;
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i < 10; i++)
+		add(scene, "one", START_MS + i * 10);
+	assert_true(archive_series_gather(scene->archive, &query, 4, UINT64_MAX, &tar, &err));
+	struct cursor in = cursor_over(tar->data, tar->size);
+	for (; tar_next(&in, &member); count++) {
+		char name[64];
+		snprintf(name, sizeof name, "%lld-4711.heap.zst",
+			(long long)(START_MS + (int64_t)count * 30));
+		assert_string_equal(member.name, name);
+	}
+	assert_true(cursor_ok(&in));
+	assert_int_equal(count, 4);
+	/* So few bytes leave none: never more than was asked for. */
+	CLEANUP(blob_cleanup) struct blob *small = NULL;
+	assert_true(archive_series_gather(scene->archive, &query, 4, 10, &small, &err));
+	assert_int_equal(small->size, 2 * TAR_BLOCK);
+}
+
+static void a_moment_is_found_by_its_id(void **state)
+{
+	struct scene *const scene = *state;
+	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(blob_cleanup) struct blob *none = NULL;
+	struct archive_moment moment;
+	struct error err = { 0 };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	add(scene, "one", START_MS);
+	const int64_t id = add(scene, "one", START_MS + 1);
+	assert_true(archive_get_id(scene->archive, "one", id, &moment, &profile, &err));
+	assert_int_equal(moment.time_ms, START_MS + 1);
+	assert_int_equal(moment.started_ms, START_MS);
+	assert_false(archive_get_id(scene->archive, "two", id, &moment, &none, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void an_index_of_an_earlier_version_is_taken_over(void **state)
+{
+	struct scene *const scene = *state;
+	struct archive_moment moment;
+	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	char path[400];
+	sqlite3 *index;
+	struct error err = { 0 };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	const int64_t id = add(scene, "one", START_MS);
+	archive_close(scene->archive);
+	scene->archive = NULL;
+	snprintf(path, sizeof path, "%s/index.sqlite", scene->folder);
+	assert_int_equal(sqlite3_open(path, &index), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(index, "ALTER TABLE moment DROP COLUMN started_ms", NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(index);
+	open_with(scene, DAY_MS, UINT64_MAX);
+	assert_true(archive_get_id(scene->archive, "one", id, &moment, &profile, &err));
+	assert_int_equal(moment.started_ms, 0);
+	add(scene, "one", START_MS + 1);
 }
 
 #define ARCHIVE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -182,6 +367,12 @@ static const struct CMUnitTest tests[] = {
 	ARCHIVE_TEST(bytes_are_bounded_but_the_newest_stays),
 	ARCHIVE_TEST(the_same_moment_is_not_kept_twice),
 	ARCHIVE_TEST(names_cannot_leave_the_folder),
+	ARCHIVE_TEST(processes_of_one_name_are_told_apart),
+	ARCHIVE_TEST(processes_at_the_same_time_are_no_series),
+	ARCHIVE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
+	ARCHIVE_TEST(a_series_is_a_tar_of_what_was_kept),
+	ARCHIVE_TEST(a_moment_is_found_by_its_id),
+	ARCHIVE_TEST(an_index_of_an_earlier_version_is_taken_over),
 };
 
 UNIT_MAIN(tests)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
+#include "profile/tar.h"
 #include "profile_texts.h"
 
 static const char heap[] = "heap_v2/524288\n"
@@ -20,11 +21,11 @@ static struct buffer make(void)
 	struct buffer out;
 
 	buffer_init(&out, &memory_or_exit);
-	bundle_append(&out, BUNDLE_ABOUT, about, strlen(about), 1763600000123);
-	bundle_append(&out, "unknown", "x", 1, 0);
-	bundle_append(&out, BUNDLE_PROFILE, heap, strlen(heap), 1763600000123);
-	bundle_append(&out, "stats.json", "{}", 2, 0);
-	bundle_finish(&out);
+	tar_append(&out, BUNDLE_ABOUT, about, strlen(about), 1763600000123);
+	tar_append(&out, "unknown", "x", 1, 0);
+	tar_append(&out, BUNDLE_PROFILE, heap, strlen(heap), 1763600000123);
+	tar_append(&out, "stats.json", "{}", 2, 0);
+	tar_finish(&out);
 	return out;
 }
 
@@ -100,7 +101,7 @@ static void says_where_the_damage_is(void **state)
 	struct buffer text = make();
 
 	text.data[1024 + 5] ^= 1;
-	assert_refused(text.data, text.size, "byte 1024: the bundle is damaged");
+	assert_refused(text.data, text.size, "byte 1024: the archive is damaged");
 	buffer_deinit(&text);
 }
 
@@ -110,9 +111,9 @@ static void refuses_a_bundle_in_a_bundle(void **state)
 	struct buffer inner = make(), outer;
 
 	buffer_init(&outer, &memory_or_exit);
-	bundle_append(&outer, BUNDLE_ABOUT, about, strlen(about), 0);
-	bundle_append(&outer, BUNDLE_PROFILE, inner.data, inner.size, 0);
-	bundle_finish(&outer);
+	tar_append(&outer, BUNDLE_ABOUT, about, strlen(about), 0);
+	tar_append(&outer, BUNDLE_PROFILE, inner.data, inner.size, 0);
+	tar_finish(&outer);
 	assert_refused(outer.data, outer.size, "is no profile of any known format");
 	buffer_deinit(&inner);
 	buffer_deinit(&outer);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moments by name and time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "gateway/archive_index.h"
+
+enum { COLUMN_FIGURES = 8 };
+#define COLUMNS "id, time_ms, target, pid, started_ms, file, bytes, reason, " ARCHIVE_FIGURE_COLUMNS
+
+void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
+{
+	sqlite3_bind_text(statement, 1, query->target, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 2, query->pid);
+	sqlite3_bind_int64(statement, 3, query->started_ms);
+	sqlite3_bind_int64(statement, 4, query->from_ms);
+	sqlite3_bind_int64(statement, 5, query->to_ms);
+}
+
+static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
+{
+	*moment = (struct archive_moment){
+		.id = sqlite3_column_int64(row, 0),
+		.time_ms = sqlite3_column_int64(row, 1),
+		.pid = sqlite3_column_int64(row, 3),
+		.started_ms = sqlite3_column_int64(row, 4),
+	};
+	snprintf(moment->target, sizeof moment->target, "%s",
+		(const char *)sqlite3_column_text(row, 2));
+	snprintf(
+		moment->file, sizeof moment->file, "%s", (const char *)sqlite3_column_text(row, 5));
+	moment->file_bytes = (uint64_t)sqlite3_column_int64(row, 6);
+	snprintf(moment->reason, sizeof moment->reason, "%s",
+		(const char *)sqlite3_column_text(row, 7));
+	for (int i = 0; i < ARCHIVE_FIGURES; i++)
+		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
+}
+
+static void put_moment(struct json_writer *json, const struct archive_moment *moment)
+{
+	json_object_begin(json);
+	json_member_integer(json, "id", moment->id);
+	json_member_integer(json, "time_ms", moment->time_ms);
+	json_member_string(json, "target", moment->target);
+	json_member_integer(json, "pid", moment->pid);
+	json_member_integer(json, "started_ms", moment->started_ms);
+	json_member_string(json, "reason", moment->reason);
+	for (size_t i = 0; i < ARCHIVE_FIGURES; i++)
+		json_member_unsigned(json, archive_figure_names[i], moment->bytes[i]);
+	json_object_end(json);
+}
+
+static bool count_rows(struct archive *archive, const struct archive_query *query, size_t *count,
+	struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!archive_prepare(
+		    archive, "SELECT count(*) FROM moment WHERE" ARCHIVE_OF_QUERY, &statement, err))
+		return false;
+	archive_bind(statement, query);
+	if (sqlite3_step(statement) != SQLITE_ROW)
+		return archive_fail(archive, err);
+	*count = (size_t)sqlite3_column_int64(statement, 0);
+	return true;
+}
+
+bool archive_list(struct archive *archive, const struct archive_query *query, size_t most,
+	struct json_writer *json, struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	size_t count = 0, at = 0, chosen = 0;
+	int step;
+
+	if (!count_rows(archive, query, &count, err) ||
+		!archive_prepare(archive,
+			"SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_QUERY
+			"ORDER BY time_ms, id",
+			&statement, err))
+		return false;
+	archive_bind(statement, query);
+	json_array_begin(json);
+	for (; (step = sqlite3_step(statement)) == SQLITE_ROW; at++) {
+		struct archive_moment moment;
+		if (!archive_is_chosen(at, count, most, &chosen))
+			continue;
+		read_moment(statement, &moment);
+		put_moment(json, &moment);
+	}
+	json_array_end(json);
+	return step == SQLITE_DONE || archive_fail(archive, err);
+}
+
+bool archive_list_processes(struct archive *archive, const struct archive_query *query,
+	struct json_writer *json, struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
+
+	if (!archive_prepare(archive,
+		    "SELECT pid, started_ms, min(time_ms), max(time_ms), count(*) FROM moment "
+		    "WHERE" ARCHIVE_OF_QUERY "GROUP BY pid, started_ms ORDER BY 3, 1",
+		    &statement, err))
+		return false;
+	archive_bind(statement, query);
+	json_array_begin(json);
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+		json_object_begin(json);
+		json_member_integer(json, "pid", sqlite3_column_int64(statement, 0));
+		json_member_integer(json, "started_ms", sqlite3_column_int64(statement, 1));
+		json_member_integer(json, "first_ms", sqlite3_column_int64(statement, 2));
+		json_member_integer(json, "last_ms", sqlite3_column_int64(statement, 3));
+		json_member_integer(json, "moments", sqlite3_column_int64(statement, 4));
+		json_object_end(json);
+	}
+	json_array_end(json);
+	return step == SQLITE_DONE || archive_fail(archive, err);
+}
+
+bool archive_list_targets(struct archive *archive, struct json_writer *json, struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
+
+	if (!archive_prepare(archive,
+		    "SELECT target, min(time_ms), max(time_ms), count(*), sum(bytes), "
+		    "count(DISTINCT pid || '-' || started_ms) "
+		    "FROM moment GROUP BY target ORDER BY target",
+		    &statement, err))
+		return false;
+	json_array_begin(json);
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+		json_object_begin(json);
+		json_member_string(json, "name", (const char *)sqlite3_column_text(statement, 0));
+		json_member_integer(json, "first_ms", sqlite3_column_int64(statement, 1));
+		json_member_integer(json, "last_ms", sqlite3_column_int64(statement, 2));
+		json_member_integer(json, "moments", sqlite3_column_int64(statement, 3));
+		json_member_integer(json, "bytes", sqlite3_column_int64(statement, 4));
+		json_member_integer(json, "processes", sqlite3_column_int64(statement, 5));
+		json_object_end(json);
+	}
+	json_array_end(json);
+	return step == SQLITE_DONE || archive_fail(archive, err);
+}
+
+/* The row that the statement finds, and its file. */
+static bool take(struct archive *archive, sqlite3_stmt *statement, struct archive_moment *moment,
+	struct blob **profile, struct error *err)
+{
+	struct archive_moment found;
+
+	read_moment(statement, &found);
+	const int fd = openat(archive->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_system(err, errno, "%s/%s", archive->path, found.file);
+	if (!blob_take_fd(fd, profile, err))
+		return false;
+	*moment = found;
+	return true;
+}
+
+bool archive_get(struct archive *archive, const struct archive_query *query, int64_t time_ms,
+	struct archive_moment *moment, struct blob **profile, struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	/* Those not after the time come first, the last of them at the top. */
+	if (!archive_prepare(archive,
+		    "SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_QUERY
+		    "ORDER BY time_ms > ?6, abs(time_ms - ?6), id DESC LIMIT 1",
+		    &statement, err))
+		return false;
+	archive_bind(statement, query);
+	sqlite3_bind_int64(statement, 6, time_ms);
+	const int step = sqlite3_step(statement);
+	if (step == SQLITE_DONE)
+		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
+	return step == SQLITE_ROW ? take(archive, statement, moment, profile, err)
+				  : archive_fail(archive, err);
+}
+
+bool archive_get_id(struct archive *archive, const char *target, int64_t id,
+	struct archive_moment *moment, struct blob **profile, struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!archive_prepare(archive,
+		    "SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_TARGET "AND id = ?2",
+		    &statement, err))
+		return false;
+	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 2, id);
+	const int step = sqlite3_step(statement);
+	if (step == SQLITE_DONE) {
+		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id, target);
+		return error_hint(err, "it may have been too old to be kept");
+	}
+	return step == SQLITE_ROW ? take(archive, statement, moment, profile, err)
+				  : archive_fail(archive, err);
+}

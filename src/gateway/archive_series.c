@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many profiles of the archive as one series. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "gateway/archive_index.h"
+#include "profile/tar.h"
+
+struct row {
+	int64_t id, time_ms, pid, started_ms;
+	uint64_t bytes;
+	char *file;
+};
+
+struct rows {
+	struct row *items;
+	size_t count, capacity;
+	uint64_t bytes;
+};
+
+static void rows_cleanup(struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++)
+		free(rows->items[i].file);
+	free(rows->items);
+}
+
+static bool read_rows(struct archive *archive, const struct archive_query *query, struct rows *rows,
+	struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
+
+	if (!archive_prepare(archive,
+		    "SELECT id, time_ms, pid, started_ms, bytes, file FROM moment "
+		    "WHERE" ARCHIVE_OF_QUERY "ORDER BY time_ms, id",
+		    &statement, err))
+		return false;
+	archive_bind(statement, query);
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+		rows->items =
+			xgrow(rows->items, &rows->capacity, rows->count + 1, sizeof *rows->items);
+		struct row *const row = &rows->items[rows->count++];
+		*row = (struct row){
+			.id = sqlite3_column_int64(statement, 0),
+			.time_ms = sqlite3_column_int64(statement, 1),
+			.pid = sqlite3_column_int64(statement, 2),
+			.started_ms = sqlite3_column_int64(statement, 3),
+			.bytes = (uint64_t)sqlite3_column_int64(statement, 4),
+			.file = xstrdup((const char *)sqlite3_column_text(statement, 5)),
+		};
+		rows->bytes += row->bytes;
+	}
+	return step == SQLITE_DONE || archive_fail(archive, err);
+}
+
+static bool is_same_process(const struct row *a, const struct row *b)
+{
+	return a->pid == b->pid && a->started_ms == b->started_ms;
+}
+
+/*
+ * Processes one after the other. Where one begins only those that began before it can be its equal:
+ * as many comparisons as there are processes, squared, and none for the moments in between.
+ */
+static bool count_processes(
+	const struct rows *rows, const char *target, int64_t *count, struct error *err)
+{
+	CLEANUP(free_cleanup) size_t *begins = xcalloc(rows->count, sizeof *begins);
+	size_t known = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		if (i != 0 && is_same_process(&rows->items[i], &rows->items[i - 1]))
+			continue;
+		for (size_t j = 0; j < known; j++) {
+			if (!is_same_process(&rows->items[i], &rows->items[begins[j]]))
+				continue;
+			error_set(err, ERROR_STATE,
+				"processes of the name %s ran at the same time: %" PRId64
+				" and %" PRId64,
+				target, rows->items[i].pid, rows->items[i - 1].pid);
+			return error_hint(err, "choose one of them with pid and started_ms");
+		}
+		begins[known++] = i;
+	}
+	*count = (int64_t)known;
+	return true;
+}
+
+bool archive_series_look(struct archive *archive, const struct archive_query *query,
+	struct archive_series *series, struct error *err)
+{
+	CLEANUP(rows_cleanup) struct rows rows = { 0 };
+	int64_t processes = 0;
+
+	if (!read_rows(archive, query, &rows, err))
+		return false;
+	if (rows.count < 2) {
+		error_set(err, ERROR_NOT_FOUND, "%s has %s in this time", query->target,
+			rows.count == 0 ? "no moment" : "only one moment");
+		return error_hint(err, "a trend takes two at least, and says more with ten");
+	}
+	if (!count_processes(&rows, query->target, &processes, err))
+		return false;
+	*series = (struct archive_series){
+		.first_id = rows.items[0].id,
+		.last_id = rows.items[rows.count - 1].id,
+		.first_ms = rows.items[0].time_ms,
+		.last_ms = rows.items[rows.count - 1].time_ms,
+		.count = rows.count,
+		.processes = processes,
+	};
+	return true;
+}
+
+static bool append_file(
+	int out, const struct archive *archive, const struct row *row, struct error *err)
+{
+	static const char zeros[TAR_BLOCK];
+	CLEANUP(fd_cleanup)
+	const int fd = openat(archive->fd, row->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(file_unmap) struct file_map map = { 0 };
+	char header[TAR_BLOCK], name[TAR_NAME_BYTES];
+
+	/* It became too old meanwhile. */
+	if (fd < 0 && errno == ENOENT)
+		return true;
+	if (fd < 0)
+		return error_system(err, errno, "%s/%s", archive->path, row->file);
+	if (!file_map_fd(fd, row->file, &map, err))
+		return false;
+	snprintf(name, sizeof name, "%013" PRId64 "-%" PRId64 ".heap.zst", row->time_ms, row->pid);
+	tar_header(header, name, map.size, row->time_ms);
+	return file_write_fd(out, "a scratch file", header, sizeof header, err) &&
+	       file_write_fd(out, "a scratch file", map.data, map.size, err) &&
+	       file_write_fd(out, "a scratch file", zeros, tar_padding(map.size), err);
+}
+
+bool archive_series_gather(struct archive *archive, const struct archive_query *query, size_t most,
+	uint64_t most_bytes, struct blob **tar, struct error *err)
+{
+	static const char end[2 * TAR_BLOCK];
+	CLEANUP(rows_cleanup) struct rows rows = { 0 };
+	CLEANUP(fd_cleanup) int out = -1;
+	size_t chosen = 0;
+
+	if (!read_rows(archive, query, &rows, err) || !blob_open_scratch(&out, err))
+		return false;
+	if (rows.bytes > most_bytes) {
+		const double share = (double)most_bytes / (double)rows.bytes;
+		const size_t fitting = (size_t)(share * (double)rows.count);
+		most = fitting < most ? fitting : most;
+	}
+	for (size_t i = 0; i < rows.count; i++) {
+		if (archive_is_chosen(i, rows.count, most, &chosen) &&
+			!append_file(out, archive, &rows.items[i], err))
+			return false;
+	}
+	return file_write_fd(out, "a scratch file", end, sizeof end, err) &&
+	       blob_take_fd(TAKE_FD(out), tar, err);
+}

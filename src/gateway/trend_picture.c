@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/trend_picture.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "gateway/command_line.h"
+
+/* A page that runs no script and reaches nothing. */
+static const char standalone_page[] =
+	"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+	"frame-ancestors 'self'";
+
+const struct trend_format trend_formats[] = {
+	{ "json", "--json", "application/json", NULL },
+	{ "text", "--text", "text/plain; charset=utf-8", NULL },
+	{ "svg", "--svg", "image/svg+xml", standalone_page },
+	{ "html", "--html", "text/html; charset=utf-8", standalone_page },
+	{ "raw", NULL, "application/x-tar", NULL },
+	{ 0 },
+};
+
+const char *const trend_format_names[] = { "json", "text", "svg", "html", "raw", NULL };
+
+const char *const trend_unit_names[] = { "functions", "cumulative", "lines", "stacks", NULL };
+
+const struct trend_format *trend_format_find(const char *name)
+{
+	for (const struct trend_format *format = trend_formats; format->name != NULL; format++) {
+		if (strcmp(format->name, name) == 0)
+			return format;
+	}
+	return NULL;
+}
+
+static void add_unit(struct command_line *line, const char *unit)
+{
+	static const char *const options[][2] = { { "cumulative", "--cum" }, { "lines", "--lines" },
+		{ "stacks", "--stacks" } };
+
+	for (size_t i = 0; unit != NULL && i < sizeof options / sizeof options[0]; i++) {
+		if (strcmp(unit, options[i][0]) == 0)
+			command_line_add(line, options[i][1], NULL);
+	}
+}
+
+static void add_options(struct command_line *line, const struct trend_picture *picture)
+{
+	char number[24];
+
+	command_line_add(line, "trend", NULL);
+	command_line_add(line, picture->format->option, NULL);
+	command_line_add(line, "--title", picture->query.target);
+	snprintf(number, sizeof number, "%" PRId64, picture->top);
+	command_line_add(line, "--top", number);
+	add_unit(line, picture->unit);
+	if (picture->counter != NULL && strcmp(picture->counter, "inuse_space") != 0) {
+		char option[32];
+		snprintf(option, sizeof option, "--%s", picture->counter);
+		command_line_add(line, option, NULL);
+	}
+	command_line_add_given(line, "--focus", picture->focus);
+	command_line_add_given(line, "--ignore", picture->ignore);
+	command_line_add_given(line, "--exclude", picture->exclude);
+	command_line_add(line, "/proc/self/fd/3", NULL);
+}
+
+struct order {
+	struct gateway *gateway;
+	const struct trend_picture *picture;
+};
+
+static bool make(void *context, struct blob **blob, struct error *err)
+{
+	const struct order *const order = context;
+	const struct trend_picture *const picture = order->picture;
+	CLEANUP(blob_cleanup) struct blob *series = NULL;
+	struct command_line line = { 0 };
+
+	if (!archive_series_gather(order->gateway->archive, &picture->query, (size_t)picture->most,
+		    TREND_BYTES_MAX, &series, err))
+		return false;
+	if (picture->format->option == NULL) {
+		*blob = blob_share(series);
+		return true;
+	}
+	add_options(&line, picture);
+	const struct worker_job job = { .arguments = line.arguments, .inputs = { series } };
+	const bool ok = worker_run(&order->gateway->workers, &job, blob, err);
+	command_line_deinit(&line);
+	return ok;
+}
+
+static const char *or_nothing(const char *text)
+{
+	return text == NULL ? "" : text;
+}
+
+/* Texts of a client come last, each with its length in front. */
+static char *make_key(const struct trend_picture *picture, const struct archive_series *series)
+{
+	const char *const focus = or_nothing(picture->focus);
+	const char *const ignore = or_nothing(picture->ignore);
+
+	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRId64 "/%" PRId64 "/%s/%s/%s/"
+			 "%zu:%s/%zu:%s/%zu:%s/%s",
+		series->first_id, series->last_id, series->count, picture->most, picture->top,
+		picture->format->name, or_nothing(picture->unit), or_nothing(picture->counter),
+		strlen(picture->query.target), picture->query.target, strlen(focus), focus,
+		strlen(ignore), ignore, or_nothing(picture->exclude));
+}
+
+bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
+	struct archive_series *series, struct blob **blob, struct error *err)
+{
+	struct order order = { gateway, picture };
+
+	if (!archive_series_look(gateway->archive, &picture->query, series, err))
+		return false;
+	CLEANUP(free_cleanup) char *key = make_key(picture, series);
+	/* The profiles themselves are large, and gathered quickly. */
+	const bool keep = picture->format->option != NULL;
+	return products_get(&gateway->pictures, key, keep, make, &order, blob, err);
+}
