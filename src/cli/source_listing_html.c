@@ -64,26 +64,42 @@ static void sum_range(const struct routine *routine, const struct instruction *i
 	}
 }
 
+/* Where the function begins; 0 when no line of it is known. */
+static uint32_t first_line(const struct routine *routine, const struct disassembly *disassembly)
+{
+	uint32_t first = routine->start_line;
+
+	for (size_t i = 0; routine->start_line == 0 && i < disassembly->count; i++) {
+		const struct instruction *const at = &disassembly->instructions[i];
+		if (at->line != 0 && strcmp(at->file, routine->source) == 0 &&
+			(first == 0 || at->line < first))
+			first = at->line;
+	}
+	return first;
+}
+
 /*
  * Which line of the routine's own file each instruction belongs to: code inlined from elsewhere
  * belongs to the line before it.
  */
-static uint32_t *place_lines(const struct routine *routine, const struct disassembly *disassembly)
+static uint32_t *place_lines(
+	const struct routine *routine, const struct disassembly *disassembly, uint32_t first)
 {
 	uint32_t *const lines = xcalloc(disassembly->count, sizeof *lines);
-	uint32_t line = routine->start_line;
+	uint32_t line = first;
 
 	for (size_t i = 0; i < disassembly->count; i++) {
 		const struct instruction *const at = &disassembly->instructions[i];
-		if (strcmp(at->file, routine->source) == 0 && at->line >= routine->start_line)
+		if (strcmp(at->file, routine->source) == 0 && at->line >= first)
 			line = at->line;
 		lines[i] = line;
 	}
 	return lines;
 }
 
+/* Says the place too where it is not in `shown`, the file that stands beside it. */
 static void write_assembly(const struct page *page, const struct routine *routine,
-	const struct instruction *instruction)
+	const struct instruction *instruction, const char *shown)
 {
 	double flat = 0;
 	double cumulative = 0;
@@ -92,7 +108,7 @@ static void write_assembly(const struct page *page, const struct routine *routin
 	buffer_printf(page->out, "%8s %8s %10" PRIx64 ": ", blank_or(page, flat).text,
 		blank_or(page, cumulative).text, instruction->start);
 	append_escaped(page->out, instruction->text, strlen(instruction->text));
-	if (strcmp(instruction->file, routine->source) != 0 && instruction->file[0] != '\0') {
+	if (strcmp(instruction->file, shown) != 0) {
 		buffer_append_string(page->out, "   ; ");
 		append_escaped(page->out, instruction->file, strlen(instruction->file));
 		buffer_printf(page->out, ":%u", instruction->line);
@@ -117,41 +133,56 @@ static void write_line(const struct page *page, const struct routine *routine,
 	buffer_printf(page->out, "<details><summary%s>%8s %8s %6u  ",
 		cumulative != 0 ? " class=\"hot\"" : "", blank_or(page, flat).text,
 		blank_or(page, cumulative).text, line);
-	if (line <= source->count)
-		append_escaped(page->out, source->lines[line - 1], source->sizes[line - 1]);
+	append_escaped(page->out, source->lines[line - 1], source->sizes[line - 1]);
 	buffer_append_string(page->out, "</summary>");
 	if (count != 0) {
 		buffer_append_string(page->out, "<pre class=\"asm\">");
 		for (size_t i = 0; i < disassembly->count; i++) {
 			if (lines[i] == line)
-				write_assembly(page, routine, &disassembly->instructions[i]);
+				write_assembly(page, routine, &disassembly->instructions[i],
+					routine->source);
 		}
 		buffer_append_string(page->out, "</pre>");
 	}
 	buffer_append_string(page->out, "</details>\n");
 }
 
+/* All there is of a function without a source. */
+static void write_bare_assembly(const struct page *page, const struct routine *routine,
+	const struct disassembly *disassembly)
+{
+	buffer_append_string(page->out, "<pre class=\"asm\">");
+	for (size_t i = 0; i < disassembly->count; i++)
+		write_assembly(page, routine, &disassembly->instructions[i], "");
+	buffer_append_string(page->out, "</pre>\n");
+}
+
 static void write_routine(const struct page *page, const struct routine *routine,
 	const struct disassembly *disassembly)
 {
 	CLEANUP(source_file_close) struct source_file source = { 0 };
-	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly);
-	uint32_t last = routine->start_line;
+	const uint32_t first = first_line(routine, disassembly);
+	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly, first);
+	uint32_t last = first;
 	struct error err;
 
-	if (!source_file_open(routine->source, page->session->options->sysroot, &source, &err))
-		verb_warn("%s", err.message);
-	for (size_t i = 0; i < disassembly->count; i++)
-		last = lines[i] > last ? lines[i] : last;
 	buffer_append_string(page->out, "<h2>");
 	append_escaped(page->out, routine->name, strlen(routine->name));
 	buffer_append_string(page->out, "</h2><p>");
 	append_escaped(page->out, routine->source, strlen(routine->source));
 	buffer_append_string(page->out, "</p>\n");
-	const size_t end =
-		source.count == 0 ? last : source_file_end_of(&source, routine->start_line, last);
-	for (uint32_t line = routine->start_line; line <= end; line++)
-		write_line(page, routine, disassembly, lines, &source, line);
+	if (first != 0 &&
+		!source_file_open(routine->source, page->session->options->sysroot, &source, &err))
+		verb_warn("%s", err.message);
+	if (source.count == 0) {
+		write_bare_assembly(page, routine, disassembly);
+		return;
+	}
+	for (size_t i = 0; i < disassembly->count; i++)
+		last = lines[i] > last ? lines[i] : last;
+	const size_t end = source_file_end_of(&source, first, last);
+	for (size_t line = first; line <= end && line <= source.count; line++)
+		write_line(page, routine, disassembly, lines, &source, (uint32_t)line);
 }
 
 bool source_listing_write_html(const struct report_session *session, const struct view *view,

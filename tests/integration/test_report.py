@@ -138,6 +138,16 @@ class Report(unittest.TestCase):
         page = text("report", "--weblist=^load_table$", "--show_bytes", self.first)
         self.assertRegex(page, rf'class="hot"> +24576 +24576 +{line_of("malloc(8192)")}  ')
 
+    def test_assembly_of_a_program_without_debug_information(self):
+        need("objdump")
+        program = shutil.copy(STORE, self.path("nolines"))
+        subprocess.run([need("strip"), "-g", program], check=True)
+        profile = self.take("nolines", program=program)
+        page = text("report", "--weblist=^load_table$", "--show_bytes", profile)
+        self.assertRegex(page, r"<h2>load_table</h2><p></p>\n<pre class=\"asm\">(.*\n)* +24576 +24576 +[0-9a-f]+: call ")
+        self.assertRegex(text("report", "--disasm=^load_table$", "--show_bytes", profile), r"\n 24576  24576 +[0-9a-f]+: call ")
+        self.assertIn("no function with figures and known source", run("report", "--list=^load_table$", profile, code=1).stderr.decode())
+
     def test_symbols_of_addresses(self):
         nm = subprocess.run(["nm", str(STORE)], text=True, capture_output=True, check=True).stdout
         address = re.search(r"([0-9a-f]+) t load_table", nm)[1]
