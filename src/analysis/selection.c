@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analysis/address_space.h"
+#include "analysis/net_samples.h"
 #include "analysis/stack_picker.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
@@ -296,11 +297,14 @@ bool selection_make(const struct view_input *inputs, size_t input_count,
 	CLEANUP(selector_deinit) struct selector selector;
 	CLEANUP(free_cleanup) struct module_place **places = xcalloc(input_count, sizeof(void *));
 	bool done = view_check_inputs(inputs, input_count, err);
+	bool is_difference = false;
 
 	selector_init(&selector, request);
 	describe(selector.out, inputs[0].profile);
-	for (size_t i = 0; i < input_count; i++)
+	for (size_t i = 0; i < input_count; i++) {
+		is_difference |= inputs[i].is_base;
 		places[i] = module_table_add(&selector.space.modules, inputs[i].profile);
+	}
 	for (size_t i = 0; done && i < input_count; i++)
 		done = add_profile(&selector, &inputs[i], places[i], err);
 	for (size_t i = 0; i < input_count; i++)
@@ -308,6 +312,9 @@ bool selection_make(const struct view_input *inputs, size_t input_count,
 	if (!done || !filter_check(request->filter, err))
 		return false;
 	finish(selector.out);
+	selector.out->default_counter = request->counter;
+	if (is_difference)
+		net_samples(selector.out, request->drop_negative);
 	*ret = TAKE(selector.out);
 	return true;
 }

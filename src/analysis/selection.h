@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profile made of others: what a filter leaves of them, unsampled and put together, for outputs
- * that are profiles again. What is subtracted comes with negative values. Modules of the second
+ * that are profiles again. A difference has the net values of its stacks, negative where they
+ * shrank, and no sample where nothing changed. Modules of the second
  * and later profiles are moved to where the first that has them had them, so that equal places get
  * equal addresses; one whose addresses are taken by another is moved to free ones.
  */
@@ -12,8 +13,10 @@
 
 struct selection_request {
 	struct filter *filter;
+	enum profile_counter counter; /* shown first by who reads the result */
 	bool keep_allocator_frames;
-	bool by_thread; /* samples of single threads where the profiles have them */
+	bool by_thread;	    /* samples of single threads where the profiles have them */
+	bool drop_negative; /* of a difference: stacks that shrank are left out */
 };
 
 /* Same failures as view_build. The result is weighted: PROFILE_WEIGHTED. */

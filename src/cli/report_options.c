@@ -61,6 +61,7 @@ static bool set_counter(struct parse *parse, enum profile_counter counter, struc
 	if (parse->parser.is_negated)
 		return true;
 	parse->options->counter = counter;
+	parse->options->has_counter = true;
 	return choose(parse, &parse->chosen.figure, "figure", err);
 }
 

@@ -34,7 +34,8 @@ struct report_options {
 	const char *output_path; /* NULL or "-": standard output */
 
 	enum view_granularity granularity;
-	enum profile_counter counter;
+	enum profile_counter counter; /* if has_counter; else what the profile shows first */
+	bool has_counter;
 	struct filter_text filter;
 	struct render_options render;
 	const char *base;	      /* profile to subtract; NULL for none */

@@ -113,6 +113,7 @@ static bool is_unfiltered(const struct report_options *options)
 static bool select_all(const struct report_session *session, bool by_thread, bool keep_allocator,
 	struct profile **ret, struct error *err)
 {
+	const struct profile *const first = session->profiles[0];
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 	CLEANUP(free_cleanup) struct view_input *inputs = report_session_inputs(session);
 
@@ -120,8 +121,12 @@ static bool select_all(const struct report_session *session, bool by_thread, boo
 		return false;
 	const struct selection_request request = {
 		.filter = filter,
+		/* Of a CPU profile we show samples, where pprof's readers look for time. */
+		.counter = first->kind == PROFILE_CPU ? first->default_counter
+						      : report_session_counter(session),
 		.keep_allocator_frames = keep_allocator,
 		.by_thread = by_thread,
+		.drop_negative = session->options->drop_negative,
 	};
 	return selection_make(inputs, session->profile_count, &request, ret, err);
 }

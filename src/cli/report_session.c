@@ -302,13 +302,14 @@ struct view_input *report_session_inputs(const struct report_session *session)
  * A CPU profile has samples where others have objects; that is what people count there. A
  * contention profile has delays in that place, and their length in that of bytes.
  */
-static enum profile_counter counter_of(const struct report_session *session)
+enum profile_counter report_session_counter(const struct report_session *session)
 {
 	const enum profile_kind kind = session->profiles[0]->kind;
 
 	if (kind == PROFILE_CPU || (kind == PROFILE_CONTENTION && session->options->counts_delays))
 		return PROFILE_INUSE_OBJECTS;
-	return session->options->counter;
+	return session->options->has_counter ? session->options->counter
+					     : session->profiles[0]->default_counter;
 }
 
 bool report_session_view(const struct report_session *session,
@@ -330,7 +331,7 @@ bool report_session_view(const struct report_session *session,
 					    : module_main_path(session->profiles[0]);
 	const struct view_request request = {
 		.granularity = variation->granularity,
-		.counter = counter_of(session),
+		.counter = report_session_counter(session),
 		.filter = filter,
 		.keep_allocator_frames = options->keep_allocator_frames,
 		.no_inlines = variation->no_inlines,

@@ -48,6 +48,9 @@ struct report_variation {
 /* No difference: to be changed where one is wanted. */
 struct report_variation report_variation_none(const struct report_session *session);
 
+/* What the figures of a report are of. */
+enum profile_counter report_session_counter(const struct report_session *session);
+
 /* All profiles, for the functions of analysis; release with free(). */
 struct view_input *report_session_inputs(const struct report_session *session);
 

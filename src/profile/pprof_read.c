@@ -190,11 +190,17 @@ static void read_attributes(struct pprof_reader *reader)
 	proto_join(&reader->whole, &in);
 }
 
+/* The type that the profile names; else the last one, as in go's pprof. */
 static void set_default_counter(struct pprof_reader *reader)
 {
-	for (size_t i = 0; i < reader->column_count; i++)
-		if (reader->columns[i].is_used && reader->columns[i].type == reader->default_type)
-			reader->profile->default_counter = reader->columns[i].meaning.counter;
+	bool is_named = false;
+
+	for (size_t i = 0; i < reader->column_count && !is_named; i++) {
+		if (!reader->columns[i].is_used)
+			continue;
+		is_named = reader->columns[i].type == reader->default_type;
+		reader->profile->default_counter = reader->columns[i].meaning.counter;
+	}
 }
 
 static void read_mapping(struct pprof_reader *reader, struct proto_field *field)

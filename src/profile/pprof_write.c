@@ -134,12 +134,17 @@ static void write_attributes(struct pprof_writer *writer)
 	}
 }
 
-/* Rounds so that the sum of what was written stays within one half of the sum of the values. */
+/*
+ * Rounds so that the sum of what was written stays within one half of the sum of the values.
+ * Nothing stays nothing: no other sample's remainder makes it a change.
+ */
 static int64_t round_carried(double value, double *carried)
 {
 	static const double largest = 9.2e18;
 	double wanted = value + *carried;
 
+	if (value == 0)
+		return 0;
 	if (!isfinite(wanted) || fabs(wanted) > largest)
 		wanted = isnan(wanted) ? 0 : copysign(largest, wanted);
 	const double rounded = nearbyint(wanted);

@@ -372,6 +372,31 @@ class Report(unittest.TestCase):
                              capture_output=True, check=True, env=env).stdout
         self.assertRegex(top, rf"-{TABLE}B +\S+ +\S+ +-{TABLE}B +\S+ +load_table")
 
+    def pprof_raw(self, *arguments):
+        """Types and values of a profile that we write, as go's pprof reads it."""
+        go = need("go")
+        path = self.path("raw.pb.gz")
+        run(*arguments, "--pprof", "-o", path)
+        env = dict(os.environ, PPROF_TMPDIR=self.folder, HOME=self.folder, GOFLAGS="-mod=mod")
+        return subprocess.run([go, "tool", "pprof", "-raw", path], text=True, capture_output=True, check=True, env=env).stdout
+
+    def test_pprof_shows_first_what_was_asked_for(self):
+        self.assertIn(" inuse_space/bytes[dflt]", self.pprof_raw("report", self.second))
+        self.assertIn("alloc_objects/count[dflt] ", self.pprof_raw("report", "--alloc_objects", self.second))
+        # And what a profile shows first is what we show first.
+        self.assertEqual(text("report", self.path("raw.pb.gz")).splitlines()[1:], text("report", "--alloc_objects", self.second).splitlines()[1:])
+
+    def test_pprof_has_no_change_where_there_is_none(self):
+        values = re.compile(r"^ +(-?\d+) +(-?\d+) +(-?\d+) +(-?\d+): ", re.M)
+        sampled = self.take("fractions")
+        header = pathlib.Path(sampled).read_text()
+        pathlib.Path(sampled).write_text(header.replace("heap_v2/1\n", "heap_v2/524288\n", 1))
+        self.assertGreater(len(values.findall(self.pprof_raw("report", sampled))), 2)
+        self.assertEqual(values.findall(self.pprof_raw("diff", sampled, sampled)), [])
+        shrunk = values.findall(self.pprof_raw("diff", self.second, self.first))
+        self.assertTrue(shrunk)
+        self.assertEqual(values.findall(self.pprof_raw("diff", "--drop_negative", self.second, self.first)), [])
+
     def test_callgrind_annotate_reads_our_callgrind(self):
         path = self.path("callgrind.out")
         run("report", "--callgrind", "-o", path, self.second)

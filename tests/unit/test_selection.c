@@ -117,8 +117,42 @@ static void subtracts_by_negative_values(void **state)
 	struct profile *const selected =
 		select_all(first, second, true, (struct selection_request){ 0 });
 
-	assert_int_equal(selected->sample_count, 3);
+	assert_int_equal(selected->sample_count, 2);
+	assert_true(selected->samples[0].counters[PROFILE_INUSE_SPACE] == 2000);
 	assert_true(selected->samples[1].counters[PROFILE_INUSE_SPACE] == -1000);
+	profile_free(selected);
+}
+
+static void leaves_out_what_shrank_when_asked(void **state)
+{
+	(void)state;
+	struct profile *const selected = select_all(
+		first, second, true, (struct selection_request){ .drop_negative = true });
+
+	assert_int_equal(selected->sample_count, 1);
+	assert_true(selected->samples[0].counters[PROFILE_INUSE_SPACE] == 2000);
+	profile_free(selected);
+}
+
+static void leaves_nothing_where_nothing_changed(void **state)
+{
+	(void)state;
+	/* At this interval the estimates are fractions, of which the second stack has two. */
+	static const char text[] = "heap_v2/3000\n"
+				   "  t*: 0: 0 [0: 0]\n"
+				   "@ 0x7000110 0x8000110\n"
+				   "  t*: 1: 1000 [0: 0]\n"
+				   "@ 0x7000110 0x9000110\n"
+				   "  t*: 1: 1000 [0: 0]\n"
+				   "@ 0x7000120 0x9000110\n"
+				   "  t*: 2: 2000 [0: 0]\n"
+				   "\n"
+				   "MAPPED_LIBRARIES:\n"
+				   "7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n";
+	struct profile *const selected =
+		select_all(text, text, true, (struct selection_request){ 0 });
+
+	assert_int_equal(selected->sample_count, 0);
 	profile_free(selected);
 }
 
@@ -142,6 +176,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(gives_equal_places_equal_addresses),
 	cmocka_unit_test(moves_a_module_whose_addresses_are_taken),
 	cmocka_unit_test(subtracts_by_negative_values),
+	cmocka_unit_test(leaves_out_what_shrank_when_asked),
+	cmocka_unit_test(leaves_nothing_where_nothing_changed),
 	cmocka_unit_test(tells_threads_apart_when_asked),
 };
 
