@@ -95,9 +95,13 @@ static const char *const cpu_names[] = {
 	"CpuProfiler::prof_handler",
 	"ProfileData::Add",
 	"ProfileData::prof_handler",
+	"ProfileHandler::SignalHandler",
 	"__FRAME_END__",
+	"__kernel_rt_sigreturn",
+	"__kernel_sigreturn",
 	"__pthread_sighandler",
 	"__restore",
+	"__restore_rt",
 };
 
 /* What builds of jemalloc put in front of the names above; Rust's crate uses the first two. */
@@ -106,6 +110,9 @@ static const char *const prefixes[] = { "_rjem_je_", "_rjem_", "__wrap_", "je_",
 static const char *const modules[] = { "libjemalloc.so", "libjemalloc_pic.so", "libtcmalloc.so",
 	"libtcmalloc_minimal.so", "libtcmalloc_debug.so", "libtcmalloc_and_profiler.so",
 	"libtcmalloc_minimal_debug.so" };
+
+/* Where a signal's way back is, which stripped libraries have no name for. */
+static const char *const trampoline_modules[] = { "libc.so", "libpthread.so", "[vdso]" };
 
 struct name_list {
 	const char *const *names;
@@ -153,18 +160,56 @@ bool allocator_frame_has_name(enum profile_kind kind, const char *bare_name)
 	return is_listed(LIST(cpu_names), bare_name);
 }
 
-bool allocator_frame_has_module(enum profile_kind kind, const char *path)
+/* Whether it is one of the names, with or without a version behind it. */
+static bool is_module(struct name_list list, const char *path)
 {
 	const char *const slash = strrchr(path, '/');
 	const char *const name = slash == NULL ? path : slash + 1;
 
-	if (kind != PROFILE_HEAP && kind != PROFILE_GROWTH)
-		return false;
-	for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
-		const size_t size = strlen(modules[i]);
-		if (strncmp(name, modules[i], size) == 0 &&
+	for (size_t i = 0; i < list.count; i++) {
+		const size_t size = strlen(list.names[i]);
+		if (strncmp(name, list.names[i], size) == 0 &&
 			(name[size] == '\0' || name[size] == '.'))
 			return true;
 	}
 	return false;
+}
+
+bool allocator_frame_has_module(enum profile_kind kind, const char *path)
+{
+	return (kind == PROFILE_HEAP || kind == PROFILE_GROWTH) && is_module(LIST(modules), path);
+}
+
+/* The location behind the leaf that all stacks of a CPU profile have; PROFILE_NONE without one. */
+static uint32_t find_shared_caller(const struct profile *profile)
+{
+	uint32_t shared = PROFILE_NONE;
+
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const struct profile_stack *const stack =
+			&profile->stacks[profile->samples[i].stack];
+		if (stack->depth < 2)
+			return PROFILE_NONE;
+		const uint32_t caller = profile->stack_locations[stack->first + 1];
+		if (i != 0 && caller != shared)
+			return PROFILE_NONE;
+		shared = caller;
+	}
+	return profile->sample_count < 2 ? PROFILE_NONE : shared;
+}
+
+uint32_t allocator_frame_trampoline(const struct profile *profile)
+{
+	const uint32_t shared =
+		profile->kind == PROFILE_CPU ? find_shared_caller(profile) : PROFILE_NONE;
+
+	if (shared == PROFILE_NONE)
+		return PROFILE_NONE;
+	const struct profile_location *const location = &profile->locations[shared];
+	const bool is_named = location->frame_count != 0 &&
+			      profile->frames[location->first_frame].function[0] != '\0';
+	if (is_named || location->mapping == PROFILE_NONE ||
+		!is_module(LIST(trampoline_modules), profile->mappings[location->mapping].path))
+		return PROFILE_NONE;
+	return shared;
 }

@@ -52,6 +52,21 @@ void stack_picker_enter(struct stack_picker *picker, const struct profile *profi
 			is_allocator(picker, &profile->locations[i]),
 			filter_judge(picker->filter, profile, &profile->locations[i]),
 		};
+	const uint32_t trampoline =
+		picker->keep_allocator_frames ? PROFILE_NONE : allocator_frame_trampoline(profile);
+	if (trampoline != PROFILE_NONE)
+		picker->facts[trampoline].is_allocator = true;
+}
+
+/* How many locations behind the leaf are those of the signal's handler. */
+static uint32_t count_handler(
+	const struct stack_picker *picker, const uint32_t *locations, uint32_t depth)
+{
+	uint32_t count = 0;
+
+	while (count + 1 < depth && picker->facts[locations[count + 1]].is_allocator)
+		count++;
+	return count;
 }
 
 /* How many locations from the leaf on are the allocator's business. */
@@ -65,27 +80,45 @@ static uint32_t find_cut(
 	return 0;
 }
 
+/* What is picked of a stack so far. */
+struct pick {
+	size_t count;
+	bool has_focus;
+	bool is_ignored;
+};
+
+static void pick_location(struct stack_picker *picker, uint32_t location, struct pick *pick)
+{
+	const struct filter_verdict verdict = picker->facts[location].verdict;
+
+	if (verdict.is_dropped)
+		return;
+	pick->is_ignored |= verdict.is_ignored;
+	pick->has_focus |= verdict.has_focus;
+	picker->locations[pick->count++] = location;
+}
+
 bool stack_picker_pick(struct stack_picker *picker, const struct profile_stack *stack,
 	const uint32_t **ret, size_t *depth)
 {
 	const uint32_t *const locations = picker->profile->stack_locations + stack->first;
-	bool has_focus = !filter_has_focus(picker->filter);
-	size_t count = 0;
+	struct pick pick = { .has_focus = !filter_has_focus(picker->filter) };
+	uint32_t cut = 0;
 
 	picker->locations = xgrow(picker->locations, &picker->location_capacity, stack->depth,
 		sizeof *picker->locations);
-	for (uint32_t i = find_cut(picker, locations, stack->depth); i < stack->depth; i++) {
-		const struct filter_verdict verdict = picker->facts[locations[i]].verdict;
-		if (verdict.is_dropped)
-			continue;
-		if (verdict.is_ignored)
-			return false;
-		has_focus |= verdict.has_focus;
-		picker->locations[count++] = locations[i];
+	if (picker->profile->kind != PROFILE_CPU) {
+		cut = find_cut(picker, locations, stack->depth);
+	} else if (stack->depth != 0) {
+		pick_location(picker, locations[0], &pick);
+		cut = 1 + count_handler(picker, locations, stack->depth);
 	}
+	for (uint32_t i = cut; i < stack->depth && !pick.is_ignored; i++)
+		pick_location(picker, locations[i], &pick);
 	*ret = picker->locations;
-	*depth = count;
-	return has_focus && (count != 0 || !filter_drops_empty(picker->filter));
+	*depth = pick.count;
+	return !pick.is_ignored && pick.has_focus &&
+	       (pick.count != 0 || !filter_drops_empty(picker->filter));
 }
 
 bool stack_picker_samples(const struct stack_picker *picker, const struct profile_sample **samples,

@@ -374,10 +374,101 @@ static void tells_functions_that_look_alike_apart(void **state)
 	profile_free(profile);
 }
 
+/* gperftools' CPU profile with these stacks, one sample each, leaf first, 0 at the end of each. */
+static void assert_cpu_paths(
+	const char *names, const uint64_t *stacks, bool keep_handler, const char *wanted)
+{
+	static const uint64_t header[] = { 0, 3, 0, 10000, 0 };
+	static const uint64_t trailer[] = { 0, 1, 0 };
+	struct buffer bytes;
+
+	buffer_init(&bytes, &memory_or_exit);
+	buffer_printf(&bytes, "--- symbol\n%s---\n--- profile\n", names);
+	buffer_append(&bytes, header, sizeof header);
+	while (stacks[0] != 0) {
+		uint64_t count[] = { 1, 0 };
+		while (stacks[count[1]] != 0)
+			count[1]++;
+		buffer_append(&bytes, count, sizeof count);
+		buffer_append(&bytes, stacks, count[1] * sizeof *stacks);
+		stacks += count[1] + 1;
+	}
+	buffer_append(&bytes, trailer, sizeof trailer);
+	buffer_append_string(&bytes, "1000-2000 r-xp 00000000 fe:00 1 /bin/server\n"
+				     "7000-8000 r-xp 00000000 fe:00 2 /lib/libc.so.6\n");
+	struct made made = { .profile = must_read(bytes.data, bytes.size) };
+	struct error err = { 0 };
+	assert_int_equal(made.profile->kind, PROFILE_CPU);
+	assert_true(filter_new(&(struct filter_text){ 0 }, &made.filter, &err));
+	const struct view_input input = { made.profile, false };
+	const struct view_request request = {
+		.filter = made.filter,
+		.counter = PROFILE_INUSE_OBJECTS,
+		.keep_allocator_frames = keep_handler,
+	};
+	assert_true(view_build(&input, 1, &request, &made.view, &err));
+	buffer_clear(&bytes);
+	for (size_t i = 0; i < made.view->path_count; i++) {
+		const struct view_path *const path = &made.view->paths[i];
+		for (uint32_t at = 0; at < path->depth; at++)
+			buffer_printf(&bytes, "%s%s", at == 0 ? "" : ";",
+				made.view->nodes[made.view->path_nodes[path->first + at]].name);
+		buffer_append_string(&bytes, "\n");
+	}
+	assert_string_equal(buffer_string(&bytes), wanted);
+	buffer_deinit(&bytes);
+	made_free(&made);
+}
+
+#define CPU_NAMES "0x1100 parse\n0x1200 draw\n0x12ff main\n"
+
+static void cuts_the_handler_out_of_cpu_profiles(void **state)
+{
+	(void)state;
+	static const uint64_t stacks[] = { 0x1100, 0x1501, 0x7501, 0x1300, 0, 0x1200, 0x1300, 0,
+		0 };
+	static const char names[] =
+		CPU_NAMES "0x1500 CpuProfiler::prof_handler\n0x7500 __restore_rt\n";
+
+	assert_cpu_paths(names, stacks, false, "main;parse\nmain;draw\n");
+	assert_cpu_paths(names, stacks, true,
+		"main;__restore_rt;CpuProfiler::prof_handler;parse\nmain;draw\n");
+}
+
+static void finds_a_signals_nameless_way_back(void **state)
+{
+	(void)state;
+	static const uint64_t stacks[] = { 0x1100, 0x7501, 0x1300, 0, 0x1200, 0x7501, 0x1300, 0,
+		0 };
+	static const uint64_t without[] = { 0x1100, 0x7501, 0x1300, 0, 0x1200, 0x7601, 0x1300, 0,
+		0 };
+	static const uint64_t single[] = { 0x1100, 0x7501, 0x1300, 0, 0 };
+
+	assert_cpu_paths(CPU_NAMES, stacks, false, "main;parse\nmain;draw\n");
+	assert_cpu_paths(CPU_NAMES, stacks, true,
+		"main;[libc.so.6]+0x500;parse\nmain;[libc.so.6]+0x500;draw\n");
+	assert_cpu_paths(CPU_NAMES, without, false,
+		"main;[libc.so.6]+0x500;parse\nmain;[libc.so.6]+0x600;draw\n");
+	assert_cpu_paths(CPU_NAMES, single, false, "main;[libc.so.6]+0x500;parse\n");
+}
+
+static void keeps_a_caller_that_all_samples_share(void **state)
+{
+	(void)state;
+	static const uint64_t named[] = { 0x1100, 0x1300, 0, 0x1200, 0x1300, 0, 0 };
+	static const uint64_t nameless[] = { 0x1100, 0x1400, 0, 0x1200, 0x1400, 0, 0 };
+
+	assert_cpu_paths(CPU_NAMES, named, false, "main;parse\nmain;draw\n");
+	assert_cpu_paths(CPU_NAMES, nameless, false, "[server]+0x3ff;parse\n[server]+0x3ff;draw\n");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(cuts_the_allocator_off_even_without_names),
 	cmocka_unit_test(keeps_the_allocator_when_asked),
 	cmocka_unit_test(counts_inlined_functions_as_their_callers_when_asked),
+	cmocka_unit_test(cuts_the_handler_out_of_cpu_profiles),
+	cmocka_unit_test(finds_a_signals_nameless_way_back),
+	cmocka_unit_test(keeps_a_caller_that_all_samples_share),
 	cmocka_unit_test(merges_addresses_of_one_function),
 	cmocka_unit_test(shows_addresses_as_they_are_looked_up),
 	cmocka_unit_test(focuses_on_stacks_and_ignores_stacks),
