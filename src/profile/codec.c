@@ -45,13 +45,27 @@ const struct profile_codec *profile_detect(const struct cursor *in)
 	return NULL;
 }
 
+bool profile_may_begin_with(const void *data, size_t size)
+{
+	struct cursor in = cursor_over(data, size);
+	struct text_line line;
+
+	while (text_at(&in, "%") && text_line(&in, &line))
+		continue;
+	return cursor_ok(&in) && (cursor_left(&in) == 0 || profile_detect(&in) != NULL);
+}
+
+/* Any format is known by as many; less is a file that was cut off. */
+enum { FEWEST_BYTES = 4 };
+
 static bool refuse_unknown(const char *name, const struct cursor *in, struct error *err)
 {
 	if (cursor_left(in) == 0)
 		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
 	else
-		error_set(err, ERROR_INPUT, "%s: byte %zu: not a profile of any known format", name,
-			cursor_offset(in));
+		error_set(err, ERROR_INPUT, "%s: byte %zu: not a profile of any known format%s",
+			name, cursor_offset(in),
+			cursor_left(in) < FEWEST_BYTES ? ": too few bytes to tell" : "");
 	return error_hint(err, "profiles of jemalloc, gperftools, jeprof --raw and pprof are read, "
 			       "collapsed stacks, and bundles of heapctl");
 }

@@ -35,6 +35,9 @@ extern const size_t profile_codec_count;
 /* The codec for what is at the cursor; NULL for none. */
 const struct profile_codec *profile_detect(const struct cursor *in);
 
+/* Whether a profile can begin like this; told by some thousand bytes. */
+bool profile_may_begin_with(const void *data, size_t size);
+
 struct profile_read_options {
 	/*
 	 * Bytes that compressed data may become, or that may be read from a pipe; 0 means 4 GiB or

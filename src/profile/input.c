@@ -16,6 +16,8 @@ enum {
 	SMALLEST_MAPPED_BYTES = 16 * 1024 * 1024,
 	/* A file compressed twice is an accident; more often it is an attack. */
 	MOST_LAYERS = 3,
+	/* Longer than any line, and than what tells any format. */
+	BEGINNING_BYTES = 2 * 1024 * 1024,
 };
 
 uint64_t input_machine_memory(void)
@@ -41,6 +43,35 @@ void input_close(struct input *input)
 	*input = (struct input){ 0 };
 }
 
+/*
+ * Whether nothing that follows could make it a profile. Then no more is read, were it endless: the
+ * beginning is enough for the error.
+ */
+static bool is_hopeless(const struct buffer *beginning)
+{
+	return beginning->limit > BEGINNING_BYTES && beginning->size >= BEGINNING_BYTES / 2 &&
+	       expander_find(beginning->data, beginning->size) == NULL &&
+	       !profile_may_begin_with(beginning->data, beginning->size);
+}
+
+/* Expands no more than a beginning, to see whether more is worth it. */
+static bool is_beginning_enough(const char *name, const struct expander *expander,
+	const struct input *input, struct buffer *plain)
+{
+	struct error ignored;
+	const size_t limit = plain->limit;
+
+	if (limit <= BEGINNING_BYTES)
+		return false;
+	plain->limit = BEGINNING_BYTES;
+	const bool is_whole = expander->expand(name, input->data, input->size, plain, &ignored);
+	plain->limit = limit;
+	if (is_whole || is_hopeless(plain))
+		return true;
+	buffer_clear(plain);
+	return false;
+}
+
 /* Puts the expanded bytes in the place of the compressed ones. */
 static bool expand_layer(const char *name, const struct expander *expander, size_t limit,
 	struct input *input, struct error *err)
@@ -49,7 +80,8 @@ static bool expand_layer(const char *name, const struct expander *expander, size
 
 	buffer_init(&plain, &memory_pages);
 	plain.limit = limit;
-	if (!expander->expand(name, input->data, input->size, &plain, err)) {
+	if (!is_beginning_enough(name, expander, input, &plain) &&
+		!expander->expand(name, input->data, input->size, &plain, err)) {
 		buffer_deinit(&plain);
 		return false;
 	}
@@ -84,6 +116,23 @@ bool input_over(const char *name, const void *data, size_t size,
 	return false;
 }
 
+/* Reads at least a beginning, or everything that there is. */
+static bool read_beginning(int fd, const char *name, struct buffer *out, struct error *err)
+{
+	while (out->size < BEGINNING_BYTES) {
+		if (!buffer_reserve(out, 16384))
+			return true; /* which reading on says better */
+		const ssize_t got = read(fd, out->data + out->size, out->capacity - out->size);
+		if (got == 0)
+			return true;
+		if (got > 0)
+			out->size += (size_t)got;
+		else if (errno != EINTR)
+			return error_system(err, errno, "%s", name);
+	}
+	return true;
+}
+
 static bool map_or_read(
 	int fd, const char *name, size_t limit, struct input *input, struct error *err)
 {
@@ -100,7 +149,8 @@ static bool map_or_read(
 	}
 	buffer_init(&input->buffer, &memory_pages);
 	input->buffer.limit = limit;
-	if (!file_read_fd(fd, name, &input->buffer, err))
+	if (!read_beginning(fd, name, &input->buffer, err) ||
+		(!is_hopeless(&input->buffer) && !file_read_fd(fd, name, &input->buffer, err)))
 		return false;
 	input->data = input->buffer.data;
 	input->size = input->buffer.size;

@@ -558,10 +558,27 @@ bool pprof_read(struct cursor *in, struct profile *profile, struct error *err)
 	return done;
 }
 
+/*
+ * The first field is the type of a sample: a short message with at most two small numbers. No text
+ * begins like that, so even a piece that was cut within it is known for what it is.
+ */
+static bool begins_with_type(struct cursor in)
+{
+	enum { BYTES_FIELD = PPROF_SAMPLE_TYPE << 3 | PROTO_BYTES, MOST_BYTES = 8 };
+	const uint8_t tag = cursor_u8(&in);
+	const uint8_t size = cursor_u8(&in);
+
+	if (!cursor_ok(&in) || tag != BYTES_FIELD || size < 2 || size > MOST_BYTES)
+		return false;
+	const uint8_t first = cursor_left(&in) == 0 ? VALUE_TYPE_TYPE << 3 : *in.position;
+	return first == VALUE_TYPE_TYPE << 3 || first == VALUE_TYPE_UNIT << 3;
+}
+
 /* The first few fields must be ones that a profile has, in the form that they have. */
 bool pprof_detect(struct cursor in)
 {
 	enum { TRIED_FIELDS = 16, LAST_MESSAGE = PPROF_STRING_TABLE, LAST_FIELD = 15 };
+	const bool is_sure = begins_with_type(in);
 	struct proto_field field;
 	bool has_message = false;
 
@@ -576,5 +593,5 @@ bool pprof_detect(struct cursor in)
 			return false;
 		has_message |= is_message;
 	}
-	return has_message && cursor_ok(&in);
+	return is_sure || (has_message && cursor_ok(&in));
 }

@@ -208,7 +208,10 @@ static bool read_body(struct cursor *in, struct profile *profile, struct error *
 	const struct profile_codec *const codec =
 		symbolized_detect(*in) ? NULL : profile_detect(in);
 	if (codec == NULL) {
-		cursor_fail(in, "no profile of any known format follows the names");
+		cursor_fail(in, cursor_left(in) == 0
+					? "no profile follows the names: truncated, or from jeprof "
+					  "--raw, which leaves out profiles that are files"
+					: "no profile of any known format follows the names");
 		return false;
 	}
 	return codec->read(in, profile, err);

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -112,6 +114,48 @@ static void expansion_is_bounded(void **state)
 		assert_contains(err.hint, "plain file");
 		buffer_deinit(&packed);
 	}
+	free(text);
+}
+
+/* What is no profile is not read to its end, which there may not be. */
+static void no_more_is_read_than_shows_that_it_is_no_profile(void **state)
+{
+	(void)state;
+	const size_t size = 64 * 1024 * 1024;
+	char *const text = malloc(size);
+	int ends[2];
+	struct profile *profile = NULL;
+	struct error err = { 0 };
+	char path[64];
+
+	assert_non_null(text);
+	for (size_t i = 0; i < size; i += 2)
+		memcpy(text + i, "y\n", 2);
+	for (int use_zstd = 0; use_zstd < 2; use_zstd++) {
+		struct buffer packed;
+		buffer_init(&packed, &memory_heap);
+		(use_zstd ? zstd : gzip)(text, size, &packed);
+		struct input input = { 0 };
+		assert_true(input_over("y", packed.data, packed.size, NULL, &input, &err));
+		assert_in_range(input.size, 1, size / 16);
+		input_close(&input);
+		assert_refused(packed.data, packed.size, "not a profile of any known format");
+		buffer_deinit(&packed);
+	}
+	assert_int_equal(pipe(ends), 0);
+	const pid_t writer = fork();
+	if (writer == 0) {
+		close(ends[0]);
+		while (write(ends[1], text, size) > 0)
+			continue;
+		_exit(0);
+	}
+	close(ends[1]);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+	assert_false(profile_open(path, NULL, &profile, &err));
+	assert_contains(err.message, "not a profile of any known format");
+	close(ends[0]);
+	assert_int_equal(waitpid(writer, NULL, 0), writer);
 	free(text);
 }
 
@@ -226,6 +270,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(several_members_are_one_text),
 	cmocka_unit_test(damage_is_told_with_its_place),
 	cmocka_unit_test(expansion_is_bounded),
+	cmocka_unit_test(no_more_is_read_than_shows_that_it_is_no_profile),
 	cmocka_unit_test(nested_compression_ends_somewhere),
 	cmocka_unit_test(files_are_opened),
 	cmocka_unit_test(a_huge_sparse_file_is_refused),

@@ -250,6 +250,24 @@ static void a_profile_is_kept_within_bounds(void **state)
 	builder_deinit(&builder);
 }
 
+/* go's pprof begins with the types of the samples: a piece of two bytes is enough to know it. */
+static void a_piece_of_the_beginning_is_told_as_one(void **state)
+{
+	(void)state;
+	struct builder builder;
+
+	builder_init(&builder);
+	type(&builder, "alloc_objects", "count");
+	type(&builder, "alloc_space", "bytes");
+	for (size_t size = 2; size < builder.out.size; size++) {
+		if (size != builder.out.size / 2) /* a whole field is as good as a whole profile */
+			assert_refused(builder.out.data, size, "it ends too early");
+	}
+	assert_refused(builder.out.data, 1, "too few bytes to tell");
+	assert_text_refused("\n\x04hello\n", "not a profile of any known format");
+	builder_deinit(&builder);
+}
+
 static void every_truncation_is_survived(void **state)
 {
 	(void)state;
@@ -414,6 +432,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_cannot_be_shown_is_refused),
 	cmocka_unit_test(references_to_nothing_are_refused),
 	cmocka_unit_test(a_profile_is_kept_within_bounds),
+	cmocka_unit_test(a_piece_of_the_beginning_is_told_as_one),
 	cmocka_unit_test(every_truncation_is_survived),
 	cmocka_unit_test(writes_what_it_reads),
 	cmocka_unit_test(threads_are_labels),

@@ -88,7 +88,8 @@ static void malformed_input_is_told(void **state)
 {
 	(void)state;
 	assert_text_refused("--- symbol\n0x1 a\n", "byte 17: it ends in the middle of the names");
-	assert_text_refused("--- symbol\n---\n", "byte 15: no profile of any known format follows");
+	assert_text_refused("--- symbol\n---\n--- heap\n", "byte 24: no profile follows the names");
+	assert_text_refused("--- symbol\n---\nhello\n", "byte 15: no profile of any known format");
 	assert_text_refused("--- symbol\n---\n--- heap\n--- heap\n--- heap\n",
 		"no profile of any known format follows");
 	assert_text_refused("--- symbol\n---\n--- heap\nheap_v2/z\n", "byte 32: a number");
