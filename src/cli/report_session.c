@@ -136,6 +136,38 @@ static void report_module(const struct symbol_module_report *report, bool debug)
 		report->cure[0] == '\0' ? "" : ")");
 }
 
+static bool is_said_alike(
+	const struct symbol_module_report *left, const struct symbol_module_report *right)
+{
+	return strcmp(left->path, right->path) == 0 && strcmp(left->problem, right->problem) == 0 &&
+	       strcmp(left->cure, right->cure) == 0;
+}
+
+/*
+ * A module of profiles of which only one tells build-ids has two reports; what both say is said
+ * once.
+ */
+static void report_modules(const struct report_session *session,
+	const struct symbol_module_report *reports, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct symbol_module_report sum = reports[i];
+		/* The allocator's own frames are not shown, so nobody misses their names. */
+		bool is_said = !session->options->keep_allocator_frames &&
+			       allocator_frame_has_module(PROFILE_HEAP, sum.path);
+		for (size_t j = 0; j < i && !is_said; j++)
+			is_said = is_said_alike(&reports[j], &sum);
+		for (size_t j = i + 1; j < count; j++) {
+			if (!is_said_alike(&reports[j], &sum))
+				continue;
+			sum.address_count += reports[j].address_count;
+			sum.named_count += reports[j].named_count;
+		}
+		if (!is_said)
+			report_module(&sum, false);
+	}
+}
+
 /* A profile that does not say where its files were mapped: the program's own addresses serve. */
 static bool place_program(struct report_session *session, struct error *err)
 {
@@ -190,11 +222,11 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 		return false;
 	const struct symbol_module_report *const reports =
 		symbolizer_reports(session->symbolizer, &count);
-	for (size_t i = 0; i < count; i++) {
-		/* The allocator's own frames are not shown, so nobody misses their names. */
-		if (session->options->debug || session->options->keep_allocator_frames ||
-			!allocator_frame_has_module(PROFILE_HEAP, reports[i].path))
-			report_module(&reports[i], session->options->debug);
+	if (session->options->debug) {
+		for (size_t i = 0; i < count; i++)
+			report_module(&reports[i], true);
+	} else {
+		report_modules(session, reports, count);
 	}
 	return true;
 }

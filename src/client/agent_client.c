@@ -126,6 +126,14 @@ static bool make_authorization(
 	return true;
 }
 
+/* Whose failure it is, unless the connection's own message says so. */
+static bool blame(const struct target *target, const struct stream *stream, struct error *err)
+{
+	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
+		return false;
+	return error_prefix(err, "%s", target->label);
+}
+
 /* One connection, one request, one answer. */
 static bool exchange_once(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err)
@@ -142,7 +150,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	else
 		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
 	if (!target_connect(target, &stream, err))
-		return error_prefix(err, "%s", target->label);
+		return blame(target, &stream, err);
 
 	const struct http_field fields[] = {
 		{ "Connection", "close" },
@@ -161,7 +169,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.limit = call->out_name == NULL ? AGENT_ANSWER_BYTES : AGENT_PROFILE_BYTES,
 	};
 	if (!http_call(&stream, &request, answer, err))
-		return error_prefix(err, "%s", target->label);
+		return blame(target, &stream, err);
 	return true;
 }
 

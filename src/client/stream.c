@@ -146,7 +146,8 @@ bool stream_connect_tcp(
 	snprintf(stream->peer, sizeof stream->peer, "%s:%s", host, port);
 	const int problem = getaddrinfo(host, port, &hints, &addresses);
 	if (problem != 0)
-		return error_set(err, ERROR_NOT_FOUND, "%s: %s", host, gai_strerror(problem));
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s: %s", stream->peer, gai_strerror(problem));
 	for (const struct addrinfo *a = addresses; a != NULL; a = a->ai_next) {
 		if (connect_address(stream, a, err))
 			return true;

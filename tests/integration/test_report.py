@@ -275,6 +275,16 @@ class Report(unittest.TestCase):
         error = run("report", "/bin/sh", self.first, code=2).stderr.decode()
         self.assertIn("/bin/sh does not match", error)
 
+    def test_nobody_is_named_twice(self):
+        error = run("report", f"http://127.0.0.1:{free_port()}/pprof/heap", code=1).stderr.decode()
+        self.assertRegex(error, r"^heapctl: connecting to 127\.0\.0\.1:\d+: Connection refused")
+        program = shutil.copy(STORE, self.path("nameless"))
+        subprocess.run([need("strip"), program], check=True)
+        profile, converted = self.take("nameless", program=program), self.path("nameless.pb.gz")
+        run("report", "--pprof", "-o", converted, profile)
+        # The one knows its program's build-id, the other does not.
+        self.assertEqual(run("diff", profile, converted).stderr.decode().count("/nameless: "), 1)
+
     def test_errors_name_what_is_wrong(self):
         self.assertIn("No such file", run("report", self.path("nowhere.heap"), code=1).stderr.decode())
         broken = pathlib.Path(self.path("broken.heap"))
