@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/comparison.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/hash_index.h"
+#include "base/xalloc.h"
 
 /* The start of the first mapping of that file; 0 when there is none. */
 static uint64_t start_of(const struct profile *profile, const char *path)
@@ -34,23 +38,99 @@ static struct comparison compare_modules(const struct profile *base, const struc
 	return (struct comparison){ .is_same_run = shared > 1 };
 }
 
-static double ever_allocated(const struct profile *profile)
-{
-	double objects = 0;
+/* What a profile recorded for a stack, which its addresses stand for. */
+struct record {
+	uint64_t key;
+	double live, allocated; /* objects, as they were recorded */
+};
 
-	for (size_t i = 0; i < profile->sample_count; i++)
-		objects += profile->samples[i].counters[PROFILE_ALLOC_OBJECTS];
-	return objects;
+static int by_key(const void *a, const void *b)
+{
+	const struct record *const left = a;
+	const struct record *const right = b;
+
+	return (left->key > right->key) - (left->key < right->key);
+}
+
+static uint64_t key_of(const struct profile *profile, const struct profile_stack *stack)
+{
+	uint64_t key = stack->depth;
+
+	for (uint32_t i = 0; i < stack->depth; i++) {
+		const uint32_t location = profile->stack_locations[stack->first + i];
+		key = hash_combine(key, profile->locations[location].address);
+	}
+	return key;
+}
+
+/* One record for each stack, by key; release with free(). */
+static struct record *list_records(const struct profile *profile, size_t *count)
+{
+	struct record *const records =
+		xreallocarray(NULL, profile->sample_count + 1, sizeof *records);
+	size_t made = 0;
+
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		const struct profile_sample *const sample = &profile->samples[i];
+		records[i] = (struct record){ key_of(profile, &profile->stacks[sample->stack]),
+			sample->counters[PROFILE_INUSE_OBJECTS],
+			sample->counters[PROFILE_ALLOC_OBJECTS] };
+	}
+	qsort(records, profile->sample_count, sizeof *records, by_key);
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (made == 0 || records[made - 1].key != records[i].key) {
+			records[made++] = records[i];
+			continue;
+		}
+		records[made - 1].live += records[i].live;
+		records[made - 1].allocated += records[i].allocated;
+	}
+	*count = made;
+	return records;
+}
+
+/* What became of the stacks of the first profile. */
+struct survival {
+	double live, kept; /* objects in use then, and those of them that may still be */
+	bool counts_went_back;
+};
+
+static struct survival compare_records(const struct profile *base, const struct profile *now)
+{
+	size_t base_count = 0;
+	size_t now_count = 0;
+	CLEANUP(free_cleanup) struct record *before = list_records(base, &base_count);
+	CLEANUP(free_cleanup) struct record *after = list_records(now, &now_count);
+	struct survival survival = { 0 };
+
+	for (size_t i = 0, at = 0; i < base_count; i++) {
+		while (at < now_count && after[at].key < before[i].key)
+			at++;
+		const bool is_there = at < now_count && after[at].key == before[i].key;
+		const struct record left = is_there ? after[at] : (struct record){ 0 };
+		survival.live += before[i].live;
+		survival.kept += left.live < before[i].live ? left.live : before[i].live;
+		survival.counts_went_back |= left.allocated < before[i].allocated;
+	}
+	return survival;
 }
 
 struct comparison comparison_of(const struct profile *base, const struct profile *now)
 {
+	/* Fewer objects than that may be gone for any reason. */
+	static const double enough_objects = 20, few = 0.1;
 	struct comparison comparison = compare_modules(base, now);
 
 	comparison.intervals_differ = base->interval_bytes != now->interval_bytes;
-	if (comparison.is_same_run)
-		comparison.was_reset = comparison.intervals_differ ||
-				       (base->has_allocated && now->has_allocated &&
-					       ever_allocated(now) < ever_allocated(base));
+	/* Other kinds are of what happened in a time, not of what is there. */
+	if (!comparison.is_same_run || base->kind != PROFILE_HEAP || now->kind != PROFILE_HEAP)
+		return comparison;
+	const struct survival survival = compare_records(base, now);
+	if (base->has_allocated && now->has_allocated)
+		comparison.was_reset = survival.counts_went_back;
+	else
+		comparison.may_be_reset =
+			survival.live >= enough_objects && survival.kept < few * survival.live;
+	comparison.was_reset |= comparison.intervals_differ;
 	return comparison;
 }

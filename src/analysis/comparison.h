@@ -16,11 +16,17 @@ struct comparison {
 	/* Each side is scaled up by its own interval, so the difference holds. */
 	bool intervals_differ;
 	/*
-	 * One run, but its counters went back or the interval changed: prof.reset was called in
-	 * between, and what had been allocated before looks as if it had been freed. (Or the
-	 * profiles are in the wrong order.)
+	 * One run, but some stack's count of everything ever allocated went back, or the interval
+	 * changed: prof.reset was called in between, and what had been allocated before looks as if
+	 * it had been freed. (Or the profiles are in the wrong order.)
 	 */
 	bool was_reset;
+	/*
+	 * One run without such counts (prof_accum:false), and hardly a stack still has what it had:
+	 * nearly everything was freed, or prof.reset was called in between. If the same stacks have
+	 * allocated as much again since, nothing in the profiles tells a reset.
+	 */
+	bool may_be_reset;
 };
 
 struct comparison comparison_of(const struct profile *base, const struct profile *now);

@@ -501,6 +501,23 @@ class ReportOfTarget(Case):
             self.assertRegex(out, r"Total: \d+\.\d MB\n")
             self.assertIn("zmalloc", out)
 
+    def test_a_reset_between_two_profiles(self):
+        for accumulates, words in ((True, "prof.reset was called in between"), (False, "it was freed, or prof.reset was called")):
+            process, port = self.start_redis(conf=f"prof:true,lg_prof_sample:10,prof_accum:{str(accumulates).lower()}")
+            self.wait_for_agent(process.pid)
+            first, grown, reset = (os.path.join(self.folder, f"{name}.{process.pid}") for name in ("first", "grown", "reset"))
+            self.load_redis(port)
+            self.heapctl("dump", process.pid, "-o", first)
+            self.load_redis(port, keys=3000)
+            self.heapctl("dump", process.pid, "-o", grown)
+            self.assertNotIn("prof.reset", self.heapctl("diff", first, grown)[1])
+            self.heapctl("mallctl", process.pid, "prof.reset=10", "--force")
+            if accumulates:
+                # As a whole more than before, so that only single stacks tell.
+                self.load_redis(port, keys=20000)
+            self.heapctl("dump", process.pid, "-o", reset)
+            self.assertIn(words, self.heapctl("diff", grown, reset)[1])
+
     def test_a_process_whose_program_was_replaced(self):
         """Its own code is still there for the symbolizer, by way of the kernel."""
         need("redis-server")
