@@ -312,7 +312,9 @@ bool selection_make(const struct view_input *inputs, size_t input_count,
 	if (!done || !filter_check(request->filter, err))
 		return false;
 	finish(selector.out);
-	selector.out->default_counter = request->counter;
+	selector.out->default_counter = selector.out->has_allocated
+						? request->counter
+						: request->counter % PROFILE_ALLOC_OBJECTS;
 	if (is_difference)
 		net_samples(selector.out, request->drop_negative);
 	*ret = TAKE(selector.out);

@@ -13,7 +13,11 @@
 
 struct selection_request {
 	struct filter *filter;
-	enum profile_counter counter; /* shown first by who reads the result */
+	/*
+	 * Shown first by who reads the result; of profiles that did not count what was ever
+	 * allocated, what is in use.
+	 */
+	enum profile_counter counter;
 	bool keep_allocator_frames;
 	bool by_thread;	    /* samples of single threads where the profiles have them */
 	bool drop_negative; /* of a difference: stacks that shrank are left out */

@@ -267,14 +267,35 @@ static bool load_waste(struct report_session *session, struct error *err)
 		&session->waste_classes, &session->waste_class_count, err);
 }
 
+/* Nobody asks for what was allocated in order to be shown nothing. */
+static void check_counter(const struct report_session *session)
+{
+	const struct report_options *const options = session->options;
+	bool has_allocated = false;
+	bool is_heap = false;
+
+	for (size_t i = 0; i < session->profile_count; i++) {
+		has_allocated |= session->profiles[i]->has_allocated;
+		is_heap |= session->profiles[i]->kind == PROFILE_HEAP &&
+			   session->profiles[i]->sample_count != 0;
+	}
+	if (is_heap && !has_allocated && options->has_counter &&
+		options->counter >= PROFILE_ALLOC_OBJECTS)
+		verb_warn("%s counts only what is in use: everything ever allocated is counted "
+			  "with prof_accum:true in MALLOC_CONF",
+			session->profiles[0]->name);
+}
+
 bool report_session_open(
 	struct report_session *session, const struct report_options *options, struct error *err)
 {
 	*session = (struct report_session){ .options = options };
 	if (load_all(session, err) && check_thread(session, err) &&
 		(!options->waste || load_waste(session, err)) &&
-		report_session_add_symbols(session, err))
+		report_session_add_symbols(session, err)) {
+		check_counter(session);
 		return true;
+	}
 	report_session_close(session);
 	return false;
 }

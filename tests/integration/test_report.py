@@ -85,6 +85,13 @@ class Report(unittest.TestCase):
         self.assertEqual(rows(text("report", "--inuse_objects", self.first))["load_table"], (3, 3))
         self.assertEqual(rows(text("report", "--alloc_space", "--show_bytes", self.second))["load_table"], (2 * TABLE, 2 * TABLE))
 
+    def test_what_was_never_counted_is_said_to_be_missing(self):
+        profile = self.take("live", ",prof_accum:false")
+        self.assertIn("prof_accum:true", run("report", "--alloc_space", profile).stderr.decode())
+        self.assertNotIn("prof_accum", run("report", profile).stderr.decode())
+        # And is not what a reader of our pprof sees first.
+        self.assertIn(" inuse_space/bytes[dflt]", self.pprof_raw("report", "--alloc_space", profile))
+
     def test_lines_and_files(self):
         lines = text("report", "--lines", "--show_bytes", self.first)
         self.assertRegex(lines, rf"load_table \S*programs/store\.c:{line_of('malloc(8192)')}\n")
