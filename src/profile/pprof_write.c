@@ -4,14 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/xalloc.h"
+#include "profile/compress.h"
 #include "profile/pprof_fields.h"
 #include "profile/pprof_types.h"
 #include "profile/protobuf.h"
-
-enum { GZIP_WINDOW = 16 + MAX_WBITS };
 
 /* What is known of all locations of a mapping that are written. */
 struct mapping_use {
@@ -365,35 +363,6 @@ static void write_all(
 	write_strings(writer);
 }
 
-static void deflate_cleanup(z_stream *stream)
-{
-	deflateEnd(stream);
-}
-
-/* Fast rather than small: readers expand it at the same speed, and the file is short-lived. */
-static bool compress_into(const struct buffer *plain, struct buffer *out, struct error *err)
-{
-	CLEANUP(deflate_cleanup) z_stream stream = { 0 };
-
-	if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 8, Z_DEFAULT_STRATEGY) !=
-		Z_OK)
-		return error_set(err, ERROR_MEMORY, "no memory to compress the profile");
-	/* zlib counts in 32 bits. */
-	if (plain->size > UINT32_MAX)
-		return error_set(err, ERROR_INPUT, "more than 4 GiB of pprof data");
-	const size_t bound = deflateBound(&stream, plain->size);
-	if (!buffer_reserve(out, bound))
-		return error_set(err, ERROR_MEMORY, "no memory to compress the profile");
-	stream.next_in = (Bytef *)plain->data;
-	stream.avail_in = (uInt)plain->size;
-	stream.next_out = (Bytef *)out->data + out->size;
-	stream.avail_out = (uInt)(bound > UINT32_MAX ? UINT32_MAX : bound);
-	if (deflate(&stream, Z_FINISH) != Z_STREAM_END)
-		return error_set(err, ERROR_MEMORY, "compressing the profile failed");
-	out->size += stream.total_out;
-	return true;
-}
-
 static void writer_init(
 	struct pprof_writer *writer, const struct profile *profile, struct buffer *out)
 {
@@ -439,7 +408,7 @@ bool pprof_write(const struct profile *profile, const struct profile_sample *sam
 	if (options != NULL && options->plain)
 		buffer_append(out, plain.data, plain.size);
 	else
-		done = compress_into(&plain, out, err);
+		done = compress_gzip(&plain, out, err);
 	if (done && out->failed)
 		done = error_set(err, ERROR_MEMORY, "no memory for the profile");
 	buffer_deinit(&plain);
