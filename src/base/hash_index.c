@@ -30,7 +30,7 @@ static uint32_t tag_of(uint64_t hash)
 
 static struct hash_index_slot *make_slots(size_t count)
 {
-	struct hash_index_slot *const slots = xreallocarray(NULL, count, sizeof *slots);
+	struct hash_index_slot *const slots = xmalloc_huge(count * sizeof *slots);
 
 	for (size_t i = 0; i < count; i++)
 		slots[i] = (struct hash_index_slot){ .position = HASH_INDEX_NONE };
@@ -104,21 +104,27 @@ uint64_t hash_seed(void)
 	return seed;
 }
 
+/*
+ * Two words for each multiplication, because every one has to wait for the one before. Nobody
+ * knows `other`, so nobody can make a factor zero. The last words may overlap those before them:
+ * the size is in the hash already.
+ */
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *at = data;
-	uint64_t word = 0;
+	const unsigned char *const end = at + size;
+	const uint64_t other = hash_u64(~hash);
+	uint64_t words[2] = { 0 };
 
-	for (; size >= sizeof word; size -= sizeof word, at += sizeof word) {
-		memcpy(&word, at, sizeof word);
-		hash = hash_combine(hash, word);
+	for (; size > sizeof words && at < end - sizeof words; at += sizeof words) {
+		memcpy(words, at, sizeof words);
+		hash = hash_product(hash ^ words[0], other ^ words[1]);
 	}
-	if (size != 0) {
-		word = 0;
-		memcpy(&word, at, size);
-		hash = hash_combine(hash, word);
-	}
-	return hash;
+	if (size >= sizeof words)
+		memcpy(words, end - sizeof words, sizeof words);
+	else if (size != 0)
+		memcpy(words, at, size);
+	return hash_u64(hash_product(hash ^ words[0], other ^ words[1]));
 }
 
 uint64_t hash_bytes(const void *data, size_t size)

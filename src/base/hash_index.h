@@ -59,11 +59,17 @@ uint64_t hash_bytes_seeded(uint64_t seed, const void *data, size_t size);
 /* Such a seed: random, and another one each time. */
 uint64_t hash_seed(void);
 
+/* Both halves of the product. */
+static inline uint64_t hash_product(uint64_t a, uint64_t b)
+{
+	const __uint128_t product = (__uint128_t)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static inline uint64_t hash_u64(uint64_t value)
 {
-	const __uint128_t product =
-		(__uint128_t)(value ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
+	return hash_product(value ^ 0x9e3779b97f4a7c15u, 0xd6e8feb86659fd93u);
 }
 
 static inline uint64_t hash_combine(uint64_t a, uint64_t b)

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE_BYTES = 2 * 1024 * 1024 };
 
 static void *checked(void *block, size_t size)
 {
@@ -19,6 +22,16 @@ static void *checked(void *block, size_t size)
 void *xmalloc(size_t size)
 {
 	return checked(malloc(size == 0 ? 1 : size), size);
+}
+
+void *xmalloc_huge(size_t size)
+{
+	if (size < HUGE_PAGE_BYTES)
+		return xmalloc(size);
+	void *const block = checked(aligned_alloc(HUGE_PAGE_BYTES, size), size);
+	/* Advice: without such pages it is slower, no more. */
+	madvise(block, size, MADV_HUGEPAGE);
+	return block;
 }
 
 void *xcalloc(size_t count, size_t size)
@@ -35,12 +48,10 @@ void *xreallocarray(void *block, size_t count, size_t size)
 	return checked(reallocarray(block, count, size), size);
 }
 
-void *xgrow(void *items, size_t *capacity, size_t needed, size_t size)
+void *xgrow_more(void *items, size_t *capacity, size_t needed, size_t size)
 {
-	if (items != NULL && needed <= *capacity)
-		return items;
-
 	size_t wanted = *capacity < 8 ? 16 : 2 * *capacity;
+
 	if (wanted < needed)
 		wanted = needed;
 	items = xreallocarray(items, wanted, size);

@@ -15,6 +15,12 @@ extern const struct memory memory_or_exit;
 
 /* Never NULL, not even for a size of 0. Free with free(). */
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+/*
+ * The same for a large table that is looked at all over: its pages are huge where they can be,
+ * since finding an ordinary page takes longer than the look. The size is a power of two.
+ */
+void *xmalloc_huge(size_t size) __attribute__((malloc, returns_nonnull));
+
 void *xcalloc(size_t count, size_t size) __attribute__((malloc, returns_nonnull));
 char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *text, size_t size) __attribute__((malloc, returns_nonnull));
@@ -24,9 +30,15 @@ char *xasprintf(const char *format, ...) PRINTF_FORMAT(1, 2)
 /* Resizes to count elements of size bytes; an overflowing product counts as no memory. */
 void *xreallocarray(void *block, size_t count, size_t size) __attribute__((returns_nonnull));
 
+void *xgrow_more(void *items, size_t *capacity, size_t needed, size_t size)
+	__attribute__((returns_nonnull));
+
 /*
  * Makes room for `needed` elements in the array `items` with `capacity` elements allocated, at
  * least doubling: `items = xgrow(items, &capacity, count + 1, sizeof *items)`.
  */
-void *xgrow(void *items, size_t *capacity, size_t needed, size_t size)
-	__attribute__((returns_nonnull));
+static inline void *xgrow(void *items, size_t *capacity, size_t needed, size_t size)
+{
+	return items != NULL && needed <= *capacity ? items
+						    : xgrow_more(items, capacity, needed, size);
+}

@@ -26,8 +26,24 @@ bool report_source_is_program(const char *operand)
 	       memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
+/* Whether anything that is asked for can be about single threads. */
+static bool needs_threads(const struct report_options *options)
+{
+	const struct filter_text *const filter = &options->filter;
+
+	if (options->output == REPORT_RAW || options->output == REPORT_PPROF ||
+		options->output == REPORT_INTERACTIVE || filter->thread != NULL)
+		return true;
+	for (size_t i = 0; i < filter->tag_count; i++) {
+		if (strncmp(filter->tags[i], "bytes=", 6) != 0)
+			return true;
+	}
+	return false;
+}
+
 /* A profile of a running process, taken now. */
-static bool read_target(const char *text, pid_t *pid, struct profile **ret, struct error *err)
+static bool read_target(const char *text, const struct profile_read_options *options, pid_t *pid,
+	struct profile **ret, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
 	CLEANUP(http_answer_cleanup) struct http_answer answer;
@@ -42,7 +58,7 @@ static bool read_target(const char *text, pid_t *pid, struct profile **ret, stru
 	if (!agent_call(&target, &call, &answer, err))
 		return false;
 	*pid = target.kind == TARGET_AGENT ? target.process.pid : 0;
-	return profile_read(target.label, answer.body.data, answer.body.size, NULL, ret, err);
+	return profile_read(target.label, answer.body.data, answer.body.size, options, ret, err);
 }
 
 /* What can only be meant as a file, so that a typing error is told as one. */
@@ -57,18 +73,21 @@ static bool looks_like_file(const char *source)
 bool report_source_read(const char *source, const struct report_options *options, bool has_program,
 	pid_t *pid, struct profile **ret, struct error *err)
 {
+	const struct profile_read_options wanted = {
+		.leaves_out_threads = !needs_threads(options),
+	};
 	struct stat status;
 	const bool is_there = stat(source, &status) == 0;
 
 	if (is_there && S_ISSOCK(status.st_mode))
-		return read_target(source, pid, ret, err);
+		return read_target(source, &wanted, pid, ret, err);
 	if (is_there || strcmp(source, "-") == 0)
-		return profile_open(source, NULL, ret, err);
+		return profile_open(source, &wanted, ret, err);
 	if (remote_profile_is_url(source))
 		return remote_profile_read(source, options, !has_program, ret, err);
 	if (looks_like_file(source))
-		return profile_open(source, NULL, ret, err);
-	return read_target(source, pid, ret, err);
+		return profile_open(source, &wanted, ret, err);
+	return read_target(source, &wanted, pid, ret, err);
 }
 
 bool report_source_read_each(const char *operand, report_source_load *load,

@@ -107,6 +107,7 @@ static bool read_plain(const char *name, const struct input *input,
 	CLEANUP(profile_cleanup) struct profile *made = profile_new(name);
 
 	made->memory_limit = memory_limit_of(options);
+	made->leaves_out_threads = options != NULL && options->leaves_out_threads;
 	read_commands(&in, made);
 	const struct profile_codec *const codec = profile_detect(&in);
 	if (cursor_ok(&in) && codec == NULL)

@@ -46,6 +46,8 @@ struct profile_read_options {
 	uint64_t max_bytes;
 	/* Bytes that the profile itself may take; 0 means half the machine's memory. */
 	uint64_t max_memory_bytes;
+	/* Nobody will ask for figures of single threads, which take more memory than all others. */
+	bool leaves_out_threads;
 };
 
 /* Reads a profile from memory; `name` is for messages. `options` may be NULL. */

@@ -264,7 +264,7 @@ void profile_add_sample(struct profile *profile, const struct profile_sample *sa
 		profile->samples = xgrow(profile->samples, &profile->sample_capacity,
 			profile->sample_count + 1, sizeof *profile->samples);
 		profile->samples[profile->sample_count++] = *sample;
-	} else {
+	} else if (!profile->leaves_out_threads) {
 		profile->thread_samples =
 			xgrow(profile->thread_samples, &profile->thread_sample_capacity,
 				profile->thread_sample_count + 1, sizeof *profile->thread_samples);

@@ -139,8 +139,9 @@ struct profile {
 	size_t thread_count, thread_capacity;
 	size_t comment_count, comment_capacity;
 
-	uint64_t memory_limit; /* bytes, see profile_is_full; 0 for none */
-	uint64_t hash_seed;    /* of all indexes of what the input holds */
+	bool leaves_out_threads; /* see profile_read_options */
+	uint64_t memory_limit;	 /* bytes, see profile_is_full; 0 for none */
+	uint64_t hash_seed;	 /* of all indexes of what the input holds */
 	struct string_pool strings;
 	struct hash_index location_index;
 	struct hash_index stack_index;
@@ -194,8 +195,8 @@ uint32_t profile_add_prepared_stack(
 	struct profile *profile, uint64_t prepared, const uint32_t *locations, size_t depth);
 
 /*
- * Appends to samples, or to thread_samples when it has a thread. Nothing is summed up: samples
- * stay the lines that they were.
+ * Appends to samples, or to thread_samples when it has a thread and these are wanted. Nothing is
+ * summed up: samples stay the lines that they were.
  */
 void profile_add_sample(struct profile *profile, const struct profile_sample *sample);
 

@@ -25,7 +25,7 @@ bool text_line(struct cursor *in, struct text_line *line)
 	return true;
 }
 
-uint64_t text_decimal(struct cursor *in)
+uint64_t text_decimal_slow(struct cursor *in)
 {
 	const unsigned char *at = in->position;
 	uint64_t value = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/text_profile.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/xalloc.h"
@@ -10,67 +11,97 @@ enum {
 	/* jemalloc's own limit is 128 frames by default and can be raised. */
 	DEEPEST_STACK = 65536,
 	KEPT_UNKNOWN_LINES = 32,
-	FIRST_TABLE_BITS = 10,
+	FIRST_SHIFT = 54,
 };
 
-static struct address_table make_table(unsigned bits, uint64_t factor)
+/* All free. */
+static uint32_t *make_slots(unsigned shift)
 {
-	const size_t count = (size_t)1 << bits;
-	struct address_table table = { .bits = bits, .factor = factor };
+	const size_t count = (size_t)1 << (64 - shift);
+	uint32_t *const slots = xreallocarray(NULL, count, sizeof *slots);
 
-	table.slots = xreallocarray(NULL, count, sizeof *table.slots);
 	for (size_t i = 0; i < count; i++)
-		table.slots[i] = (struct address_slot){ .location = PROFILE_NONE };
-	return table;
+		slots[i] = PROFILE_NONE;
+	return slots;
 }
 
 static inline size_t home_of(const struct address_table *table, uint64_t address)
 {
-	return (address * table->factor) >> (64 - table->bits);
+	return (address * table->factor) >> table->shift;
 }
 
 /* The slot of the address, or the free one where it would go. */
-static inline struct address_slot *find_slot(const struct address_table *table, uint64_t address)
+static inline uint32_t *find_slot(const struct address_table *table, uint64_t address)
 {
-	const size_t mask = ((size_t)1 << table->bits) - 1;
+	const size_t mask = UINT64_MAX >> table->shift;
 	size_t at = home_of(table, address);
 
-	while (table->slots[at].address != address && table->slots[at].location != PROFILE_NONE)
+	while (table->slots[at] != PROFILE_NONE && table->addresses[table->slots[at]] != address)
 		at = (at + 1) & mask;
 	return &table->slots[at];
 }
 
 static void grow_table(struct address_table *table)
 {
-	struct address_table larger = make_table(table->bits + 1, table->factor);
-	const size_t count = (size_t)1 << table->bits;
-
-	for (size_t i = 0; i < count; i++)
-		if (table->slots[i].location != PROFILE_NONE)
-			*find_slot(&larger, table->slots[i].address) = table->slots[i];
-	larger.used = table->used;
 	free(table->slots);
-	*table = larger;
+	table->slots = make_slots(--table->shift);
+	for (size_t i = 0; i < table->count; i++)
+		*find_slot(table, table->addresses[i]) = (uint32_t)i;
 }
 
-static uint32_t new_location(struct text_profile *text, uint64_t address)
+/* Not inline, so that the loop around find_location stays small. */
+static __attribute__((noinline)) uint32_t new_location(struct text_profile *text, uint64_t address)
 {
 	struct address_table *const table = &text->addresses;
-
-	if (++table->used > (size_t)1 << (table->bits - 1))
-		grow_table(table);
 	const uint32_t location = profile_add_address(text->profile, address);
-	*find_slot(table, address) = (struct address_slot){ address, location };
+
+	assert(location == table->count);
+	table->addresses = xgrow(
+		table->addresses, &table->capacity, table->count + 1, sizeof *table->addresses);
+	table->addresses[table->count++] = address;
+	if (table->count > UINT64_MAX >> table->shift >> 2)
+		grow_table(table);
+	else
+		*find_slot(table, address) = location;
 	return location;
 }
 
 static inline uint32_t find_location(struct text_profile *text, uint64_t address)
 {
-	const struct address_slot *const slot = find_slot(&text->addresses, address);
+	const uint32_t location = *find_slot(&text->addresses, address);
 
-	if (__builtin_expect(slot->location == PROFILE_NONE, false))
-		return new_location(text, address);
-	return slot->location;
+	return __builtin_expect(location == PROFILE_NONE, false) ? new_location(text, address)
+								 : location;
+}
+
+static inline void keep_address(struct text_profile *text, size_t depth, uint64_t address)
+{
+	const struct address_table *const table = &text->addresses;
+
+	text->stack_addresses[depth] = address;
+	__builtin_prefetch(&table->slots[home_of(table, address)]);
+}
+
+/*
+ * Reads addresses as profilers write them, " 0x7f06a3a2630f", as long as there is room for them
+ * and the input is far from its end. What stands behind the last one is left to the caller.
+ */
+static size_t read_plain_addresses(struct text_profile *text, size_t depth)
+{
+	const unsigned char *at = text->in->position;
+	const unsigned char *const end = text->in->end;
+
+	while (depth < text->depth_capacity && end - at > 3 + TEXT_NUMBER_REACH &&
+		memcmp(at, " 0x", 3) == 0) {
+		uint64_t address = 0;
+		const unsigned char *const next = text_hexadecimal_at(at + 3, &address);
+		if (next == NULL)
+			break;
+		keep_address(text, depth++, address);
+		at = next;
+	}
+	text->in->position = at;
+	return depth;
 }
 
 static void make_room(struct text_profile *text, size_t depth)
@@ -81,34 +112,6 @@ static void make_room(struct text_profile *text, size_t depth)
 		xgrow(text->stack_locations, &capacity, depth + 1, sizeof *text->stack_locations);
 	text->stack_addresses = xgrow(text->stack_addresses, &text->depth_capacity, depth + 1,
 		sizeof *text->stack_addresses);
-}
-
-static inline void prefetch_slot(const struct address_table *table, uint64_t address)
-{
-	__builtin_prefetch(&table->slots[home_of(table, address)]);
-}
-
-/*
- * Reads addresses as profilers write them, " 0x7f06a3a2630f", as long as there is room for them
- * and the input is far from its end.
- */
-static size_t read_plain_addresses(struct text_profile *text, size_t depth)
-{
-	const unsigned char *at = text->in->position;
-	const unsigned char *const end = text->in->end;
-
-	while (depth < text->depth_capacity && end - at > 3 + TEXT_HEXADECIMAL_REACH &&
-		at[0] == ' ' && at[1] == '0' && at[2] == 'x') {
-		uint64_t address = 0;
-		const unsigned char *const next = text_hexadecimal_at(at + 3, &address);
-		if (next == NULL || (*next != ' ' && *next != '\n'))
-			break;
-		text->stack_addresses[depth++] = address;
-		prefetch_slot(&text->addresses, address);
-		at = next;
-	}
-	text->in->position = at;
-	return depth;
 }
 
 /* Reads one address in any form. */
@@ -124,8 +127,7 @@ static void read_address(struct text_profile *text, size_t depth)
 		cursor_fail(in, "a stack of more than 65536 frames");
 	if (depth >= text->depth_capacity)
 		make_room(text, depth);
-	text->stack_addresses[depth] = address;
-	prefetch_slot(&text->addresses, address);
+	keep_address(text, depth, address);
 }
 
 /*
@@ -168,7 +170,7 @@ uint32_t text_profile_stack(struct text_profile *text)
 	return cursor_ok(text->in) ? text_profile_add_stack(text) : PROFILE_NONE;
 }
 
-static inline bool expect(struct cursor *in, char c, const char *problem)
+static bool expect(struct cursor *in, char c, const char *problem)
 {
 	text_skip_blanks(in);
 	if (!text_accept(in, c))
@@ -183,7 +185,7 @@ bool text_profile_expect(struct text_profile *text, char c, const char *problem)
 }
 
 /* "28: 1500", a number of objects and their bytes */
-static inline bool read_pair(struct cursor *in, double *objects, double *bytes)
+static bool read_pair(struct cursor *in, double *objects, double *bytes)
 {
 	*objects = (double)text_decimal(in);
 	if (!expect(in, ':', "a colon was expected after the number of objects"))
@@ -192,10 +194,47 @@ static inline bool read_pair(struct cursor *in, double *objects, double *bytes)
 	return cursor_ok(in);
 }
 
+/* The same as profilers write it, far from the end of the input. NULL for anything else. */
+static inline const unsigned char *read_plain_pair(
+	const unsigned char *at, double *objects, double *bytes)
+{
+	uint64_t number = 0;
+
+	at = text_decimal_at(at, &number);
+	*objects = (double)number;
+	if (at == NULL || at[0] != ':' || at[1] != ' ')
+		return NULL;
+	at = text_decimal_at(at + 2, &number);
+	*bytes = (double)number;
+	return at;
+}
+
+static inline const unsigned char *read_plain_counters(
+	const struct cursor *in, double counters[PROFILE_COUNTERS])
+{
+	enum { LONGEST = 4 * TEXT_NUMBER_REACH };
+	const unsigned char *at = in->position;
+
+	if (cursor_left(in) < LONGEST)
+		return NULL;
+	at = read_plain_pair(at, &counters[PROFILE_INUSE_OBJECTS], &counters[PROFILE_INUSE_SPACE]);
+	if (at == NULL || at[0] != ' ' || at[1] != '[')
+		return NULL;
+	at = read_plain_pair(
+		at + 2, &counters[PROFILE_ALLOC_OBJECTS], &counters[PROFILE_ALLOC_SPACE]);
+	return at == NULL || *at != ']' ? NULL : at + 1;
+}
+
 bool text_profile_counters(struct text_profile *text, double counters[PROFILE_COUNTERS])
 {
 	struct cursor *const in = text->in;
+	const unsigned char *const end = read_plain_counters(in, counters);
 
+	if (end != NULL) {
+		in->position = end;
+		text_skip_blanks(in);
+		return true;
+	}
 	return read_pair(in, &counters[PROFILE_INUSE_OBJECTS], &counters[PROFILE_INUSE_SPACE]) &&
 	       expect(in, '[', "'[' was expected before the counts of all allocations") &&
 	       read_pair(in, &counters[PROFILE_ALLOC_OBJECTS], &counters[PROFILE_ALLOC_SPACE]) &&
@@ -213,14 +252,18 @@ void text_profile_unknown_line(struct text_profile *text)
 
 void text_profile_init(struct text_profile *text, struct cursor *in, struct profile *profile)
 {
+	assert(profile->location_count == 0);
 	*text = (struct text_profile){ .in = in,
 		.profile = profile,
-		.addresses = make_table(FIRST_TABLE_BITS, profile->hash_seed | 1) };
+		.addresses = { .slots = make_slots(FIRST_SHIFT),
+			.shift = FIRST_SHIFT,
+			.factor = profile->hash_seed | 1 } };
 }
 
 void text_profile_deinit(struct text_profile *text)
 {
 	free(text->addresses.slots);
+	free(text->addresses.addresses);
 	free(text->stack_addresses);
 	free(text->stack_locations);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/heap_v2.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "profile_texts.h"
@@ -57,6 +58,20 @@ static void tells_threads_apart(void **state)
 	assert_int_equal(profile->thread_samples[1].thread, 1);
 	assert_counters(profile->thread_samples[1].counters, 8, 500, 9, 590);
 	assert_int_equal(profile->samples[0].thread, PROFILE_NONE);
+}
+
+static void threads_that_nobody_wants_are_left_out(void **state)
+{
+	(void)state;
+	const struct profile_read_options options = { .leaves_out_threads = true };
+	struct profile *profile = NULL;
+	struct error err = { 0 };
+
+	assert_true(profile_read("test", example, strlen(example), &options, &profile, &err));
+	assert_int_equal(profile->sample_count, 2);
+	assert_int_equal(profile->thread_sample_count, 0);
+	assert_string_equal(profile->threads[1].name, "worker pool 3");
+	profile_free(profile);
 }
 
 static void finds_the_mapping_of_each_address(void **state)
@@ -153,6 +168,29 @@ static void windows_line_ends_do_not_matter(void **state)
 	assert_int_equal(profile->sample_count, 1);
 }
 
+/* Numbers are read in another way where there is room to load several bytes at once. */
+static const char far_from_the_end[] = "a line of unknown meaning, which is longer than the reach "
+				       "of all that reads numbers several digits at a time\n";
+
+static void counters_of_all_lengths_are_read(void **state)
+{
+	(void)state;
+	char text[4096] = "heap_v2/1\n t*: 1: 5 [0: 0]\n";
+	for (unsigned digits = 1; digits <= 12; digits++)
+		snprintf(text + strlen(text), sizeof text - strlen(text),
+			"@ 0x1\nt*: %.*s: %.*s [%.*s: %.*s]\n", digits, "987654321098", 13 - digits,
+			"1234567890123", digits, "000000000000", digits, "100000000000");
+	strcat(text, far_from_the_end);
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(text);
+
+	assert_int_equal(profile->sample_count, 12);
+	for (unsigned digits = 1; digits <= 12; digits++) {
+		const double shift = pow(10, 12 - digits);
+		assert_counters(profile->samples[digits - 1].counters, floor(987654321098 / shift),
+			floor(1234567890123 / pow(10, digits)), 0, 100000000000 / shift);
+	}
+}
+
 static void addresses_of_all_lengths_are_read(void **state)
 {
 	(void)state;
@@ -161,6 +199,7 @@ static void addresses_of_all_lengths_are_read(void **state)
 		snprintf(text + strlen(text), sizeof text - strlen(text), " 0x%.*s", (int)digits,
 			"f9E8d7C6b5A40312");
 	strcat(text, "\n t*: 1: 5 [0: 0]\n");
+	strcat(text, far_from_the_end);
 	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(text);
 
 	assert_int_equal(profile->stacks[0].depth, 16);
@@ -215,6 +254,8 @@ static void malformed_lines_are_told_with_their_place(void **state)
 		char text[256];
 		snprintf(text, sizeof text, "%s%s", header, cases[i].line);
 		assert_text_refused(text, cases[i].problem);
+		strcat(text, far_from_the_end);
+		assert_text_refused(text, cases[i].problem);
 	}
 	assert_text_refused("heap_v2/abc\n", "byte 8: a number was expected");
 }
@@ -239,6 +280,7 @@ static void a_line_without_end_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_what_jemalloc_writes),
 	cmocka_unit_test(tells_threads_apart),
+	cmocka_unit_test(threads_that_nobody_wants_are_left_out),
 	cmocka_unit_test(finds_the_mapping_of_each_address),
 	cmocka_unit_test(a_return_address_belongs_to_the_mapping_of_its_call),
 	cmocka_unit_test(an_empty_heap_is_a_profile),
@@ -246,6 +288,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(equal_stacks_are_stored_once),
 	cmocka_unit_test(lines_of_unknown_meaning_become_comments),
 	cmocka_unit_test(windows_line_ends_do_not_matter),
+	cmocka_unit_test(counters_of_all_lengths_are_read),
 	cmocka_unit_test(addresses_of_all_lengths_are_read),
 	cmocka_unit_test(truncation_is_told_with_its_place),
 	cmocka_unit_test(malformed_lines_are_told_with_their_place),
