@@ -75,16 +75,11 @@ static bool is_socket(const char *path)
 	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-/* Whether the last part of the path is PID.sock, of this pid unless it is 0. */
-static bool is_agent_name(const char *path, pid_t pid)
+static bool is_agent_name(const char *name)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const name = slash == NULL ? path : slash + 1;
 	const size_t digits = strspn(name, "0123456789");
 
-	if (digits == 0 || digits > 9 || strcmp(name + digits, ".sock") != 0)
-		return false;
-	return pid == 0 || atoi(name) == pid;
+	return digits > 0 && digits <= 9 && strcmp(name + digits, ".sock") == 0;
 }
 
 /*
@@ -105,7 +100,27 @@ static const char *listening_path(char *line)
 	return line + path_at;
 }
 
-/* The listening sockets in the network namespace of `proc_folder` that are named PID.sock. */
+/*
+ * An agent's socket is bound to a name of its own, ".PID.RANDOM", and then renamed to PID.sock,
+ * which the kernel's table does not learn. Changes the one name into the other.
+ */
+static bool is_agent_socket(const char *bound, pid_t pid, char path[4096])
+{
+	enum { RANDOM_DIGITS = 16 };
+	const char *const name = strrchr(bound, '/') + 1;
+	const char *const number = name + 1;
+	const size_t digits = name[0] == '.' ? strspn(number, "0123456789") : 0;
+	const char *const random = number + digits + 1;
+
+	if (digits == 0 || digits > 9 || number[digits] != '.' ||
+		strspn(random, "0123456789abcdef") != RANDOM_DIGITS ||
+		random[RANDOM_DIGITS] != '\0' || (pid != 0 && atoi(number) != pid))
+		return false;
+	return snprintf(path, 4096, "%.*s%.*s.sock", (int)(name - bound), bound, (int)digits,
+		       number) < 4096;
+}
+
+/* The agents' sockets in the network namespace of `proc_folder`. */
 static void add_listening(
 	const char *proc_folder, pid_t pid, const char *root, struct string_pool *paths)
 {
@@ -119,12 +134,16 @@ static void add_listening(
 		buffer_clear(&table);
 	buffer_append_char(&table, '\0');
 	for (char *line = table.data, *next; line != NULL && *line != '\0'; line = next) {
+		char own[4096], seen[4096 + 32];
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		const char *const socket = listening_path(line);
-		if (socket != NULL && is_agent_name(socket, pid))
-			add(paths, "%s%s", root, socket);
+		const char *const bound = listening_path(line);
+		if (bound == NULL || !is_agent_socket(bound, pid, own))
+			continue;
+		snprintf(seen, sizeof seen, "%s%s", root, own);
+		if (is_socket(seen))
+			string_pool_add(paths, seen);
 	}
 	buffer_deinit(&table);
 }
@@ -160,7 +179,7 @@ static void add_folder(const char *folder, struct string_pool *paths)
 	for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
 		char path[4096];
 		const int size = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-		if ((size_t)size < sizeof path && is_agent_name(path, 0) && is_socket(path))
+		if ((size_t)size < sizeof path && is_agent_name(entry->d_name) && is_socket(path))
 			string_pool_add(paths, path);
 	}
 	closedir(listing);

@@ -132,6 +132,7 @@ class Embedded:
         self.assertGreater(int(server.read()), 2)
 
     def test_the_loop_ends_runs(self):
+        self.hide_from_others()
         server = self.host(self.kind, flags=NO_THREAD)
         server("hide")
         server("fd")
@@ -141,6 +142,7 @@ class Embedded:
         self.assertLess(turns, 10)
 
     def test_a_run_that_begins_does_not_outlast_the_patience_with_a_client(self):
+        self.hide_from_others()
         server = self.host(self.kind, flags=NO_THREAD)
         server("hide")
         client = self.raw(server.socket, b"GET /v1/sta")
@@ -151,6 +153,7 @@ class Embedded:
         server.read()
 
     def test_an_idle_loop_is_not_woken(self):
+        self.hide_from_others()
         server = self.host(self.kind, flags=NO_THREAD)
         server("hide")
         server("loop", 6000)

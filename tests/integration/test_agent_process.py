@@ -93,7 +93,9 @@ class Guest:
         self.assertGreater(len(own), 0)
 
     def test_a_killed_childs_name_is_removed_by_the_next(self):
+        self.hide_from_others()
         server, _ = self.start_host()
+        server("hide")
         pid = int(server("fork"))
         self.wait_for_agent(pid)
         os.kill(pid, signal.SIGKILL)
@@ -435,6 +437,7 @@ class OnDemand(HostCase):
         return self.wait_for_agent(pid)
 
     def test_a_program_can_be_alone_in_its_process(self):
+        self.hide_from_others()
         for kind in ("fake",) if SANITIZED else ("fake", "plain"):
             with self.subTest(kind):
                 server = self.host(kind, env={"HEAPCTL_THREAD": "on-demand"})

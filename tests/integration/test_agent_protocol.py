@@ -254,13 +254,15 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
             self.assertTrue(receive_all(self.raw(self.path, data)).startswith(b"HTTP/1.1 " + status), status)
 
     def test_nobody_wakes_an_idle_agent(self):
-        wait_until(lambda: agent_thread(self.server.pid), "the agent's thread")
-        self.server("hide")
+        self.hide_from_others()
+        server = self.host()
+        server("hide")
+        wait_until(lambda: agent_thread(server.pid), "the agent's thread")
 
         def sleeps_on():
-            before = voluntary_switches(agent_thread(self.server.pid))
+            before = voluntary_switches(agent_thread(server.pid))
             time.sleep(3)
-            return voluntary_switches(agent_thread(self.server.pid)) == before
+            return voluntary_switches(agent_thread(server.pid)) == before
         # The looks at a young process are over after 5 s.
         wait_until(sleeps_on, "three seconds without waking up")
 
