@@ -163,7 +163,7 @@ static const struct refusal written_on_demand[] = {
 	{ "prof.dump", "it overwrites a file; a dump through heapctl does not" },
 	{ "prof.prefix", "it changes where later dumps are written" },
 	{ "prof.log_start", "it writes a file when it stops" },
-	{ "prof.reset", "it discards all samples; ask for a reset instead" },
+	{ "prof.reset", "it discards all samples" },
 	{ "prof.gdump", "it writes a file at each new maximum of memory" },
 	{ "arenas.create", "it makes an arena for ever" },
 	{ "tcache.create", "it makes a cache for ever" },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/xalloc.h"
 #include "client/doctor.h"
@@ -40,4 +41,13 @@ void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const 
 	va_start(arguments, format);
 	vsnprintf(finding->message, sizeof finding->message, format, arguments);
 	va_end(arguments);
+}
+
+bool diagnosis_has(const struct diagnosis *diagnosis, const char *code)
+{
+	for (size_t i = 0; i < diagnosis->count; i++) {
+		if (strcmp(diagnosis->items[i].code, code) == 0)
+			return true;
+	}
+	return false;
 }

@@ -46,6 +46,9 @@ bool diagnosis_is_well(const struct diagnosis *diagnosis);
 void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const char *code,
 	const char *cure, const char *format, ...) PRINTF_FORMAT(5, 6);
 
+/* Whether there is a finding of that code. */
+bool diagnosis_has(const struct diagnosis *diagnosis, const char *code);
+
 /* This machine, as far as it concerns everybody. `agent_library` NULL: it was not found. */
 void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library);
 

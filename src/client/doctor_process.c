@@ -228,7 +228,9 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"%s was replaced or removed since it was started: names in its profiles "
 			"may be missing",
 			process->exe_deleted ? process->exe : "one of its libraries");
-	if (modules.has_jit && modules.jemalloc[0] != '\0' && modules.has_libgcc)
+	/* The agent may have said it. */
+	if (!diagnosis_has(diagnosis, "unwinder-jit") && modules.has_jit &&
+		modules.jemalloc[0] != '\0' && modules.has_libgcc)
 		diagnosis_add(diagnosis, FINDING_NOTE, "unwinder-jit",
 			"try it on a copy first, or use a jemalloc built with "
 			"--enable-prof-libunwind",

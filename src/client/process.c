@@ -99,6 +99,53 @@ static void read_ids(struct process *process, const char *status)
 	process->resident_bytes = strtoull(status_field(status, "VmRSS"), NULL, 10) * 1024;
 }
 
+static const char *last_part(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+/* The name of a program that calls itself `comm`, which may be cut. */
+static bool is_named_by(const char *program, const char *comm)
+{
+	enum { CUT = sizeof((struct process *)NULL)->comm - 1 };
+	const size_t size = strlen(comm);
+
+	return strncmp(program, comm, size) == 0 && (program[size] == '\0' || size == CUT);
+}
+
+/* Whether one of the arguments has the name: the program itself, or the script that it runs. */
+static bool arguments_have(const struct process *process, const char *comm)
+{
+	const size_t size = strlen(comm);
+	struct buffer arguments;
+	struct error err;
+	bool found = false;
+
+	buffer_init(&arguments, &memory_or_exit);
+	if (read_proc(process->pid, "cmdline", &arguments, &err)) {
+		buffer_append_char(&arguments, '\0');
+		for (size_t at = 0; at < arguments.size && !found;
+			at += strlen(arguments.data + at) + 1)
+			/* A title may follow: "redis-server *:6379". */
+			found = size > 0 &&
+				strncmp(last_part(arguments.data + at), comm, size) == 0;
+	}
+	buffer_deinit(&arguments);
+	return found;
+}
+
+/* Some programs rename their main thread: Traffic Server's is "[TS_MAIN]". */
+static void choose_name(struct process *process)
+{
+	const char *const program = last_part(process->exe);
+	const bool is_its_own = is_named_by(program, process->comm) ||
+				(*program != '\0' && !arguments_have(process, process->comm));
+
+	snprintf(process->name, sizeof process->name, "%s", is_its_own ? program : process->comm);
+}
+
 bool process_read(pid_t pid, struct process *process, struct error *err)
 {
 	struct buffer status;
@@ -110,7 +157,7 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	const bool is_zombie = ok && *status_field(text, "State") == 'Z';
 	if (ok && !is_zombie) {
 		const char *const name = status_field(text, "Name");
-		snprintf(found.name, sizeof found.name, "%.*s", (int)strcspn(name, "\n"), name);
+		snprintf(found.comm, sizeof found.comm, "%.*s", (int)strcspn(name, "\n"), name);
 		read_ids(&found, text);
 	}
 	buffer_deinit(&status);
@@ -119,17 +166,11 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	if (is_zombie)
 		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 	read_exe(&found);
+	choose_name(&found);
 	found.other_root = !is_same(pid, "root/.") || !is_same(pid, "ns/mnt");
 	found.other_pids = !is_same(pid, "ns/pid");
 	*process = found;
 	return true;
-}
-
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
 }
 
 static bool is_first_argument(pid_t pid, const char *name)
@@ -147,8 +188,8 @@ static bool is_first_argument(pid_t pid, const char *name)
 
 bool process_is_called(const struct process *process, const char *name)
 {
-	return strcmp(process->name, name) == 0 || strcmp(last_part(process->exe), name) == 0 ||
-	       is_first_argument(process->pid, name);
+	return strcmp(process->name, name) == 0 || strcmp(process->comm, name) == 0 ||
+	       strcmp(last_part(process->exe), name) == 0 || is_first_argument(process->pid, name);
 }
 
 static bool begins_with_any(const char *name, const char *const *beginnings)

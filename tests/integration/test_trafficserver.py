@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """memory_profile.so in Debian's Traffic Server: messages, what they leave behind, and what an operator is told."""
+import json
 import os
 import pathlib
 import re
@@ -130,6 +131,11 @@ class Messages(TrafficServerCase):
             self.assertIn("12 to 40", line)
 
     def check_socket(self):
+        # Its main thread calls itself [TS_MAIN].
+        self.assertTrue(self.heapctl("status", self.pid)[0].startswith(f"traffic_server[{self.pid}]"))
+        findings = json.loads(self.heapctl("doctor", self.pid, "--json")[0])["findings"]
+        codes = [finding["code"] for finding in findings]
+        self.assertEqual(sorted(set(codes)), sorted(codes))
         output, _ = self.heapctl("status", "traffic_server", "--json")
         self.assertIn('"traffic_server"', output)
         path = self.root / "by-socket.heap"
