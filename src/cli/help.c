@@ -3,10 +3,20 @@
 
 #include <string.h>
 
+#include "cli/terminal.h"
+
 enum {
 	COLUMNS = 80,
 	OPTION_HELP_COLUMN = 30,
 };
+
+/* Wide terminals do not make wide help. */
+static size_t columns_of(FILE *out)
+{
+	const size_t columns = (size_t)terminal_columns(out);
+
+	return columns < COLUMNS ? columns : COLUMNS;
+}
 
 static void new_line(FILE *out, size_t indent)
 {
@@ -74,7 +84,7 @@ static void print_option(const struct verb_option *option, FILE *out)
 	fprintf(out, "  %-*s", OPTION_HELP_COLUMN - 2, form);
 	if (strlen(form) > OPTION_HELP_COLUMN - 4)
 		new_line(out, OPTION_HELP_COLUMN);
-	help_fill(out, option->help, OPTION_HELP_COLUMN, OPTION_HELP_COLUMN, COLUMNS);
+	help_fill(out, option->help, OPTION_HELP_COLUMN, OPTION_HELP_COLUMN, columns_of(out));
 }
 
 static void print_options(const struct verb *verb, FILE *out)
@@ -95,9 +105,12 @@ static void print_options(const struct verb *verb, FILE *out)
 
 void help_print(const struct verb *verb, FILE *out)
 {
-	fprintf(out, "usage: heapctl %s %s\n\n", verb->name, verb->arguments);
+	fprintf(out, "usage: heapctl %s ", verb->name);
+	help_fill(out, verb->arguments, strlen("usage: heapctl  ") + strlen(verb->name), 8,
+		columns_of(out));
+	fputc('\n', out);
 	help_fill(out, verb->description[0] == '\0' ? verb->summary : verb->description, 0, 0,
-		COLUMNS);
+		columns_of(out));
 	print_options(verb, out);
 	if (verb->examples != NULL) {
 		fputs("\nexamples:\n", out);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/duration.h"
 #include "base/xalloc.h"
@@ -31,7 +32,9 @@ static void describe_profiling(const json_t *status, char *text, size_t size)
 {
 	char left[DURATION_TEXT_BYTES];
 
-	if (!json_flag(status, "profiling.available"))
+	if (strcmp(json_text(status, "allocator.name"), "jemalloc") != 0)
+		snprintf(text, size, "not possible without jemalloc");
+	else if (!json_flag(status, "profiling.available"))
 		snprintf(text, size, "not possible: %s", json_text(status, "profiling.reason"));
 	else if (json_is_object(json_at(status, "run")))
 		snprintf(text, size, "run, %s left",
@@ -67,6 +70,18 @@ static void add_reachable(struct table *table, const struct survey_entry *entry)
 		(const char *[]){ pid, json_text(status, "name"), allocator, heap, profiling });
 }
 
+/* Messages begin with who it is about, which the row says already. */
+static const char *without_label(const char *message, const struct target *target)
+{
+	char label[128];
+	const int size = snprintf(
+		label, sizeof label, "%s[%d]", target->process.name, (int)target->process.pid);
+
+	if (strncmp(message, label, (size_t)size) != 0)
+		return message;
+	return message + size + strspn(message + size, ": ");
+}
+
 static void add_entry(struct table *table, const struct survey_entry *entry)
 {
 	char pid[16], text[800];
@@ -81,7 +96,8 @@ static void add_entry(struct table *table, const struct survey_entry *entry)
 	if (entry->kind == SURVEY_NO_AGENT)
 		snprintf(text, sizeof text, "no agent: start it with heapctl run");
 	else
-		snprintf(text, sizeof text, "%s", entry->problem.message);
+		snprintf(text, sizeof text, "%s",
+			without_label(entry->problem.message, &entry->target));
 	table_add(table, TERMINAL_DIM,
 		(const char *[]){ pid, entry->target.process.name,
 			entry->kind == SURVEY_NO_AGENT ? "jemalloc" : "-", "-", text });
@@ -101,8 +117,10 @@ static void print_table(const struct survey *survey)
 	const size_t stale = count_kind(survey, SURVEY_STALE);
 
 	if (survey->count == stale) {
-		puts("no targets: nothing here has an agent or jemalloc "
+		puts("no targets: nothing here has an agent or jemalloc\n"
 		     "(heapctl run -- CMD starts a program with both)");
+		if (geteuid() != 0)
+			puts("processes of other users show up for root only");
 	} else {
 		CLEANUP(table_cleanup) struct table *table = table_new("rllrl");
 		table_add(table, TERMINAL_BOLD,
@@ -212,7 +230,8 @@ const struct verb verb_ps = {
 	.description =
 		"Lists the processes of this machine that have an agent, in containers too, with "
 		"their allocator, the bytes allocated and the state of profiling; and those that "
-		"have jemalloc but no agent, and sockets that are left over. What belongs to other "
+		"have jemalloc but no agent. Names of sockets that processes left behind are "
+		"removed. What belongs to other "
 		"users shows up for root only.",
 	.examples = "heapctl ps\n"
 		    "heapctl ps --json | jq '.[] | select(.state == \"reachable\") | .pid'",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl record: a timed run from start to file. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/duration.h"
@@ -29,6 +30,18 @@ struct request {
 	const char *path, *start_path;
 };
 
+/* The run was worth its time: what could not be saved here is still with the agent. */
+static bool save(const struct target *target, int64_t id, const char *which, struct output *output,
+	struct error *err)
+{
+	if (profile_run_save(target, id, which, output, err))
+		return true;
+	if (err->hint[0] == '\0' && target->process.pid != 0)
+		error_hint(err, "the agent keeps it: heapctl runs %d --save %" PRId64 " -o FILE",
+			(int)target->process.pid, id);
+	return false;
+}
+
 static bool record(const struct target *target, const struct request *request, struct error *err)
 {
 	CLEANUP(output_cleanup) struct output end = { 0 };
@@ -47,9 +60,9 @@ static bool record(const struct target *target, const struct request *request, s
 	snprintf(what, sizeof what, "recording %s", target->label);
 	if (!profile_run_wait(target, id, request->duration_ms, what, err))
 		return false;
-	if (request->start_path != NULL && !profile_run_save(target, id, "start", &start, err))
+	if (request->start_path != NULL && !save(target, id, "start", &start, err))
 		return false;
-	return profile_run_save(target, id, "profile", &end, err);
+	return save(target, id, "profile", &end, err);
 }
 
 static int run(const struct verb *verb, int argc, char **argv)

@@ -7,6 +7,7 @@
 
 #include "base/duration.h"
 #include "cli/control.h"
+#include "cli/help.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "render/quantity.h"
@@ -15,13 +16,15 @@ static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);
 
 static void line(const char *name, const char *format, ...)
 {
+	enum { INDENT = 16 };
+	char text[2048];
 	va_list arguments;
 
-	printf("  %-14s", name);
 	va_start(arguments, format);
-	vprintf(format, arguments);
+	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	putchar('\n');
+	printf("  %-*s", INDENT - 2, name);
+	help_fill(stdout, text, INDENT, INDENT, (size_t)terminal_columns(stdout));
 }
 
 static struct quantity_text bytes(int64_t count)
@@ -37,7 +40,8 @@ static void print_process(const struct target *target, const json_t *status)
 		target->kind == TARGET_GATEWAY ? " " : "",
 		target->kind == TARGET_GATEWAY ? json_text(status, "name") : "",
 		terminal_end(stdout));
-	line("program", "%s", json_text(status, "exe"));
+	if (*json_text(status, "exe") != '\0')
+		line("program", "%s", json_text(status, "exe"));
 	if (target->process.pid == 0)
 		line("pid", "%" PRId64, json_number(status, "pid"));
 	else if (target->process.pid != json_number(status, "pid"))

@@ -2,8 +2,10 @@
 #include "cli/table.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/xalloc.h"
+#include "cli/help.h"
 
 struct row {
 	enum terminal_style style;
@@ -80,9 +82,29 @@ static void print_cell(const char *text, char alignment, size_t width, bool is_l
 		fputs("  ", out);
 }
 
+/* A long last text goes on below itself; in a file a row stays a line, which can be searched. */
+static void print_last(const char *text, char alignment, size_t width, size_t start,
+	const char *end_of_style, FILE *out)
+{
+	enum { NARROWEST = 16 };
+	const size_t columns = (size_t)terminal_columns(out);
+	const bool wraps = alignment == 'l' && isatty(fileno(out)) == 1 &&
+			   start + width_of(text) > columns && start + NARROWEST <= columns;
+
+	if (wraps) {
+		help_fill(out, text, start, start, columns);
+		fputs(end_of_style, out);
+		return;
+	}
+	print_cell(text, alignment, width, true, out);
+	fprintf(out, "%s\n", end_of_style);
+}
+
 void table_print(const struct table *table, bool has_heading, FILE *out)
 {
+	const size_t last = table->columns - 1;
 	size_t widths[TABLE_COLUMNS] = { 0 };
+	size_t start = 2 * last;
 
 	for (size_t i = 0; i < table->count; i++) {
 		for (size_t j = 0; j < table->columns; j++) {
@@ -90,15 +112,16 @@ void table_print(const struct table *table, bool has_heading, FILE *out)
 			widths[j] = width > widths[j] ? width : widths[j];
 		}
 	}
+	for (size_t j = 0; j < last; j++)
+		start += widths[j];
 	for (size_t i = 0; i < table->count; i++) {
 		const struct row *const row = &table->rows[i];
 		const enum terminal_style style =
 			has_heading && i == 0 ? TERMINAL_BOLD : row->style;
 		fputs(terminal_begin(out, style), out);
-		for (size_t j = 0; j < table->columns; j++)
-			print_cell(row->texts[j], table->alignment[j], widths[j],
-				j + 1 == table->columns, out);
-		fputs(style == TERMINAL_PLAIN ? "" : terminal_end(out), out);
-		fputc('\n', out);
+		for (size_t j = 0; j < last; j++)
+			print_cell(row->texts[j], table->alignment[j], widths[j], false, out);
+		print_last(row->texts[last], table->alignment[last], widths[last], start,
+			style == TERMINAL_PLAIN ? "" : terminal_end(out), out);
 	}
 }

@@ -51,19 +51,22 @@ int terminal_columns(FILE *out)
 
 void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms)
 {
-	enum { BAR = 30 };
+	enum { BAR_MOST = 30, BAR_LEAST = 10, AROUND = 20 };
+	const int columns = terminal_columns(stderr);
+	const int fitting = columns - AROUND - (int)strlen(what);
+	const int bar = fitting > BAR_MOST ? BAR_MOST : fitting < BAR_LEAST ? BAR_LEAST : fitting;
 	char left[DURATION_TEXT_BYTES];
 
 	if (isatty(STDERR_FILENO) != 1 || total_ms <= 0)
 		return;
 	if (done_ms > total_ms)
 		done_ms = total_ms;
-	const int filled = (int)(done_ms * BAR / total_ms);
+	const int filled = (int)(done_ms * bar / total_ms);
 	/* Rounded up: "1 s left" until it is over. */
 	const int64_t left_ms = (total_ms - done_ms + 999) / 1000 * 1000;
-	const int room = terminal_columns(stderr) - BAR - 20;
+	const int room = columns - bar - AROUND;
 	fprintf(stderr, "\r\033[K%.*s [", room < 0 ? 0 : room, what);
-	for (int i = 0; i < BAR; i++)
+	for (int i = 0; i < bar; i++)
 		fputc(i < filled ? '#' : '.', stderr);
 	fprintf(stderr, "] %s left", duration_format(left_ms, left));
 	fflush(stderr);

@@ -169,7 +169,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.limit = call->out_name == NULL ? AGENT_ANSWER_BYTES : AGENT_PROFILE_BYTES,
 	};
 	if (!http_call(&stream, &request, answer, err))
-		return blame(target, &stream, err);
+		return !answer->output_failed && blame(target, &stream, err);
 	return true;
 }
 

@@ -51,8 +51,11 @@ static bool take_body(const struct http_call *call, struct http_answer *answer,
 	if (answer->body_bytes > limit)
 		return error_set(err, ERROR_INPUT, "the answer has more than %llu bytes",
 			(unsigned long long)limit);
-	if (call->out_name != NULL && !is_error)
-		return file_write_fd(call->out_fd, call->out_name, piece->data, piece->size, err);
+	if (call->out_name != NULL && !is_error) {
+		answer->output_failed =
+			!file_write_fd(call->out_fd, call->out_name, piece->data, piece->size, err);
+		return !answer->output_failed;
+	}
 	buffer_append(&answer->body, piece->data, piece->size);
 	return true;
 }
@@ -115,8 +118,9 @@ bool http_call(struct stream *stream, const struct http_call *call, struct http_
 			return false;
 		if (got == 0)
 			return take_end(answer, err) || error_prefix(err, "%s", stream->peer);
+		/* What is wrong with the output says its name already. */
 		if (!take_bytes(call, answer, bytes, got, &done, err))
-			return error_prefix(err, "%s", stream->peer);
+			return !answer->output_failed && error_prefix(err, "%s", stream->peer);
 	}
 	return true;
 }

@@ -30,6 +30,7 @@ struct http_call {
 struct http_answer {
 	int status;
 	uint64_t body_bytes; /* of the whole body, wherever it went */
+	bool output_failed;  /* the call did, because the body could not be written */
 	struct buffer body;
 	struct http_parser parser; /* holds the head */
 };

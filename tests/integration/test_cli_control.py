@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control verbs against a real redis-server."""
+import fcntl
 import json
 import os
 import pathlib
 import pty
+import re
 import signal
 import socket
+import struct
 import subprocess
+import termios
 import threading
 import time
 import unittest
@@ -33,7 +37,44 @@ class ControlCase(Case):
         return json.loads(self.heapctl("runs", self.pid, "--json")[0])["runs"]
 
 
+    def on_terminal(self, columns, *arguments):
+        """What heapctl shows on a terminal of that width."""
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        seen = bytearray()
+
+        def read():
+            try:
+                while data := os.read(ours, 4096):
+                    seen.extend(data)
+            except OSError:
+                pass  # the other end is closed
+        client = self.start(HEAPCTL, *arguments, stdout=theirs, stderr=theirs, env={"TERM": "xterm"})
+        os.close(theirs)
+        reader = threading.Thread(target=read)
+        reader.start()
+        self.assertEqual(client.wait(60), 0)
+        reader.join(60)
+        return seen.decode()
+
+
 class Looking(ControlCase):
+    def test_lines_fit_the_terminal(self):
+        # What is not possible has the longest words.
+        other, _ = self.start_redis(conf="prof:false")
+        self.wait_for_agent(other.pid)
+        for arguments in (["ps"], ["status", self.pid], ["status", str(other.pid)], ["status", "--help"], ["--help"]):
+            for line in re.sub("\033\\[[0-9;]*m", "", self.on_terminal(80, *arguments)).splitlines():
+                self.assertLessEqual(len(line), 80, line)
+        for line in self.on_terminal(50, "status", "--help").splitlines():
+            self.assertLessEqual(len(line), 50, line)
+
+    def test_a_main_thread_with_another_name(self):
+        child = self.start("perl", "-e", "$0 = 'perl'; open F, '>', \"/proc/$$/comm\"; syswrite F, '[MAIN]'; close F; print 'x'; sleep 100")
+        wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/comm").read_text() == "[MAIN]\n", "its name")
+        self.assertTrue(self.heapctl("doctor", child.pid, code=1)[0].startswith(f"perl[{child.pid}]"))
+
     def test_ps_lists_it(self):
         entries = json.loads(self.heapctl("ps", "--json")[0])
         mine = [entry for entry in entries if entry.get("pid") == self.server.pid]
@@ -52,6 +93,14 @@ class Looking(ControlCase):
         out, _ = self.heapctl("ps")
         line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
         self.assertIn("no agent: start it with heapctl run", line)
+
+    def test_a_folder_that_nobody_knows_is_found(self):
+        # Redis has written over the environment that it began with, and the client has another folder.
+        out, said = self.heapctl("status", self.pid, env={"HEAPCTL_DIR": self.path("elsewhere")})
+        self.assertIn("possible", out, said)
+        pids = [entry.get("pid") for entry in json.loads(self.heapctl("ps", "--json", env={"HEAPCTL_DIR": self.path("elsewhere")})[0])
+                if entry["state"] == "reachable"]
+        self.assertIn(self.server.pid, pids)
 
     def test_ps_removes_what_is_left_over(self):
         stale = self.socket_of(99999999)
@@ -179,6 +228,10 @@ class Switching(ControlCase):
         self.assertEqual(client.wait(60), 1)
         self.assertEqual(os.listdir(folder), [])
 
+    def test_an_output_that_fails_is_named_alone(self):
+        _, said = self.heapctl("dump", self.pid, "-o", "/dev/full", code=1)
+        self.assertEqual(said, "heapctl: /dev/full: No space left on device\n")
+
 
 class Running(ControlCase):
     def test_start_stop_runs_save(self):
@@ -258,27 +311,31 @@ class Running(ControlCase):
         self.assertFalse(os.path.exists(self.path("r.heap")))
 
     def test_the_bar_is_for_terminals(self):
-        ours, theirs = pty.openpty()
-        self.addCleanup(os.close, ours)
-        seen = bytearray()
+        seen = self.on_terminal(80, "record", self.pid, "-d", "1s", "-o", self.path("r.heap"))
+        self.assertIn(f"recording redis-server[{self.pid}] [", seen)
+        self.assertIn("#", seen)
 
-        def read():
-            while True:
-                try:
-                    data = os.read(ours, 4096)
-                except OSError:
-                    return
-                if not data:
-                    return
-                seen.extend(data)
-        client = self.start(HEAPCTL, "record", self.pid, "-d", "1s", "-o", self.path("r.heap"), stderr=theirs, env={"TERM": "xterm"})
-        os.close(theirs)
-        reader = threading.Thread(target=read)
-        reader.start()
-        self.assertEqual(client.wait(60), 0)
-        reader.join(60)
-        self.assertIn(f"recording redis-server[{self.pid}] [", seen.decode())
-        self.assertIn(b"#", seen)
+    def test_the_bar_fits_a_narrow_terminal(self):
+        seen = self.on_terminal(40, "record", self.pid, "-d", "1s", "-o", self.path("r.heap"))
+        bars = [part for part in seen.split("\r") if "left" in part]
+        self.assertGreater(len(bars), 1)
+        for bar in bars:
+            self.assertLess(len(bar.replace("\033[K", "")), 40)
+
+    def test_a_profile_that_found_no_room_stays_with_the_agent(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting needs root")
+        need_namespace("--mount")
+        folder = self.path("tiny")
+        os.mkdir(folder)
+        script = f"mount -t tmpfs -o size=4k none {folder} && {HEAPCTL} record {self.pid} -d 1s -o {folder}/x"
+        result = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=self.environment, capture_output=True, text=True,
+                                timeout=60)
+        self.assertEqual(result.returncode, 1)
+        self.assertTrue(result.stderr.startswith(f"heapctl: {folder}/x: No space left on device"), result.stderr)
+        words = result.stderr.partition("the agent keeps it: heapctl ")[2].split()
+        self.heapctl(*words[:4], "-o", self.path("saved"))
+        self.assertTrue(pathlib.Path(self.path("saved")).read_text().startswith("heap_v2/"))
 
     def test_longlived_saves_both_and_shows_the_difference(self):
         client = self.start(HEAPCTL, "longlived", self.pid, "--window", "2s", "--settle", "0s", "-o", self.path("l.heap"),
