@@ -15,7 +15,7 @@ import threading
 import time
 import unittest
 
-from processes import HEAPCTL, Case, free_port, is_alive, need_namespace, wait_until
+from processes import HEAPCTL, Case, free_port, is_alive, need_namespace, stop, wait_until
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -219,7 +219,7 @@ class Switching(ControlCase):
         _, said = self.heapctl("dump", self.pid, "-o", f"{folder}/x", code=1)
         self.assertIn("No such file or directory", said)
         os.mkdir(folder)
-        self.server.send_signal(signal.SIGSTOP)
+        stop(self.server.pid)
         try:
             client = self.start(HEAPCTL, "dump", self.pid, "-o", f"{folder}/x")
             wait_until(lambda: os.listdir(folder), "the file in the making")

@@ -16,7 +16,7 @@ import time
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
-from processes import AGENT, HEAPCTL, children_of, free_port, need, wait_until
+from processes import AGENT, HEAPCTL, children_of, free_port, need, stop, wait_until
 
 
 class Document(GatewayCase):
@@ -320,11 +320,11 @@ class Trouble(GatewayCase):
         self.wait_for_agent(process.pid)
         self.start_gateway(process.pid)
         self.expect(self.get("/v1/status"), 200)
-        os.kill(process.pid, 19)
+        stop(process.pid)
         try:
             self.expect(self.get("/v1/status"), 503)
         finally:
-            os.kill(process.pid, 18)
+            os.kill(process.pid, signal.SIGCONT)
         self.expect(self.get("/v1/status"), 200)
 
     def test_answers_that_are_nonsense_are_errors(self):

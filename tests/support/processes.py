@@ -37,6 +37,13 @@ def wait_until(condition, what, seconds=PATIENCE_SECONDS):
         time.sleep(0.02)
 
 
+def stop(pid):
+    """Stops a process and waits until all of its threads stand still; SIGCONT lets them go on."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = pathlib.Path(f"/proc/{pid}/task")
+    wait_until(lambda: all("\nState:\tT" in (task / "status").read_text() for task in tasks.iterdir()), "the process to stop")
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
