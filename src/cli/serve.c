@@ -19,6 +19,7 @@ enum {
 	OPTION_EVERY,
 	OPTION_KEEP,
 	OPTION_BYTES,
+	OPTION_FREE,
 	OPTION_WATCH_FILE,
 };
 
@@ -45,6 +46,10 @@ static const struct verb_option options[] = {
 		"7days 30days", false },
 	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "how much of them is kept [10GiB]", NULL, NULL,
 		false },
+	{ OPTION_FREE, "history-free", 0, "SIZE",
+		"leave so much of the disk free: the oldest go first, the last of each target "
+		"never [512MiB]",
+		NULL, NULL, false },
 	{ OPTION_WATCH_FILE, "watch-file", 0, "FILE",
 		"capture at interesting moments, as heapctl watch does, of the targets and by the "
 		"rules in this file (docs/watch-file.md); read again on SIGHUP",
@@ -61,6 +66,8 @@ static bool take_history(struct serve_options *serve, int id, const char *text, 
 {
 	if (id == OPTION_BYTES)
 		return byte_size_parse(text, &serve->history_bytes, err);
+	if (id == OPTION_FREE)
+		return byte_size_parse(text, &serve->history_free_bytes, err);
 	int64_t *const time_ms =
 		id == OPTION_EVERY ? &serve->history_every_ms : &serve->history_keep_ms;
 	return duration_parse(text, time_ms, err) &&
@@ -74,7 +81,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		.log = log_line,
 		.history_every_ms = 15 * 60 * 1000,
 		.history_keep_ms = INT64_C(30) * 24 * 3600 * 1000,
-		.history_bytes = UINT64_C(10) << 30 };
+		.history_bytes = UINT64_C(10) << 30,
+		.history_free_bytes = UINT64_C(512) << 20 };
 	bool has_history_limits = false;
 	struct option_parser parser;
 	struct error err = { 0 };
@@ -110,6 +118,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		case OPTION_EVERY:
 		case OPTION_KEEP:
 		case OPTION_BYTES:
+		case OPTION_FREE:
 			has_history_limits = true;
 			if (!take_history(&serve, id, parser.value, &err))
 				return option_refuse(&parser, "%s", err.message);

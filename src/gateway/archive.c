@@ -19,13 +19,11 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "gateway/archive_index.h"
+#include "gateway/retention.h"
 
 enum {
 	COMPRESSION_LEVEL = 6,
 	BUSY_MS = 10 * 1000,
-	/* Moments that age may cost for each that is added: a clock that jumps ahead must not cost
-	   all. */
-	AGED_MOST = 8,
 };
 static const char SUFFIX[] = ".heap.zst";
 
@@ -55,8 +53,12 @@ static const char PREPARE[] =
 
 bool archive_fail(struct archive *archive, struct error *err)
 {
-	return error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", archive->path,
+	error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", archive->path,
 		archive->index == NULL ? "no memory" : sqlite3_errmsg(archive->index));
+	err->errnum = archive->index != NULL && sqlite3_errcode(archive->index) == SQLITE_FULL
+			      ? ENOSPC
+			      : 0;
+	return false;
 }
 
 bool archive_prepare(
@@ -90,22 +92,36 @@ static bool open_locked(struct archive *archive, struct error *err)
 	return error_hint(err, "give each its own folder");
 }
 
+static bool try_index(struct archive *archive, const char *path, const char *mode)
+{
+	sqlite3_close(archive->index);
+	archive->index = NULL;
+	return sqlite3_open_v2(path, &archive->index,
+		       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+		       NULL) == SQLITE_OK &&
+	       sqlite3_busy_timeout(archive->index, BUSY_MS) == SQLITE_OK &&
+	       sqlite3_exec(archive->index, mode, NULL, NULL, NULL) == SQLITE_OK &&
+	       sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) == SQLITE_OK &&
+	       add_column(archive, "reason", "TEXT NOT NULL DEFAULT ''") &&
+	       add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0");
+}
+
+/*
+ * On a full disk there is no room for the file by which SQLite lets others read meanwhile; without
+ * them it needs none, and what is above the limits can be removed.
+ */
 static bool open_index(struct archive *archive, struct error *err)
 {
 	char path[4096];
 
 	snprintf(path, sizeof path, "%s/index.sqlite", archive->path);
-	if (sqlite3_open_v2(path, &archive->index,
-		    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-		    NULL) != SQLITE_OK ||
-		sqlite3_busy_timeout(archive->index, BUSY_MS) != SQLITE_OK ||
-		sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) != SQLITE_OK ||
-		!add_column(archive, "reason", "TEXT NOT NULL DEFAULT ''") ||
-		!add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0")) {
-		archive_fail(archive, err);
-		return error_hint(err, "if it is damaged, move the folder away and begin anew");
-	}
-	return true;
+	if (try_index(archive, path, "") ||
+		(archive->index != NULL &&
+			(sqlite3_errcode(archive->index) & 0xff) == SQLITE_IOERR &&
+			try_index(archive, path, "PRAGMA locking_mode = EXCLUSIVE")))
+		return true;
+	archive_fail(archive, err);
+	return error_hint(err, "if it is damaged, move the folder away and begin anew");
 }
 
 /* Ours: "TIME-PID-NAME.heap.zst", with a random part behind while it is written. */
@@ -148,6 +164,27 @@ static bool remove_unfinished(struct archive *archive, struct error *err)
 	return true;
 }
 
+/* A row whose profile went first, because the disk was full (gateway/retention.h). */
+static bool remove_empty(struct archive *archive, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
+	CLEANUP(statement_cleanup) sqlite3_stmt *removal = NULL;
+
+	if (!archive_prepare(archive, "SELECT id, file FROM moment", &rows, err) ||
+		!archive_prepare(archive, "DELETE FROM moment WHERE id = ?1", &removal, err))
+		return false;
+	while (sqlite3_step(rows) == SQLITE_ROW) {
+		const char *const name = (const char *)sqlite3_column_text(rows, 1);
+		if (faccessat(archive->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+			continue;
+		sqlite3_reset(removal);
+		sqlite3_bind_int64(removal, 1, sqlite3_column_int64(rows, 0));
+		/* One that stays says so when it is asked for. */
+		(void)sqlite3_step(removal);
+	}
+	return true;
+}
+
 bool archive_open(const char *path, const struct archive_limits *limits, struct archive **ret,
 	struct error *err)
 {
@@ -160,7 +197,7 @@ bool archive_open(const char *path, const struct archive_limits *limits, struct 
 			  sizeof archive->path;
 	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
 		open_locked(archive, err) && open_index(archive, err) &&
-		remove_unfinished(archive, err)) {
+		remove_unfinished(archive, err) && remove_empty(archive, err)) {
 		*ret = archive;
 		return true;
 	}
@@ -274,57 +311,17 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	return true;
 }
 
-/* The row first: a profile without one is removed at the next start, a row without one is a lie. */
-static bool remove_moment(struct archive *archive, sqlite3_int64 id, const char *name)
+/* Whether the disk, or what this user may have of it, is full. */
+static bool is_full(const struct error *err)
 {
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	struct error err;
-
-	if (!archive_prepare(archive, "DELETE FROM moment WHERE id = ?1", &statement, &err))
-		return false;
-	sqlite3_bind_int64(statement, 1, id);
-	if (sqlite3_step(statement) != SQLITE_DONE)
-		return false;
-	unlinkat(archive->fd, name, 0);
-	return true;
+	return err->errnum == ENOSPC || err->errnum == EDQUOT;
 }
 
-/* The oldest moment that the condition (?2 in it) is true of; never the one just kept. */
-static bool remove_oldest(struct archive *archive, const struct archive_moment *newest,
-	const char *condition, int64_t limit)
+static bool write_moment(struct archive *archive, struct archive_moment *moment, const char *name,
+	const struct buffer *profile, struct error *err)
 {
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	CLEANUP(free_cleanup)
-	char *query = xasprintf("SELECT id, file FROM moment WHERE id <> ?1 AND %s "
-				"ORDER BY time_ms, id LIMIT 1",
-		condition);
-	char name[ARCHIVE_NAME_BYTES];
-	struct error err;
-
-	if (!archive_prepare(archive, query, &statement, &err))
-		return false;
-	sqlite3_bind_int64(statement, 1, newest->id);
-	sqlite3_bind_int64(statement, 2, limit);
-	if (sqlite3_step(statement) != SQLITE_ROW)
-		return false;
-	const sqlite3_int64 id = sqlite3_column_int64(statement, 0);
-	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(statement, 1));
-	sqlite3_reset(statement);
-	return remove_moment(archive, id, name);
-}
-
-static void remove_surplus(struct archive *archive, const struct archive_moment *newest)
-{
-	const int64_t oldest_ms = newest->time_ms - archive->limits.keep_ms;
-	const int64_t bytes =
-		archive->limits.bytes > INT64_MAX ? INT64_MAX : (int64_t)archive->limits.bytes;
-
-	for (int i = 0; i < AGED_MOST; i++) {
-		if (!remove_oldest(archive, newest, "time_ms < ?2", oldest_ms))
-			break;
-	}
-	while (remove_oldest(archive, newest, "(SELECT sum(bytes) FROM moment) > ?2", bytes))
-		continue;
+	return write_profile(archive, name, profile->data, profile->size, err) &&
+	       insert(archive, moment, name, profile->size, err);
 }
 
 bool archive_add(struct archive *archive, struct archive_moment *moment, const void *profile,
@@ -336,14 +333,18 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 	buffer_init(&compressed, &memory_or_exit);
 	if (!compress(profile, size, &compressed, err))
 		return false;
-	make_name(moment, name);
 	ARCHIVE_HOLD(archive);
+	const struct retention retention = { archive->index, archive->fd, archive->path,
+		&archive->limits };
+	make_name(moment, name);
 	if (faccessat(archive->fd, name, F_OK, 0) == 0)
 		return error_set(err, ERROR_STATE, "%s has this moment already", archive->path);
-	if (!write_profile(archive, name, compressed.data, compressed.size, err))
+	if (!retention_make_room(&retention, compressed.size, moment->time_ms, err))
 		return false;
-	if (!insert(archive, moment, name, compressed.size, err))
+	if (!write_moment(archive, moment, name, &compressed, err) &&
+		!(is_full(err) && retention_free_surplus(&retention, moment->time_ms) &&
+			write_moment(archive, moment, name, &compressed, err)))
 		return false;
-	remove_surplus(archive, moment);
+	retention_apply(&retention, moment->id, moment->time_ms);
 	return true;
 }

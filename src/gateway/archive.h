@@ -31,7 +31,8 @@ extern const char *const archive_figure_names[ARCHIVE_FIGURES];
 
 struct archive_limits {
 	int64_t keep_ms;
-	uint64_t bytes; /* of compressed profiles */
+	uint64_t bytes;	     /* of compressed profiles */
+	uint64_t free_bytes; /* that the disk keeps; 0: the history may fill it */
 };
 
 enum { ARCHIVE_NAME_BYTES = 256 };
@@ -60,8 +61,9 @@ const char *archive_folder(const struct archive *archive);
 
 /*
  * Keeps a moment and sets its id and file, then removes what is too old, a few at a time, or too
- * much. The one just kept stays. What it leaves when it fails is no moment, and removed at the next
- * start at the latest.
+ * much. The one just kept stays. Where the disk is short of room, what is above the limits goes
+ * before, but for the last moment of each target. What it leaves when it fails is no moment, and
+ * removed at the next start at the latest.
  */
 MUST_CHECK bool archive_add(struct archive *archive, struct archive_moment *moment,
 	const void *profile, size_t size, struct error *err);

@@ -72,7 +72,8 @@ static bool read_secrets(
 static bool open_archive(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes };
+	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes,
+		options->history_free_bytes };
 
 	return options->history_folder == NULL ||
 	       archive_open(options->history_folder, &limits, &serving->gateway.archive, err);

@@ -21,7 +21,7 @@ struct serve_options {
 	int64_t until_exit; /* pid of a process: serve no longer than it lives; 0 for none */
 	const char *history_folder; /* NULL: keep no history */
 	int64_t history_every_ms, history_keep_ms;
-	uint64_t history_bytes;
+	uint64_t history_bytes, history_free_bytes;
 	const char *watch_file; /* NULL: watch nothing; read again on SIGHUP */
 	/* One line for people, without a newline; any thread. */
 	void (*log)(const char *line);

@@ -4,23 +4,36 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import unittest
 
 from gateway import GatewayCase
-from processes import BUILD, HEAPCTL, Case, need, wait_until
+from processes import BUILD, SANITIZED, Case, faketime_library, need, wait_until
 
 WRITER = str(BUILD / "tests/integration/archive_writer")
+DYING_DISK = str(BUILD / "tests/integration/dying_disk.so")
 SEED = 20260101
 
 
-def rows(folder):
+def read_rows(folder):
     with sqlite3.connect(os.path.join(folder, "index.sqlite")) as index:
         found = index.execute("SELECT id, file, bytes, target, pid, time_ms FROM moment ORDER BY id").fetchall()
     index.close()
     return found
+
+
+def rows(folder):
+    """Of a full disk from a copy: reading in place needs room on the disk."""
+    try:
+        return read_rows(folder)
+    except sqlite3.OperationalError:
+        with tempfile.TemporaryDirectory() as copy:
+            shutil.copy(os.path.join(folder, "index.sqlite"), copy)
+            return read_rows(copy)
 
 
 def profiles(folder):
@@ -33,8 +46,28 @@ class Store(Case):
         self.archive = os.path.join(self.folder, "history")
         self.zstd = need("zstd")
 
-    def write(self, count, size=2000):
-        return subprocess.run([WRITER, self.archive, str(count), str(size)], capture_output=True, text=True, timeout=60)
+    def write(self, count, size=2000, *more, env=None):
+        return subprocess.run([WRITER, self.archive, str(count), str(size), *map(str, more)], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, **(env or {})))
+
+    def tiny_disk(self):
+        os.mkdir(self.archive, 0o700)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.archive], check=False, capture_output=True).returncode:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.archive], check=True)
+
+    def fill_up(self):
+        """Not a byte of the disk is left."""
+        with open(os.path.join(self.archive, "ballast"), "ab", buffering=0) as ballast:
+            size = 65536
+            while size:
+                try:
+                    ballast.write(b"x" * size)
+                except OSError:
+                    size //= 2
+
+    def targets(self):
+        return [row[3] for row in rows(self.archive)]
 
     def content(self, name):
         return subprocess.run([self.zstd, "-dcq", os.path.join(self.archive, name)], capture_output=True, check=True).stdout
@@ -78,11 +111,107 @@ class Store(Case):
         self.check(acknowledged)
         self.assertGreater(with_leftovers, 5, "the kills never struck while a moment was being kept")
 
+    def test_a_kill_at_every_write_loses_nothing_acknowledged(self):
+        """Each call that changes a file is the last one in turn, done not at all, in part, or to its last byte but one."""
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be preloaded first")
+        count = os.path.join(self.folder, "count")
+        before = os.path.join(self.folder, "before")
+        # What the kills find: a few moments, and what an earlier kill left.
+        self.assertEqual(self.write(5).returncode, 0)
+        killed = self.write(5, 2000, env=dict(LD_PRELOAD=DYING_DISK, DYING_AT="19", DYING_PART="2"))
+        self.assertEqual(killed.returncode, -signal.SIGKILL)
+        os.rename(self.archive, before)
+        known = rows(before)
+        # Room for about as many as there are: each new one costs an old one.
+        limit = sum(row[2] for row in known) + 100
+        shutil.copytree(before, self.archive)
+        whole = self.write(2, 2000, limit, env=dict(LD_PRELOAD=DYING_DISK, DYING_COUNT=count))
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        self.check(dict(line.split() for line in whole.stdout.splitlines()))
+        self.assertLess(len(rows(self.archive)), len(known) + 2)
+        calls = int(pathlib.Path(count).read_text())
+        self.assertGreater(calls, 20)
+        for at in range(1, calls + 1):
+            for part in range(6):
+                with self.subTest(at=at, part=part):
+                    shutil.rmtree(self.archive)
+                    shutil.copytree(before, self.archive)
+                    killed = self.write(2, 2000, limit, env=dict(LD_PRELOAD=DYING_DISK, DYING_AT=str(at), DYING_PART=str(part)))
+                    self.assertEqual(killed.returncode, -signal.SIGKILL)
+                    self.check(dict(line.split() for line in killed.stdout.splitlines()))
+                    # Two new ones at most, so two of the old ones at most.
+                    left = rows(self.archive)
+                    self.assertEqual([row for row in left if row in known], known[-len([row for row in left if row in known]):])
+                    self.assertGreaterEqual(len([row for row in left if row in known]), len(known) - 2)
+
+    def test_a_full_disk_frees_what_is_above_the_limits(self):
+        self.tiny_disk()
+        self.assertEqual(self.write(1, 30000, 10**9, 0, "other").returncode, 0)
+        self.assertEqual(self.write(1000, 30000).returncode, 1)
+        self.fill_up()
+        held = rows(self.archive)
+        self.assertGreater(len(held), 10)
+        # Without lower limits it stays full, and nothing is lost.
+        self.assertEqual(self.write(1, 30000).returncode, 1)
+        self.assertEqual(rows(self.archive), held)
+        # Lower limits, as after a restart with another --history-bytes: the oldest of those above them go, then it works.
+        limit = sum(row[2] for row in held) * 2 // 3
+        more = self.write(1, 30000, limit)
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.check(dict(line.split() for line in more.stdout.splitlines()))
+        left = rows(self.archive)
+        self.assertLess(len(left), len(held))
+        self.assertLessEqual(sum(row[2] for row in left), limit)
+        # The only moment of the other target stayed, though it is the oldest.
+        self.assertEqual(left[0], held[0])
+        self.assertEqual(left[1:-1], held[-len(left) + 2:])
+
+    def test_the_last_moment_of_a_target_is_not_given_for_one_that_fails(self):
+        self.tiny_disk()
+        for target in ("one", "two", "three"):
+            self.assertEqual(self.write(1, 30000, 10**9, 0, target).returncode, 0)
+        self.fill_up()
+        failed = self.write(1, 30000, 1, 0, "four")
+        self.assertEqual(failed.returncode, 1)
+        self.assertRegex(failed.stderr, "No space left on device|disk is full")
+        self.check({})
+        self.assertEqual(self.targets(), ["one", "two", "three"])
+
+    def test_the_disk_keeps_what_it_shall_keep_free(self):
+        self.tiny_disk()
+        floor = 300000
+        written = self.write(100, 30000, 10**9, floor)
+        self.assertEqual(written.returncode, 0, written.stderr)
+        room = os.statvfs(self.archive)
+        self.assertGreaterEqual(room.f_bavail * room.f_frsize, floor)
+        left = rows(self.archive)
+        self.assertGreater(len(left), 5)
+        self.assertEqual([row[0] for row in left], list(range(100 - len(left) + 1, 101)))
+        # Somebody else fills it: nothing is taken away that would not help.
+        self.fill_up()
+        refused = self.write(1, 30000, 10**9, 10**9)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("would stay free on its disk", refused.stderr)
+        self.assertEqual(rows(self.archive), left)
+
+    def test_rows_whose_profile_went_are_removed(self):
+        self.assertEqual(self.write(3).returncode, 0)
+        first = rows(self.archive)[0]
+        os.unlink(os.path.join(self.archive, first[1]))
+        self.check({})
+        self.assertEqual(len(rows(self.archive)), 2)
+
+    def test_an_index_of_an_earlier_version_gets_what_it_lacks(self):
+        self.assertEqual(self.write(2).returncode, 0)
+        with sqlite3.connect(os.path.join(self.archive, "index.sqlite"), isolation_level=None) as index:
+            index.execute("ALTER TABLE moment DROP COLUMN reason")
+        index.close()
+        self.assertEqual(self.write(1).returncode, 0)
+        self.assertEqual(len(rows(self.archive)), 3)
+
     def test_a_full_disk_costs_the_new_moment_only(self):
-        os.mkdir(self.archive, 0o700)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.archive], check=False, capture_output=True).returncode:
-            self.skipTest("no tmpfs can be mounted")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.archive], check=True)
+        self.tiny_disk()
         filled = self.write(1000, 50000)
         self.assertEqual(filled.returncode, 1)
         self.assertRegex(filled.stderr, "No space left on device|disk is full")
@@ -267,6 +396,67 @@ class Served(GatewayCase):
         self.expect(self.get("/api/v1/moment?id=99999"), 404)
         self.expect(self.get(f"/api/v1/moment?id={second['id']}&base=99999"), 404)
         self.assertLessEqual(len(self.moments("?most=2")), 2)
+
+    def test_a_clock_that_jumps_and_a_target_that_restarts_lose_nothing(self):
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be preloaded first")
+        day_ms = 24 * 3600 * 1000
+        clock = pathlib.Path(self.folder, "clock")
+        captures = os.path.join(self.folder, "captures")
+        rules = pathlib.Path(self.folder, "watch.conf")
+        rules.write_text(f"[redis-server]\nwhen = every=1s\ninterval = 50ms\nkeep = {captures}\nkeep-free = 0\nkeep-count = 1000\n")
+        rules.chmod(0o600)
+
+        def set_clock(offset):
+            clock.with_suffix(".new").write_text(offset)
+            clock.with_suffix(".new").rename(clock)
+
+        def captured():
+            return sum(name.endswith(".heap") for name in os.listdir(captures)) if os.path.isdir(captures) else 0
+
+        set_clock("+0")
+        self.start_gateway("--history", self.archive, "--history-every", "1s", "--watch-file", str(rules),
+                           env=dict(LD_PRELOAD=faketime_library(), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
+                                    FAKETIME_DONT_FAKE_MONOTONIC="1"))
+        path = "/targets/redis-server"
+
+        def moments():
+            return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
+
+        def wait_for_two(least_ms, most_ms, pid):
+            def found():
+                new = [m for m in moments() if least_ms <= m["time_ms"] <= most_ms and m["pid"] == pid]
+                return len(new) >= 2 and new
+            return wait_until(found, f"two moments of {pid} from {least_ms} to {most_ms}")
+
+        first_pid = self.server.pid
+        kept = wait_for_two(0, day_ms * 10**6, first_pid)
+        now_ms = kept[0]["time_ms"]
+        phases = [kept]
+        # The keeping of captures and moments goes on at once, though the clock says that it is long ago.
+        for offset, days in (("+20d", 20), ("-20d", -20)):
+            before = captured()
+            set_clock(offset)
+            phases.append(wait_for_two(now_ms + days * day_ms - 3600000, now_ms + days * day_ms + 3600000, first_pid))
+            wait_until(lambda before=before: captured() >= before + 2, "two more captures")
+        self.server.kill()
+        self.server.wait()
+        self.server, self.redis_port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.wait_for_agent(self.server.pid)
+        phases.append(wait_for_two(now_ms - 21 * day_ms, now_ms - 19 * day_ms, self.server.pid))
+        set_clock("+0")
+        phases.append(wait_for_two(now_ms, now_ms + day_ms, self.server.pid))
+        # Nothing acknowledged is lost, and later moments have higher numbers whatever their time.
+        identities = [m["id"] for m in moments()]
+        for phase in phases:
+            for moment in phase:
+                self.assertIn(moment["id"], identities)
+                answer = self.expect(self.get(f"{path}/api/v1/moment?format=raw&at_ms={moment['time_ms']}"), 200)
+                self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(moment["time_ms"]))
+        order = [max(m["id"] for m in phase) for phase in phases]
+        self.assertEqual(order, sorted(order))
+        pids = {name.split(".")[-2] for name in os.listdir(captures) if name.endswith(".heap")}
+        self.assertEqual(pids, {str(first_pid), str(self.server.pid)})
 
     def test_what_is_too_old_or_too_much_goes(self):
         self.serve("--history-keep", "2s")

@@ -64,6 +64,14 @@ def need_namespace(kind):
         raise unittest.SkipTest(f"unshare {kind} does not work here")
 
 
+def faketime_library():
+    """What shows a program another date; see its README."""
+    for path in ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1"):
+        if os.path.exists(path):
+            return path
+    raise unittest.SkipTest("faketime is not installed")
+
+
 def jemalloc_path():
     for path in ("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"):
         if os.path.exists(path):

@@ -54,7 +54,7 @@ static void open_with(struct scene *scene, int64_t keep_ms, uint64_t bytes)
 
 	archive_close(scene->archive);
 	scene->archive = NULL;
-	if (!archive_open(scene->folder, &(struct archive_limits){ keep_ms, bytes },
+	if (!archive_open(scene->folder, &(struct archive_limits){ keep_ms, bytes, 0 },
 		    &scene->archive, &err))
 		fail_msg("%s", err.message);
 }
@@ -151,6 +151,42 @@ static void a_clock_that_jumps_ahead_does_not_cost_all(void **state)
 	/* Set right again. */
 	add(scene, "one", START_MS + 20 * 1000);
 	assert_int_equal(count(scene, "one"), 20 + 2 - 8);
+}
+
+static void a_clock_that_was_set_back_costs_the_oldest_not_the_newest(void **state)
+{
+	struct scene *const scene = *state;
+	struct archive_moment moment;
+	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	struct error err;
+	int64_t last = 0;
+
+	/* Room for about ten. */
+	open_with(scene, DAY_MS, 600);
+	for (int i = 0; i < 20; i++)
+		add(scene, "one", START_MS + i * 1000);
+	const size_t kept = count(scene, "one");
+	assert_in_range(kept, 4, 19);
+	for (size_t i = 0; i < kept; i++)
+		last = add(scene, "one", START_MS - INT64_C(365) * DAY_MS + (int64_t)i * 1000);
+	assert_int_equal(count(scene, "one"), kept);
+	assert_true(get(scene, "one", INT64_MAX, &moment, &profile, &err));
+	assert_int_equal(moment.id, last);
+	CLEANUP(blob_cleanup) struct blob *first = NULL;
+	assert_true(get(scene, "one", 0, &moment, &first, &err));
+	assert_int_equal(moment.id, last - (int64_t)kept + 1);
+}
+
+static void the_last_moment_of_each_target_outlives_a_limit_of_bytes(void **state)
+{
+	struct scene *const scene = *state;
+
+	open_with(scene, DAY_MS, 600);
+	add(scene, "rare", START_MS);
+	for (int i = 1; i < 30; i++)
+		add(scene, "busy", START_MS + i * 1000);
+	assert_int_equal(count(scene, "rare"), 1);
+	assert_in_range(count(scene, "busy"), 3, 18);
 }
 
 static void bytes_are_bounded_but_the_newest_stays(void **state)
@@ -365,6 +401,8 @@ static const struct CMUnitTest tests[] = {
 	ARCHIVE_TEST(the_old_go),
 	ARCHIVE_TEST(a_clock_that_jumps_ahead_does_not_cost_all),
 	ARCHIVE_TEST(bytes_are_bounded_but_the_newest_stays),
+	ARCHIVE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
+	ARCHIVE_TEST(the_last_moment_of_each_target_outlives_a_limit_of_bytes),
 	ARCHIVE_TEST(the_same_moment_is_not_kept_twice),
 	ARCHIVE_TEST(names_cannot_leave_the_folder),
 	ARCHIVE_TEST(processes_of_one_name_are_told_apart),

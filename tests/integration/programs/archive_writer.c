@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * archive_writer FOLDER COUNT BYTES: adds moments to an archive and prints "ID NUMBER" for each as
- * soon as it is acknowledged, NUMBER being what its profile contains. With COUNT 0 it only opens.
- * BYTES is the size of a profile that cannot be compressed much.
+ * archive_writer FOLDER COUNT BYTES [KEEP_BYTES [FREE_BYTES [TARGET]]]: adds moments to an archive
+ * and prints "ID NUMBER" for each as soon as it is acknowledged, NUMBER being what its profile
+ * contains. With COUNT 0 it only opens. BYTES is the size of a profile that cannot be compressed
+ * much.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,11 +27,14 @@ static void fill(char *profile, size_t size, uint64_t number)
 
 int main(int argc, char **argv)
 {
-	const struct archive_limits limits = { INT64_MAX / 2, INT64_MAX };
+	const struct archive_limits limits = { INT64_MAX / 2,
+		argc > 4 ? strtoull(argv[4], NULL, 10) : INT64_MAX,
+		argc > 5 ? strtoull(argv[5], NULL, 10) : 0 };
+	const char *const target = argc > 6 ? argv[6] : "writer";
 	struct archive *archive = NULL;
 	struct error err;
 
-	if (argc != 4)
+	if (argc < 4)
 		return 2;
 	const int count = atoi(argv[2]);
 	const size_t size = (size_t)atol(argv[3]);
@@ -41,10 +45,10 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < count; i++) {
 		const uint64_t number = (uint64_t)clock_monotonic_ns();
-		struct archive_moment moment = { .time_ms =
-							 1000000000000 + (int64_t)(number / 1000),
-			.target = "writer",
-			.pid = 1 };
+		struct archive_moment moment = {
+			.time_ms = 1000000000000 + (int64_t)(number / 1000), .pid = 1
+		};
+		snprintf(moment.target, sizeof moment.target, "%s", target);
 		fill(profile, size, number);
 		if (!archive_add(archive, &moment, profile, size, &err)) {
 			fprintf(stderr, "%s\n", err.message);
