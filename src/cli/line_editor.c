@@ -7,6 +7,48 @@
 #include <string.h>
 #include <unistd.h>
 
+/* libedit hands no context to its callbacks. */
+static struct {
+	struct word_list first, others;
+	char **(*matches)(const char *text, char *(*next)(const char *text, int state));
+	struct word_list current;
+	size_t at;
+} completion;
+
+/* The next word that begins with the text, which libedit frees. */
+static char *next_match(const char *text, int state)
+{
+	if (state == 0)
+		completion.at = 0;
+	while (completion.at < completion.current.count) {
+		const char *const word = completion.current.words[completion.at++];
+		if (strncmp(word, text, strlen(text)) == 0)
+			return strdup(word);
+	}
+	return NULL;
+}
+
+static char **complete(const char *text, int start, int end)
+{
+	(void)end;
+	completion.current = start == 0 ? completion.first : completion.others;
+	return completion.matches(text, next_match);
+}
+
+void line_editor_offer(struct line_editor *editor, struct word_list first, struct word_list others)
+{
+	if (editor->library == NULL)
+		return;
+	char **(**const attempt)(const char *, int, int) =
+		dlsym(editor->library, "rl_attempted_completion_function");
+	*(void **)&completion.matches = dlsym(editor->library, "rl_completion_matches");
+	if (attempt == NULL || completion.matches == NULL)
+		return;
+	completion.first = first;
+	completion.others = others;
+	*attempt = complete;
+}
+
 void line_editor_init(struct line_editor *editor)
 {
 	*editor = (struct line_editor){ 0 };
@@ -20,6 +62,8 @@ void line_editor_init(struct line_editor *editor)
 	*(void **)&editor->remember = dlsym(library, "add_history");
 	if (editor->remember == NULL)
 		editor->read = NULL;
+	if (editor->read != NULL)
+		editor->library = library;
 }
 
 void line_editor_deinit(struct line_editor *editor)

@@ -171,8 +171,13 @@ bool report_output_show(const struct report_session *session, const struct view 
 	CLEANUP(buffer_cleanup) struct buffer out;
 
 	buffer_init(&out, &memory_or_exit);
-	return renderer->render(view, &session->options->render, &out, err) &&
-	       viewer_open(viewer, session->options->scale, &out, renderer->extension, err);
+	if (!renderer->render(view, &session->options->render, &out, err))
+		return false;
+	return session->options->output == REPORT_INTERACTIVE
+		       ? viewer_open_beside(
+				 viewer, session->options->scale, &out, renderer->extension, err)
+		       : viewer_open(
+				 viewer, session->options->scale, &out, renderer->extension, err);
 }
 
 static bool show(const struct report_session *session, struct error *err)

@@ -13,6 +13,7 @@
 #include "cli/line_editor.h"
 #include "cli/report_annotation.h"
 #include "cli/report_output.h"
+#include "cli/report_shell_words.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
 #include "render/figure.h"
@@ -182,7 +183,7 @@ static bool run_weblist(
 	buffer_init(&page, &memory_or_exit);
 	return report_annotate(shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
-	       viewer_open("web", 0, &page, "html", err);
+	       viewer_open_beside("web", 0, &page, "html", err);
 }
 
 static bool show(struct shell *shell, struct request *request, const char *viewer,
@@ -221,7 +222,7 @@ static bool run_flame(
 	buffer_init(&page, &memory_or_exit);
 	return make_view(shell, request, true, out, &view, err) &&
 	       renderer_find("flame")->render(view, &request->render, &page, err) &&
-	       viewer_open("web", 0, &page, "html", err);
+	       viewer_open_beside("web", 0, &page, "html", err);
 }
 
 /* Without a name of a file kcachegrind is started on one of its own. */
@@ -238,7 +239,7 @@ static bool run_callgrind(
 		!renderer_find("callgrind")->render(view, &request->render, &written, err))
 		return false;
 	if (request->focus.size == 0)
-		return viewer_open("kcachegrind", 0, &written, "callgrind", err);
+		return viewer_open_beside("kcachegrind", 0, &written, "callgrind", err);
 	const char *const path = buffer_string(&request->focus);
 	buffer_printf(out, "Writing callgrind file to '%s'.\n", path);
 	return file_write(path, written.data, written.size, 0666, err);
@@ -385,6 +386,8 @@ static void run_command(struct shell *shell, const char *line)
 	fflush(stdout);
 }
 
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
 void report_shell_run(const struct report_session *session)
 {
 	struct shell shell = {
@@ -392,10 +395,18 @@ void report_shell_run(const struct report_session *session)
 		.prompt = session->options->is_jeprof ? "(jeprof) " : "(heapctl) ",
 	};
 	CLEANUP(line_editor_deinit) struct line_editor editor;
+	CLEANUP(shell_words_deinit) struct shell_words functions;
+	const char *names[COMMANDS];
 
+	for (size_t i = 0; i + 1 < COMMANDS; i++)
+		names[i] = commands[i].name;
+	names[COMMANDS - 1] = "quit";
+	shell_words_init(&functions, session);
 	fprintf(stderr, "Welcome to %s!  For help, type 'help'.\n",
 		session->options->is_jeprof ? "jeprof" : "heapctl");
 	line_editor_init(&editor);
+	line_editor_offer(&editor, (struct word_list){ names, COMMANDS },
+		(struct word_list){ functions.words, functions.count });
 	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {
 		line += strspn(line, " \t");
 		if (strncmp(line, "quit", 4) == 0)

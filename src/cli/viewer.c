@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "cli/verb.h"
 
 /* A browser that runs already only takes the file's name and returns: it needs time to read. */
 enum { BROWSER_SECONDS = 10 };
@@ -91,8 +93,8 @@ static void remove_file(const char *path, bool later)
 		_exit(0);
 }
 
-bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
-	const char *extension, struct error *err)
+static bool write_picture(
+	const struct buffer *picture, const char *extension, char **ret, struct error *err)
 {
 	const char *const folder = getenv("TMPDIR");
 	CLEANUP(free_cleanup)
@@ -102,8 +104,65 @@ bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
 
 	if (fd < 0)
 		return error_system(err, errno, "creating %s", path);
-	const bool done = file_write_fd(fd, path, picture->data, picture->size, err) &&
-			  open_viewer(viewer, scale, path, err);
+	if (!file_write_fd(fd, path, picture->data, picture->size, err)) {
+		unlink(path);
+		return false;
+	}
+	*ret = TAKE(path);
+	return true;
+}
+
+bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err)
+{
+	CLEANUP(free_cleanup) char *path = NULL;
+
+	if (!write_picture(picture, extension, &path, err))
+		return false;
+	const bool done = open_viewer(viewer, scale, path, err);
 	remove_file(path, done && strcmp(viewer, "web") == 0);
 	return done;
+}
+
+/* Does in a process of its own what viewer_open does, as a shell's "&" would. */
+_Noreturn static void view_beside(const char *viewer, long scale, const char *path)
+{
+	const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct error err = { 0 };
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	if (nothing >= 0)
+		dup2(nothing, STDIN_FILENO);
+	const bool done = open_viewer(viewer, scale, path, &err);
+	if (!done)
+		verb_fail(&err);
+	if (done && strcmp(viewer, "web") == 0)
+		sleep(BROWSER_SECONDS);
+	unlink(path);
+	_exit(0);
+}
+
+bool viewer_open_beside(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err)
+{
+	CLEANUP(free_cleanup) char *path = NULL;
+
+	if (!write_picture(picture, extension, &path, err))
+		return false;
+	/* A child of a child, so that nobody has to wait for it. */
+	const pid_t child = fork();
+	if (child == 0) {
+		const pid_t viewing = fork();
+		if (viewing == 0)
+			view_beside(viewer, scale, path);
+		_exit(viewing < 0);
+	}
+	int status = 1;
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (status == 0)
+		return true;
+	unlink(path);
+	return error_set(err, ERROR_SYSTEM, "no process could be started for %s", viewer);
 }

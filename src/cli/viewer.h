@@ -12,8 +12,15 @@
 const char *viewer_format(const char *viewer);
 
 /*
- * Waits until the viewer ends: "gv" with its scale, "web" for a browser, or the name of another
- * program that takes a file.
+ * Shows the picture with "gv" and its scale, with "web" for a browser, or with another program that
+ * takes a file; waits until the viewer ends.
  */
 MUST_CHECK bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err);
+
+/*
+ * The same, for a shell that goes on meanwhile: does not wait, and the viewer neither reads from
+ * the terminal nor gets its interrupts. Its failure is printed when it happens.
+ */
+MUST_CHECK bool viewer_open_beside(const char *viewer, long scale, const struct buffer *picture,
 	const char *extension, struct error *err);

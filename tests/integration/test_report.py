@@ -16,7 +16,7 @@ import tempfile
 import threading
 import unittest
 
-from processes import AGENT, BUILD, HEAPCTL, Case, free_port, need
+from processes import AGENT, BUILD, HEAPCTL, Case, free_port, need, wait_until
 
 STORE = BUILD / "tests/integration/store"
 SOURCE = pathlib.Path(__file__).parent / "programs/store.c"
@@ -471,6 +471,31 @@ class Report(unittest.TestCase):
         self.assertIn("Unknown command", err)
         self.assertEqual(out.count("Total: "), 4, out)
 
+    def test_viewers_leave_the_shell_alone(self):
+        """They go on while the next command is typed, and take their file along when they end."""
+        programs, shown, end = self.path("viewers"), self.path("shown"), self.path("end")
+        os.mkdir(programs)
+        for name in ("gv", "evince", "xdg-open", "kcachegrind"):
+            script = pathlib.Path(programs, name)
+            script.write_text(f'#!/bin/sh\nfor file; do :; done\nhead -c 8 "$file" >"{shown}.{name}.part"\n'
+                              f'mv "{shown}.{name}.part" "{shown}.{name}"\nwhile [ ! -e "{end}" ]; do sleep 0.05; done\n')
+            script.chmod(0o755)
+        pictures = self.path("pictures")
+        os.mkdir(pictures)
+        env = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=pictures, HOME=self.folder)
+        env.pop("BROWSER", None)
+        with open(self.path("shell.out"), "w") as out:
+            subprocess.run([HEAPCTL, "report", "--interactive", self.first], input=b"gv\nevince\nweb\ncallgrind\ntop3\nquit\n",
+                           stdout=out, stderr=out, env=env, check=True, timeout=60)
+        self.assertIn("load_table", pathlib.Path(self.path("shell.out")).read_text())
+        for name, begin in (("gv", b"%!PS-Ado"), ("evince", b"%PDF"), ("xdg-open", b"<?xml"), ("kcachegrind", b"# callgr")):
+            wait_until(lambda: os.path.exists(f"{shown}.{name}"), name)
+            self.assertTrue(pathlib.Path(f"{shown}.{name}").read_bytes().startswith(begin), name)
+        self.assertEqual(len(os.listdir(pictures)), 4)
+        pathlib.Path(end).touch()
+        # A browser's may still be needed by another process of it.
+        wait_until(lambda: len(os.listdir(pictures)) <= 1, "the viewers' files to be removed")
+
     def test_the_shell_on_a_terminal(self):
         """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
         main, terminal = pty.openpty()
@@ -482,6 +507,8 @@ class Report(unittest.TestCase):
             os.write(main, b"top3\n")
             seen = self.read_until(main, b"load_table")
             self.assertIn(b"Total:", seen)
+            os.write(main, b"weblist load_ta\x15pee\tload_ta\t\n")
+            self.assertIn(b"peek load_table", self.read_until(main, b"-----"))
             os.write(main, b"quit\n")
             self.assertEqual(shell.wait(60), 0)
         finally:
