@@ -159,9 +159,9 @@ static void write_node(struct writer *writer, const struct edge_list *list, size
 	const struct graph_node *const node = &writer->graph->nodes[at];
 
 	write_place(writer, node->node, "");
-	if (node->flat.value != 0)
-		buffer_printf(writer->out, "%u %.0f\n", writer->view->nodes[node->node].line,
-			round(node->flat.value));
+	/* Of 0, too: callgrind_annotate stumbles over files that only have calls. */
+	buffer_printf(writer->out, "%u %.0f\n", writer->view->nodes[node->node].line,
+		round(node->flat.value));
 	write_calls(writer, list, at);
 	buffer_append_char(writer->out, '\n');
 }

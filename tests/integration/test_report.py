@@ -421,6 +421,18 @@ class Report(unittest.TestCase):
         self.assertRegex(out, rf"{2 * TABLE:,} .*store\.c:load_table")
         self.assertRegex(out, rf"{2 * (INDEX + TABLE):,} .*store\.c:load ")
 
+    def test_callgrind_annotate_reads_a_file_that_only_calls(self):
+        sources = [self.path("calls.c"), self.path("allocates.c")]
+        for path in sources:
+            pathlib.Path(path).write_text("one\ntwo\nthree\n")
+        path = self.path("calls.out")
+        profile = f"--- symbol\n0x100f outer\n#line 0x100f\t{sources[0]}:2\n0x200f inner\n#line 0x200f\t{sources[1]}:2\n---\n" \
+                  "--- heap\nheap profile: 1: 7 [0: 0] @ heapprofile\n1: 7 [0: 0] @ 0x2010 0x1010\n"
+        run("report", "--callgrind", "-o", path, "-", input=profile.encode())
+        result = subprocess.run([need("callgrind_annotate"), "--inclusive=yes", path], text=True, capture_output=True, check=True)
+        self.assertEqual(result.stderr, "")
+        self.assertRegex(result.stdout, r"\n7 \(100.0%\)  => \S+allocates.c:inner")
+
     def test_raw_is_as_good_on_another_machine(self):
         raw = self.path("store.raw")
         run("report", "--raw", "-o", raw, self.first)
@@ -478,7 +490,8 @@ class Report(unittest.TestCase):
         for name in ("gv", "evince", "xdg-open", "kcachegrind"):
             script = pathlib.Path(programs, name)
             script.write_text(f'#!/bin/sh\nfor file; do :; done\nhead -c 8 "$file" >"{shown}.{name}.part"\n'
-                              f'mv "{shown}.{name}.part" "{shown}.{name}"\nwhile [ ! -e "{end}" ]; do sleep 0.05; done\n')
+                              f'mv "{shown}.{name}.part" "{shown}.{name}"\nn=0\n'
+                              f'while [ ! -e "{end}" ] && [ $((n += 1)) -lt 2400 ]; do sleep 0.05; done\n')
             script.chmod(0o755)
         pictures = self.path("pictures")
         os.mkdir(pictures)

@@ -150,6 +150,7 @@ static void writes_callgrinds_format(void **state)
 		"\n"
 		"fl=(1) ???\n"
 		"fn=(1) main\n"
+		"0 0\n"
 		"cfl=(2) /s.c\n"
 		"cfn=(2) serve;x\n"
 		"calls=8 0\n"
