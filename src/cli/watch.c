@@ -119,7 +119,7 @@ const struct verb verb_watch = {
 		"                       any 2 s where the kernel tells\n"
 		"  growth>10%/h         resident memory above its lowest of the last hour;\n"
 		"                       any amount and time: growth>64MiB/10mins\n"
-		"  growth>500MiB        the same, since the last capture\n"
+		"  growth>500MiB        above its lowest since the last capture\n"
 		"  peak, peak>5%        resident memory above its highest (by 5%); the\n"
 		"                       highest is forgotten hourly\n"
 		"  every=15mins         so often\n"

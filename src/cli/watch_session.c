@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/watch_session.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,12 @@ static void say_captured(void *context, const struct watcher_capture *capture)
 {
 	struct session *const session = context;
 
-	fprintf(stderr, "heapctl: watch: %s: %s\n", capture->reason,
+	char resident[64] = "";
+
+	if (capture->seen != NULL && !isnan(capture->seen->resident_bytes))
+		snprintf(resident, sizeof resident, " at %s resident",
+			quantity_format(QUANTITY_BYTES, capture->seen->resident_bytes, false).text);
+	fprintf(stderr, "heapctl: watch: %s%s: a profile of %s\n", capture->reason, resident,
 		quantity_format(QUANTITY_BYTES, (double)capture->bytes, false).text);
 	printf("%s\n", capture->path);
 	fflush(stdout);

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum { QUIET_MS = 2000, RETRY_MS = 60 * 1000 };
 
 struct sighting {
 	char name[256];
+	uint64_t sequence; /* the process' count of its profiles */
 	off_t bytes;
 	struct timespec modified;
 	int64_t since_ms; /* it has been like that */
@@ -25,8 +27,8 @@ struct sighting {
 };
 
 struct adoption {
-	char folder[3000];
-	char base[256]; /* last part of the prefix */
+	char folder[3000]; /* with the slash at its end */
+	char base[256];	   /* last part of the prefix */
 	struct sighting *sightings;
 	size_t count, capacity;
 };
@@ -43,7 +45,7 @@ bool adoption_new(const char *prefix, struct adoption **ret, struct error *err)
 		return error_hint(err, "give what jemalloc has as prof_prefix");
 	}
 	snprintf(adoption->folder, sizeof adoption->folder, "%.*s",
-		slash == NULL ? 1 : (int)(slash - prefix) + 1, slash == NULL ? "." : prefix);
+		slash == NULL ? 2 : (int)(slash - prefix) + 1, slash == NULL ? "./" : prefix);
 	strcpy(adoption->base, base);
 	*ret = adoption;
 	return true;
@@ -96,6 +98,7 @@ static struct sighting *find_sighting(struct adoption *adoption, const char *nam
 		sizeof *adoption->sightings);
 	struct sighting *const sighting = &adoption->sightings[adoption->count++];
 	*sighting = (struct sighting){ .bytes = -1 };
+	(void)sscanf(name + strlen(adoption->base), ".%*[0-9].%" SCNu64, &sighting->sequence);
 	snprintf(sighting->name, sizeof sighting->name, "%s", name);
 	return sighting;
 }
@@ -142,6 +145,16 @@ static bool look(struct adoption *adoption, int64_t now_ms, struct error *err)
 	return true;
 }
 
+/* Profiles may be written faster than the clock of the disk ticks. */
+static bool is_older(const struct sighting *a, const struct sighting *b)
+{
+	if (a->modified.tv_sec != b->modified.tv_sec)
+		return a->modified.tv_sec < b->modified.tv_sec;
+	if (a->modified.tv_nsec != b->modified.tv_nsec)
+		return a->modified.tv_nsec < b->modified.tv_nsec;
+	return a->sequence < b->sequence;
+}
+
 static struct sighting *find_ready(struct adoption *adoption, int64_t now_ms)
 {
 	struct sighting *best = NULL;
@@ -150,9 +163,7 @@ static struct sighting *find_ready(struct adoption *adoption, int64_t now_ms)
 		struct sighting *const one = &adoption->sightings[i];
 		if (one->is_refused || one->bytes == 0 || now_ms - one->since_ms < QUIET_MS)
 			continue;
-		if (best == NULL || one->modified.tv_sec < best->modified.tv_sec ||
-			(one->modified.tv_sec == best->modified.tv_sec &&
-				one->modified.tv_nsec < best->modified.tv_nsec))
+		if (best == NULL || is_older(one, best))
 			best = one;
 	}
 	return best;
@@ -179,7 +190,7 @@ bool adoption_take(struct adoption *adoption, struct capture_folder *folder, int
 		return true;
 	/* Should it fail. */
 	ready->since_ms = now_ms + RETRY_MS;
-	snprintf(from, sizeof from, "%s/%s", adoption->folder, ready->name);
+	snprintf(from, sizeof from, "%s%s", adoption->folder, ready->name);
 	CLEANUP(fd_cleanup) const int fd = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return error_system(err, errno, "%s", from);

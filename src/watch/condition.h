@@ -6,7 +6,7 @@
  *	cgroup>85%		memory that counts against the control group's limit
  *	psi>10%			time lost waiting for memory, over the last ten seconds
  *	growth>10%/h		resident memory above its lowest within the last hour
- *	growth>500MiB		the same, since the last capture
+ *	growth>500MiB		above its lowest since the last capture
  *	peak peak>5%		resident memory above the highest; the mark resets hourly
  *	every=15mins
  *	signal			SIGUSR1, sent to heapctl watch

@@ -22,7 +22,8 @@ struct bucket {
 
 struct term_state {
 	struct bucket buckets[GROWTH_BUCKETS + 1];
-	double mark_bytes; /* of a peak, and of growth since the last capture; NAN: not seen yet */
+	/* Highest for a peak, lowest since the last capture for growth; NAN: not seen yet. */
+	double mark_bytes;
 	int64_t mark_ms;
 };
 
@@ -186,6 +187,7 @@ static bool has_grown(const struct condition *term, struct term_state *state,
 		return false;
 	if (isnan(state->mark_bytes))
 		state->mark_bytes = now->resident_bytes;
+	state->mark_bytes = fmin(state->mark_bytes, now->resident_bytes);
 	const double from =
 		term->period_ms == 0 ? state->mark_bytes : lowest_of_period(term, state, now);
 	return now->resident_bytes > from + (term->is_share ? from * term->mark : term->mark);

@@ -82,6 +82,7 @@ class Moments(WatchCase):
         entry, = self.catalogue()
         self.assertEqual((entry["file"], entry["reason"], entry["pid"]), (name, "rss>64MiB", server.pid))
         self.assertGreater(entry["resident_bytes"], 64 << 20)
+        self.assertRegex(pathlib.Path(self.messages).read_text(), r"rss>64MiB at [\d.]+ MiB resident: a profile of [\d.]+ KiB")
         self.assertEqual(entry["bytes"], os.path.getsize(os.path.join(self.keep, name)))
         self.assertIn("heap_v2", pathlib.Path(self.keep, name).read_text()[:100])
 
@@ -333,6 +334,20 @@ class Adopting(WatchCase):
         self.assertRegex(last["file"], rf"-i\d+-own\.{server.pid}\.heap$")
         self.assertIn("is no profile of jemalloc; left alone", pathlib.Path(self.messages).read_text())
         self.heapctl("report", "--text", os.path.join(self.keep, last["file"]))
+
+
+    def test_files_of_one_moment_are_taken_in_their_order(self):
+        prefix = os.path.join(self.folder, "own")
+        for sequence in reversed(range(95, 105)):
+            path = pathlib.Path(f"{prefix}.4711.{sequence}.u{sequence}.heap")
+            path.write_text("heap_v2/524288\n  t*: 0: 0 [0: 0]\n")
+            os.utime(path, (1000000000, 1000000000))
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--adopt", prefix, "--count", "10")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual([name.split("-")[2] for name in self.captures()], [f"u{sequence}" for sequence in range(95, 105)])
+        self.assertEqual(self.catalogue()[0]["original"], f"{prefix}.4711.95.u95.heap")
+        self.assertIn("jemalloc's new peak of mapped memory: a profile of ", pathlib.Path(self.messages).read_text())
 
 
 class Usage(WatchCase):

@@ -143,6 +143,10 @@ static void growth_without_a_period_counts_from_the_last_capture(void **state)
 	assert_true(look(&scene, HOUR, 151));
 	assert_false(look(&scene, HOUR, 200));
 	assert_true(look(&scene, HOUR, 202));
+	/* It was freed, and grows again. */
+	assert_false(look(&scene, HOUR, 30));
+	assert_false(look(&scene, HOUR, 79));
+	assert_true(look(&scene, HOUR, 81));
 	trigger_free(scene.trigger);
 }
 
