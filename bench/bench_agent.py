@@ -15,6 +15,7 @@ import time
 BUILD = pathlib.Path(sys.argv[1])
 HEAPCTL = BUILD / "heapctl"
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "9"))
+STALL_ROUNDS = 3 * ROUNDS
 
 
 def free_port():
@@ -72,6 +73,12 @@ def ratios_of(pairs):
     return f"median {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}, {len(ratios)} pairs)"
 
 
+def quartiles_of(pairs):
+    """The longest of many mallocs has a long tail: the middle half says more than the ends."""
+    low, middle, high = statistics.quantiles([guest / plain for guest, plain in pairs], n=4)
+    return f"median {middle:.2f}, half of them from {low:.2f} to {high:.2f} ({len(pairs)} pairs)"
+
+
 def idle_cost(folder):
     plain, guest = Redis(folder, False), Redis(folder, True)
     try:
@@ -103,6 +110,7 @@ def idle_cost(folder):
 
 
 def stall_of_capture(folder, stacks):
+    """Both figures with a heapctl at work beside the server, so that what differs is who dumps, and where to."""
     environment = dict(os.environ, HEAPCTL_DIR=folder + "/agent")
     program = subprocess.Popen(
         [HEAPCTL, "run", "--conf", "prof_active:true,lg_prof_sample:8", "--", BUILD / "bench/stall", str(stacks)],
@@ -113,24 +121,40 @@ def stall_of_capture(folder, stacks):
         program.stdin.flush()
         return int(program.stdout.readline())
 
+    def heapctl(*arguments):
+        subprocess.run([HEAPCTL, *arguments], env=environment, check=True, capture_output=True)
+
+    def by_itself():
+        ask(f"dump {folder}/own.heap")
+        heapctl("status", str(program.pid), "--json")
+
+    def by_agent():
+        heapctl("dump", str(program.pid), "-o", folder + "/ours.heap")
+
+    def longest_ms(dump):
+        """On a busy machine the thread may not have had the processor at all meanwhile: then again."""
+        longest = 0
+        while longest == 0:
+            ask("reset")
+            dump()
+            longest = ask("longest")
+        return longest / 1e6
+
     try:
         program.stdout.readline()
-        own, ours = [], []
-        for i in range(ROUNDS + 1):
-            ask("reset")
-            ask(f"dump {folder}/own.heap")
-            by_itself = ask("longest")
-            ask("reset")
-            subprocess.run([HEAPCTL, "dump", str(program.pid), "-o", folder + "/ours.heap"], env=environment, check=True,
-                           capture_output=True)
-            by_agent = ask("longest")
+        pairs, costs = [], []
+        for i in range(STALL_ROUNDS + 1):
+            figures = {dump: longest_ms(dump) for dump in ((by_agent, by_itself) if i % 2 == 0 else (by_itself, by_agent))}
+            cost = ask("dump-to-memory"), ask(f"dump {folder}/own.heap")
             if i > 0:
-                own.append(by_itself)
-                ours.append(by_agent)
+                pairs.append((figures[by_agent], figures[by_itself]))
+                costs.append(cost)
         size = os.stat(folder + "/ours.heap").st_size
-        print(f"longest malloc of another thread, {size / 1e6:.1f} MB profile: during a capture {statistics.median(ours) / 1e6:.2f} ms, "
-              f"while jemalloc dumps to a file itself {statistics.median(own) / 1e6:.2f} ms, "
-              f"ratio of the medians {statistics.median(ours) / statistics.median(own):.2f}")
+        ours, own = (statistics.median(column) for column in zip(*pairs))
+        print(f"longest malloc of another thread, {size / 1e6:.1f} MB profile: during a capture {ours:.2f} ms, "
+              f"while jemalloc dumps to a file itself {own:.2f} ms, ratio of the medians {ours / own:.2f}; "
+              f"of pairs: {quartiles_of(pairs)}")
+        print(f"processor time of that dump, into memory as the agent does / into a file: {quartiles_of(costs)}")
     finally:
         program.stdin.close()
         program.wait()
