@@ -42,83 +42,107 @@ static bool is_allocator(struct stack_picker *picker, const struct profile_locat
 	return allocator_frame_has_name(profile->kind, buffer_string(&picker->text));
 }
 
+static uint8_t find_facts(struct stack_picker *picker, const struct profile_location *location)
+{
+	const struct filter_verdict verdict =
+		filter_judge(picker->filter, picker->profile, location);
+
+	return (uint8_t)((is_allocator(picker, location) ? LOCATION_IS_ALLOCATOR : 0) |
+			 (verdict.is_dropped
+					 ? LOCATION_IS_DROPPED
+					 : (verdict.is_ignored ? LOCATION_IS_IGNORED : 0) |
+						   (verdict.has_focus ? LOCATION_HAS_FOCUS : 0)));
+}
+
 void stack_picker_enter(struct stack_picker *picker, const struct profile *profile)
 {
 	picker->profile = profile;
 	picker->facts =
 		xreallocarray(picker->facts, profile->location_count, sizeof *picker->facts);
 	for (size_t i = 0; i < profile->location_count; i++)
-		picker->facts[i] = (struct location_fact){
-			is_allocator(picker, &profile->locations[i]),
-			filter_judge(picker->filter, profile, &profile->locations[i]),
-		};
+		picker->facts[i] = find_facts(picker, &profile->locations[i]);
 	const uint32_t trampoline =
 		picker->keep_allocator_frames ? PROFILE_NONE : allocator_frame_trampoline(profile);
 	if (trampoline != PROFILE_NONE)
-		picker->facts[trampoline].is_allocator = true;
+		picker->facts[trampoline] |= LOCATION_IS_ALLOCATOR;
 }
 
-/* How many locations behind the leaf are those of the signal's handler. */
-static uint32_t count_handler(
-	const struct stack_picker *picker, const uint32_t *locations, uint32_t depth)
-{
-	uint32_t count = 0;
-
-	while (count + 1 < depth && picker->facts[locations[count + 1]].is_allocator)
-		count++;
-	return count;
-}
-
-/* How many locations from the leaf on are the allocator's business. */
-static uint32_t find_cut(
-	const struct stack_picker *picker, const uint32_t *locations, uint32_t depth)
-{
-	for (uint32_t i = depth; i > 0; i--) {
-		if (picker->facts[locations[i - 1]].is_allocator)
-			return i;
-	}
-	return 0;
-}
-
-/* What is picked of a stack so far. */
+/* What is picked of a stack so far, leaf first: a part of the stack itself if possible. */
 struct pick {
-	size_t count;
-	bool has_focus;
-	bool is_ignored;
+	const uint32_t *locations;
+	size_t depth;
+	unsigned facts; /* of all of them */
 };
 
-static void pick_location(struct stack_picker *picker, uint32_t location, struct pick *pick)
+/* From behind the allocator's outermost frame on; its own frames end there. */
+static struct pick pick_callers(
+	const struct stack_picker *picker, const uint32_t *locations, size_t depth)
 {
-	const struct filter_verdict verdict = picker->facts[location].verdict;
+	unsigned facts = 0;
+	size_t cut = depth;
 
-	if (verdict.is_dropped)
-		return;
-	pick->is_ignored |= verdict.is_ignored;
-	pick->has_focus |= verdict.has_focus;
-	picker->locations[pick->count++] = location;
+	for (; cut > 0; cut--) {
+		const uint8_t fact = picker->facts[locations[cut - 1]];
+		if ((fact & LOCATION_IS_ALLOCATOR) != 0)
+			break;
+		facts |= fact;
+	}
+	return (struct pick){ locations + cut, depth - cut, facts };
+}
+
+static void keep(struct stack_picker *picker, struct pick *pick, uint32_t location)
+{
+	picker->locations[pick->depth++] = location;
+	pick->facts |= picker->facts[location];
+}
+
+/* All but the frames of the signal's handler, which are right behind the leaf. */
+static struct pick pick_interrupted(
+	struct stack_picker *picker, const uint32_t *locations, size_t depth)
+{
+	struct pick pick = { .locations = picker->locations };
+	size_t at = 1;
+
+	if (depth == 0)
+		return pick;
+	while (at < depth && (picker->facts[locations[at]] & LOCATION_IS_ALLOCATOR) != 0)
+		at++;
+	keep(picker, &pick, locations[0]);
+	for (; at < depth; at++)
+		keep(picker, &pick, locations[at]);
+	return pick;
+}
+
+static struct pick pick_kept(struct stack_picker *picker, const struct pick *all)
+{
+	struct pick pick = { .locations = picker->locations };
+
+	for (size_t i = 0; i < all->depth; i++) {
+		if ((picker->facts[all->locations[i]] & LOCATION_IS_DROPPED) == 0)
+			keep(picker, &pick, all->locations[i]);
+	}
+	return pick;
 }
 
 bool stack_picker_pick(struct stack_picker *picker, const struct profile_stack *stack,
 	const uint32_t **ret, size_t *depth)
 {
 	const uint32_t *const locations = picker->profile->stack_locations + stack->first;
-	struct pick pick = { .has_focus = !filter_has_focus(picker->filter) };
-	uint32_t cut = 0;
 
 	picker->locations = xgrow(picker->locations, &picker->location_capacity, stack->depth,
 		sizeof *picker->locations);
-	if (picker->profile->kind != PROFILE_CPU) {
-		cut = find_cut(picker, locations, stack->depth);
-	} else if (stack->depth != 0) {
-		pick_location(picker, locations[0], &pick);
-		cut = 1 + count_handler(picker, locations, stack->depth);
-	}
-	for (uint32_t i = cut; i < stack->depth && !pick.is_ignored; i++)
-		pick_location(picker, locations[i], &pick);
-	*ret = picker->locations;
-	*depth = pick.count;
-	return !pick.is_ignored && pick.has_focus &&
-	       (pick.count != 0 || !filter_drops_empty(picker->filter));
+	struct pick pick = picker->profile->kind == PROFILE_CPU
+				   ? pick_interrupted(picker, locations, stack->depth)
+				   : pick_callers(picker, locations, stack->depth);
+	if ((pick.facts & LOCATION_IS_DROPPED) != 0)
+		pick = pick_kept(picker, &pick);
+	*ret = pick.locations;
+	*depth = pick.depth;
+	if ((pick.facts & LOCATION_IS_IGNORED) != 0)
+		return false;
+	if (filter_has_focus(picker->filter) && (pick.facts & LOCATION_HAS_FOCUS) == 0)
+		return false;
+	return pick.depth != 0 || !filter_drops_empty(picker->filter);
 }
 
 bool stack_picker_samples(const struct stack_picker *picker, const struct profile_sample **samples,

@@ -8,16 +8,19 @@
 #include "analysis/filter.h"
 #include "base/buffer.h"
 
-struct location_fact {
-	bool is_allocator;
-	struct filter_verdict verdict;
+/* What is known of a location, as bits, so that a whole stack is judged in one pass. */
+enum location_fact {
+	LOCATION_IS_ALLOCATOR = 1,
+	LOCATION_IS_DROPPED = 2, /* and then neither of the following */
+	LOCATION_IS_IGNORED = 4,
+	LOCATION_HAS_FOCUS = 8,
 };
 
 struct stack_picker {
 	struct filter *filter;
 	bool keep_allocator_frames;
 	const struct profile *profile;
-	struct location_fact *facts; /* one for each location of the profile */
+	uint8_t *facts; /* one for each location of the profile */
 	uint32_t *locations;
 	size_t location_capacity;
 	struct buffer text;

@@ -16,6 +16,8 @@ const char *const view_granularity_names[] = {
 	[VIEW_GRANULARITIES] = NULL,
 };
 
+static const struct estimate no_base[PROFILE_COUNTERS];
+
 struct view *view_new(enum profile_kind kind, enum view_granularity granularity)
 {
 	struct view *const view = xcalloc(1, sizeof *view);
@@ -26,6 +28,7 @@ struct view *view_new(enum profile_kind kind, enum view_granularity granularity)
 	view->title = "";
 	view->subtitle = "";
 	string_pool_init(&view->strings);
+	arena_init(&view->bases);
 	hash_index_init(&view->path_index);
 	return view;
 }
@@ -39,6 +42,7 @@ void view_free(struct view *view)
 	free(view->paths);
 	hash_index_deinit(&view->path_index);
 	string_pool_deinit(&view->strings);
+	arena_deinit(&view->bases);
 	free(view);
 }
 
@@ -85,7 +89,9 @@ static struct view_path *append_path(struct view *view, const uint32_t *nodes, s
 	if (depth != 0)
 		memcpy(view->path_nodes + view->path_node_count, nodes, depth * sizeof *nodes);
 	struct view_path *const path = &view->paths[view->path_count++];
-	*path = (struct view_path){ .first = view->path_node_count, .depth = (uint32_t)depth };
+	*path = (struct view_path){
+		.first = view->path_node_count, .depth = (uint32_t)depth, .base = no_base
+	};
 	view->path_node_count += depth;
 	return path;
 }
@@ -111,6 +117,15 @@ struct view_path *view_add_prepared_path(
 		&view->path_index, hash, is_path, view, &key, (uint32_t)view->path_count);
 
 	return found != HASH_INDEX_NONE ? &view->paths[found] : append_path(view, nodes, depth);
+}
+
+struct estimate *view_path_base(struct view *view, struct view_path *path)
+{
+	const size_t size = sizeof no_base;
+
+	if (path->base == no_base)
+		path->base = memset(arena_alloc(&view->bases, size, sizeof(double)), 0, size);
+	return (struct estimate *)(uintptr_t)path->base;
 }
 
 struct estimate view_path_estimate(

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/string_pool.h"
 #include "profile/profile.h"
 
@@ -57,7 +58,8 @@ struct view_path {
 	uint64_t first; /* in view.path_nodes, root first */
 	uint32_t depth; /* may be 0: the unwinder failed */
 	struct estimate now[PROFILE_COUNTERS];
-	struct estimate base[PROFILE_COUNTERS]; /* of the profile compared with; 0 without one */
+	const struct estimate
+		*base; /* of the profile compared with, PROFILE_COUNTERS; never NULL */
 };
 
 struct view {
@@ -79,6 +81,7 @@ struct view {
 	double total[PROFILE_COUNTERS];
 
 	struct string_pool strings;
+	struct arena bases; /* of paths that have one: few views are differences */
 	struct hash_index path_index;
 };
 
@@ -95,7 +98,7 @@ uint32_t view_add_node(struct view *view, const struct view_node *node);
 
 /*
  * The path of these nodes, root first; equal ones are the same path. Valid until the next call;
- * add to its estimates.
+ * add to its estimates, and to those of view_path_base.
  */
 struct view_path *view_add_path(struct view *view, const uint32_t *nodes, size_t depth);
 
@@ -106,6 +109,9 @@ struct view_path *view_add_path(struct view *view, const uint32_t *nodes, size_t
 uint64_t view_prepare_path(const struct view *view, const uint32_t *nodes, size_t depth);
 struct view_path *view_add_prepared_path(
 	struct view *view, uint64_t hash, const uint32_t *nodes, size_t depth);
+
+/* The path's own figures of the base, to add to. */
+struct estimate *view_path_base(struct view *view, struct view_path *path);
 
 /* The estimate to show for a path: now, or now - base in a difference. */
 struct estimate view_path_estimate(

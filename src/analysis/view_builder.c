@@ -13,9 +13,9 @@
 #define NOT_MADE UINT32_MAX
 #define LEFT_OUT (UINT32_MAX - 1)
 
-/* The nodes of one location of the current profile, in builder.nodes. */
+/* The nodes of one location of the current profile. */
 struct node_span {
-	uint32_t first;
+	uint32_t first; /* the node itself if it is one, else where in builder.nodes they begin */
 	uint32_t count;
 };
 
@@ -99,20 +99,28 @@ static void enter_profile(
 }
 
 /* Only locations that are shown get nodes. */
-static struct node_span span_of(struct builder *builder, uint32_t location)
+static struct node_span make_span(struct builder *builder, uint32_t location)
+{
+	const uint32_t *nodes = NULL;
+	const size_t count =
+		node_maker_make(builder->maker, &builder->profile->locations[location], &nodes);
+	const size_t first = builder->node_count;
+
+	if (count == 1)
+		return (struct node_span){ nodes[0], 1 };
+	builder->nodes = xgrow(
+		builder->nodes, &builder->node_capacity, first + count, sizeof *builder->nodes);
+	for (size_t i = 0; i < count; i++)
+		builder->nodes[builder->node_count++] = nodes[i];
+	return (struct node_span){ (uint32_t)first, (uint32_t)count };
+}
+
+static inline struct node_span span_of(struct builder *builder, uint32_t location)
 {
 	struct node_span *const span = &builder->spans[location];
-	const uint32_t *nodes = NULL;
 
-	if (span->first != NOT_MADE)
-		return *span;
-	span->first = (uint32_t)builder->node_count;
-	span->count = (uint32_t)node_maker_make(
-		builder->maker, &builder->profile->locations[location], &nodes);
-	builder->nodes = xgrow(builder->nodes, &builder->node_capacity,
-		builder->node_count + span->count, sizeof *builder->nodes);
-	for (uint32_t i = 0; i < span->count; i++)
-		builder->nodes[builder->node_count++] = nodes[i];
+	if (__builtin_expect(span->first == NOT_MADE, false))
+		*span = make_span(builder, location);
 	return *span;
 }
 
@@ -126,6 +134,10 @@ static void gather_nodes(struct builder *builder, const uint32_t *locations, siz
 		const struct node_span span = span_of(builder, locations[i]);
 		list->items = xgrow(list->items, &list->capacity, list->count + span.count,
 			sizeof *list->items);
+		if (span.count == 1) {
+			list->items[list->count++] = span.first;
+			continue;
+		}
 		for (uint32_t n = 0; n < span.count; n++)
 			list->items[list->count++] = builder->nodes[span.first + n];
 	}
@@ -158,7 +170,7 @@ static void add_pending(struct builder *builder)
 					 view, pending->hash, list->items, list->count) -
 				 view->paths);
 	struct view_path *const path = &view->paths[*at];
-	struct estimate *const sums = builder->is_base ? path->base : path->now;
+	struct estimate *const sums = builder->is_base ? view_path_base(view, path) : path->now;
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
 		estimate_add(&sums[i], pending->estimates[i]);
 	if (builder->request->observe != NULL)
@@ -249,7 +261,8 @@ static void drop_negative(struct view *view)
 		struct view_path *const path = &view->paths[i];
 		for (int c = 0; c < PROFILE_COUNTERS; c++) {
 			if (path->now[c].value < path->base[c].value)
-				path->now[c] = path->base[c] = (struct estimate){ 0 };
+				path->now[c] = view_path_base(view, path)[c] =
+					(struct estimate){ 0 };
 		}
 	}
 }

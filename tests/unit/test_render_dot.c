@@ -36,7 +36,7 @@ static void add_path(
 	struct view_path *const path = view_add_path(view, nodes, depth);
 
 	path->now[PROFILE_INUSE_SPACE] = (struct estimate){ .value = now };
-	path->base[PROFILE_INUSE_SPACE] = (struct estimate){ .value = base };
+	view_path_base(view, path)[PROFILE_INUSE_SPACE] = (struct estimate){ .value = base };
 	view->total[PROFILE_INUSE_SPACE] += now;
 	view->base_total[PROFILE_INUSE_SPACE] += base;
 }

@@ -101,7 +101,7 @@ static void keeps_base_and_now_of_a_difference(void **state)
 	const uint32_t a = add_node(view, "a");
 	view->is_difference = true;
 	add_path(view, &a, 1, 7);
-	view->paths[0].base[PROFILE_INUSE_SPACE].value = 5;
+	view_path_base(view, &view->paths[0])[PROFILE_INUSE_SPACE].value = 5;
 	CLEANUP(free_cleanup) char *text = data_of(view);
 	assert_contains(text, "\"now\":\"O\"");
 	assert_contains(text, "\"base\":\"K\"");

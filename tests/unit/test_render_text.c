@@ -18,7 +18,7 @@ static void add(struct view *view, const uint32_t *nodes, size_t depth, double n
 	struct view_path *const path = view_add_path(view, nodes, depth);
 
 	path->now[PROFILE_INUSE_SPACE] = (struct estimate){ now, MIB * MIB, 4 };
-	path->base[PROFILE_INUSE_SPACE] = (struct estimate){ .value = base };
+	view_path_base(view, path)[PROFILE_INUSE_SPACE] = (struct estimate){ .value = base };
 	view->total[PROFILE_INUSE_SPACE] += now;
 	view->base_total[PROFILE_INUSE_SPACE] += base;
 }

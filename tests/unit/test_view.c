@@ -25,7 +25,8 @@ static void add(struct view *view, const uint32_t *nodes, size_t depth, double n
 	struct view_path *const path = view_add_path(view, nodes, depth);
 
 	estimate_add(&path->now[PROFILE_INUSE_SPACE], (struct estimate){ now, now, 1 });
-	estimate_add(&path->base[PROFILE_INUSE_SPACE], (struct estimate){ base, base, 1 });
+	estimate_add(&view_path_base(view, path)[PROFILE_INUSE_SPACE],
+		(struct estimate){ base, base, 1 });
 }
 
 #define ADD(view, now, base, ...)                      \

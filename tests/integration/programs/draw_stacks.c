@@ -77,7 +77,8 @@ static void add_line(struct nodes *nodes, char *line)
 		(struct estimate){ figures[0], variance, figures[3] });
 	estimate_add(&to->now[PROFILE_INUSE_OBJECTS],
 		(struct estimate){ figures[3] * 10, 0, figures[3] });
-	estimate_add(&to->base[PROFILE_INUSE_SPACE], (struct estimate){ .value = figures[1] });
+	estimate_add(&view_path_base(view, to)[PROFILE_INUSE_SPACE],
+		(struct estimate){ .value = figures[1] });
 	view->total[PROFILE_INUSE_SPACE] += figures[0];
 	view->total[PROFILE_INUSE_OBJECTS] += figures[3] * 10;
 	view->base_total[PROFILE_INUSE_SPACE] += figures[1];
