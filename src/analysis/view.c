@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/view.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ void view_free(struct view *view)
 	free(view->nodes);
 	free(view->path_nodes);
 	free(view->paths);
+	free(view->totals);
 	hash_index_deinit(&view->path_index);
 	string_pool_deinit(&view->strings);
 	arena_deinit(&view->bases);
@@ -177,7 +179,13 @@ static struct view_totals *sum_nodes(
 
 struct view_totals *view_sum_nodes(const struct view *view, enum profile_counter counter)
 {
-	return sum_nodes(view, counter, SIDE_SHOWN);
+	if (view->totals == NULL)
+		return sum_nodes(view, counter, SIDE_SHOWN);
+	assert(counter == view->counter);
+	struct view_totals *const totals = xreallocarray(NULL, view->node_count, sizeof *totals);
+	if (view->node_count != 0)
+		memcpy(totals, view->totals, view->node_count * sizeof *totals);
+	return totals;
 }
 
 struct view_totals *view_sum_side(
@@ -197,7 +205,7 @@ struct estimate view_sum(const struct view *view, enum profile_counter counter)
 
 double view_whole(const struct view *view, enum profile_counter counter)
 {
-	double whole = 0;
+	double whole = view->whole;
 
 	for (size_t i = 0; i < view->path_count; i++) {
 		const struct view_path *const path = &view->paths[i];

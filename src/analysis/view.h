@@ -62,6 +62,12 @@ struct view_path {
 		*base; /* of the profile compared with, PROFILE_COUNTERS; never NULL */
 };
 
+/* What a node allocates itself, and it with all that it calls. */
+struct view_totals {
+	struct estimate flat;
+	struct estimate cumulative;
+};
+
 struct view {
 	struct view_node *nodes;
 	uint32_t *path_nodes;
@@ -69,6 +75,10 @@ struct view {
 	size_t node_count, node_capacity;
 	size_t path_node_count, path_node_capacity;
 	size_t path_count, path_capacity;
+
+	/* Of a view that was made without paths, and of its counter only; NULL otherwise. */
+	struct view_totals *totals;
+	double whole;
 
 	enum profile_kind kind;
 	enum view_granularity granularity;
@@ -130,12 +140,6 @@ static inline struct estimate estimate_difference(struct estimate now, struct es
 	return (struct estimate){ now.value - base.value, now.variance + base.variance,
 		now.samples + base.samples };
 }
-
-/* What a node allocates itself, and it with all that it calls. */
-struct view_totals {
-	struct estimate flat;
-	struct estimate cumulative;
-};
 
 /* One for each node of the view; release with free(). */
 struct view_totals *view_sum_nodes(const struct view *view, enum profile_counter counter);

@@ -6,6 +6,7 @@
 
 #include "analysis/modules.h"
 #include "analysis/node_maker.h"
+#include "analysis/node_totals.h"
 #include "analysis/stack_picker.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
@@ -51,6 +52,7 @@ struct builder {
 	uint32_t *paths; /* for each stack its path in the view, NOT_MADE or LEFT_OUT */
 
 	struct pending pending;
+	struct node_totals totals; /* if nothing else is wanted */
 	struct node_list scratch;
 };
 
@@ -76,6 +78,7 @@ static void builder_deinit(struct builder *builder)
 	free(builder->paths);
 	free(builder->pending.list.items);
 	free(builder->scratch.items);
+	node_totals_deinit(&builder->totals);
 }
 
 static void enter_profile(
@@ -92,6 +95,8 @@ static void enter_profile(
 		xreallocarray(builder->spans, profile->location_count, sizeof *builder->spans);
 	for (size_t i = 0; i < profile->location_count; i++)
 		builder->spans[i].first = NOT_MADE;
+	if (builder->request->totals_only)
+		return;
 	builder->paths =
 		xreallocarray(builder->paths, profile->stack_count, sizeof *builder->paths);
 	for (size_t i = 0; i < profile->stack_count; i++)
@@ -203,6 +208,16 @@ static void add_to_path(
 	memcpy(pending->estimates, estimates, sizeof pending->estimates);
 }
 
+static void add_to_nodes(struct builder *builder, uint32_t stack, struct estimate estimate)
+{
+	const struct node_list *const list = &builder->scratch;
+
+	if (!gather_path(builder, &builder->profile->stacks[stack]))
+		return;
+	node_totals_resize(&builder->totals, builder->view->node_count);
+	node_totals_add(&builder->totals, list->items, list->count, estimate);
+}
+
 static void add_sample(struct builder *builder, const struct profile_sample *sample)
 {
 	struct view *const view = builder->view;
@@ -217,7 +232,11 @@ static void add_sample(struct builder *builder, const struct profile_sample *sam
 		estimates[PROFILE_INUSE_SPACE].value /= estimates[PROFILE_INUSE_OBJECTS].value;
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
 		totals[i] += estimates[i].value;
-	if (filter_takes(filter, builder->profile, sample))
+	if (!filter_takes(filter, builder->profile, sample))
+		return;
+	if (builder->request->totals_only)
+		add_to_nodes(builder, sample->stack, estimates[view->counter]);
+	else
 		add_to_path(builder, sample->stack, estimates);
 }
 
@@ -322,6 +341,10 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 	if (!filter_check(request->filter, err))
 		return false;
 	node_maker_finish(builder.maker);
+	if (request->totals_only) {
+		builder.view->totals = node_totals_take(&builder.totals);
+		builder.view->whole = builder.totals.whole;
+	}
 	describe(builder.view, inputs, input_count, request);
 	if (request->drop_negative && builder.view->is_difference)
 		drop_negative(builder.view);

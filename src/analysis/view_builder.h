@@ -23,6 +23,11 @@ struct view_request {
 	bool no_inlines;
 	bool mean_delay;    /* of contention: for each line the time of one delay */
 	bool drop_negative; /* stacks that shrank count as unchanged, as in jeprof */
+	/*
+	 * The view gets no paths but the totals of its nodes, for `counter` alone, which is all
+	 * that a list of functions shows. Not with a base, and nothing is observed.
+	 */
+	bool totals_only;
 	const char *title;
 	const char *subtitle;
 	/*

@@ -32,10 +32,13 @@ static bool render_view(const struct report_session *session,
 	const struct report_variation *variation, const struct render_options *render,
 	struct buffer *out, struct error *err)
 {
+	const struct renderer *const renderer = session->options->renderer;
+	struct report_variation wanted = *variation;
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
-	return report_session_view(session, variation, &view, err) &&
-	       session->options->renderer->render(view, render, out, err);
+	wanted.totals_only = renderer->is_of_nodes;
+	return report_session_view(session, &wanted, &view, err) &&
+	       renderer->render(view, render, out, err);
 }
 
 static int by_id(const void *a, const void *b)

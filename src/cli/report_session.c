@@ -391,6 +391,8 @@ bool report_session_view(const struct report_session *session,
 		.mean_delay =
 			options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION,
 		.drop_negative = options->drop_negative,
+		.totals_only =
+			variation->totals_only && session->base_count == 0 && !options->waste,
 		.title = options->title != NULL ? options->title : module_base_name(program),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};

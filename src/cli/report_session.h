@@ -43,6 +43,7 @@ struct report_variation {
 	const char *thread;
 	enum view_granularity granularity;
 	bool no_inlines;
+	bool totals_only; /* what is drawn needs no paths; false is always right */
 };
 
 /* No difference: to be changed where one is wanted. */

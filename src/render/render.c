@@ -6,19 +6,19 @@
 #include "render/renderers.h"
 
 static const struct renderer renderers[] = {
-	{ "text", "txt", RENDER_PLAIN, render_text },
-	{ "collapsed", "txt", RENDER_PLAIN, render_collapsed },
-	{ "tree", "txt", RENDER_PLAIN, render_tree },
-	{ "callgrind", "callgrind", RENDER_PLAIN, render_callgrind },
-	{ "json", "json", RENDER_MARKUP, render_json },
-	{ "dot", "dot", RENDER_MARKUP, render_dot },
-	{ "svg", "svg", RENDER_MARKUP, render_svg },
-	{ "ps", "ps", RENDER_MARKUP, render_ps },
-	{ "pdf", "pdf", RENDER_BINARY, render_pdf },
-	{ "gif", "gif", RENDER_BINARY, render_gif },
-	{ "png", "png", RENDER_BINARY, render_png },
-	{ "flame", "html", RENDER_MARKUP, render_flame },
-	{ "flame-data", "json", RENDER_MARKUP, render_flame_data },
+	{ "text", "txt", RENDER_PLAIN, true, render_text },
+	{ "collapsed", "txt", RENDER_PLAIN, false, render_collapsed },
+	{ "tree", "txt", RENDER_PLAIN, false, render_tree },
+	{ "callgrind", "callgrind", RENDER_PLAIN, false, render_callgrind },
+	{ "json", "json", RENDER_MARKUP, false, render_json },
+	{ "dot", "dot", RENDER_MARKUP, false, render_dot },
+	{ "svg", "svg", RENDER_MARKUP, false, render_svg },
+	{ "ps", "ps", RENDER_MARKUP, false, render_ps },
+	{ "pdf", "pdf", RENDER_BINARY, false, render_pdf },
+	{ "gif", "gif", RENDER_BINARY, false, render_gif },
+	{ "png", "png", RENDER_BINARY, false, render_png },
+	{ "flame", "html", RENDER_MARKUP, false, render_flame },
+	{ "flame-data", "json", RENDER_MARKUP, false, render_flame_data },
 	{ 0 },
 };
 

@@ -47,6 +47,7 @@ struct renderer {
 	const char *name;      /* of the option too: --NAME */
 	const char *extension; /* of a file, without the dot */
 	enum render_medium medium;
+	bool is_of_nodes; /* looks at the nodes' totals only: see view_request.totals_only */
 	render_function *render;
 };
 

@@ -121,6 +121,66 @@ static void counts_inlined_functions_as_their_callers_when_asked(void **state)
 		"main;serve 1\nmain;serve;parse 2\nmain;[libparse.so.1]+0x20f 1\n");
 }
 
+/* With recursion, so that counting a node once for each stack makes a difference. */
+static const char recursive[] = "--- symbol\n"
+				"binary=/bin/server\n"
+				"0x0f main\n"
+				"0x1f walk--visit\n"
+				"0x2f parse\n"
+				"---\n"
+				"--- heap\n"
+				"heap_v2/524288\n"
+				"  t*: 4: 4194304 [0: 0]\n"
+				"@ 0x20 0x20 0x10\n"
+				"  t*: 3: 300 [7: 7000]\n"
+				"@ 0x30 0x20 0x10\n"
+				"  t*: 2: 2097152 [0: 0]\n"
+				"@ 0x20 0x20 0x10\n"
+				"  t*: 1: 4096 [0: 0]\n"
+				"@\n"
+				"  t*: 1: 99 [1: 99]\n";
+
+static void assert_estimate(struct estimate found, struct estimate wanted)
+{
+	assert_true(fabs(found.value - wanted.value) <= 1e-9 * fabs(wanted.value));
+	assert_true(fabs(found.variance - wanted.variance) <= 1e-9 * fabs(wanted.variance));
+	assert_true(found.samples == wanted.samples);
+}
+
+static void totals_without_paths_are_those_of_the_paths(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(recursive);
+	const struct view_input input = { profile, false };
+	const enum profile_counter counters[] = { PROFILE_INUSE_SPACE, PROFILE_ALLOC_OBJECTS };
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&WORDS(0), &filter, &err));
+	for (size_t c = 0; c < 2; c++) {
+		struct view_request request = { .filter = filter, .counter = counters[c] };
+		CLEANUP(view_cleanup) struct view *full = NULL;
+		CLEANUP(view_cleanup) struct view *lean = NULL;
+		assert_true(view_build(&input, 1, &request, &full, &err));
+		request.totals_only = true;
+		assert_true(view_build(&input, 1, &request, &lean, &err));
+		CLEANUP(free_cleanup)
+		struct view_totals *wanted = view_sum_nodes(full, counters[c]);
+		CLEANUP(free_cleanup) struct view_totals *found = view_sum_nodes(lean, counters[c]);
+		assert_int_equal(full->path_count, 3);
+		assert_int_equal(lean->path_count, 0);
+		assert_int_equal(lean->node_count, full->node_count);
+		for (size_t i = 0; i < full->node_count; i++) {
+			assert_string_equal(lean->nodes[i].name, full->nodes[i].name);
+			assert_estimate(found[i].flat, wanted[i].flat);
+			assert_estimate(found[i].cumulative, wanted[i].cumulative);
+		}
+		assert_float_equal(
+			view_whole(lean, counters[c]), view_whole(full, counters[c]), 1e-6);
+		assert_true(lean->total[counters[c]] == full->total[counters[c]]);
+	}
+}
+
 static void merges_addresses_of_one_function(void **state)
 {
 	(void)state;
@@ -466,6 +526,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(cuts_the_allocator_off_even_without_names),
 	cmocka_unit_test(keeps_the_allocator_when_asked),
 	cmocka_unit_test(counts_inlined_functions_as_their_callers_when_asked),
+	cmocka_unit_test(totals_without_paths_are_those_of_the_paths),
 	cmocka_unit_test(cuts_the_handler_out_of_cpu_profiles),
 	cmocka_unit_test(finds_a_signals_nameless_way_back),
 	cmocka_unit_test(keeps_a_caller_that_all_samples_share),

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/node_totals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+void node_totals_deinit(struct node_totals *totals)
+{
+	free(totals->nodes);
+	free(totals->flat);
+	*totals = (struct node_totals){ 0 };
+}
+
+void node_totals_resize(struct node_totals *totals, size_t node_count)
+{
+	const size_t old = totals->count;
+	size_t capacity = totals->capacity;
+
+	if (node_count <= old)
+		return;
+	totals->flat = xgrow(totals->flat, &capacity, node_count, sizeof *totals->flat);
+	totals->nodes = xgrow(totals->nodes, &totals->capacity, node_count, sizeof *totals->nodes);
+	memset(totals->flat + old, 0, (node_count - old) * sizeof *totals->flat);
+	memset(totals->nodes + old, 0, (node_count - old) * sizeof *totals->nodes);
+	totals->count = node_count;
+}
+
+void node_totals_add(
+	struct node_totals *totals, const uint32_t *nodes, size_t depth, struct estimate estimate)
+{
+	const uint32_t number = ++totals->stack_count;
+
+	if (depth == 0)
+		return;
+	for (size_t i = 0; i < depth; i++)
+		__builtin_prefetch(&totals->nodes[nodes[i]], 1);
+	totals->whole += estimate.value;
+	estimate_add(&totals->flat[nodes[depth - 1]], estimate);
+	for (size_t i = 0; i < depth; i++) {
+		struct node_total *const total = &totals->nodes[nodes[i]];
+		if (total->seen_by == number)
+			continue;
+		total->seen_by = number;
+		estimate_add(&total->cumulative, estimate);
+	}
+}
+
+struct view_totals *node_totals_take(const struct node_totals *totals)
+{
+	struct view_totals *const taken = xcalloc(totals->count, sizeof *taken);
+
+	for (size_t i = 0; i < totals->count; i++)
+		taken[i] = (struct view_totals){ totals->flat[i], totals->nodes[i].cumulative };
+	return taken;
+}
