@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `heapctl trend` promises, checked on heaps with known growth that jemalloc itself sampled.
 
-Each replicate is a series of hourly profiles of a heap of 4.5 MiB at one sample per 4 KiB (as many samples as 576 MiB have at the default
-rate). Printed: how often the stated 95% intervals hold the truth, how many trends name an innocent when nothing leaks, and after how many
-profiles a leak of 1% of the heap an hour is found, beside what sampling noise alone allows: a test that is told which site leaks, that
-nothing was there before and that nothing is freed, and so need only count its samples. The plot goes to BENCH_PLOT, if set.
+Each replicate is a series of hourly profiles. Printed:
 
-Ratios, not times; BENCH_REPLICATES (default 200) and BENCH_SEED (1) set length and the program's own chance. jemalloc's sampling cannot be
-seeded, so figures differ from run to run by their binomial errors, which are printed.
+- intervals: how often the stated 95% intervals hold the truth, for sites of many kinds and by the number of profiles;
+- innocents: how many trends name a suspect when nothing leaks, among 7 sites and among 256;
+- detection: after how many profiles a leak of 1% of a heap of 4.6 MiB an hour is found, with as many samples as 590 MiB, and as 74 MiB, have at
+  the default rate; beside what sampling noise alone allows: a test that is told which site leaks, that nothing was there before and that
+  nothing is freed, and so need only count its samples. The plot goes to BENCH_PLOT, if set;
+- time: a trend of 1,000 profiles against a report on one.
+
+BENCH_REPLICATES (default 200) and BENCH_SEED (1) set length and the program's own chance. jemalloc's sampling cannot be seeded, so figures
+differ from run to run by their binomial errors, which are printed.
 """
 import concurrent.futures
 import json
 import math
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -24,17 +29,23 @@ HEAPCTL = BUILD / "src/cli/heapctl"
 PROGRAM = BUILD / "tests/integration/trend_heap"
 REPLICATES = int(os.environ.get("BENCH_REPLICATES", "200"))
 SEED = int(os.environ.get("BENCH_SEED", "1"))
+SITES = BUILD / "tests/integration/trend_sites"
 INNOCENT = ["site_static", "site_fast", "site_slow", "site_noisy"]
 HEAP_BYTES = 4.6 * 1048576
 LEAK = int(HEAP_BYTES * 0.01) // 128 * 128
 ROUNDS = 16
 LENGTHS = [3, 4, 5, 6, 7, 8, 10, 12, 16]
+KINDS = {"site_leak": "a leak alone", "site_busy": "a leak below what is all replaced", "site_fast": "all replaced",
+         "site_few": "all replaced, but few", "site_slow": "a fifth replaced", "site_slowest": "a sixteenth replaced",
+         "site_half": "half stays, half replaced", "site_cycle": "swings", "site_static": "all stays"}
+LEAKING = ("site_leak", "site_busy")
 
 
-def sample(folder, leak, rounds):
+def sample(folder, program, rounds, *words, lg_sample=12):
     """A list of paths for each replicate, one profile an hour."""
-    subprocess.run([PROGRAM, folder, str(REPLICATES), str(rounds), str(leak), str(SEED)], check=True,
-                   env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12"))
+    os.mkdir(folder)
+    subprocess.run([program, folder, str(REPLICATES), str(rounds), *map(str, words)], check=True,
+                   env=dict(os.environ, MALLOC_CONF=f"prof:true,lg_prof_sample:{lg_sample}"))
     series = [[f"{folder}/{r}-{k:04d}.heap" for k in range(rounds)] for r in range(REPLICATES)]
     for paths in series:
         for at, path in enumerate(paths):
@@ -55,26 +66,38 @@ def trends(series, cache):
 
 def share(count, of):
     error = math.sqrt(max(count, 1) * max(of - count, 1) / of) / of
-    return f"{100 * count / of:5.1f}% ± {100 * error:.1f}"
+    return f"{100 * count / of:.1f}% ± {100 * error:.1f}"
 
 
 def holds(site, truth):
     return site is not None and site["interval95"][0] <= truth <= site["interval95"][1]
 
 
-def check_intervals(found, length, leak):
+def check_intervals(series, cache):
     """site_noisy is left out: its own ups and downs are the program's, and its drift has no known truth."""
-    truths = {"site_leak": leak, "site_fast": 0, "site_slow": 0}
-    for name, truth in truths.items():
-        if name == "site_leak" and leak == 0:
-            continue
-        held = sum(holds(sites.get(name), truth) for sites in found)
-        print(f"  {length:2} profiles, {name:11} interval holds the truth in {share(held, len(found))}")
+    print(f"intervals: the truth is held in\n{'profiles':32}" + "".join(f"{n:>14}" for n in (5, 8, 16, 32)))
+    found = {n: trends([paths[:n] for paths in series], cache) for n in (5, 8, 16, 32)}
+    for name, kind in KINDS.items():
+        truth = LEAK if name in LEAKING else 0
+        held = []
+        for sites in found.values():
+            # A site of which no sample was taken has no interval.
+            there = [site[name] for site in sites if name in site]
+            held.append(share(sum(holds(site, truth) for site in there), len(there)))
+        print(f"  {kind:30}" + "".join(f"{text:>14}" for text in held))
 
 
-def counting_power(length, chance=0.05 / 7):
-    """The best that counting can do: some samples of the leak were seen, at the same level, Holm's for 7 sites."""
-    mean = LEAK / 4096 * (length - 1)
+def check_innocents(series, lengths, cache):
+    for length in lengths:
+        found = trends([paths[:length] for paths in series], cache)
+        named = sum(any(site["is_suspect"] for site in sites.values()) for sites in found)
+        least = min(len(sites) for sites in found)
+        print(f"  {length:2} profiles of {least} sites or more: one is suspected in {share(named, len(found))} of the trends")
+
+
+def counting_power(length, lg_sample, chance=0.05 / 5):
+    """The best that counting can do: some samples of the leak were seen, at the same level, Holm's for 5 sites."""
+    mean = LEAK / 2 ** lg_sample * (length - 1)
     # By chance a site that does not grow may gain half a sample.
     needed = 1
     while math.exp(-0.5) * sum(0.5 ** k / math.factorial(k) for k in range(needed, 60)) > chance:
@@ -82,8 +105,24 @@ def counting_power(length, chance=0.05 / 7):
     return 1 - math.exp(-mean) * sum(mean ** k / math.factorial(k) for k in range(needed))
 
 
-def plot(powers, bounds, path):
-    width, height, left, top = 560, 260, 60, 50
+def check_detection(folder, lg_sample, cache):
+    series = sample(f"{folder}/leak-{lg_sample}", PROGRAM, ROUNDS, LEAK, SEED, lg_sample=lg_sample)
+    print(f"detection: a leak of {LEAK} bytes an hour, {LEAK / 2 ** lg_sample:.1f} samples")
+    powers, bounds = [], []
+    for length in LENGTHS:
+        found = trends([paths[:length] for paths in series], cache)
+        caught = sum("site_leak" in sites and sites["site_leak"]["is_suspect"] for sites in found)
+        blamed = sum(any(sites[name]["is_suspect"] for name in INNOCENT if name in sites) for sites in found)
+        powers.append(caught / len(found))
+        bounds.append(counting_power(length, lg_sample))
+        print(f"  {length:2} profiles: found in {share(caught, len(found))} (counting: {100 * bounds[-1]:.1f}%), an innocent named in "
+              f"{share(blamed, len(found))}")
+    return powers, bounds
+
+
+def plot(curves, path):
+    """`curves`: (label, colour, powers, bounds) each."""
+    width, height, left, top = 560, 300, 60, 66
     x = lambda n: left + (n - LENGTHS[0]) / (LENGTHS[-1] - LENGTHS[0]) * (width - left - 20)
     y = lambda p: top + (1 - p) * (height - top - 40)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -96,41 +135,47 @@ def plot(powers, bounds, path):
                      f'<text x="{left - 8}" y="{y(p) + 4:.1f}" text-anchor="end" fill="#656d76">{p:.0%}</text>')
     for n in LENGTHS:
         lines.append(f'<text x="{x(n):.1f}" y="{height - 22}" text-anchor="middle" fill="#656d76">{n}</text>')
-    for values, style in ((powers, 'stroke="#0969da" stroke-width="2"'), (bounds, 'stroke="#cf222e" stroke-dasharray="6 4"')):
-        points = " ".join(f"{x(n):.1f},{y(p):.1f}" for n, p in zip(LENGTHS, values))
-        lines.append(f'<polyline points="{points}" fill="none" {style}/>')
-    lines += [f'<circle cx="{x(n):.1f}" cy="{y(p):.1f}" r="3" fill="#0969da"/>' for n, p in zip(LENGTHS, powers)] + ["</svg>"]
-    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+    for at, (label, colour, powers, bounds) in enumerate(curves):
+        lines.append(f'<text x="{left - 44 + 230 * at}" y="54" fill="{colour}">{label}</text>')
+        for values, style in ((bounds, 'stroke-dasharray="6 4"'), (powers, 'stroke-width="2"')):
+            points = " ".join(f"{x(n):.1f},{y(p):.1f}" for n, p in zip(LENGTHS, values))
+            lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" {style}/>')
+        lines += [f'<circle cx="{x(n):.1f}" cy="{y(p):.1f}" r="3" fill="{colour}"/>' for n, p in zip(LENGTHS, powers)]
+    pathlib.Path(path).write_text("\n".join(lines + ["</svg>"]) + "\n")
+
+
+def processor_seconds(*command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([HEAPCTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def check_time(folder):
+    """Of a site each second and a thousand profiles; without a symbol cache, so that each of the two names all addresses once."""
+    os.mkdir(f"{folder}/long")
+    subprocess.run([SITES, f"{folder}/long", "1", "1000", str(SEED)], check=True,
+                   env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12"))
+    paths = [f"{folder}/long/0-{k:04d}.heap" for k in range(1000)]
+    one = min(processor_seconds("report", "--text", "--no-cache", paths[0]) for _ in range(5))
+    many = min(processor_seconds("trend", "--no-cache", *paths) for _ in range(3))
+    print(f"time: a trend of 1,000 profiles takes {many:.1f} s of the processor, {many / one:.0f} times a report on one; "
+          f"1,000 reports would take 1,000 times")
 
 
 def main():
     with tempfile.TemporaryDirectory(prefix="bench-trend-") as folder:
         cache = folder + "/cache"
-        for name in ("none", "leak"):
-            os.mkdir(f"{folder}/{name}")
-        innocent = sample(folder + "/none", 0, ROUNDS)
-        leaking = sample(folder + "/leak", LEAK, ROUNDS)
-        print(f"{REPLICATES} replicates each; leak of {LEAK} bytes an hour")
-        print("nothing leaks:")
-        for length in (6, 12, 16):
-            found = trends([paths[:length] for paths in innocent], cache)
-            false = sum(any(site["is_suspect"] for site in sites.values()) for sites in found)
-            print(f"  {length:2} profiles, some site is suspected in {share(false, len(found))} of the trends (promised: at most 5%)")
-            check_intervals(found, length, 0)
-        print("1% of the heap leaks in an hour:")
-        powers, bounds = [], []
-        for length in LENGTHS:
-            found = trends([paths[:length] for paths in leaking], cache)
-            caught = sum("site_leak" in sites and sites["site_leak"]["is_suspect"] for sites in found)
-            blamed = sum(any(sites[name]["is_suspect"] for name in INNOCENT if name in sites) for sites in found)
-            powers.append(caught / len(found))
-            bounds.append(counting_power(length))
-            print(f"  {length:2} profiles: found in {share(caught, len(found))} (counting: {100 * bounds[-1]:.1f}%), an innocent named in "
-                  f"{share(blamed, len(found))}")
-            if length in (6, 12, 16):
-                check_intervals(found, length, LEAK)
+        print(f"{REPLICATES} replicates each")
+        check_intervals(sample(f"{folder}/kinds", PROGRAM, 32, LEAK, SEED, "kinds"), cache)
+        print("innocents: nothing leaks (promised: at most 5%)")
+        check_innocents(sample(f"{folder}/none", PROGRAM, ROUNDS, 0, SEED), (4, 6, 12, 16), cache)
+        check_innocents(sample(f"{folder}/sites", SITES, ROUNDS, SEED), (4, 6, 12, 16), cache)
+        curves = [(f"samples of {size} at the default rate", colour, *check_detection(folder, lg_sample, cache))
+                  for lg_sample, size, colour in ((12, "590 MiB", "#0969da"), (15, "74 MiB", "#bc4c00"))]
         if os.environ.get("BENCH_PLOT"):
-            plot(powers, bounds, os.environ["BENCH_PLOT"])
+            plot(curves, os.environ["BENCH_PLOT"])
+        check_time(folder)
 
 
 if __name__ == "__main__":

@@ -4,241 +4,202 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analysis/growth_line.h"
 #include "analysis/growth_series.h"
 #include "analysis/growth_shape.h"
-#include "base/xalloc.h"
 
-/* Ratios w of the walk to the independent part, for one interval; the last is "only the walk". */
-static const double ratios[] = { 0, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 1e4 };
-enum { RATIOS = sizeof ratios / sizeof ratios[0] };
-
-/* What full replacement weighs beforehand, against 1 of each other member. */
-static const double independent_weight = 10;
-
-/* What the walk alone weighs where the variance rises: what was there at the start may stay, too.
+/*
+ * The grid: lifetimes of none, of 1.4 intervals and then each 3.2 times the one before up to the
+ * series' length, and one of nine lengths, beyond which only the scale would change; shares from 1
+ * down to 1/128; and s from 1 in steps of sqrt(2).
+ *
+ * What each weighs beforehand was chosen such that intervals hold the truth about as often as they
+ * say for heaps of many kinds at once (bench/bench_trend.py): with less weight for "all is turned
+ * over" and "nothing but sampling" few profiles would tell little; with more, intervals of slowly
+ * changing heaps would be too narrow.
  */
-static const double lasting_weight = 10;
+enum { MOST_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
 
-/* What the prior of the scale weighs, in observations. */
-static const double prior_weight = 1;
+static const double forgetful_weight = 0.57, lasting_weight = 0.36; /* and the rest between */
+static const double lasting_spans = 9;
+static const double forgetful_whole = 0.6, other_whole = 0.4;	       /* of a share of 1 */
+static const double sampling_only = 0.95, sampling_only_lasting = 0.9; /* of s = 1 */
+static const double scale_weight = 0.35; /* of each further step, of what is left */
 
-/* One member of the mixture. */
-struct member {
+struct grid {
+	double lifetimes[MOST_LIFETIMES]; /* hours */
+	size_t count;
+};
+
+static struct grid grid_make(const struct series *series)
+{
+	const double first = 1.4, ratio = 3.2;
+	struct grid grid = { .count = 1 };
+
+	for (double lifetime = first * series->step_hours;
+		lifetime < series->span_hours && grid.count + 1 < MOST_LIFETIMES; lifetime *= ratio)
+		grid.lifetimes[grid.count++] = lifetime;
+	grid.lifetimes[grid.count++] = lasting_spans * series->span_hours;
+	return grid;
+}
+
+static double lifetime_weight(const struct grid *grid, size_t at)
+{
+	if (at == 0)
+		return forgetful_weight;
+	const double between = 1 - forgetful_weight - lasting_weight;
+	return at + 1 == grid->count ? lasting_weight : between / (double)(grid->count - 2);
+}
+
+/* Whole or halved again and again: half as likely each where nothing lasts, else all alike. */
+static double share_weight(size_t lifetime, size_t halvings)
+{
+	const double whole = lifetime == 0 ? forgetful_whole : other_whole;
+
+	if (halvings == 0)
+		return whole;
+	return (1 - whole) * (lifetime == 0 ? exp2(-(double)halvings) : 1.0 / (SHARES - 1));
+}
+
+static double scale_prior(size_t lifetime, size_t step)
+{
+	const double one = lifetime == 0 ? sampling_only : sampling_only_lasting;
+
+	return step == 0 ? one : (1 - one) * scale_weight;
+}
+
+/* Averages over the grid; relative to the largest weight so far, so that nothing overflows. */
+struct average {
+	double largest; /* logarithm */
+	double weights;
+	double rates;
+	double below; /* the probability that the rate is at most the supposed one */
+};
+
+static void average_add(struct average *average, double log_weight, double rate, double below)
+{
+	if (log_weight > average->largest) {
+		const double shrink = exp(average->largest - log_weight);
+		average->weights *= shrink;
+		average->rates *= shrink;
+		average->below *= shrink;
+		average->largest = log_weight;
+	}
+	const double weight = exp(log_weight - average->largest);
+	average->weights += weight;
+	average->rates += weight * rate;
+	average->below += weight * below;
+}
+
+static void add_scales(struct average *average, const struct line_fit *fit, double degrees,
+	double log_prior, size_t lifetime, double supposed_rate)
+{
+	/* Beyond what the residual asks for, s only gets less likely. */
+	const double wanted = fmax(log2(fit->residual / degrees), 0) + 8;
+	const double distance = (supposed_rate - fit->rate) * sqrt(fit->precision);
+
+	for (size_t step = 0; step < SCALES && (double)step / 2 <= wanted; step++) {
+		const double log_scale = (double)step / 2 * M_LN2;
+		const double scale = exp(log_scale);
+		const double log_weight = fit->log_likelihood + log_prior +
+					  log(scale_prior(lifetime, step)) -
+					  (degrees * log_scale + fit->residual / scale) / 2;
+		if (log_weight > average->largest - 40)
+			average_add(average, log_weight, fit->rate,
+				erfc(-distance / sqrt(2 * scale)) / 2);
+	}
+}
+
+/* The probability that the rate is at most the supposed one, with the noise that goes with it. */
+static double probability_below(
+	const struct series *series, const struct grid *grid, double supposed_rate, double *mean)
+{
+	const double degrees = (double)(series->count - series->run_count) - 1;
+	struct average average = { .largest = -INFINITY };
+
+	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
+		for (size_t halvings = 0; halvings < SHARES; halvings++) {
+			const struct line_noise noise = { exp2(-(double)halvings),
+				grid->lifetimes[lifetime] };
+			const struct line_fit fit = line_fit_make(series, supposed_rate, &noise);
+			const double prior =
+				lifetime_weight(grid, lifetime) * share_weight(lifetime, halvings);
+			add_scales(&average, &fit, degrees, log(prior), lifetime, supposed_rate);
+		}
+	}
+	*mean = average.rates / average.weights;
+	return average.below / average.weights;
+}
+
+/* In which the probability is nearly a parabola, for a search that goes by secants. */
+static double log_odds(double probability)
+{
+	const double least = 1e-300;
+
+	return log(fmax(probability, least)) - log(fmax(1 - probability, least));
+}
+
+/* The rate at which the probability is `wanted`, on one side (-1, 1) of a rate. */
+static double find_rate(const struct series *series, const struct grid *grid, double wanted,
+	double from, double width, int side)
+{
+	const double goal = log_odds(wanted), close = 0.005;
+	double mean, inner = from, outer = from;
+	double inner_miss = log_odds(probability_below(series, grid, from, &mean)) - goal;
+	double outer_miss = inner_miss;
+
+	if (side * inner_miss >= 0)
+		return from;
+	for (int i = 0; i < 60 && side * outer_miss < 0; i++, width *= 2) {
+		inner = outer;
+		inner_miss = outer_miss;
+		outer += side * width;
+		outer_miss = log_odds(probability_below(series, grid, outer, &mean)) - goal;
+	}
+	/* The Illinois form of false position: an end that stays twice counts half. */
+	int moved = 0;
+	for (int i = 0; i < 40 && fabs(outer - inner) > close * fabs(outer - from); i++) {
+		const double at =
+			(inner * outer_miss - outer * inner_miss) / (outer_miss - inner_miss);
+		const double miss = log_odds(probability_below(series, grid, at, &mean)) - goal;
+		if (fabs(miss) < close)
+			return at;
+		if (side * miss < 0) {
+			inner = at;
+			inner_miss = miss;
+			outer_miss /= moved == -1 ? 2 : 1;
+			moved = -1;
+		} else {
+			outer = at;
+			outer_miss = miss;
+			inner_miss /= moved == 1 ? 2 : 1;
+			moved = 1;
+		}
+	}
+	return (inner + outer) / 2;
+}
+
+/* About the standard error of the rate. */
+static double expected_width(const struct series *series, double rate)
+{
+	const double span = series->span_hours;
+
+	return sqrt(series->variance / (double)series->count) / span +
+	       sqrt(series->weight * (fabs(rate) + series->weight / span) / span);
+}
+
+static struct growth find_growth(const struct series *series)
+{
+	const struct grid grid = grid_make(series);
+	struct growth growth = { 0 };
 	double rate;
-	double scale; /* standard error of the rate */
-	double log_likelihood;
-	double weight;
-};
 
-struct mixture {
-	struct member members[RATIOS];
-	double degrees;
-};
-
-/* Sums of products, with the inverse covariance between, of one run: 1, t and y. */
-struct products {
-	double oo, ot, oy, tt, ty, yy;
-	double log_determinant;
-};
-
-/*
- * Cholesky's decomposition of the covariance in place; then 1, t and y are solved for alongside
- * and multiplied. The lower triangle of the matrix is in rows of GROWTH_POINTS.
- */
-static struct products multiply(const struct series_point *points, size_t count, double ratio,
-	double step, double lower[GROWTH_POINTS][GROWTH_POINTS])
-{
-	struct products sums = { 0 };
-	double o[GROWTH_POINTS], t[GROWTH_POINTS], y[GROWTH_POINTS];
-
-	for (size_t i = 0; i < count; i++) {
-		o[i] = 1;
-		t[i] = points[i].hours - points[0].hours;
-		y[i] = points[i].value - points[0].value;
-		for (size_t j = 0; j <= i; j++) {
-			double sum = ratio * (points[j].hours - points[0].hours) / step;
-			if (i == j)
-				sum += points[i].weight;
-			for (size_t k = 0; k < j; k++)
-				sum -= lower[i][k] * lower[j][k];
-			lower[i][j] = i == j ? sqrt(fmax(sum, 1e-12)) : sum / lower[j][j];
-		}
-		for (size_t k = 0; k < i; k++) {
-			o[i] -= lower[i][k] * o[k];
-			t[i] -= lower[i][k] * t[k];
-			y[i] -= lower[i][k] * y[k];
-		}
-		o[i] /= lower[i][i];
-		t[i] /= lower[i][i];
-		y[i] /= lower[i][i];
-		sums.log_determinant += 2 * log(lower[i][i]);
-		sums.oo += o[i] * o[i];
-		sums.ot += o[i] * t[i];
-		sums.oy += o[i] * y[i];
-		sums.tt += t[i] * t[i];
-		sums.ty += t[i] * y[i];
-		sums.yy += y[i] * y[i];
-	}
-	return sums;
-}
-
-/* Fits all runs with one rate; what the run's own level explains is taken out run by run. */
-static struct member fit_member(const struct series *series, double ratio, double *degrees)
-{
-	double lower[GROWTH_POINTS][GROWTH_POINTS];
-	double tt = 0, ty = 0, yy = 0, logs = 0;
-	size_t used = 0, runs = 0;
-
-	for (size_t first = 0; first < series->count;) {
-		const size_t end = series_run_end(series, first);
-		if (end - first >= 2) {
-			const struct products p = multiply(series->points + first, end - first,
-				ratio, series->step_hours, lower);
-			tt += p.tt - p.ot * p.ot / p.oo;
-			ty += p.ty - p.ot * p.oy / p.oo;
-			yy += p.yy - p.oy * p.oy / p.oo;
-			logs += p.log_determinant + log(p.oo);
-			used += end - first;
-			runs++;
-		}
-		first = end;
-	}
-	const double rate = ty / tt;
-	const double residual = fmax(yy - ty * rate, 0);
-	const double prior = series->variance / (1 + ratio * (double)used / 2);
-	*degrees = (double)(used - runs) - 1 + prior_weight;
-	const double scale = (prior_weight * prior + residual) / *degrees;
-	return (struct member){
-		.rate = rate,
-		.scale = sqrt(scale / tt),
-		.log_likelihood = -0.5 * (logs + log(tt)) + 0.5 * prior_weight * log(prior) -
-				  0.5 * *degrees * log(prior_weight * prior + residual),
-	};
-}
-
-/*
- * What a member weighs beforehand. Those below the least ratio are no choice any more: the last of
- * them stands for the least ratio itself. A least ratio that is as good as 0 changes nothing.
- */
-static double prior_of(const struct series *series, size_t member)
-{
-	const double negligible = 0.05;
-
-	if (series->least_ratio < negligible)
-		return member == 0 ? independent_weight : 1;
-	if (member + 1 == RATIOS)
-		return lasting_weight;
-	return ratios[member + 1] <= series->least_ratio ? 0 : 1;
-}
-
-static struct mixture fit_mixture(const struct series *series)
-{
-	struct mixture mixture = { 0 };
-	double best = -INFINITY, sum = 0;
-
-	for (size_t i = 0; i < RATIOS; i++) {
-		const double ratio = fmax(ratios[i], series->least_ratio);
-		mixture.members[i] = fit_member(series, ratio, &mixture.degrees);
-		mixture.members[i].log_likelihood += log(prior_of(series, i));
-		best = fmax(best, mixture.members[i].log_likelihood);
-	}
-	for (size_t i = 0; i < RATIOS; i++) {
-		mixture.members[i].weight = exp(mixture.members[i].log_likelihood - best);
-		sum += mixture.members[i].weight;
-	}
-	for (size_t i = 0; i < RATIOS; i++)
-		mixture.members[i].weight /= sum;
-	return mixture;
-}
-
-/* The continued fraction of the incomplete beta function (Lentz' method). */
-static double beta_fraction(double a, double b, double x)
-{
-	const double tiny = 1e-300;
-	double c = 1, d = 1 - (a + b) * x / (a + 1);
-
-	d = 1 / (fabs(d) < tiny ? tiny : d);
-	double value = d;
-	for (int m = 1; m < 300; m++) {
-		const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-		const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-		const double factors[] = { even, odd };
-		double change = 1;
-		for (int i = 0; i < 2; i++) {
-			d = 1 + factors[i] * d;
-			c = 1 + factors[i] / c;
-			d = 1 / (fabs(d) < tiny ? tiny : d);
-			c = fabs(c) < tiny ? tiny : c;
-			change = d * c;
-			value *= change;
-		}
-		if (fabs(change - 1) < 1e-14)
-			break;
-	}
-	return value;
-}
-
-static double beta_regular(double a, double b, double x)
-{
-	if (x <= 0 || x >= 1)
-		return x <= 0 ? 0 : 1;
-	const double front =
-		exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
-
-	return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
-					 : 1 - front * beta_fraction(b, a, 1 - x) / b;
-}
-
-double student_cdf(double t, double degrees)
-{
-	const double tail = 0.5 * beta_regular(degrees / 2, 0.5, degrees / (degrees + t * t));
-
-	return t < 0 ? tail : 1 - tail;
-}
-
-/* The probability that the rate is at most this. */
-static double mixture_cdf(const struct mixture *mixture, double rate)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < RATIOS; i++) {
-		const struct member *const m = &mixture->members[i];
-		if (m->weight > 1e-12)
-			sum += m->weight *
-			       student_cdf((rate - m->rate) / m->scale, mixture->degrees);
-	}
-	return sum;
-}
-
-static double mixture_rate(const struct mixture *mixture)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < RATIOS; i++)
-		sum += mixture->members[i].weight * mixture->members[i].rate;
-	return sum;
-}
-
-/* Where the distribution function reaches `share`, between bounds that are widened first. */
-static double mixture_quantile(const struct mixture *mixture, double share)
-{
-	double width = 0;
-
-	for (size_t i = 0; i < RATIOS; i++)
-		width = fmax(width, mixture->members[i].scale);
-	double low = mixture_rate(mixture) - width, high = mixture_rate(mixture) + width;
-	for (int i = 0; i < 60 && mixture_cdf(mixture, low) > share; i++)
-		low -= width *= 2;
-	for (int i = 0; i < 60 && mixture_cdf(mixture, high) < share; i++)
-		high += width *= 2;
-	for (int i = 0; i < 60 && high - low > 1e-9 * (fabs(low) + fabs(high)); i++) {
-		const double middle = (low + high) / 2;
-		if (mixture_cdf(mixture, middle) < share)
-			low = middle;
-		else
-			high = middle;
-	}
-	return (low + high) / 2;
+	growth.p = probability_below(series, &grid, 0, &rate);
+	probability_below(series, &grid, rate, &growth.rate);
+	const double width = expected_width(series, growth.rate);
+	growth.low = find_rate(series, &grid, 0.025, growth.rate, width, -1);
+	growth.high = find_rate(series, &grid, 0.975, growth.rate, width, 1);
+	return growth;
 }
 
 static void count_rises(const struct series *series, struct growth *growth)
@@ -251,15 +212,16 @@ static void count_rises(const struct series *series, struct growth *growth)
 	}
 }
 
-static void name_kind(const struct series *series, struct growth *growth)
+static void name_kind(const struct growth_shape *found, struct growth *growth)
 {
-	const struct growth_shape shape = growth_shape_of(series);
+	const struct growth_shape shape = *found;
 	const double level = 0.05;
 
 	if (shape.is_jump) {
 		growth->kind = GROWTH_JUMP;
 		growth->jump = shape.jump;
 		growth->jump_hours = shape.jump_hours;
+		growth->jump_lasted_hours = shape.jump_lasted_hours;
 		return;
 	}
 	growth->period_hours = shape.period_hours;
@@ -277,15 +239,14 @@ bool growth_fit(const struct growth_point *points, size_t count, struct growth *
 
 	if (!series_make(points, count, &series))
 		return false;
-	const struct mixture mixture = fit_mixture(&series);
-	struct growth growth = {
-		.rate = mixture_rate(&mixture),
-		.low = mixture_quantile(&mixture, 0.025),
-		.high = mixture_quantile(&mixture, 0.975),
-		.p = mixture_cdf(&mixture, 0),
-	};
+	const struct growth_shape shape = growth_shape_of(&series);
+	struct series whole_periods;
+	const bool has_periods =
+		shape.period_hours > 0 &&
+		series_average_periods(&series, shape.period_hours, &whole_periods);
+	struct growth growth = find_growth(has_periods ? &whole_periods : &series);
 	count_rises(&series, &growth);
-	name_kind(&series, &growth);
+	name_kind(&shape, &growth);
 	*ret = growth;
 	return true;
 }

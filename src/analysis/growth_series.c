@@ -12,10 +12,52 @@ static size_t run_length(const struct growth_point *points, size_t count)
 	return length;
 }
 
-/* Averages of `count` points of one run as `parts` points. */
+/* Points that a run of this length is averaged to. */
+static size_t part_count(size_t length, size_t block)
+{
+	const size_t parts = (length + block - 1) / block;
+
+	return parts < 2 ? 2 : parts;
+}
+
+/* Points that all runs but the first `skipped` useful ones are averaged to. */
+static size_t all_parts(
+	const struct growth_point *points, size_t count, size_t skipped, size_t block)
+{
+	size_t parts = 0;
+
+	for (size_t i = 0, length; i < count; i += length) {
+		length = run_length(points + i, count - i);
+		if (length < 2)
+			continue;
+		if (skipped > 0)
+			skipped--;
+		else
+			parts += part_count(length, block);
+	}
+	return parts;
+}
+
+/* Of the points that were added since its first. */
+static void end_run(struct series *series, struct series_run *run)
+{
+	const double start = series->points[run->first].hours;
+	const double count = (double)(series->count - run->first);
+
+	run->end = series->count;
+	run->span_hours = series->points[run->end - 1].hours - start;
+	for (size_t i = run->first; i < run->end; i++) {
+		run->mean_hours += (series->points[i].hours - start) / count;
+		run->mean_value += series->points[i].value / count;
+	}
+}
+
 static void average_run(
 	const struct growth_point *points, size_t count, size_t parts, struct series *series)
 {
+	struct series_run *const run = &series->runs[series->run_count++];
+
+	run->first = series->count;
 	for (size_t part = 0; part < parts; part++) {
 		const size_t first = part * count / parts, end = (part + 1) * count / parts;
 		struct series_point *const point = &series->points[series->count++];
@@ -23,111 +65,131 @@ static void average_run(
 		for (size_t i = first; i < end; i++) {
 			point->hours += points[i].hours / (double)(end - first);
 			point->value += points[i].value / (double)(end - first);
-			point->weight += points[i].variance / (double)(end - first);
 		}
 	}
+	end_run(series, run);
 }
 
-/*
- * The points that each run may have: its share of them, two at least. Runs beyond the room are
- * left out, oldest first.
- */
+/* Runs beyond the room are left out, oldest first. */
 static void average(const struct growth_point *points, size_t count, struct series *series)
 {
-	size_t runs = 0, useful = 0;
+	size_t runs = 0;
 
 	for (size_t i = 0, length; i < count; i += length) {
 		length = run_length(points + i, count - i);
 		runs += length > 1;
-		useful += length > 1 ? length : 0;
 	}
 	size_t skipped = runs > GROWTH_POINTS / 2 ? runs - GROWTH_POINTS / 2 : 0;
-	const size_t spare = GROWTH_POINTS - 2 * (runs - skipped);
+	series->block = 1;
+	while (all_parts(points, count, skipped, series->block) > GROWTH_POINTS)
+		series->block++;
 	for (size_t i = 0, length; i < count; i += length) {
 		length = run_length(points + i, count - i);
 		if (length < 2)
 			continue;
-		if (skipped > 0) {
+		if (skipped > 0)
 			skipped--;
-			continue;
+		else
+			average_run(points + i, length, part_count(length, series->block), series);
+	}
+}
+
+static void measure_noise(const struct growth_point *points, size_t count, struct series *series)
+{
+	const double double_error = 1e-6;
+	double values = 0, variances = 0, largest = 1;
+
+	for (size_t i = 0; i < count; i++) {
+		values += points[i].value;
+		variances += points[i].variance;
+		largest = fmax(largest, fabs(points[i].value));
+	}
+	series->least_variance = largest * double_error * largest * double_error;
+	series->variance = fmax(variances / (double)count, series->least_variance);
+	series->weight = values > 0 ? variances / values : 0;
+}
+
+static double plain_rate(const struct series *series)
+{
+	double tt = 0, ty = 0;
+
+	for (size_t i = 0; i < series->run_count; i++) {
+		const struct series_run *const run = &series->runs[i];
+		for (size_t j = run->first; j < run->end; j++) {
+			const double t = series->points[j].hours -
+					 series->points[run->first].hours - run->mean_hours;
+			tt += t * t;
+			ty += t * (series->points[j].value - run->mean_value);
 		}
-		const size_t room = useful <= GROWTH_POINTS ? length : 2 + spare * length / useful;
-		average_run(points + i, length, length < room ? length : room, series);
 	}
+	return tt > 0 ? ty / tt : 0;
 }
 
-/* Weights on a line through the variances, so that they do not follow each point's own error. */
-static void smooth_weights(struct series *series)
+static bool measure_times(struct series *series)
 {
-	const double least = 0.2, most_ratio = 1e4;
-	double sum = 0, t_sum = 0, tt = 0, tv = 0;
-
-	for (size_t i = 0; i < series->count; i++) {
-		sum += series->points[i].weight;
-		t_sum += series->points[i].hours;
-	}
-	const double mean = sum / (double)series->count;
-	const double t_mean = t_sum / (double)series->count;
-	for (size_t i = 0; i < series->count; i++) {
-		const double t = series->points[i].hours - t_mean;
-		tt += t * t;
-		tv += t * series->points[i].weight;
-	}
-	for (size_t i = 0; i < series->count; i++) {
-		const double t = series->points[i].hours - t_mean;
-		const double smooth = mean + (tt > 0 ? tv / tt * t : 0);
-		series->points[i].weight = mean > 0 ? fmax(smooth / mean, least) : 1;
-	}
-	series->variance = mean;
-	if (tt <= 0 || tv <= 0)
-		return;
-	/* Sampled objects got more by this variance in an interval, and stayed. */
-	const double walk = tv / tt * series->step_hours;
-	const double start = mean - tv / tt * (t_mean - series->points[0].hours);
-	series->least_ratio = walk / fmax(start, walk / most_ratio);
-}
-
-/* A scale for figures that are not sampled: nothing is known better than what a double holds. */
-static double least_variance(const struct series *series)
-{
-	double largest = 1;
-
-	for (size_t i = 0; i < series->count; i++)
-		largest = fmax(largest, fabs(series->points[i].value));
-	return largest * largest * 1e-12;
-}
-
-static bool measure_steps(struct series *series)
-{
-	double sum = 0;
+	double hours = 0;
 	size_t steps = 0;
 
-	for (size_t i = 1; i < series->count; i++) {
-		if (series->points[i].run != series->points[i - 1].run)
-			continue;
-		sum += series->points[i].hours - series->points[i - 1].hours;
-		steps++;
+	for (size_t i = 0; i < series->run_count; i++) {
+		const struct series_run *const run = &series->runs[i];
+		hours += run->span_hours;
+		steps += run->end - run->first - 1;
+		series->span_hours = fmax(series->span_hours, run->span_hours);
 	}
-	series->step_hours = steps == 0 ? 0 : sum / (double)steps;
-	return series->step_hours > 0;
+	series->step_hours = steps == 0 ? 0 : hours / (double)(steps * series->block);
+	series->plain_rate = plain_rate(series);
+	return series->step_hours > 0 && series->count >= series->run_count + 2;
 }
 
 bool series_make(const struct growth_point *points, size_t count, struct series *ret)
 {
 	*ret = (struct series){ 0 };
 	average(points, count, ret);
-	if (ret->count < 3 || !measure_steps(ret))
-		return false;
-	smooth_weights(ret);
-	ret->variance = fmax(ret->variance, least_variance(ret));
-	return true;
+	measure_noise(points, count, ret);
+	return measure_times(ret);
 }
 
-size_t series_run_end(const struct series *series, size_t first)
+/* One point for each whole period of a run; what is left over at its end is left out. */
+static void average_run_periods(const struct series *series, const struct series_run *source,
+	double period, double step, struct series *ret)
 {
-	size_t end = first + 1;
+	const double start = series->points[source->first].hours - step / 2;
+	const size_t periods = (size_t)((source->span_hours + step) / period);
+	size_t i = source->first;
 
-	while (end < series->count && series->points[end].run == series->points[first].run)
-		end++;
-	return end;
+	if (periods < 2)
+		return;
+	struct series_run *const run = &ret->runs[ret->run_count++];
+	run->first = ret->count;
+	for (size_t at = 0; at < periods; at++) {
+		struct series_point *const point = &ret->points[ret->count++];
+		const size_t first = i;
+		*point = (struct series_point){ .run = series->points[first].run };
+		for (; i < source->end &&
+			(i == first || series->points[i].hours < start + period * (double)(at + 1));
+			i++) {
+			point->hours += series->points[i].hours;
+			point->value += series->points[i].value;
+		}
+		point->hours /= (double)(i - first);
+		point->value /= (double)(i - first);
+	}
+	end_run(ret, run);
+}
+
+bool series_average_periods(const struct series *series, double period_hours, struct series *ret)
+{
+	const double step = series->step_hours * (double)series->block;
+
+	*ret = (struct series){
+		.variance = series->variance,
+		.weight = series->weight,
+		.least_variance = series->least_variance,
+		.block = series->block * (size_t)fmax(round(period_hours / step), 1),
+	};
+	if (period_hours < 2 * step)
+		return false;
+	for (size_t i = 0; i < series->run_count; i++)
+		average_run_periods(series, &series->runs[i], period_hours, step, ret);
+	return measure_times(ret);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A series made ready to be fitted: averaged to a few points, with smoothed weights. */
+/* A series made ready to be fitted: runs, averaged to a few points, and what sampling does to it.
+ */
 #pragma once
 
 #include "analysis/growth.h"
@@ -7,20 +8,36 @@
 struct series_point {
 	double hours;
 	double value;
-	double weight; /* variance relative to the mean one; > 0 */
 	uint32_t run;
+};
+
+/* One run of the program, of two points at least. */
+struct series_run {
+	size_t first, end;
+	double span_hours;
+	double mean_hours; /* of its points, since its first */
+	double mean_value;
 };
 
 struct series {
 	struct series_point points[GROWTH_POINTS];
 	size_t count;
-	double step_hours;  /* mean distance of two points of a run; > 0 */
-	double variance;    /* mean sampling variance of a point; > 0 */
-	double least_ratio; /* of the walk: see growth.h */
+	struct series_run runs[GROWTH_POINTS / 2];
+	size_t run_count;
+	double step_hours; /* mean distance of two points as they came; > 0 */
+	double span_hours; /* of the longest run */
+	double plain_rate; /* by ordinary least squares */
+	double variance;   /* mean sampling variance of a point as it came; > 0 */
+	double weight;	   /* of a sample: what it adds to the variance, over what it stands for */
+	double least_variance; /* of what is not sampled: as well as a double knows it; > 0 */
+	size_t block;	       /* points as they came that were averaged to one */
 };
 
 /* False when there is too little: see growth_fit. */
 bool series_make(const struct growth_point *points, size_t count, struct series *ret);
 
-/* One past the last point of the run that begins at `first`. */
-size_t series_run_end(const struct series *series, size_t first);
+/*
+ * The same averaged over each whole period of its swings, which are no growth. False when that
+ * leaves too little.
+ */
+bool series_average_periods(const struct series *series, double period_hours, struct series *ret);

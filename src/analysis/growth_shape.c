@@ -16,21 +16,16 @@ static struct flattened flatten(const struct series *series)
 	struct flattened flat = { 0 };
 	double tt = 0, ty = 0, longest = 0;
 
-	for (size_t first = 0; first < series->count;) {
-		const size_t end = series_run_end(series, first);
-		double t_mean = 0, y_mean = 0;
-		for (size_t i = first; i < end; i++) {
-			t_mean += series->points[i].hours / (double)(end - first);
-			y_mean += series->points[i].value / (double)(end - first);
-		}
-		for (size_t i = first; i < end; i++) {
-			flat.hours[i] = series->points[i].hours - t_mean;
-			flat.residuals[i] = series->points[i].value - y_mean;
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct series_run *const run = &series->runs[r];
+		const double start = series->points[run->first].hours;
+		for (size_t i = run->first; i < run->end; i++) {
+			flat.hours[i] = series->points[i].hours - start - run->mean_hours;
+			flat.residuals[i] = series->points[i].value - run->mean_value;
 			tt += flat.hours[i] * flat.hours[i];
 			ty += flat.hours[i] * flat.residuals[i];
 		}
-		longest = fmax(longest, flat.hours[end - 1] - flat.hours[first]);
-		first = end;
+		longest = fmax(longest, run->span_hours);
 	}
 	for (size_t i = 0; i < series->count; i++) {
 		flat.residuals[i] -= ty / tt * flat.hours[i];
@@ -40,63 +35,127 @@ static struct flattened flatten(const struct series *series)
 	return flat;
 }
 
-/* The square sum that a step before point `at` leaves, with the run's own levels. */
-static double step_square_sum(const struct series *series, size_t at, double *jump)
-{
-	double left = 0;
+/* Sums of values and their squares up to each point, to have those between any two at once. */
+struct sums {
+	double values[GROWTH_POINTS + 1], squares[GROWTH_POINTS + 1];
+};
 
-	*jump = 0;
-	for (size_t first = 0; first < series->count;) {
-		const size_t run_end = series_run_end(series, first);
-		const bool is_split = first < at && at < run_end;
-		const size_t ends[] = { is_split ? at : run_end, run_end };
-		double means[2] = { 0 };
-		for (size_t part = 0, from = first; part < 2 && from < run_end; part++) {
-			double square_sum = 0;
-			for (size_t i = from; i < ends[part]; i++)
-				means[part] +=
-					series->points[i].value / (double)(ends[part] - from);
-			for (size_t i = from; i < ends[part]; i++) {
-				const double rest = series->points[i].value - means[part];
-				square_sum += rest * rest;
-			}
-			left += square_sum;
-			from = ends[part];
-		}
-		if (is_split)
-			*jump = means[1] - means[0];
-		first = run_end;
+static struct sums sum_up(const struct series *series)
+{
+	const double first = series->points[0].value;
+	struct sums sums = { 0 };
+
+	for (size_t i = 0; i < series->count; i++) {
+		const double value = series->points[i].value - first;
+		sums.values[i + 1] = sums.values[i] + value;
+		sums.squares[i + 1] = sums.squares[i] + value * value;
 	}
-	return left;
+	return sums;
 }
 
-static void look_for_step(
-	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
+/* What is left of a stretch of points by their mean, which is returned too. */
+static double level_square_sum(const struct sums *sums, size_t first, size_t end, double *mean)
 {
-	double best = INFINITY, best_jump = 0;
-	size_t best_at = 0;
+	const double count = (double)(end - first);
+	const double values = sums->values[end] - sums->values[first];
 
-	for (size_t at = 2; at + 1 < series->count; at++) {
-		double jump = 0;
-		if (series->points[at].run != series->points[at - 1].run)
-			continue;
-		const double left = step_square_sum(series, at, &jump);
-		if (left < best) {
-			best = left;
-			best_at = at;
-			best_jump = jump;
+	*mean = values / count;
+	return fmax(sums->squares[end] - sums->squares[first] - values * values / count, 0);
+}
+
+/* A rise of one run: the last point of the level before, the first of the level after. */
+struct rise {
+	const struct series_run *run;
+	size_t before, after;
+	double jump;
+	double square_sum; /* that it leaves of its run */
+};
+
+static void measure_rise(const struct series *series, const struct sums *sums, struct rise *rise)
+{
+	const struct series_point *const points = series->points;
+	double low, high;
+
+	rise->square_sum = level_square_sum(sums, rise->run->first, rise->before + 1, &low) +
+			   level_square_sum(sums, rise->after, rise->run->end, &high);
+	rise->jump = high - low;
+	for (size_t i = rise->before + 1; i < rise->after; i++) {
+		const double share = (points[i].hours - points[rise->before].hours) /
+				     (points[rise->after].hours - points[rise->before].hours);
+		const double rest = points[i].value - points[0].value - low - share * rise->jump;
+		rise->square_sum += rest * rest;
+	}
+}
+
+/* The rise of a run that leaves least; sudden ones go first. */
+static bool best_rise(const struct series *series, const struct sums *sums,
+	const struct series_run *run, struct rise *best)
+{
+	const double price = 0.05; /* of a rise that takes one interval more */
+	const size_t most = (run->end - run->first) / 4;
+	double least = INFINITY;
+
+	for (size_t before = run->first + 1; before + 2 < run->end; before++) {
+		for (size_t after = before + 1;
+			after + 1 < run->end && after - before <= (most > 1 ? most : 1); after++) {
+			struct rise rise = { .run = run, .before = before, .after = after };
+			measure_rise(series, sums, &rise);
+			const double cost =
+				rise.square_sum * (1 + price * (double)(after - before - 1));
+			if (cost < least) {
+				least = cost;
+				*best = rise;
+			}
 		}
 	}
-	/* The step alone, between two neighbours, must be most of the jump. */
-	if (best_at == 0 || series->count < 5 || best > 0.35 * flat->square_sum ||
-		fabs(best_jump) < 4 * sqrt(2 * series->variance))
+	return least < INFINITY;
+}
+
+/* The rise explains more than a line, stands out, and is not made of the levels' own slopes. */
+static bool is_one_rise(const struct series *series, const struct flattened *flat,
+	const struct rise *rise, double left)
+{
+	const struct series_point *const points = series->points;
+	const double step = points[rise->after].value - points[rise->before].value;
+
+	return left <= 0.35 * flat->square_sum &&
+	       fabs(rise->jump) >= 4 * sqrt(2 * series->variance) && step / rise->jump >= 0.6;
+}
+
+static void look_for_rise(
+	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
+{
+	const struct sums sums = sum_up(series);
+	double levels[GROWTH_POINTS / 2], all_levels = 0, least = INFINITY;
+	struct rise best = { 0 };
+
+	if (series->count < 5)
 		return;
-	const double step = series->points[best_at].value - series->points[best_at - 1].value;
-	if (step / best_jump < 0.6)
+	for (size_t r = 0; r < series->run_count; r++) {
+		double mean;
+		levels[r] =
+			level_square_sum(&sums, series->runs[r].first, series->runs[r].end, &mean);
+		all_levels += levels[r];
+	}
+	for (size_t r = 0; r < series->run_count; r++) {
+		struct rise rise;
+		if (!best_rise(series, &sums, &series->runs[r], &rise))
+			continue;
+		/* The other runs have one level each. */
+		const double left = all_levels - levels[r] + rise.square_sum;
+		if (left < least) {
+			least = left;
+			best = rise;
+		}
+	}
+	if (least == INFINITY || !is_one_rise(series, flat, &best, least))
 		return;
+	const double from = series->points[best.before].hours,
+		     to = series->points[best.after].hours;
 	shape->is_jump = true;
-	shape->jump = best_jump;
-	shape->jump_hours = (series->points[best_at].hours + series->points[best_at - 1].hours) / 2;
+	shape->jump = best.jump;
+	shape->jump_hours = (from + to) / 2;
+	shape->jump_lasted_hours = to - from;
 }
 
 /* How much of the residuals a wave of this period explains; its amplitude. */
@@ -154,7 +213,7 @@ struct growth_shape growth_shape_of(const struct series *series)
 	const struct flattened flat = flatten(series);
 	struct growth_shape shape = { 0 };
 
-	look_for_step(series, &flat, &shape);
+	look_for_rise(series, &flat, &shape);
 	if (!shape.is_jump)
 		look_for_swings(series, &flat, &shape);
 	return shape;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a series looks like when it is no straight line: one step, or swings with a period. Each is
- * compared with the line by the square sum that it leaves, and must stand out of the sampling
- * noise by itself.
+ * What a series looks like when it is no straight line: one rise (or fall) between two levels that
+ * takes a quarter of the series at most, or swings with a period. Each is compared with the line by
+ * the square sum that it leaves, and must stand out of the sampling noise by itself.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct growth_shape {
 	bool is_jump;
-	double jump, jump_hours;
+	double jump, jump_hours, jump_lasted_hours;
 	double period_hours;  /* 0 when there are no swings */
 	bool outgrows_swings; /* the line rises by more than the swings, from end to end */
 };

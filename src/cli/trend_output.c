@@ -36,6 +36,7 @@ static void write_growth_json(struct json_writer *json, const struct trend_site 
 	if (growth->kind == GROWTH_JUMP) {
 		json_member_real(json, "jump", growth->jump);
 		json_member_real(json, "jump_hours", growth->jump_hours);
+		json_member_real(json, "jump_lasted_hours", growth->jump_lasted_hours);
 	}
 	if (growth->period_hours > 0)
 		json_member_real(json, "period_hours", growth->period_hours);

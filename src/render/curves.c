@@ -85,7 +85,7 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 	const struct growth *const growth = &site->growth;
 	const enum quantity_style quantity = style_of(trend);
 	struct curves_words words = { "too few profiles to say" };
-	char span[32];
+	char span[32], lasted[32];
 
 	if (!site->has_growth)
 		return words;
@@ -97,8 +97,10 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 	switch (growth->kind) {
 	case GROWTH_JUMP:
 		format_span(trend, growth->jump_hours, span);
-		snprintf(words.text, sizeof words.text, "one step of %s, %s after the start",
-			quantity_format(quantity, growth->jump, true).text, span);
+		format_span(trend, growth->jump_lasted_hours, lasted);
+		snprintf(words.text, sizeof words.text,
+			"one step of %s within %s, %s after the start",
+			quantity_format(quantity, growth->jump, true).text, lasted, span);
 		break;
 	case GROWTH_CYCLE:
 		format_span(trend, growth->period_hours, span);

@@ -4,10 +4,11 @@
 import json
 import os
 import subprocess
+import time
 import unittest
 import xml.etree.ElementTree
 
-from processes import BUILD, Case
+from processes import AGENT, BUILD, Case, jemalloc_path
 
 HOUR = 3600
 
@@ -125,6 +126,34 @@ class Promises(TrendCase):
 
 
 class Live(TrendCase):
+    def test_three_seeded_leaks_are_told_apart(self):
+        # For minutes, and beside real servers, this is bench/bench_insight.py.
+        slow, profiles = 60000, 40
+        server = self.start(BUILD / "tests/integration/seeded_leaks", slow, 1 << 20, 1500, 65536, stdin=subprocess.PIPE,
+                            env=dict(LD_PRELOAD=f"{jemalloc_path()}:{AGENT}", MALLOC_CONF="prof:true,prof_active:true,lg_prof_sample:12"))
+        self.wait_for_agent(server.pid)
+        paths = [os.path.join(self.folder, f"{at:02}.heap") for at in range(profiles)]
+        for at, path in enumerate(paths):
+            if profiles // 2 <= at < profiles // 2 + 4:
+                server.stdin.write(b"rr")
+                server.stdin.flush()
+            self.heapctl("dump", server.pid, "-o", path)
+            time.sleep(0.2)
+        trend = self.trend(*paths)
+        self.assertTrue(trend["has_times"])
+        self.assertEqual([site["name"] for site in trend["sites"] if site["is_suspect"]], ["leak_slowly"])
+        low, high = self.site(trend, "leak_slowly")["interval95"]
+        # One in twenty intervals does not hold the truth; hardly one lies beside it by a third.
+        self.assertLess(low, slow * HOUR * 1.33)
+        self.assertGreater(high, slow * HOUR * 0.67)
+        self.assertEqual(self.site(trend, "fill_queue")["kind"], "cycle")
+        self.assertAlmostEqual(self.site(trend, "fill_queue")["period_hours"] * HOUR, 1.5, delta=0.3)
+        load = self.site(trend, "serve_request")
+        self.assertEqual(load["kind"], "jump")
+        self.assertAlmostEqual(load["jump"], 8 * 65536, delta=3 * 65536)
+        out, _ = self.heapctl("trend", *paths)
+        self.assertRegex(out, r"serve_request: one step of \+[0-9.]+ KiB within [0-9.]+ s, [0-9.]+ s after the start")
+
     def test_the_kept_runs_of_a_target(self):
         server, port = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:12")
         self.wait_for_agent(server.pid)

@@ -38,9 +38,10 @@ static unsigned survivors(unsigned count, double share)
 	return left;
 }
 
-/* Sampled objects of weight 1: a base of which a share survives each interval, and a leak. */
+/* Sampled objects of weight 1: some that stay, a base of which a share survives each interval, and
+ * a leak. */
 struct heap {
-	double base, survival, leak;
+	double lasting, base, survival, leak;
 	size_t rounds;
 };
 
@@ -48,7 +49,7 @@ static struct growth simulate(const struct heap *heap)
 {
 	struct growth_point points[64];
 	struct growth growth = { 0 };
-	unsigned base = poisson(heap->base), leaked = 0;
+	unsigned base = poisson(heap->base), leaked = poisson(heap->lasting);
 
 	for (size_t i = 0; i < heap->rounds; i++) {
 		if (i != 0) {
@@ -62,7 +63,7 @@ static struct growth simulate(const struct heap *heap)
 	return growth;
 }
 
-enum { TRIALS = 400 };
+enum { TRIALS = 200 };
 
 /* The shares of trials whose interval holds the truth, and that are called growing. */
 static void measure(const struct heap *heap, double *held, double *grew)
@@ -82,7 +83,7 @@ static void assert_promise(struct heap heap, double least, double most)
 	measure(&heap, &held, &grew);
 	if (held < least || held > most)
 		fail_msg("the interval holds the truth in %.3f of the trials", held);
-	if (heap.leak == 0 && grew > 0.08)
+	if (heap.leak == 0 && grew > 0.12)
 		fail_msg("%.3f of the trials grow", grew);
 }
 
@@ -90,18 +91,24 @@ static void holds_the_truth_of_a_leak(void **state)
 {
 	(void)state;
 	random_state = 1;
-	/* Four standard errors of 400 trials are 4.4% wide. */
-	assert_promise((struct heap){ .leak = 5, .rounds = 12 }, 0.9, 0.99);
-	assert_promise((struct heap){ .leak = 30, .rounds = 30 }, 0.9, 0.99);
+	/* Four standard errors of 200 trials are 6%; bench/bench_trend.py looks more closely. */
+	assert_promise((struct heap){ .leak = 5, .rounds = 12 }, 0.9, 0.995);
+	assert_promise((struct heap){ .leak = 1, .rounds = 20 }, 0.9, 0.995);
+	assert_promise((struct heap){ .leak = 30, .rounds = 30 }, 0.9, 0.995);
+	assert_promise((struct heap){ .lasting = 100, .leak = 5, .rounds = 12 }, 0.9, 0.995);
 }
 
 static void holds_the_truth_of_what_is_turned_over(void **state)
 {
 	(void)state;
 	random_state = 2;
-	assert_promise((struct heap){ .base = 100, .survival = 0.5, .rounds = 12 }, 0.91, 1);
-	assert_promise((struct heap){ .base = 100, .survival = 0.8, .rounds = 12 }, 0.91, 1);
-	assert_promise((struct heap){ .base = 100, .survival = 0.95, .rounds = 8 }, 0.91, 1);
+	assert_promise((struct heap){ .base = 100, .rounds = 12 }, 0.9, 0.995);
+	assert_promise((struct heap){ .base = 1000, .rounds = 24 }, 0.9, 0.995);
+	assert_promise((struct heap){ .base = 100, .survival = 0.5, .rounds = 12 }, 0.9, 1);
+	assert_promise((struct heap){ .base = 100, .survival = 0.8, .rounds = 12 }, 0.9, 1);
+	assert_promise((struct heap){ .base = 100, .survival = 0.95, .rounds = 8 }, 0.88, 1);
+	assert_promise((struct heap){ .lasting = 50, .base = 50, .rounds = 24 }, 0.9, 1);
+	assert_promise((struct heap){ .base = 2, .survival = 0.9, .rounds = 20 }, 0.9, 1);
 }
 
 static void finds_a_leak_inside_a_busy_site(void **state)
@@ -159,6 +166,16 @@ static double rising_saw(double t)
 	return saw(t) + 60 * t;
 }
 
+static double ramp(double t)
+{
+	return t < 9 ? 100 : t < 12 ? 100 + 100 * (t - 9) : 400;
+}
+
+static double leaking_saw(double t)
+{
+	return saw(t) + 2 * t;
+}
+
 static void tells_shapes_apart(void **state)
 {
 	(void)state;
@@ -171,7 +188,43 @@ static void tells_shapes_apart(void **state)
 	assert_int_equal(jump.kind, GROWTH_JUMP);
 	assert_true(fabs(jump.jump - 300) < 5);
 	assert_true(fabs(jump.jump_hours - 8.5) < 0.01);
+	assert_true(fabs(jump.jump_lasted_hours - 1) < 0.01);
 	assert_int_equal(fit(rising_saw, 16).kind, GROWTH_STEADY);
+}
+
+static void takes_growth_that_ended_for_one_step(void **state)
+{
+	(void)state;
+	const struct growth growth = fit(ramp, 24);
+
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_true(fabs(growth.jump - 300) < 5);
+	assert_true(fabs(growth.jump_hours - 10.5) < 0.6);
+	assert_true(fabs(growth.jump_lasted_hours - 3) < 1.1);
+}
+
+static void sees_growth_below_swings(void **state)
+{
+	(void)state;
+	const struct growth growth = fit(leaking_saw, 32);
+
+	assert_int_equal(growth.kind, GROWTH_CYCLE);
+	assert_true(growth.low < 2 && 2 < growth.high);
+	assert_true(growth.low > 0);
+}
+
+static void knows_that_nothing_seen_is_not_nothing(void **state)
+{
+	(void)state;
+	struct growth_point points[11];
+	struct growth growth;
+
+	/* Two samples that stay: three to four more in the time could have been missed. */
+	for (unsigned i = 0; i < 11; i++)
+		points[i] = (struct growth_point){ i, 2, 2, 0 };
+	assert_true(growth_fit(points, 11, &growth));
+	assert_true(fabs(growth.rate) < 0.01);
+	assert_true(growth.high > 0.3 && growth.high < 0.6);
 }
 
 static void counts_the_rises(void **state)
@@ -236,27 +289,19 @@ static void has_no_trouble_with_nothing(void **state)
 	assert_true(growth.low <= 0 && growth.high >= 0);
 }
 
-static void knows_students_distribution(void **state)
-{
-	(void)state;
-	/* From tables: the 97.5% points. */
-	assert_true(fabs(student_cdf(12.7062, 1) - 0.975) < 1e-6);
-	assert_true(fabs(student_cdf(2.22814, 10) - 0.975) < 1e-6);
-	assert_true(fabs(student_cdf(-1.98397, 100) - 0.025) < 1e-6);
-	assert_true(fabs(student_cdf(0, 7) - 0.5) < 1e-12);
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(holds_the_truth_of_a_leak),
 	cmocka_unit_test(holds_the_truth_of_what_is_turned_over),
 	cmocka_unit_test(finds_a_leak_inside_a_busy_site),
 	cmocka_unit_test(tells_shapes_apart),
+	cmocka_unit_test(takes_growth_that_ended_for_one_step),
+	cmocka_unit_test(sees_growth_below_swings),
+	cmocka_unit_test(knows_that_nothing_seen_is_not_nothing),
 	cmocka_unit_test(counts_the_rises),
 	cmocka_unit_test(averages_long_series),
 	cmocka_unit_test(fits_one_rate_across_restarts),
 	cmocka_unit_test(refuses_what_is_too_short),
 	cmocka_unit_test(has_no_trouble_with_nothing),
-	cmocka_unit_test(knows_students_distribution),
 };
 
 UNIT_MAIN(tests)

@@ -3,10 +3,12 @@
  * Heaps with known growth, sampled by the real profiler again and again: each replicate begins
  * with nothing, lives through PROFILES rounds with a dump after each, and frees all.
  *
- *	trend_heap FOLDER REPLICATES PROFILES LEAK_BYTES SEED [shapes]
+ *	trend_heap FOLDER REPLICATES PROFILES LEAK_BYTES SEED [shapes | kinds]
  *
  * writes FOLDER/REPLICATE-ROUND.heap. A round's leak is LEAK_BYTES in objects of 128 bytes. With
- * "shapes" there is also one step, and a queue that fills and empties every four rounds.
+ * "shapes" there is also one step, and a queue that fills and empties every four rounds; with
+ * "kinds" a site half of which stays, one that loses LEAK_BYTES below what it turns over, one that
+ * turns over a sixteenth, and a few small ones.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +25,8 @@ struct site {
 	size_t count;
 };
 
-static struct site statics, fast, slow, noisy, leak, step, cycle;
+static struct site statics, fast, slow, noisy, leak, step, cycle, half, busy, busy_leak, slowest,
+	few;
 static uint64_t state;
 
 /* xorshift64*: the program's own chance, the same for the same seed. */
@@ -93,6 +96,49 @@ SITE site_cycle(int round)
 		cycle.blocks[cycle.count++] = malloc(512);
 }
 
+/* Replaces each of `count` objects with this chance; a macro, so that the site's own name is seen.
+ */
+#define TURN_OVER(site, from, many, bytes, replaced)                             \
+	do {                                                                     \
+		for (size_t i_ = (from); i_ < (size_t)(from) + (many); i_++) {   \
+			if ((site).blocks[i_] != NULL && chance() >= (replaced)) \
+				continue;                                        \
+			free((site).blocks[i_]);                                 \
+			(site).blocks[i_] = malloc(bytes);                       \
+		}                                                                \
+		(site).count = (size_t)(from) + (many);                          \
+	} while (0)
+
+SITE site_half(void)
+{
+	TURN_OVER(half, 0, 1000, 512, 0);
+	TURN_OVER(half, 1000, 1000, 512, 1);
+}
+
+SITE site_slowest(void)
+{
+	TURN_OVER(slowest, 0, 2000, 512, 1.0 / 16);
+}
+
+SITE site_few(void)
+{
+	TURN_OVER(few, 0, 128, 128, 1);
+}
+
+SITE site_busy(size_t bytes)
+{
+	for (size_t i = 0; i < 4000; i++) {
+		free(busy.blocks[i]);
+		busy.blocks[i] = NULL;
+	}
+	busy.count = 0;
+	for (size_t i = 0; i < 4000 + bytes / 128; i++) {
+		struct site *const site = i < 4000 ? &busy : &busy_leak;
+		if (site->count < MOST)
+			site->blocks[site->count++] = malloc(128);
+	}
+}
+
 static void empty(struct site *site)
 {
 	while (site->count > 0) {
@@ -118,7 +164,9 @@ int main(int argc, char **argv)
 	const int rounds = atoi(argv[3]);
 	const size_t leak_bytes = strtoul(argv[4], NULL, 10);
 	const bool shapes = argc > 6 && strcmp(argv[6], "shapes") == 0;
-	struct site *const all[] = { &statics, &fast, &slow, &noisy, &leak, &step, &cycle };
+	const bool kinds = argc > 6 && strcmp(argv[6], "kinds") == 0;
+	struct site *const all[] = { &statics, &fast, &slow, &noisy, &leak, &step, &cycle, &half,
+		&busy, &busy_leak, &slowest, &few };
 
 	state = strtoull(argv[5], NULL, 10) * 2 + 1;
 	for (int replicate = 0; replicate < atoi(argv[2]); replicate++) {
@@ -131,6 +179,13 @@ int main(int argc, char **argv)
 			if (shapes) {
 				site_step(round, rounds);
 				site_cycle(round);
+			}
+			if (kinds) {
+				site_cycle(round);
+				site_half();
+				site_slowest();
+				site_few();
+				site_busy(leak_bytes);
 			}
 			dump(argv[1], replicate, round);
 		}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/growth_line.h"
+
+#include <math.h>
+
+/* Of one run: what is filtered is the constant 1, the time and the value, side by side. */
+enum { ONE, TIME, VALUE, SIDES };
+
+struct filter {
+	double level_variance; /* w f a: of the state that forgets */
+	double lifetime_hours;
+	double walk_variance; /* w |b|, an hour */
+
+	double step_hours, kept; /* what of the level is left after the step before */
+
+	/* Covariance of the two states, and the expectation of each, given what was seen. */
+	double level_level, level_walk, walk_walk;
+	double level[SIDES], walk[SIDES];
+
+	/* Sums of products of the innovations over their variance. */
+	double products[SIDES][SIDES];
+	double log_determinant;
+};
+
+static void go_on(struct filter *filter, double hours)
+{
+	const double kept = filter->lifetime_hours > 0 ? exp(-hours / filter->lifetime_hours) : 0;
+
+	filter->level_level =
+		kept * kept * filter->level_level + (1 - kept * kept) * filter->level_variance;
+	filter->level_walk *= kept;
+	filter->walk_walk += hours * filter->walk_variance;
+	for (int side = 0; side < SIDES; side++)
+		filter->level[side] *= kept;
+}
+
+static void see(struct filter *filter, const double seen[SIDES])
+{
+	const double level_gain = filter->level_level + filter->level_walk;
+	const double walk_gain = filter->level_walk + filter->walk_walk;
+	const double variance = level_gain + walk_gain;
+	double surprise[SIDES];
+
+	for (int side = 0; side < SIDES; side++) {
+		surprise[side] = seen[side] - filter->level[side] - filter->walk[side];
+		filter->level[side] += level_gain / variance * surprise[side];
+		filter->walk[side] += walk_gain / variance * surprise[side];
+	}
+	filter->level_level -= level_gain * level_gain / variance;
+	filter->level_walk -= level_gain * walk_gain / variance;
+	filter->walk_walk -= walk_gain * walk_gain / variance;
+	for (int i = 0; i < SIDES; i++) {
+		for (int j = 0; j <= i; j++)
+			filter->products[i][j] += surprise[i] * surprise[j] / variance;
+	}
+	filter->log_determinant += log(variance);
+}
+
+/* What shrinks by objects that were there from the start is a walk from the end to the start. */
+static void filter_run(struct filter *filter, const struct series *series,
+	const struct series_run *run, bool is_backward)
+{
+	const size_t count = run->end - run->first;
+	const double start = series->points[run->first].hours;
+	const double first = series->points[run->first].value;
+	double last = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct series_point *const point =
+			&series->points[is_backward ? run->end - 1 - i : run->first + i];
+		if (i != 0)
+			go_on(filter, fabs(point->hours - last));
+		last = point->hours;
+		see(filter, (const double[SIDES]){ 1, point->hours - start, point->value - first });
+	}
+}
+
+/*
+ * The variance of the average of n points whose neighbours correlate by r, to that of one:
+ * sum over j, k of r^|j-k| / n^2.
+ */
+static double average_variance(double n, double r)
+{
+	if (r >= 1)
+		return 1;
+	return (n * (1 - r * r) - 2 * r * (1 - pow(r, n))) / (n * n * (1 - r) * (1 - r));
+}
+
+/*
+ * What comes and goes at least. A fraction of a sample does everywhere: counts of a few are not
+ * known better. And where the supposed rate does not explain what was seen to come (or go), objects
+ * that came and stayed for a while did: a few samples in a straight line are no proof of a leak.
+ */
+static double least_turnover(const struct series *series, double supposed_rate, double correlation)
+{
+	const double least_samples = 0.05, unexplained_share = 0.5;
+	const double unexplained = fmax(fabs(series->plain_rate) - fabs(supposed_rate), 0);
+	const double came = unexplained_share * unexplained * series->step_hours;
+
+	return fmax(least_samples * series->weight, came / (2 * (1 - correlation)));
+}
+
+/* Of the level of a run that begins (or, shrinking, ends) with it. */
+static double level_variance(const struct series *series, const struct series_run *run,
+	double supposed_rate, const struct line_noise *noise)
+{
+	const double hours =
+		supposed_rate >= 0 ? run->mean_hours : run->span_hours - run->mean_hours;
+	const double level = fmax(run->mean_value - fabs(supposed_rate) * hours, 0);
+	const double correlation =
+		noise->lifetime_hours > 0 ? exp(-series->step_hours / noise->lifetime_hours) : 0;
+	const double turned_over =
+		fmax(noise->share * level, least_turnover(series, supposed_rate, correlation));
+
+	return series->weight * turned_over * average_variance((double)series->block, correlation) +
+	       series->least_variance;
+}
+
+struct line_fit line_fit_make(
+	const struct series *series, double supposed_rate, const struct line_noise *noise)
+{
+	double tt = 0, ty = 0, yy = 0, logs = 0;
+
+	for (size_t i = 0; i < series->run_count; i++) {
+		const struct series_run *const run = &series->runs[i];
+		const double level = level_variance(series, run, supposed_rate, noise);
+		struct filter filter = {
+			.level_variance = level,
+			.lifetime_hours = noise->lifetime_hours,
+			.walk_variance = series->weight * fabs(supposed_rate),
+			.level_level = level,
+		};
+		filter_run(&filter, series, run, supposed_rate < 0);
+		/* What the run's own level explains is taken out. */
+		const double oo = filter.products[ONE][ONE], ot = filter.products[TIME][ONE],
+			     oy = filter.products[VALUE][ONE];
+		tt += filter.products[TIME][TIME] - ot * ot / oo;
+		ty += filter.products[VALUE][TIME] - ot * oy / oo;
+		yy += filter.products[VALUE][VALUE] - oy * oy / oo;
+		logs += filter.log_determinant + log(oo);
+	}
+	return (struct line_fit){
+		.rate = ty / tt,
+		.precision = tt,
+		.residual = fmax(yy - ty * ty / tt, 0),
+		.log_likelihood = -0.5 * (logs + log(tt)),
+	};
+}

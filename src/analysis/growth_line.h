@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The line through a series, one rate and a level for each run, by generalised least squares under
+ * a given noise: see analysis/growth.h. The covariance is that of two states, a level that forgets
+ * and a random walk, so Kalman's filter goes through a run once instead of inverting its matrix.
+ */
+#pragma once
+
+#include "analysis/growth_series.h"
+
+/* A member of the grid: f and T of the model. */
+struct line_noise {
+	double share;	       /* of the level that is turned over */
+	double lifetime_hours; /* of its objects; 0: none is in two profiles */
+};
+
+struct line_fit {
+	double rate;
+	double precision;      /* 1 / the variance of the rate, with s = 1 */
+	double residual;       /* square sum, in units of the covariance */
+	double log_likelihood; /* of s = 1, with rate and levels integrated out, less the residual's
+				*/
+};
+
+/* The line whose noise is that of a series that grows at `supposed_rate`. */
+struct line_fit line_fit_make(
+	const struct series *series, double supposed_rate, const struct line_noise *noise);
