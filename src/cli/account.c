@@ -151,8 +151,9 @@ static void print_text(const struct capture *capture, const struct account *acco
 			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
 	if (!account->has_kernel)
-		puts("\nThe kernel's part is known only on the target's own machine (a bundle "
-		     "taken there has it).");
+		puts("\nThe kernel's part is known only on the target's own machine: from here, "
+		     "from a "
+		     "gateway there that may read the process, or from a bundle taken there.");
 }
 
 static void print_json(const struct capture *capture, const struct account *account,

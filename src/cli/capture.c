@@ -14,6 +14,7 @@
 #include "cli/report_session.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
+#include "client/kernel_view.h"
 #include "profile/bundle.h"
 #include "profile/codec.h"
 #include "profile/input.h"
@@ -75,39 +76,21 @@ static bool fetch(
 }
 
 /* What the kernel refuses to show is left out; the bundle is worth having all the same. */
-static void read_proc(pid_t pid, const char *name, struct buffer *out)
+static void fetch_kernel_parts(const struct target *target, struct capture *capture)
 {
-	struct error ignored;
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	if (!file_read(path, out, &ignored))
-		buffer_clear(out);
-}
-
-/* The limits of the control group (version 2) that the process is in. */
-static void read_cgroup(pid_t pid, struct buffer *out)
-{
-	static const char *const files[] = { "memory.max", "memory.high", "memory.current",
-		"memory.swap.max", "memory.stat" };
-	CLEANUP(buffer_cleanup) struct buffer names;
+	static const enum capture_part places[KERNEL_PARTS] = {
+		[KERNEL_SMAPS] = CAPTURE_SMAPS,
+		[KERNEL_MAPS] = CAPTURE_MAPS,
+		[KERNEL_LIMITS] = CAPTURE_LIMITS,
+		[KERNEL_STATUS] = CAPTURE_PROCESS,
+		[KERNEL_CGROUP] = CAPTURE_CGROUP,
+	};
 	struct error ignored;
 
-	buffer_init(&names, &memory_or_exit);
-	read_proc(pid, "cgroup", &names);
-	const char *const line = strstr(buffer_string(&names), "0::/");
-	if (line == NULL)
-		return;
-	const int length = (int)strcspn(line + 3, "\n");
-	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-		CLEANUP(free_cleanup)
-		char *path = xasprintf("/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]);
-		CLEANUP(buffer_cleanup) struct buffer text;
-		buffer_init(&text, &memory_or_exit);
-		if (!file_read(path, &text, &ignored))
-			continue;
-		buffer_printf(out, "%s:\n", files[i]);
-		buffer_append(out, text.data, text.size);
+	for (int part = 0; part < KERNEL_PARTS; part++) {
+		struct buffer *const place = &capture->parts[places[part]];
+		if (!kernel_view_fetch(target, (enum kernel_part)part, place, &ignored))
+			buffer_clear(place);
 	}
 }
 
@@ -121,14 +104,9 @@ bool capture_take(const struct target *target, struct capture *capture,
 	if (!fetch(target, "/v1/status", &capture->parts[CAPTURE_STATUS], err) ||
 		!fetch(target, "/v1/stats?options=Ja", &capture->parts[CAPTURE_STATS], err))
 		return false;
-	if (target->kind == TARGET_AGENT && target->process.pid != 0) {
+	fetch_kernel_parts(target, capture);
+	if (target->kind == TARGET_AGENT)
 		capture->pid = target->process.pid;
-		read_proc(capture->pid, "smaps", &capture->parts[CAPTURE_SMAPS]);
-		read_proc(capture->pid, "maps", &capture->parts[CAPTURE_MAPS]);
-		read_proc(capture->pid, "limits", &capture->parts[CAPTURE_LIMITS]);
-		read_proc(capture->pid, "status", &capture->parts[CAPTURE_PROCESS]);
-		read_cgroup(capture->pid, &capture->parts[CAPTURE_CGROUP]);
-	}
 	if (fetch(target, "/v1/profile", &capture->parts[CAPTURE_PROFILE], without_profile))
 		return true;
 	buffer_clear(&capture->parts[CAPTURE_PROFILE]);

@@ -35,7 +35,8 @@ void capture_deinit(struct capture *capture);
 
 /*
  * Takes it now. A process that cannot be profiled has no profile: `without_profile` says why (""
- * when it has one). What the kernel says is there for processes of this machine only.
+ * when it has one). What the kernel says is there where this process, or the gateway,
+ * is on the target's machine.
  */
 MUST_CHECK bool capture_take(const struct target *target, struct capture *capture,
 	struct error *without_profile, struct error *err);

@@ -31,6 +31,9 @@ handler agent_read, agent_change;
 /* What serve --history has kept. */
 handler api_archive, api_timeline, api_moment, api_trend;
 
+/* What the kernel says of a target. */
+handler api_kernel;
+
 /* What serve --watch-file does. */
 handler api_watch;
 

@@ -2,6 +2,7 @@
 #include "gateway/route.h"
 
 #include "analysis/view.h"
+#include "client/kernel_view.h"
 #include "gateway/handlers.h"
 #include "gateway/picture.h"
 #include "gateway/trend_picture.h"
@@ -195,6 +196,12 @@ static const struct parameter moment_parameters[] = {
 	{ 0 },
 };
 
+static const struct parameter kernel_parameters[] = {
+	{ "part", PARAMETER_CHOICE, .choices = kernel_part_names, .is_required = true,
+		.help = "of what /proc says, by the names in a bundle" },
+	{ 0 },
+};
+
 static const struct parameter history_parameters[] = {
 	{ "since_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
 		.help = "only samples after this moment, in milliseconds since 1970" },
@@ -336,6 +343,14 @@ const struct route routes[] = {
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/trend",
 		.summary = "what grew over the kept moments of a time, how fast and how surely",
 		.parameters = trend_parameters, .handle = api_trend },
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_TARGET,
+		.tag = "heapctl",
+		.pattern = "/api/v1/kernel",
+		.summary = "what the kernel says of the process' memory, for heapctl account",
+		.media_type = TEXT,
+		.parameters = kernel_parameters,
+		.handle = api_kernel },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/watch",
 		.summary = "what serve --watch-file watches a target for, and what came of it",
 		.handle = api_watch },

@@ -9,12 +9,13 @@ import shutil
 import tarfile
 import unittest
 
-from processes import Case, is_alive
+from gateway import GatewayCase
+from processes import is_alive
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:14"
 
 
-class InsightCase(Case):
+class InsightCase(GatewayCase):
     def setUp(self):
         super().setUp()
         self.server, self.port = self.start_redis(conf=FINE)
@@ -85,7 +86,7 @@ class Bundles(InsightCase):
             file.write(data[:3000])
         for verb in (("report",), ("account",), ("report", "--waste")):
             _, messages = self.heapctl(*verb, cut, code=1)
-            self.assertRegex(messages, r"cut\.tar: byte \d+: the bundle is truncated")
+            self.assertRegex(messages, r"cut\.tar: byte \d+: the archive is truncated")
 
 
 class Account(InsightCase):
@@ -116,6 +117,34 @@ class Account(InsightCase):
         # jemalloc's index of pages is not taken for resident; left is half a megabyte for connections that nobody made, and the like.
         self.assertGreater(rows["index"]["bytes"], 1.5e6)
         self.assertLess(abs(rows["other"]["bytes"]), 1.5e6)
+
+    def test_it_is_complete_through_gateways(self):
+        self.start_gateway(self.server.pid)
+        first = self.url
+        self.start_gateway(f"{first}/targets/{self.server.pid}")
+        for url in (first, f"{first}/targets/redis-server", f"{self.url}/targets/{self.server.pid}"):
+            with self.subTest(url):
+                account = json.loads(self.heapctl("account", url, "--json")[0])
+                rows = self.check(account)
+                self.assertGreater(account["resident"], 5e6)
+                self.assertGreater(rows["files"]["bytes"], 0)
+                path = os.path.join(self.folder, "remote.tar")
+                self.heapctl("dump", url, "--bundle", "-o", path)
+                with tarfile.open(path) as tar:
+                    for name in ("smaps", "maps", "limits", "process-status"):
+                        self.assertGreater(tar.getmember(name).size, 0)
+        for part, start in (("smaps", ""), ("limits", "Limit"), ("process-status", "Name:\tredis-server")):
+            answer = self.expect(self.get(f"/api/v1/kernel?part={part}"), 200)
+            self.assertTrue(answer.text.startswith(start))
+        self.expect(self.get("/api/v1/kernel?part=environ"), 400)
+        self.expect(self.get("/api/v1/kernel"), 400)
+
+    def test_of_a_process_that_has_ended_there_is_nothing(self):
+        self.start_gateway(self.server.pid)
+        self.server.kill()
+        self.server.wait()
+        gone = self.get(f"/targets/{self.server.pid}/api/v1/kernel?part=smaps")
+        self.assertIn(gone.status, (404, 503), gone)
 
     def test_a_bundle_gives_the_same_as_text(self):
         path = self.bundle()

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/kernel_view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+
+const char *const kernel_part_names[KERNEL_PARTS + 1] = {
+	[KERNEL_SMAPS] = "smaps",
+	[KERNEL_MAPS] = "maps",
+	[KERNEL_LIMITS] = "limits",
+	[KERNEL_STATUS] = "process-status",
+	[KERNEL_CGROUP] = "cgroup",
+};
+
+static const char *const proc_names[KERNEL_PARTS] = {
+	[KERNEL_SMAPS] = "smaps",
+	[KERNEL_MAPS] = "maps",
+	[KERNEL_LIMITS] = "limits",
+	[KERNEL_STATUS] = "status",
+	[KERNEL_CGROUP] = "cgroup",
+};
+
+static bool read_proc(pid_t pid, enum kernel_part part, struct buffer *out, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, proc_names[part]);
+	if (file_read(path, out, err))
+		return true;
+	if (err->errnum == ENOENT || err->errnum == ESRCH)
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	if (err->errnum == EACCES || err->errnum == EPERM)
+		err->kind = ERROR_DENIED;
+	return false;
+}
+
+/* The limits of the control group (version 2) that the process is in. */
+static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
+{
+	static const char *const files[] = { "memory.max", "memory.high", "memory.current",
+		"memory.swap.max", "memory.stat" };
+	CLEANUP(buffer_cleanup) struct buffer names;
+	struct error ignored;
+
+	buffer_init(&names, &memory_or_exit);
+	if (!read_proc(pid, KERNEL_CGROUP, &names, err))
+		return false;
+	const char *const line = strstr(buffer_string(&names), "0::/");
+	if (line == NULL)
+		return true;
+	const int length = (int)strcspn(line + 3, "\n");
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+		CLEANUP(free_cleanup)
+		char *path = xasprintf("/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]);
+		CLEANUP(buffer_cleanup) struct buffer text;
+		buffer_init(&text, &memory_or_exit);
+		if (!file_read(path, &text, &ignored))
+			continue;
+		buffer_printf(out, "%s:\n", files[i]);
+		buffer_append(out, text.data, text.size);
+	}
+	return true;
+}
+
+bool kernel_view_read(pid_t pid, enum kernel_part part, struct buffer *out, struct error *err)
+{
+	return part == KERNEL_CGROUP ? read_cgroup(pid, out, err) : read_proc(pid, part, out, err);
+}
+
+static bool ask_gateway(
+	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err)
+{
+	enum { LIMIT_MS = 20 * 1000 };
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	char path[64];
+
+	snprintf(path, sizeof path, "/api/v1/kernel?part=%s", kernel_part_names[part]);
+	const struct agent_call call = { .method = "GET", .path = path, .total_ms = LIMIT_MS };
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err))
+		return false;
+	buffer_append(out, answer.body.data, answer.body.size);
+	return true;
+}
+
+bool kernel_view_fetch(
+	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err)
+{
+	if (target->kind == TARGET_GATEWAY)
+		return ask_gateway(target, part, out, err);
+	if (target->process.pid == 0)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"%s is in another namespace: its pid here is not known", target->label);
+	return kernel_view_read(target->process.pid, part, out, err);
+}

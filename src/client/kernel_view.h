@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel says of a process' memory, part by part, as a bundle has it (docs/bundle.md): of
+ * a process of this machine from /proc, of a gateway's target through the gateway.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "client/target.h"
+
+enum kernel_part {
+	KERNEL_SMAPS,
+	KERNEL_MAPS,
+	KERNEL_LIMITS,
+	KERNEL_STATUS,
+	KERNEL_CGROUP, /* limits of a version 2 control group; empty when there is none */
+	KERNEL_PARTS,
+};
+
+/* Their names in a bundle and in URLs; ends with NULL. */
+extern const char *const kernel_part_names[KERNEL_PARTS + 1];
+
+/* Appends the part of a process of this machine. ERROR_NOT_FOUND when it is gone. */
+MUST_CHECK bool kernel_view_read(
+	pid_t pid, enum kernel_part part, struct buffer *out, struct error *err);
+
+/*
+ * Appends the part of a target. ERROR_UNSUPPORTED when nobody on the way is on its machine; a
+ * gateway may be too old to know, or not allowed to read.
+ */
+MUST_CHECK bool kernel_view_fetch(
+	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err);
