@@ -202,10 +202,12 @@ class FlameGraph(unittest.TestCase):
         self.browser.evaluate("""{
             const data = JSON.parse(document.getElementById('flame-data').textContent);
             globalThis.second = heapctlFlame(document.body.appendChild(document.createElement('div')), data,
-                { useHash: false });
+                { embedded: { text: 'direction=flame', theme: 'dark', changed: text => { globalThis.told = text; } } });
             second.change({ query: 'main' });
         }""")
         self.assertEqual(self.browser.evaluate("location.hash"), "")
+        self.assertEqual(self.browser.evaluate("told"), "direction=flame&search=main")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('.fg')].at(-1).dataset.theme"), "dark")
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.fg').length"), 2)
         self.browser.evaluate("second.close()")
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.fg').length"), 1)

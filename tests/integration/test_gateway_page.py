@@ -7,7 +7,7 @@ import unittest
 
 import browser
 from gateway import GatewayCase
-from processes import need
+from processes import HEAPCTL
 
 
 class Page(browser.Browser):
@@ -27,7 +27,8 @@ class Page(browser.Browser):
         return self.evaluate(f"document.querySelector({selector!r})?.innerText ?? ''")
 
     def wait_for_text(self, text, selector="body"):
-        self.wait_for(f"(document.querySelector({selector!r})?.innerText ?? '').includes({text!r})")
+        # Pictures have no innerText.
+        self.wait_for(f"(e => e?.innerText ?? e?.textContent ?? '')(document.querySelector({selector!r})).includes({text!r})")
 
     def place_of(self, expression):
         self.wait_for(f"Boolean({expression})")
@@ -39,6 +40,17 @@ class Page(browser.Browser):
         """A real click on the first visible thing with that text."""
         self.click(*self.place_of(
             f"[...document.querySelectorAll({selector!r})].find(e => e.innerText?.trim() === {text!r} && e.offsetParent && !e.disabled)"))
+
+    def drag(self, x, y, to_x):
+        """With the mouse, in steps as a hand makes them."""
+        self.send("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
+        for step in range(1, 6):
+            self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x + (to_x - x) * step / 5, y=y, button="left")
+        self.send("Input.dispatchMouseEvent", type="mouseReleased", x=to_x, y=y, button="left", clickCount=1)
+
+    def goes_sideways(self):
+        """How far the page can be scrolled sideways, in pixels."""
+        return self.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     def serious_complaints(self):
         return [str(event)[:500] for event in self.complaints()
@@ -63,7 +75,7 @@ class Shown(GatewayCase):
         self.start_gateway(self.process.pid)
         page = self.open_page()
         page.wait_for_text("redis-server", "table")
-        page.wait_for_text("ready, sampling is off", "table")
+        page.wait_for_text("Ready, sampling is off", "table")
         page.click_on("redis-server", "table a")
         page.wait_for_text("Sampling", ".panels")
         # The curves move while somebody watches.
@@ -84,6 +96,19 @@ class Shown(GatewayCase):
         before = page.text(".flame")
         page.click_on("createStringObject", ".flame *")
         page.wait_for(f"document.querySelector('.flame').innerText !== {before!r}")
+        # A click on a box zooms into it, and the address says so.
+        whole = page.text(".fg-crumbs")
+        x, y, height = page.evaluate("(({ x, y, width, height }) => [x + width / 4, y, height])(document.querySelector('.flame canvas').getBoundingClientRect())")
+        page.click(x, y + min(height - 5, 8 * 22 + 11))
+        page.wait_for("location.hash.includes('view=')")
+        zoomed = page.text(".fg-crumbs")
+        self.assertNotEqual(zoomed, whole)
+        other = self.open_page(page.evaluate("location.hash").lstrip("#"))
+        other.wait_for("document.querySelector('.flame canvas')")
+        self.assertEqual(other.text(".fg-crumbs"), zoomed)
+        # Back is where it came from.
+        page.evaluate("history.back()")
+        page.wait_for("document.querySelector('.flame canvas') && !location.hash.includes('view=')")
         self.assertEqual(page.serious_complaints(), [])
         self.assertEqual({url.split("/")[2] for url in page.requests() if url.startswith("http")}, {f"127.0.0.1:{self.port}"})
 
@@ -100,8 +125,9 @@ class Shown(GatewayCase):
         page.wait_for_text("compared with", ".flame")
         self.assertIn(f"base={first}", page.evaluate("location.hash"))
         page.click_on("Table")
-        page.wait_for("document.querySelectorAll('.figures tbody tr').length > 3")
-        page.wait_for_text("createStringObject", ".figures")
+        page.wait_for("document.querySelectorAll('.table-box tbody tr').length > 3")
+        page.wait_for_text("createStringObject", ".table-box")
+        page.wait_for_text("Change: +", ".table-box")
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")
         width = page.evaluate("document.querySelector('.graph svg').viewBox.baseVal.width")
@@ -132,6 +158,115 @@ class Shown(GatewayCase):
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
         self.assertEqual(page.serious_complaints(), [])
 
+    def start_history(self, count, **options):
+        """A gateway with that many moments of a Redis that grows; returns (process, port)."""
+        process, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12", **options)
+        self.wait_for_agent(process.pid)
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
+        self.grow(process, port, count)
+        return process, port
+
+    def grow(self, process, port, count):
+        known = -1
+        while known < count:
+            before, known = known, len(self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"])
+            if known != before:
+                self.load_redis(port, keys=400 * (known + 1), size=700)
+
+    def test_a_range_of_the_timeline_and_its_trend(self):
+        self.end(self.process)
+        process, port = self.start_history(8)
+        page = self.open_page(f"/{process.pid}")
+        page.click_on("History")
+        page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
+        self.assertIn("/redis-server/history", page.evaluate("location.hash"))
+        # From the first to what is now the last moment.
+        x, y = page.place_of("document.querySelector('.timeline')")
+        left = page.evaluate("document.querySelector('.timeline').getBoundingClientRect().left")
+        page.drag(left + 66, y, 2 * x - left - 14)
+        page.wait_for("document.querySelector('.site')")
+        page.wait_for_text("suspected leak", ".result")
+        page.wait_for_text("per hour", ".result")
+        page.wait_for("document.querySelector('.timeline rect.band').width.baseVal.value > 300")
+        page.click(*page.place_of("document.querySelector('.site summary .site-name')"))
+        page.wait_for("document.querySelector('.site[open] ol.stack li')")
+        address = page.evaluate("location.hash").lstrip("#")
+        page.click_on("Difference of the two ends")
+        page.wait_for("document.querySelector('.flame canvas')")
+        page.wait_for_text("compared with", ".flame")
+        # A single moment.
+        page.click(*page.place_of("document.querySelector('.timeline')"))
+        page.wait_for("!location.hash.includes('base=') && document.querySelector('.flame canvas')")
+        page.wait_for_text("what was in use at", ".flame")
+        # With the keyboard: the last one, and the range of the last three.
+        page.evaluate("document.querySelector('.timeline').focus()")
+        page.press("End")
+        page.press("Enter", "\r")
+        page.wait_for("!location.hash.includes('base=')")
+        for _ in range(2):
+            page.send("Input.dispatchKeyEvent", type="keyDown", key="ArrowLeft", windowsVirtualKeyCode=37, modifiers=8)
+        page.press("Enter", "\r")
+        page.wait_for("location.hash.includes('base=')")
+        page.wait_for_text("What grew", ".result")
+        # What was copied before shows the same to somebody else.
+        other = self.open_page(address)
+        other.wait_for("document.querySelector('.site')")
+        other.wait_for("document.querySelector('.timeline rect.band')")
+        self.assertEqual(other.text(".result > h2"), self.range_text(other, address))
+        for each in (page, other):
+            self.assertEqual(each.serious_complaints(), [])
+
+    @staticmethod
+    def range_text(page, address):
+        times = dict(pair.split("=") for pair in address.split("?")[1].split("&"))
+        return page.evaluate(f"""import('/assets/format.js').then(({{ moment, duration }}) =>
+            `${{moment({times['begin']})}} to ${{moment({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
+
+    def test_a_restart_is_a_mark_and_processes_are_told_apart(self):
+        self.end(self.process)
+        process, _ = self.start_history(3)
+        self.end(process)
+        again, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.wait_for_agent(again.pid)
+        self.grow(again, port, 3)
+        page = self.open_page("/redis-server/history")
+        page.wait_for("document.querySelectorAll('.timeline .begin').length === 1")
+        page.wait_for_text(f"pid {again.pid} begins", ".timeline")
+        page.wait_for_text("all 2", ".controls select")
+        page.evaluate("""(() => { const select = document.querySelector('.controls select');
+            select.value = [...select.options].find(option => option.text.includes('pid %d')).value;
+            select.dispatchEvent(new Event('change')); })()""" % process.pid)
+        page.wait_for("document.querySelectorAll('.timeline .begin').length === 0")
+        self.assertIn(f"pid={process.pid}", page.evaluate("location.hash"))
+        # Both at the same time: the page asks which one is meant.
+        third, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.wait_for_agent(third.pid)
+        self.grow(third, port, 3)
+        moments = self.get("/targets/redis-server/api/v1/timeline").json["moments"]
+        first, last = moments[0], moments[-1]
+        page.goto(f"{self.url}/#/redis-server/history?base={first['id']}&at={last['id']}&begin={first['time_ms']}&end={last['time_ms']}")
+        page.wait_for_text("at the same time", ".result")
+        page.click_on(f"Only pid {third.pid}")
+        page.wait_for("document.querySelector('.result .panel h2')")
+        # The names of those that have all ended are still listed.
+        for each in (again, third):
+            self.end(each)
+        page.goto(f"{self.url}/#/")
+        page.wait_for_text("Ended, with a history")
+        page.click_on("redis-server", ".ended a")
+        page.wait_for("document.querySelector('.timeline path.line')")
+
+    def test_a_gateway_that_goes_and_comes_back(self):
+        gateway = self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}")
+        page.wait_for_text("Switch on", ".panels")
+        self.end(gateway)
+        page.wait_for_text("The gateway does not answer")
+        self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", self.process.pid, wait_for=self.is_serving)
+        page.wait_for("!document.querySelector('.problem-box')")
+        page.goto(f"{self.url}/#/{self.process.pid}/history")
+        page.wait_for_text("This gateway keeps no history")
+
     def test_failures_are_said_in_plain_words(self):
         broken, _ = self.start_redis(conf="prof:false")
         self.wait_for_agent(broken.pid)
@@ -140,7 +275,7 @@ class Shown(GatewayCase):
         page.wait_for_text("This process cannot be profiled")
         page.wait_for_text("heapctl run --")
         page.goto(f"{self.url}/#/nobody")
-        page.wait_for_text("there is no target 'nobody'")
+        page.wait_for_text("There is no target 'nobody'")
         page.goto(f"{self.url}/#/{self.process.pid}/profile?id=17")
         page.wait_for_text("there is no run 17")
         self.end(self.process)
@@ -163,21 +298,38 @@ class Shown(GatewayCase):
         page.wait_for_text("Size classes")
 
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
-        self.start_gateway(self.process.pid)
-        self.make_run(self.redis_port)
+        broken, _ = self.start_redis(conf="prof:false")
+        self.wait_for_agent(broken.pid)
+        process, port = self.start_history(3)
+        self.make_run(self.redis_port, prefix=f"/targets/{self.process.pid}")
+        moments = self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"]
+        chosen = f"?pid={process.pid}&base={moments[0]['id']}&at={moments[2]['id']}&begin={moments[0]['time_ms']}&end={moments[2]['time_ms']}"
         page = self.open_page(f"/{self.process.pid}", width=400, height=800)
         page.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
-        for view in ("", "/runs", "/profile", "/profile?shape=text", "/memory", "/mallctl"):
-            page.goto(f"{self.url}/#/{self.process.pid}{view}")
-            page.wait_for("document.querySelector('.tabs') && document.querySelector('.panel, .flame canvas, .figures, .problem-box')")
-            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390, view)
+        own = f"/{self.process.pid}"
+        for address, shown in {
+                "/": "table", own: ".panel", f"/{broken.pid}": ".problem-box", f"{own}/runs": "tbody tr", f"{own}/profile": ".flame canvas",
+                f"{own}/profile?shape=graph": ".graph svg", f"{own}/profile?shape=text": ".table-box tr", f"{own}/memory": ".bar",
+                f"{own}/mallctl": ".tree li", "/redis-server/history": ".timeline path", f"/redis-server/history{chosen}": ".site",
+                f"/redis-server/history{chosen}&show=difference": ".flame canvas",
+                f"/redis-server/history{chosen}&show=difference&shape=text": ".table-box",
+                f"/redis-server/history?at={moments[1]['id']}": ".flame canvas"}.items():
+            for theme in ("light", "dark"):
+                page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+                page.goto(f"{self.url}/#{address}")
+                page.wait_for(f"document.querySelector({shown!r})")
+                self.assertEqual(page.goes_sideways(), 0, address)
+                self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), theme)
+                paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+                self.assertEqual(max(paper) < 80, theme == "dark", paper)
+        page.send("Emulation.setEmulatedMedia", features=[])
         page.goto(f"{self.url}/#/{self.process.pid}")
         page.wait_for_text("Switch on", ".panels")
         seen = set()
         for _ in range(40):
             page.press("Tab")
             seen.add(page.evaluate("document.activeElement.innerText?.trim()"))
-        self.assertLessEqual({"Overview", "Runs", "Profile", "Waste", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
+        self.assertLessEqual({"Overview", "Runs", "Profile", "Waste", "History", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
  *
  *	#/			all targets
  *	#/4711			a target; /runs, /profile, /memory and /mallctl are its other views
+ *	#/redis-server/history	what was kept of all targets of that name, ended ones as well
  *
  * A view is a function that fills an element and may return a function that ends it.
  */
@@ -14,7 +15,10 @@ import { showTargets } from '/assets/targets.js';
 
 const content = document.getElementById('content');
 const crumbs = document.getElementById('crumbs');
+const GONE = 'It has ended, or was started again with another pid. The list of targets has those that are there now, and what was kept of others.';
+
 let endView = () => {};
+let turns = 0;
 
 export function parseAddress(hash) {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
@@ -42,7 +46,8 @@ export function showProblem(problem) {
   if (problem.status === 401)
     askForToken(show);
   else
-    content.replaceChildren(problemBox(problem, button('Try again', show), ' ', el('a', { href: '#/' }, 'All targets')));
+    content.replaceChildren(problemBox(problem.code === 'not-found' ? { ...problem, message: problem.message, hint: GONE } : problem,
+      button('Try again', show), el('a', { href: '#/' }, 'All targets')));
 }
 
 async function show() {
@@ -53,11 +58,18 @@ async function show() {
     el('a', { href: `#/${encodeURIComponent(address.target)}` }, address.target)]));
   document.title = address.target === '' ? 'heapctl' : `${address.target} \u2013 heapctl`;
   const page = el('div.page');
+  const turn = ++turns;
   content.replaceChildren(page);
   try {
-    endView = await (address.target === '' ? showTargets(page) : showTarget(page, address)) ?? (() => {});
+    const end = await (address.target === '' ? showTargets(page) : showTarget(page, address)) ?? (() => {});
+    /* Somebody went on meanwhile. */
+    if (turn !== turns)
+      end();
+    else
+      endView = end;
   } catch (problem) {
-    showProblem(problem);
+    if (turn === turns)
+      showProblem(problem);
   }
 }
 

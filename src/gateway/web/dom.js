@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements from code: el('a.quiet', { href }, 'text', child). Nothing is ever parsed as HTML. */
 
+import { sentence } from '/assets/format.js';
+
 export function el(name, ...rest) {
   const [tag, ...classes] = name.split('.');
   const element = document.createElement(tag || 'div');
@@ -63,8 +65,8 @@ export function actionButton(text, action, options = {}) {
 export function notify(message) {
   const isProblem = message instanceof Error;
   const box = el(isProblem ? 'div.notice.problem' : 'div.notice',
-    el('p', isProblem ? message.message : message),
-    isProblem && message.hint ? el('p.hint', message.hint) : null,
+    el('p', isProblem ? sentence(message.message) : message),
+    isProblem && message.hint ? el('p.hint', sentence(message.hint)) : null,
     button('Close', () => box.remove(), { className: 'plain' }));
   const notices = document.getElementById('notices');
   while (notices.children.length > 2)
@@ -77,8 +79,79 @@ export function notify(message) {
 /* What stands where something could not be shown. */
 export function problemBox(problem, ...actions) {
   return el('div.problem-box', { role: 'alert' },
-    el('h2', problem.message),
-    problem.hint ? el('p', problem.hint) : null, actions);
+    el('h2', sentence(problem.message)),
+    problem.hint ? el('p', sentence(problem.hint)) : null, actions.length > 0 ? el('p.row', actions) : null);
+}
+
+export function select(label, options, value, change) {
+  return el('label', label, ' ', el('select', { onchange: event => change(event.target.value) },
+    options.map(([key, text]) => el('option', { value: key, selected: key === value }, text))));
+}
+
+/* One of several, as buttons side by side. */
+export function segments(label, options, value, change) {
+  return el('div.segments', { role: 'group', 'aria-label': label }, options.map(([key, text]) =>
+    button(text, () => change(key), { 'aria-pressed': String(key === value) })));
+}
+
+/* What is rarely wanted; open when something in it is set. */
+export function filters(isUsed, ...inputs) {
+  return el('details.filters', { open: isUsed }, el('summary', 'Filter'), el('div.row', inputs));
+}
+
+export function patternInput(label, value, title, change) {
+  return el('label', `${label} `, el('input', {
+    value: value ?? '', placeholder: 'pattern', size: 16, spellcheck: false, title, onchange: event => change(event.target.value.trim()),
+  }));
+}
+
+/* [text, action] for each way to save what is shown. */
+export function saveMenu(ways) {
+  const menu = el('details.save', el('summary.button', 'Save as'), el('div.menu', ways.map(([text, action]) =>
+    actionButton(text, async () => {
+      menu.open = false;
+      await action();
+    }, { className: 'plain' }))));
+  const leave = event => {
+    if (!menu.contains(event.target))
+      menu.open = false;
+  };
+  menu.addEventListener('toggle', () => document[menu.open ? 'addEventListener' : 'removeEventListener']('pointerdown', leave));
+  menu.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && menu.open) {
+      menu.open = false;
+      menu.firstElementChild.focus();
+    }
+  });
+  return menu;
+}
+
+export async function copyLink() {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    notify('The link is on the clipboard.');
+  } catch {
+    prompt('The link:', location.href);
+  }
+}
+
+/*
+ * Like repeat(); when it goes wrong for a while, `place` says so until it works again.
+ */
+export function keepTrying(place, step, period_ms) {
+  let failures = 0;
+  return repeat(async () => {
+    try {
+      await step();
+      if (failures >= 3)
+        place.replaceChildren();
+      failures = 0;
+    } catch (problem) {
+      if (++failures === 3)
+        place.replaceChildren(problemBox(problem, el('p.quiet', 'What is shown below is old. It goes on by itself when there is an answer again.'),
+          el('a', { href: '#/' }, 'All targets')));
+    }
+  }, period_ms);
 }
 
 /* Calls `step` now and every `period_ms` while the page is seen, until stop() is called. */

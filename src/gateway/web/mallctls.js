@@ -2,6 +2,7 @@
 /* The allocator's settings and figures by name, as a tree to browse; those that can be written can be written. */
 import { getJson, post } from '/assets/api.js';
 import { actionButton, el, notify } from '/assets/dom.js';
+import { sentence } from '/assets/format.js';
 
 const ARENAS_SHOWN = 16;
 
@@ -37,7 +38,7 @@ class Leaf {
       const { value, type } = await getJson(path(this.target, this.name));
       this.value.replaceChildren(el('code', String(value)), el('span.quiet', ` ${type} `), this.changer(value, type));
     } catch (problem) {
-      this.value.replaceChildren(el('span.hint', problem.message));
+      this.value.replaceChildren(el('span.hint', sentence(problem.message)));
     }
   }
 
@@ -111,8 +112,9 @@ export async function showMallctls(page, target, status) {
   const search = el('input', { type: 'search', placeholder: 'part of a name', oninput: () => draw(search.value.trim()), 'aria-label': 'part of a name' });
   const other = el('input', { placeholder: 'stats.arenas.0.small.nmalloc', size: 32, 'aria-label': 'full name' });
   const answer = el('ul.tree');
-  page.append(el('div.panel', el('h2', 'mallctl'),
-    el('p.quiet', 'Names that this allocator has. A click reads the value.'),
+  page.append(el('div.panel', el('h2', 'Settings and figures of the allocator'),
+    el('p.quiet', 'The names of jemalloc\u2019s mallctl. A click reads the value; ', el('code', 'opt'), ' is how it was started, ',
+      el('code', 'stats'), ' what it counts.'),
     el('p.row', search), tree,
     el('form.row', {
       onsubmit: event => {

@@ -29,10 +29,13 @@ function summary(memory, rss) {
   return el('div.panel', el('h2', 'What the resident memory is'),
     bar(parts.map(([what, value, kind]) => [kind, value, what]), whole || 1),
     el('dl.parts', parts.map(([what, value, kind]) =>
-      el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${share(value, whole)}`)))));
+      el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${share(value, whole)}`)))),
+    /* Pages that were never written to are resident for jemalloc only. */
+    rss > 0 && rss < 0.95 * memory.resident
+      ? el('p.hint', `The kernel has ${bytes(rss)} of it in memory: the rest was handed out but never written to, or is swapped out.`) : null);
 }
 
-function classesPanel(classes) {
+function classesPanel(classes, profiling) {
   const used = classes.filter(item => item.held > 0);
   const wasted = used.reduce((sum, item) => sum + item.held - item.allocated, 0);
   const held = used.reduce((sum, item) => sum + item.held, 0);
@@ -40,10 +43,11 @@ function classesPanel(classes) {
   const largest = worst[0]?.held ?? 1;
   return el('div.panel', el('h2', 'Size classes'),
     el('p.quiet', `${bytes(wasted)} of ${bytes(held)} (${share(wasted, held)}) is free space in slabs that are partly full. `,
-      'A class with a long light end had many more objects once.'),
-    el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 1], ['Objects', 1], ['Used', 1], ['Free', 1], ['', 0]].map(([text, isNumber]) =>
-      el(isNumber ? 'th.number' : 'th', { scope: 'col' }, text)))),
-    el('tbody', worst.map(item => el('tr', el('td.number', bytes(item.size)), el('td.number', count(item.objects)),
+      'A class with a long light end had many more objects once.',
+      profiling.active ? ' While sampling is on, jemalloc gives each sampled object below 16 KiB a place of 16 KiB.' : ''),
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['', '']].map(([text, className]) =>
+      el('th', { scope: 'col', className }, text)))),
+    el('tbody', worst.map(item => el('tr', el('td.number', bytes(item.size)), el('td.number.less', count(item.objects)),
       el('td.number', bytes(item.allocated)), el('td.number', item.large ? '' : bytes(item.held - item.allocated)),
       el('td.wide', bar([['used', item.allocated, 'used'], ['wasted', item.held - item.allocated, 'free']], largest))))))),
     used.length > ROWS ? el('p.quiet', `and ${used.length - ROWS} smaller ones`) : null);
@@ -54,11 +58,11 @@ function arenasPanel(arenas) {
   const largest = Math.max(1, ...sorted.map(arena => arena.active + arena.dirty + arena.muzzy));
   return el('div.panel', el('h2', 'Arenas'),
     el('p.quiet', 'Each thread allocates from one arena. Freed pages stay with their arena until they decay.'),
-    el('div.scroll', el('table.figures', el('thead', el('tr', [['Arena', 1], ['Threads', 1], ['Used', 1], ['Free in pages', 1], ['Freed pages', 1], ['', 0]]
-      .map(([text, isNumber]) => el(isNumber ? 'th.number' : 'th', { scope: 'col' }, text)))),
-    el('tbody', sorted.map(arena => el('tr', el('td.number', arena.index), el('td.number', arena.threads),
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Arena', 'number'], ['Threads', 'number less'], ['Used', 'number'], ['Free in pages', 'number'], ['Freed pages', 'number less'], ['', '']]
+      .map(([text, className]) => el('th', { scope: 'col', className }, text)))),
+    el('tbody', sorted.map(arena => el('tr', el('td.number', arena.index), el('td.number.less', arena.threads),
       el('td.number', bytes(arena.allocated)), el('td.number', bytes(arena.active - arena.allocated)),
-      el('td.number', bytes(arena.dirty + arena.muzzy)),
+      el('td.number.less', bytes(arena.dirty + arena.muzzy)),
       el('td.wide', bar([['used', arena.allocated, 'used'], ['wasted', Math.max(0, arena.active - arena.allocated), 'free in pages'],
         ['kept', arena.dirty + arena.muzzy, 'freed pages']], largest))))))),
     arenas.length > ROWS ? el('p.quiet', `and ${arenas.length - ROWS} smaller ones`) : null);
@@ -69,7 +73,7 @@ export async function showMemory(page, target) {
     const [status, details, history] = await Promise.all([target.status(), getJson(target.path('/api/v1/classes')),
       getJson(target.path('/api/v1/history'))]);
     const rss = history.samples.at(-1)?.[1 + history.figures.indexOf('rss')] ?? 0;
-    page.replaceChildren(summary(status.memory, rss), classesPanel(details.classes), arenasPanel(details.arenas),
+    page.replaceChildren(summary(status.memory, rss), classesPanel(details.classes, status.profiling), arenasPanel(details.arenas),
       el('p.row', actionButton('Read again', load)));
   };
   await load();

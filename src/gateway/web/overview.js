@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does now: its memory, whether it is sampled, and the run that is on. */
 import { getJson, post } from '/assets/api.js';
-import { actionButton, el, fill, notify, problemBox, repeat } from '/assets/dom.js';
+import { actionButton, el, fill, keepTrying, notify } from '/assets/dom.js';
 import { Curves } from '/assets/curves.js';
-import { bytes, duration, moment } from '/assets/format.js';
+import { bytes, count, duration, moment, sentence } from '/assets/format.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
 
 function warnings(status) {
-  return status.warnings.map(({ message, cure }) => el('div.warning', el('p', message), cure ? el('p.hint', cure) : null));
+  return status.warnings.map(({ message, cure }) => el('div.warning', el('p', sentence(message)), cure ? el('p.hint', sentence(cure)) : null));
 }
 
 /* Started without prof:true: nothing can be done now, so say what to do the next time. */
 function unavailable({ profiling, exe }) {
-  return el('div.panel.problem-box', el('h2', 'This process cannot be profiled'), el('p', profiling.reason),
-    profiling.cure ? el('p', profiling.cure) : null,
-    el('p', 'Start it so that it can:'), el('pre', `heapctl run -- ${exe}`));
+  return el('div.panel.problem-box', el('h2', 'This process cannot be profiled'), el('p', `${sentence(profiling.reason)}.`),
+    profiling.cure ? el('p', `${sentence(profiling.cure)}.`) : null,
+    el('p', 'Or let heapctl see to it:'), el('pre', `heapctl run -- ${exe} \u2026`));
 }
 
 class RunPanel {
@@ -102,7 +102,7 @@ function dumpPanel(target, status) {
   const dump = status.last_dump;
   return el('div.panel', el('h2', 'Profile now'),
     el('p.quiet', dump
-      ? `The last one had ${dump.stacks} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${moment(dump.time_ms)}).`
+      ? `The last one had ${count(dump.stacks)} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${moment(dump.time_ms)}).`
       : 'None was taken yet. It usually takes a few milliseconds; nothing is stopped.'),
     el('p.row', el('a.button.primary', { href: target.link('profile', { id: 'now' }) }, 'Draw what is in use')));
 }
@@ -110,10 +110,12 @@ function dumpPanel(target, status) {
 export async function showOverview(page, target, first) {
   if (!first.profiling.available)
     page.append(unavailable(first));
-  const curves = new Curves();
+  /* Another allocator has no figures of its own to tell. */
+  const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss']);
+  const trouble = el('div');
   const panels = el('div.panels');
   const noted = el('div');
-  page.append(el('div.panel', curves.element), noted, panels);
+  page.append(trouble, el('div.panel', curves.element), noted, panels);
   let last = '';
   const refresh = async () => draw(await target.status());
   const run = new RunPanel(target, refresh);
@@ -132,16 +134,9 @@ export async function showOverview(page, target, first) {
     last = text;
   };
   draw(first);
-  let failures = 0;
-  const end = repeat(async () => {
-    try {
-      curves.add(await getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
-      await refresh();
-      failures = 0;
-    } catch (problem) {
-      if (++failures === 3)
-        page.prepend(problemBox(problem, el('a', { href: '#/' }, 'All targets')));
-    }
+  const end = keepTrying(trouble, async () => {
+    curves.add(await getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
+    await refresh();
   }, 1000);
   return () => {
     end();

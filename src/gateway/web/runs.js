@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runs of a target: to look at, to compare two of them, to take away. */
 import { download, getJson, post } from '/assets/api.js';
-import { actionButton, el, repeat } from '/assets/dom.js';
-import { bytes, duration, moment } from '/assets/format.js';
+import { actionButton, el, keepTrying } from '/assets/dom.js';
+import { bytes, duration, moment, sentence } from '/assets/format.js';
 
 const ENDED = { deadline: 'on time', stop: 'stopped', exit: 'the server ended' };
 
@@ -10,13 +10,13 @@ function outcome(run) {
   if (run.state === 'running')
     return el('span.state.busy', `${duration(run.remaining_ms)} left`);
   if (run.state === 'failed')
-    return el('span.state.bad', run.error || 'failed');
+    return el('span.state.bad', sentence(run.error || 'failed'));
   const notes = [ENDED[run.ended_by] ?? 'ended'];
   if (run.sampling_gaps > 0)
     notes.push('sampling was switched off meanwhile');
   if (run.resets > 0)
     notes.push('samples were discarded meanwhile');
-  return notes.join('; ');
+  return sentence(notes.join('; '));
 }
 
 export async function showRuns(page, target, status, values) {
@@ -26,7 +26,7 @@ export async function showRuns(page, target, status, values) {
     type: 'button', disabled: true,
     onclick: () => { location.hash = target.link('profile', { id: chosen.id, base: chosen.base }); },
   }, 'Compare');
-  const empty = el('p.quiet', 'No run yet. Start one on the overview.');
+  const empty = el('p.quiet', 'No run yet. ', el('a', { href: target.link() }, 'Start one on the overview.'));
   const table = el('table.cards', el('thead', el('tr',
     ['From', 'To', 'Begun', 'Length', 'End', 'Profile', ''].map(text => el(text === 'Profile' ? 'th.number' : 'th', { scope: 'col' }, text)))), body);
 
@@ -66,10 +66,12 @@ export async function showRuns(page, target, status, values) {
     shown = text;
     empty.hidden = runs.length > 0;
     table.hidden = runs.length === 0;
+    foot.hidden = runs.filter(run => run.state === 'finished').length < 2;
     update();
   };
-  page.append(el('div.panel', el('h2', 'Runs'), empty, table, el('p.row', compare,
-    el('span.quiet', 'Pick one run under From and one under To to see what changed between their ends.'))));
+  const trouble = el('div');
+  const foot = el('p.row', compare, el('span.quiet', 'Pick one run under From and one under To to see what changed between their ends.'));
+  page.append(trouble, el('div.panel', el('h2', 'Runs'), empty, table, foot));
   await load();
-  return repeat(() => load().catch(() => {}), 2000);
+  return keepTrying(trouble, load, 2000);
 }

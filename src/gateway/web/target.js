@@ -2,6 +2,7 @@
 /* One target: its heading, and the view that is chosen. */
 import { getJson } from '/assets/api.js';
 import { el } from '/assets/dom.js';
+import { showHistory } from '/assets/history.js';
 import { showMallctls } from '/assets/mallctls.js';
 import { showMemory } from '/assets/memory.js';
 import { showOverview } from '/assets/overview.js';
@@ -13,6 +14,7 @@ const VIEWS = [
   ['runs', 'Runs', showRuns],
   ['profile', 'Profile', showProfile],
   ['memory', 'Waste', showMemory],
+  ['history', 'History'],
   ['mallctl', 'Settings', showMallctls],
 ];
 
@@ -37,18 +39,57 @@ export class Target {
   }
 }
 
+function tabs(links, chosen) {
+  const nav = el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
+    el('a', { href: links(key), 'aria-current': key === chosen ? 'page' : null }, text)));
+  /* On a narrow screen the chosen one may be out of sight. */
+  queueMicrotask(() => nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
+  return nav;
+}
+
+function setName(name) {
+  const crumb = document.querySelector('#crumbs a');
+  if (crumb)
+    crumb.textContent = name;
+  document.title = `${name} \u2013 heapctl`;
+}
+
+/* A history is of a name: an address with a pid becomes one with the name of that process. */
+async function showHistoryOf(page, name, values) {
+  const { targets, keeps_history: hasHistory } = await getJson('/api/v1/targets');
+  const byPid = targets.find(({ pid, reachable }) => reachable && String(pid) === name);
+  if (byPid) {
+    values.set('live', name);
+    /* Where others have its name it is this one's history that is wanted. */
+    if (!values.has('pid') && targets.filter(target => target.name === byPid.name && target.reachable).length > 1)
+      values.set('pid', name);
+    history.replaceState(null, '', new Target(byPid.name).link('history', Object.fromEntries(values)));
+    return showHistoryOf(page, byPid.name, values);
+  }
+  const live = targets.filter(target => target.reachable && target.name === name);
+  const current = live.find(({ pid }) => [values.get('live'), values.get('pid')].includes(String(pid))) ?? (live.length === 1 ? live[0] : null);
+  const links = current === null ? null : new Target(String(current.pid ?? current.name));
+  const place = el('section');
+  setName(name);
+  page.append(el('div.heading', el('h1', name), el('p.quiet', live.length === 0 ? 'no process of this name is running now'
+    : ['running now: ', live.slice(0, 8).map(({ pid }, i) => [i > 0 ? ', ' : '', el('a', { href: `#/${pid ?? name}` }, pid ? `pid ${pid}` : name)])])),
+  links === null ? el('h2.alone', 'History') : tabs(view => view === 'history' ? new Target(name).link('history', { live: String(current.pid ?? '') })
+    : links.link(view), 'history'), place);
+  return showHistory(place, name, values, hasHistory);
+}
+
 export async function showTarget(page, { target: name, view, values }) {
+  if (view === 'history')
+    return showHistoryOf(page, name, values);
   const target = new Target(name);
   const status = await target.status();
   const place = el('section');
-  document.querySelector('#crumbs a').textContent = status.name;
-  document.title = `${status.name} \u2013 heapctl`;
+  setName(status.name);
   const chosen = VIEWS.find(([key]) => key === view) ?? VIEWS[0];
   page.append(
     el('div.heading', el('h1', status.name), el('p.quiet', `pid ${status.pid}, ${status.exe}, `,
       `${status.allocator.name} ${status.allocator.version.split('-')[0]}`)),
-    el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
-      el('a', { href: target.link(key), 'aria-current': key === chosen[0] ? 'page' : null }, text))),
+    tabs(each => target.link(each), chosen[0]),
     place);
   return chosen[2](place, target, status, values);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of targets. */
 import { getJson } from '/assets/api.js';
-import { el, repeat } from '/assets/dom.js';
-import { bytes, duration } from '/assets/format.js';
+import { el, keepTrying } from '/assets/dom.js';
+import { bytes, count, duration, moment, sentence } from '/assets/format.js';
 
 export function stateOf(target) {
   if (!target.reachable)
@@ -22,10 +22,10 @@ function row(target) {
   return el('tr',
     el('td', { 'data-label': 'Server' }, name),
     el('td.number', { 'data-label': 'Pid' }, target.pid ?? ''),
-    el('td', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
+    el('td.whole', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
     el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
     el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
-    el('td', { 'data-label': 'Profiling' }, el(`span.state.${state.kind}`, state.text), state.hint ? el('p.hint', state.hint) : null));
+    el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? el('p.hint', sentence(state.hint)) : null)));
 }
 
 function table(targets) {
@@ -39,34 +39,49 @@ function table(targets) {
 const nobody = () => el('div.empty', el('h2', 'No target yet'),
   el('p', 'Start a server so that it can be profiled:'),
   el('pre', 'heapctl run -- redis-server'),
-  el('p', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
+  el('p.quiet', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
+
+/* Names that have a history and no process any more. */
+function endedTable(names) {
+  return el('section.ended', el('h2', 'Ended, with a history'), el('table.cards',
+    el('thead', el('tr', ['Server', 'Last seen', 'Profiles', 'On disk'].map((text, i) => el(i > 1 ? 'th.number' : 'th', { scope: 'col' }, text)))),
+    el('tbody', names.map(entry => el('tr',
+      el('td', { 'data-label': 'Server' }, el('a', { href: `#/${encodeURIComponent(entry.name)}/history?last=0` }, entry.name)),
+      el('td.whole', { 'data-label': 'Last seen' }, moment(entry.last_ms)),
+      el('td.number', { 'data-label': 'Profiles' }, count(entry.moments)),
+      el('td.number', { 'data-label': 'On disk' }, bytes(entry.bytes)))))));
+}
+
+/* Without --history there is none. */
+async function ended(targets) {
+  const live = new Set(targets.filter(({ reachable }) => reachable).map(({ name }) => name));
+  try {
+    return (await getJson('/api/v1/archive')).targets.filter(({ name }) => !live.has(name));
+  } catch (problem) {
+    if (problem.status === 404)
+      return [];
+    throw problem;
+  }
+}
 
 export async function showTargets(page) {
+  const trouble = el('div');
   const place = el('div');
   let shown = '';
-  page.append(el('h1', 'Targets'), place);
+  page.append(el('h1', 'Targets'), trouble, place);
   const update = async () => {
-    const { targets } = await getJson('/api/v1/targets');
-    const text = JSON.stringify(targets);
+    const { targets, keeps_history: hasHistory } = await getJson('/api/v1/targets');
+    const names = hasHistory ? await ended(targets) : [];
+    const text = JSON.stringify([targets, names]);
     /* Unchanged rows keep the focus and the selection. */
     if (text !== shown) {
       const focused = document.activeElement?.getAttribute('href');
-      place.replaceChildren(targets.length === 0 ? nobody() : table(targets));
+      place.replaceChildren(targets.length === 0 ? nobody() : table(targets), names.length > 0 ? endedTable(names) : '');
       if (focused?.startsWith('#/'))
         place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     }
     shown = text;
   };
   await update();
-  let failures = 0;
-  return repeat(async () => {
-    try {
-      await update();
-      failures = 0;
-    } catch (problem) {
-      if (++failures === 3)
-        place.replaceChildren(el('p.problem-line', problem.message));
-      shown = '';
-    }
-  }, 2000);
+  return keepTrying(trouble, update, 2000);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flame graph: heapctlFlame(container, data, options) fills the container and returns the
- * graph. Options: `useHash: false` leaves the page's address alone. close() takes it all away.
+ * graph. close() takes it all away. In a page of somebody else's, options.embedded is there: `text`
+ * is the state to begin with, `changed(text, isStep)` gets every later one, `theme` is the page's.
+ * Otherwise the state stands in the page's address.
  * What is shown is `state`; everything that is seen follows from it in update().
  */
 class FlameGraph {
   constructor(container, data, options) {
     this.container = container;
-    this.options = { useHash: true, ...options };
+    this.embedded = options.embedded ?? null;
     this.model = new Model(data);
     this.initial = this.initialState(data);
     this.state = this.initial;
@@ -28,8 +30,7 @@ class FlameGraph {
     this.help = makeHelp();
     this.build(data);
     this.listen();
-    if (this.options.useHash)
-      this.readHash();
+    this.readState(this.embedded ? this.embedded.text : location.hash.slice(1));
     this.update();
   }
 
@@ -42,7 +43,7 @@ class FlameGraph {
       query: '',
       focus: -1,
       zoom: [],
-      theme: '',
+      theme: this.embedded?.theme ?? '',
     };
   }
 
@@ -80,7 +81,8 @@ class FlameGraph {
       make('div', { className: 'fg-toolbar', role: 'toolbar', 'aria-label': 'View' },
         field('Show', this.counterSelect), this.invertButtons.element, this.flameButtons.element,
         field('Colour', this.colourSelect), this.search,
-        makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' }),
+        ...(this.embedded ? []
+          : [makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' })]),
         makeButton('?', 'Keys (?)', () => this.help.showModal(), { 'aria-label': 'Keys' })),
       this.crumbs,
       make('div', { className: 'fg-main' },
@@ -139,7 +141,7 @@ class FlameGraph {
     on(dark, 'change', () => this.update());
     on(this.root, 'keydown', event => this.handleKey(event));
     on(document, 'keydown', event => event.target === document.body && this.handleKey(event));
-    on(window, 'hashchange', () => this.options.useHash && this.applyHash());
+    on(window, 'hashchange', () => !this.embedded && this.applyHash());
     on(window, 'beforeprint', () => this.print(true));
     on(window, 'afterprint', () => this.print(false));
   }
@@ -161,7 +163,7 @@ class FlameGraph {
     if (turns)
       this.selected = null;
     this.update();
-    this.writeHash(isStep || turns);
+    this.writeState(isStep || turns);
   }
 
   /* Makes everything follow the state. */
@@ -390,7 +392,10 @@ class FlameGraph {
   }
 
   toggleTheme() {
-    this.change({ theme: this.isDark ? 'light' : 'dark' });
+    if (this.embedded)
+      this.embedded.toggleTheme?.();
+    else
+      this.change({ theme: this.isDark ? 'light' : 'dark' });
   }
 
   handleKey(event) {
@@ -457,7 +462,7 @@ class FlameGraph {
   }
 
   /* The address keeps what differs from the beginning: functions by number, the rest by name. */
-  hashText() {
+  stateText() {
     const { state, model, initial } = this;
     const values = new URLSearchParams();
     const put = (key, isSet, value) => isSet && values.set(key, value);
@@ -465,7 +470,7 @@ class FlameGraph {
     put('order', state.isInverted !== initial.isInverted, state.isInverted ? 'callers' : 'callees');
     put('direction', state.isFlame, 'flame');
     put('colour', state.colour !== initial.colour, state.colour);
-    put('theme', state.theme !== '', state.theme);
+    put('theme', !this.embedded && state.theme !== '', state.theme);
     put('focus', state.focus >= 0, state.focus);
     put('zoom', state.zoom.length > 0, state.zoom.join('.'));
     put('search', state.query !== '', state.query);
@@ -473,9 +478,15 @@ class FlameGraph {
   }
 
   /* Zooming makes a step that the browser's back button undoes. */
-  writeHash(isStep) {
-    const text = this.hashText();
-    if (!this.options.useHash || text === location.hash.slice(1))
+  writeState(isStep) {
+    const text = this.stateText();
+    if (this.embedded) {
+      if (text !== this.embedded.text)
+        this.embedded.changed(text, isStep);
+      this.embedded.text = text;
+      return;
+    }
+    if (text === location.hash.slice(1))
       return;
     const address = text === '' ? location.pathname + location.search : `#${text}`;
     try {
@@ -485,8 +496,8 @@ class FlameGraph {
     }
   }
 
-  readHash() {
-    const values = new URLSearchParams(location.hash.slice(1)), { model } = this;
+  readState(text) {
+    const values = new URLSearchParams(text), { model } = this;
     const state = { ...this.initial }, nodes = model.names.length;
     const counter = model.data.counters.findIndex(({ name }) => name === values.get('show'));
     const isNode = node => Number.isInteger(node) && node >= 0 && node < nodes;
@@ -497,7 +508,7 @@ class FlameGraph {
       state.isInverted = values.get('order') === 'callers';
     if ([...this.colourSelect.options].some(({ value }) => value === values.get('colour')))
       state.colour = values.get('colour');
-    if (['light', 'dark'].includes(values.get('theme')))
+    if (!this.embedded && ['light', 'dark'].includes(values.get('theme')))
       state.theme = values.get('theme');
     state.isFlame = values.get('direction') === 'flame';
     state.focus = isNode(focus) ? focus : -1;
@@ -507,9 +518,9 @@ class FlameGraph {
   }
 
   applyHash() {
-    if (location.hash.slice(1) === this.hashText())
+    if (location.hash.slice(1) === this.stateText())
       return;
-    this.readHash();
+    this.readState(location.hash.slice(1));
     this.selected = null;
     this.update();
   }

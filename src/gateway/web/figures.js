@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What curves over time have in common: which figures there are, their switches, the marks of both axes. */
+import { el } from '/assets/dom.js';
+import { bytes, clock, day } from '/assets/format.js';
+
+/* [key, name, what it is]; the position is the colour. */
+export const FIGURES = [
+  ['rss', 'RSS', 'resident memory of the whole process, as the kernel counts it'],
+  ['resident', 'resident', 'what the allocator keeps in memory, freed pages included, by its own count'],
+  ['active', 'active', 'pages that hold allocations'],
+  ['allocated', 'allocated', 'what the program has allocated'],
+  ['retained', 'retained', 'address space that the allocator keeps without memory behind it'],
+];
+
+/* Switches for the lines; `changed` is called when one was used. */
+export class Legend {
+  constructor(changed, keys = FIGURES.map(([key]) => key)) {
+    this.hidden = new Set(['retained']);
+    this.values = new Map();
+    this.lines = FIGURES.map(([key, name, help], index) => ({ key, name, help, index })).filter(({ key }) => keys.includes(key));
+    this.element = el('div.legend', this.lines.map(line => this.makeSwitch(line, changed)));
+  }
+
+  makeSwitch({ key, name, help, index }, changed) {
+    const value = el('span.value');
+    this.values.set(key, value);
+    const input = el('input', {
+      type: 'checkbox', checked: !this.hidden.has(key),
+      onchange: () => {
+        input.checked ? this.hidden.delete(key) : this.hidden.add(key);
+        changed();
+      },
+    });
+    return el(`label.line-${index}`, { title: help }, input, el('i'), name, ' ', value);
+  }
+
+  get shown() {
+    return this.lines.filter(({ key }) => !this.hidden.has(key));
+  }
+
+  /* figure: key => bytes */
+  show(figure) {
+    for (const [key, element] of this.values)
+      element.textContent = bytes(figure(key));
+  }
+}
+
+/* The marks of an axis of bytes from 0 on: a power of two apart, so that they read well in KiB and MiB. */
+export function byteMarks(top, wanted) {
+  const raw = Math.max(1, top) / wanted;
+  const power = 2 ** Math.floor(Math.log2(raw));
+  const step = raw <= power ? power : 2 * power;
+  const limit = Math.ceil(Math.max(1, top) / step) * step;
+  return Array.from({ length: limit / step + 1 }, (_, i) => i * step);
+}
+
+const SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
+const STEPS = [1, 2, 5, 10, 15, 30].map(n => n * SECOND).concat([1, 2, 5, 10, 15, 30].map(n => n * MINUTE),
+  [1, 2, 3, 6, 12].map(n => n * HOUR), [1, 2, 4, 7, 14, 30, 60, 120].map(n => n * DAY));
+
+/* [time, text] at round times of the browser's time zone. */
+export function timeMarks(start, end, wanted) {
+  const step = STEPS.find(each => (end - start) / each <= wanted) ?? STEPS.at(-1);
+  const offset = -new Date(start).getTimezoneOffset() * MINUTE;
+  const marks = [];
+  for (let time = Math.ceil((start + offset) / step) * step - offset; time <= end; time += step) {
+    const date = new Date(time);
+    const text = clock(date);
+    const isMidnight = text === '00:00:00';
+    marks.push([time, step >= DAY || isMidnight ? day(date) : step < MINUTE ? text : text.slice(0, 5)]);
+  }
+  return marks;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What serve --history has kept of a name: its timeline, a moment, two compared, the trend between
+ * them. In the address: `last` (or from, to) is the time that is shown, pid and started the process,
+ * base and at the moments that are chosen, begin and end their times, show what is made of two.
+ */
+import { getJson, query } from '/assets/api.js';
+import { button, el, fill, keepTrying, problemBox, segments, select } from '/assets/dom.js';
+import { duration, moment as momentText, zone } from '/assets/format.js';
+import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
+import { processKey, Timeline } from '/assets/timeline.js';
+import { TREND_KEYS, TrendView } from '/assets/trend.js';
+
+const HOUR = 3600000;
+const SPANS = [[HOUR, 'hour'], [6 * HOUR, '6 hours'], [24 * HOUR, 'day'], [7 * 24 * HOUR, 'week'], [0, 'all']];
+const DEFAULT_SPAN = 24 * HOUR;
+const MOMENTS_SHOWN = 2000;
+const REFRESH_MS = 5000;
+const KEYS = ['live', 'last', 'from', 'to', 'pid', 'started', 'base', 'at', 'begin', 'end', 'show'];
+
+class HistoryView {
+  constructor(page, name, values) {
+    this.name = name;
+    this.values = Object.fromEntries([...KEYS, ...PICTURE_KEYS, ...TREND_KEYS].map(key => [key, values.get(key) ?? '']));
+    this.shown = '';
+    this.bar = el('div.controls');
+    this.trouble = el('div');
+    this.timeline = new Timeline((first, last) => this.choose(first, last));
+    this.help = el('p.quiet', { id: 'timeline-help' }, 'Click a moment to see what was in use then. Drag over the curves to see what grew. ',
+      'Keys: arrows move, Enter chooses, Shift makes a range.');
+    this.chart = el('div.panel', this.timeline.element, this.help);
+    this.result = el('section.result');
+    page.append(this.bar, this.trouble, this.chart, this.result);
+  }
+
+  close() {
+    this.endRefresh?.();
+    this.timeline.close();
+    this.view?.close();
+  }
+
+  link(changes = {}) {
+    const given = Object.entries({ ...this.values, ...changes }).filter(([, value]) => value !== '');
+    return `#/${encodeURIComponent(this.name)}/history${given.length > 0 ? `?${new URLSearchParams(given)}` : ''}`;
+  }
+
+  path(route, values) {
+    return `/targets/${encodeURIComponent(this.name)}/api/v1/${route}${query(values)}`;
+  }
+
+  get process() {
+    return { pid: this.values.pid, started_ms: this.values.started };
+  }
+
+  get range() {
+    if (this.values.from || this.values.to)
+      return { from_ms: this.values.from, to_ms: this.values.to };
+    const span = this.values.last === '' ? DEFAULT_SPAN : Number(this.values.last);
+    return { from_ms: span > 0 ? Date.now() - span : '' };
+  }
+
+  async start() {
+    await this.load();
+    this.endRefresh = keepTrying(this.trouble, () => this.load(), REFRESH_MS);
+  }
+
+  async load() {
+    const [{ moments }, { processes }] = await Promise.all([
+      getJson(this.path('timeline', { ...this.range, ...this.process, most: MOMENTS_SHOWN })),
+      getJson(this.path('timeline', { most: 2 }))]);
+    const key = JSON.stringify([moments.length, moments[0]?.id, moments.at(-1)?.id, processes.length]);
+    if (key === this.shown)
+      return;
+    const isFirst = this.shown === '';
+    this.shown = key;
+    this.moments = moments;
+    this.processes = processes;
+    this.drawBar();
+    const seen = new Set(moments.map(processKey));
+    this.timeline.show(moments, processes.filter(process => seen.has(processKey(process))), this.selection());
+    this.chart.hidden = moments.length === 0;
+    if (isFirst || moments.length === 0)
+      this.drawResult();
+  }
+
+  find(id) {
+    return this.moments.find(moment => String(moment.id) === id);
+  }
+
+  /* What is chosen, as far as it is among what is shown. */
+  selection() {
+    const last = this.find(this.values.at);
+    const first = this.values.base ? this.find(this.values.base) : last;
+    return first && last ? [first, last] : null;
+  }
+
+  change(changes) {
+    Object.assign(this.values, changes);
+    history.pushState(null, '', this.link());
+  }
+
+  /* Another part of the timeline; what is chosen stays. */
+  async look(changes) {
+    this.change(changes);
+    this.shown = 'anew';
+    try {
+      await this.load();
+    } catch (problem) {
+      this.trouble.replaceChildren(problemBox(problem));
+    }
+  }
+
+  choose(first, last) {
+    const isRange = first !== last;
+    this.change({
+      base: isRange ? String(first.id) : '', at: String(last.id), begin: isRange ? String(first.time_ms) : '', end: String(last.time_ms),
+      show: isRange ? this.values.show || 'trend' : '', view: '',
+    });
+    this.timeline.show(this.moments, this.timeline.processes, [first, last]);
+    this.drawResult();
+  }
+
+  drawBar() {
+    const { values } = this;
+    const all = this.processes.map(process => [processKey(process),
+      `pid ${process.pid}${process.started_ms ? `, since ${momentText(process.started_ms)}` : ''} (${process.moments})`]);
+    const chosen = values.pid ? this.processes.find(({ pid, started_ms: started }) =>
+      String(pid) === values.pid && (!values.started || String(started) === values.started)) : null;
+    const span = values.from || values.to ? 'range' : String(values.last === '' ? DEFAULT_SPAN : values.last);
+    fill(this.bar, el('div.row',
+      segments('the last', SPANS.map(([ms, text]) => [String(ms), text]), span, last => this.look({ last: last === String(DEFAULT_SPAN) ? '' : last, from: '', to: '' })),
+      span === 'range' ? el('span.quiet', this.rangeText()) : null,
+      this.processes.length > 1 || values.pid ? select('process', [['', `all ${this.processes.length}`], ...all], chosen ? processKey(chosen) : '',
+        key => this.chooseProcess(this.processes.find(process => processKey(process) === key))) : null,
+      el('span.quiet.zone', `times in ${zone()}`)));
+    if (this.moments.length === 0)
+      this.bar.append(el('div.empty', el('h2', this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
+        el('p.quiet', this.processes.length === 0 ? 'The first moment follows soon.' : `The last moment is of ${momentText(Math.max(...this.processes.map(process => process.last_ms)))}.`),
+        this.processes.length > 0 ? el('p.row', button('Show all', () => this.look({ last: '0', from: '', to: '', pid: '', started: '' }))) : null));
+  }
+
+  rangeText() {
+    const { from_ms: from, to_ms: to } = this.range;
+    return `${from ? momentText(Number(from)) : 'the first'} to ${to ? momentText(Number(to)) : 'now'}`;
+  }
+
+  chooseProcess(process) {
+    return this.look({ pid: process ? String(process.pid) : '', started: process?.started_ms ? String(process.started_ms) : '' });
+  }
+
+  /* The chosen moments may have been left out of the timeline, or have become too old. */
+  async drawResult() {
+    this.view?.close();
+    this.view = null;
+    const { values } = this;
+    if (!values.at) {
+      this.result.replaceChildren();
+      return;
+    }
+    const title = el('h2');
+    const tools = el('div.row');
+    const place = el('div');
+    fill(this.result, title, tools, place);
+    const selection = this.selection();
+    const [begin, end] = [Number(values.begin), Number(values.end)];
+    title.textContent = values.base ? `${momentText(begin)} to ${momentText(end)}: ${duration(end - begin)}`
+      : `${values.end ? momentText(end) : `moment ${values.at}`}${selection ? `, pid ${selection[1].pid}` : ''}`;
+    if (selection?.[1].reason && !values.base)
+      title.append(el('span.quiet', ` captured because ${selection[1].reason}`));
+    fill(tools,
+      values.base ? segments('show', [['trend', 'What grew'], ['difference', 'Difference of the two ends']], values.show || 'trend', show => {
+        this.change({ show, view: '' });
+        this.drawResult();
+      }) : null,
+      values.base ? button('Zoom in', () => this.look({ from: values.begin, to: values.end, last: '' })) : null,
+      button('Close', () => {
+        this.change({ base: '', at: '', begin: '', end: '', show: '', view: '' });
+        this.timeline.show(this.moments, this.timeline.processes, null);
+        this.drawResult();
+      }));
+    this.view = values.base && values.show !== 'difference' ? this.trend() : new PictureView(this.picture());
+    place.append(this.view.element);
+  }
+
+  trend() {
+    const between = { from_ms: this.values.begin, to_ms: this.values.end };
+    return new TrendView({
+      name: this.name,
+      values: this.values,
+      range: () => ({ ...between, ...this.process }),
+      link: () => this.link(),
+      difference: site => this.link({ show: 'difference', shape: 'flame', view: new URLSearchParams({ search: site.name }).toString() }),
+      remedies: problem => problem.status !== 409 ? [] : this.processes.filter(process => process.first_ms <= between.to_ms && process.last_ms >= between.from_ms)
+        .slice(0, 8).map(process => button(`Only pid ${process.pid}`, async () => {
+          this.change({ base: '', at: '', begin: '', end: '', show: '' });
+          await this.chooseProcess(process);
+          const inside = this.moments.filter(moment => moment.time_ms >= between.from_ms && moment.time_ms <= between.to_ms);
+          if (inside.length > 1)
+            this.choose(inside[0], inside.at(-1));
+          else
+            this.drawResult();
+        })),
+    });
+  }
+
+  /* See picture.js. */
+  picture() {
+    const { values } = this;
+    return {
+      values,
+      isDifference: () => values.base !== '',
+      path: (format, options) => this.path('moment', { id: values.at, base: values.base, format, ...options }),
+      fileName: extension => `${this.name}.${values.at}${values.base ? `-${values.base}` : ''}.${extension}`,
+      link: () => this.link(),
+      leading: () => null,
+    };
+  }
+}
+
+const noHistory = () => el('div.empty', el('h2', 'This gateway keeps no history'),
+  el('p', 'Start it with a folder, and it keeps a profile of every target every 15 minutes for 30 days:'),
+  el('pre', 'heapctl serve --history /var/lib/heapctl/history'),
+  el('p.quiet', 'Then any two moments can be compared, and growth over any time be told.'));
+
+export async function showHistory(page, name, values, hasHistory) {
+  if (!hasHistory) {
+    page.append(noHistory());
+    return () => {};
+  }
+  const view = new HistoryView(page, name, values);
+  try {
+    await view.start();
+  } catch (problem) {
+    view.close();
+    page.replaceChildren(problemBox(problem));
+    return () => {};
+  }
+  return () => view.close();
+}

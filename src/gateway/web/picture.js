@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile or a difference as flame graph, call graph or table, with what can be chosen about it.
+ * Whose it is, `source` says:
+ *
+ *	values		what is chosen; `shape`, `counter`, `granularity`, `focus`, `ignore` and `view`
+ *			(the flame graph's own state) are of this file, others are the source's
+ *	isDifference()
+ *	path(format, options)	the address of that format
+ *	fileName(extension)
+ *	link()		the page's address for the values
+ *	leading()	elements before the shapes
+ */
+import { download, getJson, getText } from '/assets/api.js';
+import { actionButton, copyLink, el, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/dom.js';
+import { GraphView } from '/assets/graph.js';
+import { makeTable } from '/assets/table.js';
+
+const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table']];
+const COUNTERS = [['inuse_space', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
+  ['alloc_objects', 'objects allocated']];
+const GRANULARITIES = [['functions', 'functions'], ['lines', 'lines'], ['files', 'files'], ['addresses', 'addresses']];
+const SAVED = [['flame', 'Flame graph (HTML)', 'html'], ['graph', 'Call graph (SVG)', 'svg'], ['text', 'Table (text)', 'txt'],
+  ['pprof', 'pprof (protobuf)', 'pb.gz'], ['collapsed', 'Collapsed stacks', 'txt'], ['json', 'JSON', 'json']];
+
+export const PICTURE_KEYS = ['shape', 'counter', 'granularity', 'focus', 'ignore', 'view'];
+
+let flameScript = null;
+
+/* The flame graph's script is a plain one with a global entry point; it is needed here only. */
+function loadFlame() {
+  flameScript ??= new Promise((resolve, reject) => {
+    const script = el('script', { src: '/assets/flame.js' });
+    script.addEventListener('load', resolve);
+    script.addEventListener('error', () => reject(new Error('The flame graph\u2019s script did not load.')));
+    document.head.append(script);
+  });
+  return flameScript;
+}
+
+export class PictureView {
+  constructor(source) {
+    this.source = source;
+    this.place = el('div.picture');
+    this.controls = el('div.controls');
+    this.element = el('div', this.controls, this.place);
+    this.onTheme = () => this.flame?.change({ theme: document.documentElement.dataset.theme });
+    addEventListener('themechange', this.onTheme);
+    this.drawControls();
+    this.draw();
+  }
+
+  close() {
+    removeEventListener('themechange', this.onTheme);
+    this.clear();
+  }
+
+  clear() {
+    this.request?.abort();
+    this.flame?.close();
+    this.flame = null;
+    this.place.replaceChildren();
+  }
+
+  get shape() {
+    return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
+  }
+
+  /* Another profile makes the flame graph's state meaningless. */
+  set(changes) {
+    const isSame = Object.keys(changes).every(key => PICTURE_KEYS.includes(key));
+    Object.assign(this.source.values, isSame ? {} : { view: '' }, changes);
+    history.replaceState(null, '', this.source.link());
+    const focused = this.focusedLabel();
+    this.drawControls();
+    this.controls.querySelector(focused)?.focus();
+    this.draw();
+  }
+
+  /* What has the focus keeps it although it is made anew. */
+  focusedLabel() {
+    const all = [...this.controls.querySelectorAll('select, button, input')];
+    const index = all.indexOf(document.activeElement);
+    all.forEach((element, i) => { element.dataset.place = i; });
+    return index < 0 ? 'nothing' : `[data-place="${index}"]`;
+  }
+
+  drawControls() {
+    const { values } = this.source;
+    const pattern = (key, label, title) => patternInput(label, values[key], title, value => this.set({ [key]: value }));
+    const saved = this.source.isDifference() ? SAVED : [...SAVED, ['raw', 'Raw profile', 'heap']];
+    fill(this.controls,
+      el('div.row', this.source.leading(), segments('as', SHAPES, this.shape, shape => this.set({ shape })),
+        el('span.spring'), actionButton('Copy link', copyLink),
+        saveMenu(saved.map(([format, text, extension]) =>
+          [text, () => download(this.path(format), this.source.fileName(extension))]))),
+      this.shape === 'flame' ? null : el('div.row',
+        select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
+        select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
+        filters(Boolean(values.focus || values.ignore),
+          pattern('focus', 'only', 'only stacks with a function or file that matches'),
+          pattern('ignore', 'without', 'no stacks with a function or file that matches'))));
+    this.controls.querySelectorAll('select, button, input').forEach((element, i) => { element.dataset.place = i; });
+  }
+
+  path(format) {
+    const { counter, granularity, focus, ignore } = this.source.values;
+    const hasOwn = format.startsWith('flame') || format === 'raw';
+    return this.source.path(format, hasOwn ? {} : { counter, granularity, focus, ignore });
+  }
+
+  async draw() {
+    this.clear();
+    const request = new AbortController();
+    this.request = request;
+    this.place.replaceChildren(el('p.waiting', 'Reading symbols and drawing\u2026'));
+    try {
+      await this[`draw_${this.shape}`](request.signal);
+    } catch (problem) {
+      if (request.signal.aborted)
+        return;
+      this.place.replaceChildren(problemBox(problem, actionButton('Try again', () => this.draw())));
+    }
+  }
+
+  async draw_flame(signal) {
+    const [data] = await Promise.all([getJson(this.path('flame-data'), { signal }), loadFlame()]);
+    if (signal.aborted)
+      return;
+    const box = el('div.flame');
+    this.place.replaceChildren(box);
+    this.flame = globalThis.heapctlFlame(box, data, {
+      embedded: {
+        text: this.source.values.view ?? '',
+        theme: document.documentElement.dataset.theme,
+        toggleTheme: () => document.getElementById('theme').click(),
+        changed: (view, isStep) => {
+          this.source.values.view = view;
+          history[isStep ? 'pushState' : 'replaceState'](null, '', this.source.link());
+        },
+      },
+    });
+  }
+
+  async draw_graph(signal) {
+    const text = await getText(this.path('graph'), { signal });
+    const graph = new GraphView(text);
+    this.place.replaceChildren(graph.element);
+    graph.fit();
+  }
+
+  async draw_text(signal) {
+    this.place.replaceChildren(makeTable(await getJson(this.path('json'), { signal })));
+  }
+}

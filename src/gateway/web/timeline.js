@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kept moments of a name over time: one line for each figure and process, a tick for each moment,
+ * a mark where a process began. A click chooses a moment, dragging a range between two; so do the
+ * arrow keys with Enter and Shift.
+ */
+import { el, svg } from '/assets/dom.js';
+import { byteMarks, Legend, timeMarks } from '/assets/figures.js';
+import { bytes, moment as momentText } from '/assets/format.js';
+
+const HEIGHT = 280;
+const TOP = 26;
+const LEFT = 64;
+const RIGHT = 12;
+const STRIP = 14;
+const BOTTOM = 22 + STRIP;
+const PLOT_BOTTOM = HEIGHT - BOTTOM;
+const DRAG_PIXELS = 5;
+const BEGIN_WIDTH = 110;
+
+export const processKey = ({ pid, started_ms: started }) => `${pid}-${started}`;
+
+export class Timeline {
+  /* choose(first, last): moments, equal for one */
+  constructor(choose) {
+    this.choose = choose;
+    this.moments = [];
+    this.selection = null;
+    this.at = -1;
+    this.picture = svg('svg', {
+      class: 'curves timeline', height: HEIGHT, tabindex: 0, role: 'slider', 'aria-label': 'kept moments', 'aria-describedby': 'timeline-help',
+    });
+    this.readout = el('p.readout', { 'aria-live': 'polite' });
+    this.legend = new Legend(() => this.draw());
+    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout);
+    this.listen();
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(this.element);
+  }
+
+  close() {
+    this.observer.disconnect();
+  }
+
+  /* selection: [first, last] or null */
+  show(moments, processes, selection) {
+    this.moments = moments;
+    this.processes = processes;
+    this.selection = selection;
+    this.at = -1;
+    this.draw();
+  }
+
+  draw() {
+    const width = this.element.clientWidth;
+    if (width === 0 || this.moments.length === 0)
+      return;
+    let start = this.moments[0].time_ms, end = this.moments.at(-1).time_ms;
+    if (end - start < 1000)
+      [start, end] = [start - 30000, end + 30000];
+    const lines = this.legend.shown;
+    const top = this.moments.reduce((most, moment) => lines.reduce((a, { key }) => Math.max(a, moment[key]), most), 1);
+    const marks = byteMarks(top * 1.02, 4);
+    const x = time => LEFT + (time - start) / (end - start) * (width - LEFT - RIGHT);
+    const y = value => TOP + (1 - value / marks.at(-1)) * (PLOT_BOTTOM - TOP);
+    this.scale = { start, end, width, x, y };
+    this.band = svg('g');
+    this.cursorLine = svg('line', { class: 'cursor', y1: TOP, y2: PLOT_BOTTOM, x1: -9, x2: -9 });
+    this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
+    this.picture.replaceChildren(...this.axes(marks), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
+      ...this.ticks(), this.cursorLine);
+    this.drawSelection(this.selection);
+    this.point(this.at);
+  }
+
+  axes(marks) {
+    const { x, y, width, start, end } = this.scale;
+    return [
+      ...marks.flatMap(value => [
+        svg('line', { class: 'mark', x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
+        svg('text', { class: 'mark', x: LEFT - 8, y: y(value) + 4, 'text-anchor': 'end' }, bytes(value))]),
+      ...timeMarks(start, end, width / 90).filter(([time]) => x(time) > LEFT + 16 && x(time) < width - 26).flatMap(([time, text]) => [
+        svg('line', { class: 'mark', x1: x(time), x2: x(time), y1: HEIGHT - 20, y2: HEIGHT - 17 }),
+        svg('text', { class: 'mark', x: x(time), y: HEIGHT - 5, 'text-anchor': 'middle' }, text)]),
+    ];
+  }
+
+  /* Where a process that is not the first one was seen for the first time. */
+  begins() {
+    const { x, width } = this.scale;
+    let free = LEFT;
+    return this.processes.slice(1).flatMap(process => {
+      const at = x(process.first_ms);
+      const line = svg('line', { class: 'begin', x1: at, x2: at, y1: TOP - 8, y2: PLOT_BOTTOM }, svg('title', {}, `process ${process.pid}`));
+      const text = `pid ${process.pid} begins`;
+      const isLeft = at > width - BEGIN_WIDTH;
+      if ((isLeft ? at - BEGIN_WIDTH : at) < free)
+        return [line];
+      free = isLeft ? width : at + BEGIN_WIDTH;
+      return [line, svg('text', { class: 'mark', x: at + (isLeft ? -4 : 4), y: TOP - 10, 'text-anchor': isLeft ? 'end' : 'start' }, text)];
+    });
+  }
+
+  /* One path for each process: between two nothing is known. */
+  lines({ key, index }) {
+    const { x, y } = this.scale;
+    const paths = new Map();
+    for (const moment of this.moments) {
+      const process = processKey(moment);
+      const at = `${x(moment.time_ms).toFixed(1)},${y(moment[key]).toFixed(1)}`;
+      paths.set(process, paths.has(process) ? `${paths.get(process)}L${at}` : `M${at}L${at}`);
+    }
+    return [...paths.values()].map(d => svg('path', { class: `line line-${index}`, d }));
+  }
+
+  /* A captured moment, one with a reason, stands out. */
+  ticks() {
+    const { x } = this.scale;
+    const y = PLOT_BOTTOM + 5;
+    const path = moments => moments.map(moment => `M${x(moment.time_ms).toFixed(1)},${y}v${STRIP - 6}`).join('');
+    const captured = this.moments.filter(moment => moment.reason);
+    return [svg('path', { class: 'tick', d: path(this.moments.filter(moment => !moment.reason)) }),
+      ...captured.map(moment => svg('path', {
+        class: 'captured', d: `M${x(moment.time_ms).toFixed(1)},${y - 1}l5,5l-5,5l-5,-5z`,
+      }, svg('title', {}, moment.reason)))];
+  }
+
+  drawSelection(selection) {
+    if (!this.scale)
+      return;
+    this.band.replaceChildren();
+    if (selection === null)
+      return;
+    const { x } = this.scale;
+    const [from, to] = selection.map(moment => x(moment.time_ms));
+    this.band.append(svg('rect', { class: 'band', x: from, y: TOP, width: Math.max(0, to - from), height: PLOT_BOTTOM - TOP }),
+      ...[...new Set([from, to])].map(at => this.edge(at)));
+  }
+
+  edge(at) {
+    return svg('path', { class: 'edge', d: `M${at.toFixed(1)},${TOP}V${PLOT_BOTTOM + STRIP}` });
+  }
+
+  nearest(clientX) {
+    const { start, end, width } = this.scale;
+    const box = this.picture.getBoundingClientRect();
+    const time = start + (clientX - box.left - LEFT) / (width - LEFT - RIGHT) * (end - start);
+    let best = 0;
+    this.moments.forEach((moment, i) => {
+      if (Math.abs(moment.time_ms - time) < Math.abs(this.moments[best].time_ms - time))
+        best = i;
+    });
+    return best;
+  }
+
+  /* Shows the figures of that moment; -1 for those of the last one. */
+  point(index) {
+    this.at = index;
+    const moment = this.moments.at(index);
+    const x = index < 0 ? -9 : this.scale.x(moment.time_ms);
+    this.cursorLine.setAttribute('x1', x);
+    this.cursorLine.setAttribute('x2', x);
+    this.legend.show(key => moment[key]);
+    const text = `${momentText(moment.time_ms)}, pid ${moment.pid}${moment.reason ? `, captured because ${moment.reason}` : ''}`;
+    this.readout.textContent = index < 0 ? `last: ${text}` : text;
+    this.picture.setAttribute('aria-valuemin', 1);
+    this.picture.setAttribute('aria-valuemax', this.moments.length);
+    this.picture.setAttribute('aria-valuenow', index < 0 ? this.moments.length : index + 1);
+    this.picture.setAttribute('aria-valuetext', text);
+  }
+
+  pick(a, b) {
+    const [first, last] = a < b ? [a, b] : [b, a];
+    this.choose(this.moments[first], this.moments[last]);
+  }
+
+  /* The other end when a range grows. */
+  get anchor() {
+    const index = this.selection ? this.moments.indexOf(this.selection[0]) : -1;
+    return index < 0 ? null : index;
+  }
+
+  listen() {
+    const { picture } = this;
+    const shown = index => [this.moments[Math.min(this.from, index)], this.moments[Math.max(this.from, index)]];
+    picture.addEventListener('pointerdown', event => {
+      if (!this.scale || event.button !== 0)
+        return;
+      this.from = this.nearest(event.clientX);
+      this.downX = event.clientX;
+      picture.setPointerCapture(event.pointerId);
+    });
+    picture.addEventListener('pointermove', event => {
+      if (!this.scale)
+        return;
+      const index = this.nearest(event.clientX);
+      this.point(index);
+      if (this.downX !== undefined && Math.abs(event.clientX - this.downX) > DRAG_PIXELS)
+        this.drawSelection(shown(index));
+    });
+    picture.addEventListener('pointerup', event => {
+      if (this.downX === undefined)
+        return;
+      const isDrag = Math.abs(event.clientX - this.downX) > DRAG_PIXELS;
+      const index = this.nearest(event.clientX);
+      this.downX = undefined;
+      if (isDrag)
+        this.pick(this.from, index);
+      else
+        this.pick(event.shiftKey && this.anchor !== null ? this.anchor : index, index);
+    });
+    picture.addEventListener('pointercancel', () => {
+      this.downX = undefined;
+      this.drawSelection(this.selection);
+    });
+    picture.addEventListener('pointerleave', () => this.scale && this.downX === undefined && this.point(-1));
+    picture.addEventListener('keydown', event => this.key(event));
+  }
+
+  key(event) {
+    const last = this.moments.length - 1;
+    const at = this.at < 0 ? last : this.at;
+    const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, PageUp: at - 10, PageDown: at + 10, Home: 0, End: last };
+    if (!this.scale || event.ctrlKey || event.metaKey || event.altKey)
+      return;
+    if (event.key in steps) {
+      const index = Math.min(last, Math.max(0, steps[event.key]));
+      this.keyFrom = event.shiftKey ? this.keyFrom ?? at : undefined;
+      this.point(index);
+      if (event.shiftKey)
+        this.drawSelection([this.moments[Math.min(this.keyFrom, index)], this.moments[Math.max(this.keyFrom, index)]]);
+    } else if (event.key === 'Enter' || event.key === ' ') {
+      this.pick(this.keyFrom ?? at, at);
+      this.keyFrom = undefined;
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What grew over a range of kept moments: docs/trend-json.md. */
+import { download, getJson, query } from '/assets/api.js';
+import { actionButton, button, copyLink, el, fill, filters, patternInput, problemBox, saveMenu, select, svg } from '/assets/dom.js';
+import { bytes, change, count, duration, moment } from '/assets/format.js';
+
+const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
+const COUNTERS = [['', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
+  ['alloc_objects', 'objects allocated']];
+const SAVED = [['svg', 'Curves (SVG)', 'svg'], ['html', 'Page with curves and table (HTML)', 'html'], ['text', 'Text', 'txt'],
+  ['json', 'JSON', 'json'], ['raw', 'All profiles (tar)', 'tar']];
+
+const HOUR = 3600000;
+
+export const TREND_KEYS = ['by', 'counter', 'focus', 'ignore', 'exclude'];
+
+/* A small picture of a series with its error, and the line that was fitted. */
+function sparkline(trend, site, format, isLarge) {
+  const width = isLarge ? 900 : 300, height = isLarge ? 180 : 44, pad = 3;
+  const { hours, runs } = trend;
+  const span = hours.at(-1) - hours[0] || 1;
+  const errors = site.standard_errors.map(error => 1.96 * error);
+  const top = site.values.reduce((most, value, i) => Math.max(most, value + errors[i]), 1e-9);
+  const least = site.values.reduce((a, value, i) => Math.min(a, value - errors[i]), 0);
+  const x = hour => pad + (hour - hours[0]) / span * (width - 2 * pad);
+  const y = value => pad + (1 - (value - least) / (top - least)) * (height - 2 * pad);
+  const at = (hour, value) => `${x(hour).toFixed(1)},${y(value).toFixed(1)}`;
+  let line = '', bands = '';
+  for (let first = 0; first < hours.length;) {
+    let end = first + 1;
+    while (end < hours.length && runs[end] === runs[first])
+      end++;
+    const run = Array.from({ length: end - first }, (_, i) => first + i);
+    line += `M${at(hours[first], site.values[first])}L${run.map(i => at(hours[i], site.values[i])).join('L')}`;
+    bands += `M${run.map(i => at(hours[i], site.values[i] + errors[i])).join('L')}L${
+      run.toReversed().map(i => at(hours[i], site.values[i] - errors[i])).join('L')}Z`;
+    first = end;
+  }
+  return el('div.spark', svg('svg', {
+    class: isLarge ? 'curves large' : 'curves', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
+    'aria-label': `from ${format(site.values[0])} to ${format(site.values.at(-1))}`,
+  }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line })),
+  isLarge ? el('p.spark-ends.quiet', el('span', `${moment(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
+    el('span', `${moment(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
+}
+
+function chance(p) {
+  return p < 0.0001 ? 'less than 1 in 10,000' : p >= 0.5 ? 'likely' : `1 in ${count(1 / p)}`;
+}
+
+/* Growth in words, and what they rest on. */
+function describe(site, format) {
+  const half = site.interval95 ? (site.interval95[1] - site.interval95[0]) / 2 : 0;
+  const rate = () => `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}`;
+  const period = site.period_hours ? `, with swings every ${duration(site.period_hours * HOUR)}` : '';
+  switch (site.kind) {
+  case 'steady': return [rate(), `grew in ${site.rises} of ${site.intervals} intervals${period}`];
+  case 'falling': return [rate(), `fell steadily${period}`];
+  case 'jump': return [`one step of ${change(site.jump, format)}`, `${duration(site.jump_hours * HOUR)} after the start`];
+  case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
+  case 'none': return ['no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
+  default: return ['too few profiles to say', ''];
+  }
+}
+
+export class TrendView {
+  /* source: name, values (with those of TREND_KEYS), range() => parameters of the route, link(), difference(site) => a page address */
+  constructor(source) {
+    this.source = source;
+    this.controls = el('div.controls');
+    this.place = el('div');
+    this.element = el('div', this.controls, this.place);
+    this.drawControls();
+    this.draw();
+  }
+
+  close() {
+    this.request?.abort();
+  }
+
+  path(format, more = {}) {
+    const { values } = this.source;
+    const chosen = Object.fromEntries(TREND_KEYS.map(key => [key, values[key]]));
+    return `/targets/${encodeURIComponent(this.source.name)}/api/v1/trend${query({ ...this.source.range(), ...chosen, format, ...more })}`;
+  }
+
+  set(changes) {
+    Object.assign(this.source.values, changes);
+    history.replaceState(null, '', this.source.link());
+    this.draw();
+  }
+
+  drawControls() {
+    const { values } = this.source;
+    const pattern = (key, label, title) => patternInput(label, values[key], title, value => this.set({ [key]: value }));
+    fill(this.controls, el('div.row',
+      select('What grew, by', UNITS, values.by ?? '', by => this.set({ by })),
+      select('in', COUNTERS, values.counter ?? '', counter => this.set({ counter })),
+      el('span.spring'), actionButton('Copy link', copyLink),
+      saveMenu(SAVED.map(([format, text, extension]) =>
+        [text, () => download(this.path(format), `${this.source.name}.trend.${extension}`)]))),
+    filters(Boolean(values.focus || values.ignore || values.exclude),
+      pattern('focus', 'only', 'only stacks with a function or file that matches'),
+      pattern('ignore', 'without', 'no stacks with a function or file that matches'),
+      pattern('exclude', 'see through', 'leave these functions out of the stacks: a wrapper of malloc such as ^zmalloc')));
+  }
+
+  async draw() {
+    this.request?.abort();
+    const request = new AbortController();
+    this.request = request;
+    this.place.replaceChildren(el('p.waiting', 'Reading the profiles and fitting their growth\u2026'));
+    try {
+      const trend = await getJson(this.path('json'), { signal: request.signal });
+      if (!request.signal.aborted)
+        this.show(trend);
+    } catch (problem) {
+      if (!request.signal.aborted)
+        this.place.replaceChildren(problemBox(problem, ...this.source.remedies(problem),
+          actionButton('Try again', () => this.draw())));
+    }
+  }
+
+  show(trend) {
+    const format = (this.source.values.counter ?? '').endsWith('objects') ? count : bytes;
+    const suspects = trend.sites.filter(site => site.is_suspect);
+    const others = trend.sites.filter(site => !site.is_suspect);
+    const restarts = Math.max(0, ...trend.runs);
+    const [total, note] = describe(trend.total, format);
+    const rest = trend.site_count - trend.sites.length + trend.left_out;
+    fill(this.place,
+      el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${moment(trend.first_ms)} to ${
+        moment(trend.first_ms + trend.hours.at(-1) * HOUR)}`),
+      restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'
+        : `The program was started again ${restarts} times, or its samples were discarded.`) : null,
+      el('p', el('b', `${format(trend.total.values[0])} then ${format(trend.total.values.at(-1))}`), `: ${total}`, note ? `; ${note}` : '', '.'),
+      sparkline(trend, trend.total, format, true)),
+      el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
+        el('p.quiet', suspects.length === 0
+          ? 'No site grows steadily beyond what sampling, turnover and chance explain. More profiles, over a longer time, find slower leaks.'
+          : 'They grow steadily, beyond what sampling and chance among all sites explain; the surest first. \u00b1 is half of the 95% interval.'),
+        suspects.map(site => this.row(trend, site, format))),
+      others.length === 0 ? null : el('div.panel', el('h2', 'Other sites'), others.map(site => this.row(trend, site, format)),
+        rest > 0 ? el('p.quiet', `and ${count(rest)} smaller ones: Save as JSON has more`) : null));
+  }
+
+  seeThrough({ name }) {
+    const { exclude } = this.source.values;
+    const pattern = `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
+    this.set({ exclude: exclude ? `${exclude}|${pattern}` : pattern });
+    this.drawControls();
+  }
+
+  row(trend, site, format) {
+    const [rate, note] = describe(site, format);
+    const details = el('details.site', el('summary',
+      el('span.site-name', el('code', site.name)),
+      el('span.site-now', format(site.values.at(-1)), el('span.quiet', ' now')),
+      el('span.site-rate', el(site.is_suspect ? 'b' : 'span', rate), note ? el('span.quiet', note) : null),
+      sparkline(trend, site, format, false)));
+    details.addEventListener('toggle', () => {
+      if (!details.open || details.childElementCount > 1)
+        return;
+      details.append(el('div.site-more', sparkline(trend, site, format, true),
+        site.stack && site.stack !== site.name ? el('p', 'Most of it comes by this stack:') : null,
+        site.stack && site.stack !== site.name ? el('ol.stack', site.stack.split(' > ').map(frame => el('li', el('code', frame)))) : null,
+        site.is_suspect ? el('p.quiet', `Chance that a site without growth looks like this, among all that were looked at: ${chance(site.adjusted_p)}.`) : null,
+        el('p.row', el('a.button', { href: this.source.difference(site) }, 'Find it in the difference'),
+          button('See through it', () => this.seeThrough(site), { title: 'blame its callers instead: for wrappers of malloc' }))));
+    });
+    return details;
+  }
+}
