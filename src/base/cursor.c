@@ -26,34 +26,42 @@ void cursor_seek(struct cursor *cursor, uint64_t offset)
 		cursor->position = cursor->start + offset;
 }
 
-uint64_t cursor_uleb_slow(struct cursor *cursor)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0;; shift += 7) {
-		const uint8_t byte = cursor_u8(cursor);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		if ((byte & 0x80) == 0)
-			return value;
-	}
-}
-
-int64_t cursor_sleb(struct cursor *cursor)
+/* The bits of a LEB128 number and how many there are, the dropped ones included. */
+static uint64_t take_leb(struct cursor *cursor, unsigned *bits)
 {
 	uint64_t value = 0;
 	unsigned shift = 0;
-	uint8_t byte = 0;
 
-	do {
-		byte = cursor_u8(cursor);
+	for (const unsigned char *at = cursor->position; at < cursor->end; shift += 7) {
+		const uint8_t byte = *at++;
 		if (shift < 64)
 			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while ((byte & 0x80) != 0);
-	if (shift < 64 && (byte & 0x40) != 0)
-		value |= ~UINT64_C(0) << shift;
-	return (int64_t)value;
+		if ((byte & 0x80) == 0) {
+			cursor->position = at;
+			*bits = shift + 7;
+			return value;
+		}
+	}
+	cursor->position = cursor->end;
+	cursor_fail(cursor, "it ends too early");
+	*bits = 64;
+	return 0;
+}
+
+uint64_t cursor_uleb_long(struct cursor *cursor)
+{
+	unsigned bits = 0;
+
+	return take_leb(cursor, &bits);
+}
+
+int64_t cursor_sleb_long(struct cursor *cursor)
+{
+	unsigned bits = 0;
+	const uint64_t value = take_leb(cursor, &bits);
+	const bool is_negative = bits < 64 && (value >> (bits - 1) & 1) != 0;
+
+	return (int64_t)(is_negative ? value | ~UINT64_C(0) << bits : value);
 }
 
 const char *cursor_string(struct cursor *cursor)

@@ -5,6 +5,9 @@
  * Reading past the end, or a value that cannot be, yields zero, moves the cursor to its end and
  * remembers where and why; so a parser reads on without a branch per field and asks once. All
  * multi-byte values are little-endian. The bytes are borrowed and never written.
+ *
+ * What is rare (failures, long numbers) is done by functions on a copy: a cursor in a local
+ * variable, whose address nobody else has, stays in registers.
  */
 #pragma once
 
@@ -56,7 +59,9 @@ bool cursor_error(const struct cursor *cursor, const char *name, struct error *e
 static inline const unsigned char *cursor_take(struct cursor *cursor, uint64_t size)
 {
 	if (__builtin_expect(size > cursor_left(cursor), false)) {
-		cursor_fail(cursor, "it ends too early");
+		struct cursor copy = *cursor;
+		cursor_fail(&copy, "it ends too early");
+		*cursor = copy;
 		return NULL;
 	}
 	const unsigned char *const at = cursor->position;
@@ -110,15 +115,44 @@ static inline uint64_t cursor_u64(struct cursor *cursor)
 }
 
 /* LEB128, as in DWARF 5 section 7.6 and protobuf's varints. Bits beyond the 64th are dropped. */
-uint64_t cursor_uleb_slow(struct cursor *cursor);
-int64_t cursor_sleb(struct cursor *cursor);
+uint64_t cursor_uleb_long(struct cursor *cursor);
+int64_t cursor_sleb_long(struct cursor *cursor);
 
 static inline uint64_t cursor_uleb(struct cursor *cursor)
 {
 	if (cursor->position < cursor->end && *cursor->position < 0x80)
 		return *cursor->position++;
-	return cursor_uleb_slow(cursor);
+	struct cursor copy = *cursor;
+	const uint64_t value = cursor_uleb_long(&copy);
+	*cursor = copy;
+	return value;
+}
+
+static inline int64_t cursor_sleb(struct cursor *cursor)
+{
+	if (cursor->position < cursor->end && *cursor->position < 0x80)
+		return (*cursor->position++ ^ 0x40) - 0x40; /* bit 6 is the sign */
+	struct cursor copy = *cursor;
+	const int64_t value = cursor_sleb_long(&copy);
+	*cursor = copy;
+	return value;
 }
 
 /* A NUL-terminated text; "" on failure. */
 const char *cursor_string(struct cursor *cursor);
+
+/* Steps over one that is likely to be short. */
+static inline void cursor_skip_string(struct cursor *cursor)
+{
+	const unsigned char *at = cursor->position;
+
+	while (at < cursor->end && *at != '\0')
+		at++;
+	if (__builtin_expect(at == cursor->end, false)) {
+		struct cursor copy = *cursor;
+		cursor_fail(&copy, "a text has no end");
+		*cursor = copy;
+		return;
+	}
+	cursor->position = at + 1;
+}

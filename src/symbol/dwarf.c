@@ -340,6 +340,8 @@ void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 		vaddrs[i] = reader->vaddrs[job->positions[i]];
 		is_function[i] = reader->is_function[job->positions[i]];
 	}
+	/* The whole table is wanted anyway; then reading the root needs no part of it. */
+	(void)dwarf_unit_abbrevs(job->unit);
 	if (dwarf_unit_is_skeleton(job->unit)) {
 		struct dwarf_unit *const split = dwarf_splits_find(&reader->splits, job->unit);
 		if (split != NULL)

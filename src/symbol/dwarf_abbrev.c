@@ -8,150 +8,22 @@
 
 enum {
 	MOST_ATTRIBUTES = 1024, /* of one abbreviation; compilers write up to 30 */
-	MOST_INDIRECTIONS = 4,
-	FIRST_CAPACITY = 32,
+	FIRST_CAPACITY = 256,
+	COMMON_FORMS = 0x30, /* those of the standard; GNU's have high numbers */
 };
 
-/* The step over a value of this form. */
-static struct dwarf_step step_of_form(uint16_t form, const struct dwarf_encoding *encoding)
+/* A table while it is read. */
+struct reading {
+	struct dwarf_abbrevs *abbrevs;
+	struct cursor in;
+	const struct dwarf_encoding *encoding;
+	struct dwarf_step steps[COMMON_FORMS];
+};
+
+static inline struct dwarf_step step_of(const struct reading *reading, uint16_t form)
 {
-	const uint16_t offset_bytes = encoding->offset_bytes;
-
-	switch (form) {
-	case DW_FORM_flag_present:
-	case DW_FORM_implicit_const:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 0 };
-	case DW_FORM_data1:
-	case DW_FORM_flag:
-	case DW_FORM_ref1:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 1 };
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 2 };
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 3 };
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4:
-	case DW_FORM_ref_sup4:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 4 };
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sig8:
-	case DW_FORM_ref_sup8:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 8 };
-	case DW_FORM_data16:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 16 };
-	case DW_FORM_addr:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, encoding->address_bytes };
-	case DW_FORM_ref_addr:
-		/* DWARF 2 took it for an address. */
-		return (struct dwarf_step){ DWARF_STEP_BYTES,
-			encoding->version <= 2 ? encoding->address_bytes : offset_bytes };
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_sec_offset:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, offset_bytes };
-	case DW_FORM_sdata:
-	case DW_FORM_udata:
-	case DW_FORM_ref_udata:
-	case DW_FORM_strx:
-	case DW_FORM_addrx:
-	case DW_FORM_loclistx:
-	case DW_FORM_rnglistx:
-	case DW_FORM_GNU_addr_index:
-	case DW_FORM_GNU_str_index:
-		return (struct dwarf_step){ DWARF_STEP_LEB128, 0 };
-	case DW_FORM_string:
-		return (struct dwarf_step){ DWARF_STEP_STRING, 0 };
-	case DW_FORM_block1:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK1, 0 };
-	case DW_FORM_block2:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK2, 0 };
-	case DW_FORM_block4:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK4, 0 };
-	case DW_FORM_block:
-	case DW_FORM_exprloc:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK_LEB128, 0 };
-	default:
-		/* Unknown forms too: their size is not known, so the step fails. */
-		return (struct dwarf_step){ DWARF_STEP_INDIRECT, form };
-	}
-}
-
-static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
-{
-	for (int i = 0; form == DW_FORM_indirect && i < MOST_INDIRECTIONS; i++) {
-		const uint64_t next = cursor_uleb(in);
-		form = next > UINT16_MAX ? 0 : (uint16_t)next;
-	}
-	const struct dwarf_step step = step_of_form(form, encoding);
-	if (step.kind == DWARF_STEP_INDIRECT)
-		cursor_fail(in, "an attribute of unknown form");
-	else
-		dwarf_step_over_form(in, form, encoding);
-}
-
-static inline void take_step(struct cursor *in, const struct dwarf_step *step,
-	const struct dwarf_encoding *encoding, uint64_t *sibling)
-{
-	switch ((enum dwarf_step_kind)step->kind) {
-	case DWARF_STEP_BYTES:
-		cursor_skip(in, step->size);
-		break;
-	case DWARF_STEP_LEB128:
-		(void)cursor_uleb(in);
-		break;
-	case DWARF_STEP_STRING:
-		(void)cursor_string(in);
-		break;
-	case DWARF_STEP_BLOCK1:
-		cursor_skip(in, cursor_u8(in));
-		break;
-	case DWARF_STEP_BLOCK2:
-		cursor_skip(in, cursor_u16(in));
-		break;
-	case DWARF_STEP_BLOCK4:
-		cursor_skip(in, cursor_u32(in));
-		break;
-	case DWARF_STEP_BLOCK_LEB128:
-		cursor_skip(in, cursor_uleb(in));
-		break;
-	case DWARF_STEP_SIBLING:
-		*sibling = step->size == 4   ? cursor_u32(in)
-			   : step->size == 2 ? cursor_u16(in)
-			   : step->size == 1 ? cursor_u8(in)
-			   : step->size == 8 ? cursor_u64(in)
-					     : cursor_uleb(in);
-		break;
-	case DWARF_STEP_INDIRECT:
-		take_indirect(in, step->size, encoding);
-		break;
-	}
-}
-
-void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
-{
-	const struct dwarf_step step = step_of_form(form, encoding);
-	uint64_t sibling = 0;
-
-	take_step(in, &step, encoding, &sibling);
-}
-
-void dwarf_step_over(struct cursor *in, const struct dwarf_abbrevs *abbrevs,
-	const struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding, uint64_t *sibling)
-{
-	for (unsigned i = 0; i < abbrev->step_count; i++)
-		take_step(in, &abbrevs->steps[abbrev->first_step + i], encoding, sibling);
+	return form < COMMON_FORMS ? reading->steps[form]
+				   : dwarf_form_step(form, reading->encoding);
 }
 
 static bool is_sibling_form(uint16_t form)
@@ -160,14 +32,10 @@ static bool is_sibling_form(uint16_t form)
 	       form == DW_FORM_ref8 || form == DW_FORM_ref_udata;
 }
 
-/* Appends the step over an attribute, joined with the one before where possible. */
-static void compile_step(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
-	const struct dwarf_attribute *attribute, const struct dwarf_encoding *encoding)
+/* Appends a step, joined with the one before where possible. */
+static inline void add_step(
+	struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev, struct dwarf_step step)
 {
-	struct dwarf_step step = step_of_form(attribute->form, encoding);
-
-	if (attribute->name == DW_AT_sibling && is_sibling_form(attribute->form))
-		step.kind = DWARF_STEP_SIBLING;
 	if (step.kind == DWARF_STEP_BYTES && step.size == 0)
 		return;
 	if (step.kind == DWARF_STEP_BYTES && abbrev->step_count > 0) {
@@ -211,64 +79,53 @@ static bool is_index_form(uint16_t form)
 	return form == DW_FORM_addrx1 || form == DW_FORM_addrx2 || form == DW_FORM_addrx4;
 }
 
-/* Follows the fixed part of a DIE for dwarf_extent. */
-struct fixed_part {
-	size_t size;
-	bool is_over;
-	bool has_low_pc;
-};
-
-static void note_extent(struct dwarf_abbrev *abbrev, const struct dwarf_attribute *attribute,
-	const struct dwarf_encoding *encoding, struct fixed_part *part)
+/* Takes a further attribute into account. `has_low_pc` is set when its place is known. */
+static inline void note_fixed(struct dwarf_fixed *fixed, const struct dwarf_attribute *attribute,
+	struct dwarf_step step, const struct dwarf_encoding *encoding, bool *has_low_pc)
 {
-	const struct dwarf_step step = step_of_form(attribute->form, encoding);
+	const bool is_number = step.size == 1 || step.size == 2 || step.size == 4 || step.size == 8;
 
-	if (attribute->name == DW_AT_ranges) {
-		abbrev->extent.size_bytes = 0;
-		part->is_over = true;
-	}
-	if (part->is_over || step.kind != DWARF_STEP_BYTES ||
-		attribute->form == DW_FORM_implicit_const) {
-		part->is_over = part->is_over || step.kind != DWARF_STEP_BYTES;
+	if (!fixed->is_all)
 		return;
+	if (step.kind == DWARF_STEP_SIBLING && step.size == 4) {
+		fixed->has_sibling = true;
+		fixed->sibling_at = fixed->bytes;
+	} else if (step.kind != DWARF_STEP_BYTES) {
+		fixed->is_all = false;
+		return;
+	} else if (attribute->name == DW_AT_low_pc && attribute->form == DW_FORM_addr &&
+		   encoding->address_bytes == 8 && !*has_low_pc) {
+		*has_low_pc = true;
+		fixed->low_pc_at = fixed->bytes;
+	} else if (attribute->name == DW_AT_high_pc && *has_low_pc && is_number &&
+		   attribute->form != DW_FORM_addr && !is_index_form(attribute->form)) {
+		fixed->size_at = fixed->bytes;
+		fixed->size_bytes = (uint8_t)step.size;
 	}
-	if (attribute->name == DW_AT_low_pc && attribute->form == DW_FORM_addr &&
-		encoding->address_bytes == 8) {
-		abbrev->extent.low_pc_at = (uint16_t)part->size;
-		part->has_low_pc = true;
-	} else if (attribute->name == DW_AT_high_pc && attribute->form != DW_FORM_addr &&
-		   !is_index_form(attribute->form) && part->has_low_pc) {
-		abbrev->extent.size_at = (uint16_t)part->size;
-		abbrev->extent.size_bytes =
-			step.size == 1 || step.size == 2 || step.size == 4 || step.size == 8
-				? (uint8_t)step.size
-				: 0;
-	}
-	part->size += step.size;
+	fixed->bytes = (uint16_t)(fixed->bytes + step.size);
 }
 
-static bool read_attributes(struct cursor *in, struct dwarf_abbrevs *abbrevs,
-	struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding)
+static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev)
 {
+	struct dwarf_abbrevs *const abbrevs = reading->abbrevs;
+	struct cursor in = reading->in;
 	bool has_addresses = false;
-	struct fixed_part part = { 0 };
+	bool has_ranges = false;
+	bool has_low_pc = false;
 
+	abbrev->fixed.is_all = true;
 	for (;;) {
-		const uint64_t name = cursor_uleb(in);
-		const uint64_t form = cursor_uleb(in);
-		if (!cursor_ok(in))
-			return false;
+		const uint64_t name = cursor_uleb(&in);
+		const uint64_t form = cursor_uleb(&in);
 		if (name == 0 && form == 0)
 			break;
 		const struct dwarf_attribute attribute = {
 			.name = name > UINT16_MAX ? 0 : (uint16_t)name,
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
-			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(in) : 0,
+			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(&in) : 0,
 		};
-		if (abbrev->attribute_count == MOST_ATTRIBUTES) {
-			cursor_fail(in, "an abbreviation with too many attributes");
+		if (abbrev->attribute_count == MOST_ATTRIBUTES)
 			return false;
-		}
 		if (abbrevs->attribute_count == abbrevs->attribute_capacity)
 			abbrevs->attributes =
 				xgrow(abbrevs->attributes, &abbrevs->attribute_capacity,
@@ -276,43 +133,60 @@ static bool read_attributes(struct cursor *in, struct dwarf_abbrevs *abbrevs,
 					sizeof *abbrevs->attributes);
 		abbrevs->attributes[abbrevs->attribute_count++] = attribute;
 		abbrev->attribute_count++;
-		compile_step(abbrevs, abbrev, &attribute, encoding);
-		note_extent(abbrev, &attribute, encoding, &part);
-		if (attribute.name == DW_AT_low_pc || attribute.name == DW_AT_ranges)
-			has_addresses = true;
+		struct dwarf_step step = step_of(reading, attribute.form);
+		if (attribute.name == DW_AT_sibling && is_sibling_form(attribute.form))
+			step.kind = DWARF_STEP_SIBLING;
+		add_step(abbrevs, abbrev, step);
+		note_fixed(&abbrev->fixed, &attribute, step, reading->encoding, &has_low_pc);
+		has_ranges = has_ranges || attribute.name == DW_AT_ranges;
+		has_addresses = has_addresses || attribute.name == DW_AT_low_pc;
 	}
-	abbrev->interest = (uint8_t)interest_of(abbrev, has_addresses);
-	return true;
+	/* The extent of a DIE with a list of ranges is that list. */
+	if (has_ranges)
+		abbrev->fixed.size_bytes = 0;
+	abbrev->interest = (uint8_t)interest_of(abbrev, has_addresses || has_ranges);
+	reading->in = in;
+	return cursor_ok(&in);
 }
 
 static int compare_codes(const void *a, const void *b)
 {
-	const uint64_t left = ((const struct dwarf_abbrev *)a)->code;
-	const uint64_t right = ((const struct dwarf_abbrev *)b)->code;
+	const uint32_t left = ((const struct dwarf_abbrev *)a)->code;
+	const uint32_t right = ((const struct dwarf_abbrev *)b)->code;
 
 	return left < right ? -1 : left > right;
 }
 
+/* Reads one abbreviation; false at the end, or where the damage begins. */
+static bool read_abbrev(struct reading *reading, struct dwarf_abbrev *abbrev)
+{
+	const uint64_t code = cursor_uleb(&reading->in);
+	const uint64_t tag = code == 0 ? 0 : cursor_uleb(&reading->in);
+
+	if (code == 0 || code > UINT32_MAX)
+		return false;
+	*abbrev = (struct dwarf_abbrev){
+		.code = (uint32_t)code,
+		.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag,
+		.has_children = cursor_u8(&reading->in) != 0,
+		.first_attribute = (uint32_t)reading->abbrevs->attribute_count,
+		.first_step = (uint32_t)reading->abbrevs->step_count,
+	};
+	return read_attributes(reading, abbrev);
+}
+
 struct dwarf_abbrevs *dwarf_abbrevs_new(
-	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
+	const struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
 {
 	struct dwarf_abbrevs *const abbrevs = xcalloc(1, sizeof *abbrevs);
+	struct reading reading = { .abbrevs = abbrevs, .in = *in, .encoding = encoding };
+	struct dwarf_abbrev abbrev;
 	bool is_sorted = true;
 
+	for (uint16_t form = 0; form < COMMON_FORMS; form++)
+		reading.steps[form] = dwarf_form_step(form, encoding);
 	abbrevs->is_dense = true;
-	while (cursor_left(in) > 0) {
-		struct dwarf_abbrev abbrev = {
-			.code = cursor_uleb(in),
-			.first_attribute = (uint32_t)abbrevs->attribute_count,
-			.first_step = (uint32_t)abbrevs->step_count,
-		};
-		if (abbrev.code == 0)
-			break;
-		const uint64_t tag = cursor_uleb(in);
-		abbrev.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag;
-		abbrev.has_children = cursor_u8(in) != 0;
-		if (!read_attributes(in, abbrevs, &abbrev, encoding))
-			break;
+	while (read_abbrev(&reading, &abbrev)) {
 		if (abbrevs->count > 0 && abbrevs->abbrevs[abbrevs->count - 1].code >= abbrev.code)
 			is_sorted = false;
 		abbrevs->abbrevs = xgrow(abbrevs->abbrevs, &abbrevs->capacity, abbrevs->count + 1,
@@ -340,9 +214,9 @@ void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs)
 
 const struct dwarf_abbrev *dwarf_abbrevs_search(const struct dwarf_abbrevs *abbrevs, uint64_t code)
 {
-	const struct dwarf_abbrev key = { .code = code };
+	const struct dwarf_abbrev key = { .code = (uint32_t)code };
 
-	if (abbrevs->count == 0)
+	if (abbrevs->count == 0 || code > UINT32_MAX)
 		return NULL;
 	return bsearch(
 		&key, abbrevs->abbrevs, abbrevs->count, sizeof *abbrevs->abbrevs, compare_codes);

@@ -13,35 +13,12 @@
 #include <stdint.h>
 
 #include "base/cursor.h"
-
-/* What the size of a value depends on besides its form. */
-struct dwarf_encoding {
-	uint8_t version;
-	uint8_t address_bytes; /* 4 or 8 */
-	uint8_t offset_bytes;  /* 8 in 64-bit DWARF, else 4 */
-};
+#include "symbol/dwarf_form.h"
 
 struct dwarf_attribute {
 	uint16_t name;
 	uint16_t form;
 	int64_t implicit; /* the value of DW_FORM_implicit_const */
-};
-
-enum dwarf_step_kind {
-	DWARF_STEP_BYTES, /* over `size` bytes */
-	DWARF_STEP_LEB128,
-	DWARF_STEP_STRING,
-	DWARF_STEP_BLOCK1, /* over a block with a length of that many bytes */
-	DWARF_STEP_BLOCK2,
-	DWARF_STEP_BLOCK4,
-	DWARF_STEP_BLOCK_LEB128,
-	DWARF_STEP_INDIRECT,
-	DWARF_STEP_SIBLING, /* a reference of `size` bytes to the DIE behind all children */
-};
-
-struct dwarf_step {
-	uint16_t kind;
-	uint16_t size;
 };
 
 /* What a scan does with a DIE. */
@@ -53,26 +30,30 @@ enum dwarf_interest {
 };
 
 /*
- * Where low_pc and a high_pc that is a length lie behind the abbreviation's code, when everything
- * before them has a fixed size. Nearly all code is like that, and most of it nobody asked about:
- * these two numbers are enough to see that.
+ * What lies at fixed places behind the abbreviation's code. Nearly all DIEs are of fixed size, or
+ * begin so, and nobody asks about most of them: these few numbers are enough to see that and to go
+ * on.
  */
-struct dwarf_extent {
+struct dwarf_fixed {
 	uint16_t low_pc_at;
-	uint16_t size_at;
-	uint8_t size_bytes; /* 1, 2, 4 or 8; 0 when the extent is not at a fixed place */
+	uint16_t size_at;    /* of a high_pc that is a length */
+	uint16_t sibling_at; /* of a reference of four bytes */
+	uint16_t bytes;	     /* in front of the first value whose size varies */
+	uint8_t size_bytes;  /* 1, 2, 4 or 8; 0 when the DIE's extent is not at a fixed place */
+	bool has_sibling;
+	bool is_all; /* all values have fixed sizes */
 };
 
 struct dwarf_abbrev {
-	uint64_t code;
+	uint32_t code;
 	uint32_t first_attribute;
 	uint32_t first_step;
 	uint16_t attribute_count;
 	uint16_t step_count;
 	uint16_t tag;
-	struct dwarf_extent extent;
 	uint8_t interest;
 	bool has_children;
+	struct dwarf_fixed fixed;
 };
 
 struct dwarf_abbrevs {
@@ -90,7 +71,7 @@ struct dwarf_abbrevs {
  * all that a unit's first DIE needs. A damaged table ends where the damage begins.
  */
 struct dwarf_abbrevs *dwarf_abbrevs_new(
-	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only);
+	const struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only);
 void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs);
 
 const struct dwarf_abbrev *dwarf_abbrevs_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);
@@ -105,12 +86,24 @@ static inline const struct dwarf_abbrev *dwarf_abbrevs_find(
 }
 
 /*
- * Steps over the attributes of a DIE. `sibling` is set where the DIE says where its sibling is, as
- * an offset from the unit's start; else it stays as it was.
+ * Steps over the attributes of a DIE. Returns where it says that its sibling is, as an offset from
+ * the unit's start; 0 when it does not.
  */
-void dwarf_step_over(struct cursor *in, const struct dwarf_abbrevs *abbrevs,
-	const struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding,
-	uint64_t *sibling);
+static inline uint64_t dwarf_step_over(struct cursor *in, const struct dwarf_abbrevs *abbrevs,
+	const struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding)
+{
+	uint32_t sibling = 0;
 
-/* Steps over one value. */
-void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding);
+	if (__builtin_expect(!abbrev->fixed.is_all, false)) {
+		struct cursor copy = *in;
+		const uint64_t found = dwarf_take_steps(
+			&copy, &abbrevs->steps[abbrev->first_step], abbrev->step_count, encoding);
+		*in = copy;
+		return found;
+	}
+	const unsigned char *const at = cursor_take(in, abbrev->fixed.bytes);
+	if (at == NULL || !abbrev->fixed.has_sibling)
+		return 0;
+	memcpy(&sibling, at + abbrev->fixed.sibling_at, sizeof sibling);
+	return le32toh(sibling);
+}

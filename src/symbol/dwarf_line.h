@@ -43,9 +43,12 @@ struct dwarf_lines {
 MUST_CHECK bool dwarf_lines_init(struct dwarf_lines *lines, struct dwarf_unit *unit);
 void dwarf_lines_deinit(struct dwarf_lines *lines);
 
-/* Runs the program and fills rows[i] for vaddrs[i], which are sorted. */
-void dwarf_lines_run(
-	struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count, struct dwarf_row *rows);
+/*
+ * Runs the program until every address has a row and fills rows[i] for vaddrs[i], which are sorted.
+ * In dwarf_line_run.c.
+ */
+void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
+	struct dwarf_row *rows);
 
 /*
  * The path of a file by its number, joined to its directory and the unit's, appended to `out`.

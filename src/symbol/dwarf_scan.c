@@ -14,6 +14,9 @@ enum {
 	LINKS_PER_ADDRESS = 256, /* inlined calls around one address, on average */
 };
 
+static const uint32_t NO_CODE = UINT32_MAX;
+static const uint32_t NO_FUNCTION = UINT32_MAX;
+
 /* The attributes of a DIE that has addresses. */
 struct code_attributes {
 	struct dwarf_value low_pc;
@@ -28,8 +31,10 @@ struct pass {
 	const struct dwarf_abbrevs *abbrevs;
 	struct cursor in;
 	bool is_thorough;	    /* looks into what is unlikely to hold code, too */
+	size_t missing;		    /* addresses that the pass is still looking for */
 	uint32_t depth;		    /* of the DIE being read; the root has 0 */
-	uint32_t open[DEEPEST + 1]; /* the code at each depth above, UINT32_MAX where it is none */
+	uint32_t function_depth;    /* of the outermost function around it; NO_FUNCTION for none */
+	uint32_t open[DEEPEST + 1]; /* the code at each depth above, NO_CODE where it is none */
 };
 
 /* Reads a DIE with addresses; the cursor ends behind it. */
@@ -96,6 +101,9 @@ static bool add_link(struct pass *pass, size_t address, uint32_t code)
 	}
 	scan->links =
 		xgrow(scan->links, &scan->link_capacity, scan->link_count + 1, sizeof *scan->links);
+	if (scan->chains[address] == DWARF_NO_LINK &&
+		(!pass->is_thorough || scan->is_function[address]))
+		pass->missing--;
 	scan->links[scan->link_count] = (struct dwarf_link){ code, scan->chains[address] };
 	scan->chains[address] = (uint32_t)scan->link_count++;
 	return true;
@@ -134,68 +142,132 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 				return;
 		}
 	}
-	pass->open[pass->depth] = is_linked ? position : UINT32_MAX;
+	pass->open[pass->depth] = is_linked ? position : NO_CODE;
 }
 
 /* Jumps to a sibling; only forward: a damaged file could lead back for ever. */
-static bool seek_sibling(struct pass *pass, uint64_t sibling)
+static inline bool seek_sibling(struct cursor *in, const struct dwarf_unit *unit, uint64_t sibling)
 {
-	const struct dwarf_unit *const unit = pass->scan->unit;
-	uint64_t to = 0;
+	const uint64_t here = cursor_offset(in) - unit->offset;
 
-	if (__builtin_add_overflow(sibling, unit->offset, &to) || to <= cursor_offset(&pass->in) ||
-		to > unit->limit)
+	if (sibling <= here || sibling - here > cursor_left(in))
 		return false;
-	cursor_seek(&pass->in, to);
+	in->position += sibling - here;
 	return true;
 }
 
-/* Steps over the children of the DIE just read. */
-static void step_over_children(struct pass *pass, uint64_t sibling)
+/* Reads the code of a DIE, 0 at the end of siblings. False when there is no such abbreviation. */
+static inline bool take_abbrev(
+	struct cursor *in, const struct dwarf_abbrevs *abbrevs, const struct dwarf_abbrev **abbrev)
+{
+	const uint64_t code = cursor_uleb(in);
+
+	*abbrev = code == 0 ? NULL : dwarf_abbrevs_find(abbrevs, code);
+	return code == 0 || *abbrev != NULL;
+}
+
+/* Steps over the children of the DIE just read, whose sibling is not known. */
+static void step_over_children(const struct pass *pass, struct cursor *cursor)
 {
 	const struct dwarf_unit *const unit = pass->scan->unit;
+	const struct dwarf_abbrev *abbrev = NULL;
+	struct cursor in = *cursor;
 
-	if (sibling != 0 && seek_sibling(pass, sibling))
-		return;
-	for (unsigned nesting = 1; nesting > 0 && cursor_left(&pass->in) > 0;) {
-		const uint64_t code = cursor_uleb(&pass->in);
-		if (code == 0) {
+	for (unsigned nesting = 1; nesting > 0 && cursor_left(&in) > 0;) {
+		if (!take_abbrev(&in, pass->abbrevs, &abbrev)) {
+			cursor_fail(cursor, "an abbreviation that is not in the table");
+			return;
+		}
+		if (abbrev == NULL) {
 			nesting--;
 			continue;
 		}
-		const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_find(pass->abbrevs, code);
-		if (abbrev == NULL) {
-			cursor_fail(&pass->in, "an abbreviation that is not in the table");
-			return;
-		}
-		sibling = 0;
-		dwarf_step_over(&pass->in, pass->abbrevs, abbrev, &unit->encoding, &sibling);
-		if (abbrev->has_children && !seek_sibling(pass, sibling))
+		const uint64_t sibling =
+			dwarf_step_over(&in, pass->abbrevs, abbrev, &unit->encoding);
+		if (abbrev->has_children && !seek_sibling(&in, unit, sibling))
 			nesting++;
 	}
+	*cursor = in;
 }
 
-/* Whether the DIE, by its two numbers at fixed places, holds none of the addresses. */
-static bool is_elsewhere(const struct pass *pass, const struct dwarf_extent *extent)
+/* Whether the DIE at the cursor, by its two numbers at fixed places, holds none of the addresses.
+ */
+static inline bool is_elsewhere(
+	const struct pass *pass, const struct cursor *in, const struct dwarf_fixed *fixed)
 {
 	const struct dwarf_scan *const scan = pass->scan;
-	const unsigned char *const at = pass->in.position;
 	uint64_t start = 0;
 	uint64_t size = 0;
 
-	if (extent->size_bytes == 0 ||
-		cursor_left(&pass->in) < (size_t)extent->size_at + extent->size_bytes)
+	if (fixed->size_bytes == 0 || cursor_left(in) < (size_t)fixed->size_at + fixed->size_bytes)
 		return false;
-	memcpy(&start, at + extent->low_pc_at, sizeof start);
-	memcpy(&size, at + extent->size_at, extent->size_bytes);
+	memcpy(&start, in->position + fixed->low_pc_at, sizeof start);
+	memcpy(&size, in->position + fixed->size_at, fixed->size_bytes);
 	start = le64toh(start);
 	size = le64toh(size);
 	const size_t i = vaddrs_lower_bound(scan->vaddrs, scan->count, start);
 	return i == scan->count || scan->vaddrs[i] - start >= size;
 }
 
-/* Reads the DIE of some code; true when its children are to be read. */
-static bool visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uint64_t offset)
+/* Whether children of a DIE without addresses are to be read. */
+static inline bool is_descended(const struct pass *pass, const struct dwarf_abbrev *abbrev)
+{
+	return abbrev->interest == DWARF_DESCEND || pass->is_thorough;
+}
+
+/* Comes back from children; false when the pass is over. */
+static inline bool go_up(struct pass *pass)
+{
+	if (pass->depth <= 1)
+		return false;
+	pass->depth--;
+	if (pass->depth != pass->function_depth)
+		return true;
+	pass->function_depth = NO_FUNCTION;
+	return pass->missing > 0;
+}
+
+/*
+ * Reads on to the next DIE of code that may hold one of the addresses; NULL when there is none. The
+ * cursor ends at its attributes. The others, which nearly all of a unit are, cost a few
+ * instructions each.
+ */
+static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
+{
+	const struct dwarf_unit *const unit = pass->scan->unit;
+	const struct dwarf_abbrev *abbrev = NULL;
+	struct cursor in = pass->in;
+
+	while (cursor_left(&in) > 0 && pass->depth <= DEEPEST) {
+		*offset = cursor_offset(&in);
+		if (!take_abbrev(&in, pass->abbrevs, &abbrev))
+			return NULL;
+		if (abbrev == NULL) {
+			if (!go_up(pass))
+				return NULL;
+			continue;
+		}
+		if (abbrev->interest == DWARF_CODE && !is_elsewhere(pass, &in, &abbrev->fixed)) {
+			pass->in = in;
+			return abbrev;
+		}
+		const uint64_t sibling =
+			dwarf_step_over(&in, pass->abbrevs, abbrev, &unit->encoding);
+		if (!abbrev->has_children)
+			continue;
+		if (is_descended(pass, abbrev))
+			pass->open[pass->depth++] = NO_CODE;
+		else if (!seek_sibling(&in, unit, sibling)) {
+			struct cursor copy = in;
+			step_over_children(pass, &copy);
+			in = copy;
+		}
+	}
+	return NULL;
+}
+
+/* Reads the DIE of some code, and goes down to its children if they are to be read. */
+static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uint64_t offset)
 {
 	struct code_attributes attributes = { 0 };
 	struct dwarf_code code = {
@@ -210,58 +282,34 @@ static bool visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 	if (cursor_ok(&pass->in))
 		link_code(pass, &code, is_block, &attributes, &holds);
 	if (!abbrev->has_children)
-		return false;
-	if (holds || pass->is_thorough)
-		return true;
-	step_over_children(pass, attributes.sibling);
-	return false;
+		return;
+	if (holds || pass->is_thorough) {
+		if (holds && pass->function_depth == NO_FUNCTION)
+			pass->function_depth = pass->depth;
+		pass->depth++;
+	} else if (!seek_sibling(&pass->in, pass->scan->unit, attributes.sibling)) {
+		step_over_children(pass, &pass->in);
+	}
 }
 
-/* Reads a DIE; true when its children are to be read. */
-static bool visit(struct pass *pass, const struct dwarf_abbrev *abbrev, uint64_t offset)
-{
-	const struct dwarf_unit *const unit = pass->scan->unit;
-	uint64_t sibling = 0;
-
-	pass->open[pass->depth] = UINT32_MAX;
-	if (abbrev->interest == DWARF_CODE && !is_elsewhere(pass, &abbrev->extent))
-		return visit_code(pass, abbrev, offset);
-	dwarf_step_over(&pass->in, pass->abbrevs, abbrev, &unit->encoding, &sibling);
-	if (!abbrev->has_children)
-		return false;
-	if (abbrev->interest == DWARF_DESCEND || pass->is_thorough)
-		return true;
-	step_over_children(pass, sibling);
-	return false;
-}
-
-static void run_pass(struct dwarf_scan *scan, bool is_thorough)
+/* A pass ends behind the function in which the last address was found. */
+static void run_pass(struct dwarf_scan *scan, bool is_thorough, size_t missing)
 {
 	struct dwarf_unit *const unit = scan->unit;
+	const struct dwarf_abbrev *abbrev = NULL;
+	uint64_t offset = 0;
 	struct pass pass = {
 		.scan = scan,
 		.abbrevs = dwarf_unit_abbrevs(unit),
 		.in = dwarf_unit_cursor(unit, unit->first_die),
 		.is_thorough = is_thorough,
+		.missing = missing,
+		.function_depth = NO_FUNCTION,
 	};
 
-	while (cursor_left(&pass.in) > 0) {
-		const uint64_t offset = cursor_offset(&pass.in);
-		const uint64_t code = cursor_uleb(&pass.in);
-		if (code == 0) {
-			if (pass.depth <= 1)
-				break;
-			pass.depth--;
-			continue;
-		}
-		const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_find(pass.abbrevs, code);
-		if (abbrev == NULL)
-			break;
-		if (visit(&pass, abbrev, offset))
-			pass.depth++;
-		if (pass.depth == 0 || pass.depth > DEEPEST)
-			break;
-	}
+	while ((pass.missing > 0 || pass.function_depth != NO_FUNCTION) &&
+		(abbrev = find_code(&pass, &offset)) != NULL)
+		visit_code(&pass, abbrev, offset);
 }
 
 void dwarf_scan_init(struct dwarf_scan *scan, struct dwarf_unit *unit, const uint64_t *vaddrs,
@@ -270,19 +318,20 @@ void dwarf_scan_init(struct dwarf_scan *scan, struct dwarf_unit *unit, const uin
 	*scan = (struct dwarf_scan){
 		.unit = unit,
 		.vaddrs = vaddrs,
+		.is_function = is_function,
 		.count = count,
 		.chains = xcalloc(count, sizeof *scan->chains),
 		.link_count = 1,
 	};
 	scan->links = xgrow(scan->links, &scan->link_capacity, 1, sizeof *scan->links);
 	scan->links[0] = (struct dwarf_link){ 0 };
-	run_pass(scan, false);
+	run_pass(scan, false, count);
 
-	bool is_missing = false;
-	for (size_t i = 0; i < count && !is_missing; i++)
-		is_missing = is_function[i] && scan->chains[i] == DWARF_NO_LINK;
-	if (is_missing)
-		run_pass(scan, true);
+	size_t missing = 0;
+	for (size_t i = 0; i < count; i++)
+		missing += is_function[i] && scan->chains[i] == DWARF_NO_LINK;
+	if (missing > 0)
+		run_pass(scan, true, missing);
 }
 
 void dwarf_scan_deinit(struct dwarf_scan *scan)

@@ -34,6 +34,7 @@ struct dwarf_link {
 struct dwarf_scan {
 	struct dwarf_unit *unit;
 	const uint64_t *vaddrs; /* sorted */
+	const bool *is_function;
 	size_t count;
 	uint32_t *chains; /* the innermost link of each address, DWARF_NO_LINK when there is none */
 	struct dwarf_code *codes;
@@ -43,7 +44,7 @@ struct dwarf_scan {
 };
 
 /*
- * Scans the unit. The addresses are borrowed until dwarf_scan_deinit. Functions nested in other
+ * Scans the unit. The arrays are borrowed until dwarf_scan_deinit. Functions nested in other
  * functions or in types take a second, slower pass, which is made when an address with
  * `is_function` set was not found by the first.
  */

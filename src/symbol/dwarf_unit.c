@@ -283,9 +283,12 @@ static void set_split_bases(struct dwarf_unit *unit)
 static void read_root(struct dwarf_unit *unit)
 {
 	struct cursor in = dwarf_unit_cursor(unit, unit->first_die);
-	struct cursor table = abbrev_cursor(unit);
+	const struct cursor table = abbrev_cursor(unit);
 	const uint64_t code = cursor_uleb(&in);
-	struct dwarf_abbrevs *const abbrevs = dwarf_abbrevs_new(&table, &unit->encoding, code);
+	const struct dwarf_abbrevs *const known = atomic_load(&unit->abbrevs);
+	struct dwarf_abbrevs *const made =
+		known == NULL ? dwarf_abbrevs_new(&table, &unit->encoding, code) : NULL;
+	const struct dwarf_abbrevs *const abbrevs = known == NULL ? made : known;
 	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_search(abbrevs, code);
 
 	if (unit->dwarf->is_split)
@@ -297,7 +300,7 @@ static void read_root(struct dwarf_unit *unit)
 		if (cursor_ok(&in))
 			take_root_attribute(unit, attribute->name, &value);
 	}
-	dwarf_abbrevs_free(abbrevs);
+	dwarf_abbrevs_free(made);
 }
 
 const struct dwarf_root *dwarf_unit_root(struct dwarf_unit *unit)
@@ -324,35 +327,57 @@ static bool is_table_at(const void *items, uint32_t position, const void *key)
 	       table->encoding.offset_bytes == wanted->encoding.offset_bytes;
 }
 
-/* Units may share a table; it is compiled once. Called with the lock. */
-static const struct dwarf_abbrevs *shared_abbrevs(const struct dwarf_unit *unit)
+/* Units may share a table. NULL when nobody has read the unit's yet. */
+static const struct dwarf_abbrevs *find_table(const struct dwarf_unit *unit)
 {
 	struct dwarf *const dwarf = unit->dwarf;
 	const struct dwarf_abbrevs_at key = { unit->abbrev_offset, unit->encoding, NULL };
+
+	pthread_mutex_lock(&dwarf->lock);
+	const uint32_t found = hash_index_find(
+		dwarf->table_index, hash_u64(key.offset), is_table_at, dwarf->tables, &key);
+	const struct dwarf_abbrevs *const abbrevs =
+		found == HASH_INDEX_NONE ? NULL : dwarf->tables[found].abbrevs;
+	pthread_mutex_unlock(&dwarf->lock);
+	return abbrevs;
+}
+
+/* Takes a table over, unless another thread has read it, too; returns the one to use. */
+static const struct dwarf_abbrevs *keep_table(
+	const struct dwarf_unit *unit, struct dwarf_abbrevs *abbrevs)
+{
+	struct dwarf *const dwarf = unit->dwarf;
+	const struct dwarf_abbrevs_at key = { unit->abbrev_offset, unit->encoding, abbrevs };
+
+	pthread_mutex_lock(&dwarf->lock);
 	const uint32_t next = (uint32_t)dwarf->table_count;
 	const uint32_t found = hash_index_add(
 		dwarf->table_index, hash_u64(key.offset), is_table_at, dwarf->tables, &key, next);
-
-	if (found != HASH_INDEX_NONE)
-		return dwarf->tables[found].abbrevs;
-	struct cursor in = abbrev_cursor(unit);
-	dwarf->tables = xgrow(dwarf->tables, &dwarf->table_capacity, dwarf->table_count + 1,
-		sizeof *dwarf->tables);
-	dwarf->tables[next] = key;
-	dwarf->tables[next].abbrevs = dwarf_abbrevs_new(&in, &unit->encoding, 0);
-	dwarf->table_count++;
-	return dwarf->tables[next].abbrevs;
+	if (found == HASH_INDEX_NONE) {
+		dwarf->tables = xgrow(
+			dwarf->tables, &dwarf->table_capacity, next + 1u, sizeof *dwarf->tables);
+		dwarf->tables[dwarf->table_count++] = key;
+	} else {
+		dwarf_abbrevs_free(abbrevs);
+		abbrevs = dwarf->tables[found].abbrevs;
+	}
+	pthread_mutex_unlock(&dwarf->lock);
+	return abbrevs;
 }
 
+/* Tables are read without the lock: it would make the other threads wait for a good part of a scan.
+ */
 const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit)
 {
 	const struct dwarf_abbrevs *abbrevs = atomic_load(&unit->abbrevs);
 
+	if (abbrevs != NULL)
+		return abbrevs;
+	abbrevs = find_table(unit);
 	if (abbrevs == NULL) {
-		pthread_mutex_lock(&unit->dwarf->lock);
-		abbrevs = shared_abbrevs(unit);
-		atomic_store(&unit->abbrevs, abbrevs);
-		pthread_mutex_unlock(&unit->dwarf->lock);
+		const struct cursor in = abbrev_cursor(unit);
+		abbrevs = keep_table(unit, dwarf_abbrevs_new(&in, &unit->encoding, 0));
 	}
+	atomic_store(&unit->abbrevs, abbrevs);
 	return abbrevs;
 }

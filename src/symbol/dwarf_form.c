@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/dwarf_form.h"
+
+#include "symbol/dwarf_constants.h"
+
+enum { MOST_INDIRECTIONS = 4 };
+
+struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding)
+{
+	const uint16_t offset_bytes = encoding->offset_bytes;
+
+	switch (form) {
+	case DW_FORM_flag_present:
+	case DW_FORM_implicit_const:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 0 };
+	case DW_FORM_data1:
+	case DW_FORM_flag:
+	case DW_FORM_ref1:
+	case DW_FORM_strx1:
+	case DW_FORM_addrx1:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 1 };
+	case DW_FORM_data2:
+	case DW_FORM_ref2:
+	case DW_FORM_strx2:
+	case DW_FORM_addrx2:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 2 };
+	case DW_FORM_strx3:
+	case DW_FORM_addrx3:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 3 };
+	case DW_FORM_data4:
+	case DW_FORM_ref4:
+	case DW_FORM_strx4:
+	case DW_FORM_addrx4:
+	case DW_FORM_ref_sup4:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 4 };
+	case DW_FORM_data8:
+	case DW_FORM_ref8:
+	case DW_FORM_ref_sig8:
+	case DW_FORM_ref_sup8:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 8 };
+	case DW_FORM_data16:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, 16 };
+	case DW_FORM_addr:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, encoding->address_bytes };
+	case DW_FORM_ref_addr:
+		/* DWARF 2 took it for an address. */
+		return (struct dwarf_step){ DWARF_STEP_BYTES,
+			encoding->version <= 2 ? encoding->address_bytes : offset_bytes };
+	case DW_FORM_strp:
+	case DW_FORM_line_strp:
+	case DW_FORM_sec_offset:
+	case DW_FORM_strp_sup:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, offset_bytes };
+	case DW_FORM_sdata:
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_loclistx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index:
+		return (struct dwarf_step){ DWARF_STEP_LEB128, 0 };
+	case DW_FORM_string:
+		return (struct dwarf_step){ DWARF_STEP_STRING, 0 };
+	case DW_FORM_block1:
+		return (struct dwarf_step){ DWARF_STEP_BLOCK1, 0 };
+	case DW_FORM_block2:
+		return (struct dwarf_step){ DWARF_STEP_BLOCK2, 0 };
+	case DW_FORM_block4:
+		return (struct dwarf_step){ DWARF_STEP_BLOCK4, 0 };
+	case DW_FORM_block:
+	case DW_FORM_exprloc:
+		return (struct dwarf_step){ DWARF_STEP_BLOCK_LEB128, 0 };
+	default:
+		return (struct dwarf_step){ DWARF_STEP_INDIRECT, form };
+	}
+}
+
+static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+{
+	for (int i = 0; form == DW_FORM_indirect && i < MOST_INDIRECTIONS; i++) {
+		const uint64_t next = cursor_uleb(in);
+		form = next > UINT16_MAX ? 0 : (uint16_t)next;
+	}
+	if (dwarf_form_step(form, encoding).kind == DWARF_STEP_INDIRECT)
+		cursor_fail(in, "an attribute of unknown form");
+	else
+		dwarf_step_over_form(in, form, encoding);
+}
+
+static inline uint64_t take_sibling(struct cursor *in, unsigned size)
+{
+	switch (size) {
+	case 1:
+		return cursor_u8(in);
+	case 2:
+		return cursor_u16(in);
+	case 4:
+		return cursor_u32(in);
+	case 8:
+		return cursor_u64(in);
+	default:
+		return cursor_uleb(in);
+	}
+}
+
+static inline void take_step(struct cursor *in, const struct dwarf_step *step,
+	const struct dwarf_encoding *encoding, uint64_t *sibling)
+{
+	switch ((enum dwarf_step_kind)step->kind) {
+	case DWARF_STEP_BYTES:
+		cursor_skip(in, step->size);
+		break;
+	case DWARF_STEP_LEB128:
+		(void)cursor_uleb(in);
+		break;
+	case DWARF_STEP_STRING:
+		cursor_skip_string(in);
+		break;
+	case DWARF_STEP_BLOCK1:
+		cursor_skip(in, cursor_u8(in));
+		break;
+	case DWARF_STEP_BLOCK2:
+		cursor_skip(in, cursor_u16(in));
+		break;
+	case DWARF_STEP_BLOCK4:
+		cursor_skip(in, cursor_u32(in));
+		break;
+	case DWARF_STEP_BLOCK_LEB128:
+		cursor_skip(in, cursor_uleb(in));
+		break;
+	case DWARF_STEP_SIBLING:
+		*sibling = take_sibling(in, step->size);
+		break;
+	case DWARF_STEP_INDIRECT: {
+		struct cursor copy = *in;
+		take_indirect(&copy, step->size, encoding);
+		*in = copy;
+		break;
+	}
+	}
+}
+
+uint64_t dwarf_take_steps(struct cursor *in, const struct dwarf_step *steps, unsigned count,
+	const struct dwarf_encoding *encoding)
+{
+	struct cursor local = *in;
+	uint64_t sibling = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		take_step(&local, &steps[i], encoding, &sibling);
+	*in = local;
+	return sibling;
+}
+
+void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+{
+	const struct dwarf_step step = dwarf_form_step(form, encoding);
+
+	(void)dwarf_take_steps(in, &step, 1, encoding);
+}
