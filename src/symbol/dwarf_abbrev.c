@@ -32,25 +32,42 @@ static bool is_sibling_form(uint16_t form)
 	       form == DW_FORM_ref8 || form == DW_FORM_ref_udata;
 }
 
-/* Appends a step, joined with the one before where possible. */
-static inline void add_step(
+static void add_step(
 	struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev, struct dwarf_step step)
 {
-	if (step.kind == DWARF_STEP_BYTES && step.size == 0)
-		return;
-	if (step.kind == DWARF_STEP_BYTES && abbrev->step_count > 0) {
-		struct dwarf_step *const last = &abbrevs->steps[abbrevs->step_count - 1];
-		if (last->kind == DWARF_STEP_BYTES) {
-			/* 1024 attributes of 16 bytes fit. */
-			last->size = (uint16_t)(last->size + step.size);
-			return;
-		}
-	}
 	if (abbrevs->step_count == abbrevs->step_capacity)
 		abbrevs->steps = xgrow(abbrevs->steps, &abbrevs->step_capacity,
 			abbrevs->step_count + FIRST_CAPACITY, sizeof *abbrevs->steps);
 	abbrevs->steps[abbrevs->step_count++] = step;
 	abbrev->step_count++;
+}
+
+static void add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
+	const struct dwarf_attribute *attribute)
+{
+	if (abbrevs->attribute_count == abbrevs->attribute_capacity)
+		abbrevs->attributes = xgrow(abbrevs->attributes, &abbrevs->attribute_capacity,
+			abbrevs->attribute_count + FIRST_CAPACITY, sizeof *abbrevs->attributes);
+	abbrevs->attributes[abbrevs->attribute_count++] = *attribute;
+	abbrev->attribute_count++;
+}
+
+/* Whether anybody reads the values of such a DIE, which is then a unit's root or code. */
+static bool is_read(uint16_t tag)
+{
+	switch (tag) {
+	case DW_TAG_subprogram:
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_lexical_block:
+	case DW_TAG_try_block:
+	case DW_TAG_catch_block:
+	case DW_TAG_compile_unit:
+	case DW_TAG_partial_unit:
+	case DW_TAG_skeleton_unit:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static enum dwarf_interest interest_of(const struct dwarf_abbrev *abbrev, bool has_addresses)
@@ -79,74 +96,105 @@ static bool is_index_form(uint16_t form)
 	return form == DW_FORM_addrx1 || form == DW_FORM_addrx2 || form == DW_FORM_addrx4;
 }
 
-/* Takes a further attribute into account. `has_low_pc` is set when its place is known. */
-static inline void note_fixed(struct dwarf_fixed *fixed, const struct dwarf_attribute *attribute,
-	struct dwarf_step step, const struct dwarf_encoding *encoding, bool *has_low_pc)
-{
-	const bool is_number = step.size == 1 || step.size == 2 || step.size == 4 || step.size == 8;
+/* What the attributes read so far amount to. */
+struct layout {
+	uint16_t bytes; /* of fixed size since the last varying one; 1024 times 16 bytes fit */
+	bool has_addresses;
+	bool has_ranges;
+	bool is_low_pc_fixed;
+};
 
-	if (!fixed->is_all)
-		return;
-	if (step.kind == DWARF_STEP_SIBLING && step.size == 4) {
-		fixed->has_sibling = true;
-		fixed->sibling_at = fixed->bytes;
-	} else if (step.kind != DWARF_STEP_BYTES) {
-		fixed->is_all = false;
-		return;
-	} else if (attribute->name == DW_AT_low_pc && attribute->form == DW_FORM_addr &&
-		   encoding->address_bytes == 8 && !*has_low_pc) {
-		*has_low_pc = true;
-		fixed->low_pc_at = fixed->bytes;
-	} else if (attribute->name == DW_AT_high_pc && *has_low_pc && is_number &&
-		   attribute->form != DW_FORM_addr && !is_index_form(attribute->form)) {
-		fixed->size_at = fixed->bytes;
-		fixed->size_bytes = (uint8_t)step.size;
+static bool is_length(uint16_t form, struct dwarf_step step)
+{
+	return step.kind == DWARF_STEP_BYTES && form != DW_FORM_addr && !is_index_form(form) &&
+	       (step.size == 1 || step.size == 2 || step.size == 4 || step.size == 8);
+}
+
+/* Notes what the scan asks of an attribute; `step` is made one to a sibling where it is. */
+static inline void note_attribute(struct layout *layout, struct dwarf_fixed *fixed,
+	const struct dwarf_attribute *attribute, const struct dwarf_encoding *encoding,
+	struct dwarf_step *step)
+{
+	switch (attribute->name) {
+	case DW_AT_sibling:
+		if (fixed->is_all && attribute->form == DW_FORM_ref4) {
+			fixed->has_sibling = true;
+			fixed->sibling_at = layout->bytes;
+		} else if (is_sibling_form(attribute->form)) {
+			step->kind = DWARF_STEP_SIBLING;
+		}
+		break;
+	case DW_AT_low_pc:
+		layout->has_addresses = true;
+		if (fixed->is_all && attribute->form == DW_FORM_addr &&
+			encoding->address_bytes == 8 && !layout->is_low_pc_fixed) {
+			layout->is_low_pc_fixed = true;
+			fixed->low_pc_at = layout->bytes;
+		}
+		break;
+	case DW_AT_high_pc:
+		if (fixed->is_all && layout->is_low_pc_fixed && is_length(attribute->form, *step)) {
+			fixed->size_at = layout->bytes;
+			fixed->size_bytes = (uint8_t)step->size;
+		}
+		break;
+	case DW_AT_ranges:
+		layout->has_addresses = layout->has_ranges = true;
+		break;
+	default:
+		break;
 	}
-	fixed->bytes = (uint16_t)(fixed->bytes + step.size);
+}
+
+/* Ends a series of values of fixed size. */
+static void end_fixed(
+	struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev, struct layout *layout)
+{
+	if (abbrev->fixed.is_all)
+		abbrev->fixed.bytes = layout->bytes;
+	else if (layout->bytes != 0)
+		add_step(abbrevs, abbrev, (struct dwarf_step){ DWARF_STEP_BYTES, layout->bytes });
+	layout->bytes = 0;
 }
 
 static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev)
 {
 	struct dwarf_abbrevs *const abbrevs = reading->abbrevs;
 	struct cursor in = reading->in;
-	bool has_addresses = false;
-	bool has_ranges = false;
-	bool has_low_pc = false;
+	struct layout layout = { 0 };
+	const bool is_kept = is_read(abbrev->tag);
 
 	abbrev->fixed.is_all = true;
-	for (;;) {
+	for (unsigned i = 0; i < MOST_ATTRIBUTES; i++) {
 		const uint64_t name = cursor_uleb(&in);
 		const uint64_t form = cursor_uleb(&in);
-		if (name == 0 && form == 0)
-			break;
+		if (name == 0 && form == 0) {
+			end_fixed(abbrevs, abbrev, &layout);
+			/* The extent of a DIE with a list of ranges is that list. */
+			if (layout.has_ranges)
+				abbrev->fixed.size_bytes = 0;
+			abbrev->interest = (uint8_t)interest_of(abbrev, layout.has_addresses);
+			reading->in = in;
+			return cursor_ok(&in);
+		}
 		const struct dwarf_attribute attribute = {
 			.name = name > UINT16_MAX ? 0 : (uint16_t)name,
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
 			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(&in) : 0,
 		};
-		if (abbrev->attribute_count == MOST_ATTRIBUTES)
-			return false;
-		if (abbrevs->attribute_count == abbrevs->attribute_capacity)
-			abbrevs->attributes =
-				xgrow(abbrevs->attributes, &abbrevs->attribute_capacity,
-					abbrevs->attribute_count + FIRST_CAPACITY,
-					sizeof *abbrevs->attributes);
-		abbrevs->attributes[abbrevs->attribute_count++] = attribute;
-		abbrev->attribute_count++;
+		if (is_kept)
+			add_attribute(abbrevs, abbrev, &attribute);
 		struct dwarf_step step = step_of(reading, attribute.form);
-		if (attribute.name == DW_AT_sibling && is_sibling_form(attribute.form))
-			step.kind = DWARF_STEP_SIBLING;
+		note_attribute(&layout, &abbrev->fixed, &attribute, reading->encoding, &step);
+		if (step.kind == DWARF_STEP_BYTES) {
+			layout.bytes = (uint16_t)(layout.bytes + step.size);
+			continue;
+		}
+		end_fixed(abbrevs, abbrev, &layout);
+		abbrev->fixed.is_all = false;
 		add_step(abbrevs, abbrev, step);
-		note_fixed(&abbrev->fixed, &attribute, step, reading->encoding, &has_low_pc);
-		has_ranges = has_ranges || attribute.name == DW_AT_ranges;
-		has_addresses = has_addresses || attribute.name == DW_AT_low_pc;
 	}
-	/* The extent of a DIE with a list of ranges is that list. */
-	if (has_ranges)
-		abbrev->fixed.size_bytes = 0;
-	abbrev->interest = (uint8_t)interest_of(abbrev, has_addresses || has_ranges);
-	reading->in = in;
-	return cursor_ok(&in);
+	return false;
 }
 
 static int compare_codes(const void *a, const void *b)

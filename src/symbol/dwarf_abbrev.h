@@ -3,8 +3,8 @@
  * Abbreviation tables: how each kind of DIE of a unit is laid out (DWARF 5, section 7.5.3).
  *
  * A table is compiled when it is read: neighbouring attributes of fixed size become one step over
- * their sum, so that the many DIEs nobody asked about cost a few instructions each. A compiled
- * table is not changed any more: any thread may read it.
+ * their sum, so that the many DIEs nobody asked about cost a few instructions each. The attributes
+ * themselves are kept of few. A compiled table is not changed any more: any thread may read it.
  */
 #pragma once
 
@@ -46,8 +46,8 @@ struct dwarf_fixed {
 
 struct dwarf_abbrev {
 	uint32_t code;
-	uint32_t first_attribute;
-	uint32_t first_step;
+	uint32_t first_attribute; /* kept of units and of code: nobody reads those of other DIEs */
+	uint32_t first_step;	  /* behind what lies at fixed places */
 	uint16_t attribute_count;
 	uint16_t step_count;
 	uint16_t tag;
@@ -92,18 +92,16 @@ static inline const struct dwarf_abbrev *dwarf_abbrevs_find(
 static inline uint64_t dwarf_step_over(struct cursor *in, const struct dwarf_abbrevs *abbrevs,
 	const struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding)
 {
+	const unsigned char *const at = cursor_take(in, abbrev->fixed.bytes);
 	uint32_t sibling = 0;
 
-	if (__builtin_expect(!abbrev->fixed.is_all, false)) {
-		struct cursor copy = *in;
-		const uint64_t found = dwarf_take_steps(
-			&copy, &abbrevs->steps[abbrev->first_step], abbrev->step_count, encoding);
-		*in = copy;
-		return found;
-	}
-	const unsigned char *const at = cursor_take(in, abbrev->fixed.bytes);
-	if (at == NULL || !abbrev->fixed.has_sibling)
-		return 0;
-	memcpy(&sibling, at + abbrev->fixed.sibling_at, sizeof sibling);
-	return le32toh(sibling);
+	if (at != NULL && abbrev->fixed.has_sibling)
+		memcpy(&sibling, at + abbrev->fixed.sibling_at, sizeof sibling);
+	if (__builtin_expect(abbrev->fixed.is_all, true))
+		return le32toh(sibling);
+	struct cursor copy = *in;
+	const uint64_t found = dwarf_take_steps(
+		&copy, &abbrevs->steps[abbrev->first_step], abbrev->step_count, encoding);
+	*in = copy;
+	return found != 0 ? found : le32toh(sibling);
 }

@@ -60,7 +60,7 @@ static void pass_addresses(struct line_run *run, uint64_t address)
 
 static inline void emit_row(struct line_run *run, const struct registers *now)
 {
-	if (run->next_vaddr < now->address)
+	if (__builtin_expect(run->next_vaddr < now->address, false))
 		pass_addresses(run, now->address);
 	run->has_last = true;
 	run->last = *now;
