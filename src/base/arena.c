@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 
 enum {
-	FIRST_BLOCK_BYTES = 16 * 1024,
+	FIRST_BLOCK_BYTES = 1024, /* there may be hundreds of arenas with little in them */
 	LARGEST_BLOCK_BYTES = 1024 * 1024,
 };
 

@@ -2,6 +2,7 @@
 #include "symbol/dwarf_abbrev.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
@@ -12,17 +13,22 @@ enum {
 	COMMON_FORMS = 0x30, /* those of the standard; GNU's have high numbers */
 };
 
-/* A table while it is read. */
+/* A table while it is read: lists that grow. */
 struct reading {
-	struct dwarf_abbrevs *abbrevs;
 	struct cursor in;
 	const struct dwarf_encoding *encoding;
-	struct dwarf_step steps[COMMON_FORMS];
+	struct dwarf_step form_steps[COMMON_FORMS];
+	struct dwarf_abbrev *abbrevs;
+	struct dwarf_attribute *attributes;
+	struct dwarf_step *steps;
+	size_t count, capacity;
+	size_t attribute_count, attribute_capacity;
+	size_t step_count, step_capacity;
 };
 
 static inline struct dwarf_step step_of(const struct reading *reading, uint16_t form)
 {
-	return form < COMMON_FORMS ? reading->steps[form]
+	return form < COMMON_FORMS ? reading->form_steps[form]
 				   : dwarf_form_step(form, reading->encoding);
 }
 
@@ -32,24 +38,31 @@ static bool is_sibling_form(uint16_t form)
 	       form == DW_FORM_ref8 || form == DW_FORM_ref_udata;
 }
 
-static void add_step(
-	struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev, struct dwarf_step step)
+static void add_step(struct reading *reading, struct dwarf_abbrev *abbrev, struct dwarf_step step)
 {
-	if (abbrevs->step_count == abbrevs->step_capacity)
-		abbrevs->steps = xgrow(abbrevs->steps, &abbrevs->step_capacity,
-			abbrevs->step_count + FIRST_CAPACITY, sizeof *abbrevs->steps);
-	abbrevs->steps[abbrevs->step_count++] = step;
+	if (reading->step_count == reading->step_capacity)
+		reading->steps = xgrow(reading->steps, &reading->step_capacity,
+			reading->step_count + FIRST_CAPACITY, sizeof *reading->steps);
+	reading->steps[reading->step_count++] = step;
 	abbrev->step_count++;
 }
 
-static void add_attribute(struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev,
+static void add_attribute(struct reading *reading, struct dwarf_abbrev *abbrev,
 	const struct dwarf_attribute *attribute)
 {
-	if (abbrevs->attribute_count == abbrevs->attribute_capacity)
-		abbrevs->attributes = xgrow(abbrevs->attributes, &abbrevs->attribute_capacity,
-			abbrevs->attribute_count + FIRST_CAPACITY, sizeof *abbrevs->attributes);
-	abbrevs->attributes[abbrevs->attribute_count++] = *attribute;
+	if (reading->attribute_count == reading->attribute_capacity)
+		reading->attributes = xgrow(reading->attributes, &reading->attribute_capacity,
+			reading->attribute_count + FIRST_CAPACITY, sizeof *reading->attributes);
+	reading->attributes[reading->attribute_count++] = *attribute;
 	abbrev->attribute_count++;
+}
+
+static void add_abbrev(struct reading *reading, const struct dwarf_abbrev *abbrev)
+{
+	if (reading->count == reading->capacity)
+		reading->abbrevs = xgrow(reading->abbrevs, &reading->capacity,
+			reading->count + FIRST_CAPACITY, sizeof *reading->abbrevs);
+	reading->abbrevs[reading->count++] = *abbrev;
 }
 
 /* Whether anybody reads the values of such a DIE, which is then a unit's root or code. */
@@ -147,19 +160,17 @@ static inline void note_attribute(struct layout *layout, struct dwarf_fixed *fix
 }
 
 /* Ends a series of values of fixed size. */
-static void end_fixed(
-	struct dwarf_abbrevs *abbrevs, struct dwarf_abbrev *abbrev, struct layout *layout)
+static void end_fixed(struct reading *reading, struct dwarf_abbrev *abbrev, struct layout *layout)
 {
 	if (abbrev->fixed.is_all)
 		abbrev->fixed.bytes = layout->bytes;
 	else if (layout->bytes != 0)
-		add_step(abbrevs, abbrev, (struct dwarf_step){ DWARF_STEP_BYTES, layout->bytes });
+		add_step(reading, abbrev, (struct dwarf_step){ DWARF_STEP_BYTES, layout->bytes });
 	layout->bytes = 0;
 }
 
 static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev)
 {
-	struct dwarf_abbrevs *const abbrevs = reading->abbrevs;
 	struct cursor in = reading->in;
 	struct layout layout = { 0 };
 	const bool is_kept = is_read(abbrev->tag);
@@ -169,7 +180,7 @@ static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev
 		const uint64_t name = cursor_uleb(&in);
 		const uint64_t form = cursor_uleb(&in);
 		if (name == 0 && form == 0) {
-			end_fixed(abbrevs, abbrev, &layout);
+			end_fixed(reading, abbrev, &layout);
 			/* The extent of a DIE with a list of ranges is that list. */
 			if (layout.has_ranges)
 				abbrev->fixed.size_bytes = 0;
@@ -183,16 +194,16 @@ static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev
 			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(&in) : 0,
 		};
 		if (is_kept)
-			add_attribute(abbrevs, abbrev, &attribute);
+			add_attribute(reading, abbrev, &attribute);
 		struct dwarf_step step = step_of(reading, attribute.form);
 		note_attribute(&layout, &abbrev->fixed, &attribute, reading->encoding, &step);
 		if (step.kind == DWARF_STEP_BYTES) {
 			layout.bytes = (uint16_t)(layout.bytes + step.size);
 			continue;
 		}
-		end_fixed(abbrevs, abbrev, &layout);
+		end_fixed(reading, abbrev, &layout);
 		abbrev->fixed.is_all = false;
-		add_step(abbrevs, abbrev, step);
+		add_step(reading, abbrev, step);
 	}
 	return false;
 }
@@ -217,46 +228,70 @@ static bool read_abbrev(struct reading *reading, struct dwarf_abbrev *abbrev)
 		.code = (uint32_t)code,
 		.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag,
 		.has_children = cursor_u8(&reading->in) != 0,
-		.first_attribute = (uint32_t)reading->abbrevs->attribute_count,
-		.first_step = (uint32_t)reading->abbrevs->step_count,
+		.first_attribute = (uint32_t)reading->attribute_count,
+		.first_step = (uint32_t)reading->step_count,
 	};
 	return read_attributes(reading, abbrev);
+}
+
+static void copy_list(void *to, const void *from, size_t bytes)
+{
+	if (bytes != 0)
+		memcpy(to, from, bytes);
+}
+
+/*
+ * What was read, in one block of its own size: tables are kept, and memory that the lists had in
+ * excess serves the next one.
+ */
+static struct dwarf_abbrevs *make_table(const struct reading *reading)
+{
+	const size_t abbrev_bytes = reading->count * sizeof *reading->abbrevs;
+	const size_t attribute_bytes = reading->attribute_count * sizeof *reading->attributes;
+	const size_t step_bytes = reading->step_count * sizeof *reading->steps;
+	struct dwarf_abbrevs *const table =
+		xmalloc(sizeof *table + attribute_bytes + abbrev_bytes + step_bytes);
+	struct dwarf_attribute *const attributes = (struct dwarf_attribute *)(table + 1);
+	struct dwarf_abbrev *const abbrevs =
+		(struct dwarf_abbrev *)(attributes + reading->attribute_count);
+	struct dwarf_step *const steps = (struct dwarf_step *)(abbrevs + reading->count);
+
+	copy_list(attributes, reading->attributes, attribute_bytes);
+	copy_list(abbrevs, reading->abbrevs, abbrev_bytes);
+	copy_list(steps, reading->steps, step_bytes);
+	*table = (struct dwarf_abbrevs){ abbrevs, attributes, steps, reading->count, true };
+	return table;
 }
 
 struct dwarf_abbrevs *dwarf_abbrevs_new(
 	const struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
 {
-	struct dwarf_abbrevs *const abbrevs = xcalloc(1, sizeof *abbrevs);
-	struct reading reading = { .abbrevs = abbrevs, .in = *in, .encoding = encoding };
-	struct dwarf_abbrev abbrev;
+	struct reading reading = { .in = *in, .encoding = encoding };
+	struct dwarf_abbrev abbrev = { 0 };
+	uint64_t last_code = 0;
 	bool is_sorted = true;
+	bool is_dense = true;
 
 	for (uint16_t form = 0; form < COMMON_FORMS; form++)
-		reading.steps[form] = dwarf_form_step(form, encoding);
-	abbrevs->is_dense = true;
-	while (read_abbrev(&reading, &abbrev)) {
-		if (abbrevs->count > 0 && abbrevs->abbrevs[abbrevs->count - 1].code >= abbrev.code)
-			is_sorted = false;
-		abbrevs->abbrevs = xgrow(abbrevs->abbrevs, &abbrevs->capacity, abbrevs->count + 1,
-			sizeof *abbrevs->abbrevs);
-		abbrevs->abbrevs[abbrevs->count++] = abbrev;
-		if (abbrev.code != abbrevs->count)
-			abbrevs->is_dense = false;
-		if (abbrev.code == only)
-			break;
+		reading.form_steps[form] = dwarf_form_step(form, encoding);
+	while ((last_code == 0 || last_code != only) && read_abbrev(&reading, &abbrev)) {
+		add_abbrev(&reading, &abbrev);
+		is_sorted = is_sorted && abbrev.code > last_code;
+		is_dense = is_dense && abbrev.code == reading.count;
+		last_code = abbrev.code;
 	}
+	struct dwarf_abbrevs *const table = make_table(&reading);
+	table->is_dense = is_dense;
+	free(reading.abbrevs);
+	free(reading.attributes);
+	free(reading.steps);
 	if (!is_sorted)
-		qsort(abbrevs->abbrevs, abbrevs->count, sizeof *abbrevs->abbrevs, compare_codes);
-	return abbrevs;
+		qsort(table->abbrevs, table->count, sizeof *table->abbrevs, compare_codes);
+	return table;
 }
 
 void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs)
 {
-	if (abbrevs == NULL)
-		return;
-	free(abbrevs->abbrevs);
-	free(abbrevs->attributes);
-	free(abbrevs->steps);
 	free(abbrevs);
 }
 

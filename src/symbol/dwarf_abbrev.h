@@ -56,13 +56,12 @@ struct dwarf_abbrev {
 	struct dwarf_fixed fixed;
 };
 
+/* All in one block of memory. */
 struct dwarf_abbrevs {
 	struct dwarf_abbrev *abbrevs; /* sorted by code */
 	struct dwarf_attribute *attributes;
 	struct dwarf_step *steps;
-	size_t count, capacity;
-	size_t attribute_count, attribute_capacity;
-	size_t step_count, step_capacity;
+	size_t count;
 	bool is_dense; /* abbrevs[i].code == i + 1 */
 };
 

@@ -154,6 +154,9 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 	case DW_LNS_set_column:
 		(void)cursor_uleb(in);
 		return false;
+	case DW_LNS_negate_stmt:
+	case DW_LNS_set_basic_block:
+		return false;
 	case DW_LNS_const_add_pc:
 		now->address += (255u - lines->opcode_base) / lines->line_range * minimum;
 		return false;
