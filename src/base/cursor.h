@@ -130,8 +130,17 @@ static inline uint64_t cursor_uleb(struct cursor *cursor)
 
 static inline int64_t cursor_sleb(struct cursor *cursor)
 {
-	if (cursor->position < cursor->end && *cursor->position < 0x80)
-		return (*cursor->position++ ^ 0x40) - 0x40; /* bit 6 is the sign */
+	const unsigned char *const at = cursor->position;
+
+	/* One byte or two, of seven bits each, of which the highest is the sign. */
+	if (cursor_left(cursor) >= 2 && at[0] < 0x80) {
+		cursor->position += 1;
+		return (at[0] ^ 0x40) - 0x40;
+	}
+	if (cursor_left(cursor) >= 2 && at[1] < 0x80) {
+		cursor->position += 2;
+		return (((at[0] & 0x7f) | at[1] << 7) ^ 0x2000) - 0x2000;
+	}
 	struct cursor copy = *cursor;
 	const int64_t value = cursor_sleb_long(&copy);
 	*cursor = copy;

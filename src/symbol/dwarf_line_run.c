@@ -12,7 +12,7 @@ struct registers {
 
 /*
  * What a run has found. A row holds from its address to that of the next one. Most rows lie between
- * two of the addresses asked for, so a row costs one comparison with `next_vaddr`.
+ * two of the addresses asked for, so a row costs one comparison with `ends_at`.
  */
 struct line_run {
 	const struct dwarf *dwarf;
@@ -21,12 +21,11 @@ struct line_run {
 	struct dwarf_row *rows;
 	size_t missing; /* rows that are still to be found */
 
-	struct registers last; /* the row before */
-	bool has_last;
-	bool is_dead;  /* the sequence is of code that the linker threw away */
-	bool is_moved; /* the address was set, so `next` is to be searched */
-	size_t next;   /* first of vaddrs not below the last row */
-	uint64_t next_vaddr;
+	struct registers last; /* the row before; none while is_moved */
+	bool is_dead;	       /* the sequence is of code that the linker threw away */
+	bool is_moved;	       /* the address was set, so `next` is to be searched */
+	size_t next;	       /* first of vaddrs not below the last row */
+	uint64_t ends_at;      /* a row below this neither ends nor begins one that is asked for */
 };
 
 /*
@@ -46,32 +45,30 @@ static void fill_rows(struct line_run *run, uint64_t limit)
 	}
 }
 
-/* A row that is not below `next_vaddr`. */
+/* A row that is not below `ends_at`. */
 static void pass_addresses(struct line_run *run, uint64_t address)
 {
-	if (run->has_last && !run->is_dead)
-		fill_rows(run, address);
 	if (run->is_moved)
 		run->next = vaddrs_lower_bound(run->vaddrs, run->count, address);
+	else if (!run->is_dead)
+		fill_rows(run, address);
 	run->is_moved = false;
-	run->next_vaddr =
-		run->is_dead || run->next == run->count ? UINT64_MAX : run->vaddrs[run->next];
+	run->ends_at =
+		run->is_dead || run->next == run->count ? UINT64_MAX : run->vaddrs[run->next] + 1;
 }
 
 static inline void emit_row(struct line_run *run, const struct registers *now)
 {
-	if (__builtin_expect(run->next_vaddr < now->address, false))
+	if (__builtin_expect(now->address >= run->ends_at, false))
 		pass_addresses(run, now->address);
-	run->has_last = true;
 	run->last = *now;
 }
 
 static void end_sequence(struct line_run *run, struct registers *now)
 {
 	emit_row(run, now);
-	run->has_last = false;
 	run->is_dead = true;
-	run->next_vaddr = UINT64_MAX;
+	run->ends_at = UINT64_MAX;
 	now->file = 1;
 	now->line = 1;
 }
@@ -79,13 +76,12 @@ static void end_sequence(struct line_run *run, struct registers *now)
 static void set_address(struct line_run *run, struct registers *now, uint64_t address)
 {
 	/* Within a sequence the row before holds until here, if this is further on. */
-	if (run->has_last && !run->is_dead && address > now->address)
+	if (!run->is_moved && !run->is_dead && address > now->address)
 		fill_rows(run, address);
 	now->address = address;
 	run->is_dead = address < run->dwarf->code_start || address >= run->dwarf->code_limit;
 	run->is_moved = true;
-	run->has_last = false;
-	run->next_vaddr = run->is_dead ? UINT64_MAX : 0;
+	run->ends_at = run->is_dead ? UINT64_MAX : 0;
 }
 
 /* An operation that begins or ends a sequence; the others say nothing of interest. */
@@ -127,8 +123,6 @@ static void list_specials(const struct dwarf_lines *lines, struct special specia
 static inline bool take_standard(struct line_run *run, const struct dwarf_lines *lines,
 	struct cursor *in, struct registers *now, uint8_t opcode)
 {
-	const uint64_t minimum = lines->minimum_instruction;
-
 	switch (opcode) {
 	case 0: {
 		const uint64_t size = cursor_uleb(in);
@@ -143,7 +137,7 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 	case DW_LNS_copy:
 		return true;
 	case DW_LNS_advance_pc:
-		now->address += cursor_uleb(in) * minimum;
+		now->address += cursor_uleb(in) * lines->minimum_instruction;
 		return false;
 	case DW_LNS_advance_line:
 		now->line += (uint64_t)cursor_sleb(in);
@@ -158,7 +152,8 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 	case DW_LNS_set_basic_block:
 		return false;
 	case DW_LNS_const_add_pc:
-		now->address += (255u - lines->opcode_base) / lines->line_range * minimum;
+		now->address += (uint64_t)((255u - lines->opcode_base) / lines->line_range *
+					   lines->minimum_instruction);
 		return false;
 	case DW_LNS_fixed_advance_pc:
 		now->address += cursor_u16(in);
@@ -175,6 +170,7 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
 	struct dwarf_row *rows)
 {
+	const uint8_t opcode_base = lines->opcode_base;
 	struct special specials[256];
 	struct cursor in = lines->program;
 	struct registers now = { .file = 1, .line = 1 };
@@ -185,18 +181,20 @@ void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, si
 		.rows = rows,
 		.missing = count,
 		.is_dead = true,
-		.next_vaddr = UINT64_MAX,
+		.ends_at = UINT64_MAX,
 	};
 
 	list_specials(lines, specials);
-	while (cursor_left(&in) > 0 && run.missing > 0) {
+	while (cursor_left(&in) > 0) {
 		const uint8_t opcode = *in.position++;
-		if (opcode >= lines->opcode_base) {
+		if (opcode >= opcode_base) {
 			now.address += specials[opcode].address;
 			now.line += (uint64_t)(int64_t)specials[opcode].line;
 		} else if (!take_standard(&run, lines, &in, &now, opcode)) {
 			continue;
 		}
 		emit_row(&run, &now);
+		if (run.missing == 0)
+			break;
 	}
 }

@@ -190,7 +190,9 @@ static void step_over_children(const struct pass *pass, struct cursor *cursor)
 	*cursor = in;
 }
 
-/* Whether the DIE at the cursor, by its two numbers at fixed places, holds none of the addresses.
+/*
+ * Whether the DIE at the cursor, by its two numbers at fixed places, holds none of the addresses.
+ * False as well when that is not known.
  */
 static inline bool is_elsewhere(
 	const struct pass *pass, const struct cursor *in, const struct dwarf_fixed *fixed)
@@ -199,12 +201,13 @@ static inline bool is_elsewhere(
 	uint64_t start = 0;
 	uint64_t size = 0;
 
-	if (fixed->size_bytes == 0 || cursor_left(in) < (size_t)fixed->size_at + fixed->size_bytes)
+	/* A size of less than eight bytes is cut out of eight, if the unit has as many. */
+	if (fixed->size_bytes == 0 || cursor_left(in) < fixed->size_at + sizeof size)
 		return false;
 	memcpy(&start, in->position + fixed->low_pc_at, sizeof start);
-	memcpy(&size, in->position + fixed->size_at, fixed->size_bytes);
+	memcpy(&size, in->position + fixed->size_at, sizeof size);
 	start = le64toh(start);
-	size = le64toh(size);
+	size = le64toh(size) & UINT64_MAX >> (64 - 8 * fixed->size_bytes);
 	const size_t i = vaddrs_lower_bound(scan->vaddrs, scan->count, start);
 	return i == scan->count || scan->vaddrs[i] - start >= size;
 }

@@ -18,6 +18,8 @@ enum abbrev {
 	STRUCT_WITH_SIBLING, /* sibling */
 	CONCRETE,	     /* origin, low_pc, size */
 	REFERRING,	     /* origin */
+	FIXED,		     /* sibling, origin, low_pc, size of one byte */
+	VARYING,	     /* block, text, number, sibling; behind them a byte */
 };
 
 struct writer {
@@ -85,6 +87,11 @@ static void writer_init(struct writer *w)
 	ABBREV(w, CONCRETE, DW_TAG_subprogram, true, DW_AT_abstract_origin, DW_FORM_ref_addr,
 		DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc, DW_FORM_data4);
 	ABBREV(w, REFERRING, DW_TAG_subprogram, false, DW_AT_abstract_origin, DW_FORM_ref_addr);
+	ABBREV(w, FIXED, DW_TAG_subprogram, true, DW_AT_sibling, DW_FORM_ref4,
+		DW_AT_abstract_origin, DW_FORM_ref_addr, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc,
+		DW_FORM_data1);
+	ABBREV(w, VARYING, 0x34, true, 0x02, DW_FORM_block1, DW_AT_name, DW_FORM_string, 0x1c,
+		DW_FORM_udata, DW_AT_sibling, DW_FORM_ref4, 0x3b, DW_FORM_data1);
 	u8(&w->abbrev, 0);
 }
 
@@ -286,6 +293,98 @@ static void finds_functions_inside_types(void **state)
 	writer_deinit(&w);
 }
 
+/* A function of fixed size; returns where its sibling is to be written. */
+static size_t fixed(struct writer *w, uint32_t origin, uint64_t low_pc, unsigned size)
+{
+	u8(&w->info, FIXED);
+	const size_t sibling = w->info.size;
+	u32(&w->info, 0);
+	u32(&w->info, origin);
+	u64(&w->info, low_pc);
+	u8(&w->info, size);
+	return sibling;
+}
+
+static void set_sibling(struct writer *w, size_t unit, size_t at)
+{
+	const uint32_t here = (uint32_t)(w->info.size - unit);
+
+	memcpy(w->info.data + at, &here, sizeof here);
+}
+
+static void steps_over_functions_by_what_lies_at_fixed_places(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x1000);
+	const uint32_t first = abstract(&w, "first");
+	const uint32_t last = abstract(&w, "last");
+	/* Nobody asks about it, so what is in it is not looked at. */
+	const size_t other = fixed(&w, last, 0x1100, 0x10);
+	u8(&w.info, 99);
+	end_children(&w);
+	set_sibling(&w, unit, other);
+	(void)fixed(&w, first, 0x1000, 0x10);
+	end_children(&w);
+	/* Its size ends the unit: the seven bytes behind it are not there. */
+	(void)fixed(&w, last, 0x1200, 0xff);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1000, 0x100f, 0x1010, 0x1200, 0x12fe, 0x12ff };
+	static const char *const names[] = { "first", "first", NULL, "last", "last", NULL };
+	read_all(&reading, &w, vaddrs, 6);
+	for (size_t i = 0; i < 6; i++) {
+		assert_int_equal(reading.answers[i].frame_count, names[i] != NULL);
+		if (names[i] != NULL)
+			assert_string_equal(reading.answers[i].frames[0].name, names[i]);
+	}
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+static void steps_over_values_of_varying_size(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	for (unsigned i = 0; i < 3; i++) {
+		u8(&w.info, VARYING);
+		u8(&w.info, i);
+		for (unsigned j = 0; j < i; j++)
+			u8(&w.info, FUNCTION);
+		text(&w.info, i == 1 ? "" : "name");
+		u8(&w.info, 0x80);
+		u8(&w.info, i);
+		const size_t sibling = w.info.size;
+		u32(&w.info, 0);
+		u8(&w.info, 0);
+		/* The last one does not say where its sibling is. */
+		if (i < 2) {
+			u8(&w.info, 99);
+			end_children(&w);
+			set_sibling(&w, unit, sibling);
+		} else {
+			function(&w, "inside", 0x1000, 0x10);
+			end_children(&w);
+			end_children(&w);
+		}
+	}
+	function(&w, "behind", 0x1000, 0x10);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1008 };
+	read_all(&reading, &w, vaddrs, 1);
+	assert_int_equal(reading.answers[0].frame_count, 1);
+	assert_string_equal(reading.answers[0].frames[0].name, "behind");
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
 static void ends_with_cycles_of_origins_and_siblings(void **state)
 {
 	(void)state;
@@ -436,6 +535,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_inlined_calls_from_the_inside_out),
 	cmocka_unit_test(finds_names_in_other_units),
 	cmocka_unit_test(finds_functions_inside_types),
+	cmocka_unit_test(steps_over_functions_by_what_lies_at_fixed_places),
+	cmocka_unit_test(steps_over_values_of_varying_size),
 	cmocka_unit_test(ends_with_cycles_of_origins_and_siblings),
 	cmocka_unit_test(gives_an_address_to_the_first_function_that_claims_it),
 	cmocka_unit_test(takes_the_last_row_of_an_address),
