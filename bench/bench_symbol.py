@@ -97,28 +97,58 @@ def symbol_starts(path):
     return starts
 
 
-def explain(why, mine, other, agreed, starts):
+def demangled(names):
+    """The readable form of each name."""
+    names = sorted(set(names))
+    run = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True)
+    return dict(zip(names, run.stdout.split("\n")))
+
+
+def source_name(name):
+    """'swap' of 'swap<int>': compilers do not agree on how to write what is in the brackets."""
+    return name if name.startswith("operator") else name.split("<")[0]
+
+
+def explain_names(mine, other, starts, readable):
+    """Why frames that agree in their places differ in names: a reason for each, or None."""
+    reasons = set()
+    for position, ((name, *_), (theirs, *_)) in enumerate(zip(mine, other)):
+        name, theirs = oracles.plain_name(name), oracles.plain_name(theirs)
+        if name == theirs:
+            continue
+        if starts[name] & starts[theirs]:
+            reasons.add("two names of one function, merged by the compiler")
+        elif name.startswith("_Z") and not theirs.startswith("_Z") and source_name(theirs) in readable[name]:
+            reasons.add("DWARF has a local function's name in the source only; heapctl tells the symbol's")
+        elif position == 0 and len(mine) > 1 and theirs == oracles.plain_name(mine[-1][0]):
+            reasons.add("an inlined function without a linkage name; the other tool tells the symbol around it")
+        else:
+            return None
+    return ", ".join(sorted(reasons))
+
+
+def explain(why, mine, other, agreed, starts, readable):
     """Why the frames differ, None when there is no explanation."""
-    names = [oracles.plain_name(frames[-1][0]) for frames in (mine, other) if frames]
-    if why == "name" and [f[1:] for f in mine] == [f[1:] for f in other] and starts[names[0]] & starts[names[1]]:
-        return "two names of one function, merged by the compiler"
     if not any(name for name, _, _ in oracles.known(mine)):
         return "it lies in no function; the other tool takes the function before it"
+    if why == "name" and (reason := explain_names(mine, other, starts, readable)):
+        return reason
     if agreed:
-        return "the third tool agrees with heapctl"
+        return f"{why}: the third tool agrees with heapctl"
     return None
 
 
 def compare(path, addresses):
     starts = symbol_starts(path)
     mine, _ = oracles.ours(TOOL, path, addresses)
+    readable = demangled(oracles.plain_name(name) for frames in mine for name, _, _ in frames)
     others = {"llvm-symbolizer": oracles.llvm(path, addresses), "addr2line": oracles.addr2line(path, addresses)}
     for name, answers in others.items():
         third = others["addr2line" if name == "llvm-symbolizer" else "llvm-symbolizer"]
         agreed = {address: oracles.difference(a, b) is None for address, a, b in zip(addresses, mine, third)}
         reasons = collections.Counter()
         for address, why, a, b in oracles.differences(addresses, mine, answers):
-            reason = explain(why, a, b, agreed[address], starts)
+            reason = explain(why, oracles.known(a), oracles.known(b), agreed[address], starts, readable)
             reasons[reason or f"UNEXPLAINED: {why}"] += 1
             if reason is None and reasons[f"UNEXPLAINED: {why}"] <= SHOWN:
                 print(f"    {address:#x}: {why}\n        heapctl: {a}\n        {name}: {b}")
