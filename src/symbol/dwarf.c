@@ -13,6 +13,7 @@
 #include "symbol/dwarf_scan.h"
 #include "symbol/dwarf_split.h"
 #include "symbol/dwarf_unit.h"
+#include "symbol/elf_identity.h"
 #include "symbol/vaddrs.h"
 
 static const uint32_t NO_UNIT = UINT32_MAX;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cursor.h"
 #include "base/xalloc.h"
+#include "symbol/elf_identity.h"
 #include "symbol/unpack.h"
 
 /* A copy of `count` records of `size` bytes at `offset`; NULL when the file has not as many. */
@@ -140,59 +140,6 @@ static void find_code(struct elf_image *image)
 	}
 }
 
-static void write_hex(const unsigned char *data, size_t size, char text[ELF_BUILD_ID_TEXT_BYTES])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	if (size > (ELF_BUILD_ID_TEXT_BYTES - 1) / 2)
-		size = (ELF_BUILD_ID_TEXT_BYTES - 1) / 2;
-	for (size_t i = 0; i < size; i++) {
-		text[2 * i] = digits[data[i] >> 4];
-		text[2 * i + 1] = digits[data[i] & 15];
-	}
-	text[2 * size] = '\0';
-}
-
-static bool find_build_id_in(struct elf_image *image, uint64_t offset, uint64_t size)
-{
-	struct cursor notes = cursor_over(image->data + offset, size);
-
-	while (cursor_left(&notes) >= 12) {
-		const uint32_t name_size = cursor_u32(&notes);
-		const uint32_t value_size = cursor_u32(&notes);
-		const uint32_t type = cursor_u32(&notes);
-		const unsigned char *const name = cursor_take(&notes, (name_size + 3ull) & ~3ull);
-		const unsigned char *const value = cursor_take(&notes, value_size);
-		cursor_skip(&notes, -(uint64_t)value_size & 3);
-		if (name != NULL && value != NULL && type == NT_GNU_BUILD_ID && name_size == 4 &&
-			memcmp(name, "GNU", 4) == 0 && value_size != 0) {
-			write_hex(value, value_size, image->build_id);
-			return true;
-		}
-	}
-	return false;
-}
-
-static void find_build_id(struct elf_image *image, const Elf64_Ehdr *header)
-{
-	for (size_t i = 0; i < image->section_count; i++) {
-		const struct elf_section *const section = &image->sections[i];
-		if (section->type == SHT_NOTE &&
-			find_build_id_in(image, section->offset, section->size))
-			return;
-	}
-	CLEANUP(free_cleanup)
-	Elf64_Phdr *headers =
-		copy_table(image, header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr));
-	for (size_t i = 0; headers != NULL && i < header->e_phnum; i++) {
-		const Elf64_Phdr *const note = &headers[i];
-		if (note->p_type == PT_NOTE && note->p_offset <= image->size &&
-			note->p_filesz <= image->size - note->p_offset &&
-			find_build_id_in(image, note->p_offset, note->p_filesz))
-			return;
-	}
-}
-
 static bool parse(struct elf_image *image, struct error *err)
 {
 	Elf64_Ehdr header;
@@ -206,7 +153,7 @@ static bool parse(struct elf_image *image, struct error *err)
 	if (!read_sections(image, &header, err) || !read_segments(image, &header, err))
 		return false;
 	find_code(image);
-	find_build_id(image, &header);
+	elf_identify(image, &header);
 	return true;
 }
 
@@ -335,42 +282,4 @@ const struct elf_segment *elf_image_segment_at(const struct elf_image *image, ui
 		found = segment;
 	}
 	return found;
-}
-
-/* The text that a link section begins with, and what follows it. */
-static const char *link_text(const struct elf_image *image, const char *name, struct cursor *rest)
-{
-	const struct elf_section *const section = elf_image_section(image, name);
-
-	if (section == NULL)
-		return NULL;
-	*rest = cursor_over(image->data + section->offset, section->size);
-	const char *const text = cursor_string(rest);
-	return cursor_ok(rest) && text[0] != '\0' ? text : NULL;
-}
-
-const char *elf_image_debug_link(const struct elf_image *image, uint32_t *crc)
-{
-	struct cursor rest;
-	const char *const text = link_text(image, ".gnu_debuglink", &rest);
-
-	if (text == NULL)
-		return NULL;
-	cursor_seek(&rest, (cursor_offset(&rest) + 3) & ~(size_t)3);
-	const uint32_t value = cursor_u32(&rest);
-	if (!cursor_ok(&rest))
-		return NULL;
-	*crc = value;
-	return text;
-}
-
-const char *elf_image_alternate_link(
-	const struct elf_image *image, char build_id[ELF_BUILD_ID_TEXT_BYTES])
-{
-	struct cursor rest;
-	const char *const text = link_text(image, ".gnu_debugaltlink", &rest);
-
-	if (text != NULL)
-		write_hex(rest.position, cursor_left(&rest), build_id);
-	return text;
 }

@@ -106,11 +106,3 @@ static inline void elf_bytes_cleanup(struct elf_bytes *bytes)
 
 /* The segment that holds this byte of the file, code first; NULL when none does. */
 const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset);
-
-/*
- * .gnu_debuglink (with the CRC-32 of the file it names) or .gnu_debugaltlink (with its build-id):
- * the name in the file, NULL when there is none.
- */
-const char *elf_image_debug_link(const struct elf_image *image, uint32_t *crc);
-const char *elf_image_alternate_link(
-	const struct elf_image *image, char build_id[ELF_BUILD_ID_TEXT_BYTES]);

@@ -8,6 +8,7 @@
 
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
+#include "symbol/elf_identity.h"
 
 static const char debug_root[] = "/usr/lib/debug";
 

@@ -81,6 +81,6 @@ MUST_CHECK bool file_search_download(
 MUST_CHECK bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug);
 
-/* The file that dwz moved common parts of `debug` to, as its .gnu_debugaltlink says. */
+/* The file that dwz moved common parts of `debug` to (elf_image_alternate_link). */
 MUST_CHECK bool file_search_alternate(
 	struct file_search *search, const struct elf_image *debug, struct elf_image *alternate);

@@ -174,17 +174,21 @@ static bool is_right_file(
 	return !image->has_code || module_layout_fits(module, &layout, problem);
 }
 
+/* Says why not in `problem`, and in `cure` where that depends on the reason. */
 static bool open_if_right(const struct module *module, struct file_search *search, const char *path,
-	struct elf_image *image, struct buffer *problem)
+	struct elf_image *image, struct buffer *problem, struct buffer *cure)
 {
 	struct elf_image opened;
 	struct error err;
 
 	if (!file_search_probe(search, path))
 		return false;
+	buffer_clear(cure);
 	if (!elf_image_open(path, &opened, &err)) {
 		buffer_clear(problem);
 		buffer_append_string(problem, err.message);
+		if (err.kind == ERROR_UNSUPPORTED)
+			buffer_append_string(cure, "read its addresses with addr2line");
 		return false;
 	}
 	if (!is_right_file(module, &opened, problem)) {
@@ -200,7 +204,7 @@ static bool open_if_right(const struct module *module, struct file_search *searc
  * When the same file is still at its path the path is taken, which says more.
  */
 static bool open_mapped(const struct module *module, struct file_search *search,
-	struct elf_image *image, struct buffer *problem)
+	struct elf_image *image, struct buffer *problem, struct buffer *cure)
 {
 	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
 		return false;
@@ -217,10 +221,10 @@ static bool open_mapped(const struct module *module, struct file_search *search,
 	for (unsigned which = 0; file_search_place(search, module->path, which, &place); which++) {
 		const struct file_identity there = file_identify(buffer_string(&place));
 		if (file_identity_equal(&wanted, &there) &&
-			open_if_right(module, search, buffer_string(&place), image, problem))
+			open_if_right(module, search, buffer_string(&place), image, problem, cure))
 			return true;
 	}
-	return open_if_right(module, search, buffer_string(&mapped), image, problem);
+	return open_if_right(module, search, buffer_string(&mapped), image, problem, cure);
 }
 
 /* The kernel's own library: the one in this process is the same if it is as big. */
@@ -256,6 +260,8 @@ static void explain_missing(
 		buffer_append_string(problem, "the file was deleted or replaced");
 	else if (problem->size == 0)
 		buffer_append_string(problem, "not found");
+	if (cure->size != 0)
+		return;
 	if (module->build_id[0] != '\0')
 		buffer_append_string(cure,
 			"point --build-id-dir at its debug files or --sysroot at a copy of the "
@@ -273,20 +279,21 @@ bool module_file_open(const struct module *module, struct file_search *search,
 
 	buffer_init(&place, &memory_or_exit);
 	if (module->file != NULL) {
-		if (open_if_right(module, search, module->file, image, problem))
+		if (open_if_right(module, search, module->file, image, problem, cure))
 			return true;
 		explain_missing(module, problem, cure);
 		return false;
 	}
 	if (strcmp(module->path, "[vdso]") == 0)
 		return open_vdso(module, image, problem);
-	if (open_mapped(module, search, image, problem))
+	if (open_mapped(module, search, image, problem, cure))
 		return true;
 	/* A file that is at the path of a deleted one is another one, unless it can be proved. */
 	if (!module->deleted || module->build_id[0] != '\0')
 		for (unsigned which = 0; file_search_place(search, module->path, which, &place);
 			which++)
-			if (open_if_right(module, search, buffer_string(&place), image, problem))
+			if (open_if_right(
+				    module, search, buffer_string(&place), image, problem, cure))
 				return true;
 	if (module->build_id[0] != '\0' &&
 		(file_search_build_id(search, module->build_id, "", image) ||

@@ -353,17 +353,36 @@ class Packaging(BuiltOnce):
         run("dwz", self.program, "-o", self.copy)
         self.assertEqual("", self.check(self.copy, self.expected)["problem"])
 
-    @unittest.skipUnless(have("dwz"), "dwz is not installed")
-    def test_dwz_with_a_common_file(self):
-        second = os.path.join(self.folder, "second")
+    def check_common_file(self, *options):
+        common, second = (os.path.join(self.folder, name) for name in ("common", "second"))
         shutil.copy(self.program, self.copy)
         shutil.copy(self.program, second)
-        run("dwz", "-m", os.path.join(self.folder, "common"), "-M", os.path.join(self.folder, "common"),
-            self.copy, second)
+        run("dwz", *options, "-m", common, "-M", common, self.copy, second)
         self.assertEqual("", self.check(self.copy, self.expected)["problem"])
-        os.remove(os.path.join(self.folder, "common"))
+        os.remove(common)
         _, module = self.ours(self.copy, sorted(self.expected))
         self.assertIn("dwz", module["problem"])
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_dwz_with_a_common_file(self):
+        self.check_common_file()
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_dwz_with_a_supplementary_file(self):
+        self.check_common_file("-5")
+
+    def test_programs_of_other_machines_are_said_to_be(self):
+        for offset, value in ((4, b"\1"), (5, b"\2")):  # 32 bits; big-endian
+            shutil.copy(self.program, self.copy)
+            with open(self.copy, "r+b") as file:
+                file.seek(offset)
+                file.write(value)
+            maps = self.maps_of(self.program, self.copy)
+            answer = json.loads(run(TOOL, *maps, *map(hex, sorted(self.expected))))
+            module = answer["modules"][0]
+            self.assertIn("not a 64-bit little-endian ELF file", module["problem"])
+            self.assertIn("addr2line", module["cure"])
+            self.assertEqual(0, module["named"])
 
 
 class Split(SymbolCase):
