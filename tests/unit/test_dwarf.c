@@ -293,6 +293,42 @@ static void finds_functions_inside_types(void **state)
 	writer_deinit(&w);
 }
 
+static void finds_functions_of_classes_inside_functions(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x100);
+	/* "outer" holds no address; the classes in it have one function for each of them. */
+	function(&w, "outer", 0x1000, 0x10);
+	for (unsigned i = 0; i < 2; i++) {
+		u8(&w.info, STRUCT_WITH_SIBLING);
+		u32(&w.info, 0);
+		function(&w, i == 0 ? "lambda" : "another", 0x1040 + 0x10 * i, 0x10);
+		inlined(&w, (uint32_t)unit, 0x1048, 4, 7);
+		end_children(&w);
+		end_children(&w);
+		end_children(&w);
+	}
+	end_children(&w);
+	function(&w, "behind", 0x1080, 0x10);
+	end_children(&w);
+	unit_end(&w, unit);
+	static const uint64_t vaddrs[] = { 0x1040, 0x1048, 0x1058, 0x1088 };
+	static const char *const names[] = { "lambda", "lambda", "another", "behind" };
+	static const uint32_t counts[] = { 1, 2, 1, 1 };
+	read_all(&reading, &w, vaddrs, 4);
+	for (size_t i = 0; i < 4; i++) {
+		const struct dwarf_answer *const answer = &reading.answers[i];
+		assert_int_equal(answer->frame_count, counts[i]);
+		assert_string_equal(answer->frames[counts[i] - 1].name, names[i]);
+	}
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
 /* A function of fixed size; returns where its sibling is to be written. */
 static size_t fixed(struct writer *w, uint32_t origin, uint64_t low_pc, unsigned size)
 {
@@ -535,6 +571,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_inlined_calls_from_the_inside_out),
 	cmocka_unit_test(finds_names_in_other_units),
 	cmocka_unit_test(finds_functions_inside_types),
+	cmocka_unit_test(finds_functions_of_classes_inside_functions),
 	cmocka_unit_test(steps_over_functions_by_what_lies_at_fixed_places),
 	cmocka_unit_test(steps_over_values_of_varying_size),
 	cmocka_unit_test(ends_with_cycles_of_origins_and_siblings),
