@@ -28,7 +28,7 @@ def find():
 class Browser:
     """Use as a context; everything it writes is in a temporary folder."""
 
-    def __init__(self, width=1200, height=800):
+    def __init__(self, width=1200, height=800, flags=()):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
@@ -39,7 +39,7 @@ class Browser:
             os.dup2(ends[0], 3)
             os.dup2(ends[1], 4)
         self.process = subprocess.Popen(
-            [find(), *FLAGS, f"--user-data-dir={self.folder.name}", f"--window-size={width},{height}", "about:blank"],
+            [find(), *FLAGS, *flags, f"--user-data-dir={self.folder.name}", f"--window-size={width},{height}", "about:blank"],
             preexec_fn=place_pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)
         os.close(to_browser)

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""speedscope imports what we write, and finds in it what we had. Its packaged page runs in a browser:
+
+    npm install --prefix DIR speedscope && SPEEDSCOPE=DIR/node_modules/speedscope make check TEST=speedscope
+"""
+import base64
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import browser
+from processes import HEAPCTL
+
+PACKAGE = os.environ.get("SPEEDSCOPE")
+# Its pictures need WebGL, which software can do.
+FLAGS = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+STACKS = "main;serve;parse 3000000\nmain;serve;parse;grow 2000000\nmain;serve 7\nmain;setup;grow 500000\n"
+FLAT = {"parse": 3000000, "grow": 2500000, "serve": 7}
+# Catches the file that the page's export button would save.
+CATCH = """{
+    globalThis.saved = null;
+    const original = URL.createObjectURL;
+    URL.createObjectURL = blob => { blob.text().then(text => { globalThis.saved = text; }); return original(blob); };
+}"""
+EXPORT = """(() => {
+    const buttons = [...document.querySelectorAll('div')].filter(div => /Export/.test(div.innerText) && div.children.length <= 1);
+    buttons.at(-1)?.click();
+    return globalThis.saved;
+})()"""
+
+
+def flat_weights(saved):
+    """{name: own weight} of the only profile of a file in speedscope's own format."""
+    frames, (profile,) = saved["shared"]["frames"], saved["profiles"]
+    weights, stack, at = collections.Counter(), [], profile["startValue"]
+    for event in profile["events"]:
+        if stack:
+            weights[frames[stack[-1]]["name"]] += event["at"] - at
+        at = event["at"]
+        if event["type"] == "O":
+            stack.append(event["frame"])
+        else:
+            stack.pop()
+    return {name: weight for name, weight in weights.items() if weight}
+
+
+@unittest.skipUnless(browser.find(), "chromium is not installed")
+@unittest.skipUnless(PACKAGE, "SPEEDSCOPE names no speedscope (npm install speedscope; SPEEDSCOPE=.../node_modules/speedscope)")
+class Speedscope(unittest.TestCase):
+    def test_totals_are_ours_in_every_format_that_it_reads(self):
+        with tempfile.TemporaryDirectory() as folder, browser.Browser(flags=FLAGS) as chromium:
+            for option, name in (("--collapsed", "stacks.txt"), ("--pprof", "profile.pb.gz"), ("--callgrind", "callgrind.out.1")):
+                with self.subTest(option):
+                    data = subprocess.run([HEAPCTL, "report", option, "-"], input=STACKS.encode(), capture_output=True, check=True).stdout
+                    script = pathlib.Path(folder, "load.js")
+                    script.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(base64.b64encode(data).decode())})")
+                    chromium.open(str(pathlib.Path(PACKAGE, "dist/release/index.html").resolve()), f"localProfilePath={script}")
+                    chromium.evaluate(CATCH)
+                    self.assertEqual(flat_weights(json.loads(chromium.wait_for(EXPORT))), FLAT)
+
+
+if __name__ == "__main__":
+    unittest.main()
