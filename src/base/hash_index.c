@@ -111,19 +111,18 @@ uint64_t hash_seed(void)
  */
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
 {
-	const unsigned char *at = data;
-	const unsigned char *const end = at + size;
+	const unsigned char *const bytes = data; /* may be NULL when there are none */
 	const uint64_t other = hash_u64(~hash);
 	uint64_t words[2] = { 0 };
 
-	for (; size > sizeof words && at < end - sizeof words; at += sizeof words) {
-		memcpy(words, at, sizeof words);
+	for (size_t at = 0; at + sizeof words < size; at += sizeof words) {
+		memcpy(words, bytes + at, sizeof words);
 		hash = hash_product(hash ^ words[0], other ^ words[1]);
 	}
 	if (size >= sizeof words)
-		memcpy(words, end - sizeof words, sizeof words);
+		memcpy(words, bytes + size - sizeof words, sizeof words);
 	else if (size != 0)
-		memcpy(words, at, size);
+		memcpy(words, bytes, size);
 	return hash_u64(hash_product(hash ^ words[0], other ^ words[1]));
 }
 
