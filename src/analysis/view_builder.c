@@ -273,15 +273,18 @@ static bool add_profiles(
 	return done;
 }
 
-/* Clamps what shrank: nothing is left of it on either side. */
+/* Clamps what shrank: nothing is left of it on either side, nor in the totals. */
 static void drop_negative(struct view *view)
 {
 	for (size_t i = 0; i < view->path_count; i++) {
 		struct view_path *const path = &view->paths[i];
+		struct estimate *const base = view_path_base(view, path);
 		for (int c = 0; c < PROFILE_COUNTERS; c++) {
-			if (path->now[c].value < path->base[c].value)
-				path->now[c] = view_path_base(view, path)[c] =
-					(struct estimate){ 0 };
+			if (path->now[c].value >= base[c].value)
+				continue;
+			view->total[c] -= path->now[c].value;
+			view->base_total[c] -= base[c].value;
+			path->now[c] = base[c] = (struct estimate){ 0 };
 		}
 	}
 }

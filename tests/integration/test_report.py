@@ -367,6 +367,14 @@ class Report(unittest.TestCase):
         self.assertEqual([s for s in re.findall(r"-?[\d.]+(?=%)", report) if abs(float(s)) > 100], [])
         self.assertEqual(rows(text("report", "--show_bytes", "--base", self.second, "--drop_negative", again)), {})
 
+    def test_what_shrank_is_not_in_the_total_either_when_dropped(self):
+        """As with jeprof."""
+        arguments = ["--show_bytes", "--drop_negative", STORE]
+        self.assertIn("Total: 0 B\n", text("report", "--base", self.second, *arguments, self.first))
+        theirs = subprocess.run([need("jeprof"), "--base", self.first, *arguments, self.second], text=True, capture_output=True,
+                                check=True).stdout
+        self.assertEqual(text("report", "--base", self.first, *arguments, self.second).splitlines()[0], theirs.splitlines()[0])
+
     def test_difference_says_what_it_rests_on(self):
         error = run("diff", self.second, self.first).stderr.decode()
         self.assertIn("prof.reset was called in between (or they are in the wrong order)", error)
