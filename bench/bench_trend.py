@@ -122,7 +122,7 @@ def check_detection(folder, lg_sample, cache):
 
 def plot(curves, path):
     """`curves`: (label, colour, powers, bounds) each."""
-    width, height, left, top = 560, 300, 60, 66
+    width, height, left, top = 560, 310, 60, 76
     x = lambda n: left + (n - LENGTHS[0]) / (LENGTHS[-1] - LENGTHS[0]) * (width - left - 20)
     y = lambda p: top + (1 - p) * (height - top - 40)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -136,7 +136,7 @@ def plot(curves, path):
     for n in LENGTHS:
         lines.append(f'<text x="{x(n):.1f}" y="{height - 22}" text-anchor="middle" fill="#656d76">{n}</text>')
     for at, (label, colour, powers, bounds) in enumerate(curves):
-        lines.append(f'<text x="{left - 44 + 230 * at}" y="54" fill="{colour}">{label}</text>')
+        lines.append(f'<text x="{left - 44 + 250 * at}" y="54" fill="{colour}">{label}</text>')
         for values, style in ((bounds, 'stroke-dasharray="6 4"'), (powers, 'stroke-width="2"')):
             points = " ".join(f"{x(n):.1f},{y(p):.1f}" for n, p in zip(LENGTHS, values))
             lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" {style}/>')
@@ -152,7 +152,7 @@ def processor_seconds(*command):
 
 
 def check_time(folder):
-    """Of a site each second and a thousand profiles; without a symbol cache, so that each of the two names all addresses once."""
+    """Of 256 sites; without a symbol cache, so that each of the two names all addresses once."""
     os.mkdir(f"{folder}/long")
     subprocess.run([SITES, f"{folder}/long", "1", "1000", str(SEED)], check=True,
                    env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12"))
@@ -171,7 +171,7 @@ def main():
         print("innocents: nothing leaks (promised: at most 5%)")
         check_innocents(sample(f"{folder}/none", PROGRAM, ROUNDS, 0, SEED), (4, 6, 12, 16), cache)
         check_innocents(sample(f"{folder}/sites", SITES, ROUNDS, SEED), (4, 6, 12, 16), cache)
-        curves = [(f"samples of {size} at the default rate", colour, *check_detection(folder, lg_sample, cache))
+        curves = [(f"as many samples as {size} have", colour, *check_detection(folder, lg_sample, cache))
                   for lg_sample, size, colour in ((12, "590 MiB", "#0969da"), (15, "74 MiB", "#bc4c00"))]
         if os.environ.get("BENCH_PLOT"):
             plot(curves, os.environ["BENCH_PLOT"])
