@@ -96,7 +96,7 @@ def measure(pid, port, gateway_port):
     load = Load(gateway_port, requests_of(pid, runs), CLIENTS, SECONDS).run()
     together = statistics.median(traffic.stop(busy) or [0])
     answered = sum(load.statuses.values())
-    wrong = sum(count for (_, _, status), count in load.statuses.items() if status >= 500 and status != 503)
+    wrong = sum(count for (_, _, status), count in load.statuses.items() if status >= 400 and status != 503)
     refused = sum(count for (_, _, status), count in load.statuses.items() if status == 503)
     print(f"clients                                {CLIENTS} for {SECONDS:.0f} s")
     print(f"answers                                {answered} ({answered / SECONDS:.0f} a second), of these 503: {refused}")

@@ -69,7 +69,7 @@ static const struct route_status mesos_start_statuses[] = {
 
 static const struct route_status mesos_stop_statuses[] = {
 	{ 200, "the run that ended, or the last one; where its profiles are" },
-	{ 400, "there is no run, or somebody else switched sampling on" },
+	{ 400, "there is no run, somebody else switched sampling on, or a run has begun since" },
 	{ 0 },
 };
 

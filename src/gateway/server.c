@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "gateway/acceptor.h"
 #include "gateway/dispatch.h"
 
 enum {
@@ -25,6 +26,7 @@ struct server {
 	struct gateway *gateway;
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
+	struct acceptor *acceptor;
 };
 
 /* One request from its first byte to its last. */
@@ -249,15 +251,14 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 	const bool is_tls = certificate != NULL && !listener->is_unix;
 	const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
 			       MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
-			       (is_tls ? MHD_USE_TLS : 0);
+			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
 	*server = (struct server){ .gateway = gateway, .listener = listener };
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
-		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_LISTEN_SOCKET,
-		listener->fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)SERVER_CONNECTIONS_MAX,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_IDLE_SECONDS,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEAD_BYTES,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
+		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)(SERVER_CONNECTIONS_MAX + ACCEPTOR_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)SERVER_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)SERVER_HEAD_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, NULL, MHD_OPTION_NOTIFY_COMPLETED,
 		end_exchange, NULL, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
 	if (server->daemon == NULL) {
@@ -267,6 +268,12 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
 		return error_hint(err, "both must be PEM files that belong together");
 	}
+	if (!acceptor_start(listener, server->daemon, SERVER_CONNECTIONS_MAX, gateway->stop_fd,
+		    &server->acceptor, err)) {
+		MHD_stop_daemon(server->daemon);
+		free(server);
+		return false;
+	}
 	*server_ret = server;
 	return true;
 }
@@ -275,7 +282,7 @@ void server_stop(struct server *server)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + STOP_PATIENCE_MS;
 
-	MHD_quiesce_daemon(server->daemon);
+	acceptor_join(server->acceptor);
 	while (__atomic_load_n(&server->gateway->counters.active, __ATOMIC_RELAXED) > 0 &&
 		clock_monotonic_ms() < deadline_ms)
 		usleep(20 * 1000);

@@ -17,9 +17,11 @@ enum {
 	SERVER_HEAD_BYTES = 32 * 1024,
 };
 
-/* Starts answering. The listener stays the caller's and must outlive the server. */
+/* Starts answering. Connections above the limit wait until there is a place. The listener stays the
+ * caller's and must outlive the server. */
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
 	const char *certificate, const char *key, struct server **server, struct error *err);
 
-/* Accepts no more, waits a moment for what is going on, then ends. */
+/* After the gateway's stop_fd became readable: accepts no more, waits a moment for what is going
+ * on, then ends. */
 void server_stop(struct server *server);

@@ -375,6 +375,22 @@ class Trouble(GatewayCase):
         for s in slow:
             s.close()
 
+    def test_who_comes_when_all_places_are_taken_waits_for_one(self):
+        gateway = self.start_gateway("1")
+        idle = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(600)]
+        threads = lambda: len(os.listdir(f"/proc/{gateway.pid}/task"))
+        wait_until(lambda: threads() >= 512, "all places to be taken")
+        late = socket.create_connection(("127.0.0.1", self.port))
+        late.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        self.assertEqual(select.select([*idle, late], [], [], 0.5)[0], [], "somebody was answered or cut off")
+        self.assertLess(threads(), 540)
+        for s in idle:
+            s.close()
+        self.assertTrue(select.select([late], [], [], 60)[0])
+        self.assertIn(b" 200 ", late.recv(100))
+        late.close()
+        wait_until(lambda: threads() < 20, "the places to be free")
+
     def test_too_much_is_refused(self):
         self.start_gateway("1")
         answer = self.ask("/v1/status?" + "a" * 40000)

@@ -14,6 +14,7 @@ class Load:
         self.clients = clients
         self.deadline = time.monotonic() + seconds
         self.statuses = collections.Counter()
+        self.reasons = collections.defaultdict(collections.Counter)  # of what was refused: (method, path, status) -> words
         self.problems = []
         self.slowest_seconds = collections.defaultdict(float)
 
@@ -30,11 +31,13 @@ class Load:
             method, path = next(order)
             started = time.monotonic()
             try:
-                status = await asyncio.wait_for(self.ask(method, path), 120)
+                status, body = await asyncio.wait_for(self.ask(method, path), 120)
             except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, ValueError) as problem:
                 self.problems.append(f"{method} {path}: {problem!r}")
                 continue
             self.statuses[method, path, status] += 1
+            if status >= 400:
+                self.reasons[method, path, status][body.decode(errors="replace")] += 1
             self.slowest_seconds[path] = max(self.slowest_seconds[path], time.monotonic() - started)
 
     async def ask(self, method, path):
@@ -43,7 +46,7 @@ class Load:
             writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             length = int(re.search(r"(?i)content-length: (\d+)", head).group(1))
-            await reader.readexactly(length)
-            return int(head.split()[1])
+            body = await reader.readexactly(length)
+            return int(head.split()[1]), body
         finally:
             writer.close()

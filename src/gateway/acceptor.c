@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/acceptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/xalloc.h"
+
+enum {
+	STACK_BYTES = 256 * 1024,
+	/* How long to wait for a place before looking again. */
+	FULL_MS = 20,
+	/* The daemon counts a connection only when it has begun to serve it. */
+	NEARLY_FULL = 32,
+	NEARLY_FULL_MS = 2,
+};
+
+struct acceptor {
+	int listen_fd, stop_fd;
+	struct MHD_Daemon *daemon;
+	unsigned most;
+	pthread_t thread;
+};
+
+static unsigned count_connections(const struct acceptor *acceptor)
+{
+	return MHD_get_daemon_info(acceptor->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)
+		->num_connections;
+}
+
+static bool is_over(const struct acceptor *acceptor, int patience_ms)
+{
+	struct pollfd poller = { .fd = acceptor->stop_fd, .events = POLLIN };
+
+	return poll(&poller, 1, patience_ms) > 0;
+}
+
+/* Until somebody wants in, or it is over. */
+static void await_client(const struct acceptor *acceptor)
+{
+	struct pollfd pollers[] = {
+		{ .fd = acceptor->listen_fd, .events = POLLIN },
+		{ .fd = acceptor->stop_fd, .events = POLLIN },
+	};
+
+	poll(pollers, 2, -1);
+}
+
+static void accept_one(const struct acceptor *acceptor)
+{
+	struct sockaddr_storage address;
+	socklen_t size = sizeof address;
+	const int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&address, &size,
+		SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	/* Out of descriptors: they come back when others have left. */
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		is_over(acceptor, FULL_MS);
+	if (fd >= 0)
+		MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size);
+}
+
+static void *work(void *context)
+{
+	const struct acceptor *const acceptor = context;
+
+	while (!is_over(acceptor, 0)) {
+		const unsigned taken = count_connections(acceptor);
+		if (taken >= acceptor->most) {
+			is_over(acceptor, FULL_MS);
+			continue;
+		}
+		if (taken + NEARLY_FULL >= acceptor->most)
+			is_over(acceptor, NEARLY_FULL_MS);
+		await_client(acceptor);
+		accept_one(acceptor);
+	}
+	return NULL;
+}
+
+bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, unsigned most,
+	int stop_fd, struct acceptor **ret, struct error *err)
+{
+	const int flags = fcntl(listener->fd, F_GETFL);
+	pthread_attr_t attributes;
+
+	/* A client that left between poll and accept must not hold it up. */
+	if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+		return error_system(err, errno, "%s", listener->where);
+	struct acceptor *const acceptor = xmalloc(sizeof *acceptor);
+	*acceptor = (struct acceptor){
+		.listen_fd = listener->fd,
+		.stop_fd = stop_fd,
+		.daemon = daemon,
+		.most = most,
+	};
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	const int failed = pthread_create(&acceptor->thread, &attributes, work, acceptor);
+	pthread_attr_destroy(&attributes);
+	if (failed != 0) {
+		free(acceptor);
+		return error_system(err, failed, "starting a thread that accepts connections");
+	}
+	*ret = acceptor;
+	return true;
+}
+
+void acceptor_join(struct acceptor *acceptor)
+{
+	if (acceptor == NULL)
+		return;
+	pthread_join(acceptor->thread, NULL);
+	free(acceptor);
+}
