@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -17,6 +15,7 @@
 #include "agent/on_demand.h"
 #include "agent/private_memory.h"
 #include "agent/service.h"
+#include "agent/thread.h"
 
 /* One agent's life: from start, or from fork, to its end. Not inherited by a child. */
 struct agent {
@@ -46,11 +45,6 @@ static struct {
 } process = {
 	.lifetime = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
-};
-
-enum {
-	STACK_BYTES = 128 * 1024,
-	SANITIZER_STACK_BYTES = 1024 * 1024,
 };
 
 static struct agent *make_agent(bool is_child)
@@ -170,62 +164,6 @@ static void *thread_main(void *argument)
 	return NULL;
 }
 
-static int add_thread_storage(struct dl_phdr_info *object, size_t size, void *total)
-{
-	(void)size;
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		if (object->dlpi_phdr[i].p_type == PT_TLS)
-			*(size_t *)total +=
-				object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
-	}
-	return 0;
-}
-
-/*
- * The C library takes the thread-local storage of all loaded objects from the stack. Found out
- * once, at the first start: a fork in the middle of it leaves the child the loader's lock held.
- */
-static size_t stack_bytes(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	size_t total = SANITIZER_STACK_BYTES;
-#else
-	size_t total = STACK_BYTES;
-#endif
-	dl_iterate_phdr(add_thread_storage, &total);
-	return (total + 4095) & ~(size_t)4095;
-}
-
-/*
- * The program's signals are not for the agent. pthread_sigmask leaves out those that the C library
- * needs itself (setuid() would hang without them); faults of our own must stay what they are.
- */
-static void agent_signals(sigset_t *blocked)
-{
-	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
-
-	sigfillset(blocked);
-	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-		sigdelset(blocked, own[i]);
-}
-
-static int create_thread(struct agent *agent)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t blocked, before;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, process.stack_bytes);
-	agent_signals(&blocked);
-	pthread_sigmask(SIG_SETMASK, &blocked, &before);
-	const int errnum = pthread_create(&thread, &attributes, thread_main, agent);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return errnum;
-}
-
 static void publish(struct agent *agent, bool has_thread)
 {
 	pthread_mutex_lock(&process.lock);
@@ -248,7 +186,7 @@ static bool begin(bool is_child, struct error *err)
 	}
 	agent->had_proc = process.own_files && guard_can_open();
 	publish(agent, with_thread);
-	const int errnum = with_thread ? create_thread(agent) : 0;
+	const int errnum = with_thread ? thread_start(thread_main, agent, process.stack_bytes) : 0;
 	if (errnum == 0)
 		return true;
 	publish(NULL, false);
@@ -315,7 +253,7 @@ static void prepare(void)
 		return;
 	init_changed();
 	allocator_find(&process.allocator);
-	process.stack_bytes = stack_bytes();
+	process.stack_bytes = thread_stack_bytes();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	process.prepared = true;
 }
@@ -556,18 +494,27 @@ void agent_unlock(struct agent_use *use, bool plan_changed)
 	held_signals_end(&use->signals);
 }
 
+/* Other threads plan what it waits for as soon as it is open. */
+static bool open_embedded(struct embedded *embedded)
+{
+	struct error ignored;
+
+	pthread_mutex_lock(&process.lock);
+	const bool done = embedded_open(embedded, &ignored);
+	pthread_mutex_unlock(&process.lock);
+	return done;
+}
+
 int agent_fd(void)
 {
-	struct error err;
+	struct error ignored;
 
 	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || process.agent == NULL)
 		return -1;
-	struct agent *const agent = process.agent;
-	if (!embedded_is_open(&agent->embedded)) {
-		if (!embedded_open(&agent->embedded, &err) || !agent_process(&err))
-			return -1;
-	}
-	return agent->embedded.epoll.fd;
+	struct embedded *const embedded = &process.agent->embedded;
+	if (!embedded_is_open(embedded) && (!open_embedded(embedded) || !agent_process(&ignored)))
+		return -1;
+	return embedded->epoll.fd;
 }
 
 bool agent_process(struct error *err)

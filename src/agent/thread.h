@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the agent's thread is made: a small stack, and none of the program's signals. */
+#pragma once
+
+#include <stddef.h>
+
+/*
+ * What the thread needs for a stack: the C library takes the thread-local storage of all loaded
+ * objects from it. To be found out once, at the first start: a fork in the middle of it leaves the
+ * child the loader's lock held.
+ */
+size_t thread_stack_bytes(void);
+
+/* Starts a thread that nobody joins. 0, or why not: an errno. */
+int thread_start(void *(*function)(void *), void *argument, size_t stack_bytes);
