@@ -15,8 +15,10 @@ static bool own_folder(char folder[PATH_MAX], struct error *err)
 {
 	const ssize_t size = readlink("/proc/self/exe", folder, PATH_MAX - 1);
 
-	if (size < 0)
-		return error_system(err, errno, "/proc/self/exe");
+	if (size < 0) {
+		error_system(err, errno, "/proc/self/exe");
+		return error_hint(err, "heapctl needs /proc to find its library: mount it");
+	}
 	folder[size] = '\0';
 	char *const slash = strrchr(folder, '/');
 	if (slash != NULL)
