@@ -280,6 +280,9 @@ class Guest:
 
     @only_root
     def test_what_is_not_its_own_keeps_its_mode(self):
+        if SANITIZER == "thread":
+            self.skipTest("a program that closes what the agent is just closing is a race, of its own making")
+
         def modes():
             return [oct(os.stat(path).st_mode) for path in ("/dev/null", "/dev/full", self.folder, own)]
         own = os.path.join(self.folder, "the-programs-own")
