@@ -362,16 +362,17 @@ class Served(GatewayCase):
         self.assertGreater(asked, 40)
 
     def test_processes_of_one_name_are_told_apart(self):
-        name = self.server.args[0].rsplit("/", 1)[-1]
+        name = "hc-restarted"
+        server, _ = self.start_named_redis(name)
         self.start_gateway("--history", self.archive, "--history-every", "1s")
         base = f"/targets/{name}/api/v1"
         timeline = lambda query="": self.expect(self.get(f"{base}/timeline{query}"), 200).json
         wait_until(lambda: len(timeline()["moments"]) >= 2, "two moments")
-        self.end(self.server)
-        again, _ = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.end(server)
+        again, _ = self.start_named_redis(name)
         wait_until(lambda: len(timeline(f"?pid={again.pid}")["moments"]) >= 2, "two moments of the next process")
         first, second = timeline()["processes"]
-        self.assertEqual([first["pid"], second["pid"]], [self.server.pid, again.pid])
+        self.assertEqual([first["pid"], second["pid"]], [server.pid, again.pid])
         self.assertLess(first["last_ms"], second["started_ms"] + 1)
         # A restart is part of the series.
         restarted = self.expect(self.get(f"{base}/trend"), 200)
@@ -380,7 +381,7 @@ class Served(GatewayCase):
         only = timeline(f"?pid={second['pid']}&started_ms={second['started_ms']}")
         self.assertEqual({moment["pid"] for moment in only["moments"]}, {again.pid})
         # Two at the same time are none.
-        self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.start_named_redis(name)
         wait_until(lambda: len(timeline()["processes"]) == 3, "a third process")
         wait_until(lambda: self.get(f"{base}/trend").status == 409, "two processes at the same time")
         self.assertIn("at the same time", self.get(f"{base}/trend").text)
@@ -404,7 +405,7 @@ class Served(GatewayCase):
         clock = pathlib.Path(self.folder, "clock")
         captures = os.path.join(self.folder, "captures")
         rules = pathlib.Path(self.folder, "watch.conf")
-        rules.write_text(f"[redis-server]\nwhen = every=1s\ninterval = 50ms\nkeep = {captures}\nkeep-free = 0\nkeep-count = 1000\n")
+        rules.write_text(f"[hc-jumped]\nwhen = every=1s\ninterval = 50ms\nkeep = {captures}\nkeep-free = 0\nkeep-count = 1000\n")
         rules.chmod(0o600)
 
         def set_clock(offset):
@@ -414,11 +415,12 @@ class Served(GatewayCase):
         def captured():
             return sum(name.endswith(".heap") for name in os.listdir(captures)) if os.path.isdir(captures) else 0
 
+        server, port = self.start_named_redis("hc-jumped")
         set_clock("+0")
-        self.start_gateway("--history", self.archive, "--history-every", "1s", "--watch-file", str(rules),
+        self.start_gateway("--history", self.archive, "--history-every", "1s", "--watch-file", str(rules), "hc-jumped",
                            env=dict(LD_PRELOAD=faketime_library(), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
                                     FAKETIME_DONT_FAKE_MONOTONIC="1"))
-        path = "/targets/redis-server"
+        path = "/targets/hc-jumped"
 
         def moments():
             return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
@@ -429,7 +431,7 @@ class Served(GatewayCase):
                 return len(new) >= 2 and new
             return wait_until(found, f"two moments of {pid} from {least_ms} to {most_ms}")
 
-        first_pid = self.server.pid
+        first_pid = server.pid
         kept = wait_for_two(0, day_ms * 10**6, first_pid)
         now_ms = kept[0]["time_ms"]
         phases = [kept]
@@ -439,13 +441,12 @@ class Served(GatewayCase):
             set_clock(offset)
             phases.append(wait_for_two(now_ms + days * day_ms - 3600000, now_ms + days * day_ms + 3600000, first_pid))
             wait_until(lambda before=before: captured() >= before + 2, "two more captures")
-        self.server.kill()
-        self.server.wait()
-        self.server, self.redis_port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
-        self.wait_for_agent(self.server.pid)
-        phases.append(wait_for_two(now_ms - 21 * day_ms, now_ms - 19 * day_ms, self.server.pid))
+        server.kill()
+        server.wait()
+        server, _ = self.start_named_redis("hc-jumped", port)
+        phases.append(wait_for_two(now_ms - 21 * day_ms, now_ms - 19 * day_ms, server.pid))
         set_clock("+0")
-        phases.append(wait_for_two(now_ms, now_ms + day_ms, self.server.pid))
+        phases.append(wait_for_two(now_ms, now_ms + day_ms, server.pid))
         # Nothing acknowledged is lost, and later moments have higher numbers whatever their time.
         identities = [m["id"] for m in moments()]
         for phase in phases:
@@ -456,7 +457,7 @@ class Served(GatewayCase):
         order = [max(m["id"] for m in phase) for phase in phases]
         self.assertEqual(order, sorted(order))
         pids = {name.split(".")[-2] for name in os.listdir(captures) if name.endswith(".heap")}
-        self.assertEqual(pids, {str(first_pid), str(self.server.pid)})
+        self.assertEqual(pids, {str(first_pid), str(server.pid)})
 
     def test_what_is_too_old_or_too_much_goes(self):
         self.serve("--history-keep", "2s")

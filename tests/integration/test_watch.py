@@ -3,12 +3,11 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import unittest
 
-from processes import AGENT, HEAPCTL, Case, free_port, need, need_namespace, wait_until
+from processes import HEAPCTL, Case, free_port, need_namespace, wait_until
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 
@@ -17,17 +16,6 @@ class WatchCase(Case):
     def setUp(self):
         super().setUp()
         self.keep = os.path.join(self.folder, "captures")
-
-    def start_named_redis(self, name, port, conf=FINE):
-        """A Redis whose process has a name that no other process has."""
-        program = os.path.join(self.folder, name)
-        if not os.path.exists(program):
-            shutil.copy(need("redis-server"), program)
-        process = self.start(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
-                             env={"MALLOC_CONF": conf, "LD_PRELOAD": AGENT},
-                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
-        self.wait_for_agent(process.pid)
-        return process
 
     def redis_with_agent(self, conf=FINE):
         server, port = self.start_redis(conf=conf)
@@ -184,13 +172,13 @@ class Moments(WatchCase):
 class Restarts(WatchCase):
     def test_a_named_target_is_followed_to_its_next_process(self):
         port = free_port()
-        first = self.start_named_redis("hc-watched", port)
+        first, _ = self.start_named_redis("hc-watched", port)
         watch = self.watch("hc-watched", "--when", "every=1s")
         self.wait_for_captures(1, watch)
         first.kill()
         first.wait()
         self.wait_for_message("waiting for it to come back", watch)
-        second = self.start_named_redis("hc-watched", port)
+        second, _ = self.start_named_redis("hc-watched", port)
         wait_until(lambda: any(f".{second.pid}.heap" in name for name in self.captures()), "a capture of the new process")
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(30), 0)

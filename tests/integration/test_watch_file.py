@@ -4,13 +4,12 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import unittest
 
 from gateway import GatewayCase
-from processes import AGENT, HEAPCTL, free_port, need, wait_until
+from processes import HEAPCTL, free_port, wait_until
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 
@@ -21,18 +20,6 @@ class WatchFileCase(GatewayCase):
         self.keep = os.path.join(self.folder, "captures")
         self.archive = os.path.join(self.folder, "history")
         self.rules = os.path.join(self.folder, "watch.conf")
-
-    def start_named_redis(self, name, conf=FINE):
-        """A Redis whose process has a name of its own; returns (process, port)."""
-        program = os.path.join(self.folder, name)
-        port = free_port()
-        if not os.path.exists(program):
-            shutil.copy(need("redis-server"), program)
-        process = self.start(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
-                             env={"MALLOC_CONF": conf, "LD_PRELOAD": AGENT},
-                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
-        self.wait_for_agent(process.pid)
-        return process, port
 
     def write_rules(self, text):
         pathlib.Path(self.rules).write_text(text)
@@ -165,7 +152,7 @@ class Captures(WatchFileCase):
     def test_what_jemalloc_writes_is_adopted(self):
         prefix = os.path.join(self.folder, "je/own")
         os.mkdir(os.path.dirname(prefix))
-        server, port = self.start_named_redis("hc-filed", f"{FINE},lg_prof_interval:23,prof_prefix:{prefix}")
+        server, port = self.start_named_redis("hc-filed", conf=f"{FINE},lg_prof_interval:23,prof_prefix:{prefix}")
         self.load_redis(port, keys=40000, size=1000)
         self.serve(f"[hc-filed]\nadopt = {prefix}\nkeep = {self.keep}\nkeep-count = 3\ninterval = 50ms\n")
         wait_until(lambda: not os.listdir(os.path.dirname(prefix)), "the files to be taken")
@@ -198,7 +185,7 @@ class Restarts(WatchFileCase):
         self.wait_for_watch("hc-filed", lambda w: w["pid"] == server.pid and w["captures"] > 0, "a capture")
 
     def test_what_cannot_be_watched_is_told_once_and_tried_again(self):
-        self.start_named_redis("hc-filed", "prof:false")
+        self.start_named_redis("hc-filed", conf="prof:false")
         other, _ = self.start_named_redis("hc-other")
         self.serve(f"[hc-filed]\nwhen = peak\nkeep = {self.keep}\n[hc-other]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n")
         state = self.wait_for_watch("hc-filed", lambda w: w["state"] == "refused", "the refusal")

@@ -223,6 +223,18 @@ class Case(unittest.TestCase):
                              env=settings, wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
         return process, port
 
+    def start_named_redis(self, name, port=None, conf="prof:true,prof_active:true,lg_prof_sample:12"):
+        """A Redis that answers an agent's calls, of a name that no other process of the machine has; returns (process, port)."""
+        program = os.path.join(self.folder, name)
+        port = port or free_port()
+        if not os.path.exists(program):
+            shutil.copy(need("redis-server"), program)
+        process = self.start(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
+                             env={"MALLOC_CONF": conf, "LD_PRELOAD": AGENT},
+                             wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
+        self.wait_for_agent(process.pid)
+        return process, port
+
     def start_varnish(self, conf="prof:true,prof_active:false"):
         """Debian's varnishd with the agent preloaded and no backend: it answers 503 itself."""
         port = free_port()
