@@ -13,6 +13,7 @@
 #include "cli/run_gateway.h"
 #include "cli/run_recorded.h"
 #include "cli/verbs.h"
+#include "client/doctor.h"
 #include "client/launch.h"
 
 enum { OPTION_LISTEN = 1, OPTION_RECORD, OPTION_CONF, OPTION_EXE, OPTION_JEMALLOC };
@@ -98,8 +99,24 @@ static bool parse(
 	return true;
 }
 
+/* The agent inside the program has no voice of its own: what would keep it off is said beforehand.
+ */
+static void warn_of_folder(void)
+{
+	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis;
+
+	diagnosis_init(&diagnosis);
+	doctor_examine_own_folder(&diagnosis);
+	for (size_t i = 0; i < diagnosis.count; i++) {
+		const struct finding *const finding = &diagnosis.items[i];
+		if (finding->level == FINDING_WRONG)
+			verb_warn("run: %s (%s)", finding->message, finding->cure);
+	}
+}
+
 static void apply(const struct launch_plan *plan)
 {
+	warn_of_folder();
 	for (size_t i = 0; i < plan->note_count; i++)
 		verb_warn("run: %s", plan->notes[i]);
 	for (size_t i = 0; i < plan->variable_count; i++)

@@ -65,3 +65,6 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 
 /* A folder of sockets and profiles, if it is there: kind, owner, mode, room. */
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner);
+
+/* The same of the folder that an agent with this process' user and environment would take. */
+void doctor_examine_own_folder(struct diagnosis *diagnosis);

@@ -62,7 +62,7 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 		examine_room(diagnosis, path);
 }
 
-static void examine_own_folder(struct diagnosis *diagnosis)
+void doctor_examine_own_folder(struct diagnosis *diagnosis)
 {
 	const char *const own = getenv("HEAPCTL_DIR");
 	const char *const runtime = getenv("XDG_RUNTIME_DIR");
@@ -178,6 +178,6 @@ void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library)
 {
 	examine_kernel(diagnosis);
 	examine_libraries(diagnosis, agent_library);
-	examine_own_folder(diagnosis);
+	doctor_examine_own_folder(diagnosis);
 	examine_environment(diagnosis);
 }

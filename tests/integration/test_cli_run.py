@@ -69,6 +69,15 @@ class Choosing(Case):
                          "prof:true,prof_active:false,zero:true,lg_prof_sample:16,lg_prof_sample:14,narenas:2")
         self.assertIn("does not read JEMALLOC_CONF", said)
 
+    def test_a_folder_that_the_agent_passes_over_is_told(self):
+        folder = os.path.join(self.folder, "open")
+        os.mkdir(folder, 0o755)
+        _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
+        self.assertIn(f"{folder} is open to other users (mode 0755), so the agent passes it over (chmod 700 on it)", said)
+        os.chmod(folder, 0o700)
+        _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
+        self.assertNotIn(folder, said)
+
     def test_malformed_options_are_pointed_out(self):
         _, said = self.environment_of(env={"MALLOC_CONF": "prof_prefix:/x:prof_active:false"})
         self.assertIn("prof_prefix:/x,prof_active:false", said)
