@@ -4,10 +4,11 @@
 import os
 import re
 import unittest
+import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import HEAPCTL
+from processes import HEAPCTL, wait_until
 
 
 class Page(browser.Browser):
@@ -180,6 +181,15 @@ class Shown(GatewayCase):
         page.click_on("History")
         page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
         self.assertIn("/redis-server/history", page.evaluate("location.hash"))
+        # The curves as a file, which stands for itself.
+        page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.folder)
+        page.click_on("Save as", "summary")
+        page.click_on("Curves (SVG)")
+        saved = os.path.join(self.folder, "redis-server.history.svg")
+        wait_until(lambda: os.path.exists(saved) and os.path.getsize(saved) > 0, "the saved curves")
+        drawn = xml.etree.ElementTree.parse(saved)
+        self.assertGreaterEqual(len(drawn.findall(".//{*}path")), 4)
+        self.assertNotIn("var(", xml.etree.ElementTree.tostring(drawn.getroot(), encoding="unicode"))
         # From the first to what is now the last moment.
         x, y = page.place_of("document.querySelector('.timeline')")
         left = page.evaluate("document.querySelector('.timeline').getBoundingClientRect().left")

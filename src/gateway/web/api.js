@@ -53,12 +53,14 @@ export function query(values) {
   return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
 }
 
-/* Saves what the path gives; a plain link could not carry the token. */
-export async function download(path, name) {
-  const address = URL.createObjectURL(await getBlob(path));
+export function saveBlob(blob, name) {
+  const address = URL.createObjectURL(blob);
   const link = document.createElement('a');
   link.href = address;
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
+
+/* Saves what the path gives; a plain link could not carry the token. */
+export const download = async (path, name) => saveBlob(await getBlob(path), name);

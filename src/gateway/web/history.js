@@ -4,10 +4,11 @@
  * them. In the address: `last` (or from, to) is the time that is shown, pid and started the process,
  * base and at the moments that are chosen, begin and end their times, show what is made of two.
  */
-import { getJson, query } from '/assets/api.js';
-import { button, el, fill, keepTrying, problemBox, segments, select } from '/assets/dom.js';
+import { download, getJson, query } from '/assets/api.js';
+import { actionButton, button, copyLink, el, fill, keepTrying, problemBox, saveMenu, segments, select } from '/assets/dom.js';
 import { duration, moment as momentText, zone } from '/assets/format.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
+import { saveCurves } from '/assets/saved_curves.js';
 import { processKey, Timeline } from '/assets/timeline.js';
 import { TREND_KEYS, TrendView } from '/assets/trend.js';
 
@@ -132,7 +133,11 @@ class HistoryView {
       span === 'range' ? el('span.quiet', this.rangeText()) : null,
       this.processes.length > 1 || values.pid ? select('process', [['', `all ${this.processes.length}`], ...all], chosen ? processKey(chosen) : '',
         key => this.chooseProcess(this.processes.find(process => processKey(process) === key))) : null,
-      el('span.quiet.zone', `times in ${zone()}`)));
+      el('span.quiet', `times in ${zone()}`), el('span.spring'), actionButton('Copy link', copyLink),
+      this.moments.length === 0 ? null : saveMenu([
+        ['Curves (SVG)', () => saveCurves(this.timeline.picture, this.timeline.legend,
+          `${this.name}, ${momentText(this.moments[0].time_ms)} to ${momentText(this.moments.at(-1).time_ms)}`, `${this.name}.history.svg`)],
+        ['Figures (JSON)', () => download(this.path('timeline', { ...this.range, ...this.process }), `${this.name}.history.json`)]])));
     if (this.moments.length === 0)
       this.bar.append(el('div.empty', el('h2', this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
         el('p.quiet', this.processes.length === 0 ? 'The first moment follows soon.' : `The last moment is of ${momentText(Math.max(...this.processes.map(process => process.last_ms)))}.`),

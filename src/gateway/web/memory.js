@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where memory is held without being used: by size class and by arena. */
-import { getJson } from '/assets/api.js';
+import { download, getJson } from '/assets/api.js';
 import { actionButton, el } from '/assets/dom.js';
 import { bytes, count, share } from '/assets/format.js';
 
@@ -74,7 +74,8 @@ export async function showMemory(page, target) {
       getJson(target.path('/api/v1/history'))]);
     const rss = history.samples.at(-1)?.[1 + history.figures.indexOf('rss')] ?? 0;
     page.replaceChildren(summary(status.memory, rss), classesPanel(details.classes, status.profiling), arenasPanel(details.arenas),
-      el('p.row', actionButton('Read again', load)));
+      el('p.row', actionButton('Read again', load),
+        actionButton('Save figures (JSON)', () => download(target.path('/api/v1/classes'), `${status.name}.${status.pid}.classes.json`))));
   };
   await load();
   return () => {};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does now: its memory, whether it is sampled, and the run that is on. */
-import { getJson, post } from '/assets/api.js';
-import { actionButton, el, fill, keepTrying, notify } from '/assets/dom.js';
+import { download, getJson, post } from '/assets/api.js';
+import { actionButton, el, fill, keepTrying, notify, saveMenu } from '/assets/dom.js';
 import { Curves } from '/assets/curves.js';
 import { bytes, count, duration, moment, sentence } from '/assets/format.js';
+import { saveCurves } from '/assets/saved_curves.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
@@ -115,7 +116,10 @@ export async function showOverview(page, target, first) {
   const trouble = el('div');
   const panels = el('div.panels');
   const noted = el('div');
-  page.append(trouble, el('div.panel', curves.element), noted, panels);
+  const saved = saveMenu([
+    ['Curves (SVG)', () => saveCurves(curves.picture, curves.legend, `${first.name}[${first.pid}]`, `${first.name}.${first.pid}.curves.svg`)],
+    ['Figures (JSON)', () => download(target.path('/api/v1/history'), `${first.name}.${first.pid}.figures.json`)]]);
+  page.append(trouble, el('div.panel.curves-panel', curves.element, saved), noted, panels);
   let last = '';
   const refresh = async () => draw(await target.status());
   const run = new RunPanel(target, refresh);
