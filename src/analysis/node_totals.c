@@ -13,18 +13,25 @@ void node_totals_deinit(struct node_totals *totals)
 	*totals = (struct node_totals){ 0 };
 }
 
-void node_totals_resize(struct node_totals *totals, size_t node_count)
+static void make_room(struct node_totals *totals, size_t node_count)
 {
 	const size_t old = totals->count;
 	size_t capacity = totals->capacity;
 
-	if (node_count <= old)
-		return;
 	totals->flat = xgrow(totals->flat, &capacity, node_count, sizeof *totals->flat);
 	totals->nodes = xgrow(totals->nodes, &totals->capacity, node_count, sizeof *totals->nodes);
 	memset(totals->flat + old, 0, (node_count - old) * sizeof *totals->flat);
 	memset(totals->nodes + old, 0, (node_count - old) * sizeof *totals->nodes);
 	totals->count = node_count;
+}
+
+void node_totals_prepare(
+	struct node_totals *totals, size_t node_count, const uint32_t *nodes, size_t depth)
+{
+	if (node_count > totals->count)
+		make_room(totals, node_count);
+	for (size_t i = 0; i < depth; i++)
+		__builtin_prefetch(&totals->nodes[nodes[i]], 1);
 }
 
 void node_totals_add(
@@ -34,8 +41,6 @@ void node_totals_add(
 
 	if (depth == 0)
 		return;
-	for (size_t i = 0; i < depth; i++)
-		__builtin_prefetch(&totals->nodes[nodes[i]], 1);
 	totals->whole += estimate.value;
 	estimate_add(&totals->flat[nodes[depth - 1]], estimate);
 	for (size_t i = 0; i < depth; i++) {

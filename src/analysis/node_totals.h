@@ -24,10 +24,14 @@ struct node_totals {
 
 void node_totals_deinit(struct node_totals *totals);
 
-/* New nodes start with nothing. */
-void node_totals_resize(struct node_totals *totals, size_t node_count);
+/*
+ * Makes room for so many nodes, which start with nothing, and begins to fetch the memory of those
+ * of a stack. It is added later: what the caller does in between hides the wait.
+ */
+void node_totals_prepare(
+	struct node_totals *totals, size_t node_count, const uint32_t *nodes, size_t depth);
 
-/* A stack, root first, and what was allocated there. */
+/* A prepared stack, root first, and what was allocated there. */
 void node_totals_add(
 	struct node_totals *totals, const uint32_t *nodes, size_t depth, struct estimate estimate);
 

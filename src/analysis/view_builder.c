@@ -169,6 +169,11 @@ static void add_pending(struct builder *builder)
 	if (!pending->is_there)
 		return;
 	pending->is_there = false;
+	if (builder->request->totals_only) {
+		node_totals_add(&builder->totals, list->items, list->count,
+			pending->estimates[view->counter]);
+		return;
+	}
 	uint32_t *const at = &builder->paths[pending->stack];
 	if (*at == NOT_MADE)
 		*at = (uint32_t)(view_add_prepared_path(
@@ -183,22 +188,12 @@ static void add_pending(struct builder *builder)
 			builder->request->observer, builder->input, *at, pending->estimates);
 }
 
-/* Makes this sample the pending one; the one before it is added meanwhile. */
-static void add_to_path(
-	struct builder *builder, uint32_t stack, const struct estimate estimates[PROFILE_COUNTERS])
+/* Makes the path in scratch the pending one; the one before it is added meanwhile. */
+static void make_pending(struct builder *builder, uint32_t stack, uint64_t hash,
+	const struct estimate estimates[PROFILE_COUNTERS])
 {
 	struct pending *const pending = &builder->pending;
-	uint64_t hash = 0;
 
-	if (builder->paths[stack] == NOT_MADE) {
-		if (!gather_path(builder, &builder->profile->stacks[stack]))
-			builder->paths[stack] = LEFT_OUT;
-		else
-			hash = view_prepare_path(
-				builder->view, builder->scratch.items, builder->scratch.count);
-	}
-	if (builder->paths[stack] == LEFT_OUT)
-		return;
 	add_pending(builder);
 	const struct node_list prepared = builder->scratch;
 	builder->scratch = pending->list;
@@ -208,14 +203,31 @@ static void add_to_path(
 	memcpy(pending->estimates, estimates, sizeof pending->estimates);
 }
 
-static void add_to_nodes(struct builder *builder, uint32_t stack, struct estimate estimate)
+static void add_to_path(
+	struct builder *builder, uint32_t stack, const struct estimate estimates[PROFILE_COUNTERS])
+{
+	const struct node_list *const list = &builder->scratch;
+	uint64_t hash = 0;
+
+	if (builder->paths[stack] == NOT_MADE) {
+		if (!gather_path(builder, &builder->profile->stacks[stack]))
+			builder->paths[stack] = LEFT_OUT;
+		else
+			hash = view_prepare_path(builder->view, list->items, list->count);
+	}
+	if (builder->paths[stack] != LEFT_OUT)
+		make_pending(builder, stack, hash, estimates);
+}
+
+static void add_to_nodes(
+	struct builder *builder, uint32_t stack, const struct estimate estimates[PROFILE_COUNTERS])
 {
 	const struct node_list *const list = &builder->scratch;
 
 	if (!gather_path(builder, &builder->profile->stacks[stack]))
 		return;
-	node_totals_resize(&builder->totals, builder->view->node_count);
-	node_totals_add(&builder->totals, list->items, list->count, estimate);
+	node_totals_prepare(&builder->totals, builder->view->node_count, list->items, list->count);
+	make_pending(builder, stack, 0, estimates);
 }
 
 static void add_sample(struct builder *builder, const struct profile_sample *sample)
@@ -235,7 +247,7 @@ static void add_sample(struct builder *builder, const struct profile_sample *sam
 	if (!filter_takes(filter, builder->profile, sample))
 		return;
 	if (builder->request->totals_only)
-		add_to_nodes(builder, sample->stack, estimates[view->counter]);
+		add_to_nodes(builder, sample->stack, estimates);
 	else
 		add_to_path(builder, sample->stack, estimates);
 }
