@@ -2,11 +2,49 @@
 #include "render/figure.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 static bool is_space(const struct view *view)
 {
 	return view->counter == PROFILE_INUSE_SPACE || view->counter == PROFILE_ALLOC_SPACE;
+}
+
+/* Writes backwards and returns where the text begins. */
+static char *write_tenths(char *end, uint64_t tenths, bool is_negative)
+{
+	*--end = (char)('0' + tenths % 10);
+	*--end = '.';
+	tenths /= 10;
+	do {
+		*--end = (char)('0' + tenths % 10);
+	} while ((tenths /= 10) != 0);
+	if (is_negative)
+		*--end = '-';
+	return end;
+}
+
+/*
+ * "%.1f", which makes up most of a long report: printf works out all binary digits. Where the
+ * nearest tenth is beyond doubt, whatever the multiplication has rounded, that is not needed.
+ */
+static struct figure format_tenths(double value, const char *behind)
+{
+	const double tenths = fabs(value) * 10;
+	const double nearest = rint(tenths);
+	struct figure figure;
+
+	if (tenths < 1e12 && fabs(fabs(tenths - nearest) - 0.5) > 1e-3) {
+		char text[24];
+		char *const end = text + sizeof text - 1;
+		*end = '\0';
+		const char *const begin = write_tenths(end, (uint64_t)nearest, signbit(value) != 0);
+		stpcpy(stpcpy(figure.text, begin), behind);
+	} else {
+		snprintf(figure.text, sizeof figure.text, "%.1f%s", value, behind);
+	}
+	return figure;
 }
 
 struct figure figure_format(
@@ -16,8 +54,8 @@ struct figure figure_format(
 	const bool is_heap = view->kind == PROFILE_HEAP || view->kind == PROFILE_GROWTH;
 
 	if (is_heap && is_space(view) && !options->show_bytes)
-		snprintf(figure.text, sizeof figure.text, "%.1f", value / 1048576);
-	else if (view->kind == PROFILE_CONTENTION && is_space(view))
+		return format_tenths(value / 1048576, "");
+	if (view->kind == PROFILE_CONTENTION && is_space(view))
 		snprintf(figure.text, sizeof figure.text, "%.3f", value / 1e9);
 	else
 		/* Adding 0 turns -0 into 0. */
@@ -44,11 +82,10 @@ struct figure figure_percent(double value, double whole)
 	struct figure figure;
 
 	if (whole != 0)
-		snprintf(figure.text, sizeof figure.text, "%.1f%%", value * 100 / whole);
-	else
-		snprintf(figure.text, sizeof figure.text, "%s",
-			value == 0  ? "nan"
-			: value > 0 ? "+inf"
-				    : "-inf");
+		return format_tenths(value * 100 / whole, "%");
+	snprintf(figure.text, sizeof figure.text, "%s",
+		value == 0  ? "nan"
+		: value > 0 ? "+inf"
+			    : "-inf");
 	return figure;
 }

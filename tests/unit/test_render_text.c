@@ -2,10 +2,13 @@
 /* The textual renderers, on one small view. */
 #include "render/render.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "render/figure.h"
 
 #include "unit.h"
 
@@ -206,7 +209,32 @@ static void writes_json_with_errors_of_every_figure(void **state)
 	view_free(view);
 }
 
+static void rounds_as_printf_does(void **state)
+{
+	(void)state;
+	struct view *const view = make_view(0);
+	const struct render_options options = RENDER_OPTIONS_DEFAULT;
+	static const double hard[] = { 0, -0.0, 0.05, 0.15, 0.25, 0.35, 2.5, 0.95, 9.95, 99.95,
+		-0.04, -0.06, 1e11, 1e12, 1e15, 1e22, -123456.75, INFINITY };
+
+	srand48(1);
+	for (size_t i = 0; i < 100000; i++) {
+		const size_t hard_count = sizeof hard / sizeof *hard;
+		/* Every second one is a tenth and a half, as near to it as a double can be. */
+		const double value = i < hard_count ? hard[i]
+				     : i % 2 == 0   ? ldexp(drand48() - 0.5, (int)(i % 48))
+						    : trunc(drand48() * 1e7) / 10 + 0.05;
+		char wanted[64];
+		snprintf(wanted, sizeof wanted, "%.1f", value);
+		assert_string_equal(figure_format(view, &options, value * MIB).text, wanted);
+		snprintf(wanted, sizeof wanted, "%.1f%%", value * 100 / 100);
+		assert_string_equal(figure_percent(value, 100).text, wanted);
+	}
+	view_free(view);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(rounds_as_printf_does),
 	cmocka_unit_test(prints_the_columns_of_jeprof),
 	cmocka_unit_test(cuts_bytes_rather_than_rounding_them),
 	cmocka_unit_test(sorts_by_cumulative_figures_and_by_name),
