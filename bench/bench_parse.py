@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast heap_v2 is read, in how much memory, and against jeprof on the same profile. See bench_parse.c."""
+"""How fast heap_v2 is read and added up, in how much memory, and against jeprof. See bench_parse.c."""
 import subprocess
 import sys
 
