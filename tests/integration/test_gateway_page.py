@@ -10,6 +10,9 @@ import browser
 from gateway import GatewayCase
 from processes import HEAPCTL, wait_until
 
+# A gateway sees every process of the machine, and other tests start Redis servers, too.
+NAME = f"redis-{os.getpid()}"
+
 
 class Page(browser.Browser):
     """Opens addresses of the gateway and finds things by what people read."""
@@ -62,8 +65,7 @@ class Page(browser.Browser):
 class Shown(GatewayCase):
     def setUp(self):
         super().setUp()
-        self.process, self.redis_port = self.start_redis()
-        self.wait_for_agent(self.process.pid)
+        self.process, self.redis_port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
 
     def open_page(self, fragment="/", **size):
         page = Page(**size)
@@ -75,9 +77,9 @@ class Shown(GatewayCase):
     def test_a_run_from_start_to_flame_graph(self):
         self.start_gateway(self.process.pid)
         page = self.open_page()
-        page.wait_for_text("redis-server", "table")
+        page.wait_for_text(NAME, "table")
         page.wait_for_text("Ready, sampling is off", "table")
-        page.click_on("redis-server", "table a")
+        page.click_on(NAME, "table a")
         page.wait_for_text("Sampling", ".panels")
         # The curves move while somebody watches.
         page.wait_for("document.querySelectorAll('path.line').length >= 3")
@@ -159,10 +161,9 @@ class Shown(GatewayCase):
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
         self.assertEqual(page.serious_complaints(), [])
 
-    def start_history(self, count, **options):
+    def start_history(self, count):
         """A gateway with that many moments of a Redis that grows; returns (process, port)."""
-        process, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12", **options)
-        self.wait_for_agent(process.pid)
+        process, port = self.start_named_redis(NAME)
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
         self.grow(process, port, count)
         return process, port
@@ -180,12 +181,12 @@ class Shown(GatewayCase):
         page = self.open_page(f"/{process.pid}")
         page.click_on("History")
         page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
-        self.assertIn("/redis-server/history", page.evaluate("location.hash"))
+        self.assertIn(f"/{NAME}/history", page.evaluate("location.hash"))
         # The curves as a file, which stands for itself.
         page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.folder)
         page.click_on("Save as", "summary")
         page.click_on("Curves (SVG)")
-        saved = os.path.join(self.folder, "redis-server.history.svg")
+        saved = os.path.join(self.folder, f"{NAME}.history.svg")
         wait_until(lambda: os.path.exists(saved) and os.path.getsize(saved) > 0, "the saved curves")
         drawn = xml.etree.ElementTree.parse(saved)
         self.assertGreaterEqual(len(drawn.findall(".//{*}path")), 4)
@@ -236,10 +237,9 @@ class Shown(GatewayCase):
         self.end(self.process)
         process, _ = self.start_history(3)
         self.end(process)
-        again, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
-        self.wait_for_agent(again.pid)
+        again, port = self.start_named_redis(NAME)
         self.grow(again, port, 3)
-        page = self.open_page("/redis-server/history")
+        page = self.open_page(f"/{NAME}/history")
         page.wait_for("document.querySelectorAll('.timeline .begin').length === 1")
         page.wait_for_text(f"pid {again.pid} begins", ".timeline")
         page.wait_for_text("all 2", ".controls select")
@@ -249,12 +249,11 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelectorAll('.timeline .begin').length === 0")
         self.assertIn(f"pid={process.pid}", page.evaluate("location.hash"))
         # Both at the same time: the page asks which one is meant.
-        third, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
-        self.wait_for_agent(third.pid)
+        third, port = self.start_named_redis(NAME)
         self.grow(third, port, 3)
-        moments = self.get("/targets/redis-server/api/v1/timeline").json["moments"]
+        moments = self.get(f"/targets/{NAME}/api/v1/timeline").json["moments"]
         first, last = moments[0], moments[-1]
-        page.goto(f"{self.url}/#/redis-server/history?base={first['id']}&at={last['id']}&begin={first['time_ms']}&end={last['time_ms']}")
+        page.goto(f"{self.url}/#/{NAME}/history?base={first['id']}&at={last['id']}&begin={first['time_ms']}&end={last['time_ms']}")
         page.wait_for_text("at the same time", ".result")
         page.click_on(f"Only pid {third.pid}")
         page.wait_for("document.querySelector('.result .panel h2')")
@@ -263,7 +262,7 @@ class Shown(GatewayCase):
             self.end(each)
         page.goto(f"{self.url}/#/")
         page.wait_for_text("Ended, with a history")
-        page.click_on("redis-server", ".ended a")
+        page.click_on(NAME, ".ended a")
         page.wait_for("document.querySelector('.timeline path.line')")
 
     def test_a_gateway_that_goes_and_comes_back(self):
@@ -320,10 +319,10 @@ class Shown(GatewayCase):
         for address, shown in {
                 "/": "table", own: ".panel", f"/{broken.pid}": ".problem-box", f"{own}/runs": "tbody tr", f"{own}/profile": ".flame canvas",
                 f"{own}/profile?shape=graph": ".graph svg", f"{own}/profile?shape=text": ".table-box tr", f"{own}/memory": ".bar",
-                f"{own}/mallctl": ".tree li", "/redis-server/history": ".timeline path", f"/redis-server/history{chosen}": ".site",
-                f"/redis-server/history{chosen}&show=difference": ".flame canvas",
-                f"/redis-server/history{chosen}&show=difference&shape=text": ".table-box",
-                f"/redis-server/history?at={moments[1]['id']}": ".flame canvas"}.items():
+                f"{own}/mallctl": ".tree li", f"/{NAME}/history": ".timeline path", f"/{NAME}/history{chosen}": ".site",
+                f"/{NAME}/history{chosen}&show=difference": ".flame canvas",
+                f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
+                f"/{NAME}/history?at={moments[1]['id']}": ".flame canvas"}.items():
             for theme in ("light", "dark"):
                 page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
                 page.goto(f"{self.url}/#{address}")
