@@ -12,11 +12,12 @@ import tempfile
 import unittest
 
 from gateway import GatewayCase
-from processes import BUILD, SANITIZED, Case, faketime_library, need, wait_until
+from processes import BUILD, SANITIZED, Case, faketime_library, need, own_name, wait_until
 
 WRITER = str(BUILD / "tests/integration/archive_writer")
 DYING_DISK = str(BUILD / "tests/integration/dying_disk.so")
 SEED = 20260101
+RESTARTED, JUMPED = own_name("again"), own_name("jump")
 
 
 def read_rows(folder):
@@ -362,7 +363,7 @@ class Served(GatewayCase):
         self.assertGreater(asked, 40)
 
     def test_processes_of_one_name_are_told_apart(self):
-        name = "hc-restarted"
+        name = RESTARTED
         server, _ = self.start_named_redis(name)
         self.start_gateway("--history", self.archive, "--history-every", "1s")
         base = f"/targets/{name}/api/v1"
@@ -405,7 +406,7 @@ class Served(GatewayCase):
         clock = pathlib.Path(self.folder, "clock")
         captures = os.path.join(self.folder, "captures")
         rules = pathlib.Path(self.folder, "watch.conf")
-        rules.write_text(f"[hc-jumped]\nwhen = every=1s\ninterval = 50ms\nkeep = {captures}\nkeep-free = 0\nkeep-count = 1000\n")
+        rules.write_text(f"[{JUMPED}]\nwhen = every=1s\ninterval = 50ms\nkeep = {captures}\nkeep-free = 0\nkeep-count = 1000\n")
         rules.chmod(0o600)
 
         def set_clock(offset):
@@ -415,12 +416,12 @@ class Served(GatewayCase):
         def captured():
             return sum(name.endswith(".heap") for name in os.listdir(captures)) if os.path.isdir(captures) else 0
 
-        server, port = self.start_named_redis("hc-jumped")
+        server, port = self.start_named_redis(JUMPED)
         set_clock("+0")
-        self.start_gateway("--history", self.archive, "--history-every", "1s", "--watch-file", str(rules), "hc-jumped",
+        self.start_gateway("--history", self.archive, "--history-every", "1s", "--watch-file", str(rules), JUMPED,
                            env=dict(LD_PRELOAD=faketime_library(), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_NO_CACHE="1",
                                     FAKETIME_DONT_FAKE_MONOTONIC="1"))
-        path = "/targets/hc-jumped"
+        path = f"/targets/{JUMPED}"
 
         def moments():
             return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
@@ -443,7 +444,7 @@ class Served(GatewayCase):
             wait_until(lambda before=before: captured() >= before + 2, "two more captures")
         server.kill()
         server.wait()
-        server, _ = self.start_named_redis("hc-jumped", port)
+        server, _ = self.start_named_redis(JUMPED, port)
         phases.append(wait_for_two(now_ms - 21 * day_ms, now_ms - 19 * day_ms, server.pid))
         set_clock("+0")
         phases.append(wait_for_two(now_ms, now_ms + day_ms, server.pid))

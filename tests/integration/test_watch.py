@@ -7,8 +7,9 @@ import signal
 import subprocess
 import unittest
 
-from processes import HEAPCTL, Case, free_port, need_namespace, wait_until
+from processes import HEAPCTL, Case, free_port, need_namespace, own_name, wait_until
 
+WATCHED = own_name("watch")
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 
 
@@ -172,13 +173,13 @@ class Moments(WatchCase):
 class Restarts(WatchCase):
     def test_a_named_target_is_followed_to_its_next_process(self):
         port = free_port()
-        first, _ = self.start_named_redis("hc-watched", port)
-        watch = self.watch("hc-watched", "--when", "every=1s")
+        first, _ = self.start_named_redis(WATCHED, port)
+        watch = self.watch(WATCHED, "--when", "every=1s")
         self.wait_for_captures(1, watch)
         first.kill()
         first.wait()
         self.wait_for_message("waiting for it to come back", watch)
-        second, _ = self.start_named_redis("hc-watched", port)
+        second, _ = self.start_named_redis(WATCHED, port)
         wait_until(lambda: any(f".{second.pid}.heap" in name for name in self.captures()), "a capture of the new process")
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(30), 0)

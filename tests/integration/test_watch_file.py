@@ -9,8 +9,11 @@ import subprocess
 import unittest
 
 from gateway import GatewayCase
-from processes import HEAPCTL, free_port, wait_until
+from processes import HEAPCTL, free_port, own_name, wait_until
 
+FILED, OTHER, STOPPED = own_name("filed"), own_name("other"), own_name("stop")
+API_ONE, API_TWO, APIS = own_name("api1"), own_name("api2"), own_name("api?")
+ALL = own_name("*")
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 
 
@@ -74,53 +77,53 @@ class WatchFileCase(GatewayCase):
 
 class Captures(WatchFileCase):
     def test_a_level_is_captured_into_the_folder_and_told_everywhere(self):
-        server, port = self.start_named_redis("hc-filed")
+        server, port = self.start_named_redis(FILED)
         told = os.path.join(self.folder, "told")
         script = pathlib.Path(self.folder, "tell.py")
         script.write_text("import json, os, signal, sys\n"
                           "blocked = sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))\n"
                           f"json.dump([sys.argv[1:], dict(os.environ), blocked], open({told + '.part'!r}, 'w'))\n"
                           f"os.rename({told + '.part'!r}, {told!r})\n")
-        self.serve(f"# a comment\n[hc-filed]\nwhen = rss>64MiB\ncool-down = 0s\ninterval = 50ms\nkeep = {self.keep}\n"
+        self.serve(f"# a comment\n[{FILED}]\nwhen = rss>64MiB\ncool-down = 0s\ninterval = 50ms\nkeep = {self.keep}\n"
                    f"keep-free = 0\nthen = python3 -E {script} 'two words' $HOME ;x\n")
-        state = self.wait_for_watch("hc-filed", lambda w: w["state"] == "watching", "the watch")
+        state = self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         self.assertEqual((state["pid"], state["captures"], state["last_capture"]), (server.pid, 0, None))
         self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": True}])
-        self.assertEqual((state["section"], state["line"], state["keep"], state["has_command"]), ("hc-filed", 2, self.keep, True))
-        self.assertEqual(self.metric("heapctl_watch_captures_total", name="hc-filed", section="hc-filed"), 0)
-        self.assertEqual(self.metric("heapctl_watch_up", name="hc-filed", section="hc-filed"), 1)
+        self.assertEqual((state["section"], state["line"], state["keep"], state["has_command"]), (FILED, 2, self.keep, True))
+        self.assertEqual(self.metric("heapctl_watch_captures_total", name=FILED, section=FILED), 0)
+        self.assertEqual(self.metric("heapctl_watch_up", name=FILED, section=FILED), 1)
         self.load_redis(port, keys=60000, size=1000)
-        state = self.wait_for_watch("hc-filed", lambda w: w["captures"] == 1, "a capture")
+        state = self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture")
         self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": False}])
         name, = self.captures()
         self.assertEqual(state["last_capture"]["file"], os.path.join(self.keep, name))
         self.assertEqual(state["last_capture"]["reason"], "rss>64MiB")
         self.assertEqual(state["last_capture"]["bytes"], os.path.getsize(os.path.join(self.keep, name)))
-        self.assertEqual(self.metric("heapctl_watch_captures_total", name="hc-filed", section="hc-filed"), 1)
-        self.assertEqual(self.metric("heapctl_watch_failures_total", name="hc-filed", section="hc-filed"), 0)
-        self.assertAlmostEqual(self.metric("heapctl_watch_last_capture_timestamp_seconds", name="hc-filed", section="hc-filed"),
+        self.assertEqual(self.metric("heapctl_watch_captures_total", name=FILED, section=FILED), 1)
+        self.assertEqual(self.metric("heapctl_watch_failures_total", name=FILED, section=FILED), 0)
+        self.assertAlmostEqual(self.metric("heapctl_watch_last_capture_timestamp_seconds", name=FILED, section=FILED),
                                state["last_capture"]["time_ms"] / 1000, places=3)
-        self.wait_for_log("hc-filed: rss>64MiB: captured into ")
+        self.wait_for_log(f"{FILED}: rss>64MiB: captured into ")
         # The command: no shell, a fixed environment, no signal blocked, and nothing of it over HTTP.
         wait_until(lambda: os.path.exists(told), "the command")
         words, environment, blocked = json.loads(pathlib.Path(told).read_text())
         self.assertEqual(words, ["two words", "$HOME", ";x", os.path.join(self.keep, name)])
         self.assertEqual(environment["HEAPCTL_REASON"], "rss>64MiB")
-        self.assertEqual(environment["HEAPCTL_TARGET"], f"hc-filed[{server.pid}]")
+        self.assertEqual(environment["HEAPCTL_TARGET"], f"{FILED}[{server.pid}]")
         self.assertNotIn("HEAPCTL_DIR", environment)
         self.assertEqual(blocked, [])
-        self.assertNotIn("tell.py", self.get("/targets/hc-filed/watch").text)
-        self.assertEqual(self.post("/targets/hc-filed/watch").status, 405)
+        self.assertNotIn("tell.py", self.get(f"/targets/{FILED}/watch").text)
+        self.assertEqual(self.post(f"/targets/{FILED}/watch").status, 405)
 
     def test_without_a_folder_it_goes_into_the_history(self):
-        server, port = self.start_named_redis("hc-filed")
-        self.serve("[hc-filed]\nwhen = signal\ninterval = 50ms\n", "--history", self.archive, "--history-every", "24hrs")
-        self.wait_for_watch("hc-filed", lambda w: w["state"] == "watching", "the watch")
-        timeline = "/targets/hc-filed/api/v1/timeline"
+        server, port = self.start_named_redis(FILED)
+        self.serve(f"[{FILED}]\nwhen = signal\ninterval = 50ms\n", "--history", self.archive, "--history-every", "24hrs")
+        self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
+        timeline = f"/targets/{FILED}/api/v1/timeline"
         wait_until(lambda: len(self.get(timeline).json["moments"]) == 1, "the first moment")
         self.load_redis(port)
         os.kill(self.gateway_pid(), signal.SIGUSR1)
-        state = self.wait_for_watch("hc-filed", lambda w: w["captures"] == 1, "a capture")
+        state = self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture")
         regular, captured = self.get(timeline).json["moments"]
         self.assertEqual((regular["reason"], captured["reason"]), ("", "signal"))
         self.assertEqual(captured["pid"], server.pid)
@@ -140,21 +143,21 @@ class Captures(WatchFileCase):
         return process
 
     def test_a_pattern_watches_each_target_into_a_folder_of_its_own(self):
-        self.start_named_redis("hc-api-one")
-        self.start_named_redis("hc-api-two")
-        self.start_named_redis("hc-other")
-        self.serve(f"[hc-api-*]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-count = 2\nkeep-free = 0\n")
-        for name in ("hc-api-one", "hc-api-two"):
+        self.start_named_redis(API_ONE)
+        self.start_named_redis(API_TWO)
+        self.start_named_redis(OTHER)
+        self.serve(f"[{APIS}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-count = 2\nkeep-free = 0\n")
+        for name in (API_ONE, API_TWO):
             wait_until(lambda name=name: len(self.captures(os.path.join(self.keep, name))) == 2, f"captures of {name}")
-        self.assertEqual(sorted(os.listdir(self.keep)), ["hc-api-one", "hc-api-two"])
-        self.assertEqual(self.watches("hc-other"), [])
+        self.assertEqual(sorted(os.listdir(self.keep)), [API_ONE, API_TWO])
+        self.assertEqual(self.watches(OTHER), [])
 
     def test_what_jemalloc_writes_is_adopted(self):
         prefix = os.path.join(self.folder, "je/own")
         os.mkdir(os.path.dirname(prefix))
-        server, port = self.start_named_redis("hc-filed", conf=f"{FINE},lg_prof_interval:23,prof_prefix:{prefix}")
+        server, port = self.start_named_redis(FILED, conf=f"{FINE},lg_prof_interval:23,prof_prefix:{prefix}")
         self.load_redis(port, keys=40000, size=1000)
-        self.serve(f"[hc-filed]\nadopt = {prefix}\nkeep = {self.keep}\nkeep-count = 3\ninterval = 50ms\n")
+        self.serve(f"[{FILED}]\nadopt = {prefix}\nkeep = {self.keep}\nkeep-count = 3\ninterval = 50ms\n")
         wait_until(lambda: not os.listdir(os.path.dirname(prefix)), "the files to be taken")
         self.wait_for_log("jemalloc's interval: captured into")
         self.assertEqual(len(self.captures()), 3)
@@ -163,45 +166,45 @@ class Captures(WatchFileCase):
 
 class Restarts(WatchFileCase):
     def test_a_target_is_followed_to_its_next_process_and_the_counts_go_on(self):
-        first, _ = self.start_named_redis("hc-filed")
-        self.serve(f"[hc-filed]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
-        self.wait_for_watch("hc-filed", lambda w: w["captures"] >= 1, "a capture")
+        first, _ = self.start_named_redis(FILED)
+        self.serve(f"[{FILED}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
+        self.wait_for_watch(FILED, lambda w: w["captures"] >= 1, "a capture")
         first.kill()
         first.wait()
-        gone = self.wait_for_watch("hc-filed", lambda w: w["state"] == "waiting", "the watch to wait")
+        gone = self.wait_for_watch(FILED, lambda w: w["state"] == "waiting", "the watch to wait")
         self.assertIsNone(gone["pid"])
-        self.assertEqual(self.metric("heapctl_watch_up", name="hc-filed", section="hc-filed"), 0)
+        self.assertEqual(self.metric("heapctl_watch_up", name=FILED, section=FILED), 0)
         self.wait_for_log(f"process {first.pid} has ended; waiting for it to come back")
-        second, _ = self.start_named_redis("hc-filed")
-        state = self.wait_for_watch("hc-filed", lambda w: w["pid"] == second.pid and w["captures"] > gone["captures"], "the new process")
-        self.assertEqual(len(self.watches("hc-filed")), 1)
+        second, _ = self.start_named_redis(FILED)
+        state = self.wait_for_watch(FILED, lambda w: w["pid"] == second.pid and w["captures"] > gone["captures"], "the new process")
+        self.assertEqual(len(self.watches(FILED)), 1)
         self.assertIn(f".{second.pid}.heap", self.captures()[-1])
         self.assertEqual(self.watch(str(second.pid))["section"], state["section"])
 
     def test_a_target_that_starts_later_is_found(self):
-        self.serve(f"[hc-filed]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
-        self.assertEqual(self.watches("hc-filed"), [])
-        server, _ = self.start_named_redis("hc-filed")
-        self.wait_for_watch("hc-filed", lambda w: w["pid"] == server.pid and w["captures"] > 0, "a capture")
+        self.serve(f"[{FILED}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
+        self.assertEqual(self.watches(FILED), [])
+        server, _ = self.start_named_redis(FILED)
+        self.wait_for_watch(FILED, lambda w: w["pid"] == server.pid and w["captures"] > 0, "a capture")
 
     def test_what_cannot_be_watched_is_told_once_and_tried_again(self):
-        self.start_named_redis("hc-filed", conf="prof:false")
-        other, _ = self.start_named_redis("hc-other")
-        self.serve(f"[hc-filed]\nwhen = peak\nkeep = {self.keep}\n[hc-other]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n")
-        state = self.wait_for_watch("hc-filed", lambda w: w["state"] == "refused", "the refusal")
+        self.start_named_redis(FILED, conf="prof:false")
+        other, _ = self.start_named_redis(OTHER)
+        self.serve(f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n[{OTHER}]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n")
+        state = self.wait_for_watch(FILED, lambda w: w["state"] == "refused", "the refusal")
         self.assertIn("cannot be profiled", state["problem"]["message"])
-        self.wait_for_watch("hc-other", lambda w: w["captures"] > 0, "a capture of the other")
+        self.wait_for_watch(OTHER, lambda w: w["captures"] > 0, "a capture of the other")
         self.assertEqual(self.said().count("cannot be profiled"), 1)
 
     def test_a_target_that_hangs_holds_up_no_other(self):
-        stopped, _ = self.start_named_redis("hc-stopped")
-        self.start_named_redis("hc-other")
-        self.serve(f"[hc-*]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
-        self.wait_for_watch("hc-stopped", lambda w: w["captures"] > 0, "a capture")
+        stopped, _ = self.start_named_redis(STOPPED)
+        self.start_named_redis(OTHER)
+        self.serve(f"[{ALL}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
+        self.wait_for_watch(STOPPED, lambda w: w["captures"] > 0, "a capture")
         stopped.send_signal(signal.SIGSTOP)
         self.addCleanup(stopped.send_signal, signal.SIGCONT)
-        before = self.watch("hc-other")["captures"]
-        self.wait_for_watch("hc-other", lambda w: w["captures"] >= before + 3, "captures of the other")
+        before = self.watch(OTHER)["captures"]
+        self.wait_for_watch(OTHER, lambda w: w["captures"] >= before + 3, "captures of the other")
 
 
 class Reading(WatchFileCase):
@@ -219,17 +222,17 @@ class Reading(WatchFileCase):
         self.assertIn("No such file", said)
 
     def test_a_reload_keeps_the_state_of_conditions_that_stay(self):
-        _, port = self.start_named_redis("hc-filed")
-        first = f"[hc-filed]\nwhen = rss>64MiB\nwhen = signal\ncool-down = 0s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
+        _, port = self.start_named_redis(FILED)
+        first = f"[{FILED}]\nwhen = rss>64MiB\nwhen = signal\ncool-down = 0s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
         gateway = self.serve(first)
         self.load_redis(port, keys=60000, size=1000)
-        self.wait_for_watch("hc-filed", lambda w: w["captures"] == 1, "a capture")
+        self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture")
         # Another condition, another folder: rss>64MiB was passed already and has not fallen since.
         self.reload(gateway, first.replace("when = signal", "when = growth>16MiB").replace(self.keep, self.keep + "2"))
-        state = self.wait_for_watch("hc-filed", lambda w: len(w["conditions"]) == 2 and w["conditions"][1]["when"] == "growth>16MiB"
+        state = self.wait_for_watch(FILED, lambda w: len(w["conditions"]) == 2 and w["conditions"][1]["when"] == "growth>16MiB"
                                     and w["state"] == "watching" and w["keep"].endswith("2"), "the new rules")
         self.load_redis(port, keys=100000, size=1000)
-        state = self.wait_for_watch("hc-filed", lambda w: w["captures"] >= 2, "growth")
+        state = self.wait_for_watch(FILED, lambda w: w["captures"] >= 2, "growth")
         with open(os.path.join(self.keep + "2", "captures.jsonl"), encoding="utf-8") as catalogue:
             self.assertEqual({json.loads(line)["reason"] for line in catalogue}, {"growth>16MiB"})
         self.assertFalse(state["conditions"][0]["armed"])
@@ -237,47 +240,47 @@ class Reading(WatchFileCase):
         self.assertIn(f"{self.keep}2/", state["last_capture"]["file"])
 
     def test_a_bad_file_changes_nothing_and_says_so(self):
-        _, port = self.start_named_redis("hc-filed")
-        good = f"[hc-filed]\nwhen = rss>64MiB\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
+        _, port = self.start_named_redis(FILED)
+        good = f"[{FILED}]\nwhen = rss>64MiB\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
         gateway = self.serve(good)
-        self.wait_for_watch("hc-filed", lambda w: w["state"] == "watching", "the watch")
+        self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         self.reload(gateway, good + "whn = peak\n")
         self.wait_for_log(r"the rules stay as they were: .*watch\.conf:6: there is no word 'whn'")
-        told = self.get("/targets/hc-filed/watch").json
+        told = self.get(f"/targets/{FILED}/watch").json
         self.assertIn("watch.conf:6: there is no word 'whn'", told["problem"]["message"])
         self.assertEqual(self.metric("heapctl_watch_file_good"), 0)
         self.load_redis(port, keys=60000, size=1000)
-        self.wait_for_watch("hc-filed", lambda w: w["captures"] == 1, "a capture by the old rules")
+        self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture by the old rules")
         self.reload(gateway, good)
         wait_until(lambda: self.metric("heapctl_watch_file_good") == 1, "the good file")
-        self.assertIsNone(self.get("/targets/hc-filed/watch").json["problem"])
+        self.assertIsNone(self.get(f"/targets/{FILED}/watch").json["problem"])
 
     def test_a_section_that_is_gone_ends_its_watch(self):
-        self.start_named_redis("hc-filed")
-        self.start_named_redis("hc-other")
-        one = f"[hc-filed]\nwhen = peak\nkeep = {self.keep}\n"
-        gateway = self.serve(one + f"[hc-other]\nwhen = peak\nkeep = {self.keep}2\n")
-        self.wait_for_watch("hc-other", lambda w: w["state"] == "watching", "the watch")
+        self.start_named_redis(FILED)
+        self.start_named_redis(OTHER)
+        one = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n"
+        gateway = self.serve(one + f"[{OTHER}]\nwhen = peak\nkeep = {self.keep}2\n")
+        self.wait_for_watch(OTHER, lambda w: w["state"] == "watching", "the watch")
         self.reload(gateway, one)
-        wait_until(lambda: self.watches("hc-other") == [], "the watch to end")
-        self.assertEqual(self.watch("hc-filed")["state"], "watching")
+        wait_until(lambda: self.watches(OTHER) == [], "the watch to end")
+        self.assertEqual(self.watch(FILED)["state"], "watching")
         # Its folder is free for others.
         def is_free():
-            result = subprocess.run([HEAPCTL, "watch", "hc-other", "--when", "every=1s", "--count", "1", "--keep", self.keep + "2",
+            result = subprocess.run([HEAPCTL, "watch", OTHER, "--when", "every=1s", "--count", "1", "--keep", self.keep + "2",
                                      "--keep-free", "0"], env=self.environment, capture_output=True, timeout=60)
             return result.returncode == 0
         wait_until(is_free, "the folder to be given back")
 
     def test_without_a_file_it_says_so(self):
-        self.start_named_redis("hc-filed")
+        self.start_named_redis(FILED)
         self.start_gateway()
-        answer = self.expect(self.get("/targets/hc-filed/watch"), 404)
+        answer = self.expect(self.get(f"/targets/{FILED}/watch"), 404)
         self.assertIn("--watch-file", answer.json["error"]["hint"])
 
     def test_it_ends_when_it_is_told(self):
-        self.start_named_redis("hc-filed")
-        gateway = self.serve(f"[hc-filed]\nwhen = every=1s\nkeep = {self.keep}\nkeep-free = 0\n")
-        self.wait_for_watch("hc-filed", lambda w: w["captures"] > 0, "a capture")
+        self.start_named_redis(FILED)
+        gateway = self.serve(f"[{FILED}]\nwhen = every=1s\nkeep = {self.keep}\nkeep-free = 0\n")
+        self.wait_for_watch(FILED, lambda w: w["captures"] > 0, "a capture")
         gateway.terminate()
         self.assertEqual(gateway.wait(30), 0)
 

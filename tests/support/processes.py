@@ -44,6 +44,17 @@ def stop(pid):
     wait_until(lambda: all("\nState:\tT" in (task / "status").read_text() for task in tasks.iterdir()), "the process to stop")
 
 
+# Distinguishes the processes of this run of the tests from those of another run at the same time.
+TAG = f"{os.getpid():x}"
+
+
+def own_name(word):
+    """A name for a process that no other process of the machine has; the kernel keeps 15 letters."""
+    name = f"hc-{word}{TAG}"
+    assert len(name) <= 15, name
+    return name
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -224,7 +235,7 @@ class Case(unittest.TestCase):
         return process, port
 
     def start_named_redis(self, name, port=None, conf="prof:true,prof_active:true,lg_prof_sample:12"):
-        """A Redis that answers an agent's calls, of a name that no other process of the machine has; returns (process, port)."""
+        """A Redis with an agent that answers, of a name from own_name(); returns (process, port)."""
         program = os.path.join(self.folder, name)
         port = port or free_port()
         if not os.path.exists(program):
