@@ -382,7 +382,8 @@ static void run_command(struct shell *shell, const char *line)
 	}
 	if (!command->run(shell, &request, &out, &err))
 		verb_fail(&err);
-	fwrite(out.data, 1, out.size, stdout);
+	if (out.size > 0)
+		fwrite(out.data, 1, out.size, stdout);
 	fflush(stdout);
 }
 
