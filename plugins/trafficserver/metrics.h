@@ -32,7 +32,6 @@ struct metrics {
 void metrics_create(struct metrics *metrics);
 
 void metrics_add(struct metrics *metrics, enum metric metric, int64_t number);
-void metrics_set(struct metrics *metrics, enum metric metric, int64_t value);
 
 /* What the agent knows. */
 void metrics_set_status(struct metrics *metrics, const struct heapctl_status *status);

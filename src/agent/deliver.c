@@ -13,23 +13,9 @@
 
 static bool copy(const struct descriptor *file, int fd, const char *name, struct error *err)
 {
-	char block[8192];
-	off_t offset = 0;
-
 	if (!descriptor_is_ours(file))
 		return error_set(err, ERROR_STATE, "the program closed the profile's file");
-	for (;;) {
-		const ssize_t got = pread(file->fd, block, sizeof block, offset);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return error_system(err, errno, "reading the profile");
-		if (got == 0)
-			return true;
-		if (!file_write_fd(fd, name, block, (size_t)got, err))
-			return false;
-		offset += got;
-	}
+	return file_copy_fd(file->fd, "reading the profile", fd, name, err);
 }
 
 bool deliver_to_fd(const struct descriptor *file, int fd, struct error *err)

@@ -42,8 +42,3 @@ void descriptor_close(struct descriptor *descriptor);
 
 /* In a child after fork: closes all that the parent's agent had. Async-signal-safe. */
 void descriptor_close_inherited(void);
-
-static inline void descriptor_cleanup(struct descriptor *descriptor)
-{
-	descriptor_close(descriptor);
-}

@@ -17,9 +17,7 @@
 /* The word: "hctl". */
 #define ON_DEMAND_WORD 0x6c746368
 
-/* The signal's number: three below SIGRTMAX. */
-int on_demand_signal(void);
-
-/* ERROR_STATE when the program uses the signal; ERROR_UNSUPPORTED on this machine. */
+/* The signal is three below SIGRTMAX. ERROR_STATE when the program uses the signal;
+ * ERROR_UNSUPPORTED on this machine. */
 MUST_CHECK bool on_demand_install(struct error *err);
 void on_demand_remove(void);

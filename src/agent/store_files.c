@@ -40,25 +40,6 @@ static void file_name(
 		file, FOLDER_NAME_MAX, "%s.%d.%lld.%s", name, run->pid, (long long)run->id, suffix);
 }
 
-static bool copy_bytes(int from, int to, struct error *err)
-{
-	char block[8192];
-	off_t offset = 0;
-
-	for (;;) {
-		const ssize_t got = pread(from, block, sizeof block, offset);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return error_system(err, errno, "reading the profile");
-		if (got == 0)
-			return true;
-		if (!file_write_fd(to, "keeping the profile", block, (size_t)got, err))
-			return false;
-		offset += got;
-	}
-}
-
 static bool write_temporary(int folder_fd, const char *temporary, int from, const void *data,
 	size_t size, struct error *err)
 {
@@ -69,7 +50,7 @@ static bool write_temporary(int folder_fd, const char *temporary, int from, cons
 	if (fd < 0)
 		return error_system(err, errno, "keeping the profile");
 	if (from >= 0)
-		return copy_bytes(from, fd, err);
+		return file_copy_fd(from, "reading the profile", fd, "keeping the profile", err);
 	return file_write_fd(fd, "keeping the run's record", data, size, err);
 }
 

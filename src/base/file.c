@@ -94,6 +94,25 @@ bool file_write_fd(int fd, const char *name, const void *data, size_t size, stru
 	return true;
 }
 
+bool file_copy_fd(int from, const char *from_name, int to, const char *to_name, struct error *err)
+{
+	char block[8192];
+	off_t offset = 0;
+
+	for (;;) {
+		const ssize_t got = pread(from, block, sizeof block, offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return error_system(err, errno, "%s", from_name);
+		if (got == 0)
+			return true;
+		if (!file_write_fd(to, to_name, block, (size_t)got, err))
+			return false;
+		offset += got;
+	}
+}
+
 static bool name_temporary(struct file_draft *draft, struct error *err)
 {
 	uint64_t random = 0;

@@ -39,6 +39,13 @@ MUST_CHECK bool file_write_fd(
 	int fd, const char *name, const void *data, size_t size, struct error *err);
 
 /*
+ * Writes all bytes of one file to the end of another; it reads from the start whatever the offset.
+ * The names are for errors.
+ */
+MUST_CHECK bool file_copy_fd(
+	int from, const char *from_name, int to, const char *to_name, struct error *err);
+
+/*
  * Replaces `path` by a file with these contents: written beside it under a name that nobody can
  * predict, then renamed. On failure nothing is left behind and the old file is untouched.
  * A path that is no regular file (/dev/stdout, a pipe) is written in place.

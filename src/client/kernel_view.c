@@ -67,11 +67,6 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 	return true;
 }
 
-bool kernel_view_read(pid_t pid, enum kernel_part part, struct buffer *out, struct error *err)
-{
-	return part == KERNEL_CGROUP ? read_cgroup(pid, out, err) : read_proc(pid, part, out, err);
-}
-
 static bool ask_gateway(
 	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err)
 {
@@ -96,5 +91,6 @@ bool kernel_view_fetch(
 	if (target->process.pid == 0)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"%s is in another namespace: its pid here is not known", target->label);
-	return kernel_view_read(target->process.pid, part, out, err);
+	return part == KERNEL_CGROUP ? read_cgroup(target->process.pid, out, err)
+				     : read_proc(target->process.pid, part, out, err);
 }

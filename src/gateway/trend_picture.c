@@ -13,7 +13,7 @@ static const char standalone_page[] =
 	"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
 	"frame-ancestors 'self'";
 
-const struct trend_format trend_formats[] = {
+static const struct trend_format trend_formats[] = {
 	{ "json", "--json", "application/json", NULL },
 	{ "text", "--text", "text/plain; charset=utf-8", NULL },
 	{ "svg", "--svg", "image/svg+xml", standalone_page },

@@ -23,8 +23,7 @@ struct trend_format {
 	const char *policy; /* Content-Security-Policy; NULL for the strictest */
 };
 
-/* End with a NULL name. */
-extern const struct trend_format trend_formats[];
+/* End with NULL. */
 extern const char *const trend_format_names[];
 extern const char *const trend_unit_names[];
 

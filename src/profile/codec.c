@@ -15,18 +15,16 @@
 #include "profile/text.h"
 
 const struct profile_codec profile_codecs[] = {
-	{ "bundle", "what heapctl dump --bundle captured", bundle_detect, bundle_read },
-	{ "heap_v2", "jemalloc's heap profile", heap_v2_detect, heap_v2_read },
-	{ "gperftools", "tcmalloc's heap and growth profiles", gperftools_detect, gperftools_read },
-	{ "contention", "gperftools' profile of waiting for locks", contention_detect,
-		contention_read },
-	{ "symbolized", "a profile with its names, as jeprof --raw writes it", symbolized_detect,
-		symbolized_read },
-	{ "cpu", "gperftools' CPU profile", cpu_profile_detect, cpu_profile_read },
-	{ "pprof", "pprof's protocol buffers", pprof_detect, pprof_read },
-	{ "collapsed", "stacks for flame graph scripts", collapsed_detect, collapsed_read },
+	{ "bundle", bundle_detect, bundle_read }, /* heapctl dump --bundle */
+	{ "heap_v2", heap_v2_detect, heap_v2_read },
+	{ "gperftools", gperftools_detect, gperftools_read },
+	{ "contention", contention_detect, contention_read },
+	{ "symbolized", symbolized_detect, symbolized_read }, /* jeprof --raw */
+	{ "cpu", cpu_profile_detect, cpu_profile_read },
+	{ "pprof", pprof_detect, pprof_read },
+	{ "collapsed", collapsed_detect, collapsed_read },
+	{ 0 },
 };
-const size_t profile_codec_count = sizeof profile_codecs / sizeof *profile_codecs;
 
 /* "%warn TEXT" and other commands to the reader may stand in front of any text profile. */
 static void read_commands(struct cursor *in, struct profile *profile)
@@ -39,9 +37,9 @@ static void read_commands(struct cursor *in, struct profile *profile)
 
 const struct profile_codec *profile_detect(const struct cursor *in)
 {
-	for (size_t i = 0; i < profile_codec_count; i++)
-		if (profile_codecs[i].detect(*in))
-			return &profile_codecs[i];
+	for (const struct profile_codec *codec = profile_codecs; codec->name != NULL; codec++)
+		if (codec->detect(*in))
+			return codec;
 	return NULL;
 }
 

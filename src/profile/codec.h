@@ -17,8 +17,7 @@
 #include "profile/profile.h"
 
 struct profile_codec {
-	const char *name;    /* one word */
-	const char *summary; /* what writes it, for people */
+	const char *name; /* one word */
 	/* Whether the input is in this format; the cursor is a copy. */
 	bool (*detect)(struct cursor in);
 	/*
@@ -28,9 +27,8 @@ struct profile_codec {
 	bool (*read)(struct cursor *in, struct profile *profile, struct error *err);
 };
 
-/* All formats, in the order in which they are tried. */
+/* All formats, in the order in which they are tried; the last has no name. */
 extern const struct profile_codec profile_codecs[];
-extern const size_t profile_codec_count;
 
 /* The codec for what is at the cursor; NULL for none. */
 const struct profile_codec *profile_detect(const struct cursor *in);

@@ -323,7 +323,7 @@ static void answer(struct job_state *state, size_t i)
 		line = code->call_line;
 		at++;
 	}
-	*out = (struct dwarf_answer){ frames, count, length != 0 };
+	*out = (struct dwarf_answer){ frames, count };
 }
 
 void dwarf_run_job(struct dwarf_reader *reader, size_t index)

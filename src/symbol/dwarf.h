@@ -28,7 +28,6 @@ struct dwarf_frame {
 struct dwarf_answer {
 	const struct dwarf_frame *frames; /* innermost first */
 	uint32_t frame_count;
-	bool has_function; /* else there is one frame without a name */
 };
 
 /* Whether the image has DWARF. */

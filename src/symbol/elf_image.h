@@ -99,10 +99,5 @@ MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name,
 	struct elf_bytes *bytes, struct error *err);
 void elf_bytes_free(struct elf_bytes *bytes);
 
-static inline void elf_bytes_cleanup(struct elf_bytes *bytes)
-{
-	elf_bytes_free(bytes);
-}
-
 /* The segment that holds this byte of the file, code first; NULL when none does. */
 const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset);

@@ -11,7 +11,6 @@
 static const size_t WORK_PER_ADDRESS = 4096;
 
 struct matching {
-	const struct elf_image *image;
 	const uint64_t *vaddrs;
 	size_t count;
 	struct symbol_match *matches; /* of this table alone */
@@ -118,7 +117,6 @@ void symbol_table_match(const struct elf_image *image, const char *section, cons
 	CLEANUP(free_cleanup)
 	struct symbol_match *found = xcalloc(count, sizeof *found);
 	struct matching matching = {
-		.image = image,
 		.vaddrs = vaddrs,
 		.count = count,
 		.matches = found,

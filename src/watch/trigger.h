@@ -52,11 +52,6 @@ struct trigger *trigger_renew(const struct trigger *trigger,
 	const struct trigger_settings *settings, const struct condition_rule *rules,
 	size_t rule_count);
 
-static inline void trigger_cleanup(struct trigger **trigger)
-{
-	trigger_free(*trigger);
-}
-
 /*
  * The rule that asks for a capture now; NULL when there is none. After a rule, call
  * trigger_captured before the next step.

@@ -42,11 +42,6 @@ struct watcher;
 struct watcher *watcher_new(const struct watch_settings *settings, const struct watcher_host *host);
 void watcher_free(struct watcher *watcher);
 
-static inline void watcher_cleanup(struct watcher **watcher)
-{
-	watcher_free(*watcher);
-}
-
 /* Where jemalloc's own files go; borrowed. NULL: nowhere, they stay where they are. */
 void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder);
 

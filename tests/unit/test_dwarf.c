@@ -560,7 +560,7 @@ static void takes_the_last_row_of_an_address(void **state)
 		assert_int_equal(reading.answers[i].frame_count, 1);
 		assert_int_equal(reading.answers[i].frames[0].line, lines[i]);
 		assert_string_equal(reading.answers[i].frames[0].file, "/src/sub/a.c");
-		assert_false(reading.answers[i].has_function);
+		assert_string_equal(reading.answers[i].frames[0].name, "");
 	}
 	assert_int_equal(reading.answers[4].frame_count, 0);
 	reading_end(&reading);
