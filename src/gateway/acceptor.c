@@ -14,23 +14,15 @@ enum {
 	STACK_BYTES = 256 * 1024,
 	/* How long to wait for a place before looking again. */
 	FULL_MS = 20,
-	/* The daemon counts a connection only when it has begun to serve it. */
-	NEARLY_FULL = 32,
-	NEARLY_FULL_MS = 2,
 };
 
 struct acceptor {
 	int listen_fd, stop_fd;
 	struct MHD_Daemon *daemon;
+	unsigned *taken;
 	unsigned most;
 	pthread_t thread;
 };
-
-static unsigned count_connections(const struct acceptor *acceptor)
-{
-	return MHD_get_daemon_info(acceptor->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)
-		->num_connections;
-}
 
 static bool is_over(const struct acceptor *acceptor, int patience_ms)
 {
@@ -60,8 +52,11 @@ static void accept_one(const struct acceptor *acceptor)
 	/* Out of descriptors: they come back when others have left. */
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
 		is_over(acceptor, FULL_MS);
-	if (fd >= 0)
-		MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size);
+	if (fd < 0)
+		return;
+	__atomic_add_fetch(acceptor->taken, 1, __ATOMIC_RELAXED);
+	if (MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) != MHD_YES)
+		__atomic_sub_fetch(acceptor->taken, 1, __ATOMIC_RELAXED);
 }
 
 static void *work(void *context)
@@ -69,21 +64,18 @@ static void *work(void *context)
 	const struct acceptor *const acceptor = context;
 
 	while (!is_over(acceptor, 0)) {
-		const unsigned taken = count_connections(acceptor);
-		if (taken >= acceptor->most) {
+		if (__atomic_load_n(acceptor->taken, __ATOMIC_RELAXED) >= acceptor->most) {
 			is_over(acceptor, FULL_MS);
 			continue;
 		}
-		if (taken + NEARLY_FULL >= acceptor->most)
-			is_over(acceptor, NEARLY_FULL_MS);
 		await_client(acceptor);
 		accept_one(acceptor);
 	}
 	return NULL;
 }
 
-bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, unsigned most,
-	int stop_fd, struct acceptor **ret, struct error *err)
+bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, unsigned *taken,
+	unsigned most, int stop_fd, struct acceptor **ret, struct error *err)
 {
 	const int flags = fcntl(listener->fd, F_GETFL);
 	pthread_attr_t attributes;
@@ -96,6 +88,7 @@ bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, 
 		.listen_fd = listener->fd,
 		.stop_fd = stop_fd,
 		.daemon = daemon,
+		.taken = taken,
 		.most = most,
 	};
 	pthread_attr_init(&attributes);

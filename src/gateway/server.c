@@ -20,6 +20,8 @@ enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
 	STOP_PATIENCE_MS = 3000,
 	DISCARDED_BYTES_MAX = 16 * 1024 * 1024,
+	/* Out of reach: libmicrohttpd 0.9.75 keeps a lock for ever when it meets its own limit. */
+	LIBRARY_CONNECTIONS_MAX = 2 * SERVER_CONNECTIONS_MAX,
 };
 
 struct server {
@@ -27,6 +29,7 @@ struct server {
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
 	struct acceptor *acceptor;
+	unsigned places_taken; /* changed with atomic operations */
 };
 
 /* One request from its first byte to its last. */
@@ -230,6 +233,17 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	return answer(context, connection, method, exchange);
 }
 
+static void notice_connection(void *context, struct MHD_Connection *connection, void **state,
+	enum MHD_ConnectionNotificationCode what)
+{
+	struct server *const server = context;
+
+	(void)connection;
+	(void)state;
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED)
+		__atomic_sub_fetch(&server->places_taken, 1, __ATOMIC_RELAXED);
+}
+
 static void ignore_log(void *context, const char *format, va_list arguments)
 {
 	(void)context;
@@ -256,9 +270,10 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 	*server = (struct server){ .gateway = gateway, .listener = listener };
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)(SERVER_CONNECTIONS_MAX + ACCEPTOR_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
-		(unsigned)SERVER_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)SERVER_HEAD_BYTES, MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
+		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,
+		server, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SERVER_IDLE_SECONDS,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEAD_BYTES,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, NULL, MHD_OPTION_NOTIFY_COMPLETED,
 		end_exchange, NULL, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
 	if (server->daemon == NULL) {
@@ -268,8 +283,8 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
 		return error_hint(err, "both must be PEM files that belong together");
 	}
-	if (!acceptor_start(listener, server->daemon, SERVER_CONNECTIONS_MAX, gateway->stop_fd,
-		    &server->acceptor, err)) {
+	if (!acceptor_start(listener, server->daemon, &server->places_taken, SERVER_CONNECTIONS_MAX,
+		    gateway->stop_fd, &server->acceptor, err)) {
 		MHD_stop_daemon(server->daemon);
 		free(server);
 		return false;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The gateway as a server: who may ask, what it does with targets that hang or go, and that it is what its document says."""
+import contextlib
 import http.client
 import json
 import os
@@ -11,12 +12,30 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 import time
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
 from processes import AGENT, HEAPCTL, children_of, free_port, need, stop, wait_until
+
+
+@contextlib.contextmanager
+def starved(thread):
+    """Meanwhile that thread gets hardly any processor time: what it has to do stays undone while all others go on."""
+    processors = os.sched_getaffinity(thread)
+    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for pid in (hog.pid, thread):
+            os.sched_setaffinity(pid, {max(processors)})
+        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+        yield
+    finally:
+        hog.kill()
+        hog.wait()
+        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(thread, processors)
 
 
 class Document(GatewayCase):
@@ -377,7 +396,7 @@ class Trouble(GatewayCase):
 
     def test_who_comes_when_all_places_are_taken_waits_for_one(self):
         gateway = self.start_gateway("1")
-        idle = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(600)]
+        idle = self.connect_idle(600)
         threads = lambda: len(os.listdir(f"/proc/{gateway.pid}/task"))
         wait_until(lambda: threads() >= 512, "all places to be taken")
         late = socket.create_connection(("127.0.0.1", self.port))
@@ -390,6 +409,33 @@ class Trouble(GatewayCase):
         self.assertIn(b" 200 ", late.recv(100))
         late.close()
         wait_until(lambda: threads() < 20, "the places to be free")
+
+    def test_no_more_are_let_in_while_those_before_are_still_being_seated(self):
+        gateway = self.start_gateway("1")
+        seater = wait_until(lambda: self.thread_called(gateway.pid, "MHD-listen"), "the thread that starts the others")
+        descriptors = lambda: len(os.listdir(f"/proc/{gateway.pid}/fd"))
+        before = descriptors()
+        with starved(seater):
+            idle = self.connect_idle(600)
+            # One place may still be that of the question whether it serves.
+            wait_until(lambda: descriptors() >= before + 511, "as many connections as there are places")
+            self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
+            self.assertLessEqual(descriptors(), before + 513)
+        wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 512, "all places to be taken")
+        self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
+
+    def connect_idle(self, count):
+        sockets = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(count)]
+        for s in sockets:
+            self.addCleanup(s.close)
+        return sockets
+
+    @staticmethod
+    def thread_called(pid, name):
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == name:
+                return int(task.name)
+        return None
 
     def test_too_much_is_refused(self):
         self.start_gateway("1")
