@@ -8,20 +8,14 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import HEAPCTL, wait_until
+from processes import HEAPCTL
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
 
 
 class Page(browser.Browser):
-    """Opens addresses of the gateway and finds things by what people read."""
-
-    def goto(self, url):
-        self.send("Page.navigate", url="about:blank")
-        self.events.clear()
-        self.send("Page.navigate", url=url)
-        self.wait_for(f"location.href.startsWith({url.split('#')[0]!r}) && document.readyState === 'complete'")
+    """Finds things by what people read."""
 
     def wait_for(self, expression):
         # An element is an empty thing by the time it arrives here.
@@ -34,41 +28,27 @@ class Page(browser.Browser):
         # Pictures have no innerText.
         self.wait_for(f"(e => e?.innerText ?? e?.textContent ?? '')(document.querySelector({selector!r})).includes({text!r})")
 
-    def place_of(self, expression):
-        self.wait_for(f"Boolean({expression})")
-        # What moves is hit elsewhere: wait until it stands still.
-        self.evaluate(f"({expression}).scrollIntoView({{ block: 'center' }})")
-        return self.evaluate(f"(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])(({expression}).getBoundingClientRect())")
-
     def click_on(self, text, selector="button, a, summary"):
-        """A real click on the first visible thing with that text."""
-        self.click(*self.place_of(
-            f"[...document.querySelectorAll({selector!r})].find(e => e.innerText?.trim() === {text!r} && e.offsetParent && !e.disabled)"))
+        self.click(selector, text)
 
-    def drag(self, x, y, to_x):
-        """With the mouse, in steps as a hand makes them."""
-        self.send("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
-        for step in range(1, 6):
-            self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x + (to_x - x) * step / 5, y=y, button="left")
-        self.send("Input.dispatchMouseEvent", type="mouseReleased", x=to_x, y=y, button="left", clickCount=1)
+    def width_of(self, selector):
+        return self.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().width")
 
     def goes_sideways(self):
         """How far the page can be scrolled sideways, in pixels."""
         return self.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     def serious_complaints(self):
-        return [str(event)[:500] for event in self.complaints()
-                if event["method"] != "Runtime.consoleAPICalled" and "favicon" not in str(event)]
+        return [complaint for complaint in self.complaints() if "favicon" not in complaint]
 
 
-@unittest.skipUnless(browser.find(), "chromium is not installed")
 class Shown(GatewayCase):
     def setUp(self):
         super().setUp()
         self.process, self.redis_port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
 
-    def open_page(self, fragment="/", **size):
-        page = Page(**size)
+    def open_page(self, fragment="/", **options):
+        page = Page(**options)
         page.__enter__()
         self.addCleanup(page.__exit__)
         page.goto(f"{self.url}/#{fragment}")
@@ -101,8 +81,8 @@ class Shown(GatewayCase):
         page.wait_for(f"document.querySelector('.flame').innerText !== {before!r}")
         # A click on a box zooms into it, and the address says so.
         whole = page.text(".fg-crumbs")
-        x, y, height = page.evaluate("(({ x, y, width, height }) => [x + width / 4, y, height])(document.querySelector('.flame canvas').getBoundingClientRect())")
-        page.click(x, y + min(height - 5, 8 * 22 + 11))
+        width, height = page.evaluate("(({ width, height }) => [width, height])(document.querySelector('.flame canvas').getBoundingClientRect())")
+        page.click(".flame canvas", x=width / 4, y=min(height - 5, 8 * 22 + 11))
         page.wait_for("location.hash.includes('view=')")
         zoomed = page.text(".fg-crumbs")
         self.assertNotEqual(zoomed, whole)
@@ -110,7 +90,7 @@ class Shown(GatewayCase):
         other.wait_for("document.querySelector('.flame canvas')")
         self.assertEqual(other.text(".fg-crumbs"), zoomed)
         # Back is where it came from.
-        page.evaluate("history.back()")
+        page.back()
         page.wait_for("document.querySelector('.flame canvas') && !location.hash.includes('view=')")
         self.assertEqual(page.serious_complaints(), [])
         self.assertEqual({url.split("/")[2] for url in page.requests() if url.startswith("http")}, {f"127.0.0.1:{self.port}"})
@@ -122,7 +102,7 @@ class Shown(GatewayCase):
         page = self.open_page(f"/{self.process.pid}/runs")
         page.wait_for("document.querySelectorAll('tbody tr').length === 2")
         for name, run in (("base", first), ("id", second)):
-            page.click(*page.place_of(f"document.querySelector('input[name={name}][value=\"{run}\"]')"))
+            page.click(f'input[name={name}][value="{run}"]')
         page.click_on("Compare")
         page.wait_for("document.querySelector('.flame canvas')")
         page.wait_for_text("compared with", ".flame")
@@ -134,7 +114,7 @@ class Shown(GatewayCase):
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")
         width = page.evaluate("document.querySelector('.graph svg').viewBox.baseVal.width")
-        page.evaluate("document.querySelector('.graph svg').focus()")
+        page.focus(".graph svg")
         page.press("+")
         page.wait_for(f"document.querySelector('.graph svg').viewBox.baseVal.width < {width}")
         # The same address in another browser shows the same picture.
@@ -183,40 +163,36 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
         self.assertIn(f"/{NAME}/history", page.evaluate("location.hash"))
         # The curves as a file, which stands for itself.
-        page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.folder)
         page.click_on("Save as", "summary")
-        page.click_on("Curves (SVG)")
-        saved = os.path.join(self.folder, f"{NAME}.history.svg")
-        wait_until(lambda: os.path.exists(saved) and os.path.getsize(saved) > 0, "the saved curves")
+        saved = os.path.join(self.folder, "saved.svg")
+        self.assertEqual(page.download(saved, "button", "Curves (SVG)"), f"{NAME}.history.svg")
         drawn = xml.etree.ElementTree.parse(saved)
         self.assertGreaterEqual(len(drawn.findall(".//{*}path")), 4)
         self.assertNotIn("var(", xml.etree.ElementTree.tostring(drawn.getroot(), encoding="unicode"))
         # From the first to what is now the last moment.
-        x, y = page.place_of("document.querySelector('.timeline')")
-        left = page.evaluate("document.querySelector('.timeline').getBoundingClientRect().left")
-        page.drag(left + 66, y, 2 * x - left - 14)
+        page.drag(".timeline", 66, page.width_of(".timeline") - 14)
         page.wait_for("document.querySelector('.site')")
         page.wait_for_text("suspected leak", ".result")
         page.wait_for_text("per hour", ".result")
         page.wait_for("document.querySelector('.timeline rect.band').width.baseVal.value > 300")
-        page.click(*page.place_of("document.querySelector('.site summary .site-name')"))
+        page.click(".site summary .site-name")
         page.wait_for("document.querySelector('.site[open] ol.stack li')")
         address = page.evaluate("location.hash").lstrip("#")
         page.click_on("Difference of the two ends")
         page.wait_for("document.querySelector('.flame canvas')")
         page.wait_for_text("compared with", ".flame")
         # A single moment.
-        page.click(*page.place_of("document.querySelector('.timeline')"))
+        page.click(".timeline")
         page.wait_for("!location.hash.includes('base=') && document.querySelector('.flame canvas')")
         page.wait_for_text("what was in use at", ".flame")
         # With the keyboard: the last one, and the range of the last three.
-        page.evaluate("document.querySelector('.timeline').focus()")
+        page.focus(".timeline")
         page.press("End")
-        page.press("Enter", "\r")
+        page.press("Enter")
         page.wait_for("!location.hash.includes('base=')")
         for _ in range(2):
-            page.send("Input.dispatchKeyEvent", type="keyDown", key="ArrowLeft", windowsVirtualKeyCode=37, modifiers=8)
-        page.press("Enter", "\r")
+            page.press("Shift+ArrowLeft")
+        page.press("Enter")
         page.wait_for("location.hash.includes('base=')")
         page.wait_for_text("What grew", ".result")
         # What was copied before shows the same to somebody else.
@@ -243,9 +219,8 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelectorAll('.timeline .begin').length === 1")
         page.wait_for_text(f"pid {again.pid} begins", ".timeline")
         page.wait_for_text("all 2", ".controls select")
-        page.evaluate("""(() => { const select = document.querySelector('.controls select');
-            select.value = [...select.options].find(option => option.text.includes('pid %d')).value;
-            select.dispatchEvent(new Event('change')); })()""" % process.pid)
+        label = page.evaluate("[...document.querySelector('.controls select').options].map(option => option.text).find(text => text.includes('pid %d'))" % process.pid)
+        page.choose(".controls select", label)
         page.wait_for("document.querySelectorAll('.timeline .begin').length === 0")
         self.assertIn(f"pid={process.pid}", page.evaluate("location.hash"))
         # Both at the same time: the page asks which one is meant.
@@ -299,9 +274,8 @@ class Shown(GatewayCase):
         self.start_gateway("--token-file", token, self.process.pid)
         page = self.open_page(f"/{self.process.pid}")
         page.wait_for_text("asks for a token")
-        for letter in "correct-horse-battery":
-            page.press(letter)
-        page.press("Enter", "\r")
+        page.type("correct-horse-battery")
+        page.press("Enter")
         page.wait_for_text("Sampling", ".panels")
         page.click_on("Waste")
         page.wait_for_text("Size classes")
@@ -313,8 +287,7 @@ class Shown(GatewayCase):
         self.make_run(self.redis_port, prefix=f"/targets/{self.process.pid}")
         moments = self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"]
         chosen = f"?pid={process.pid}&base={moments[0]['id']}&at={moments[2]['id']}&begin={moments[0]['time_ms']}&end={moments[2]['time_ms']}"
-        page = self.open_page(f"/{self.process.pid}", width=400, height=800)
-        page.send("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=1, mobile=True)
+        page = self.open_page(f"/{self.process.pid}", width=390, height=800, isMobile=True)
         own = f"/{self.process.pid}"
         for address, shown in {
                 "/": "table", own: ".panel", f"/{broken.pid}": ".problem-box", f"{own}/runs": "tbody tr", f"{own}/profile": ".flame canvas",
@@ -324,14 +297,13 @@ class Shown(GatewayCase):
                 f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
                 f"/{NAME}/history?at={moments[1]['id']}": ".flame canvas"}.items():
             for theme in ("light", "dark"):
-                page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+                page.emulate(colorScheme=theme)
                 page.goto(f"{self.url}/#{address}")
                 page.wait_for(f"document.querySelector({shown!r})")
                 self.assertEqual(page.goes_sideways(), 0, address)
                 self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), theme)
                 paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
                 self.assertEqual(max(paper) < 80, theme == "dark", paper)
-        page.send("Emulation.setEmulatedMedia", features=[])
         page.goto(f"{self.url}/#/{self.process.pid}")
         page.wait_for_text("Switch on", ".panels")
         seen = set()
@@ -342,4 +314,5 @@ class Shown(GatewayCase):
 
 
 if __name__ == "__main__":
+    browser.require()
     unittest.main()

@@ -49,7 +49,7 @@ def flat_weights(saved):
     return {name: weight for name, weight in weights.items() if weight}
 
 
-@unittest.skipUnless(browser.find(), "chromium is not installed")
+@unittest.skipIf(browser.missing(), browser.missing())
 @unittest.skipUnless(PACKAGE, "SPEEDSCOPE names no speedscope (npm install speedscope; SPEEDSCOPE=.../node_modules/speedscope)")
 class Speedscope(unittest.TestCase):
     def test_totals_are_ours_in_every_format_that_it_reads(self):

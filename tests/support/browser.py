@@ -1,149 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium, driven through its debugging pipe: pages from files, keys, and answers."""
-import fcntl
+"""A headless Chromium, driven by Playwright (browser.mjs): pages, clicks, keys, and answers."""
 import json
 import os
+import pathlib
 import select
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import time
 
 DEADLINE_S = 60
+DRIVER = pathlib.Path(__file__).with_name("browser.mjs")
+# scripts/setup puts them there.
+PACKAGES = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "heapctl-test/node_modules"
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--hide-scrollbars", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--disable-dev-shm-usage"]
 
-KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
-             "Home": 36, "Tab": 9}
+# What meson takes for "skipped".
+EXIT_SKIPPED = 77
 
 
 def find():
-    """The browser's path, or None."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def missing():
+    """What there is not to test pages with, in words; None when all is there."""
+    if not find():
+        return "chromium is not installed"
+    if not shutil.which("node"):
+        return "node is not installed"
+    if not (PACKAGES / "playwright-core").exists():
+        return f"no playwright-core in {PACKAGES} (scripts/setup test fetches it)"
+    return None
+
+
+def require():
+    """For a file whose tests all need a browser: ends the program, as skipped, where there is none."""
+    if missing():
+        print(f"skipped: {missing()}", file=sys.stderr)
+        sys.exit(EXIT_SKIPPED)
+
+
 class Browser:
-    """Use as a context; everything it writes is in a temporary folder."""
+    """Use as a context. Things are found by a CSS selector and, where it is given, their whole text: the first
+    that can be seen. Playwright waits until it can be clicked and stands still."""
 
-    def __init__(self, width=1200, height=800, flags=()):
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        to_browser, self.commands = os.pipe()
-        self.answers, from_browser = os.pipe()
-
-        def place_pipes():
-            # out of the way first: either may have the other's number
-            ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in (to_browser, from_browser)]
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-        self.process = subprocess.Popen(
-            [find(), *FLAGS, *flags, f"--user-data-dir={self.folder.name}", f"--window-size={width},{height}", "about:blank"],
-            preexec_fn=place_pipes, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True)
-        os.close(to_browser)
-        os.close(from_browser)
+    def __init__(self, width=1200, height=800, flags=(), **context):
+        options = dict(program=find(), flags=[*FLAGS, *flags], deadline_ms=DEADLINE_S * 1000,
+                       viewport=dict(width=width, height=height), **context)
+        self.process = subprocess.Popen(["node", DRIVER, PACKAGES, json.dumps(options)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, start_new_session=True)
         self.buffer = b""
-        self.next_id = 1
-        self.events = []
-        self.session = None
-        target = self.until(lambda: [t for t in self.send("Target.getTargets")["targetInfos"]
-                                     if t["type"] == "page"])[0]["targetId"]
-        self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.send(f"{domain}.enable")
+        self.version = self.read_answer()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        os.close(self.commands)
-        os.close(self.answers)
+        self.process.stdin.close()
         try:
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        self.folder.cleanup()
+        self.process.stdout.close()
 
-    def read_message(self, deadline):
-        while b"\0" not in self.buffer:
-            if not select.select([self.answers], [], [], max(0, deadline - time.monotonic()))[0]:
+    def read_answer(self):
+        # Playwright has the first say on what took too long: it knows what it was waiting for.
+        deadline = time.monotonic() + 2 * DEADLINE_S
+        while b"\n" not in self.buffer:
+            if not select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
                 raise TimeoutError("the browser does not answer")
-            data = os.read(self.answers, 1 << 16)
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
             if not data:
                 raise EOFError("the browser is gone")
             self.buffer += data
-        message, _, self.buffer = self.buffer.partition(b"\0")
-        return json.loads(message)
+        line, _, self.buffer = self.buffer.partition(b"\n")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise AssertionError(answer["error"])
+        return answer["value"]
 
-    def send(self, method, **parameters):
-        message = {"id": self.next_id, "method": method, "params": parameters}
-        if self.session:
-            message["sessionId"] = self.session
-        self.next_id += 1
-        os.write(self.commands, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            answer = self.read_message(deadline)
-            if answer.get("id") == message["id"]:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                return answer["result"]
-            self.events.append(answer)
+    def do(self, action, **parameters):
+        line = json.dumps({"do": action, **{key: value for key, value in parameters.items() if value is not None}})
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        return self.read_answer()
 
-    def until(self, condition):
-        """Asks until the answer is true, and returns it."""
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            answer = condition()
-            if answer or time.monotonic() > deadline:
-                return answer
-            time.sleep(0.05)
+    def open(self, path, fragment=""):
+        """A file."""
+        self.goto(f"file://{path}{'#' if fragment else ''}{fragment}")
+
+    def goto(self, url):
+        self.do("open", url=url)
 
     def evaluate(self, expression):
-        result = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in result:
-            raise RuntimeError(result["exceptionDetails"])
-        return result["result"].get("value")
+        return self.do("evaluate", expression=expression)
 
     def wait_for(self, expression):
         """Until the expression is true; returns its value."""
-        value = self.until(lambda: self.evaluate(expression))
-        if not value:
-            raise AssertionError(f"never true: {expression}")
-        return value
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            value = self.evaluate(expression)
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise AssertionError(f"never true: {expression}")
+            time.sleep(0.05)
 
-    def open(self, path, fragment=""):
-        # a new document even when only the fragment differs
-        self.send("Page.navigate", url="about:blank")
-        self.events.clear()
-        self.send("Page.navigate", url=f"file://{path}{'#' if fragment else ''}{fragment}")
-        self.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")
+    def click(self, selector, text=None, x=None, y=None):
+        """In its middle, or at a place inside of it."""
+        self.do("click", selector=selector, text=text, x=x, y=y)
 
-    def press(self, key, text=None):
-        """A key's name as JavaScript has it; `text` for keys that type something."""
-        text = key if text is None and len(key) == 1 else text
-        common = {"key": key, "windowsVirtualKeyCode": KEY_CODES.get(key, 0)}
-        if text:
-            common["text"] = text
-        self.send("Input.dispatchKeyEvent", type="keyDown", **common)
-        self.send("Input.dispatchKeyEvent", type="keyUp", **{k: v for k, v in common.items() if k != "text"})
+    def choose(self, selector, label):
+        """An option of a select element."""
+        self.do("choose", selector=selector, label=label)
 
-    def click(self, x, y):
-        for kind in ("mousePressed", "mouseReleased"):
-            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    def focus(self, selector):
+        self.do("focus", selector=selector)
 
-    def move(self, x, y):
-        self.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    def press(self, key):
+        """A key's name as JavaScript has it, with "Shift+" and the like in front."""
+        self.do("press", key=key)
+
+    def type(self, text):
+        self.do("type", text=text)
+
+    def drag(self, selector, from_x, to_x):
+        """With the mouse, from one place inside of the element to another."""
+        self.do("drag", selector=selector, **{"from": from_x, "to": to_x})
+
+    def download(self, path, selector, text=None):
+        """Saves what a click gives; returns the name that the page wanted for it."""
+        return self.do("download", path=path, selector=selector, text=text)
+
+    def back(self):
+        self.do("back")
+
+    def emulate(self, **media):
+        """colorScheme="dark", reducedMotion="reduce", media="print"."""
+        self.do("emulate", **media)
+
+    def screenshot(self, path):
+        """Of the whole page, for people who look at it."""
+        self.do("screenshot", path=path)
 
     def complaints(self):
-        """What the page's console and the content security policy had to say."""
-        return [event for event in self.events if event.get("method") in
-                ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")]
+        """What the page's console and the content security policy had to say since the page was opened."""
+        return self.do("complaints")
 
     def requests(self):
-        """Addresses that were fetched."""
-        return [event["params"]["request"]["url"] for event in self.events
-                if event.get("method") == "Network.requestWillBeSent"]
+        """Addresses that were fetched since the page was opened."""
+        return self.do("requests")
