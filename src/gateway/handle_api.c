@@ -140,6 +140,13 @@ static void take_sample(struct backend *backend, const json_t *status)
 	pthread_mutex_unlock(&backend->mutex);
 }
 
+static void note_miss(struct backend *backend, const struct error *err)
+{
+	pthread_mutex_lock(&backend->mutex);
+	history_add_miss(&backend->history, clock_realtime_ms(), err->message);
+	pthread_mutex_unlock(&backend->mutex);
+}
+
 static bool is_due(struct backend *backend)
 {
 	pthread_mutex_lock(&backend->mutex);
@@ -156,8 +163,12 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	struct json_writer json;
 	struct buffer body;
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		(is_due(backend) && !backend_get_json(backend, "/v1/status", &status, &err))) {
+	if (!gateway_find(gateway, request, &backend, &err)) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	if (is_due(backend) && !backend_get_json(backend, "/v1/status", &status, &err)) {
+		note_miss(backend, &err);
 		route_reply_error(request, &err, reply);
 		return;
 	}

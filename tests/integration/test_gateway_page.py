@@ -3,12 +3,13 @@
 """The gateway's page in a real Chromium, in front of a live Redis."""
 import os
 import re
+import signal
 import unittest
 import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import HEAPCTL
+from processes import HEAPCTL, stop
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
@@ -140,6 +141,51 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelector('.tree .value code')")
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
         self.assertEqual(page.serious_complaints(), [])
+
+    def test_what_is_not_known_is_a_hole_with_its_reason(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}")
+        page.wait_for("document.querySelectorAll('path.line').length >= 3")
+        page.wait_for_text("Sampled every second")
+        self.assertEqual(page.text(".hole-text"), "")
+        # While it goes on ...
+        stop(self.process.pid)
+        page.wait_for_text(" on: ", ".hole-text")
+        page.wait_for("document.querySelector('.curves .hole')")
+        said = page.text(".hole-text").split(" on: ")[1]
+        self.assertIn("no answer in time", said)
+        os.kill(self.process.pid, signal.SIGCONT)
+        # ... and afterwards, also for somebody who was not there.
+        page.wait_for_text(" to ", ".hole-text")
+        other = self.open_page(f"/{self.process.pid}")
+        for each in (page, other):
+            each.wait_for_text(said, ".hole-text")
+            each.wait_for("document.querySelectorAll('.curves .hole').length === 1")
+            each.wait_for("document.querySelector('path.line').getAttribute('d').split('M').length === 3")
+
+    def test_an_answer_that_came_late_is_no_hole(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        page.wait_for_text(NAME, "table")
+        # Curves of their own, whose clock the test turns: answers after so many seconds, then what they say.
+        page.evaluate("""(async () => {
+            const { Curves } = await import('/assets/curves.js');
+            globalThis.curves = new Curves();
+            document.querySelector('main').replaceChildren(curves.element);
+            let now = 0;
+            Object.defineProperty(performance, 'now', { value: () => now });
+            globalThis.answer = (seconds, time, misses = []) => curves.ask(async () => {
+                now += seconds * 1000;
+                return { figures: ['allocated', 'active', 'metadata', 'resident', 'mapped', 'retained', 'rss'], misses,
+                    samples: [[time, 1e6, 2e6, 1e5, 3e6, 4e6, 0, 5e6]] };
+            });
+            for (const [seconds, time] of [[0, 1e6], [0, 1001e3], [20, 1022e3], [0, 1023e3]])
+                await answer(seconds, time);
+        })()""")
+        holes = "[...document.querySelectorAll('.curves .hole title')].map(title => title.textContent)"
+        self.assertEqual(page.evaluate(holes), [])
+        page.evaluate("answer(0, 1050e3).then(() => answer(0, 1053e3, [[1052e3, 'it hung']]))")
+        self.assertEqual(page.evaluate(holes), ["nobody had this page open, or it was in the background", "it hung"])
 
     def start_history(self, count):
         """A gateway with that many moments of a Redis that grows; returns (process, port)."""

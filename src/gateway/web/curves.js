@@ -10,17 +10,22 @@ const LEFT = 64;
 const RIGHT = 10;
 const BOTTOM = 22;
 
-/* Nobody asked for this long: no line across. */
+/* So far apart are samples that nobody asked for in between: no line across. */
 const GAP_MS = 10000;
+const NOBODY = 'nobody had this page open, or it was in the background';
 
 export class Curves {
   constructor(keys) {
     this.samples = [];
+    this.misses = [];
+    /* Times of samples that only came late. */
+    this.late = new Set();
     this.figures = [];
     this.picture = svg('svg', { class: 'curves', role: 'img', 'aria-label': 'memory over time', height: HEIGHT });
     this.readout = el('p.readout', 'Reading the first figures\u2026');
+    this.holeText = el('p.hole-text', { role: 'status' });
     this.legend = new Legend(() => this.draw(), keys);
-    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout);
+    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.holeText);
     this.picture.addEventListener('pointermove', event => this.point(event));
     this.picture.addEventListener('pointerleave', () => this.point(null));
     this.observer = new ResizeObserver(() => this.draw());
@@ -31,12 +36,52 @@ export class Curves {
     this.observer.disconnect();
   }
 
-  add({ figures, samples }) {
-    this.figures = figures;
+  /* question() => the gateway's answer with what is new */
+  async ask(question) {
+    const begun = performance.now();
+    try {
+      this.add(await question(), performance.now() - begun);
+    } catch (problem) {
+      if (this.failing !== problem.message)
+        this.misses.push([this.lastTime + 1, problem.message]);
+      this.failing = problem.message;
+      this.draw();
+      throw problem;
+    }
+  }
+
+  /* A hole is where there was no answer or no question; an answer that came late is none. */
+  add({ figures, samples, misses }, waited) {
     const last = this.lastTime;
-    this.samples.push(...samples.filter(([time]) => time > last));
-    this.samples = this.samples.slice(-3600);
+    const fresh = samples.filter(([time]) => time > last);
+    if (last > 0 && fresh.length > 0 && fresh[0][0] - last <= GAP_MS + waited)
+      this.late.add(fresh[0][0]);
+    this.figures = figures;
+    this.failing = null;
+    if (fresh.length > 0)
+      this.lastAt = performance.now();
+    this.samples = [...this.samples, ...fresh].slice(-3600);
+    this.misses = [...this.misses, ...misses].filter(([time]) => time > this.samples[0]?.[0]);
     this.draw();
+  }
+
+  /* Why there is no line between two samples; null when there is one. */
+  reason(before, after) {
+    const miss = this.misses.find(([time]) => time > before && time <= after);
+    return miss?.[1] ?? (after - before > GAP_MS && !this.late.has(after) ? NOBODY : null);
+  }
+
+  /* [from, to, reason] */
+  findHoles() {
+    const holes = [];
+    this.samples.forEach(([time], i) => {
+      const reason = i > 0 && this.reason(this.samples[i - 1][0], time);
+      if (reason)
+        holes.push([this.samples[i - 1][0], time, reason]);
+    });
+    if (this.failing)
+      holes.push([this.lastTime, this.lastTime + performance.now() - this.lastAt, this.failing]);
+    return holes;
   }
 
   get lastTime() {
@@ -51,7 +96,8 @@ export class Curves {
     const width = this.element.clientWidth;
     if (width === 0 || this.samples.length === 0)
       return;
-    const end = this.lastTime;
+    this.holes = this.findHoles();
+    const end = this.failing ? this.holes.at(-1)[1] : this.lastTime;
     const start = Math.min(this.samples[0][0], end - 60000);
     const lines = this.legend.shown;
     const top = this.samples.reduce((most, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), most), 1);
@@ -60,7 +106,12 @@ export class Curves {
     const y = value => TOP + (1 - value / marks.at(-1)) * (HEIGHT - BOTTOM - TOP);
     this.scale = { start, end, width, x, y };
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...this.axes(marks), ...lines.map(line => this.line(line)), this.cursor());
+    this.picture.replaceChildren(...this.axes(marks), ...this.holes.map(hole => this.hole(hole)), ...lines.map(line => this.line(line)), this.cursor());
+    const hole = this.holes.at(-1);
+    const text = hole ? this.describe(hole) : '';
+    /* A text that is put there again would be read out again. */
+    if (this.holeText.textContent !== text)
+      this.holeText.textContent = text;
     this.point(null);
   }
 
@@ -75,16 +126,26 @@ export class Curves {
     ];
   }
 
+  hole([from, to, reason]) {
+    const { x } = this.scale;
+    return svg('rect', { class: 'hole', x: x(from).toFixed(1), y: TOP, width: (x(to) - x(from)).toFixed(1), height: HEIGHT - BOTTOM - TOP },
+      svg('title', {}, reason));
+  }
+
+  describe([from, to, reason]) {
+    const isOn = this.failing && from === this.lastTime;
+    return `No figures from ${clock(new Date(from))} ${isOn ? 'on' : `to ${clock(new Date(to))}`}: ${reason.replace(/\.$/, '')}.`;
+  }
+
   line({ key, index }) {
     const column = this.column(key);
     const { x, y } = this.scale;
+    const begins = new Set([this.samples[0][0], ...this.holes.map(([, to]) => to)]);
     let path = '';
-    let last = -Infinity;
     for (const sample of this.samples) {
       const at = `${x(sample[0]).toFixed(1)},${y(sample[column]).toFixed(1)}`;
       /* A line of no length is a dot, so that the first sample is seen. */
-      path += sample[0] - last > GAP_MS ? `M${at}L${at}` : `L${at}`;
-      last = sample[0];
+      path += begins.has(sample[0]) ? `M${at}L${at}` : `L${at}`;
     }
     return svg('path', { class: `line line-${index}`, d: path });
   }
@@ -98,16 +159,19 @@ export class Curves {
     if (!this.scale)
       return;
     let sample = this.samples.at(-1);
+    let hole;
     if (event !== null) {
       const { start, end, width } = this.scale;
       const box = this.picture.getBoundingClientRect();
       const time = start + (event.clientX - box.left - LEFT) / (width - LEFT - RIGHT) * (end - start);
       sample = this.samples.reduce((best, each) => Math.abs(each[0] - time) < Math.abs(best[0] - time) ? each : best);
+      hole = this.holes.find(([from, to]) => time > from && time < to);
     }
     const x = event === null ? -9 : this.scale.x(sample[0]);
     this.cursorLine.setAttribute('x1', x);
     this.cursorLine.setAttribute('x2', x);
-    this.readout.textContent = event === null ? 'Sampled every second while this page is open.' : `at ${clock(new Date(sample[0]))}`;
+    this.readout.textContent = hole ? this.describe(hole)
+      : event === null ? 'Sampled every second while this page is open.' : `at ${clock(new Date(sample[0]))}`;
     this.legend.show(key => sample[this.column(key)]);
   }
 }

@@ -139,7 +139,7 @@ export async function showOverview(page, target, first) {
   };
   draw(first);
   const end = keepTrying(trouble, async () => {
-    curves.add(await getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
+    await curves.ask(() => getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
     await refresh();
   }, 1000);
   return () => {

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "unit.h"
+
+static void expect_misses(const struct history *history, int64_t since_ms, const char *wanted)
+{
+	struct buffer body;
+	struct json_writer json;
+
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	history_write(history, since_ms, &json);
+	const char *const found = strstr(buffer_string(&body), "\"misses\":");
+	assert_non_null(found);
+	assert_string_equal(found, wanted);
+	buffer_deinit(&body);
+}
+
+static void tells_why_a_sample_is_missing(void **state)
+{
+	struct history history = { 0 };
+
+	(void)state;
+	history_add_miss(&history, 1000, "it hung");
+	expect_misses(&history, 0, "\"misses\":[[1000,\"it hung\"]]}");
+	expect_misses(&history, 1000, "\"misses\":[]}");
+	history_deinit(&history);
+}
+
+static void says_a_reason_once_until_there_is_a_sample(void **state)
+{
+	const struct history_sample sample = { .time_ms = 4000 };
+	struct history history = { 0 };
+
+	(void)state;
+	history_add_miss(&history, 1000, "it hung");
+	history_add_miss(&history, 2000, "it hung");
+	history_add_miss(&history, 3000, "it is gone");
+	history_add(&history, &sample);
+	history_add_miss(&history, 5000, "it is gone");
+	expect_misses(&history, 0,
+		"\"misses\":[[1000,\"it hung\"],[3000,\"it is gone\"],[5000,\"it is gone\"]]}");
+	history_deinit(&history);
+}
+
+static void forgets_the_oldest_reasons(void **state)
+{
+	struct history history = { 0 };
+	char reason[16];
+
+	(void)state;
+	for (int i = 0; i <= HISTORY_MISSES_MAX; i++) {
+		snprintf(reason, sizeof reason, "reason %d", i);
+		history_add_miss(&history, i, reason);
+	}
+	assert_int_equal(history.miss_count, HISTORY_MISSES_MAX);
+	/* Said again it takes nothing away. */
+	history_add_miss(&history, HISTORY_MISSES_MAX + 1, reason);
+	expect_misses(&history, HISTORY_MISSES_MAX - 1, "\"misses\":[[64,\"reason 64\"]]}");
+	assert_string_equal(history.misses[1].reason, "reason 1");
+	history_deinit(&history);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(tells_why_a_sample_is_missing),
+	cmocka_unit_test(says_a_reason_once_until_there_is_a_sample),
+	cmocka_unit_test(forgets_the_oldest_reasons),
+};
+UNIT_MAIN(tests)
