@@ -10,12 +10,30 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 
-enum { STACK_BYTES = 1024 * 1024 };
+enum {
+	STACK_BYTES = 1024 * 1024,
+	/* So many work at a time; those that have gone on for long hold up nobody any more. */
+	KEEPERS_AT_ONCE = 4,
+	LONG_MS = 5 * 1000,
+	KEEPERS_MAX = 64,
+	/* How long to wait for a free keeper before looking again. */
+	LOOK_MS = 50,
+};
+
+/* Keeps one moment of one target, on a thread of its own: a target that hangs delays no other. */
+struct keeper {
+	struct archivist *archivist;
+	struct backend *backend; /* NULL: free; set and cleared by the archivist's thread */
+	int64_t begun_ms;	 /* on the monotonic clock */
+	pthread_t thread;
+	bool is_done; /* changed with atomic operations */
+};
 
 struct archivist {
 	struct gateway *gateway;
 	int64_t every_ms;
 	pthread_t thread;
+	struct keeper keepers[KEEPERS_MAX]; /* of the archivist's thread */
 };
 
 static void say(const struct archivist *archivist, const struct error *err)
@@ -63,8 +81,7 @@ bool archivist_keep(struct gateway *gateway, struct backend *backend, const char
 	       keep(gateway, backend, status, moment, err);
 }
 
-static bool keep_regularly(
-	const struct archivist *archivist, struct backend *backend, struct error *err)
+static bool keep_regularly(struct gateway *gateway, struct backend *backend, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct archive_moment moment = { 0 };
@@ -72,7 +89,7 @@ static bool keep_regularly(
 	if (!backend_get_json(backend, "/v1/status", &status, err))
 		return false;
 	return !json_flag(status, "profiling.available") ||
-	       keep(archivist->gateway, backend, status, &moment, err);
+	       keep(gateway, backend, status, &moment, err);
 }
 
 static bool is_over(const struct archivist *archivist, int64_t patience_ms)
@@ -82,21 +99,100 @@ static bool is_over(const struct archivist *archivist, int64_t patience_ms)
 	return poll(&poller, 1, patience_ms > INT32_MAX ? INT32_MAX : (int)patience_ms) > 0;
 }
 
-static void keep_all(const struct archivist *archivist)
+static void *work_as_keeper(void *context)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list;
+	struct keeper *const keeper = context;
+	struct gateway *const gateway = keeper->archivist->gateway;
 	struct error err;
 
+	__atomic_add_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
+	if (!keep_regularly(gateway, keeper->backend, &err))
+		say(keeper->archivist, &err);
+	__atomic_sub_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&keeper->is_done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void release(struct keeper *keeper)
+{
+	pthread_join(keeper->thread, NULL);
+	backend_drop(keeper->backend);
+	keeper->backend = NULL;
+}
+
+/* NULL when there is work enough under way. */
+static struct keeper *find_free_keeper(struct archivist *archivist)
+{
+	const int64_t recently_ms = clock_monotonic_ms() - LONG_MS;
+	struct keeper *found = NULL;
+	unsigned busy = 0;
+
+	for (size_t i = 0; i < KEEPERS_MAX; i++) {
+		struct keeper *const keeper = &archivist->keepers[i];
+		if (keeper->backend != NULL && __atomic_load_n(&keeper->is_done, __ATOMIC_ACQUIRE))
+			release(keeper);
+		if (keeper->backend == NULL)
+			found = keeper;
+		else
+			busy += keeper->begun_ms > recently_ms;
+	}
+	return busy < KEEPERS_AT_ONCE ? found : NULL;
+}
+
+static bool is_being_kept(const struct archivist *archivist, const struct backend *backend)
+{
+	for (size_t i = 0; i < KEEPERS_MAX; i++) {
+		if (archivist->keepers[i].backend == backend)
+			return true;
+	}
+	return false;
+}
+
+static void start_keeper(
+	struct keeper *keeper, struct archivist *archivist, struct backend *backend)
+{
+	pthread_attr_t attributes;
+
+	*keeper = (struct keeper){
+		.archivist = archivist,
+		.backend = backend_share(backend),
+		.begun_ms = clock_monotonic_ms(),
+	};
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	const int failed = pthread_create(&keeper->thread, &attributes, work_as_keeper, keeper);
+	pthread_attr_destroy(&attributes);
+	if (failed == 0)
+		return;
+	/* Without a thread it is done here, one after the other. */
+	work_as_keeper(keeper);
+	backend_drop(keeper->backend);
+	keeper->backend = NULL;
+}
+
+/* Ends when every target has its keeper, not when they are done. */
+static void keep_all(struct archivist *archivist)
+{
+	CLEANUP(backend_list_cleanup) struct backend_list list;
+
 	backend_set_list(&archivist->gateway->backends, &list);
-	for (size_t i = 0; i < list.count && !is_over(archivist, 0); i++) {
-		if (!keep_regularly(archivist, list.items[i], &err))
-			say(archivist, &err);
+	for (size_t i = 0; i < list.count; i++) {
+		struct keeper *keeper;
+		while ((keeper = find_free_keeper(archivist)) == NULL) {
+			if (is_over(archivist, LOOK_MS))
+				return;
+		}
+		if (is_over(archivist, 0))
+			return;
+		/* Its last moment takes longer than the time between two. */
+		if (!is_being_kept(archivist, list.items[i]))
+			start_keeper(keeper, archivist, list.items[i]);
 	}
 }
 
 static void *work(void *context)
 {
-	const struct archivist *const archivist = context;
+	struct archivist *const archivist = context;
 
 	do {
 		const int64_t begun_ms = clock_monotonic_ms();
@@ -105,6 +201,10 @@ static void *work(void *context)
 		if (is_over(archivist, left_ms < 0 ? 0 : left_ms))
 			break;
 	} while (true);
+	for (size_t i = 0; i < KEEPERS_MAX; i++) {
+		if (archivist->keepers[i].backend != NULL)
+			release(&archivist->keepers[i]);
+	}
 	return NULL;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread of the gateway that puts a profile and the memory figures of every target into the
- * archive, at once and then every so often. A target that cannot be profiled is passed over.
+ * archive, at once and then every so often. A target that cannot be profiled is passed over; one
+ * that hangs delays no other.
  */
 #pragma once
 

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from gateway import GatewayCase
+from gateway import FakeAgent, GatewayCase, fake_status
 from processes import BUILD, SANITIZED, Case, faketime_library, need, own_name, wait_until
 
 WRITER = str(BUILD / "tests/integration/archive_writer")
@@ -389,6 +389,16 @@ class Served(GatewayCase):
         self.expect(self.get(f"{base}/trend?pid={again.pid}"), 200)
         named = {entry["name"]: entry for entry in self.expect(self.get("/api/v1/archive"), 200).json["targets"]}
         self.assertEqual(named[name]["processes"], 3)
+
+    def test_a_target_that_hangs_delays_the_history_of_no_other(self):
+        agent = FakeAgent(self.agents, lambda method, target: (200, fake_status()) if target == "/v1/status" else None)
+        self.start_gateway("--history", self.archive, "--history-every", "1s", agent.path, self.server.pid)
+        self.addCleanup(agent.close)
+        wait_until(lambda: [r for r in agent.requests if r[1] == "/v1/profile"], "the hanging agent to be asked for a profile")
+        path = f"/targets/{self.server.pid}/api/v1/timeline"
+        known = len(self.get(path).json["moments"])
+        wait_until(lambda: len(self.get(path).json["moments"]) >= known + 3, "three more moments of the other", 30)
+        self.assertEqual(len([r for r in agent.requests if r[1] == "/v1/profile"]), 1)
 
     def test_a_moment_by_its_id(self):
         self.serve()
