@@ -149,6 +149,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		stream_init(&stream, call->total_ms, call->total_ms);
 	else
 		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
+	if (target->give_up_fd != NULL)
+		stream.give_up_fd = *target->give_up_fd;
 	if (!target_connect(target, &stream, err))
 		return blame(target, &stream, err);
 

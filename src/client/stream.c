@@ -17,6 +17,7 @@ void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms)
 {
 	*stream = (struct stream){
 		.fd = -1,
+		.give_up_fd = -1,
 		.idle_ms = idle_ms,
 		.deadline_ms = clock_monotonic_ms() + total_ms,
 	};
@@ -37,10 +38,15 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 
 	if (left_ms > stream->idle_ms)
 		left_ms = stream->idle_ms;
-	struct pollfd poll_fd = { .fd = stream->fd, .events = events };
+	struct pollfd pollers[] = {
+		{ .fd = stream->fd, .events = events },
+		{ .fd = stream->give_up_fd, .events = POLLIN },
+	};
 	const int64_t end_ms = clock_monotonic_ms() + left_ms;
 	while (left_ms > 0) {
-		const int count = poll(&poll_fd, 1, (int)left_ms);
+		const int count = poll(pollers, 2, (int)left_ms);
+		if (count > 0 && pollers[1].revents != 0)
+			return error_set(err, ERROR_TIMEOUT, "%s: given up", stream->peer);
 		if (count > 0)
 			return true;
 		if (count < 0 && errno != EINTR)

@@ -3,7 +3,8 @@
  * A connection as a stream of bytes: a unix socket, TCP, or TLS over TCP.
  *
  * Calls block, but never for ever: each waits `idle_ms` at most for the other side and nothing
- * goes on beyond `deadline_ms`. Descriptors are close-on-exec. One thread at a time.
+ * goes on beyond `deadline_ms` or once `give_up_fd` is readable. Descriptors are close-on-exec. One
+ * thread at a time.
  */
 #pragma once
 
@@ -20,6 +21,7 @@ struct stream {
 	struct stream_tls *tls; /* NULL for a plain one */
 	int64_t idle_ms;
 	int64_t deadline_ms; /* clock_monotonic_ms */
+	int give_up_fd;	     /* -1: none */
 	char peer[256];	     /* for messages: path or host:port */
 };
 

@@ -31,6 +31,8 @@ struct target {
 	char host[256];
 	char port[8];
 	char prefix[512]; /* "" or "/targets/NAME", encoded as typed */
+	/* Calls to it fail with ERROR_TIMEOUT as soon as this is readable. Borrowed; NULL: none. */
+	const int *give_up_fd;
 };
 
 /*

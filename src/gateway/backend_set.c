@@ -18,7 +18,7 @@ enum {
 
 void backend_set_init(struct backend_set *set, const char *const *wanted, size_t count)
 {
-	*set = (struct backend_set){ .wanted = wanted, .wanted_count = count };
+	*set = (struct backend_set){ .wanted = wanted, .wanted_count = count, .give_up_fd = -1 };
 	pthread_mutex_init(&set->mutex, NULL);
 	pthread_cond_init(&set->changed, NULL);
 }
@@ -89,6 +89,7 @@ static void gather(struct backend_set *set, const struct target *target, struct 
 	}
 	if (backend == NULL) {
 		backend = backend_new(target, name_of(target, number));
+		backend->target.give_up_fd = &set->give_up_fd;
 		backend->incarnation = __atomic_add_fetch(&incarnations, 1, __ATOMIC_RELAXED);
 	}
 	found->items[found->count++] = backend;

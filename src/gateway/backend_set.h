@@ -21,6 +21,8 @@ enum {
 struct backend_set {
 	const char *const *wanted; /* as people typed them; borrowed */
 	size_t wanted_count;	   /* 0: everybody */
+	int give_up_fd; /* -1, or what ends all calls to targets once it is readable; set before use
+			 */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;

@@ -19,7 +19,7 @@ enum { GATEWAY_STATUS_CLASSES = 6 };
 struct gateway_counters {
 	uint64_t answers[GATEWAY_STATUS_CLASSES]; /* by the first digit of the status */
 	uint64_t refused;			  /* by the guard */
-	int64_t active;				  /* requests being answered now */
+	int64_t active; /* requests being answered and moments being kept now */
 };
 
 struct archive;
@@ -35,7 +35,7 @@ struct gateway {
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */
 	int64_t started_ms;
-	int stop_fd; /* readable once the gateway is to stop */
+	int stop_fd; /* readable once the gateway is to stop: nothing new is begun */
 	void (*log)(const char *line);
 };
 

@@ -30,6 +30,8 @@ enum {
 	PICTURE_BYTES = 128 * 1024 * 1024,
 	PROFILE_BYTES = 256 * 1024 * 1024,
 	PEM_BYTES = 1024 * 1024,
+	/* How long requests and the history may go on when the gateway is to end. */
+	STOP_PATIENCE_MS = 3000,
 };
 
 /* Everything that has to be undone in the end. */
@@ -191,9 +193,19 @@ static bool await_end(struct watchman *watchman, int signals, int process, struc
 	return true;
 }
 
+/* Until nothing is under way any more, but not for ever. */
+static void await_calm(const struct gateway *gateway)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + STOP_PATIENCE_MS;
+
+	while (__atomic_load_n(&gateway->counters.active, __ATOMIC_RELAXED) > 0 &&
+		clock_monotonic_ms() < deadline_ms)
+		usleep(20 * 1000);
+}
+
 static bool run(const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	int stop[2];
+	int stop[2], give_up[2];
 	sigset_t set, old;
 
 	sigemptyset(&set);
@@ -205,14 +217,20 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	}
 	if (pipe2(stop, O_CLOEXEC) != 0)
 		return error_system(err, errno, "making a pipe");
-	/* Threads inherit the mask: only this one sees the signals. */
-	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int stop_reader = stop[0];
 	CLEANUP(fd_cleanup) int stop_writer = stop[1];
+	if (pipe2(give_up, O_CLOEXEC) != 0)
+		return error_system(err, errno, "making a pipe");
+	CLEANUP(fd_cleanup) int give_up_reader = give_up[0];
+	CLEANUP(fd_cleanup) int give_up_writer = give_up[1];
+	/* Threads inherit the mask: only this one sees the signals. */
+	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
 	CLEANUP(fd_cleanup) int process = -1;
 	struct archivist *archivist = NULL;
 	serving->gateway.stop_fd = stop_reader;
+	serving->gateway.backends.give_up_fd = give_up_reader;
+	serving->gateway.workers.give_up_fd = give_up_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(serving, err) &&
 		  (serving->gateway.archive == NULL ||
@@ -227,6 +245,8 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	/* Handlers that wait see the other end go. */
 	close(TAKE_FD(stop_writer));
+	await_calm(&serving->gateway);
+	close(TAKE_FD(give_up_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
 	archivist_join(archivist);

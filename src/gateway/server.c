@@ -9,16 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "base/clock.h"
 #include "base/xalloc.h"
 #include "gateway/acceptor.h"
 #include "gateway/dispatch.h"
 
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
-	STOP_PATIENCE_MS = 3000,
 	DISCARDED_BYTES_MAX = 16 * 1024 * 1024,
 	/* Out of reach: libmicrohttpd 0.9.75 keeps a lock for ever when it meets its own limit. */
 	LIBRARY_CONNECTIONS_MAX = 2 * SERVER_CONNECTIONS_MAX,
@@ -295,12 +292,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 
 void server_stop(struct server *server)
 {
-	const int64_t deadline_ms = clock_monotonic_ms() + STOP_PATIENCE_MS;
-
 	acceptor_join(server->acceptor);
-	while (__atomic_load_n(&server->gateway->counters.active, __ATOMIC_RELAXED) > 0 &&
-		clock_monotonic_ms() < deadline_ms)
-		usleep(20 * 1000);
 	MHD_stop_daemon(server->daemon);
 	free(server);
 }

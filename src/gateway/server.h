@@ -22,6 +22,5 @@ enum {
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
 	const char *certificate, const char *key, struct server **server, struct error *err);
 
-/* After the gateway's stop_fd became readable: accepts no more, waits a moment for what is going
- * on, then ends. */
+/* After the gateway's stop_fd became readable: waits for requests that are being answered. */
 void server_stop(struct server *server);

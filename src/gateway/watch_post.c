@@ -50,9 +50,9 @@ static void say(const struct watch_post *post, const char *text, const char *hin
 	post->gateway->log(line);
 }
 
-static bool keep(void *context, struct watcher_capture *capture, struct error *err)
+static bool keep_somewhere(
+	struct watch_post *post, struct watcher_capture *capture, struct error *err)
 {
-	struct watch_post *const post = context;
 	struct archive_moment moment;
 
 	if (post->folder != NULL)
@@ -63,6 +63,16 @@ static bool keep(void *context, struct watcher_capture *capture, struct error *e
 		archive_folder(post->gateway->archive), moment.file);
 	capture->bytes = moment.file_bytes;
 	return true;
+}
+
+static bool keep(void *context, struct watcher_capture *capture, struct error *err)
+{
+	struct watch_post *const post = context;
+
+	__atomic_add_fetch(&post->gateway->counters.active, 1, __ATOMIC_RELAXED);
+	const bool ok = keep_somewhere(post, capture, err);
+	__atomic_sub_fetch(&post->gateway->counters.active, 1, __ATOMIC_RELAXED);
+	return ok;
 }
 
 static void captured(void *context, const struct watcher_capture *capture)

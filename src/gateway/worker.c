@@ -28,21 +28,30 @@ static bool open_pidfd(pid_t pid, int *fd, struct error *err)
 	return *fd >= 0 || error_system(err, errno, "watching the worker");
 }
 
-/* Waits for the end; kills what takes too long. */
-static bool await(pid_t pid, int *status, struct error *err)
+/* Until it has ended: true, or that takes too long or is to be given up. */
+static bool await_end(int fd, int give_up_fd)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_WALL_MS;
+	struct pollfd pollers[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = give_up_fd, .events = POLLIN },
+	};
+
+	for (int64_t left_ms = WORKER_WALL_MS; left_ms > 0;
+		left_ms = deadline_ms - clock_monotonic_ms()) {
+		if (poll(pollers, 2, (int)left_ms) > 0)
+			return pollers[0].revents != 0;
+	}
+	return false;
+}
+
+/* Waits for the end; kills what takes too long. */
+static bool await(pid_t pid, int give_up_fd, int *status, struct error *err)
+{
 	CLEANUP(fd_cleanup) int fd = -1;
-	bool in_time = false;
 	struct error ignored;
 
-	if (open_pidfd(pid, &fd, &ignored)) {
-		for (int64_t left_ms = WORKER_WALL_MS; left_ms > 0 && !in_time;
-			left_ms = deadline_ms - clock_monotonic_ms()) {
-			struct pollfd poller = { .fd = fd, .events = POLLIN };
-			in_time = poll(&poller, 1, (int)left_ms) > 0;
-		}
-	}
+	const bool in_time = open_pidfd(pid, &fd, &ignored) && await_end(fd, give_up_fd);
 	if (!in_time)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
@@ -177,7 +186,8 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 	return true;
 }
 
-static bool run(const struct worker_job *job, struct blob **output, struct error *err)
+static bool run(
+	const struct worker_job *job, int give_up_fd, struct blob **output, struct error *err)
 {
 	CLEANUP(fd_cleanup) int input = -1;
 	CLEANUP(fd_cleanup) int product = -1;
@@ -192,7 +202,7 @@ static bool run(const struct worker_job *job, struct blob **output, struct error
 	struct plumbing plumbing = { .fds = { input, product, messages }, .count = 3 };
 	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
 		plumbing.fds[plumbing.count++] = job->inputs[i]->fd;
-	if (!spawn(job, &plumbing, &pid, err) || !await(pid, &status, err) ||
+	if (!spawn(job, &plumbing, &pid, err) || !await(pid, give_up_fd, &status, err) ||
 		!explain(status, messages, err))
 		return false;
 	return blob_take_fd(TAKE_FD(product), output, err);
@@ -202,7 +212,7 @@ void worker_pool_init(struct worker_pool *pool, unsigned places)
 {
 	pthread_condattr_t attributes;
 
-	*pool = (struct worker_pool){ .places = places };
+	*pool = (struct worker_pool){ .places = places, .give_up_fd = -1 };
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -250,7 +260,7 @@ bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct b
 {
 	if (!take_place(pool, err))
 		return false;
-	const bool ok = run(job, output, err);
+	const bool ok = run(job, pool->give_up_fd, output, err);
 	give_place(pool);
 	return ok;
 }

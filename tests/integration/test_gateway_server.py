@@ -380,6 +380,19 @@ class Trouble(GatewayCase):
         self.assertIn("signal 9", answers[0].text)
         self.expect(self.get("/debug/pprof/heap"), 200)
 
+    def test_the_end_does_not_wait_for_a_worker_that_hangs(self):
+        stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(200000))
+        agent = self.fake(lambda method, target: (200, f"heap_v2/524288\n  t*: 200000: 20000000 [0: 0]\n{stacks}".encode()))
+        gateway = self.start_gateway(agent.path)
+        asked = socket.create_connection(("127.0.0.1", self.port))
+        self.addCleanup(asked.close)
+        asked.sendall(b"GET /debug/pprof/heap HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        worker = wait_until(lambda: children_of(gateway.pid), "a worker")[0]
+        os.kill(worker, signal.SIGSTOP)
+        gateway.terminate()
+        # It has a minute for its work.
+        self.assertEqual(gateway.wait(40), 0)
+
     def test_a_slow_client_delays_nobody(self):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)

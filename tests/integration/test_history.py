@@ -6,13 +6,14 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
-from processes import BUILD, SANITIZED, Case, faketime_library, need, own_name, wait_until
+from processes import BUILD, SANITIZED, Case, faketime_library, need, own_name, stop, wait_until
 
 WRITER = str(BUILD / "tests/integration/archive_writer")
 DYING_DISK = str(BUILD / "tests/integration/dying_disk.so")
@@ -399,6 +400,31 @@ class Served(GatewayCase):
         known = len(self.get(path).json["moments"])
         wait_until(lambda: len(self.get(path).json["moments"]) >= known + 3, "three more moments of the other", 30)
         self.assertEqual(len([r for r in agent.requests if r[1] == "/v1/profile"]), 1)
+
+    def test_the_end_does_not_wait_for_targets_that_hang_and_loses_no_moment(self):
+        agent = FakeAgent(self.agents, lambda method, target: (200, fake_status()) if target == "/v1/status" else None)
+        self.addCleanup(agent.close)
+        arguments = ("--history", self.archive, "--history-every", "1s", agent.path, self.server.pid)
+        gateway = self.start_gateway(*arguments)
+        path = f"/targets/{self.server.pid}/api/v1"
+        moments = lambda: self.expect(self.get(f"{path}/timeline"), 200).json["moments"]
+        wait_until(lambda: len(moments()) >= 2, "two moments")
+        wait_until(lambda: [r for r in agent.requests if r[1] == "/v1/profile"], "the hanging agent to be asked for a profile")
+        stop(self.server.pid)
+        self.addCleanup(os.kill, self.server.pid, signal.SIGCONT)
+        asked = socket.create_connection(("127.0.0.1", self.port))
+        self.addCleanup(asked.close)
+        asked.sendall(f"GET /targets/{self.server.pid}/v1/profile HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        known = moments()
+        gateway.terminate()
+        # Each of the calls may take two minutes.
+        self.assertEqual(gateway.wait(60), 0)
+        os.kill(self.server.pid, signal.SIGCONT)
+        self.start_gateway(*arguments)
+        again = {moment["id"]: moment for moment in moments()}
+        for moment in known:
+            self.assertEqual(again[moment["id"]], moment)
+            self.expect(self.get(f"{path}/moment?id={moment['id']}"), 200)
 
     def test_a_moment_by_its_id(self):
         self.serve()

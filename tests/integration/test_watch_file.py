@@ -199,12 +199,15 @@ class Restarts(WatchFileCase):
     def test_a_target_that_hangs_holds_up_no_other(self):
         stopped, _ = self.start_named_redis(STOPPED)
         self.start_named_redis(OTHER)
-        self.serve(f"[{ALL}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
+        gateway = self.serve(f"[{ALL}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
         self.wait_for_watch(STOPPED, lambda w: w["captures"] > 0, "a capture")
         stopped.send_signal(signal.SIGSTOP)
         self.addCleanup(stopped.send_signal, signal.SIGCONT)
         before = self.watch(OTHER)["captures"]
         self.wait_for_watch(OTHER, lambda w: w["captures"] >= before + 3, "captures of the other")
+        # Nor does it hold up the end; its capture may take two minutes.
+        gateway.terminate()
+        self.assertEqual(gateway.wait(60), 0)
 
 
 class Reading(WatchFileCase):
