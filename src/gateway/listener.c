@@ -45,6 +45,14 @@ static void describe_tcp(struct listener *listener, const struct sockaddr_storag
 	snprintf(listener->where, sizeof listener->where, "[%s]:%d", host, ntohs(in6->sin6_port));
 }
 
+/* Whether its file leaves somebody out; an abstract socket has none and is open to all. */
+static bool is_restricted(const char *path)
+{
+	struct stat status;
+
+	return *path != '\0' && stat(path, &status) == 0 && (status.st_mode & S_IWOTH) == 0;
+}
+
 bool listener_adopt(int fd, struct listener *listener, struct error *err)
 {
 	struct sockaddr_storage address = { 0 };
@@ -62,7 +70,9 @@ bool listener_adopt(int fd, struct listener *listener, struct error *err)
 	*listener = (struct listener){ .fd = fd };
 	switch (address.ss_family) {
 	case AF_UNIX:
-		listener->is_unix = listener->is_private = true;
+		listener->is_unix = true;
+		listener->is_private = is_restricted(
+			((const struct sockaddr_un *)(const void *)&address)->sun_path);
 		snprintf(listener->where, sizeof listener->where, "%s",
 			((const struct sockaddr_un *)(const void *)&address)->sun_path);
 		return true;
@@ -85,9 +95,11 @@ static bool check_way(const char *path, const struct sockaddr_un *address, struc
 	if (!S_ISSOCK(status.st_mode))
 		return error_set(err, ERROR_STATE, "%s exists and is no socket", path);
 	CLEANUP(fd_cleanup) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (probe >= 0 && connect(probe, (const struct sockaddr *)address, sizeof *address) == 0)
+	if (probe < 0)
+		return error_system(err, errno, "making a socket");
+	if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0)
 		return error_set(err, ERROR_STATE, "%s: another process listens there", path);
-	return true;
+	return errno == ECONNREFUSED || error_system(err, errno, "%s", path);
 }
 
 static bool open_unix(const char *path, struct listener *listener, struct error *err)
@@ -118,6 +130,7 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 	}
 	if (!listener_adopt(fd, listener, err))
 		return false;
+	listener->is_private = true;
 	snprintf(listener->where, sizeof listener->where, "%s", path);
 	snprintf(listener->socket_path, sizeof listener->socket_path, "%s", path);
 	(void)TAKE_FD(fd);

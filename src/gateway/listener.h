@@ -14,7 +14,8 @@ enum { LISTENERS_MAX = 8 };
 struct listener {
 	int fd;
 	bool is_unix;
-	bool is_private;       /* a unix socket or a loopback address: nobody else reaches it */
+	/* A loopback address, or a unix socket that not everybody may connect to. */
+	bool is_private;
 	char where[300];       /* "127.0.0.1:7070", "/run/heapctl/gateway.sock" */
 	char socket_path[108]; /* to remove in the end; "" for none */
 };

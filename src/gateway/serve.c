@@ -100,6 +100,12 @@ static bool add_listener(struct serving *serving, const char *address, int fd, s
 	serving->listener_count++;
 	if (listener->is_private || serving->token != NULL)
 		return true;
+	if (listener->is_unix) {
+		error_set(err, ERROR_DENIED, "everybody on this machine may connect to %s",
+			listener->where[0] == '\0' ? "an abstract socket" : listener->where);
+		return error_hint(
+			err, "make it SocketMode=0600, or protect it with --token-file FILE");
+	}
 	error_set(err, ERROR_DENIED, "%s can be reached from other machines", listener->where);
 	return error_hint(err, "protect it with --token-file FILE, or listen on 127.0.0.1");
 }

@@ -183,7 +183,7 @@ static enum MHD_Result answer(const struct server *server, struct MHD_Connection
 		.body = buffer_string(&exchange->body),
 		.body_size = exchange->body.size,
 		.body_too_large = exchange->is_too_large,
-		.is_private = server->listener->is_unix,
+		.is_private = server->listener->is_unix && server->listener->is_private,
 		.client_fd = client_fd(connection),
 	};
 

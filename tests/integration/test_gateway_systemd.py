@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway under systemd: its units as systemd itself judges them, and sockets that it was handed."""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import unittest
+
+from gateway import GatewayCase
+from processes import HEAPCTL, free_port, need, wait_until
+
+UNITS = pathlib.Path(__file__).resolve().parents[2] / "contrib/systemd"
+SERVICE, SOCKET = "heapctl-gateway.service", "heapctl-gateway.socket"
+
+
+class Units(GatewayCase):
+    def copy(self, change=lambda text: text):
+        """The units in a folder of their own, for the program that was built here."""
+        for name in (SERVICE, SOCKET):
+            text = change((UNITS / name).read_text()).replace("/usr/local/bin/heapctl", HEAPCTL)
+            pathlib.Path(self.folder, name).write_text(text)
+
+    def analyze(self, *arguments):
+        done = subprocess.run([need("systemd-analyze"), *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def verify(self):
+        return self.analyze("verify", "--man=no", f"./{SERVICE}", f"./{SOCKET}")
+
+    def test_systemd_finds_no_fault(self):
+        self.copy()
+        self.assertEqual(self.verify(), (0, ""))
+        self.copy(lambda text: text.replace("ProtectSystem=", "ProtectSistem="))
+        self.assertIn("ProtectSistem", self.verify()[1])
+
+    def test_nor_with_what_its_comments_recommend(self):
+        def use_comments(text):
+            return text + "[Service]\n" + "".join(re.findall(r"^#   (\w+=.*\n)", text, re.M)) if "[Service]" in text else text
+        self.copy(use_comments)
+        self.assertGreater(pathlib.Path(self.folder, SERVICE).read_text().count("ExecStart="), 4)
+        # Of several the last one counts, for each was made empty first.
+        self.assertEqual(self.verify(), (0, ""))
+
+    def test_it_is_shut_in_as_far_as_its_work_allows(self):
+        self.copy()
+        code, said = self.analyze("security", "--offline=true", "--threshold=30", f"./{SERVICE}")
+        if "unrecognized option" in said:
+            self.skipTest("systemd-analyze is too old to judge a file")
+        self.assertEqual(code, 0, said)
+
+
+class Sockets(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.process, _ = self.start_redis()
+        self.wait_for_agent(self.process.pid)
+
+    def hand_over(self, listener, *arguments, **options):
+        def as_third():
+            os.dup2(listener.fileno(), 3)
+            os.set_inheritable(3, True)
+        return self.start("bash", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "bash", HEAPCTL, "serve", *arguments,
+                          str(self.process.pid), preexec_fn=as_third, close_fds=False, **options)
+
+    def test_a_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+            self.hand_over(listener, wait_for=self.is_serving)
+        self.expect(self.get("/targets"), 200)
+
+    def test_the_first_request_starts_it(self):
+        self.port = free_port()
+        activator = self.start(need("systemd-socket-activate"), "-l", f"127.0.0.1:{self.port}", "-E", f"HEAPCTL_DIR={self.agents}",
+                               HEAPCTL, "serve", self.process.pid)
+        program = lambda: os.readlink(f"/proc/{activator.pid}/exe")
+        tcp = lambda: f":{self.port:04X} 00000000:0000 0A" in pathlib.Path("/proc/net/tcp").read_text()
+        wait_until(tcp, "the port to be open")
+        self.assertNotEqual(program(), os.path.realpath(HEAPCTL))
+        # Waits in the backlog meanwhile.
+        self.assertEqual(self.expect(self.get("/v1/status"), 200).json["pid"], self.process.pid)
+        self.assertEqual(program(), os.path.realpath(HEAPCTL))
+
+    def test_a_path_that_stays_systemds(self):
+        path = os.path.join(self.folder, "gateway.sock")
+        activator = self.start(need("systemd-socket-activate"), "-l", path, "-E", f"HEAPCTL_DIR={self.agents}",
+                               HEAPCTL, "serve", self.process.pid, wait_for=lambda: os.path.exists(path), umask=0o077)
+        os.chmod(path, 0o600)
+        self.expect(self.ask_unix(path, "/targets"), 200)
+        self.end(activator)
+        self.assertTrue(os.path.exists(path))
+
+    def test_a_path_that_is_open_to_all_needs_a_token(self):
+        path = os.path.join(self.folder, "gateway.sock")
+        token = os.path.join(self.folder, "token")
+        pathlib.Path(token).write_text("correct-horse-battery\n")
+        os.chmod(token, 0o600)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(16)
+            os.chmod(path, 0o666)
+            refused = self.hand_over(listener, stderr=subprocess.PIPE)
+            self.assertIn(b"SocketMode=0600", refused.communicate(timeout=60)[1])
+            self.assertEqual(refused.returncode, 1)
+            self.hand_over(listener, "--token-file", token)
+            self.expect(self.ask_unix(path, "/targets"), 401)
+            self.expect(self.ask_unix(path, "/targets", headers={"Authorization": "Bearer correct-horse-battery"}), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
