@@ -45,7 +45,7 @@ check-asan:
 
 check-tsan:
 	@scripts/configure build-tsan -Db_sanitize=thread
-	@scripts/run-suites build-tsan --suite unit --suite agent $(TEST)
+	@scripts/run-suites build-tsan --suite unit --suite threaded $(TEST)
 
 check-clang:
 	@CC=clang scripts/configure build-clang
