@@ -19,8 +19,7 @@ enum {
 struct acceptor {
 	int listen_fd, stop_fd;
 	struct MHD_Daemon *daemon;
-	unsigned *taken;
-	unsigned most;
+	struct seats *seats;
 	pthread_t thread;
 };
 
@@ -52,11 +51,9 @@ static void accept_one(const struct acceptor *acceptor)
 	/* Out of descriptors: they come back when others have left. */
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
 		is_over(acceptor, FULL_MS);
-	if (fd < 0)
-		return;
-	__atomic_add_fetch(acceptor->taken, 1, __ATOMIC_RELAXED);
-	if (MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) != MHD_YES)
-		__atomic_sub_fetch(acceptor->taken, 1, __ATOMIC_RELAXED);
+	if (fd < 0 || MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) !=
+			      MHD_YES)
+		seats_give_back(acceptor->seats);
 }
 
 static void *work(void *context)
@@ -64,18 +61,19 @@ static void *work(void *context)
 	const struct acceptor *const acceptor = context;
 
 	while (!is_over(acceptor, 0)) {
-		if (__atomic_load_n(acceptor->taken, __ATOMIC_RELAXED) >= acceptor->most) {
-			is_over(acceptor, FULL_MS);
-			continue;
-		}
 		await_client(acceptor);
-		accept_one(acceptor);
+		if (seats_take(acceptor->seats)) {
+			accept_one(acceptor);
+		} else {
+			seats_make_room(acceptor->seats);
+			is_over(acceptor, FULL_MS);
+		}
 	}
 	return NULL;
 }
 
-bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, unsigned *taken,
-	unsigned most, int stop_fd, struct acceptor **ret, struct error *err)
+bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, struct seats *seats,
+	int stop_fd, struct acceptor **ret, struct error *err)
 {
 	const int flags = fcntl(listener->fd, F_GETFL);
 	pthread_attr_t attributes;
@@ -88,8 +86,7 @@ bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, 
 		.listen_fd = listener->fd,
 		.stop_fd = stop_fd,
 		.daemon = daemon,
-		.taken = taken,
-		.most = most,
+		.seats = seats,
 	};
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);

@@ -2,7 +2,7 @@
 /*
  * Accepts connections for the server as long as it has a place for one more; the others wait in the
  * socket's backlog. libmicrohttpd itself would accept and cut off what is above its limit, and it
- * counts a connection only when it begins to serve it, so the places are counted here.
+ * counts a connection only when it begins to serve it; so the places are counted in seats.h.
  */
 #pragma once
 
@@ -10,17 +10,17 @@
 
 #include "base/error.h"
 #include "gateway/listener.h"
+#include "gateway/seats.h"
 
 struct acceptor;
 
 /*
- * Begins on a thread of its own, which hands at most `most` connections at a time to the daemon
- * and ends once stop_fd is readable. `*taken`, which outlives the daemon, counts those that were
- * handed over, with atomic operations; whoever owns the daemon takes one off when it has closed
- * one.
+ * Begins on a thread of its own, which takes a place for each connection that it hands to the
+ * daemon, and ends once stop_fd is readable. The daemon's owner sees to it that those who leave
+ * give it back.
  */
 MUST_CHECK bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon,
-	unsigned *taken, unsigned most, int stop_fd, struct acceptor **acceptor, struct error *err);
+	struct seats *seats, int stop_fd, struct acceptor **acceptor, struct error *err);
 
 /* After stop_fd became readable: waits for its end. NULL is fine. */
 void acceptor_join(struct acceptor *acceptor);

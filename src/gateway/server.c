@@ -26,7 +26,7 @@ struct server {
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
 	struct acceptor *acceptor;
-	unsigned places_taken; /* changed with atomic operations */
+	struct seats seats;
 };
 
 /* One request from its first byte to its last. */
@@ -65,12 +65,19 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 	return exchange_new(uri);
 }
 
+static void enter(struct server *server, struct MHD_Connection *connection, enum seat_state state)
+{
+	const union MHD_ConnectionInfo *const info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+	seats_enter(&server->seats, info->socket_context, state);
+}
+
 static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
 	enum MHD_RequestTerminationCode why)
 {
-	(void)context;
-	(void)connection;
 	(void)why;
+	enter(context, connection, SEAT_REQUEST);
 	exchange_free(*exchange);
 	*exchange = NULL;
 }
@@ -160,7 +167,7 @@ static enum MHD_Result send_reply(
 	return result;
 }
 
-static enum MHD_Result answer(const struct server *server, struct MHD_Connection *connection,
+static enum MHD_Result answer(struct server *server, struct MHD_Connection *connection,
 	const char *method, struct exchange *exchange)
 {
 	char peer[INET6_ADDRSTRLEN];
@@ -191,7 +198,9 @@ static enum MHD_Result answer(const struct server *server, struct MHD_Connection
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	reply_init(&reply);
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
+	enter(server, connection, SEAT_WORK);
 	dispatch(server->gateway, &incoming, &reply);
+	enter(server, connection, SEAT_ANSWER);
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	__atomic_sub_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	reply_deinit(&reply);
@@ -235,10 +244,10 @@ static void notice_connection(void *context, struct MHD_Connection *connection, 
 {
 	struct server *const server = context;
 
-	(void)connection;
-	(void)state;
-	if (what == MHD_CONNECTION_NOTIFY_CLOSED)
-		__atomic_sub_fetch(&server->places_taken, 1, __ATOMIC_RELAXED);
+	if (what == MHD_CONNECTION_NOTIFY_STARTED)
+		*state = seats_sit_down(&server->seats, client_fd(connection));
+	else
+		seats_leave(&server->seats, TAKE(*state));
 }
 
 static void ignore_log(void *context, const char *format, va_list arguments)
@@ -265,6 +274,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
 	*server = (struct server){ .gateway = gateway, .listener = listener };
+	seats_init(&server->seats, SERVER_CONNECTIONS_MAX);
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,
@@ -272,18 +282,18 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEAD_BYTES,
 		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-		end_exchange, NULL, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
+		end_exchange, server, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
 	if (server->daemon == NULL) {
-		free(server);
+		const int failure = errno;
+		server_stop(server);
 		if (!is_tls)
-			return error_system(err, errno, "starting the server");
+			return error_system(err, failure, "starting the server");
 		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
 		return error_hint(err, "both must be PEM files that belong together");
 	}
-	if (!acceptor_start(listener, server->daemon, &server->places_taken, SERVER_CONNECTIONS_MAX,
-		    gateway->stop_fd, &server->acceptor, err)) {
-		MHD_stop_daemon(server->daemon);
-		free(server);
+	if (!acceptor_start(listener, server->daemon, &server->seats, gateway->stop_fd,
+		    &server->acceptor, err)) {
+		server_stop(server);
 		return false;
 	}
 	*server_ret = server;
@@ -293,6 +303,8 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 void server_stop(struct server *server)
 {
 	acceptor_join(server->acceptor);
-	MHD_stop_daemon(server->daemon);
+	if (server->daemon != NULL)
+		MHD_stop_daemon(server->daemon);
+	seats_deinit(&server->seats);
 	free(server);
 }

@@ -439,6 +439,28 @@ class Trouble(GatewayCase):
         wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 512, "all places to be taken")
         self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
 
+    def test_who_is_slow_on_purpose_has_to_leave_when_others_wait(self):
+        self.start_gateway("1")
+        slow = self.connect_idle(512)
+        for s in slow:
+            s.sendall(b"GET /openapi.json HTTP/1.1\r\nX-Slow: ")
+
+        def drip():
+            while not over.wait(2):
+                for s in slow:
+                    try:
+                        s.sendall(b"a")
+                    except OSError:
+                        pass
+        over = threading.Event()
+        thread = threading.Thread(target=drip)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(over.set)
+        # By itself none of them would ever end.
+        for _ in range(3):
+            self.expect(self.get("/openapi.json"), 200)
+
     def connect_idle(self, count):
         sockets = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(count)]
         for s in sockets:
