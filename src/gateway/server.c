@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
@@ -220,6 +221,60 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
 	return exchange->discarded > DISCARDED_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
+/* What of a request's head two readers may read differently, so that it slips past one of them. */
+struct head {
+	unsigned hosts;
+	unsigned framings; /* that say where the body ends */
+	bool has_unknown_coding;
+	uint64_t length; /* of the body; 0 when it is not said */
+};
+
+static enum MHD_Result look_at_field(
+	void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct head *const head = context;
+
+	(void)kind;
+	if (strcasecmp(name, "Host") == 0)
+		head->hosts++;
+	if (strcasecmp(name, "Content-Length") == 0) {
+		head->framings++;
+		head->length = strtoull(value, NULL, 10);
+	}
+	if (strcasecmp(name, "Transfer-Encoding") == 0) {
+		head->framings++;
+		head->has_unknown_coding |= strcasecmp(value, "chunked") != 0;
+	}
+	return MHD_YES;
+}
+
+/* Answers at once what is not worth its body. */
+static enum MHD_Result look_at_head(const struct server *server, struct MHD_Connection *connection,
+	const struct exchange *exchange)
+{
+	struct head head = { 0 };
+	struct error err = { 0 };
+	struct reply reply;
+
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_field, &head);
+	const bool is_clear = head.hosts <= 1 && head.framings <= 1 && !head.has_unknown_coding;
+	if (is_clear && head.length <= exchange->body_limit + DISCARDED_BYTES_MAX)
+		return MHD_YES;
+	reply_init(&reply);
+	if (is_clear) {
+		reply_text(&reply, 413, "the request's body is too large\n");
+	} else {
+		error_set(&err, ERROR_USAGE, "the request's head can be read in two ways");
+		error_hint(&err,
+			"it has one Host at most, and one Content-Length or Transfer-Encoding: "
+			"chunked");
+		reply_error(&reply, &err);
+	}
+	const enum MHD_Result result = send_reply(server, connection, &reply);
+	reply_deinit(&reply);
+	return result;
+}
+
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 	const char *method, const char *version, const char *data, size_t *size, void **state)
 {
@@ -232,7 +287,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	if (!exchange->has_begun) {
 		exchange->has_begun = true;
 		exchange->body_limit = dispatch_body_limit(method, exchange->target);
-		return MHD_YES;
+		return look_at_head(context, connection, exchange);
 	}
 	if (*size > 0)
 		return take_body(exchange, data, size);

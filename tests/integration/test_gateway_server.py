@@ -461,6 +461,30 @@ class Trouble(GatewayCase):
         for _ in range(3):
             self.expect(self.get("/openapi.json"), 200)
 
+    def raw(self, data):
+        """Everything that is answered until the connection is closed."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as s:
+            s.sendall(data)
+            return b"".join(iter(lambda: s.recv(65536), b""))
+
+    def test_a_head_that_can_be_read_in_two_ways_is_refused(self):
+        self.start_gateway("1")
+        post = b"POST /memory-profiler/stop HTTP/1.1\r\nConnection: close\r\n"
+        for fields in (b"Host: localhost\r\nHost: evil.example\r\n", b"Host: localhost\r\nContent-Length: 0\r\nContent-Length: 5\r\n",
+                       b"Host: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                       b"Host: localhost\r\nTransfer-Encoding: gzip\r\n"):
+            answer = self.raw(post + fields + b"\r\n0\r\n\r\n")
+            self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer)
+            self.assertIn(b"two ways", answer)
+        chunked = self.raw(post.replace(b"stop", b"start") + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n"
+                           b"Content-Type: application/x-www-form-urlencoded\r\n\r\n4\r\ndura\r\n7\r\ntion=so\r\n0\r\n\r\n")
+        self.assertIn(b"'so' is not a duration", chunked)
+
+    def test_a_body_that_is_far_too_large_is_refused_before_it_is_sent(self):
+        self.start_gateway("1")
+        answer = self.raw(b"POST /v1/activate HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 413 "), answer)
+
     def connect_idle(self, count):
         sockets = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(count)]
         for s in sockets:
