@@ -173,6 +173,12 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		route_reply_error(request, &err, reply);
 		return;
 	}
+	/* Whoever asks for a head only, such as a checker of links, means to change nothing. */
+	if (is_change && strcmp(incoming->method, "HEAD") == 0) {
+		error_set(&err, ERROR_USAGE, "HEAD changes nothing; this would");
+		reply_not_allowed(request->route->methods, &err, reply);
+		return;
+	}
 	request->route->handle(gateway, request, reply);
 	if (is_change)
 		log_change(gateway, incoming, reply->status);

@@ -203,6 +203,14 @@ bool guard_read_token(const char *path, char **token, struct error *err)
 		error_hint(err, "a token has %d to %d: head -c 24 /dev/urandom | base64 >%s",
 			TOKEN_LEAST_BYTES, TOKEN_MOST_BYTES, path);
 	}
+	for (size_t i = 0; i < size && ok; i++) {
+		/* Fields of a request lose spaces at their ends, and nobody agrees on other bytes.
+		 */
+		if (line[i] <= ' ' || line[i] > '~')
+			ok = error_set(err, ERROR_INPUT,
+				"%s: character %zu of the token is a space, or none of ASCII", path,
+				i + 1);
+	}
 	if (ok)
 		*token = xstrndup(line, size);
 	buffer_deinit(&text);

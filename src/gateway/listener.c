@@ -107,6 +107,8 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct sockaddr_un temporary = { .sun_family = AF_UNIX };
 
+	if (*path == '\0')
+		return error_set(err, ERROR_USAGE, "unix: has no path behind it");
 	/* Room for the suffix of the temporary name. */
 	if (strlen(path) + 12 >= sizeof address.sun_path)
 		return error_set(err, ERROR_USAGE, "%s: the path is too long for a socket", path);
@@ -137,27 +139,38 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 	return true;
 }
 
+static bool is_port(const char *text)
+{
+	const size_t digits = strspn(text, "0123456789");
+
+	/* getaddrinfo(3) takes the rest of a number that is too large. */
+	return *text != '\0' &&
+	       (text[digits] != '\0' || (digits <= 5 && strtol(text, NULL, 10) <= 65535));
+}
+
 /* Splits "HOST:PORT" into the caller's copy. */
 static bool split_address(char *text, const char **host, const char **port, struct error *err)
 {
 	char *const colon = strrchr(text, ':');
+	char *const bracket = strchr(text, ']');
 
-	if (colon == NULL && text[strspn(text, "0123456789")] == '\0') {
-		*host = "127.0.0.1";
-		*port = text;
-		return true;
+	*port = colon == NULL ? text : colon + 1;
+	if (!is_port(*port) || (colon == NULL && text[strspn(text, "0123456789")] != '\0')) {
+		error_set(err, ERROR_USAGE, "the address '%s' has no port", text);
+		return error_hint(err, "write HOST:PORT, with a port from 0 to 65535");
 	}
-	if (colon == NULL || colon[1] == '\0')
-		return error_set(err, ERROR_USAGE, "the address '%s' has no port", text);
+	*host = colon == NULL ? "127.0.0.1" : *text == ':' && colon == text ? NULL : text;
+	if (colon == NULL)
+		return true;
+	if (*text == '[' ? bracket == NULL || bracket + 1 != colon
+			 : memchr(text, ':', (size_t)(colon - text)) != NULL) {
+		error_set(err, ERROR_USAGE, "the address '%s' has more than one ':'", text);
+		return error_hint(err, "an IPv6 address stands in brackets: [::1]:7070");
+	}
 	*colon = '\0';
-	*port = colon + 1;
-	*host = *text == '\0' ? NULL : text;
-	const size_t size = strlen(text);
-	if (*text == '[' && text[size - 1] == ']') {
-		text[size - 1] = '\0';
+	if (*text == '[') {
+		*bracket = '\0';
 		*host = text + 1;
-	} else if (strchr(text, ':') != NULL) {
-		return error_set(err, ERROR_USAGE, "write an IPv6 address as [%s]:%s", text, *port);
 	}
 	return true;
 }

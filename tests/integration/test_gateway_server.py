@@ -550,12 +550,34 @@ class Safety(GatewayCase):
         self.assertEqual(before["active"], after["profiling"]["active"])
         self.assertIsNone(after["run"])
 
-    def write_token(self, mode=0o600):
+    def write_token(self, mode=0o600, text="correct-horse-battery\n"):
         path = os.path.join(self.folder, "token")
         with open(path, "w") as file:
-            file.write("correct-horse-battery\n")
+            file.write(text)
         os.chmod(path, mode)
         return path
+
+    def test_addresses_that_are_none_are_refused(self):
+        for address in ("", " ", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:99999", "127.0.0.1:-1", "65536", "127.0.0.1:80:90", "[::1",
+                        "[::1]", "[::1]x:80", "::1:80", "unix:", "localhost:99999999999999999999"):
+            _, message = self.heapctl("serve", "--listen", address, self.process.pid, code=2)
+            self.assertRegex(message, "has no port|more than one ':'|no path|not supported", address)
+
+    def test_a_token_that_no_client_could_send_is_refused(self):
+        for text, words in (("", "0 characters"), ("\ncorrect-horse-battery\n", "0 characters"), ("too-short\n", "9 characters"),
+                            ("correct-horse-battery \n", "character 22"), ("correct horse battery\n", "character 8"),
+                            ("corr\u00e8ct-horse-battery\n", "character 5")):
+            path = self.write_token(text=text)
+            _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--token-file", path, code=1)
+            self.assertIn(words, message)
+
+    def test_a_head_alone_changes_nothing(self):
+        self.start_gateway(self.process.pid)
+        for path in self.CHANGES:
+            self.assertIn("GET", self.expect(self.ask(path, "HEAD"), 405).headers["Allow"])
+        status = self.get("/v1/status").json
+        self.assertEqual((status["run"], status["profiling"]["active"]), (None, False))
+        self.expect(self.ask("/mtev/heap_profile", "HEAD"), 200)
 
     def test_other_addresses_need_a_token(self):
         for address in ("0.0.0.0:0", ":0", "[::]:0"):
