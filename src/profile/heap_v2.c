@@ -6,18 +6,21 @@
 #include "profile/text.h"
 #include "profile/text_profile.h"
 
-enum { LINES_BETWEEN_CHECKS = 256 };
+enum {
+	LINES_BETWEEN_CHECKS = 256,
+	RECENT_THREADS = 256,
+};
 
 struct heap_reader {
 	struct cursor *in;
 	struct profile *profile;
 	struct text_profile text;
-	bool is_in_header;    /* no stack has come yet */
-	bool is_stack_added;  /* a line with counters followed it */
-	uint32_t stack;	      /* once it was added */
-	bool has_total;	      /* a "t*:" line was seen */
-	unsigned count_lines; /* with counters, behind stacks */
-	uint32_t last_thread; /* the one that the last line was about */
+	bool is_in_header;			 /* no stack has come yet */
+	bool is_stack_added;			 /* a line with counters followed it */
+	uint32_t stack;				 /* once it was added */
+	bool has_total;				 /* a "t*:" line was seen */
+	unsigned count_lines;			 /* with counters, behind stacks */
+	uint32_t recent_threads[RECENT_THREADS]; /* by id modulo their number */
 	struct id_map threads;
 };
 
@@ -26,19 +29,26 @@ bool heap_v2_detect(struct cursor in)
 	return text_at(&in, "heap_v2/");
 }
 
-static uint32_t find_thread(struct heap_reader *reader, uint64_t id)
+static uint32_t find_thread_slow(struct heap_reader *reader, uint64_t id)
 {
-	struct profile *const profile = reader->profile;
+	uint32_t thread = id_map_find(&reader->threads, id);
 
-	if (reader->last_thread < profile->thread_count &&
-		profile->threads[reader->last_thread].id == id)
-		return reader->last_thread;
-	reader->last_thread = id_map_find(&reader->threads, id);
-	if (reader->last_thread == ID_MAP_NONE) {
+	if (thread == ID_MAP_NONE) {
 		id_map_add(&reader->threads, id);
-		reader->last_thread = profile_add_thread(profile, id, "");
+		thread = profile_add_thread(reader->profile, id, "");
 	}
-	return reader->last_thread;
+	reader->recent_threads[id % RECENT_THREADS] = thread;
+	return thread;
+}
+
+static inline uint32_t find_thread(struct heap_reader *reader, uint64_t id)
+{
+	const struct profile *const profile = reader->profile;
+	const uint32_t recent = reader->recent_threads[id % RECENT_THREADS];
+
+	return recent < profile->thread_count && profile->threads[recent].id == id
+		       ? recent
+		       : find_thread_slow(reader, id);
 }
 
 /* What follows the counters is the thread's name, which may hold blanks. */
@@ -49,25 +59,31 @@ static void name_thread(struct heap_reader *reader, uint32_t thread, const struc
 			string_pool_add_sized(&reader->profile->strings, rest->text, rest->size);
 }
 
-static void keep_counters(
+/* Counter by counter: they may still be on their way to memory, where all at once would wait. */
+static inline void copy_counters(double to[PROFILE_COUNTERS], const double from[PROFILE_COUNTERS])
+{
+	for (int i = 0; i < PROFILE_COUNTERS; i++)
+		to[i] = from[i];
+}
+
+static inline void keep_counters(
 	struct heap_reader *reader, uint32_t thread, const double counters[PROFILE_COUNTERS])
 {
 	struct profile *const profile = reader->profile;
-	const size_t size = PROFILE_COUNTERS * sizeof *counters;
 
 	if (reader->is_in_header) {
-		double *const kept = thread == PROFILE_NONE ? profile->header_counters
-							    : profile->threads[thread].counters;
-		memcpy(kept, counters, size);
+		copy_counters(thread == PROFILE_NONE ? profile->header_counters
+						     : profile->threads[thread].counters,
+			counters);
 		reader->has_total |= thread == PROFILE_NONE;
 		return;
 	}
 	if (!reader->is_stack_added)
 		reader->stack = text_profile_add_stack(&reader->text);
 	reader->is_stack_added = true;
-	struct profile_sample sample = { .stack = reader->stack, .thread = thread };
-	memcpy(sample.counters, counters, size);
-	profile_add_sample(profile, &sample);
+	struct profile_sample *const sample = profile_new_sample(profile, reader->stack, thread);
+	if (sample != NULL)
+		copy_counters(sample->counters, counters);
 	if (++reader->count_lines % LINES_BETWEEN_CHECKS == 0 && profile_is_full(profile))
 		cursor_fail(reader->in, PROFILE_FULL_PROBLEM);
 }
@@ -95,6 +111,32 @@ static void read_count_line(struct heap_reader *reader)
 		name_thread(reader, thread, &rest);
 }
 
+/*
+ * The same exactly as jemalloc writes it, without a name: nearly all lines. False, and nothing is
+ * read, for anything else, and near the end of the input.
+ */
+static bool read_plain_count_line(struct heap_reader *reader)
+{
+	enum { LONGEST = 4 + TEXT_NUMBER_REACH + TEXT_COUNTERS_REACH };
+	struct cursor *const in = reader->in;
+	const unsigned char *at = in->position;
+	double counters[PROFILE_COUNTERS];
+	uint64_t id = 0;
+
+	if (cursor_left(in) < LONGEST || memcmp(at, "  t", 3) != 0)
+		return false;
+	const bool is_total = at[3] == '*';
+	at = is_total ? at + 4 : text_decimal_at(at + 3, &id);
+	if (at == NULL || at[0] != ':' || at[1] != ' ')
+		return false;
+	at = text_profile_counters_at(at + 2, counters);
+	if (at == NULL || *at != '\n')
+		return false;
+	in->position = at + 1;
+	keep_counters(reader, is_total ? PROFILE_NONE : find_thread(reader, id), counters);
+	return true;
+}
+
 static bool is_count_line(const struct cursor *in)
 {
 	return cursor_left(in) >= 2 && in->position[0] == 't' &&
@@ -105,6 +147,8 @@ static void read_line(struct heap_reader *reader)
 {
 	struct cursor *const in = reader->in;
 
+	if (read_plain_count_line(reader))
+		return;
 	text_skip_blanks(in);
 	if (is_count_line(in)) {
 		read_count_line(reader);
@@ -151,7 +195,6 @@ bool heap_v2_read(struct cursor *in, struct profile *profile, struct error *err)
 		.in = in,
 		.profile = profile,
 		.is_in_header = true,
-		.last_thread = PROFILE_NONE,
 	};
 
 	(void)err;

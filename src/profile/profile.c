@@ -201,9 +201,9 @@ uint32_t profile_add_named(struct profile *profile, const struct profile_frame *
 						     .is_named = true });
 }
 
+/* A stack whose locations are in the room behind those of all stacks. */
 struct stack_key {
 	const struct profile *profile;
-	const uint32_t *locations;
 	size_t depth;
 };
 
@@ -211,65 +211,83 @@ static bool is_stack(const void *items, uint32_t position, const void *key)
 {
 	const struct profile_stack *const stack = &((const struct profile_stack *)items)[position];
 	const struct stack_key *const wanted = key;
+	const uint32_t *const locations = wanted->profile->stack_locations;
 
 	return stack->depth == wanted->depth &&
-	       (stack->depth == 0 ||
-		       memcmp(&wanted->profile->stack_locations[stack->first], wanted->locations,
-			       wanted->depth * sizeof *wanted->locations) == 0);
+	       memcmp(&locations[stack->first], &locations[wanted->profile->stack_location_count],
+		       wanted->depth * sizeof *locations) == 0;
 }
 
-uint64_t profile_prepare_stack(
-	const struct profile *profile, const uint32_t *locations, size_t depth)
+uint32_t *profile_stack_room(struct profile *profile, size_t depth)
 {
-	const uint64_t hash =
-		hash_bytes_seeded(profile->hash_seed, locations, depth * sizeof *locations);
+	const size_t first = profile->stack_location_count;
 
-	hash_index_prefetch(&profile->stack_index, hash);
-	return hash;
+	profile->stack_locations = xgrow(profile->stack_locations,
+		&profile->stack_location_capacity, first + depth, sizeof *profile->stack_locations);
+	return &profile->stack_locations[first];
 }
 
-uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth)
+uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth)
 {
-	return profile_add_prepared_stack(
-		profile, profile_prepare_stack(profile, locations, depth), locations, depth);
-}
-
-uint32_t profile_add_prepared_stack(
-	struct profile *profile, uint64_t hash, const uint32_t *locations, size_t depth)
-{
-	const struct stack_key key = { profile, locations, depth };
+	const struct stack_key key = { profile, depth };
 	const uint32_t next = (uint32_t)profile->stack_count;
 	const uint32_t found =
 		hash_index_add(&profile->stack_index, hash, is_stack, profile->stacks, &key, next);
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	const size_t first = profile->stack_location_count;
-	profile->stack_locations = xgrow(profile->stack_locations,
-		&profile->stack_location_capacity, first + depth, sizeof *locations);
-	if (depth != 0)
-		memcpy(&profile->stack_locations[first], locations, depth * sizeof *locations);
-	profile->stack_location_count = first + depth;
-
 	profile->stacks = xgrow(profile->stacks, &profile->stack_capacity, profile->stack_count + 1,
 		sizeof *profile->stacks);
 	profile->stacks[profile->stack_count++] =
-		(struct profile_stack){ .first = first, .depth = (uint32_t)depth };
+		(struct profile_stack){ .first = profile->stack_location_count,
+			.depth = (uint32_t)depth };
+	profile->stack_location_count += depth;
 	return next;
+}
+
+uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth)
+{
+	uint32_t *const room = profile_stack_room(profile, depth);
+
+	if (depth != 0)
+		memcpy(room, locations, depth * sizeof *locations);
+	return profile_add_stack_in_room(
+		profile, hash_bytes_seeded(profile->hash_seed, room, depth * sizeof *room), depth);
+}
+
+/* The place of the next sample, which is counted; NULL when such samples are not wanted. */
+static struct profile_sample *next_sample(struct profile *profile, uint32_t thread)
+{
+	if (thread == PROFILE_NONE) {
+		profile->samples = xgrow(profile->samples, &profile->sample_capacity,
+			profile->sample_count + 1, sizeof *profile->samples);
+		return &profile->samples[profile->sample_count++];
+	}
+	if (profile->leaves_out_threads)
+		return NULL;
+	profile->thread_samples = xgrow(profile->thread_samples, &profile->thread_sample_capacity,
+		profile->thread_sample_count + 1, sizeof *profile->thread_samples);
+	return &profile->thread_samples[profile->thread_sample_count++];
 }
 
 void profile_add_sample(struct profile *profile, const struct profile_sample *sample)
 {
-	if (sample->thread == PROFILE_NONE) {
-		profile->samples = xgrow(profile->samples, &profile->sample_capacity,
-			profile->sample_count + 1, sizeof *profile->samples);
-		profile->samples[profile->sample_count++] = *sample;
-	} else if (!profile->leaves_out_threads) {
-		profile->thread_samples =
-			xgrow(profile->thread_samples, &profile->thread_sample_capacity,
-				profile->thread_sample_count + 1, sizeof *profile->thread_samples);
-		profile->thread_samples[profile->thread_sample_count++] = *sample;
+	struct profile_sample *const added = next_sample(profile, sample->thread);
+
+	if (added != NULL)
+		*added = *sample;
+}
+
+struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stack, uint32_t thread)
+{
+	struct profile_sample *const added = next_sample(profile, thread);
+
+	if (added != NULL) {
+		added->stack = stack;
+		added->thread = thread;
+		added->object_bytes = 0;
 	}
+	return added;
 }
 
 /* Near enough: an index has two to four slots for each item. */

@@ -186,19 +186,23 @@ uint32_t profile_add_location(struct profile *profile, const struct profile_loca
 uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth);
 
 /*
- * The same in two steps: the first begins to fetch memory that the second needs, and what it
- * returns is given to the second together with the same locations.
+ * The same for a reader of many stacks, without copying: it writes the locations to the room for
+ * them, which stays valid until stacks are added, and then has them added. It may have a hash of
+ * its own for its stacks, the same for all of a profile: spread over 64 bits, and seeded with
+ * hash_seed. hash_index_prefetch(&profile->stack_index, hash) well before the second call spares
+ * it a wait.
  */
-uint64_t profile_prepare_stack(
-	const struct profile *profile, const uint32_t *locations, size_t depth);
-uint32_t profile_add_prepared_stack(
-	struct profile *profile, uint64_t prepared, const uint32_t *locations, size_t depth);
+uint32_t *profile_stack_room(struct profile *profile, size_t depth);
+uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth);
 
 /*
  * Appends to samples, or to thread_samples when it has a thread and these are wanted. Nothing is
  * summed up: samples stay the lines that they were.
  */
 void profile_add_sample(struct profile *profile, const struct profile_sample *sample);
+
+/* The same for a reader that fills in the counters, which are not set yet. NULL when not wanted. */
+struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stack, uint32_t thread);
 
 /*
  * Whether the profile should not grow any more: positions are 32 bits, and hostile input of a few

@@ -11,107 +11,56 @@ enum {
 	/* jemalloc's own limit is 128 frames by default and can be raised. */
 	DEEPEST_STACK = 65536,
 	KEPT_UNKNOWN_LINES = 32,
-	FIRST_SHIFT = 54,
 };
 
-/* All free. */
-static uint32_t *make_slots(unsigned shift)
+/* The hash of a stack is made of those of its addresses, so that it is known before locations are.
+ */
+static inline uint64_t add_to_hash(
+	const struct address_table *table, uint64_t stack, uint64_t address)
 {
-	const size_t count = (size_t)1 << (64 - shift);
-	uint32_t *const slots = xreallocarray(NULL, count, sizeof *slots);
-
-	for (size_t i = 0; i < count; i++)
-		slots[i] = PROFILE_NONE;
-	return slots;
+	return (stack ^ address_table_hash(table, address)) * table->factor;
 }
 
-static inline size_t home_of(const struct address_table *table, uint64_t address)
+/* Whether " 0x" stands there, with a byte behind it. */
+static inline bool at_address(const unsigned char *at)
 {
-	return (address * table->factor) >> table->shift;
-}
+	uint32_t word = 0;
 
-/* The slot of the address, or the free one where it would go. */
-static inline uint32_t *find_slot(const struct address_table *table, uint64_t address)
-{
-	const size_t mask = UINT64_MAX >> table->shift;
-	size_t at = home_of(table, address);
-
-	while (table->slots[at] != PROFILE_NONE && table->addresses[table->slots[at]] != address)
-		at = (at + 1) & mask;
-	return &table->slots[at];
-}
-
-static void grow_table(struct address_table *table)
-{
-	free(table->slots);
-	table->slots = make_slots(--table->shift);
-	for (size_t i = 0; i < table->count; i++)
-		*find_slot(table, table->addresses[i]) = (uint32_t)i;
-}
-
-/* Not inline, so that the loop around find_location stays small. */
-static __attribute__((noinline)) uint32_t new_location(struct text_profile *text, uint64_t address)
-{
-	struct address_table *const table = &text->addresses;
-	const uint32_t location = profile_add_address(text->profile, address);
-
-	assert(location == table->count);
-	table->addresses = xgrow(
-		table->addresses, &table->capacity, table->count + 1, sizeof *table->addresses);
-	table->addresses[table->count++] = address;
-	if (table->count > UINT64_MAX >> table->shift >> 2)
-		grow_table(table);
-	else
-		*find_slot(table, address) = location;
-	return location;
-}
-
-static inline uint32_t find_location(struct text_profile *text, uint64_t address)
-{
-	const uint32_t location = *find_slot(&text->addresses, address);
-
-	return __builtin_expect(location == PROFILE_NONE, false) ? new_location(text, address)
-								 : location;
-}
-
-static inline void keep_address(struct text_profile *text, size_t depth, uint64_t address)
-{
-	const struct address_table *const table = &text->addresses;
-
-	text->stack_addresses[depth] = address;
-	__builtin_prefetch(&table->slots[home_of(table, address)]);
+	memcpy(&word, at, sizeof word);
+	return (le32toh(word) & 0xffffff) == (' ' | '0' << 8 | 'x' << 16);
 }
 
 /*
  * Reads addresses as profilers write them, " 0x7f06a3a2630f", as long as there is room for them
- * and the input is far from its end. What stands behind the last one is left to the caller.
+ * and the input is far from its end. What stands behind the last one is left to the caller. Not
+ * inline, so that all of the loop is in registers.
  */
-static size_t read_plain_addresses(struct text_profile *text, size_t depth)
+static __attribute__((noinline)) size_t read_plain_addresses(
+	struct text_profile *text, size_t depth)
 {
+	enum { REACH = 3 + TEXT_NUMBER_REACH };
+	const struct address_table table = text->addresses;
 	const unsigned char *at = text->in->position;
-	const unsigned char *const end = text->in->end;
+	const size_t capacity = text->depth_capacity;
+	uint64_t *const addresses = text->stack_addresses;
+	uint64_t hash = text->hash;
 
-	while (depth < text->depth_capacity && end - at > 3 + TEXT_NUMBER_REACH &&
-		memcmp(at, " 0x", 3) == 0) {
+	if (cursor_left(text->in) < REACH)
+		return depth;
+	const unsigned char *const last = text->in->end - REACH;
+	for (; depth < capacity && at <= last && at_address(at); depth++) {
 		uint64_t address = 0;
 		const unsigned char *const next = text_hexadecimal_at(at + 3, &address);
 		if (next == NULL)
 			break;
-		keep_address(text, depth++, address);
 		at = next;
+		addresses[depth] = address;
+		address_table_prefetch(&table, address);
+		hash = add_to_hash(&table, hash, address);
 	}
 	text->in->position = at;
+	text->hash = hash;
 	return depth;
-}
-
-static void make_room(struct text_profile *text, size_t depth)
-{
-	size_t capacity = text->depth_capacity;
-
-	text->stack_locations =
-		xgrow(text->stack_locations, &capacity, depth + 1, sizeof *text->stack_locations);
-	text->stack_addresses = xgrow(text->stack_addresses, &text->depth_capacity, depth + 1,
-		sizeof *text->stack_addresses);
 }
 
 /* Reads one address in any form. */
@@ -125,9 +74,10 @@ static void read_address(struct text_profile *text, size_t depth)
 		cursor_fail(in, "an address was expected");
 	if (depth == DEEPEST_STACK)
 		cursor_fail(in, "a stack of more than 65536 frames");
-	if (depth >= text->depth_capacity)
-		make_room(text, depth);
-	keep_address(text, depth, address);
+	text->stack_addresses = xgrow(text->stack_addresses, &text->depth_capacity, depth + 1,
+		sizeof *text->stack_addresses);
+	text->stack_addresses[depth] = address;
+	text->hash = add_to_hash(&text->addresses, text->hash, address);
 }
 
 /*
@@ -136,6 +86,7 @@ static void read_address(struct text_profile *text, size_t depth)
  */
 static size_t read_addresses(struct text_profile *text)
 {
+	text->hash = 0;
 	for (size_t depth = 0;; depth++) {
 		depth = read_plain_addresses(text, depth);
 		text_skip_blanks(text->in);
@@ -146,22 +97,55 @@ static size_t read_addresses(struct text_profile *text)
 	}
 }
 
+/* Not inline, so that the loop around it stays small. */
+static __attribute__((noinline)) uint32_t find_or_add(struct text_profile *text, uint64_t address)
+{
+	const uint32_t found = address_table_find(&text->addresses, address);
+
+	if (found != ADDRESS_TABLE_NONE)
+		return found;
+	const uint32_t location = profile_add_address(text->profile, address);
+	const uint32_t position = address_table_add(&text->addresses, address);
+	assert(position == location);
+	return position;
+}
+
+/* Writes the locations of the addresses where the profile will have its next stack. */
+static __attribute__((noinline)) void find_locations(struct text_profile *text)
+{
+	uint32_t *const locations = profile_stack_room(text->profile, text->depth);
+	const uint64_t *const addresses = text->stack_addresses;
+	const size_t depth = text->depth;
+
+	if (depth != 0 && text->addresses.count == 0)
+		find_or_add(text, addresses[0]);
+	struct address_table table = text->addresses;
+	for (size_t i = 0; i < depth; i++) {
+		const uint64_t address = addresses[i];
+		uint32_t location = address_table_guess(&table, address);
+		if (__builtin_expect(table.addresses[location] != address, false)) {
+			location = find_or_add(text, address);
+			table = text->addresses;
+		}
+		locations[i] = location;
+	}
+}
+
 void text_profile_read_stack(struct text_profile *text)
 {
 	text->depth = read_addresses(text);
 	if (!cursor_ok(text->in))
 		return;
-	for (size_t i = 0; i < text->depth; i++)
-		text->stack_locations[i] = find_location(text, text->stack_addresses[i]);
-	text->prepared = profile_prepare_stack(text->profile, text->stack_locations, text->depth);
+	text->hash = hash_u64(text->hash);
+	hash_index_prefetch(&text->profile->stack_index, text->hash);
+	find_locations(text);
 	if (profile_is_full(text->profile))
 		cursor_fail(text->in, PROFILE_FULL_PROBLEM);
 }
 
 uint32_t text_profile_add_stack(struct text_profile *text)
 {
-	return profile_add_prepared_stack(
-		text->profile, text->prepared, text->stack_locations, text->depth);
+	return profile_add_stack_in_room(text->profile, text->hash, text->depth);
 }
 
 uint32_t text_profile_stack(struct text_profile *text)
@@ -194,41 +178,12 @@ static bool read_pair(struct cursor *in, double *objects, double *bytes)
 	return cursor_ok(in);
 }
 
-/* The same as profilers write it, far from the end of the input. NULL for anything else. */
-static inline const unsigned char *read_plain_pair(
-	const unsigned char *at, double *objects, double *bytes)
-{
-	uint64_t number = 0;
-
-	at = text_decimal_at(at, &number);
-	*objects = (double)number;
-	if (at == NULL || at[0] != ':' || at[1] != ' ')
-		return NULL;
-	at = text_decimal_at(at + 2, &number);
-	*bytes = (double)number;
-	return at;
-}
-
-static inline const unsigned char *read_plain_counters(
-	const struct cursor *in, double counters[PROFILE_COUNTERS])
-{
-	enum { LONGEST = 4 * TEXT_NUMBER_REACH };
-	const unsigned char *at = in->position;
-
-	if (cursor_left(in) < LONGEST)
-		return NULL;
-	at = read_plain_pair(at, &counters[PROFILE_INUSE_OBJECTS], &counters[PROFILE_INUSE_SPACE]);
-	if (at == NULL || at[0] != ' ' || at[1] != '[')
-		return NULL;
-	at = read_plain_pair(
-		at + 2, &counters[PROFILE_ALLOC_OBJECTS], &counters[PROFILE_ALLOC_SPACE]);
-	return at == NULL || *at != ']' ? NULL : at + 1;
-}
-
 bool text_profile_counters(struct text_profile *text, double counters[PROFILE_COUNTERS])
 {
 	struct cursor *const in = text->in;
-	const unsigned char *const end = read_plain_counters(in, counters);
+	const unsigned char *const end = cursor_left(in) < TEXT_COUNTERS_REACH
+						 ? NULL
+						 : text_profile_counters_at(in->position, counters);
 
 	if (end != NULL) {
 		in->position = end;
@@ -253,17 +208,12 @@ void text_profile_unknown_line(struct text_profile *text)
 void text_profile_init(struct text_profile *text, struct cursor *in, struct profile *profile)
 {
 	assert(profile->location_count == 0);
-	*text = (struct text_profile){ .in = in,
-		.profile = profile,
-		.addresses = { .slots = make_slots(FIRST_SHIFT),
-			.shift = FIRST_SHIFT,
-			.factor = profile->hash_seed | 1 } };
+	*text = (struct text_profile){ .in = in, .profile = profile };
+	address_table_init(&text->addresses, profile->hash_seed);
 }
 
 void text_profile_deinit(struct text_profile *text)
 {
-	free(text->addresses.slots);
-	free(text->addresses.addresses);
+	address_table_deinit(&text->addresses);
 	free(text->stack_addresses);
-	free(text->stack_locations);
 }

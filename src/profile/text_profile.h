@@ -9,32 +9,17 @@
 #include <stdint.h>
 
 #include "base/cursor.h"
+#include "profile/address_table.h"
 #include "profile/profile.h"
-
-/*
- * The same few thousand addresses make up millions of frames. They are looked up in a table of
- * their own, open addressing, whose slots are as small as can be, so that it stays in the
- * processor's cache, and at most a quarter full: a second look is one that the processor did not
- * expect, which costs more than all the rest. profile's index of locations, which serves all
- * formats, takes several times as much.
- */
-struct address_table {
-	uint32_t *slots;     /* locations; PROFILE_NONE where free */
-	uint64_t *addresses; /* of all locations */
-	uint64_t factor;     /* odd and random: nobody can choose addresses that collide */
-	unsigned shift;	     /* 64 less the bits of a slot's position */
-	size_t count, capacity;
-};
+#include "profile/text.h"
 
 struct text_profile {
 	struct cursor *in;
 	struct profile *profile;
-	struct address_table addresses;
-	uint64_t *stack_addresses; /* of the stack that is being read */
-	uint32_t *stack_locations; /* the same as locations */
-	size_t depth_capacity;	   /* of both */
-	size_t depth;
-	uint64_t prepared; /* see profile_prepare_stack */
+	struct address_table addresses; /* of all locations */
+	uint64_t *stack_addresses;	/* of the stack that is being read */
+	size_t depth, depth_capacity;
+	uint64_t hash; /* of its addresses */
 	unsigned unknown_lines;
 };
 
@@ -57,6 +42,45 @@ uint32_t text_profile_add_stack(struct text_profile *text);
 
 /* Reads "28: 1500 [30: 1600]" and blanks behind it. False when it fails. */
 bool text_profile_counters(struct text_profile *text, double counters[PROFILE_COUNTERS]);
+
+/* "28: 1500" for text_profile_counters_at. */
+static inline const unsigned char *text_profile_pair_at(
+	const unsigned char *at, double *objects, double *bytes)
+{
+	uint64_t number = 0;
+
+	at = text_decimal_at(at, &number);
+	*objects = (double)number;
+	if (at == NULL || at[0] != ':' || at[1] != ' ')
+		return NULL;
+	at = text_decimal_at(at + 2, &number);
+	*bytes = (double)number;
+	return at;
+}
+
+enum { TEXT_COUNTERS_REACH = 4 * TEXT_NUMBER_REACH };
+
+/*
+ * The same as profilers write it, without blanks behind it. Returns where it ends; NULL when that
+ * takes a closer look. TEXT_COUNTERS_REACH bytes must be there. Here so that the caller has the
+ * counters in registers: in memory they would be waited for.
+ */
+static inline const unsigned char *text_profile_counters_at(
+	const unsigned char *at, double counters[PROFILE_COUNTERS])
+{
+	static const char nothing[] = " [0: 0]"; /* has been allocated: prof_accum is off */
+
+	at = text_profile_pair_at(
+		at, &counters[PROFILE_INUSE_OBJECTS], &counters[PROFILE_INUSE_SPACE]);
+	counters[PROFILE_ALLOC_OBJECTS] = counters[PROFILE_ALLOC_SPACE] = 0;
+	if (at == NULL || memcmp(at, nothing, sizeof nothing - 1) == 0)
+		return at == NULL ? NULL : at + sizeof nothing - 1;
+	if (at[0] != ' ' || at[1] != '[')
+		return NULL;
+	at = text_profile_pair_at(
+		at + 2, &counters[PROFILE_ALLOC_OBJECTS], &counters[PROFILE_ALLOC_SPACE]);
+	return at == NULL || *at != ']' ? NULL : at + 1;
+}
 
 /* Steps over blanks, `c` and blanks; fails with `problem` when something else is there. */
 bool text_profile_expect(struct text_profile *text, char c, const char *problem);

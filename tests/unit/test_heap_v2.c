@@ -208,6 +208,22 @@ static void addresses_of_all_lengths_are_read(void **state)
 			    UINT64_C(0xf9e8d7c6b5a40312) >> 4 * (16 - digits));
 }
 
+static void address_zero_is_an_address(void **state)
+{
+	(void)state;
+	char text[512] = "heap_v2/1\n t*: 1: 5 [0: 0]\n@ 0x0 0x1 0x0\n  t*: 1: 5 [0: 0]\n"
+			 "@ 0x1 0x0\n  t*: 1: 5 [0: 0]\n";
+	strcat(text, far_from_the_end);
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(text);
+
+	assert_int_equal(profile->location_count, 2);
+	assert_int_equal(profile->stacks[0].depth, 3);
+	assert_true(address_at(profile, &profile->samples[0], 0) == 0);
+	assert_true(address_at(profile, &profile->samples[0], 1) == 1);
+	assert_true(address_at(profile, &profile->samples[0], 2) == 0);
+	assert_true(address_at(profile, &profile->samples[1], 1) == 0);
+}
+
 static void truncation_is_told_with_its_place(void **state)
 {
 	(void)state;
@@ -290,6 +306,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(windows_line_ends_do_not_matter),
 	cmocka_unit_test(counters_of_all_lengths_are_read),
 	cmocka_unit_test(addresses_of_all_lengths_are_read),
+	cmocka_unit_test(address_zero_is_an_address),
 	cmocka_unit_test(truncation_is_told_with_its_place),
 	cmocka_unit_test(malformed_lines_are_told_with_their_place),
 	cmocka_unit_test(a_line_without_end_is_refused),
