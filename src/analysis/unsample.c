@@ -31,6 +31,11 @@ static double probability(const struct profile *profile, double mean_bytes)
 static void unsample_pair(const struct profile *profile, double objects, double bytes,
 	struct estimate *objects_ret, struct estimate *bytes_ret)
 {
+	/* Of allocations nearly all lines say nothing: prof_accum is off. */
+	if (objects == 0 && bytes == 0) {
+		*objects_ret = *bytes_ret = (struct estimate){ 0 };
+		return;
+	}
 	const double mean = objects > 0 ? bytes / objects : 0;
 	const double p = probability(profile, mean);
 	const bool is_estimate = profile->weighting == PROFILE_WEIGHTED;
