@@ -14,10 +14,13 @@
 #define NOT_MADE UINT32_MAX
 #define LEFT_OUT (UINT32_MAX - 1)
 
-/* The nodes of one location of the current profile. */
+/* Adding that many samples takes longer than to fetch a stack from memory. */
+enum { SAMPLES_AHEAD = 8 };
+
+/* The nodes of one location of the current profile: nearly always it is one. */
 struct node_span {
 	uint32_t first; /* the node itself if it is one, else where in builder.nodes they begin */
-	uint32_t count;
+	uint32_t count; /* not 1 while first is NOT_MADE */
 };
 
 /* Nodes of a path, root first. */
@@ -26,9 +29,12 @@ struct node_list {
 	size_t count, capacity;
 };
 
-/* A sample whose path was prepared; it is added when the next one is. */
-struct pending {
-	bool is_there;
+/*
+ * A sample and its path. It is prepared, and added only when the next one was prepared: what it
+ * needs of the memory is fetched meanwhile.
+ */
+struct line {
+	bool is_prepared;
 	uint32_t stack;
 	uint64_t hash;	       /* of the nodes, if the stack has no path yet */
 	struct node_list list; /* of its path, likewise */
@@ -46,20 +52,24 @@ struct builder {
 	const struct profile *profile;
 	size_t input;
 	bool is_base;
+	bool has_usual_stacks;	 /* see gather_usual */
 	struct node_span *spans; /* for each location */
 	uint32_t *nodes;
 	size_t node_count, node_capacity;
 	uint32_t *paths; /* for each stack its path in the view, NOT_MADE or LEFT_OUT */
 
-	struct pending pending;
+	struct line lines[2];
+	struct line *line;	   /* the one that is being prepared */
+	struct line *prepared;	   /* the other: the one before it */
 	struct node_totals totals; /* if nothing else is wanted */
-	struct node_list scratch;
 };
 
 static void builder_init(struct builder *builder, const struct view_request *request,
 	enum profile_kind kind, struct node_rules rules)
 {
 	*builder = (struct builder){ .request = request };
+	builder->line = &builder->lines[0];
+	builder->prepared = &builder->lines[1];
 	builder->view = view_new(kind, request->granularity);
 	builder->view->counter = request->counter;
 	module_table_init(&builder->modules);
@@ -76,8 +86,8 @@ static void builder_deinit(struct builder *builder)
 	free(builder->spans);
 	free(builder->nodes);
 	free(builder->paths);
-	free(builder->pending.list.items);
-	free(builder->scratch.items);
+	free(builder->lines[0].list.items);
+	free(builder->lines[1].list.items);
 	node_totals_deinit(&builder->totals);
 }
 
@@ -88,13 +98,15 @@ static void enter_profile(
 
 	builder->profile = profile;
 	builder->is_base = input->is_base;
+	builder->has_usual_stacks =
+		profile->kind != PROFILE_CPU && !filter_has_focus(builder->request->filter);
 	builder->node_count = 0;
 	node_maker_enter(builder->maker, profile, places);
 	stack_picker_enter(&builder->picker, profile);
 	builder->spans =
 		xreallocarray(builder->spans, profile->location_count, sizeof *builder->spans);
 	for (size_t i = 0; i < profile->location_count; i++)
-		builder->spans[i].first = NOT_MADE;
+		builder->spans[i] = (struct node_span){ .first = NOT_MADE };
 	if (builder->request->totals_only)
 		return;
 	builder->paths =
@@ -120,36 +132,42 @@ static struct node_span make_span(struct builder *builder, uint32_t location)
 	return (struct node_span){ (uint32_t)first, (uint32_t)count };
 }
 
-static inline struct node_span span_of(struct builder *builder, uint32_t location)
+/* Appends what is not just one node: several, none, or not made yet. `left` more locations come. */
+static void append_nodes(struct builder *builder, uint32_t location, size_t left)
 {
+	struct node_list *const list = &builder->line->list;
 	struct node_span *const span = &builder->spans[location];
 
-	if (__builtin_expect(span->first == NOT_MADE, false))
+	if (span->first == NOT_MADE)
 		*span = make_span(builder, location);
-	return *span;
+	if (builder->request->totals_only)
+		node_totals_make_room(&builder->totals, builder->view->node_count);
+	list->items = xgrow(list->items, &list->capacity, list->count + span->count + left,
+		sizeof *list->items);
+	const uint32_t *const nodes =
+		span->count == 1 ? &span->first : &builder->nodes[span->first];
+	for (uint32_t n = 0; n < span->count; n++)
+		list->items[list->count++] = nodes[n];
 }
 
-/* Puts the nodes of these locations, leaf first, into scratch, root first. */
+/* Puts the nodes of these locations, leaf first, into the line, root first. */
 static void gather_nodes(struct builder *builder, const uint32_t *locations, size_t depth)
 {
-	struct node_list *const list = &builder->scratch;
+	struct node_list *const list = &builder->line->list;
 
 	list->count = 0;
+	list->items = xgrow(list->items, &list->capacity, depth, sizeof *list->items);
 	for (size_t i = depth; i-- > 0;) {
-		const struct node_span span = span_of(builder, locations[i]);
-		list->items = xgrow(list->items, &list->capacity, list->count + span.count,
-			sizeof *list->items);
-		if (span.count == 1) {
+		const struct node_span span = builder->spans[locations[i]];
+		if (__builtin_expect(span.count == 1, true))
 			list->items[list->count++] = span.first;
-			continue;
-		}
-		for (uint32_t n = 0; n < span.count; n++)
-			list->items[list->count++] = builder->nodes[span.first + n];
+		else
+			append_nodes(builder, locations[i], i);
 	}
 }
 
-/* Puts the path of a stack into scratch; false when the stack is left out. */
-static bool gather_path(struct builder *builder, const struct profile_stack *stack)
+/* Puts what is picked of a stack into the line; false when the stack is left out. */
+static bool gather_picked(struct builder *builder, const struct profile_stack *stack)
 {
 	const uint32_t *locations = NULL;
 	size_t depth = 0;
@@ -157,99 +175,151 @@ static bool gather_path(struct builder *builder, const struct profile_stack *sta
 	if (!stack_picker_pick(&builder->picker, stack, &locations, &depth))
 		return false;
 	gather_nodes(builder, locations, depth);
-	return builder->scratch.count != 0 || !filter_drops_empty(builder->request->filter);
+	return true;
 }
 
-static void add_pending(struct builder *builder)
+/*
+ * The same in one pass for the usual stack: nothing but the allocator's frames is left out, and all
+ * locations have nodes, as only those get that were picked before. False when it is not one.
+ */
+static bool gather_usual(struct builder *builder, const struct profile_stack *stack)
 {
-	struct pending *const pending = &builder->pending;
-	struct view *const view = builder->view;
-	const struct node_list *const list = &pending->list;
+	const uint32_t *const locations = &builder->profile->stack_locations[stack->first];
+	const bool totals_only = builder->request->totals_only;
+	struct node_list *const list = &builder->line->list;
 
-	if (!pending->is_there)
-		return;
-	pending->is_there = false;
-	if (builder->request->totals_only) {
-		node_totals_add(&builder->totals, list->items, list->count,
-			pending->estimates[view->counter]);
-		return;
+	list->count = 0;
+	list->items = xgrow(list->items, &list->capacity, stack->depth, sizeof *list->items);
+	for (size_t i = stack->depth; i-- > 0;) {
+		const struct node_span span = builder->spans[locations[i]];
+		if (__builtin_expect(span.count == 1, true)) {
+			list->items[list->count++] = span.first;
+			if (totals_only)
+				node_totals_prefetch(&builder->totals, span.first);
+			continue;
+		}
+		if (builder->picker.facts[locations[i]] == LOCATION_IS_ALLOCATOR)
+			return true;
+		if (span.first == NOT_MADE)
+			return false;
+		append_nodes(builder, locations[i], i);
 	}
-	uint32_t *const at = &builder->paths[pending->stack];
+	return true;
+}
+
+/* Puts the path of a stack into the line; false when the stack is left out. */
+static bool gather_path(struct builder *builder, const struct profile_stack *stack)
+{
+	const bool is_usual = builder->has_usual_stacks && gather_usual(builder, stack);
+
+	if (!is_usual && !gather_picked(builder, stack))
+		return false;
+	return builder->line->list.count != 0 || !filter_drops_empty(builder->request->filter);
+}
+
+static void add_to_path(struct builder *builder, const struct line *line)
+{
+	struct view *const view = builder->view;
+	uint32_t *const at = &builder->paths[line->stack];
+
 	if (*at == NOT_MADE)
 		*at = (uint32_t)(view_add_prepared_path(
-					 view, pending->hash, list->items, list->count) -
+					 view, line->hash, line->list.items, line->list.count) -
 				 view->paths);
 	struct view_path *const path = &view->paths[*at];
 	struct estimate *const sums = builder->is_base ? view_path_base(view, path) : path->now;
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
-		estimate_add(&sums[i], pending->estimates[i]);
+		estimate_add(&sums[i], line->estimates[i]);
 	if (builder->request->observe != NULL)
 		builder->request->observe(
-			builder->request->observer, builder->input, *at, pending->estimates);
+			builder->request->observer, builder->input, *at, line->estimates);
 }
 
-/* Makes the path in scratch the pending one; the one before it is added meanwhile. */
-static void make_pending(struct builder *builder, uint32_t stack, uint64_t hash,
-	const struct estimate estimates[PROFILE_COUNTERS])
+static void add_prepared(struct builder *builder)
 {
-	struct pending *const pending = &builder->pending;
+	struct line *const line = builder->prepared;
 
-	add_pending(builder);
-	const struct node_list prepared = builder->scratch;
-	builder->scratch = pending->list;
-	*pending = (struct pending){
-		.is_there = true, .stack = stack, .hash = hash, .list = prepared
-	};
-	memcpy(pending->estimates, estimates, sizeof pending->estimates);
-}
-
-static void add_to_path(
-	struct builder *builder, uint32_t stack, const struct estimate estimates[PROFILE_COUNTERS])
-{
-	const struct node_list *const list = &builder->scratch;
-	uint64_t hash = 0;
-
-	if (builder->paths[stack] == NOT_MADE) {
-		if (!gather_path(builder, &builder->profile->stacks[stack]))
-			builder->paths[stack] = LEFT_OUT;
-		else
-			hash = view_prepare_path(builder->view, list->items, list->count);
-	}
-	if (builder->paths[stack] != LEFT_OUT)
-		make_pending(builder, stack, hash, estimates);
-}
-
-static void add_to_nodes(
-	struct builder *builder, uint32_t stack, const struct estimate estimates[PROFILE_COUNTERS])
-{
-	const struct node_list *const list = &builder->scratch;
-
-	if (!gather_path(builder, &builder->profile->stacks[stack]))
+	if (!line->is_prepared)
 		return;
-	node_totals_prepare(&builder->totals, builder->view->node_count, list->items, list->count);
-	make_pending(builder, stack, 0, estimates);
+	line->is_prepared = false;
+	if (builder->request->totals_only)
+		node_totals_add(&builder->totals, line->list.items, line->list.count,
+			&line->estimates[builder->view->counter]);
+	else
+		add_to_path(builder, line);
 }
 
-static void add_sample(struct builder *builder, const struct profile_sample *sample)
+/* Finds the path of the line's stack, unless it has one; false when it is left out. */
+static bool prepare_path(struct builder *builder, struct line *line)
+{
+	const struct node_list *const list = &line->list;
+	uint32_t *const path = &builder->paths[line->stack];
+
+	if (*path != NOT_MADE)
+		return *path != LEFT_OUT;
+	if (!gather_path(builder, &builder->profile->stacks[line->stack])) {
+		*path = LEFT_OUT;
+		return false;
+	}
+	line->hash = view_prepare_path(builder->view, list->items, list->count);
+	return true;
+}
+
+static bool prepare_totals(struct builder *builder, struct line *line)
+{
+	const struct node_list *const list = &line->list;
+
+	if (!gather_path(builder, &builder->profile->stacks[line->stack]))
+		return false;
+	if (list->count != 0)
+		node_totals_prefetch_leaf(&builder->totals, list->items[list->count - 1]);
+	return true;
+}
+
+/* The estimates of a sample, into the line; false when the filter leaves it out. */
+static bool prepare_estimates(
+	struct builder *builder, struct line *line, const struct profile_sample *sample)
 {
 	struct view *const view = builder->view;
 	struct filter *const filter = builder->request->filter;
 	double *const totals = builder->is_base ? view->base_total : view->total;
-	struct estimate estimates[PROFILE_COUNTERS];
+	struct estimate *const estimates = line->estimates;
 
 	if (!filter_takes_thread(filter, builder->profile, sample))
-		return;
+		return false;
 	unsample(builder->profile, sample->counters, estimates);
 	if (builder->request->mean_delay && estimates[PROFILE_INUSE_OBJECTS].value > 0)
 		estimates[PROFILE_INUSE_SPACE].value /= estimates[PROFILE_INUSE_OBJECTS].value;
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
 		totals[i] += estimates[i].value;
-	if (!filter_takes(filter, builder->profile, sample))
+	return filter_takes(filter, builder->profile, sample);
+}
+
+static void add_sample(struct builder *builder, const struct profile_sample *sample)
+{
+	struct line *const line = builder->line;
+
+	line->stack = sample->stack;
+	if (!prepare_estimates(builder, line, sample))
 		return;
-	if (builder->request->totals_only)
-		add_to_nodes(builder, sample->stack, estimates);
-	else
-		add_to_path(builder, sample->stack, estimates);
+	line->is_prepared = builder->request->totals_only ? prepare_totals(builder, line)
+							  : prepare_path(builder, line);
+	if (!line->is_prepared)
+		return;
+	add_prepared(builder);
+	builder->line = builder->prepared;
+	builder->prepared = line;
+}
+
+/* Begins to fetch the locations of a stack: all of them, for lines are fetched one by one. */
+static void fetch_stack(const struct profile *profile, uint32_t stack)
+{
+	enum { LINE_BYTES = 64 };
+	const struct profile_stack *const at = &profile->stacks[stack];
+	const char *const begin = (const char *)&profile->stack_locations[at->first];
+
+	for (size_t offset = 0; offset < at->depth * sizeof(uint32_t); offset += LINE_BYTES)
+		__builtin_prefetch(begin + offset);
 }
 
 static bool add_profile(struct builder *builder, const struct view_input *input,
@@ -261,9 +331,12 @@ static bool add_profile(struct builder *builder, const struct view_input *input,
 	enter_profile(builder, input, places);
 	if (!stack_picker_samples(&builder->picker, &samples, &count, err))
 		return false;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		if (i + SAMPLES_AHEAD < count)
+			fetch_stack(input->profile, samples[i + SAMPLES_AHEAD].stack);
 		add_sample(builder, &samples[i]);
-	add_pending(builder);
+	}
+	add_prepared(builder);
 	return true;
 }
 
