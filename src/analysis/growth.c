@@ -10,20 +10,20 @@
 
 /*
  * The grid: lifetimes of none, of 1.4 intervals and then each 3.2 times the one before up to the
- * series' length, and one of nine lengths, beyond which only the scale would change; shares from 1
+ * series' length, and one of 4.5 lengths, beyond which only the scale would change; shares from 1
  * down to 1/128; and s from 1 in steps of sqrt(2).
  *
  * What each weighs beforehand was chosen such that intervals hold the truth about as often as they
- * say for heaps of many kinds at once (bench/bench_trend.py): with less weight for "all is turned
- * over" and "nothing but sampling" few profiles would tell little; with more, intervals of slowly
- * changing heaps would be too narrow.
+ * say for heaps of many kinds at once (bench/bench_trend.py). Lifetimes weigh alike, the lasting
+ * one somewhat less. What is turned over within the series is mostly the whole level: the more
+ * shares are thought possible, the less a short series tells a part that is replaced at once from a
+ * whole that is replaced slowly.
  */
 enum { MOST_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
 
-static const double forgetful_weight = 0.57, lasting_weight = 0.36; /* and the rest between */
-static const double lasting_spans = 9;
-static const double forgetful_whole = 0.6, other_whole = 0.4;	       /* of a share of 1 */
-static const double sampling_only = 0.95, sampling_only_lasting = 0.9; /* of s = 1 */
+static const double lasting_spans = 4.5, lasting_weight = 0.7;	/* each other lifetime weighs 1 */
+static const double forgetful_whole = 0.9, lasting_whole = 0.4; /* of a share of 1 */
+static const double sampling_only = 0.93;			/* of s = 1 */
 static const double scale_weight = 0.35; /* of each further step, of what is left */
 
 struct grid {
@@ -43,91 +43,87 @@ static struct grid grid_make(const struct series *series)
 	return grid;
 }
 
-static double lifetime_weight(const struct grid *grid, size_t at)
+/*
+ * Where nothing lasts a whole is likeliest, then a half, and so on; where all does, parts are
+ * alike.
+ */
+static double share_weight(const struct grid *grid, size_t lifetime, size_t halvings)
 {
-	if (at == 0)
-		return forgetful_weight;
-	const double between = 1 - forgetful_weight - lasting_weight;
-	return at + 1 == grid->count ? lasting_weight : between / (double)(grid->count - 2);
+	if (lifetime == 0)
+		return halvings == 0 ? forgetful_whole
+				     : (1 - forgetful_whole) * exp2(-(double)halvings);
+	if (lifetime + 1 == grid->count)
+		return lasting_weight *
+		       (halvings == 0 ? lasting_whole : (1 - lasting_whole) / (SHARES - 1));
+	return halvings == 0;
 }
 
-/* Whole or halved again and again: half as likely each where nothing lasts, else all alike. */
-static double share_weight(size_t lifetime, size_t halvings)
+static double scale_prior(size_t step)
 {
-	const double whole = lifetime == 0 ? forgetful_whole : other_whole;
-
-	if (halvings == 0)
-		return whole;
-	return (1 - whole) * (lifetime == 0 ? exp2(-(double)halvings) : 1.0 / (SHARES - 1));
-}
-
-static double scale_prior(size_t lifetime, size_t step)
-{
-	const double one = lifetime == 0 ? sampling_only : sampling_only_lasting;
-
-	return step == 0 ? one : (1 - one) * scale_weight;
+	return step == 0 ? sampling_only : (1 - sampling_only) * scale_weight;
 }
 
 /* Averages over the grid; relative to the largest weight so far, so that nothing overflows. */
 struct average {
 	double largest; /* logarithm */
 	double weights;
-	double rates;
 	double below; /* the probability that the rate is at most the supposed one */
 };
 
-static void average_add(struct average *average, double log_weight, double rate, double below)
+static void average_add(struct average *average, double log_weight, double below)
 {
 	if (log_weight > average->largest) {
 		const double shrink = exp(average->largest - log_weight);
 		average->weights *= shrink;
-		average->rates *= shrink;
 		average->below *= shrink;
 		average->largest = log_weight;
 	}
 	const double weight = exp(log_weight - average->largest);
 	average->weights += weight;
-	average->rates += weight * rate;
 	average->below += weight * below;
 }
 
+/* Whose noise is meant: that of sampling, or also the program's own ups and downs. */
+enum noise { NOISE_SAMPLING, NOISE_PROGRAM };
+
 static void add_scales(struct average *average, const struct line_fit *fit, double degrees,
-	double log_prior, size_t lifetime, double supposed_rate)
+	double log_prior, double distance, enum noise noise)
 {
 	/* Beyond what the residual asks for, s only gets less likely. */
-	const double wanted = fmax(log2(fit->residual / degrees), 0) + 8;
-	const double distance = (supposed_rate - fit->rate) * sqrt(fit->precision);
+	const double wanted =
+		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees), 0) + 8;
 
 	for (size_t step = 0; step < SCALES && (double)step / 2 <= wanted; step++) {
 		const double log_scale = (double)step / 2 * M_LN2;
 		const double scale = exp(log_scale);
 		const double log_weight = fit->log_likelihood + log_prior +
-					  log(scale_prior(lifetime, step)) -
+					  (noise == NOISE_SAMPLING ? 0 : log(scale_prior(step))) -
 					  (degrees * log_scale + fit->residual / scale) / 2;
 		if (log_weight > average->largest - 40)
-			average_add(average, log_weight, fit->rate,
-				erfc(-distance / sqrt(2 * scale)) / 2);
+			average_add(average, log_weight,
+				erfc(-distance / sqrt(2 * scale * fit->variance)) / 2);
 	}
 }
 
 /* The probability that the rate is at most the supposed one, with the noise that goes with it. */
-static double probability_below(
-	const struct series *series, const struct grid *grid, double supposed_rate, double *mean)
+static double probability_below(const struct series *series, const struct grid *grid,
+	double supposed_rate, enum noise noise)
 {
 	const double degrees = (double)(series->count - series->run_count) - 1;
 	struct average average = { .largest = -INFINITY };
 
 	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
 		for (size_t halvings = 0; halvings < SHARES; halvings++) {
-			const struct line_noise noise = { exp2(-(double)halvings),
+			const double prior = share_weight(grid, lifetime, halvings);
+			const struct line_noise member = { exp2(-(double)halvings),
 				grid->lifetimes[lifetime] };
-			const struct line_fit fit = line_fit_make(series, supposed_rate, &noise);
-			const double prior =
-				lifetime_weight(grid, lifetime) * share_weight(lifetime, halvings);
-			add_scales(&average, &fit, degrees, log(prior), lifetime, supposed_rate);
+			if (prior == 0)
+				continue;
+			const struct line_fit fit = line_fit_make(series, supposed_rate, &member);
+			add_scales(&average, &fit, degrees, log(prior),
+				supposed_rate - series->plain_rate, noise);
 		}
 	}
-	*mean = average.rates / average.weights;
 	return average.below / average.weights;
 }
 
@@ -144,8 +140,8 @@ static double find_rate(const struct series *series, const struct grid *grid, do
 	double from, double width, int side)
 {
 	const double goal = log_odds(wanted), close = 0.005;
-	double mean, inner = from, outer = from;
-	double inner_miss = log_odds(probability_below(series, grid, from, &mean)) - goal;
+	double inner = from, outer = from;
+	double inner_miss = log_odds(probability_below(series, grid, from, NOISE_SAMPLING)) - goal;
 	double outer_miss = inner_miss;
 
 	if (side * inner_miss >= 0)
@@ -154,14 +150,16 @@ static double find_rate(const struct series *series, const struct grid *grid, do
 		inner = outer;
 		inner_miss = outer_miss;
 		outer += side * width;
-		outer_miss = log_odds(probability_below(series, grid, outer, &mean)) - goal;
+		outer_miss =
+			log_odds(probability_below(series, grid, outer, NOISE_SAMPLING)) - goal;
 	}
 	/* The Illinois form of false position: an end that stays twice counts half. */
 	int moved = 0;
 	for (int i = 0; i < 40 && fabs(outer - inner) > close * fabs(outer - from); i++) {
 		const double at =
 			(inner * outer_miss - outer * inner_miss) / (outer_miss - inner_miss);
-		const double miss = log_odds(probability_below(series, grid, at, &mean)) - goal;
+		const double miss =
+			log_odds(probability_below(series, grid, at, NOISE_SAMPLING)) - goal;
 		if (fabs(miss) < close)
 			return at;
 		if (side * miss < 0) {
@@ -191,11 +189,9 @@ static double expected_width(const struct series *series, double rate)
 static struct growth find_growth(const struct series *series)
 {
 	const struct grid grid = grid_make(series);
-	struct growth growth = { 0 };
-	double rate;
+	struct growth growth = { .rate = series->plain_rate };
 
-	growth.p = probability_below(series, &grid, 0, &rate);
-	probability_below(series, &grid, rate, &growth.rate);
+	growth.p = probability_below(series, &grid, 0, NOISE_PROGRAM);
 	const double width = expected_width(series, growth.rate);
 	growth.low = find_rate(series, &grid, 0.025, growth.rate, width, -1);
 	growth.high = find_rate(series, &grid, 0.975, growth.rate, width, 1);

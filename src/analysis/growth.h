@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast something grows, by a series of estimates, and how sure that is.
+ * How fast something grows, by a series of estimates, and how sure that is. The rate is that of the
+ * least-squares line through the estimates. Its 95% interval holds the rate of the line through the
+ * true values at the same times: what a profiler would have found that records everything. So only
+ * sampling makes it wide. `p` asks more: how often a program that does not grow would look as if it
+ * grew this much, by sampling and by its own ups and downs.
  *
- * Model. y_k = a(run) + b t_k + e_k: one rate b for all runs of a program, and a level for each
- * run, because a restart begins anew. Sampling makes the errors: two profiles err together by the
- * variance of the objects that are alive in both, since an object is sampled, or not, once
- * (Horvitz and Thompson; see analysis/unsample.h). What was sampled has the weight w, the variance
- * of an estimate over its value. So what is added at the rate b and stays makes a random walk of
- * variance w |b| an hour, like the count of a Poisson process; and a level a of which objects go
- * and others come, with lifetime T, has cov(e_j, e_k) = w a exp(-|t_j - t_k| / T), like the queue
- * M/M/oo. Together
+ * Model. Two profiles err together by the variance of the objects that are alive in both, since an
+ * object is sampled, or not, once (Horvitz and Thompson; see analysis/unsample.h). What was sampled
+ * has the weight w, the variance of an estimate over its value. So what is added at the rate b and
+ * stays makes a random walk of variance w |b| an hour, like the count of a Poisson process; and a
+ * level a of which objects go and others come, with lifetime T, has cov(e_j, e_k) = w a exp(-|t_j -
+ * t_k| / T), like the queue M/M/oo. Together
  *
  *	cov(e_j, e_k) = s (f w a exp(-|t_j - t_k| / T) + w |b| min(t_j, t_k))
  *
  * with f the share of the level that is turned over (the rest stays and cancels out of b), and
- * s >= 1 for the ups and downs of the program itself, beyond those of sampling. Of this w is known.
- * T, f and s are not: profiles do not say which objects are the same. The rate is found for each of
- * a grid of their values, by generalised least squares, and averaged with the weights that the
+ * s >= 1 for the program itself, of which the interval knows nothing: there s = 1. No two profiles
+ * have more objects in common than the fewest in between: what a swing is above its low is of one
+ * profile alone.
+ *
+ * Of this w is known. T, f and s are not: profiles do not say which objects are the same. The error
+ * of the rate is found for each of a grid of their values, and averaged with the weights that the
  * series gives them (restricted likelihood, Patterson and Thompson 1971) times what they weigh
- * beforehand: all is turned over between two profiles, or lifetimes are longer than the series, and
- * the program adds nothing to sampling, are likelier than what is between.
+ * beforehand. A restart begins anew: each run has a level of its own, and b is common.
  *
  * A rate belongs to the 95% interval when such a model with this rate (and the covariance and the
  * level that go with it) gives neither 2.5% to estimates as high, nor to ones as low. As for a
- * Poisson count the interval is wider above than below, and holds for a few samples; `p` is the
- * same with b = 0. What was seen to come beyond a supposed b did come: the turnover is never less
- * than half of that, so that three samples in a straight line are no proof. bench/bench_trend.py
- * shows how often the intervals hold the truth.
+ * Poisson count the interval is wider above than below, and holds for a few samples. What was seen
+ * to come beyond a supposed b did come: the turnover is never less than half of that, so that three
+ * samples in a straight line are no proof. bench/bench_trend.py shows how often the intervals hold
+ * the truth.
  *
- * Long series are averaged to at most GROWTH_POINTS points first.
+ * Long series are averaged to at most GROWTH_POINTS points first, and swings over whole periods.
  */
 #pragma once
 
@@ -56,7 +60,7 @@ enum growth_kind {
 struct growth {
 	enum growth_kind kind;
 	double rate;	  /* per hour */
-	double low, high; /* its 95% interval */
+	double low, high; /* its 95% interval, as far as sampling goes */
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, intervals; /* of the (averaged) points of one run, how many were rises */
 	double jump_hours;	   /* of GROWTH_JUMP: when (the middle), and by how much */

@@ -7,9 +7,10 @@
 enum { ONE, TIME, VALUE, SIDES };
 
 struct filter {
-	double level_variance; /* w f a: of the state that forgets */
+	double level_variance; /* of the state that forgets */
 	double lifetime_hours;
 	double walk_variance; /* w |b|, an hour */
+	double own_variance;  /* of what no other profile has */
 
 	double step_hours, kept; /* what of the level is left after the step before */
 
@@ -38,7 +39,7 @@ static void see(struct filter *filter, const double seen[SIDES])
 {
 	const double level_gain = filter->level_level + filter->level_walk;
 	const double walk_gain = filter->level_walk + filter->walk_walk;
-	const double variance = level_gain + walk_gain;
+	const double variance = level_gain + walk_gain + filter->own_variance;
 	double surprise[SIDES];
 
 	for (int side = 0; side < SIDES; side++) {
@@ -100,8 +101,8 @@ static double least_turnover(const struct series *series, double supposed_rate, 
 	return fmax(least_samples * series->weight, came / (2 * (1 - correlation)));
 }
 
-/* Of the level of a run that begins (or, shrinking, ends) with it. */
-static double level_variance(const struct series *series, const struct series_run *run,
+/* The noise of a run that begins (or, shrinking, ends) with its level. */
+static struct filter noise_of(const struct series *series, const struct series_run *run,
 	double supposed_rate, const struct line_noise *noise)
 {
 	const double hours =
@@ -111,25 +112,58 @@ static double level_variance(const struct series *series, const struct series_ru
 		noise->lifetime_hours > 0 ? exp(-series->step_hours / noise->lifetime_hours) : 0;
 	const double turned_over =
 		fmax(noise->share * level, least_turnover(series, supposed_rate, correlation));
+	const double common =
+		noise->lifetime_hours > 0 ? fmin(turned_over, run->fewest) : turned_over;
+	const double variance =
+		series->weight * common * average_variance((double)series->block, correlation) +
+		series->least_variance;
 
-	return series->weight * turned_over * average_variance((double)series->block, correlation) +
-	       series->least_variance;
+	return (struct filter){
+		.level_variance = variance,
+		.lifetime_hours = noise->lifetime_hours,
+		.walk_variance = series->weight * fabs(supposed_rate),
+		.own_variance = series->weight * (turned_over - common) / (double)series->block,
+		.level_level = variance,
+	};
+}
+
+/*
+ * The variance of the sum of this run's values, each times its weight in the plain rate. What
+ * forgets is summed with what is left of the sums before; each step of the walk moves all that
+ * come after it.
+ */
+static double rate_variance(
+	const struct filter *noise, const struct series *series, const struct series_run *run)
+{
+	const double start = series->points[run->first].hours;
+	double variance = 0, remembered = 0, weights = 0, last = 0;
+
+	for (size_t i = run->first; i < run->end; i++) {
+		const double hours = series->points[i].hours - start;
+		const double weight = (hours - run->mean_hours) / series->square_hours;
+		const double step = hours - last;
+
+		remembered *= noise->lifetime_hours > 0 ? exp(-step / noise->lifetime_hours) : 0;
+		/* All weights of a run add up to nothing. */
+		variance += noise->walk_variance * step * weights * weights;
+		variance += noise->level_variance * weight * (weight + 2 * remembered);
+		variance += noise->own_variance * weight * weight;
+		remembered += weight;
+		weights += weight;
+		last = hours;
+	}
+	return variance;
 }
 
 struct line_fit line_fit_make(
 	const struct series *series, double supposed_rate, const struct line_noise *noise)
 {
-	double tt = 0, ty = 0, yy = 0, logs = 0;
+	double tt = 0, ty = 0, yy = 0, logs = 0, variance = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
 		const struct series_run *const run = &series->runs[i];
-		const double level = level_variance(series, run, supposed_rate, noise);
-		struct filter filter = {
-			.level_variance = level,
-			.lifetime_hours = noise->lifetime_hours,
-			.walk_variance = series->weight * fabs(supposed_rate),
-			.level_level = level,
-		};
+		struct filter filter = noise_of(series, run, supposed_rate, noise);
+		variance += rate_variance(&filter, series, run);
 		filter_run(&filter, series, run, supposed_rate < 0);
 		/* What the run's own level explains is taken out. */
 		const double oo = filter.products[ONE][ONE], ot = filter.products[TIME][ONE],
@@ -140,8 +174,7 @@ struct line_fit line_fit_make(
 		logs += filter.log_determinant + log(oo);
 	}
 	return (struct line_fit){
-		.rate = ty / tt,
-		.precision = tt,
+		.variance = variance,
 		.residual = fmax(yy - ty * ty / tt, 0),
 		.log_likelihood = -0.5 * (logs + log(tt)),
 	};

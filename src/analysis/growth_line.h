@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line through a series, one rate and a level for each run, by generalised least squares under
- * a given noise: see analysis/growth.h. The covariance is that of two states, a level that forgets
- * and a random walk, so Kalman's filter goes through a run once instead of inverting its matrix.
+ * The least-squares line through a series, one rate and a level for each run, under a given noise:
+ * how much that noise moves the line's rate, and how likely it is to leave what the line leaves:
+ * see analysis/growth.h. The covariance is that of two states, a level that forgets and a random
+ * walk, so Kalman's filter goes through a run once instead of inverting its matrix.
  */
 #pragma once
 
@@ -15,13 +16,12 @@ struct line_noise {
 };
 
 struct line_fit {
-	double rate;
-	double precision;      /* 1 / the variance of the rate, with s = 1 */
+	double variance;       /* of the series' plain rate, with s = 1 */
 	double residual;       /* square sum, in units of the covariance */
 	double log_likelihood; /* of s = 1, with rate and levels integrated out, less the residual's
 				*/
 };
 
-/* The line whose noise is that of a series that grows at `supposed_rate`. */
+/* The noise of a series that grows at `supposed_rate`. */
 struct line_fit line_fit_make(
 	const struct series *series, double supposed_rate, const struct line_noise *noise);

@@ -109,7 +109,27 @@ static void measure_noise(const struct growth_point *points, size_t count, struc
 	series->weight = values > 0 ? variances / values : 0;
 }
 
-static double plain_rate(const struct series *series)
+/* Three standard errors above a Poisson count, also above a count of none. */
+static double most_expected(double value, double weight)
+{
+	const double errors = 3;
+
+	return value + errors * errors / 2 * weight +
+	       errors * sqrt(weight * (value + errors * errors / 4 * weight));
+}
+
+static void measure_fewest(struct series *series)
+{
+	for (size_t i = 0; i < series->run_count; i++) {
+		struct series_run *const run = &series->runs[i];
+		double least = INFINITY;
+		for (size_t j = run->first; j < run->end; j++)
+			least = fmin(least, series->points[j].value);
+		run->fewest = most_expected(fmax(least, 0), series->weight);
+	}
+}
+
+static void measure_rate(struct series *series)
 {
 	double tt = 0, ty = 0;
 
@@ -122,7 +142,8 @@ static double plain_rate(const struct series *series)
 			ty += t * (series->points[j].value - run->mean_value);
 		}
 	}
-	return tt > 0 ? ty / tt : 0;
+	series->square_hours = tt;
+	series->plain_rate = tt > 0 ? ty / tt : 0;
 }
 
 static bool measure_times(struct series *series)
@@ -137,7 +158,7 @@ static bool measure_times(struct series *series)
 		series->span_hours = fmax(series->span_hours, run->span_hours);
 	}
 	series->step_hours = steps == 0 ? 0 : hours / (double)(steps * series->block);
-	series->plain_rate = plain_rate(series);
+	measure_rate(series);
 	return series->step_hours > 0 && series->count >= series->run_count + 2;
 }
 
@@ -146,6 +167,7 @@ bool series_make(const struct growth_point *points, size_t count, struct series 
 	*ret = (struct series){ 0 };
 	average(points, count, ret);
 	measure_noise(points, count, ret);
+	measure_fewest(ret);
 	return measure_times(ret);
 }
 
@@ -161,6 +183,7 @@ static void average_run_periods(const struct series *series, const struct series
 		return;
 	struct series_run *const run = &ret->runs[ret->run_count++];
 	run->first = ret->count;
+	run->fewest = source->fewest;
 	for (size_t at = 0; at < periods; at++) {
 		struct series_point *const point = &ret->points[ret->count++];
 		const size_t first = i;

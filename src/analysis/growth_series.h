@@ -17,6 +17,7 @@ struct series_run {
 	double span_hours;
 	double mean_hours; /* of its points, since its first */
 	double mean_value;
+	double fewest; /* as much as the least value may really be */
 };
 
 struct series {
@@ -24,11 +25,12 @@ struct series {
 	size_t count;
 	struct series_run runs[GROWTH_POINTS / 2];
 	size_t run_count;
-	double step_hours; /* mean distance of two points as they came; > 0 */
-	double span_hours; /* of the longest run */
-	double plain_rate; /* by ordinary least squares */
-	double variance;   /* mean sampling variance of a point as it came; > 0 */
-	double weight;	   /* of a sample: what it adds to the variance, over what it stands for */
+	double step_hours;   /* mean distance of two points as they came; > 0 */
+	double span_hours;   /* of the longest run */
+	double plain_rate;   /* by ordinary least squares */
+	double square_hours; /* of the points, from the middle of their run; > 0 */
+	double variance;     /* mean sampling variance of a point as it came; > 0 */
+	double weight; /* of a sample: what it adds to the variance, over what it stands for */
 	double least_variance; /* of what is not sampled: as well as a double knows it; > 0 */
 	size_t block;	       /* points as they came that were averaged to one */
 };
