@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`heapctl account` on real servers: how much of RSS the row that nobody explains has, fresh, filled and emptied.
+"""`heapctl account` on real servers: of RSS, what jemalloc counts and the kernel does not have, and what neither explains; fresh, filled and
+emptied.
 
-What is left of it is memory that the program has and never touched. With MALLOC_CONF=junk:alloc jemalloc touches all of it (but what calloc
-gave), so the same servers once more must leave less. Printed: the row in MiB and in shares of RSS, first without junk, then with.
+The first is memory that the program has and never touched. With MALLOC_CONF=junk:alloc jemalloc touches all of it (but what calloc
+gave), so the same servers once more must leave less. The second is "other anonymous memory", which the kernel measures.
 """
 import json
 import os
@@ -22,8 +23,12 @@ class Servers(Case):
     def note(self, label, pid):
         self.wait_for_agent(pid)
         account = json.loads(self.heapctl("account", pid, "--json")[0])
-        other = next(row["bytes"] for row in account["rows"] if row["name"] == "other")
-        self.notes.setdefault(label, []).append((account["resident"], other))
+        rows = {row["name"]: row["bytes"] for row in account["rows"]}
+        # Both rows are there where jemalloc's mappings are known, else their sum.
+        self.assertIn("not_resident", rows)
+        self.assertIn("other", rows)
+        self.assertAlmostEqual(sum(row["bytes"] for row in account["rows"] if row["kind"] != "outside"), account["resident"], delta=1)
+        self.notes.setdefault(label, []).append((account["resident"], rows["not_resident"], rows["other"]))
 
     def look_at_redis(self, conf, lg_sample):
         process, port = self.start_redis(conf=f"{conf},lg_prof_sample:{lg_sample}")
@@ -51,10 +56,10 @@ class Servers(Case):
             named, _ = self.start_named(conf=conf, names=50000)
             self.note("named, 50,000 names", named.pid)
             self.end(named)
-        print(f"{'':44} {'RSS':>10}  {'other':>16}  {'with junk:alloc':>16}")
-        for label, ((resident, other), (filled, touched)) in self.notes.items():
-            print(f"{label:44} {resident / MIB:6.1f} MiB {other / MIB:6.2f} MiB {100 * other / resident:5.1f}%"
-                  f"  {touched / MIB:6.2f} MiB {100 * touched / filled:5.1f}%")
+        print(f"{'':34} {'RSS':>10}  {'not resident':>18}  {'with junk:alloc':>18}  {'other':>8}")
+        for label, ((resident, beyond, other), (filled, touched, _)) in self.notes.items():
+            print(f"{label:34} {resident / MIB:6.1f} MiB  {beyond / MIB:6.2f} MiB {100 * beyond / resident:6.1f}%"
+                  f"  {touched / MIB:6.2f} MiB {100 * touched / filled:6.1f}%  {100 * other / resident:7.1f}%")
 
 
 if __name__ == "__main__":

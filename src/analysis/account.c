@@ -57,26 +57,29 @@ static void add_active(struct account *account, const struct account_stats *stat
 	const double pages = fmin(stats->large_padding, fmax(slack - slabs, 0));
 	const double padding = pages - padding_untouched(stats, profile);
 
-	add(account,
-		(struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
-			room - sampling, "", "allocate less: heapctl report says who holds it" });
+	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
+			     room - sampling, "", "allocate less: heapctl report says who holds it",
+			     profile->sampled > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	add(account,
 		(struct account_row){ ACCOUNT_JEMALLOC, "sampling",
 			"extents of sampled objects, beyond their size", sampling, "lg_prof_sample",
-			"one more halves it, and doubles the variance of profiles" });
+			"one more halves it, and doubles the variance of profiles",
+			ACCOUNT_ESTIMATED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "thread_caches",
 			     "freed, kept in thread caches", stats->tcache, "tcache_max",
-			     "less of it (or tcache:false) makes frees slower and gives it back" });
+			     "less of it (or tcache:false) makes frees slower and gives it back",
+			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "slab_waste",
 			     "free places in slabs of small objects", slabs, "narenas",
 			     "fewer arenas share slabs better; heapctl report --waste says whose "
-			     "objects keep them" });
-	add(account,
-		(struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
-			"a page for each large allocation", padding, "cache_oblivious",
-			"false saves it; large blocks then compete for the same cache lines" });
+			     "objects keep them",
+			     ACCOUNT_COUNTED });
+	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
+			     "a page for each large allocation", padding, "cache_oblivious",
+			     "false saves it; large blocks then compete for the same cache lines",
+			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "rounding", "rounding up to pages",
-			     slack - slabs - pages, "", "" });
+			     slack - slabs - pages, "", "", ACCOUNT_COUNTED });
 }
 
 /* Of the pages of jemalloc's index, how much was never touched. */
@@ -100,30 +103,61 @@ static double sum_of(const struct account *account)
 	return sum;
 }
 
-static void add_kernel(struct account *account, const struct smaps *smaps)
+/* Seen one right after the other: a few mappings of the smallest size may have come in between. */
+static bool are_jemallocs(const struct smaps *smaps, const struct account_stats *stats)
 {
-	const double held = sum_of(account);
+	const double extent_bytes = 2 << 20, slack = 2;
+	const double counted = stats->mapped + stats->retained;
+
+	return stats->mapped > 0 &&
+	       fabs((double)smaps->unreserved_size - counted) <= slack * extent_bytes;
+}
+
+static struct account_row row_beyond(double bytes)
+{
+	return (struct account_row){ ACCOUNT_KERNEL, "not_resident",
+		bytes <= 0 ? "counted above, but not resident"
+			   : "jemalloc's pages beyond its count",
+		bytes, "",
+		bytes <= 0 ? "never touched by the program; given back meanwhile; swapped out"
+			   : "huge pages, and what is estimated above",
+		ACCOUNT_MEASURED };
+}
+
+static struct account_row row_other(double bytes)
+{
+	return (struct account_row){ ACCOUNT_KERNEL, "other", "other anonymous memory", bytes, "",
+		"mmap by the program itself, or another allocator", ACCOUNT_MEASURED };
+}
+
+static void add_kernel(
+	struct account *account, const struct smaps *smaps, const struct account_stats *stats)
+{
+	const double held = sum_of(account), anonymous = (double)smaps->anonymous;
 
 	account->has_kernel = true;
 	account->resident = (double)smaps->resident;
+	if (are_jemallocs(smaps, stats)) {
+		const double own = (double)smaps->unreserved_resident;
+		add(account, row_beyond(own - held));
+		add(account, row_other(anonymous - own));
+	} else {
+		const double rest = anonymous - held;
+		add(account, rest < 0 ? row_beyond(rest) : row_other(rest));
+	}
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
-			     (double)smaps->files, "", "shared with other processes, mostly" });
+			     (double)smaps->files, "", "shared with other processes, mostly",
+			     ACCOUNT_MEASURED });
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
 			     "changed data of programs and libraries", (double)smaps->file_data, "",
-			     "" });
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "stacks", "stacks",
-			     (double)smaps->stacks, "", "fewer threads, shallower recursion" });
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "program_break",
-			     "the program break ([heap])", (double)smaps->program_break, "dss",
-			     "another allocator's, or jemalloc's with dss:primary" });
-	const double rest = (double)smaps->anonymous - held;
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "other",
-			     rest >= 0 ? "other anonymous memory"
-				       : "counted by jemalloc, but not resident",
-			     rest, "",
-			     rest >= 0 ? "mmap by the program itself, or another allocator"
-				       : "the program's or freed, never touched; given back "
-					 "meanwhile; swapped out" });
+			     "", ACCOUNT_MEASURED });
+	add(account,
+		(struct account_row){ ACCOUNT_KERNEL, "stacks", "stacks", (double)smaps->stacks, "",
+			"fewer threads, shallower recursion", ACCOUNT_MEASURED });
+	add(account,
+		(struct account_row){ ACCOUNT_KERNEL, "program_break", "the program break ([heap])",
+			(double)smaps->program_break, "dss",
+			"another allocator's, or jemalloc's with dss:primary", ACCOUNT_MEASURED });
 }
 
 struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
@@ -136,35 +170,40 @@ struct account account_make(const struct account_stats *stats, const struct smap
 	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "dirty", "freed pages, kept (dirty)",
 			      stats->dirty, "dirty_decay_ms",
 			      "less gives them back sooner, for more page faults; "
-			      "background_thread:true does it without traffic" });
-	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "muzzy",
-			      "freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
-			      "muzzy_decay_ms", "0 takes them out of RSS at once" });
+			      "background_thread:true does it without traffic",
+			      ACCOUNT_COUNTED });
+	add(&account,
+		(struct account_row){ ACCOUNT_JEMALLOC, "muzzy",
+			"freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
+			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED });
 	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
 			      stats->base - unused_index, "narenas",
-			      "fewer arenas; prof:false saves what samples take" });
+			      "fewer arenas; prof:false saves what samples take",
+			      unused_index > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	if (smaps != NULL)
-		add_kernel(&account, smaps);
+		add_kernel(&account, smaps, stats);
 	if (profile->is_there)
 		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "profile",
 				      "in use, by the profile", profile->inuse, "prof_active",
 				      "less than in use: not all was allocated while sampling was "
-				      "on" });
+				      "on",
+				      ACCOUNT_ESTIMATED });
 	if (profile->untouched > 0)
 		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
 				      "pages of sampled objects, never touched",
 				      profile->untouched + padding_untouched(stats, profile),
-				      "lg_prof_sample", "not in RSS, but in jemalloc's figures" });
+				      "lg_prof_sample", "not in RSS, but in jemalloc's figures",
+				      ACCOUNT_ESTIMATED });
 	if (unused_index > 0)
 		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "index",
 				      "jemalloc's index of pages, never touched", unused_index, "",
-				      "not in RSS, but in jemalloc's figures" });
-	add(&account,
-		(struct account_row){ ACCOUNT_OUTSIDE, "retained",
-			"address space kept without pages (retained)", stats->retained, "retain",
-			"no memory: retain:false unmaps it, and mmap gets slower" });
+				      "not in RSS, but in jemalloc's figures", ACCOUNT_ESTIMATED });
+	add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "retained",
+			      "address space kept without pages (retained)", stats->retained,
+			      "retain", "no memory: retain:false unmaps it, and mmap gets slower",
+			      ACCOUNT_COUNTED });
 	if (smaps != NULL && smaps->swapped != 0)
 		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
-				      (double)smaps->swapped, "", "" });
+				      (double)smaps->swapped, "", "", ACCOUNT_MEASURED });
 	return account;
 }

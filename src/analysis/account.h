@@ -16,9 +16,15 @@
  * bytes for a page of 4 KiB, so that the heap in 2 MiB touches one page of the index. What is
  * beyond those pages is left out and told separately, too.
  *
- * The remainder is what the kernel has as anonymous memory beyond that. It is negative when
- * jemalloc counts pages that are not resident: never touched, or swapped out. Such are what the
- * program asked for and did not use, and dirty pages that were a sampled object's.
+ * What of jemalloc's figures is not resident the kernel tells: memory that the program asked for
+ * and never touched, dirty pages that were a sampled object's, what was swapped out. jemalloc makes
+ * its mappings with MAP_NORESERVE, which hardly anybody else does and smaps shows. When those are
+ * together as big as jemalloc says that its own are, they are its own, and their resident pages
+ * less the rows above are a row: below zero. What the kernel has as anonymous memory
+ * beyond them is the last one.
+ *
+ * Where they are not (overcommitting forbidden, opt.dss, a second runtime that maps the same way),
+ * the two rows are one: their difference.
  */
 #pragma once
 
@@ -32,6 +38,7 @@
 /* From malloc_stats_print's JSON. */
 struct account_stats {
 	double allocated, active, dirty, muzzy, base, retained, tcache;
+	double mapped;	      /* all but what is retained; 0 when it is not known */
 	double slab_waste;    /* of small classes: slabs less the objects in them */
 	double large_padding; /* of large ones, with opt.cache_oblivious */
 	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
@@ -59,6 +66,13 @@ enum account_kind {
 	ACCOUNT_OUTSIDE,  /* for comparison; not in the sum */
 };
 
+/* Who says how many bytes. */
+enum account_source {
+	ACCOUNT_COUNTED,   /* jemalloc */
+	ACCOUNT_MEASURED,  /* the kernel */
+	ACCOUNT_ESTIMATED, /* a model, from the profile or the addresses in use */
+};
+
 struct account_row {
 	enum account_kind kind;
 	const char *name; /* one word, for JSON */
@@ -66,6 +80,7 @@ struct account_row {
 	double bytes;
 	const char *option; /* jemalloc's option that governs it; "" for none */
 	const char *advice; /* what changing it would do; "" for nothing to say */
+	enum account_source source;
 };
 
 enum { ACCOUNT_ROWS = 20 };

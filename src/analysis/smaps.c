@@ -15,6 +15,8 @@ struct reader {
 	enum use use;
 	uint64_t resident; /* of the mapping that is being read */
 	uint64_t anonymous;
+	uint64_t size;
+	bool is_unreserved;
 	uint64_t guard_limit; /* where the guard that was read last ends */
 	uint64_t gib_limit;   /* one past the last range that was counted */
 	uint64_t two_mib_limit;
@@ -32,6 +34,8 @@ static void settle(struct reader *reader)
 	const uint64_t own =
 		reader->anonymous < reader->resident ? reader->anonymous : reader->resident;
 
+	if (reader->is_unreserved && reader->use == USE_STACK)
+		reader->use = USE_ANONYMOUS;
 	switch (reader->use) {
 	case USE_FILE:
 		sums->file_data += own;
@@ -45,10 +49,15 @@ static void settle(struct reader *reader)
 		break;
 	case USE_ANONYMOUS:
 		sums->anonymous += reader->resident;
+		if (reader->is_unreserved) {
+			sums->unreserved_size += reader->size;
+			sums->unreserved_resident += reader->resident;
+		}
 		break;
 	}
 	sums->resident += reader->resident;
 	reader->resident = reader->anonymous = 0;
+	reader->is_unreserved = false;
 }
 
 /* Counts the ranges of 2^bits bytes that a mapping lies in and that no earlier one did. */
@@ -70,6 +79,7 @@ static void begin(struct reader *reader, const struct proc_map *map)
 
 	settle(reader);
 	reader->sums.mapping_count++;
+	reader->size = map->limit - map->start;
 	if (is_called(map, "[heap]"))
 		reader->use = USE_BREAK;
 	else if (is_called(map, "[stack]") ||
@@ -101,6 +111,18 @@ static bool take_field(const char *line, size_t size, const char *name, uint64_t
 	return true;
 }
 
+/* "VmFlags: rd wr mr mw me nr ": two letters each (proc(5)). */
+static bool take_flags(const char *line, size_t size, bool *is_unreserved)
+{
+	static const char name[] = "VmFlags:", flag[] = " nr";
+	const size_t length = sizeof name - 1;
+
+	if (size < length || memcmp(line, name, length) != 0)
+		return false;
+	*is_unreserved = memmem(line + length, size - length, flag, sizeof flag - 1) != NULL;
+	return true;
+}
+
 bool smaps_read(const char *text, size_t size, struct smaps *ret)
 {
 	struct reader reader = { .use = USE_ANONYMOUS };
@@ -115,6 +137,7 @@ bool smaps_read(const char *text, size_t size, struct smaps *ret)
 			reader.sums.swapped += swapped;
 		else if (!take_field(text, length, "Rss:", &reader.resident) &&
 			 !take_field(text, length, "Anonymous:", &reader.anonymous) &&
+			 !take_flags(text, length, &reader.is_unreserved) &&
 			 proc_map_parse(text, length, &map))
 			begin(&reader, &map);
 		text += length + 1;

@@ -2,7 +2,7 @@
 /*
  * What /proc/PID/smaps says of the resident memory of a process, by what it is of (proc(5)). The
  * kernel does not name the stacks of threads; a mapping right above a guard (no access, up to
- * 64 KiB) is taken for one.
+ * 64 KiB) is taken for one, unless it was made with MAP_NORESERVE, as jemalloc makes its own.
  */
 #pragma once
 
@@ -18,6 +18,8 @@ struct smaps {
 	uint64_t program_break; /* [heap] */
 	uint64_t anonymous;	/* the rest */
 	uint64_t swapped;
+	/* Of `anonymous`: mappings for which the kernel keeps nothing free (MAP_NORESERVE). */
+	uint64_t unreserved_size, unreserved_resident;
 	size_t mapping_count;
 	/* What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.
 	 */

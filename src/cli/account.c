@@ -62,6 +62,7 @@ static bool read_stats(
 	*stats = (struct account_stats){
 		.allocated = (double)json_number(jemalloc, "stats.allocated"),
 		.active = (double)json_number(jemalloc, "stats.active"),
+		.mapped = (double)json_number(jemalloc, "stats.mapped"),
 		.retained = (double)json_number(jemalloc, "stats.retained"),
 		.dirty = (double)json_number(merged, "pdirty") * page,
 		.muzzy = (double)json_number(merged, "pmuzzy") * page,
@@ -72,6 +73,12 @@ static bool read_stats(
 	return read_classes(
 		document, stats, json_flag(jemalloc, "opt.cache_oblivious") ? page : 0, err);
 }
+
+static const char *const sources[] = {
+	[ACCOUNT_COUNTED] = "jemalloc",
+	[ACCOUNT_MEASURED] = "kernel",
+	[ACCOUNT_ESTIMATED] = "estimate",
+};
 
 /* The value that an option has: "dirty_decay_ms:10000". */
 static void describe_option(
@@ -119,17 +126,17 @@ static void add_row(struct table *table, const struct capture *capture,
 		describe_option(capture, row->option, option, sizeof option);
 	table_add(table, TERMINAL_PLAIN,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, row->bytes, false).text, share,
-			row->text, option, row->advice });
+			sources[row->source], row->text, option, row->advice });
 }
 
 static void print_text(const struct capture *capture, const struct account *account,
 	const struct account_profile *profile)
 {
-	CLEANUP(table_cleanup) struct table *table = table_new("rrlll");
+	CLEANUP(table_cleanup) struct table *table = table_new("rrllll");
 	double sum = 0;
 
 	table_add(table, TERMINAL_BOLD,
-		(const char *[]){ "BYTES", "OF RSS", "WHAT", "OPTION", "WHAT CHANGES IT" });
+		(const char *[]){ "BYTES", "OF RSS", "FROM", "WHAT", "OPTION", "WHAT CHANGES IT" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE || account->rows[i].bytes == 0)
 			continue;
@@ -138,7 +145,7 @@ static void print_text(const struct capture *capture, const struct account *acco
 	}
 	table_add(table, TERMINAL_BOLD,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, sum, false).text,
-			account->has_kernel ? "100.0%" : "",
+			account->has_kernel ? "100.0%" : "", account->has_kernel ? "kernel" : "",
 			account->has_kernel ? "resident (RSS)" : "held by jemalloc", "", "" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
@@ -190,6 +197,7 @@ static void print_json(const struct capture *capture, const struct account *acco
 		json_object_begin(&json);
 		json_member_string(&json, "name", row->name);
 		json_member_string(&json, "kind", kinds[row->kind]);
+		json_member_string(&json, "source", sources[row->source]);
 		json_member_string(&json, "text", row->text);
 		json_member_real(&json, "bytes", row->bytes);
 		json_member_string(&json, "option", option);
@@ -242,9 +250,11 @@ const struct verb verb_account = {
 		"Puts jemalloc's statistics, the kernel's account of the process (smaps) and a "
 		"profile into one table: what the program uses, what thread caches, slabs, freed "
 		"pages and jemalloc's own data hold, files, stacks and other memory. The rows add "
-		"up to RSS; what nobody explains is a row, too. Each row names the option of "
-		"jemalloc that governs it, with its value in this process, and what changing it "
-		"would do.",
+		"up to RSS. Each row says whether it is jemalloc's own count, what the kernel "
+		"measures, or an estimate; it names the option of jemalloc that governs it, with "
+		"its value in this process, and what changing it would do.\n\n"
+		"What jemalloc counts and the kernel does not have is a row below zero: memory "
+		"that the program asked for and never touched, mostly.",
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
 	.options = options,

@@ -6,11 +6,13 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 import unittest
 
 from gateway import GatewayCase
-from processes import is_alive
+from processes import AGENT, is_alive, jemalloc_path
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:14"
 
@@ -116,7 +118,24 @@ class Account(InsightCase):
         rows = self.check(account)
         # jemalloc's index of pages is not taken for resident; left is half a megabyte for connections that nobody made, and the like.
         self.assertGreater(rows["index"]["bytes"], 1.5e6)
-        self.assertLess(abs(rows["other"]["bytes"]), 1.5e6)
+        self.assertLess(abs(rows["not_resident"]["bytes"]), 1.5e6)
+        self.assertTrue(0 <= rows["other"]["bytes"] < 1.5e6)
+
+    def test_memory_never_touched_is_a_row_of_its_own(self):
+        """As much of it as the kernel says, and beside it what another allocator has."""
+        size = 64 << 20
+        program = ("import ctypes, mmap, sys\n"
+                   f"kept = ctypes.CDLL(None); kept.malloc.restype = ctypes.c_void_p; blocks = [kept.malloc({size}) for _ in range(2)]\n"
+                   f"own = mmap.mmap(-1, {size // 2}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); own.write(bytes({size // 2}))\n"
+                   "print('ready', flush=True); sys.stdin.read()")
+        process = self.start(sys.executable, "-c", program, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env=dict(LD_PRELOAD=f"{jemalloc_path()}:{AGENT}", MALLOC_CONF="prof:true", PYTHONMALLOC="malloc"))
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.wait_for_agent(process.pid)
+        rows = self.check(json.loads(self.heapctl("account", process.pid, "--json")[0]))
+        self.assertAlmostEqual(rows["not_resident"]["bytes"], -2 * size, delta=size / 10)
+        self.assertAlmostEqual(rows["other"]["bytes"], size // 2, delta=size / 10)
+        self.assertEqual((rows["other"]["source"], rows["dirty"]["source"]), ("kernel", "jemalloc"))
 
     def test_it_is_complete_through_gateways(self):
         self.start_gateway(self.server.pid)
