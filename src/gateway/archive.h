@@ -77,6 +77,7 @@ struct archive_query {
 	int64_t from_ms, to_ms; /* both included */
 	int64_t pid;		/* 0: of any process */
 	int64_t started_ms;	/* 0: of any */
+	bool captured;		/* only what a watch captured */
 };
 
 /*

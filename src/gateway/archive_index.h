@@ -47,11 +47,11 @@ bool archive_fail(struct archive *archive, struct error *err);
 MUST_CHECK bool archive_prepare(
 	struct archive *archive, const char *text, sqlite3_stmt **statement, struct error *err);
 
-/* The condition of a query, with its five parameters. */
+/* The condition of a query, with its parameters ?1 to ?5 and ?7. */
 #define ARCHIVE_OF_TARGET " (target = ?1 OR CAST(pid AS TEXT) = ?1) "
 #define ARCHIVE_OF_QUERY                                                              \
 	ARCHIVE_OF_TARGET "AND (?2 = 0 OR pid = ?2) AND (?3 = 0 OR started_ms = ?3) " \
-			  "AND time_ms BETWEEN ?4 AND ?5 "
+			  "AND time_ms BETWEEN ?4 AND ?5 AND (?7 = 0 OR reason <> '') "
 
 void archive_bind(sqlite3_stmt *statement, const struct archive_query *query);
 

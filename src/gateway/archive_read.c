@@ -17,6 +17,7 @@ void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
 	sqlite3_bind_int64(statement, 3, query->started_ms);
 	sqlite3_bind_int64(statement, 4, query->from_ms);
 	sqlite3_bind_int64(statement, 5, query->to_ms);
+	sqlite3_bind_int64(statement, 7, query->captured);
 }
 
 static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)

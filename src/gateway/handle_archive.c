@@ -53,6 +53,7 @@ static struct archive_query make_query(const struct request *request, const char
 		.to_ms = request_number(request, "to_ms", INT64_MAX),
 		.pid = request_number(request, "pid", 0),
 		.started_ms = request_number(request, "started_ms", 0),
+		.captured = request_number(request, "captured", 0) != 0,
 	};
 }
 

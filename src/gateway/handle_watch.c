@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /watch and the watches' part of /metrics: what serve --watch-file does. */
+/* /watch, /api/v1/watches and the watches' part of /metrics: what serve --watch-file does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "gateway/exposition.h"
 #include "gateway/handlers.h"
 #include "gateway/route.h"
+#include "gateway/watch_view.h"
 #include "gateway/watchman.h"
 
 #define JSON_TYPE "application/json"
@@ -104,64 +105,46 @@ static void put_watch(struct json_writer *json, const struct watch_report *repor
 	json_object_end(json);
 }
 
-static bool is_about(const struct watch_report *report, const char *name)
+static void reply_watches(const struct watch_view *view, struct reply *reply)
 {
-	char number[16];
+	CLEANUP(buffer_cleanup) struct buffer body;
+	struct json_writer json;
 
-	snprintf(number, sizeof number, "%d", (int)report->pid);
-	return strcmp(report->name, name) == 0 || (report->pid != 0 && strcmp(number, name) == 0);
-}
-
-/* As people called it, for one that is not there now is watched all the same. */
-static bool find_name(
-	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
-{
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-
-	if (gateway->watchman == NULL) {
-		error_set(err, ERROR_NOT_FOUND, "this gateway watches nothing");
-		return error_hint(err, "start heapctl serve with --watch-file FILE");
-	}
-	if (request->target_name != NULL)
-		snprintf(name, 128, "%s", request->target_name);
-	else if (gateway_find(gateway, request, &backend, err))
-		snprintf(name, 128, "%s", backend->name);
-	else if (gateway->backends.wanted_count > 0)
-		snprintf(name, 128, "%s", gateway->backends.wanted[0]);
-	else
-		return false;
-	return true;
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_member_string(&json, "file", view->state.path);
+	json_member_integer(&json, "read_ms", view->state.read_ms);
+	put_error(&json, "problem", &view->state.problem);
+	json_key(&json, "watches");
+	json_array_begin(&json);
+	for (size_t i = 0; i < view->count; i++)
+		put_watch(&json, &view->reports[i]);
+	json_array_end(&json);
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
 }
 
 void api_watch(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(free_cleanup) struct watch_report *reports = NULL;
-	CLEANUP(buffer_cleanup) struct buffer body;
-	struct watchman_state state;
-	struct json_writer json;
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
 	struct error err = { 0 };
-	char name[128];
 
-	buffer_init(&body, &memory_or_exit);
-	if (!find_name(gateway, request, name, &err)) {
+	if (watch_view_take(gateway, request, &view, &err))
+		reply_watches(&view, reply);
+	else
 		route_reply_error(request, &err, reply);
-		return;
-	}
-	const size_t count = watchman_report(gateway->watchman, &state, &reports);
-	json_init(&json, &body);
-	json_object_begin(&json);
-	json_member_string(&json, "file", state.path);
-	json_member_integer(&json, "read_ms", state.read_ms);
-	put_error(&json, "problem", &state.problem);
-	json_key(&json, "watches");
-	json_array_begin(&json);
-	for (size_t i = 0; i < count; i++) {
-		if (is_about(&reports[i], name))
-			put_watch(&json, &reports[i]);
-	}
-	json_array_end(&json);
-	json_object_end(&json);
-	reply_buffer(reply, 200, JSON_TYPE, &body);
+}
+
+void api_watches(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
+	struct error err = { 0 };
+
+	if (watch_view_take_all(gateway, &view, &err))
+		reply_watches(&view, reply);
+	else
+		route_reply_error(request, &err, reply);
 }
 
 /* Several processes of one name and section are one series, which outlives each of them. */
@@ -257,7 +240,7 @@ void watch_metrics(struct gateway *gateway, const char *name, struct exposition 
 		exposition_family(out, families[f].name, families[f].type, families[f].help);
 		for (size_t i = 0; i < count; i++) {
 			const double value = families[f].value(&reports[i]);
-			if (value >= 0 && (name == NULL || is_about(&reports[i], name)))
+			if (value >= 0 && (name == NULL || watch_view_is_about(&reports[i], name)))
 				put_sample(out, &reports[i], value);
 		}
 	}

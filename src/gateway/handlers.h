@@ -35,7 +35,7 @@ handler api_archive, api_timeline, api_moment, api_trend;
 handler api_kernel;
 
 /* What serve --watch-file does. */
-handler api_watch;
+handler api_watch, api_watches, api_captures, api_capture;
 
 struct exposition;
 /* Its families: of that target, or of all (NULL). */

@@ -119,7 +119,16 @@ static void set_state(
 	pthread_mutex_unlock(&post->mutex);
 }
 
-/* A pattern's targets have a folder each, so that none takes the room of another. */
+/* A folder for each of a pattern's targets, so that none takes the room of another. */
+void watch_report_folder(const struct watch_report *report, char path[4096])
+{
+	const struct watch_section *const section = &report->section;
+	const char *const keep = section->settings.keep;
+	const bool has_own = keep[0] != '\0' && watch_section_is_pattern(section);
+
+	snprintf(path, 4096, "%s%s%s", keep, has_own ? "/" : "", has_own ? report->name : "");
+}
+
 static bool open_folder(struct watch_post *post, struct error *err)
 {
 	const struct watch_section *const section = &post->report.section;
@@ -132,8 +141,7 @@ static bool open_folder(struct watch_post *post, struct error *err)
 	const bool is_pattern = watch_section_is_pattern(section);
 	if (is_pattern && mkdir(settings->keep, 0700) != 0 && errno != EEXIST)
 		return error_system(err, errno, "making the folder %s", settings->keep);
-	snprintf(path, sizeof path, "%s%s%s", settings->keep, is_pattern ? "/" : "",
-		is_pattern ? post->report.name : "");
+	watch_report_folder(&post->report, path);
 	if (!watch_folders_take(post->folders, path, &settings->limits, &folder, err))
 		return false;
 	watcher_use_folder(post->watcher, folder);

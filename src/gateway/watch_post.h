@@ -39,6 +39,9 @@ struct watch_report {
 	struct error failure;
 };
 
+/* Where its captures go: a pattern's targets have a folder each. "" for the history. */
+void watch_report_folder(const struct watch_report *report, char path[4096]);
+
 struct watch_post;
 
 /* The gateway and the folders must outlive it. */

@@ -20,7 +20,6 @@
 #include "base/xalloc.h"
 
 enum { NUMBER_DIGITS = 8, NAME_BYTES = 256 };
-static const char CATALOGUE[] = "captures.jsonl";
 
 struct capture {
 	char name[NAME_BYTES];
@@ -128,7 +127,7 @@ static void read_catalogue(struct capture_folder *folder)
 	struct error err;
 
 	buffer_init(&text, &memory_or_exit);
-	snprintf(path, sizeof path, "%s/%s", folder->path, CATALOGUE);
+	snprintf(path, sizeof path, "%s/%s", folder->path, CAPTURE_CATALOGUE);
 	if (!file_read(path, &text, &err))
 		return;
 	for (const char *line = buffer_string(&text); *line != '\0';) {
@@ -160,7 +159,7 @@ static bool write_catalogue(const struct capture_folder *folder, struct error *e
 		buffer_append_char(&text, '\n');
 		free(line);
 	}
-	snprintf(path, sizeof path, "%s/%s", folder->path, CATALOGUE);
+	snprintf(path, sizeof path, "%s/%s", folder->path, CAPTURE_CATALOGUE);
 	return file_write(path, text.data, text.size, 0600, err);
 }
 

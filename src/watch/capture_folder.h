@@ -9,7 +9,7 @@
  * A capture appears under its name when all of it is on the disk. Room is made by removing the
  * oldest, after the new one is safe; before that only as far as the disk would be full, and never
  * the newest. `captures.jsonl` beside them has a line of JSON for each. One process at a time; any
- *thread, but for opening and closing.
+ * thread, but for opening and closing.
  */
 #pragma once
 
@@ -21,6 +21,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+
+#define CAPTURE_CATALOGUE "captures.jsonl"
 
 struct capture_limits {
 	size_t count;

@@ -9,7 +9,7 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import HEAPCTL, stop
+from processes import HEAPCTL, stop, wait_until
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
@@ -255,6 +255,76 @@ class Shown(GatewayCase):
         return page.evaluate(f"""import('/assets/format.js').then(({{ moment, duration }}) =>
             `${{moment({times['begin']})}} to ${{moment({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
 
+    def start_watching(self, text):
+        rules = os.path.join(self.folder, "watch.conf")
+        with open(rules, "w") as file:
+            file.write(text)
+        os.chmod(rules, 0o600)
+        return self.start_gateway("--watch-file", rules, "--history", os.path.join(self.folder, "history"))
+
+    def test_watches_tell_what_they_captured_and_it_can_be_opened(self):
+        self.end(self.process)
+        process, port = self.start_named_redis(NAME)
+        self.start_watching(f"""[{NAME}]
+            when = growth>8MiB
+            when = rss>900GiB and psi>99%
+            cool-down = 1s
+            [{NAME}]
+            when = every=1s
+            keep = {self.folder}/kept
+            keep-count = 3
+            """)
+        self.load_redis(port, keys=60000)
+        captured = f"/targets/{NAME}/api/v1/timeline?captured=1"
+        wait_until(lambda: self.get(captured).json["moments"], "a capture in the history")
+        wait_until(lambda: len(self.get(f"/targets/{process.pid}/api/v1/captures").json["captures"]) == 3, "captures in the folder")
+        page = self.open_page()
+        page.wait_for_text("last capture", "table")
+        page.click_on("watched", "table a")
+        page.wait_for_text("Resident memory grows by 8MiB after the last capture")
+        page.wait_for_text("passes 900GiB, and at the same time more than 99% of the time is lost waiting for memory")
+        page.wait_for_text(f"Watching pid {process.pid}")
+        page.wait_for_text(f"{self.folder}/kept")
+        # One of the history ...
+        page.click("tr:has(code:text('growth>8MiB')) td a")
+        page.wait_for_text("captured because growth>8MiB", ".result > h2")
+        page.wait_for_text("what was in use at", ".flame")
+        page.back()
+        # ... and, compared, one of the folder: also while the target hangs, which keeps newer ones from replacing it.
+        stop(process.pid)
+        page.goto(f"{self.url}/#/{process.pid}/watch")
+        page.wait_for_text("no answer in time", ".heading")
+        page.wait_for_text("captures are kept")
+        page.click("tr:has(code:text('every=1s')) td a")
+        page.wait_for_text("captured because every=1s", ".result > h2")
+        page.wait_for_text("createStringObject", ".flame")
+        label = page.evaluate("[...document.querySelector('.result .controls select').options].at(-1).text")
+        page.choose(".result .controls select", label)
+        page.wait_for_text("compared with", ".flame")
+        shared = page.evaluate("location.hash").lstrip("#")
+        saved = os.path.join(self.folder, "saved.heap")
+        self.assertRegex(page.download(saved, "tr:has(code:text('every=1s')) button", "Save"), NAME + r"\.\d+\.heap")
+        with open(saved, "rb") as file:
+            self.assertTrue(file.read().startswith(b"heap_v2/"))
+        # But for the target that hangs.
+        self.assertEqual([each for each in page.serious_complaints() if "503" not in each], [])
+        # It has ended: its watch waits, and what it captured is there for whom the link was sent to.
+        process.kill()
+        page.goto(f"{self.url}/#/")
+        page.wait_for_text("Watched, not running now")
+        page.click_on(NAME, "section:has-text('Watched, not running now') a")
+        page.wait_for_text("for a process of this name to start")
+        other = self.open_page(shared.replace(str(process.pid), NAME, 1))
+        other.wait_for_text("compared with", ".flame")
+
+    def test_without_a_watch_file_it_says_what_to_do(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}")
+        page.click_on("Watches")
+        page.wait_for_text("This gateway watches nothing")
+        page.wait_for_text("--watch-file")
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_a_restart_is_a_mark_and_processes_are_told_apart(self):
         self.end(self.process)
         process, _ = self.start_history(3)
@@ -329,7 +399,9 @@ class Shown(GatewayCase):
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
         broken, _ = self.start_redis(conf="prof:false")
         self.wait_for_agent(broken.pid)
-        process, port = self.start_history(3)
+        process, port = self.start_named_redis(NAME)
+        self.start_watching(f"[{NAME}]\nwhen = every=1s\nwhen = rss>1MiB and psi>99%\nwhen = growth>900GiB and psi>99%\n")
+        self.grow(process, port, 3)
         self.make_run(self.redis_port, prefix=f"/targets/{self.process.pid}")
         moments = self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"]
         chosen = f"?pid={process.pid}&base={moments[0]['id']}&at={moments[2]['id']}&begin={moments[0]['time_ms']}&end={moments[2]['time_ms']}"
@@ -338,7 +410,8 @@ class Shown(GatewayCase):
         for address, shown in {
                 "/": "table", own: ".panel", f"/{broken.pid}": ".problem-box", f"{own}/runs": "tbody tr", f"{own}/profile": ".flame canvas",
                 f"{own}/profile?shape=graph": ".graph svg", f"{own}/profile?shape=text": ".table-box tr", f"{own}/memory": ".bar",
-                f"{own}/mallctl": ".tree li", f"/{NAME}/history": ".timeline path", f"/{NAME}/history{chosen}": ".site",
+                f"{own}/mallctl": ".tree li", f"{own}/watch": ".conditions", f"/{process.pid}/watch": "tbody td code",
+                f"/{NAME}/history": ".timeline path", f"/{NAME}/history{chosen}": ".site",
                 f"/{NAME}/history{chosen}&show=difference": ".flame canvas",
                 f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
                 f"/{NAME}/history?at={moments[1]['id']}": ".flame canvas"}.items():
@@ -350,13 +423,17 @@ class Shown(GatewayCase):
                 self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), theme)
                 paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
                 self.assertEqual(max(paper) < 80, theme == "dark", paper)
+        self.end(process)
+        page.goto(f"{self.url}/#/")
+        page.wait_for_text("Watched, not running now")
+        self.assertEqual(page.goes_sideways(), 0)
         page.goto(f"{self.url}/#/{self.process.pid}")
         page.wait_for_text("Switch on", ".panels")
         seen = set()
         for _ in range(40):
             page.press("Tab")
             seen.add(page.evaluate("document.activeElement.innerText?.trim()"))
-        self.assertLessEqual({"Overview", "Runs", "Profile", "Waste", "History", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
+        self.assertLessEqual({"Overview", "Runs", "Profile", "Waste", "History", "Watches", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class Document(GatewayCase):
     """Every route of /openapi.json is answered, and only as it is described there."""
 
     # Values that lead somewhere for parameters that must have one.
-    VALUES = {"part": "smaps", "target": None, "file": "app.js", "id": "1763716881123", "name": "prof.active", "duration_ms": "1000", "base": "17"}
+    VALUES = {"part": "smaps", "line": "1", "number": "1", "target": None, "file": "app.js", "id": "1763716881123", "name": "prof.active", "duration_ms": "1000", "base": "17"}
 
     def test_every_route_answers_as_described(self):
         process, port = self.start_redis()

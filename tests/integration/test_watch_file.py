@@ -129,7 +129,36 @@ class Captures(WatchFileCase):
         self.assertEqual(captured["pid"], server.pid)
         self.assertGreater(captured["rss"], 0)
         self.assertEqual(os.path.dirname(state["last_capture"]["file"]), self.archive)
+        self.assertEqual(self.get(timeline + "?captured=1").json["moments"], [captured])
         self.heapctl("report", "--text", state["last_capture"]["file"])
+
+    def test_captures_in_folders_are_listed_and_drawn(self):
+        server, port = self.start_named_redis(FILED)
+        self.serve(f"[{FILED}]\nwhen = signal\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
+                   f"[{ALL}]\nwhen = signal\ninterval = 50ms\n", "--history", self.archive, "--history-every", "24hrs")
+        captures = f"/targets/{FILED}/api/v1/captures"
+        self.assertEqual(self.expect(self.get(captures), 200).json, {"captures": []})
+        for count in (1, 2):
+            wait_until(lambda: [w["state"] for w in self.get("/api/v1/watches").json["watches"]] == ["watching"] * 2, "both watches")
+            os.kill(self.gateway_pid(), signal.SIGUSR1)
+            wait_until(lambda: all(w["captures"] == count for w in self.get("/api/v1/watches").json["watches"]), "both captures")
+            self.load_redis(port, keys=20000)
+        # The other section's are in the history.
+        first, second = self.get(captures).json["captures"]
+        self.assertEqual([(c["pid"], c["line"], c["reason"]) for c in (first, second)], [(server.pid, 1, "signal")] * 2)
+        self.assertEqual(self.get(f"/targets/{server.pid}/api/v1/captures").json["captures"], [first, second])
+        one = f"/targets/{FILED}/api/v1/capture?line=1&number={first['number']}"
+        self.assertEqual(self.expect(self.get(one + "&format=raw"), 200).body, pathlib.Path(self.keep, first["file"]).read_bytes())
+        text = self.expect(self.get(f"/targets/{FILED}/api/v1/capture?line=1&number={second['number']}&base={first['number']}&format=text"), 200).text
+        self.assertIn("createStringObject", text)
+        # What is not there, or not the target's.
+        for path in (one.replace("line=1", "line=6"), one.replace("line=1", "line=5"), f"/targets/{FILED}/api/v1/capture?line=1&number=99",
+                     one.replace(FILED, "nobody")):
+            self.expect(self.get(path), 404)
+        self.expect(self.get(one + "&base=1&format=raw" if first["number"] != 1 else one + "&base=2&format=raw"), 400)
+        pathlib.Path(self.keep, first["file"]).unlink()
+        self.assertEqual(self.get(captures).json["captures"], [second])
+        self.expect(self.get(one), 404)
 
     def gateway_pid(self):
         for process in reversed(self.started):
@@ -280,6 +309,8 @@ class Reading(WatchFileCase):
         self.start_gateway()
         answer = self.expect(self.get(f"/targets/{FILED}/watch"), 404)
         self.assertIn("--watch-file", answer.json["error"]["hint"])
+        self.expect(self.get("/api/v1/watches"), 404)
+        self.assertFalse(self.get("/api/v1/targets").json["has_watch_file"])
 
     def test_it_ends_when_it_is_told(self):
         self.start_named_redis(FILED)

@@ -3,7 +3,7 @@
  * The page: what is shown follows from the address behind '#'.
  *
  *	#/			all targets
- *	#/4711			a target; /runs, /profile, /memory and /mallctl are its other views
+ *	#/4711			a target; /runs, /profile, /memory, /watch and /mallctl are its other views
  *	#/redis-server/history	what was kept of all targets of that name, ended ones as well
  *
  * A view is a function that fills an element and may return a function that ends it.

@@ -2,12 +2,14 @@
 /* One target: its heading, and the view that is chosen. */
 import { getJson } from '/assets/api.js';
 import { el } from '/assets/dom.js';
+import { sentence } from '/assets/format.js';
 import { showHistory } from '/assets/history.js';
 import { showMallctls } from '/assets/mallctls.js';
 import { showMemory } from '/assets/memory.js';
 import { showOverview } from '/assets/overview.js';
 import { showProfile } from '/assets/profile.js';
 import { showRuns } from '/assets/runs.js';
+import { showWatches } from '/assets/watches.js';
 
 const VIEWS = [
   ['', 'Overview', showOverview],
@@ -15,6 +17,7 @@ const VIEWS = [
   ['profile', 'Profile', showProfile],
   ['memory', 'Waste', showMemory],
   ['history', 'History'],
+  ['watch', 'Watches', (place, target, status, values) => showWatches(place, target, status.name, values)],
   ['mallctl', 'Settings', showMallctls],
 ];
 
@@ -78,11 +81,25 @@ async function showHistoryOf(page, name, values) {
   return showHistory(place, name, values, hasHistory);
 }
 
+/* Of what is not there, or does not answer: its captures are wanted all the more. */
+function showWatchesOf(page, target, values, problem) {
+  const place = el('section');
+  page.append(el('div.heading', el('h1', target.name), el('p.quiet', sentence(problem.message))), el('h2.alone', 'Watches'), place);
+  return showWatches(place, target, target.name, values);
+}
+
 export async function showTarget(page, { target: name, view, values }) {
   if (view === 'history')
     return showHistoryOf(page, name, values);
   const target = new Target(name);
-  const status = await target.status();
+  let status;
+  try {
+    status = await target.status();
+  } catch (problem) {
+    if (view === 'watch' && problem.status !== 401)
+      return showWatchesOf(page, target, values, problem);
+    throw problem;
+  }
   const place = el('section');
   setName(status.name);
   const chosen = VIEWS.find(([key]) => key === view) ?? VIEWS[0];

@@ -15,7 +15,16 @@ export function stateOf(target) {
   return profiling.active ? { kind: 'busy', text: 'sampling' } : { kind: 'good', text: 'ready, sampling is off' };
 }
 
-function row(target) {
+function watchLink(target, watches) {
+  const own = watches.filter(({ pid }) => pid !== null && pid === target.pid);
+  if (own.length === 0)
+    return null;
+  const last = Math.max(...own.map(watch => watch.last_capture?.time_ms ?? 0));
+  return el('p.hint', el('a', { href: `#/${target.pid}/watch` }, own.every(({ state }) => state === 'refused') ? 'cannot be watched' : 'watched'),
+    last > 0 ? `, last capture ${moment(last)}` : '');
+}
+
+function row(target, watches) {
   const state = stateOf(target);
   const name = target.url
     ? el('a', { href: `#/${encodeURIComponent(target.pid ?? target.name)}` }, target.name) : target.name;
@@ -25,15 +34,16 @@ function row(target) {
     el('td.whole', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
     el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
     el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
-    el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? el('p.hint', sentence(state.hint)) : null)));
+    el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? el('p.hint', sentence(state.hint)) : null,
+      watchLink(target, watches))));
 }
 
-function table(targets) {
+function table(targets, watches) {
   const sorted = [...targets].sort((a, b) => b.reachable - a.reachable);
   return el('table.cards',
     el('thead', el('tr', ['Server', 'Pid', 'Allocator', 'Heap', 'RSS', 'Profiling'].map((text, i) =>
       el(i === 1 || i === 3 || i === 4 ? 'th.number' : 'th', { scope: 'col' }, text)))),
-    el('tbody', sorted.map(row)));
+    el('tbody', sorted.map(target => row(target, watches))));
 }
 
 const nobody = () => el('div.empty', el('h2', 'No target yet'),
@@ -50,6 +60,20 @@ function endedTable(names) {
       el('td.whole', { 'data-label': 'Last seen' }, moment(entry.last_ms)),
       el('td.number', { 'data-label': 'Profiles' }, count(entry.moments)),
       el('td.number', { 'data-label': 'On disk' }, bytes(entry.bytes)))))));
+}
+
+/* What is watched, ready for when it starts. */
+function waitingTable(watches) {
+  const names = [...new Set(watches.map(({ target }) => target))];
+  return el('section.ended', el('h2', 'Watched, not running now'), el('table.cards',
+    el('thead', el('tr', ['Server', 'Captured when', 'Captures'].map((text, i) => el(i > 1 ? 'th.number' : 'th', { scope: 'col' }, text)))),
+    el('tbody', names.map(name => {
+      const own = watches.filter(({ target }) => target === name);
+      return el('tr',
+        el('td', { 'data-label': 'Server' }, el('a', { href: `#/${encodeURIComponent(name)}/watch` }, name)),
+        el('td', { 'data-label': 'Captured when' }, el('div', own.flatMap(({ conditions }) => conditions).map(({ when }, i) => [i > 0 ? ', ' : '', el('code', when)]))),
+        el('td.number', { 'data-label': 'Captures' }, count(own.reduce((sum, { captures }) => sum + captures, 0))));
+    }))));
 }
 
 /* Without --history there is none. */
@@ -70,13 +94,16 @@ export async function showTargets(page) {
   let shown = '';
   page.append(el('h1', 'Targets'), trouble, place);
   const update = async () => {
-    const { targets, keeps_history: hasHistory } = await getJson('/api/v1/targets');
+    const { targets, keeps_history: hasHistory, has_watch_file: hasWatches } = await getJson('/api/v1/targets');
     const names = hasHistory ? await ended(targets) : [];
-    const text = JSON.stringify([targets, names]);
+    const watches = hasWatches ? (await getJson('/api/v1/watches')).watches : [];
+    const waiting = watches.filter(({ state }) => state === 'waiting');
+    const text = JSON.stringify([targets, names, watches]);
     /* Unchanged rows keep the focus and the selection. */
     if (text !== shown) {
       const focused = document.activeElement?.getAttribute('href');
-      place.replaceChildren(targets.length === 0 ? nobody() : table(targets), names.length > 0 ? endedTable(names) : '');
+      place.replaceChildren(targets.length === 0 ? nobody() : table(targets, watches),
+        waiting.length > 0 ? waitingTable(waiting) : '', names.length > 0 ? endedTable(names) : '');
       if (focused?.startsWith('#/'))
         place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     }

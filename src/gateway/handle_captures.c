@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1/captures and capture: what watches have put into folders, not into the history. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "gateway/handlers.h"
+#include "gateway/picture.h"
+#include "gateway/route.h"
+#include "gateway/watch_view.h"
+#include "watch/capture_list.h"
+
+#define JSON_TYPE "application/json"
+
+static bool add_captures(const struct watch_report *report, json_t *all, struct error *err)
+{
+	char folder[4096];
+	json_t *captures = NULL, *entry;
+	size_t i;
+
+	watch_report_folder(report, folder);
+	if (folder[0] == '\0')
+		return true;
+	if (!capture_list_read(folder, &captures, err))
+		return false;
+	json_array_foreach(captures, i, entry)
+	{
+		json_object_set_new(entry, "line", json_integer(report->section.line));
+		json_array_append(all, entry);
+	}
+	json_decref(captures);
+	return true;
+}
+
+/* Whether a report before that one has the same folder: so have processes of one name. */
+static bool is_known(const struct watch_view *view, size_t at)
+{
+	char folder[4096], other[4096];
+
+	watch_report_folder(&view->reports[at], folder);
+	for (size_t i = 0; i < at; i++) {
+		watch_report_folder(&view->reports[i], other);
+		if (strcmp(folder, other) == 0)
+			return true;
+	}
+	return false;
+}
+
+void api_captures(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
+	struct error err = { 0 };
+	struct buffer body;
+
+	bool ok = watch_view_take(gateway, request, &view, &err);
+	json_t *const captures = json_array();
+	for (size_t i = 0; ok && i < view.count; i++)
+		ok = is_known(&view, i) || add_captures(&view.reports[i], captures, &err);
+	json_t *const answer = json_pack("{s:o}", "captures", captures);
+	if (ok) {
+		CLEANUP(free_cleanup) char *text = json_dumps(answer, JSON_COMPACT);
+		buffer_init(&body, &memory_or_exit);
+		buffer_append_string(&body, text == NULL ? "{}" : text);
+		reply_buffer(reply, 200, JSON_TYPE, &body);
+		buffer_deinit(&body);
+	} else {
+		route_reply_error(request, &err, reply);
+	}
+	json_decref(answer);
+}
+
+/* What is needed to draw one. */
+struct capture_order {
+	struct gateway *gateway;
+	const struct picture *picture;
+	const char *name;
+	struct blob *profile, *base;
+};
+
+static bool draw(void *context, struct blob **product, struct error *err)
+{
+	const struct capture_order *const order = context;
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct target target = { .kind = TARGET_AGENT };
+
+	if (order->picture->format->option == NULL) {
+		if (order->base != NULL)
+			return error_set(err, ERROR_USAGE, "a difference has no raw form");
+		*product = blob_share(order->profile);
+		return true;
+	}
+	/* Its process may be gone, and its pid another's: only the names are used. */
+	snprintf(target.label, sizeof target.label, "%s", order->name);
+	backend = backend_new(&target, order->name);
+	backend->pid = 0;
+	return picture_draw(
+		order->gateway, backend, order->picture, order->profile, order->base, product, err);
+}
+
+/* The target's watch with that line: nobody names a folder over HTTP. */
+static const struct watch_report *find_report(
+	const struct watch_view *view, int64_t line, char folder[4096], struct error *err)
+{
+	for (size_t i = 0; i < view->count; i++) {
+		if (view->reports[i].section.line != (uint64_t)line)
+			continue;
+		watch_report_folder(&view->reports[i], folder);
+		if (folder[0] != '\0')
+			return &view->reports[i];
+	}
+	error_set(err, ERROR_NOT_FOUND,
+		"%s has no watch of line %" PRId64 " of %s that keeps its captures in a folder",
+		view->name, line, view->state.path);
+	return NULL;
+}
+
+static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, struct blob **profile,
+	struct error *err)
+{
+	int fd;
+
+	return capture_list_open(folder, (uint64_t)number, &fd, time_ms, err) &&
+	       blob_take_fd(fd, profile, err);
+}
+
+void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
+	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(blob_cleanup) struct blob *base = NULL;
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	const char *const format = request_text(request, "format");
+	const int64_t number = request_number(request, "number", 0);
+	const int64_t base_number = request_number(request, "base", -1);
+	struct picture picture = {
+		.format = picture_format_find(format == NULL ? "json" : format),
+		.base_id = -1,
+		.is_of_moments = true,
+		.counter = request_text(request, "counter"),
+		.granularity = request_text(request, "granularity"),
+		.focus = request_text(request, "focus"),
+		.ignore = request_text(request, "ignore"),
+	};
+	const struct watch_report *report = NULL;
+	struct error err = { 0 };
+	char folder[4096];
+
+	if (!watch_view_take(gateway, request, &view, &err) ||
+		(report = find_report(&view, request_number(request, "line", 0), folder, &err)) ==
+			NULL ||
+		!get_capture(folder, number, &picture.id, &profile, &err) ||
+		(base_number >= 0 &&
+			!get_capture(folder, base_number, &picture.base_id, &base, &err))) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	struct capture_order order = { gateway, &picture, report->name, profile, base };
+	CLEANUP(free_cleanup) char *owner = xasprintf("capture/%s/%" PRId64 "/", folder, number);
+	CLEANUP(free_cleanup) char *key = picture_key(owner, base_number, &picture);
+	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
+		    &product, &err)) {
+		route_reply_error(request, &err, reply);
+		return;
+	}
+	reply_blob(reply, 200, picture.format->media_type, product);
+	reply->policy = picture.format->policy;
+}

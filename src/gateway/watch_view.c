@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/watch_view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool watch_view_is_about(const struct watch_report *report, const char *name)
+{
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", (int)report->pid);
+	return strcmp(report->name, name) == 0 || (report->pid != 0 && strcmp(number, name) == 0);
+}
+
+/* As people called it, for one that is not there now is watched all the same. */
+static bool find_name(
+	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+
+	if (request->target_name != NULL)
+		snprintf(name, 128, "%s", request->target_name);
+	else if (gateway_find(gateway, request, &backend, err))
+		snprintf(name, 128, "%s", backend->name);
+	else if (gateway->backends.wanted_count > 0)
+		snprintf(name, 128, "%s", gateway->backends.wanted[0]);
+	else
+		return false;
+	return true;
+}
+
+bool watch_view_take_all(struct gateway *gateway, struct watch_view *view, struct error *err)
+{
+	if (gateway->watchman == NULL) {
+		error_set(err, ERROR_NOT_FOUND, "this gateway watches nothing");
+		return error_hint(err, "start heapctl serve with --watch-file FILE");
+	}
+	view->count = watchman_report(gateway->watchman, &view->state, &view->reports);
+	return true;
+}
+
+bool watch_view_take(struct gateway *gateway, const struct request *request,
+	struct watch_view *view, struct error *err)
+{
+	size_t kept = 0;
+
+	if (!watch_view_take_all(gateway, view, err) ||
+		!find_name(gateway, request, view->name, err))
+		return false;
+	for (size_t i = 0; i < view->count; i++) {
+		if (watch_view_is_about(&view->reports[i], view->name))
+			view->reports[kept++] = view->reports[i];
+	}
+	view->count = kept;
+	return true;
+}
