@@ -150,19 +150,45 @@ static void append_nodes(struct builder *builder, uint32_t location, size_t left
 		list->items[list->count++] = nodes[n];
 }
 
+/*
+ * Appends the nodes of locations that have one each, from the root on, and has what they are added
+ * to fetched. There must be room. Returns how many locations are left.
+ */
+static inline size_t append_single_nodes(
+	struct builder *builder, const uint32_t *locations, size_t depth)
+{
+	const struct node_totals *const totals =
+		builder->request->totals_only ? &builder->totals : NULL;
+	const struct node_span *const spans = builder->spans;
+	struct node_list *const list = &builder->line->list;
+	uint32_t *const items = list->items;
+	size_t count = list->count;
+
+	for (; depth > 0; depth--) {
+		const struct node_span span = spans[locations[depth - 1]];
+		if (__builtin_expect(span.count != 1, false))
+			break;
+		items[count++] = span.first;
+		if (totals != NULL)
+			node_totals_prefetch(totals, span.first);
+	}
+	list->count = count;
+	return depth;
+}
+
+static void begin_list(struct node_list *list, size_t depth)
+{
+	list->count = 0;
+	list->items = xgrow(list->items, &list->capacity, depth, sizeof *list->items);
+}
+
 /* Puts the nodes of these locations, leaf first, into the line, root first. */
 static void gather_nodes(struct builder *builder, const uint32_t *locations, size_t depth)
 {
-	struct node_list *const list = &builder->line->list;
-
-	list->count = 0;
-	list->items = xgrow(list->items, &list->capacity, depth, sizeof *list->items);
-	for (size_t i = depth; i-- > 0;) {
-		const struct node_span span = builder->spans[locations[i]];
-		if (__builtin_expect(span.count == 1, true))
-			list->items[list->count++] = span.first;
-		else
-			append_nodes(builder, locations[i], i);
+	begin_list(&builder->line->list, depth);
+	while ((depth = append_single_nodes(builder, locations, depth)) > 0) {
+		depth--;
+		append_nodes(builder, locations[depth], depth);
 	}
 }
 
@@ -185,24 +211,16 @@ static bool gather_picked(struct builder *builder, const struct profile_stack *s
 static bool gather_usual(struct builder *builder, const struct profile_stack *stack)
 {
 	const uint32_t *const locations = &builder->profile->stack_locations[stack->first];
-	const bool totals_only = builder->request->totals_only;
-	struct node_list *const list = &builder->line->list;
+	size_t depth = stack->depth;
 
-	list->count = 0;
-	list->items = xgrow(list->items, &list->capacity, stack->depth, sizeof *list->items);
-	for (size_t i = stack->depth; i-- > 0;) {
-		const struct node_span span = builder->spans[locations[i]];
-		if (__builtin_expect(span.count == 1, true)) {
-			list->items[list->count++] = span.first;
-			if (totals_only)
-				node_totals_prefetch(&builder->totals, span.first);
-			continue;
-		}
-		if (builder->picker.facts[locations[i]] == LOCATION_IS_ALLOCATOR)
+	begin_list(&builder->line->list, depth);
+	while ((depth = append_single_nodes(builder, locations, depth)) > 0) {
+		const uint32_t location = locations[--depth];
+		if (builder->picker.facts[location] == LOCATION_IS_ALLOCATOR)
 			return true;
-		if (span.first == NOT_MADE)
+		if (builder->spans[location].first == NOT_MADE)
 			return false;
-		append_nodes(builder, locations[i], i);
+		append_nodes(builder, location, depth);
 	}
 	return true;
 }

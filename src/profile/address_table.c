@@ -10,7 +10,7 @@ enum { FIRST_SLOTS = 1024 };
 /* The slot of the address, or the free one where it would go. */
 static uint32_t *find_slot(const struct address_table *table, uint64_t address)
 {
-	size_t at = address_table_hash(table, address) & table->mask;
+	size_t at = (size_t)(address_table_pair(table, address) - table->slots);
 
 	while (table->slots[at] != 0 && table->addresses[table->slots[at]] != address)
 		at = (at + 1) & table->mask;
@@ -22,6 +22,7 @@ static void make_slots(struct address_table *table, size_t count)
 	free(table->slots);
 	table->slots = xcalloc(count, sizeof *table->slots);
 	table->mask = (uint32_t)(count - 1);
+	table->pairs = table->mask & ~UINT32_C(1);
 	for (size_t i = 1; i < table->count; i++)
 		*find_slot(table, table->addresses[i]) = (uint32_t)i;
 }
