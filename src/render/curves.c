@@ -113,7 +113,9 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 			rate.text, per(trend), error.text, growth->rises, growth->intervals);
 		break;
 	case GROWTH_NONE:
-		snprintf(words.text, sizeof words.text, "no growth that stands out (%s%s ± %s)",
+		snprintf(words.text, sizeof words.text, "no growth %s (%s%s ± %s)",
+			growth->low > 0 || growth->high < 0 ? "beyond its ups and downs"
+							    : "that stands out",
 			rate.text, per(trend), error.text);
 		break;
 	}

@@ -325,6 +325,21 @@ class Shown(GatewayCase):
         page.wait_for_text("--watch-file")
         self.assertEqual(page.serious_complaints(), [])
 
+    def test_memory_that_was_never_touched_is_told(self):
+        self.end(self.process)
+        process, port = self.start_history(1)
+        page = self.open_page(f"/{NAME}/history")
+        page.wait_for("document.querySelector('.timeline path.line')")
+        self.assertNotIn("never touched", page.text(".curves-box"))
+        # Sampled finely: most of the 16 KiB that each sampled value gets.
+        self.load_redis(port, keys=30000, size=700)
+        path = f"/targets/{process.pid}/api/v1/timeline"
+        wait_until(lambda: (last := self.get(path).json["moments"][-1])["rss"] < last["allocated"], "memory that was never touched")
+        for fragment in (f"/{NAME}/history", f"/{process.pid}"):
+            page = self.open_page(fragment)
+            page.wait_for_text("never touched", ".curves-box")
+            self.assertEqual(page.serious_complaints(), [])
+
     def test_a_restart_is_a_mark_and_processes_are_told_apart(self):
         self.end(self.process)
         process, _ = self.start_history(3)

@@ -25,7 +25,7 @@ export class Curves {
     this.readout = el('p.readout', 'Reading the first figures\u2026');
     this.holeText = el('p.hole-text', { role: 'status' });
     this.legend = new Legend(() => this.draw(), keys);
-    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.holeText);
+    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.holeText, this.legend.note);
     this.picture.addEventListener('pointermove', event => this.point(event));
     this.picture.addEventListener('pointerleave', () => this.point(null));
     this.observer = new ResizeObserver(() => this.draw());

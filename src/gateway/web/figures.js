@@ -12,12 +12,16 @@ export const FIGURES = [
   ['retained', 'retained', 'address space that the allocator keeps without memory behind it'],
 ];
 
+const UNTOUCHED = 'RSS is below what is allocated: the program has memory that it never touched. Where sampling is fine (lg_prof_sample below 16) '
+  + 'much of it is the 16 KiB that each sampled object gets; heapctl account tells how much.';
+
 /* Switches for the lines; `changed` is called when one was used. */
 export class Legend {
   constructor(changed, keys = FIGURES.map(([key]) => key)) {
     this.hidden = new Set(['retained']);
     this.values = new Map();
     this.lines = FIGURES.map(([key, name, help], index) => ({ key, name, help, index })).filter(({ key }) => keys.includes(key));
+    this.note = el('p.quiet', { hidden: true }, UNTOUCHED);
     this.element = el('div.legend', this.lines.map(line => this.makeSwitch(line, changed)));
   }
 
@@ -42,6 +46,9 @@ export class Legend {
   show(figure) {
     for (const [key, element] of this.values)
       element.textContent = bytes(figure(key));
+    /* Once it was so it stays told: the mouse moves over moments with and without. */
+    if (this.values.has('allocated') && figure('rss') > 0 && figure('rss') < figure('allocated'))
+      this.note.hidden = false;
   }
 }
 

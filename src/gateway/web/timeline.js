@@ -32,7 +32,7 @@ export class Timeline {
     });
     this.readout = el('p.readout', { 'aria-live': 'polite' });
     this.legend = new Legend(() => this.draw());
-    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout);
+    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.legend.note);
     this.listen();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.element);

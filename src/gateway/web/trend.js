@@ -50,7 +50,8 @@ function chance(p) {
 
 /* Growth in words, and what they rest on. */
 function describe(site, format) {
-  const half = site.interval95 ? (site.interval95[1] - site.interval95[0]) / 2 : 0;
+  const [low, high] = site.interval95 ?? [0, 0];
+  const half = (high - low) / 2;
   const rate = () => `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}`;
   const period = site.period_hours ? `, with swings every ${duration(site.period_hours * HOUR)}` : '';
   switch (site.kind) {
@@ -58,7 +59,7 @@ function describe(site, format) {
   case 'falling': return [rate(), `fell steadily${period}`];
   case 'jump': return [`one step of ${change(site.jump, format)}`, `${duration(site.jump_hours * HOUR)} after the start`];
   case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
-  case 'none': return ['no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
+  case 'none': return [low > 0 || high < 0 ? 'no growth beyond its ups and downs' : 'no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
   default: return ['too few profiles to say', ''];
   }
 }
