@@ -144,6 +144,22 @@ static void gather_all(struct backend_set *set, struct gathering *found)
 		gather_entry(set, &survey.entries[i], found);
 }
 
+/* All processes of a name that several have: a manager and its workers, two instances. */
+static bool gather_namesakes(struct backend_set *set, const char *name, struct gathering *found)
+{
+	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	const size_t before = found->count;
+	struct error err;
+
+	if (!survey_make(false, &survey, &err))
+		return false;
+	for (size_t i = 0; i < survey.count; i++) {
+		if (process_is_called(&survey.entries[i].target.process, name))
+			gather_entry(set, &survey.entries[i], found);
+	}
+	return found->count > before;
+}
+
 static void gather_wanted(struct backend_set *set, struct gathering *found)
 {
 	struct target target;
@@ -152,7 +168,7 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
 	for (size_t i = 0; i < set->wanted_count; i++) {
 		if (target_resolve(set->wanted[i], &target, &err))
 			gather(set, &target, found);
-		else
+		else if (err.kind != ERROR_USAGE || !gather_namesakes(set, set->wanted[i], found))
 			add_problem(found, set->wanted[i], 0)->err = err;
 	}
 }
@@ -227,6 +243,13 @@ bool backend_is_called(const struct backend *backend, const char *name)
 
 static bool explain_none(const struct backend_set *set, const char *name, struct error *err)
 {
+	for (size_t i = 0; name != NULL && i < set->problem_count; i++) {
+		if (strcmp(set->problems[i].name, name) != 0)
+			continue;
+		*err = set->problems[i].err;
+		err->kind = ERROR_NOT_FOUND;
+		return false;
+	}
 	if (set->wanted_count > 0 && set->problem_count > 0 && (name == NULL || set->count == 0)) {
 		*err = set->problems[0].err;
 		err->kind = ERROR_NOT_FOUND;
@@ -261,6 +284,19 @@ static bool explain_many(
 	return error_hint(err, "say which one: /targets/PID/...");
 }
 
+/* That may be a name of several, too, and then none of them. */
+static bool look_up_first(struct backend_set *set, struct backend **backend, struct error *err)
+{
+	size_t matches = 0;
+
+	while (matches < set->count && backend_is_called(set->items[matches], set->wanted[0]))
+		matches++;
+	if (matches > 1)
+		return explain_many(set, set->wanted[0], matches, err);
+	*backend = backend_share(set->items[0]);
+	return true;
+}
+
 /* With the mutex held. */
 static bool look_up(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err)
@@ -277,7 +313,9 @@ static bool look_up(
 	if (matches == 0)
 		return explain_none(set, name, err);
 	/* At the root, the first that was named on the command line stands for all. */
-	if (matches > 1 && (name != NULL || set->wanted_count == 0))
+	if (matches > 1 && name == NULL && set->wanted_count > 0)
+		return look_up_first(set, backend, err);
+	if (matches > 1)
 		return explain_many(set, name, matches, err);
 	*backend = backend_share(found);
 	return true;

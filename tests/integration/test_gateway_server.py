@@ -18,7 +18,9 @@ import time
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
-from processes import AGENT, HEAPCTL, children_of, free_port, need, stop, wait_until
+from processes import AGENT, HEAPCTL, children_of, free_port, need, own_name, stop, wait_until
+
+SEVERAL = own_name("both")
 
 
 @contextlib.contextmanager
@@ -140,12 +142,27 @@ class Targets(GatewayCase):
         ambiguous = self.expect(self.get("/targets/redis-server/v1/status"), 409).json["error"]
         self.assertIn(str(first.pid), ambiguous["message"])
         self.expect(self.get("/targets/nobody/v1/status"), 404)
+        self.assertIn("no agent", self.expect(self.get(f"/targets/{without.pid}/v1/status"), 404).json["error"]["message"])
         for process in (nghttpd, named, varnish):
             self.expect(self.get(f"/targets/{process.pid}/debug/pprof/heap"), 200)
             self.expect(self.get(f"/targets/{process.pid}/api/v1/classes"), 200)
         run = self.make_run(second_port, prefix=f"/targets/{second.pid}")
         self.expect(self.get(f"/targets/{second.pid}/memory-profiler/download/text?id={run}"), 200)
         self.expect(self.get(f"/targets/{first.pid}/memory-profiler/download/text?id={run}"), 400)
+
+    def test_a_name_that_several_have_is_all_of_them(self):
+        first, _ = self.start_named_redis(SEVERAL)
+        second, _ = self.start_named_redis(SEVERAL)
+        self.start_gateway(SEVERAL)
+        self.assertEqual({target["pid"] for target in self.get("/targets").json["targets"]}, {first.pid, second.pid})
+        for process in (first, second):
+            self.assertEqual(self.expect(self.get(f"/targets/{process.pid}/v1/status"), 200).json["pid"], process.pid)
+        # Which one is meant is for the client to say.
+        for path in ("/v1/status", f"/targets/{SEVERAL}/v1/status"):
+            self.assertIn(str(second.pid), self.expect(self.get(path), 409).json["error"]["message"])
+        self.end(second)
+        wait_until(lambda: self.get("/v1/status").status == 200, "the other to be the only one")
+        self.assertEqual(self.get("/v1/status").json["pid"], first.pid)
 
     def start_nghttpd(self):
         server = need("nghttpd")

@@ -46,7 +46,7 @@ export function showProblem(problem) {
   if (problem.status === 401)
     askForToken(show);
   else
-    content.replaceChildren(problemBox(problem.code === 'not-found' ? { ...problem, message: problem.message, hint: GONE } : problem,
+    content.replaceChildren(problemBox(problem.message.startsWith('there is no target') ? { ...problem, message: problem.message, hint: GONE } : problem,
       button('Try again', show), el('a', { href: '#/' }, 'All targets')));
 }
 
