@@ -55,7 +55,7 @@ uint32_t address_table_add(struct address_table *table, uint64_t address)
 	table->addresses = xgrow(
 		table->addresses, &table->capacity, table->count + 1, sizeof *table->addresses);
 	table->addresses[table->count++] = address;
-	if (table->count > table->mask / 4)
+	if (table->count > table->mask / 2)
 		make_slots(table, 2 * ((size_t)table->mask + 1));
 	else
 		*find_slot(table, address) = position;

@@ -3,7 +3,7 @@
  * Addresses and their positions, numbered from 0 in the order of adding. The same few thousand
  * addresses make up millions of frames, so this is what reading a profile of text spends most of
  * its time with. The table has open addressing, slots as small as can be, so that it stays in the
- * processor's cache, and is at most a quarter full. An address begins its way through it at a pair
+ * processor's cache, and is at most half full. An address begins its way through it at a pair
  * of slots, and the first look is at both without a branch: a second look is one that the processor
  * did not expect, which costs more than all the rest.
  *
