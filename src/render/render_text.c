@@ -9,6 +9,7 @@
  */
 #include "render/renderers.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,22 +95,34 @@ static void append_explanation(
 		figure_unit(view, options));
 }
 
+/* "%*s ", without printf: it would take most of the time of a row. */
+static void append_column(struct buffer *out, size_t width, struct figure figure)
+{
+	static const char blanks[] = "                ";
+	const size_t size = strlen(figure.text);
+
+	assert(width < sizeof blanks);
+	if (size < width)
+		buffer_append(out, blanks, width - size);
+	buffer_append(out, figure.text, size);
+	buffer_append_char(out, ' ');
+}
+
 static void append_row(struct buffer *out, const struct view *view,
 	const struct render_options *options, const struct row *row, double running, double whole)
 {
 	const struct estimate flat = row->totals->flat;
 	const struct estimate cumulative = row->totals->cumulative;
 
-	buffer_printf(out, "%8s ", figure_format(view, options, flat.value).text);
+	append_column(out, 8, figure_format(view, options, flat.value));
 	if (options->confidence)
-		buffer_printf(out, "%8s ", figure_format(view, options, sqrt(flat.variance)).text);
-	buffer_printf(out, "%6s %6s %8s ", figure_percent(flat.value, whole).text,
-		figure_percent(running, whole).text,
-		figure_format(view, options, cumulative.value).text);
+		append_column(out, 8, figure_format(view, options, sqrt(flat.variance)));
+	append_column(out, 6, figure_percent(flat.value, whole));
+	append_column(out, 6, figure_percent(running, whole));
+	append_column(out, 8, figure_format(view, options, cumulative.value));
 	if (options->confidence)
-		buffer_printf(
-			out, "%8s ", figure_format(view, options, sqrt(cumulative.variance)).text);
-	buffer_printf(out, "%6s ", figure_percent(cumulative.value, whole).text);
+		append_column(out, 8, figure_format(view, options, sqrt(cumulative.variance)));
+	append_column(out, 6, figure_percent(cumulative.value, whole));
 	if (options->confidence)
 		buffer_printf(out, "%7.0f ", cumulative.samples);
 	buffer_append_string(out, row->name);
