@@ -39,16 +39,17 @@ test:
 check: all
 	@scripts/run-suites $(BUILD) $(TEST)
 
+# Optimized as far as it pays: building takes longer than it saves.
 check-asan:
-	@scripts/configure build-asan -Db_sanitize=address,undefined
+	@scripts/configure build-asan -Db_sanitize=address,undefined -Doptimization=1
 	@scripts/run-suites build-asan --no-suite not-for-sanitizers --no-suite golden $(TEST)
 
 check-tsan:
-	@scripts/configure build-tsan -Db_sanitize=thread
+	@scripts/configure build-tsan -Db_sanitize=thread -Doptimization=1
 	@scripts/run-suites build-tsan --suite unit --suite threaded $(TEST)
 
 check-clang:
-	@CC=clang scripts/configure build-clang
+	@CC=clang scripts/configure build-clang -Doptimization=0
 	@scripts/run-suites build-clang --suite unit $(TEST)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
