@@ -222,14 +222,22 @@ static void do_limit(unsigned long long files)
 }
 
 /* Takes the numbers that the agent had. */
+/*
+ * Right after closefrom the agent's thread may still close, or be opening, a number that it had in
+ * hand and that is ours by now (EBADF, EBUSY): then again.
+ */
 static void do_occupy(int first, int last)
 {
-	for (int fd = first; fd <= last; fd++) {
+	int tries_left = 1000;
+
+	for (int fd = first; fd <= last;) {
 		const int file = open("/dev/null", O_RDONLY);
-		if (file != fd) {
-			check(dup2(file, fd), "dup2");
+		if (file == fd || dup2(file, fd) == fd)
+			fd++;
+		else if ((errno != EBADF && errno != EBUSY) || --tries_left == 0)
+			check(-1, "dup2");
+		if (file != fd - 1)
 			close(file);
-		}
 	}
 }
 
