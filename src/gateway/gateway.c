@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 
@@ -28,4 +29,20 @@ bool gateway_find(struct gateway *gateway, const struct request *request, struct
 	struct error *err)
 {
 	return backend_set_find(&gateway->backends, request->target_name, backend, err);
+}
+
+bool gateway_find_name(struct gateway *gateway, const struct request *request,
+	char name[GATEWAY_NAME_BYTES], struct error *err)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+
+	if (request->target_name != NULL)
+		snprintf(name, GATEWAY_NAME_BYTES, "%s", request->target_name);
+	else if (gateway_find(gateway, request, &backend, err))
+		snprintf(name, GATEWAY_NAME_BYTES, "%s", backend->name);
+	else if (gateway->backends.wanted_count > 0)
+		snprintf(name, GATEWAY_NAME_BYTES, "%s", gateway->backends.wanted[0]);
+	else
+		return false;
+	return true;
 }

@@ -49,3 +49,12 @@ bool gateway_wait(
 /* The target that the request is for; drop the reference. */
 MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *request,
 	struct backend **backend, struct error *err);
+
+/*
+ * Whose past is asked for, as people call it: a target that has ended is no longer among the
+ * backends, and its past is all the more wanted. At the root it is that of the gateway's own
+ * target.
+ */
+enum { GATEWAY_NAME_BYTES = 128 };
+MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request *request,
+	char name[GATEWAY_NAME_BYTES], struct error *err);

@@ -21,28 +21,10 @@ static bool has_archive(const struct gateway *gateway, struct error *err)
 	return error_hint(err, "start heapctl serve with --history FOLDER");
 }
 
-/*
- * Whose history: a target that has ended is no longer among the backends, and its history is all
- * the more wanted. At the root it is that of the gateway's own target.
- */
 static bool find_name(
 	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
 {
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-
-	if (!has_archive(gateway, err))
-		return false;
-	if (request->target_name != NULL) {
-		snprintf(name, 128, "%s", request->target_name);
-		return true;
-	}
-	if (gateway_find(gateway, request, &backend, err))
-		snprintf(name, 128, "%s", backend->name);
-	else if (gateway->backends.wanted_count > 0)
-		snprintf(name, 128, "%s", gateway->backends.wanted[0]);
-	else
-		return false;
-	return true;
+	return has_archive(gateway, err) && gateway_find_name(gateway, request, name, err);
 }
 
 static struct archive_query make_query(const struct request *request, const char *name)
@@ -133,19 +115,13 @@ struct moment_order {
 static bool draw(void *context, struct blob **product, struct error *err)
 {
 	const struct moment_order *const order = context;
-	struct target target = { .kind = TARGET_AGENT };
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 
 	if (order->picture->format->option == NULL)
 		return order->base == NULL
 			       ? expand(order->profile, product, err)
 			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
-	/* Its process may be gone, and its pid another's: only the names are used. */
-	snprintf(target.label, sizeof target.label, "%s", order->name);
-	backend = backend_new(&target, order->name);
-	backend->pid = 0;
-	return picture_draw(
-		order->gateway, backend, order->picture, order->profile, order->base, product, err);
+	return picture_draw_kept(order->gateway, order->name, order->picture, order->profile,
+		order->base, product, err);
 }
 
 /* A moment by its id, or by its time. */

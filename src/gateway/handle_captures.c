@@ -81,8 +81,6 @@ struct capture_order {
 static bool draw(void *context, struct blob **product, struct error *err)
 {
 	const struct capture_order *const order = context;
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct target target = { .kind = TARGET_AGENT };
 
 	if (order->picture->format->option == NULL) {
 		if (order->base != NULL)
@@ -90,12 +88,8 @@ static bool draw(void *context, struct blob **product, struct error *err)
 		*product = blob_share(order->profile);
 		return true;
 	}
-	/* Its process may be gone, and its pid another's: only the names are used. */
-	snprintf(target.label, sizeof target.label, "%s", order->name);
-	backend = backend_new(&target, order->name);
-	backend->pid = 0;
-	return picture_draw(
-		order->gateway, backend, order->picture, order->profile, order->base, product, err);
+	return picture_draw_kept(order->gateway, order->name, order->picture, order->profile,
+		order->base, product, err);
 }
 
 /* The target's watch with that line: nobody names a folder over HTTP. */

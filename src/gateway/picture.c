@@ -165,3 +165,15 @@ bool picture_get(struct gateway *gateway, struct backend *backend, const struct 
 
 	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);
 }
+
+bool picture_draw_kept(struct gateway *gateway, const char *name, const struct picture *picture,
+	struct blob *profile, struct blob *base, struct blob **blob, struct error *err)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct target target = { .kind = TARGET_AGENT };
+
+	snprintf(target.label, sizeof target.label, "%s", name);
+	backend = backend_new(&target, name);
+	backend->pid = 0;
+	return picture_draw(gateway, backend, picture, profile, base, blob, err);
+}

@@ -45,3 +45,8 @@ char *picture_key(const char *owner, int64_t number, const struct picture *pictu
 MUST_CHECK bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
 	struct error *err);
+
+/* The same of a target by its name alone: its process may be gone, and its pid another's. */
+MUST_CHECK bool picture_draw_kept(struct gateway *gateway, const char *name,
+	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
+	struct error *err);

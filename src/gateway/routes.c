@@ -114,17 +114,24 @@ static const struct parameter metrics_parameters[] = {
 	{ 0 },
 };
 
+/* How any profile is drawn. */
+#define DRAWING                                                                                  \
+	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,                           \
+		.help = "json when left out" },                                                  \
+		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,                 \
+			.help = "inuse_space when left out" },                                   \
+		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,            \
+			.help = "functions when left out" },                                     \
+		{ "focus", PARAMETER_TEXT,                                                       \
+			.help = "only stacks that match this regular expression" },              \
+	{                                                                                        \
+		"ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" \
+	}
+
 static const struct parameter profile_parameters[] = {
 	{ "id", PARAMETER_TEXT, .help = "of a run, or now (also when left out)" },
 	{ "base", PARAMETER_TEXT, .help = "of a run, or now: what is subtracted" },
-	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
-		.help = "json when left out" },
-	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
-		.help = "inuse_space when left out" },
-	{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,
-		.help = "functions when left out" },
-	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
-	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	DRAWING,
 	{ "inverted", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: trees from the leaves" },
 	{ "cumulative", PARAMETER_CHOICE, .choices = yes_or_no,
 		.help = "1: text sorted by cumulative figures" },
@@ -187,14 +194,7 @@ static const struct parameter moment_parameters[] = {
 	{ "base_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
 		.help = "the same for the moment that is subtracted" },
 	PROCESS,
-	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
-		.help = "json when left out" },
-	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
-		.help = "inuse_space when left out" },
-	{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,
-		.help = "functions when left out" },
-	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
-	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	DRAWING,
 	{ 0 },
 };
 
@@ -205,14 +205,7 @@ static const struct parameter capture_parameters[] = {
 		.help = "of the capture" },
 	{ "base", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,
 		.help = "of the capture that is subtracted" },
-	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
-		.help = "json when left out" },
-	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
-		.help = "inuse_space when left out" },
-	{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,
-		.help = "functions when left out" },
-	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
-	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
+	DRAWING,
 	{ 0 },
 };
 

@@ -12,23 +12,6 @@ bool watch_view_is_about(const struct watch_report *report, const char *name)
 	return strcmp(report->name, name) == 0 || (report->pid != 0 && strcmp(number, name) == 0);
 }
 
-/* As people called it, for one that is not there now is watched all the same. */
-static bool find_name(
-	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
-{
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-
-	if (request->target_name != NULL)
-		snprintf(name, 128, "%s", request->target_name);
-	else if (gateway_find(gateway, request, &backend, err))
-		snprintf(name, 128, "%s", backend->name);
-	else if (gateway->backends.wanted_count > 0)
-		snprintf(name, 128, "%s", gateway->backends.wanted[0]);
-	else
-		return false;
-	return true;
-}
-
 bool watch_view_take_all(struct gateway *gateway, struct watch_view *view, struct error *err)
 {
 	if (gateway->watchman == NULL) {
@@ -45,7 +28,7 @@ bool watch_view_take(struct gateway *gateway, const struct request *request,
 	size_t kept = 0;
 
 	if (!watch_view_take_all(gateway, view, err) ||
-		!find_name(gateway, request, view->name, err))
+		!gateway_find_name(gateway, request, view->name, err))
 		return false;
 	for (size_t i = 0; i < view->count; i++) {
 		if (watch_view_is_about(&view->reports[i], view->name))
