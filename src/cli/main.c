@@ -66,6 +66,8 @@ int main(int argc, char **argv)
 {
 	/* A reader that goes away is an error of write(), not a sudden death. */
 	signal(SIGPIPE, SIG_IGN);
+	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */
+	signal(SIGCHLD, SIG_DFL);
 	bus_guard_install();
 	if (argc > 0 && is_jeprof(argv[0]))
 		return finish(jeprof_main(argc, argv));

@@ -290,6 +290,16 @@ class Commands(WatchCase):
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual(pathlib.Path(self.messages).read_text().count("the command false ended with 1"), 2)
 
+    def test_a_parent_that_ignores_its_children_does_not_stop_the_commands(self):
+        told = pathlib.Path(self.folder, "told")
+        script = pathlib.Path(self.folder, "tell.py")
+        script.write_text(f"import sys\nopen({str(told)!r}, 'a').write(sys.argv[1] + '\\n')\n")
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--then", f"python3 {script}",
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(told.read_text().split(), [os.path.join(self.keep, name) for name in self.captures()])
+
     def test_a_command_that_hangs_does_not_stop_the_captures(self):
         server, _ = self.redis_with_agent()
         pid_file = pathlib.Path(self.folder, "pid")
