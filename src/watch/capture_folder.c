@@ -163,6 +163,27 @@ static bool write_catalogue(const struct capture_folder *folder, struct error *e
 	return file_write(path, text.data, text.size, 0600, err);
 }
 
+/* A kill, or a full disk, came between a capture and its line. Its file tells the rest. */
+static void complete_catalogue(struct capture_folder *folder)
+{
+	struct error unwritten;
+	bool is_complete = true;
+
+	for (size_t i = 0; i < folder->count; i++) {
+		struct capture *const capture = &folder->captures[i];
+		struct stat status;
+		if (capture->details != NULL || fstatat(folder->fd, capture->name, &status, 0) != 0)
+			continue;
+		capture->details = json_pack("{s:s, s:I, s:s, s:I}", "reason", "not known",
+			"time_ms",
+			(json_int_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000,
+			"file", capture->name, "bytes", (json_int_t)capture->bytes);
+		is_complete = false;
+	}
+	if (!is_complete)
+		(void)write_catalogue(folder, &unwritten);
+}
+
 static bool open_locked(struct capture_folder *folder, struct error *err)
 {
 	if (mkdir(folder->path, 0700) != 0 && errno != EEXIST)
@@ -190,6 +211,7 @@ bool capture_folder_open(const char *path, const struct capture_limits *limits,
 	if (!open_locked(folder, err) || !read_names(folder, err))
 		return false;
 	read_catalogue(folder);
+	complete_catalogue(folder);
 	*ret = TAKE(folder);
 	return true;
 }
@@ -238,14 +260,35 @@ static bool make_room(struct capture_folder *folder, uint64_t needed_bytes)
 	return true;
 }
 
+/*
+ * Whether the disk would have so much free without the captures, but for `kept_bytes` of them. Else
+ * somebody else is filling it, and removing them would not help.
+ */
+static bool can_free(
+	const struct capture_folder *folder, uint64_t wanted_bytes, uint64_t kept_bytes)
+{
+	uint64_t possible;
+
+	return __builtin_add_overflow(free_bytes(folder), folder->bytes - kept_bytes, &possible) ||
+	       possible >= wanted_bytes;
+}
+
+static uint64_t newest_bytes(const struct capture_folder *folder)
+{
+	return folder->count == 0 ? 0 : folder->captures[folder->count - 1].bytes;
+}
+
 static void drop_surplus(struct capture_folder *folder)
 {
+	const struct capture_limits *const limits = &folder->limits;
+
 	while (folder->count > 1 &&
-		(folder->count > folder->limits.count || folder->bytes > folder->limits.bytes)) {
+		(folder->count > limits->count || folder->bytes > limits->bytes)) {
 		if (!remove_oldest(folder))
 			return;
 	}
-	(void)make_room(folder, folder->limits.free_bytes);
+	if (can_free(folder, limits->free_bytes, newest_bytes(folder)))
+		(void)make_room(folder, limits->free_bytes);
 }
 
 /* Whatever a process may be called, it is one part of a path. */
@@ -278,13 +321,11 @@ static void make_name(
  */
 static bool prepare_room(struct capture_folder *folder)
 {
-	const uint64_t newest_bytes =
-		folder->count == 0 ? 0 : folder->captures[folder->count - 1].bytes;
-	const uint64_t free_now = free_bytes(folder);
+	const uint64_t expected_bytes = newest_bytes(folder);
+	uint64_t wanted_bytes;
 
-	return (free_now >= UINT64_MAX - folder->bytes ||
-		       free_now + folder->bytes >= folder->limits.free_bytes + newest_bytes) &&
-	       make_room(folder, newest_bytes);
+	return !__builtin_add_overflow(folder->limits.free_bytes, expected_bytes, &wanted_bytes) &&
+	       can_free(folder, wanted_bytes, 0) && make_room(folder, expected_bytes);
 }
 
 bool capture_folder_begin(struct capture_folder *folder, const char *tag, const char *stem,
@@ -340,23 +381,6 @@ bool capture_folder_commit(
 	return true;
 }
 
-static bool copy(int from, const char *name, const struct file_draft *draft, struct error *err)
-{
-	char piece[65536];
-
-	if (lseek(from, 0, SEEK_SET) != 0)
-		return error_system(err, errno, "%s", name);
-	for (;;) {
-		const ssize_t got = read(from, piece, sizeof piece);
-		if (got == 0)
-			return true;
-		if (got < 0 && errno != EINTR)
-			return error_system(err, errno, "%s", name);
-		if (got > 0 && !file_write_fd(draft->fd, draft->path, piece, (size_t)got, err))
-			return false;
-	}
-}
-
 static void name_next(
 	struct capture_folder *folder, const char *tag, const char *stem, char path[4096])
 {
@@ -381,7 +405,8 @@ bool capture_folder_take(struct capture_folder *folder, const char *path, int fd
 		json_decref(details);
 		return error_system(err, errno, "%s", path);
 	}
-	if (!capture_folder_begin(folder, tag, stem, &draft, err) || !copy(fd, path, &draft, err)) {
+	if (!capture_folder_begin(folder, tag, stem, &draft, err) ||
+		!file_copy_fd(fd, path, draft.fd, draft.path, err)) {
 		file_draft_discard(&draft);
 		json_decref(details);
 		return false;

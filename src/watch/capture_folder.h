@@ -8,8 +8,10 @@
  *
  * A capture appears under its name when all of it is on the disk. Room is made by removing the
  * oldest, after the new one is safe; before that only as far as the disk would be full, and never
- * the newest. `captures.jsonl` beside them has a line of JSON for each. One process at a time; any
- * thread, but for opening and closing.
+ * the newest; where even that would not leave what the disk shall keep free, none is removed.
+ * `captures.jsonl` beside them, the *catalogue*, has a line of JSON for each; what a kill or a full
+ * disk kept out of it is added when the folder is opened. One process at a time; any thread, but
+ * for opening and closing.
  */
 #pragma once
 
