@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/proc_maps.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 
 enum { PROC_PATH_BYTES = 64 };
@@ -136,6 +137,18 @@ static bool arguments_have(const struct process *process, const char *comm)
 	return found;
 }
 
+/* Names go into messages, JSON and URLs, while a process may choose any bytes for its own. */
+static void make_printable(char *name)
+{
+	for (size_t size; *name != '\0'; name += size) {
+		size = utf8_length(name, strlen(name));
+		if (size == 0 || (unsigned char)*name < ' ' || *name == 0x7f) {
+			*name = '?';
+			size = 1;
+		}
+	}
+}
+
 /* Some programs rename their main thread: Traffic Server's is "[TS_MAIN]". */
 static void choose_name(struct process *process)
 {
@@ -144,6 +157,7 @@ static void choose_name(struct process *process)
 				(*program != '\0' && !arguments_have(process, process->comm));
 
 	snprintf(process->name, sizeof process->name, "%s", is_its_own ? program : process->comm);
+	make_printable(process->name);
 }
 
 bool process_read(pid_t pid, struct process *process, struct error *err)

@@ -21,9 +21,12 @@ struct process {
 	pid_t inner_pid;
 	pid_t parent;
 	uid_t uid, effective_uid;
-	char comm[16];	/* what the main thread calls itself */
-	char name[64];	/* comm, whole where it was cut, or exe's where comm is not the program's */
-	char exe[1024]; /* path inside its own root; "" when it is hidden or a kernel thread */
+	char comm[16]; /* what the main thread calls itself */
+	/*
+	 * comm, whole where it was cut, or exe's where comm is not the program's; printable UTF-8.
+	 */
+	char name[64];
+	char exe[1024];	  /* path inside its own root; "" when it is hidden or a kernel thread */
 	bool exe_deleted; /* replaced or removed since it was started */
 	bool other_root;  /* its root folder is not ours: container or chroot */
 	bool other_pids;  /* its pid namespace is not ours */

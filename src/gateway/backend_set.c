@@ -49,6 +49,13 @@ static bool is_same(const struct target *a, const struct target *b)
 	       strcmp(a->prefix, b->prefix) == 0;
 }
 
+/* Whoever owns the process has chosen its name, and the captures of a name have a folder of it. */
+static bool is_part_of_path(const char *name)
+{
+	return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+	       strcmp(name, "..") != 0;
+}
+
 /* What a target is called in URLs. */
 static const char *name_of(const struct target *target, char number[16])
 {
@@ -56,7 +63,7 @@ static const char *name_of(const struct target *target, char number[16])
 		const char *const slash = strrchr(target->prefix, '/');
 		return slash == NULL || slash[1] == '\0' ? target->host : slash + 1;
 	}
-	if (target->process.name[0] != '\0' && strchr(target->process.name, '/') == NULL)
+	if (is_part_of_path(target->process.name))
 		return target->process.name;
 	snprintf(number, 16, "%d", (int)target->process.pid);
 	return number;

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from gateway import GatewayCase
-from processes import HEAPCTL, free_port, own_name, wait_until
+from processes import AGENT, HEAPCTL, free_port, jemalloc_path, own_name, wait_until
 
 FILED, OTHER, STOPPED = own_name("filed"), own_name("other"), own_name("stop")
 API_ONE, API_TWO, APIS = own_name("api1"), own_name("api2"), own_name("api?")
@@ -180,6 +180,23 @@ class Captures(WatchFileCase):
             wait_until(lambda name=name: len(self.captures(os.path.join(self.keep, name))) == 2, f"captures of {name}")
         self.assertEqual(sorted(os.listdir(self.keep)), [API_ONE, API_TWO])
         self.assertEqual(self.watches(OTHER), [])
+
+    def start_called(self, name):
+        """A process that calls itself by these bytes."""
+        rename = ("import ctypes, os, signal, sys\nctypes.CDLL(None).prctl(15, os.fsencode(sys.argv[1]), 0, 0, 0)\nsignal.pause()\n")
+        process = self.start("python3", "-c", rename, os.fsdecode(name), env={"LD_PRELOAD": f"{jemalloc_path()}:{AGENT}", "MALLOC_CONF": FINE})
+        self.wait_for_agent(process.pid)
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_bytes() == name + b"\n", "the name")
+        return process
+
+    def test_no_name_leads_out_of_the_folder_or_spoils_the_catalogue(self):
+        up, strange = self.start_called(b".."), self.start_called(b"a\xff\x1bb")
+        self.serve(f"[*]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n", str(up.pid), str(strange.pid))
+        folders = [os.path.join(self.keep, str(up.pid)), os.path.join(self.keep, "a??b")]
+        wait_until(lambda: all(os.path.exists(os.path.join(folder, "captures.jsonl")) for folder in folders), "captures of both")
+        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".heap")], [])
+        with open(os.path.join(folders[1], "captures.jsonl"), encoding="utf-8") as catalogue:
+            self.assertEqual(json.loads(catalogue.readline())["target"], f"a??b[{strange.pid}]")
 
     def test_what_jemalloc_writes_is_adopted(self):
         prefix = os.path.join(self.folder, "je/own")
