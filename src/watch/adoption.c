@@ -22,15 +22,16 @@ struct sighting {
 	off_t bytes;
 	struct timespec modified;
 	int64_t since_ms; /* it has been like that */
-	bool is_there;
-	bool is_refused; /* no profile: said once */
+	bool is_refused;  /* no profile: said once */
 };
 
 struct adoption {
-	char folder[3000]; /* with the slash at its end */
-	char base[256];	   /* last part of the prefix */
-	struct sighting *sightings;
-	size_t count, capacity;
+	char folder[3000];	    /* with the slash at its end */
+	char base[256];		    /* last part of the prefix */
+	struct sighting *sightings; /* of the last look, by name */
+	size_t count;
+	struct sighting **ready; /* of these, oldest first */
+	size_t ready_count, ready_next;
 };
 
 bool adoption_new(const char *prefix, struct adoption **ret, struct error *err)
@@ -55,6 +56,7 @@ void adoption_free(struct adoption *adoption)
 {
 	if (adoption == NULL)
 		return;
+	free(adoption->ready);
 	free(adoption->sightings);
 	free(adoption);
 }
@@ -88,85 +90,91 @@ static const char *reason_of(const struct adoption *adoption, const char *name, 
 	}
 }
 
-static struct sighting *find_sighting(struct adoption *adoption, const char *name)
+static int compare_names(const void *a, const void *b)
 {
-	for (size_t i = 0; i < adoption->count; i++) {
-		if (strcmp(adoption->sightings[i].name, name) == 0)
-			return &adoption->sightings[i];
-	}
-	adoption->sightings = xgrow(adoption->sightings, &adoption->capacity, adoption->count + 1,
-		sizeof *adoption->sightings);
-	struct sighting *const sighting = &adoption->sightings[adoption->count++];
-	*sighting = (struct sighting){ .bytes = -1 };
-	(void)sscanf(name + strlen(adoption->base), ".%*[0-9].%" SCNu64, &sighting->sequence);
-	snprintf(sighting->name, sizeof sighting->name, "%s", name);
-	return sighting;
+	const struct sighting *const x = a, *const y = b;
+
+	return strcmp(x->name, y->name);
 }
 
-static void note(
-	struct adoption *adoption, const char *name, const struct stat *status, int64_t now_ms)
+/* Profiles may be written faster than the clock of the disk ticks. */
+static int compare_ages(const void *a, const void *b)
 {
-	struct sighting *const sighting = find_sighting(adoption, name);
+	const struct sighting *const x = *(struct sighting *const *)a;
+	const struct sighting *const y = *(struct sighting *const *)b;
 
-	sighting->is_there = true;
-	if (sighting->bytes == status->st_size &&
-		sighting->modified.tv_sec == status->st_mtim.tv_sec &&
-		sighting->modified.tv_nsec == status->st_mtim.tv_nsec)
-		return;
-	sighting->bytes = status->st_size;
-	sighting->modified = status->st_mtim;
-	sighting->since_ms = now_ms;
-	sighting->is_refused = false;
+	if (x->modified.tv_sec != y->modified.tv_sec)
+		return x->modified.tv_sec < y->modified.tv_sec ? -1 : 1;
+	if (x->modified.tv_nsec != y->modified.tv_nsec)
+		return x->modified.tv_nsec < y->modified.tv_nsec ? -1 : 1;
+	return (x->sequence > y->sequence) - (x->sequence < y->sequence);
 }
 
-static bool look(struct adoption *adoption, int64_t now_ms, struct error *err)
+/* What is there, by name. */
+static bool read_folder(const struct adoption *adoption, int64_t now_ms,
+	struct sighting **sightings, size_t *count, struct error *err)
 {
 	DIR *const stream = opendir(adoption->folder);
-	size_t kept = 0;
+	struct sighting *found = NULL;
+	size_t size = 0, capacity = 0;
 	char tag[24];
 
 	if (stream == NULL)
 		return error_system(err, errno, "%s", adoption->folder);
-	for (size_t i = 0; i < adoption->count; i++)
-		adoption->sightings[i].is_there = false;
 	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
 		struct stat status;
-		if (reason_of(adoption, entry->d_name, tag) != NULL &&
-			fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-			S_ISREG(status.st_mode))
-			note(adoption, entry->d_name, &status, now_ms);
+		if (reason_of(adoption, entry->d_name, tag) == NULL ||
+			fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+			!S_ISREG(status.st_mode))
+			continue;
+		found = xgrow(found, &capacity, size + 1, sizeof *found);
+		struct sighting *const one = &found[size++];
+		*one = (struct sighting){
+			.bytes = status.st_size, .modified = status.st_mtim, .since_ms = now_ms
+		};
+		(void)sscanf(entry->d_name + strlen(adoption->base), ".%*[0-9].%" SCNu64,
+			&one->sequence);
+		snprintf(one->name, sizeof one->name, "%s", entry->d_name);
 	}
 	closedir(stream);
-	for (size_t i = 0; i < adoption->count; i++) {
-		if (adoption->sightings[i].is_there)
-			adoption->sightings[kept++] = adoption->sightings[i];
-	}
-	adoption->count = kept;
+	if (size > 0)
+		qsort(found, size, sizeof *found, compare_names);
+	*sightings = found;
+	*count = size;
 	return true;
 }
 
-/* Profiles may be written faster than the clock of the disk ticks. */
-static bool is_older(const struct sighting *a, const struct sighting *b)
+/* Those that have not changed go on from what was known of them. */
+static void remember(const struct adoption *adoption, struct sighting *sightings, size_t count)
 {
-	if (a->modified.tv_sec != b->modified.tv_sec)
-		return a->modified.tv_sec < b->modified.tv_sec;
-	if (a->modified.tv_nsec != b->modified.tv_nsec)
-		return a->modified.tv_nsec < b->modified.tv_nsec;
-	return a->sequence < b->sequence;
+	for (size_t i = 0, before = 0; i < count; i++) {
+		struct sighting *const one = &sightings[i];
+		while (before < adoption->count &&
+			compare_names(&adoption->sightings[before], one) < 0)
+			before++;
+		if (before == adoption->count)
+			return;
+		const struct sighting *const known = &adoption->sightings[before];
+		if (compare_names(known, one) != 0 || known->bytes != one->bytes ||
+			known->modified.tv_sec != one->modified.tv_sec ||
+			known->modified.tv_nsec != one->modified.tv_nsec)
+			continue;
+		one->since_ms = known->since_ms;
+		one->is_refused = known->is_refused;
+	}
 }
 
-static struct sighting *find_ready(struct adoption *adoption, int64_t now_ms)
+static void find_ready(struct adoption *adoption, int64_t now_ms)
 {
-	struct sighting *best = NULL;
-
+	free(adoption->ready);
+	adoption->ready = xmalloc((adoption->count + 1) * sizeof(struct sighting *));
+	adoption->ready_count = adoption->ready_next = 0;
 	for (size_t i = 0; i < adoption->count; i++) {
 		struct sighting *const one = &adoption->sightings[i];
-		if (one->is_refused || one->bytes == 0 || now_ms - one->since_ms < QUIET_MS)
-			continue;
-		if (best == NULL || is_older(one, best))
-			best = one;
+		if (!one->is_refused && one->bytes != 0 && now_ms - one->since_ms >= QUIET_MS)
+			adoption->ready[adoption->ready_count++] = one;
 	}
-	return best;
+	qsort(adoption->ready, adoption->ready_count, sizeof *adoption->ready, compare_ages);
 }
 
 static bool is_profile(int fd)
@@ -177,21 +185,63 @@ static bool is_profile(int fd)
 	       memcmp(head, "heap_v2/", sizeof head) == 0;
 }
 
+static int open_ready(const struct adoption *adoption, const struct sighting *one, char from[4096])
+{
+	snprintf(from, 4096, "%s%s", adoption->folder, one->name);
+	return open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The oldest that are more than so many. What is no profile stays, for adoption_take to tell. */
+static size_t drop_surplus(struct adoption *adoption, size_t most)
+{
+	const size_t surplus = adoption->ready_count > most ? adoption->ready_count - most : 0;
+	size_t kept = 0, dropped = 0;
+	char from[4096];
+
+	for (size_t i = 0; i < adoption->ready_count; i++) {
+		struct sighting *const one = adoption->ready[i];
+		if (i < surplus) {
+			CLEANUP(fd_cleanup) const int fd = open_ready(adoption, one, from);
+			if (fd >= 0 && is_profile(fd) && unlink(from) == 0) {
+				dropped++;
+				continue;
+			}
+		}
+		adoption->ready[kept++] = one;
+	}
+	adoption->ready_count = kept;
+	return dropped;
+}
+
+bool adoption_look(
+	struct adoption *adoption, int64_t now_ms, size_t most, size_t *dropped, struct error *err)
+{
+	struct sighting *sightings = NULL;
+	size_t count = 0;
+
+	if (!read_folder(adoption, now_ms, &sightings, &count, err))
+		return false;
+	remember(adoption, sightings, count);
+	free(adoption->sightings);
+	adoption->sightings = sightings;
+	adoption->count = count;
+	find_ready(adoption, now_ms);
+	*dropped = drop_surplus(adoption, most);
+	return true;
+}
+
 bool adoption_take(struct adoption *adoption, struct capture_folder *folder, int64_t now_ms,
 	char path[4096], const char **reason, struct error *err)
 {
 	char from[4096], tag[24];
 
 	path[0] = '\0';
-	if (!look(adoption, now_ms, err))
-		return false;
-	struct sighting *const ready = find_ready(adoption, now_ms);
-	if (ready == NULL)
+	if (adoption->ready_next == adoption->ready_count)
 		return true;
+	struct sighting *const ready = adoption->ready[adoption->ready_next++];
 	/* Should it fail. */
 	ready->since_ms = now_ms + RETRY_MS;
-	snprintf(from, sizeof from, "%s%s", adoption->folder, ready->name);
-	CLEANUP(fd_cleanup) const int fd = open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	CLEANUP(fd_cleanup) const int fd = open_ready(adoption, ready, from);
 	if (fd < 0)
 		return error_system(err, errno, "%s", from);
 	if (!is_profile(fd)) {

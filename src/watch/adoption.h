@@ -23,8 +23,16 @@ static inline void adoption_cleanup(struct adoption **adoption)
 }
 
 /*
- * Takes at most one file that is ready, oldest first, into the folder. `path` is its new place, ""
- * when there was none; `reason` says what made jemalloc write it.
+ * Looks at what is there. Of what is ready, the oldest that are more than `most` are removed where
+ * they are: a program may write thousands in a second, and so many are all that will be kept.
+ * `dropped` is their number.
+ */
+MUST_CHECK bool adoption_look(
+	struct adoption *adoption, int64_t now_ms, size_t most, size_t *dropped, struct error *err);
+
+/*
+ * Takes at most one file of those that the last look found ready, oldest first, into the folder.
+ * `path` is its new place, "" when there was none; `reason` says what made jemalloc write it.
  */
 MUST_CHECK bool adoption_take(struct adoption *adoption, struct capture_folder *folder,
 	int64_t now_ms, char path[4096], const char **reason, struct error *err);

@@ -14,7 +14,13 @@
 #include "watch/command.h"
 #include "watch/observer.h"
 
-enum { LINE_BYTES = 400, COMMAND_LOOK_MS = 1000 };
+enum {
+	LINE_BYTES = 400,
+	COMMAND_LOOK_MS = 1000,
+	ADOPTED_AT_ONCE = 16,
+	/* Between two lines about what was too much to be adopted. */
+	DROPPED_MS = 60 * 1000,
+};
 
 struct watcher {
 	struct watch_settings settings;
@@ -24,6 +30,9 @@ struct watcher {
 	struct observer observer;
 	struct adoption *adoption; /* NULL for none; the same for the command */
 	struct command *command;
+	char adoption_problem[240]; /* what was said last; "" when all is well */
+	size_t dropped;		    /* not said yet */
+	int64_t dropped_said_ms;
 	bool is_attached;
 };
 
@@ -273,25 +282,61 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 	return true;
 }
 
+/* Said once, not at every look. */
+static void fail_adoption(struct watcher *watcher, const struct error *err)
+{
+	if (strcmp(err->message, watcher->adoption_problem) != 0)
+		fail(watcher, false, err);
+	snprintf(watcher->adoption_problem, sizeof watcher->adoption_problem, "%s", err->message);
+}
+
+/* So that a program which writes them all the time does not fill the log. */
+static void note_dropped(struct watcher *watcher, size_t dropped, int64_t now_ms)
+{
+	char line[LINE_BYTES];
+
+	watcher->dropped += dropped;
+	if (watcher->dropped == 0 ||
+		(watcher->dropped_said_ms != 0 && now_ms - watcher->dropped_said_ms < DROPPED_MS))
+		return;
+	snprintf(line, sizeof line,
+		"removed %zu of jemalloc's files at %.200s: there were newer ones, and keep-count "
+		"is %zu",
+		watcher->dropped, watcher->settings.adopt, watcher->settings.limits.count);
+	note(watcher, line);
+	watcher->dropped = 0;
+	watcher->dropped_said_ms = now_ms;
+}
+
+/* A few in a turn: the conditions shall be looked at meanwhile. */
 static void adopt(struct watcher *watcher)
 {
+	const int64_t now_ms = clock_boottime_ms();
 	struct watcher_capture taken = { .target = &watcher->observer.target };
+	size_t dropped = 0;
 	struct stat status;
 	struct error err;
 
 	if (watcher->adoption == NULL || watcher->folder == NULL)
 		return;
-	do {
-		if (!adoption_take(watcher->adoption, watcher->folder, clock_boottime_ms(),
-			    taken.path, &taken.reason, &err)) {
+	if (!adoption_look(
+		    watcher->adoption, now_ms, watcher->settings.limits.count, &dropped, &err)) {
+		fail_adoption(watcher, &err);
+		return;
+	}
+	watcher->adoption_problem[0] = '\0';
+	note_dropped(watcher, dropped, now_ms);
+	for (int i = 0; i < ADOPTED_AT_ONCE; i++) {
+		if (!adoption_take(watcher->adoption, watcher->folder, now_ms, taken.path,
+			    &taken.reason, &err)) {
 			fail(watcher, false, &err);
-			return;
+			continue;
 		}
 		if (taken.path[0] == '\0')
 			return;
 		taken.bytes = stat(taken.path, &status) == 0 ? (uint64_t)status.st_size : 0;
 		announce(watcher, &taken);
-	} while (true);
+	}
 }
 
 bool watcher_attend_command(struct watcher *watcher)

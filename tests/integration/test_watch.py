@@ -324,16 +324,37 @@ class Adopting(WatchCase):
         self.load_redis(port, keys=60000, size=1000)
         written = len(list(pathlib.Path(self.folder, "je").glob(f"own.{server.pid}.*.heap")))
         self.assertGreater(written, 3)
-        watch = self.watch(server.pid, "--adopt", prefix, "--keep-count", "3", "--count", str(written))
-        self.assertEqual(watch.wait(60), 0)
+        watch = self.watch(server.pid, "--adopt", prefix, "--keep-count", "3")
+        wait_until(lambda: sorted(os.listdir(os.path.dirname(prefix))) == [empty.name, other.name], "the files to be taken")
+        self.wait_for_captures(3, watch)
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
         self.assertEqual(len(self.captures()), 3)
-        self.assertEqual(sorted(os.listdir(os.path.dirname(prefix))), [empty.name, other.name])
         last = self.catalogue()[-1]
         self.assertEqual(last["reason"], "jemalloc's interval")
         self.assertRegex(last["file"], rf"-i\d+-own\.{server.pid}\.heap$")
         self.assertIn("is no profile of jemalloc; left alone", pathlib.Path(self.messages).read_text())
         self.heapctl("report", "--text", os.path.join(self.keep, last["file"]))
 
+    def test_what_would_be_removed_at_once_is_not_taken_first(self):
+        """prof_gdump writes thousands of files in a second; the conditions are looked at meanwhile."""
+        prefix = os.path.join(self.folder, "je/own")
+        os.mkdir(os.path.dirname(prefix))
+        for sequence in range(2000):
+            pathlib.Path(f"{prefix}.4711.{sequence}.u{sequence}.heap").write_text("heap_v2/524288\n  t*: 0: 0 [0: 0]\n")
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--adopt", prefix, "--keep-count", "5")
+        wait_until(lambda: not os.listdir(os.path.dirname(prefix)), "the files to be taken")
+        self.wait_for_captures(5, watch)
+        self.wait_for_message(f"removed 1995 of jemalloc's files at {prefix}: there were newer ones, and keep-count is 5", watch)
+        self.assertEqual([name[:8] for name in self.captures()], [f"{number:08}" for number in range(1, 6)])
+        self.assertEqual([entry["original"].split(".")[-3] for entry in self.catalogue()], ["1995", "1996", "1997", "1998", "1999"])
+
+    def test_a_folder_of_jemallocs_that_is_not_there_is_told_once(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--adopt", "/nowhere/own")
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(pathlib.Path(self.messages).read_text().count("/nowhere/: No such file or directory"), 1)
 
     def test_files_of_one_moment_are_taken_in_their_order(self):
         prefix = os.path.join(self.folder, "own")
