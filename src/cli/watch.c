@@ -32,7 +32,9 @@ static const struct verb_option options[] = {
 	{ OPTION_COOL_DOWN, "cool-down", 0, "TIME",
 		"captures are apart by this, except those of every= and signal [5mins]", NULL, NULL,
 		false },
-	{ OPTION_INTERVAL, "interval", 0, "TIME", "how often to look [1s]", NULL, NULL, false },
+	{ OPTION_INTERVAL, "interval", 0, "TIME",
+		"how often to look; oftener near the limit that cgroup> waits for [1s]", NULL, NULL,
+		false },
 	{ OPTION_COUNT, "count", 'n', "N", "end after so many captures", NULL, NULL, false },
 	{ OPTION_THEN, "then", 0, "CMD",
 		"run this for each capture, with the file as its last argument, one at a time; no "

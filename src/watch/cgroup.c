@@ -89,20 +89,45 @@ static bool locate(
 	return true;
 }
 
+static bool read_memberships(pid_t pid, struct buffer *text)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	return read_text(path, text);
+}
+
+static uint64_t hash_of(const struct buffer *text)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (size_t i = 0; i < text->size; i++)
+		hash = (hash ^ (unsigned char)text->data[i]) * UINT64_C(1099511628211);
+	return hash;
+}
+
 void cgroup_find(pid_t pid, struct cgroup *group)
 {
 	CLEANUP(buffer_cleanup) struct buffer memberships;
 	CLEANUP(buffer_cleanup) struct buffer mounts;
-	char path[64];
 
 	*group = (struct cgroup){ 0 };
-	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-	const bool is_there = read_text(path, &memberships);
+	const bool is_there = read_memberships(pid, &memberships);
 	if (!read_text("/proc/self/mountinfo", &mounts) || !is_there)
 		return;
 	const char *const texts[] = { buffer_string(&memberships), buffer_string(&mounts) };
 	if (!locate(texts[0], texts[1], true, group) && !locate(texts[0], texts[1], false, group))
 		*group = (struct cgroup){ 0 };
+	group->memberships = hash_of(&memberships);
+}
+
+bool cgroup_is_current(pid_t pid, const struct cgroup *group)
+{
+	CLEANUP(buffer_cleanup) struct buffer memberships;
+
+	/* Of one that has ended there is nothing to be read. */
+	return !read_memberships(pid, &memberships) || memberships.size == 0 ||
+	       hash_of(&memberships) == group->memberships;
 }
 
 static bool read_number(const char *folder, const char *name, uint64_t *number)
@@ -128,7 +153,7 @@ static uint64_t read_inactive_file(const char *folder, bool first_version)
 	return at != NULL && sscanf(at + strlen(key), "%" SCNu64, &bytes) == 1 ? bytes : 0;
 }
 
-static double share_of(const char *folder, bool first_version)
+static double share_of(const char *folder, bool first_version, double *left_bytes)
 {
 	uint64_t limit = 0, used = 0;
 
@@ -138,17 +163,20 @@ static double share_of(const char *folder, bool first_version)
 			folder, first_version ? "memory.usage_in_bytes" : "memory.current", &used))
 		return NAN;
 	const uint64_t easy = read_inactive_file(folder, first_version);
-	return (double)(used > easy ? used - easy : 0) / (double)limit;
+	const double held = (double)(used > easy ? used - easy : 0);
+	*left_bytes = fmin(*left_bytes, fmax(0, (double)limit - held));
+	return held / (double)limit;
 }
 
-double cgroup_share(const struct cgroup *group)
+double cgroup_share(const struct cgroup *group, double *left_bytes)
 {
 	char folder[4096];
 	double share = NAN;
 
+	*left_bytes = INFINITY;
 	memcpy(folder, group->folder, sizeof folder);
 	for (size_t size = strlen(folder); size >= group->top_size && size > 0;) {
-		share = fmax(share, share_of(folder, group->is_first_version));
+		share = fmax(share, share_of(folder, group->is_first_version, left_bytes));
 		const char *const slash = strrchr(folder, '/');
 		size = (size_t)(slash - folder);
 		folder[size] = '\0';

@@ -55,6 +55,7 @@ bool observer_open(const struct target *target, struct observer *observer, struc
 		.machine_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) };
 	uint64_t resident_bytes = 0;
 
+	opened.left_bytes = INFINITY;
 	if (target->process.pid != 0) {
 		if (!read_stat(target->process.pid, &opened.started, &resident_bytes, err))
 			return false;
@@ -95,8 +96,24 @@ static double read_pressure(const struct observer *observer, int64_t now_ms)
 		reported > 0 ? nextafter(reported, INFINITY) : NAN);
 }
 
+/* Limits and pressure of the group that it is in now; where the kernel tells no more, it is asked.
+ */
+static void follow_group(struct observer *observer)
+{
+	struct pressure before = observer->pressure;
+	struct error ignored;
+
+	cgroup_find(observer->target.process.pid, &observer->group);
+	cgroup_pressure_path(&observer->group, observer->pressure_path);
+	observer->pressure = (struct pressure){ 0 };
+	for (size_t i = 0; i < before.count; i++)
+		(void)!pressure_add(&observer->pressure, observer->pressure_path,
+			before.marks[i].share, &ignored);
+	pressure_deinit(&before);
+}
+
 bool observer_look(
-	const struct observer *observer, struct trigger_observation *observation, struct error *err)
+	struct observer *observer, struct trigger_observation *observation, struct error *err)
 {
 	const pid_t pid = observer->target.process.pid;
 	uint64_t started = 0, resident_bytes = 0;
@@ -111,7 +128,10 @@ bool observer_look(
 		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 	observation->incarnation = started ^ ((uint64_t)pid << 44);
 	observation->resident_bytes = (double)resident_bytes;
-	observation->cgroup_share = cgroup_share(&observer->group);
+	observer->is_regrouped = !cgroup_is_current(pid, &observer->group);
+	if (observer->is_regrouped)
+		follow_group(observer);
+	observation->cgroup_share = cgroup_share(&observer->group, &observer->left_bytes);
 	observation->pressure_share = read_pressure(observer, observation->now_ms);
 	return true;
 }
@@ -120,6 +140,7 @@ bool observer_check_rule(
 	const struct observer *observer, const struct condition_rule *rule, struct error *err)
 {
 	const bool is_here = observer->target.process.pid != 0;
+	double left_bytes;
 
 	for (size_t i = 0; i < rule->term_count; i++) {
 		const struct condition *const term = &rule->terms[i];
@@ -131,7 +152,8 @@ bool observer_check_rule(
 				rule->text);
 			return error_hint(err, "run heapctl watch on the machine of the target");
 		}
-		if (term->kind == CONDITION_CGROUP && isnan(cgroup_share(&observer->group))) {
+		if (term->kind == CONDITION_CGROUP &&
+			isnan(cgroup_share(&observer->group, &left_bytes))) {
 			error_set(err, ERROR_UNSUPPORTED,
 				"'%s': no control group of %s has a memory limit", rule->text,
 				observer->target.label);

@@ -20,6 +20,8 @@ struct observer {
 	double machine_bytes;
 	struct pressure pressure;
 	char pressure_path[CGROUP_PATH_BYTES]; /* "" when the kernel keeps no figures */
+	double left_bytes; /* to the limit of its group, at the last look; INFINITY without one */
+	bool is_regrouped; /* the last look found it in another control group than the one before */
 };
 
 /* ERROR_NOT_FOUND when the process is gone. Close with observer_close. */
@@ -39,8 +41,8 @@ MUST_CHECK bool observer_await_pressure(
  * Fills all but the time and the signal. ERROR_NOT_FOUND when the process is gone, even if
  * another one has its pid.
  */
-MUST_CHECK bool observer_look(const struct observer *observer,
-	struct trigger_observation *observation, struct error *err);
+MUST_CHECK bool observer_look(
+	struct observer *observer, struct trigger_observation *observation, struct error *err);
 
 /* ERROR_UNSUPPORTED when a condition of the rule can never be seen of this target. */
 MUST_CHECK bool observer_check_rule(

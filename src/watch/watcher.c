@@ -18,9 +18,13 @@ enum {
 	LINE_BYTES = 400,
 	COMMAND_LOOK_MS = 1000,
 	ADOPTED_AT_ONCE = 16,
+	SOONEST_LOOK_MS = 50,
 	/* Between two lines about what was too much to be adopted. */
 	DROPPED_MS = 60 * 1000,
 };
+
+/* As fast as a process may fill memory: 2 GiB in a second. */
+static const double FILLED_IN_A_MS = 2.0 * 1024 * 1024 * 1024 / 1000;
 
 struct watcher {
 	struct watch_settings settings;
@@ -258,6 +262,21 @@ bool watcher_keep_in_folder(
 	return true;
 }
 
+/* A limit that can be seen no more is worth a line. */
+static void note_group(struct watcher *watcher)
+{
+	const struct observer *const observer = &watcher->observer;
+	char line[LINE_BYTES];
+	struct error err;
+
+	snprintf(line, sizeof line, "%s was put into another control group%s%.200s",
+		observer->target.label, observer->group.folder[0] == '\0' ? "" : ": ",
+		observer->group.folder);
+	note(watcher, line);
+	if (!check_rules(watcher, observer, &err))
+		fail(watcher, false, &err);
+}
+
 /* One look at the target. False when it is gone. */
 static bool look(struct watcher *watcher, bool signalled, struct error *err)
 {
@@ -267,6 +286,8 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 
 	if (!observer_look(&watcher->observer, &seen, err))
 		return false;
+	if (watcher->observer.is_regrouped)
+		note_group(watcher);
 	const struct condition_rule *const rule = trigger_step(watcher->trigger, &seen);
 	if (rule == NULL)
 		return true;
@@ -362,11 +383,30 @@ bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err)
 	return !is_lost;
 }
 
+/*
+ * Whether a rule waits for the limit of the control group to come near. What is left of it may be
+ * filled before the next look is due, and the OOM killer leaves nothing to capture.
+ */
+static bool awaits_limit(const struct watcher *watcher)
+{
+	for (size_t i = 0; i < watcher->settings.rule_count; i++) {
+		if (condition_has(&watcher->settings.rules[i], CONDITION_CGROUP) &&
+			trigger_is_armed(watcher->trigger, i))
+			return watcher->is_attached;
+	}
+	return false;
+}
+
 void watcher_wait(struct watcher *watcher, int other)
 {
 	const bool is_busy = watcher->command != NULL && command_is_busy(watcher->command);
-	const int64_t interval_ms = watcher->settings.interval_ms;
+	int64_t patience_ms = watcher->settings.interval_ms;
 
-	pressure_wait(&watcher->observer.pressure, other,
-		is_busy && interval_ms > COMMAND_LOOK_MS ? COMMAND_LOOK_MS : interval_ms);
+	if (is_busy && patience_ms > COMMAND_LOOK_MS)
+		patience_ms = COMMAND_LOOK_MS;
+	if (awaits_limit(watcher) &&
+		watcher->observer.left_bytes / FILLED_IN_A_MS < (double)patience_ms)
+		patience_ms = (int64_t)fmax(
+			watcher->observer.left_bytes / FILLED_IN_A_MS, SOONEST_LOOK_MS);
+	pressure_wait(&watcher->observer.pressure, other, patience_ms);
 }

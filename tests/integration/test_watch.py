@@ -105,7 +105,7 @@ class Moments(WatchCase):
                        if " - cgroup " in line and "memory" in line.split()[-1]), None)
         if parent is None:
             self.skipTest("no memory controller of version 1")
-        group = pathlib.Path(parent, f"hc-watch-{os.getpid()}")
+        group = pathlib.Path(parent, f"hc-watch-{os.getpid()}-{limit_bytes}")
         try:
             group.mkdir()
         except OSError as error:
@@ -125,11 +125,26 @@ class Moments(WatchCase):
         group = self.control_group(256 << 20)
         server, port = self.redis_with_agent()
         (group / "cgroup.procs").write_text(str(server.pid))
-        watch = self.watch(server.pid, "--when", "cgroup>30%", "--count", "1")
+        # What is left to the limit may be filled before the next look: it comes much earlier.
+        watch = self.watch(server.pid, "--when", "cgroup>30%", "--count", "1", "--interval", "1hrs")
         self.wait_for_message("watching", watch)
         self.load_redis(port, keys=120000, size=1000)
         self.assertEqual(watch.wait(60), 0)
         self.assertGreater(self.catalogue()[0]["cgroup_share"], 0.3)
+
+    def test_a_target_is_followed_into_another_control_group(self):
+        first, second = self.control_group(512 << 20), self.control_group(256 << 20)
+        server, port = self.redis_with_agent()
+        (first / "cgroup.procs").write_text(str(server.pid))
+        watch = self.watch(server.pid, "--when", "cgroup>30%", "--count", "1")
+        self.wait_for_message("watching", watch)
+        (second / "cgroup.procs").write_text(str(server.pid))
+        self.wait_for_message(f"was put into another control group: {second}", watch)
+        (second.parent / "cgroup.procs").write_text(str(server.pid))
+        self.wait_for_message("has a memory limit", watch)
+        (second / "cgroup.procs").write_text(str(server.pid))
+        self.load_redis(port, keys=120000, size=1000)
+        self.assertEqual(watch.wait(60), 0)
 
     def test_memory_pressure_is_captured_when_the_kernel_tells(self):
         if not os.access("/proc/pressure/memory", os.W_OK):
