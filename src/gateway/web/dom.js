@@ -83,6 +83,18 @@ export function problemBox(problem, ...actions) {
     problem.hint ? el('p', sentence(problem.hint)) : null, actions.length > 0 ? el('p.row', actions) : null);
 }
 
+/* Begins a view, which has start() and close(), and returns what ends it. One that cannot begin leaves its problem in its place. */
+export async function startView(place, view) {
+  try {
+    await view.start();
+  } catch (problem) {
+    view.close();
+    place.replaceChildren(problemBox(problem));
+    return () => {};
+  }
+  return () => view.close();
+}
+
 export function select(label, options, value, change) {
   return el('label', label, ' ', el('select', { onchange: event => change(event.target.value) },
     options.map(([key, text]) => el('option', { value: key, selected: key === value }, text))));

@@ -5,7 +5,7 @@
  * base and at the moments that are chosen, begin and end their times, show what is made of two.
  */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, button, copyLink, el, fill, keepTrying, problemBox, saveMenu, segments, select } from '/assets/dom.js';
+import { actionButton, button, copyLink, el, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/dom.js';
 import { duration, moment as momentText, zone } from '/assets/format.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
@@ -232,13 +232,5 @@ export async function showHistory(page, name, values, hasHistory) {
     page.append(noHistory());
     return () => {};
   }
-  const view = new HistoryView(page, name, values);
-  try {
-    await view.start();
-  } catch (problem) {
-    view.close();
-    page.replaceChildren(problemBox(problem));
-    return () => {};
-  }
-  return () => view.close();
+  return startView(page, new HistoryView(page, name, values));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What serve --watch-file watches a target for, what came of it, and the captures to look at. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, button, el, fill, keepTrying, problemBox, select } from '/assets/dom.js';
+import { actionButton, button, el, fill, keepTrying, select, startView } from '/assets/dom.js';
 import { bytes, count, duration, moment as momentText, sentence } from '/assets/format.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 
@@ -212,13 +212,5 @@ export async function showWatches(page, target, name, values) {
     page.append(nothing());
     return () => {};
   }
-  const view = new WatchesView(page, target, name, values);
-  try {
-    await view.start();
-  } catch (problem) {
-    view.close();
-    page.replaceChildren(problemBox(problem));
-    return () => {};
-  }
-  return () => view.close();
+  return startView(page, new WatchesView(page, target, name, values));
 }
