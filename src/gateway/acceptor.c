@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
+#include "gateway/thread.h"
 
 enum {
 	STACK_BYTES = 256 * 1024,
@@ -76,7 +76,6 @@ bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, 
 	int stop_fd, struct acceptor **ret, struct error *err)
 {
 	const int flags = fcntl(listener->fd, F_GETFL);
-	pthread_attr_t attributes;
 
 	/* A client that left between poll and accept must not hold it up. */
 	if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0)
@@ -88,13 +87,10 @@ bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, 
 		.daemon = daemon,
 		.seats = seats,
 	};
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	const int failed = pthread_create(&acceptor->thread, &attributes, work, acceptor);
-	pthread_attr_destroy(&attributes);
-	if (failed != 0) {
+	if (!thread_start(&acceptor->thread, STACK_BYTES, work, acceptor,
+		    "a thread that accepts connections", err)) {
 		free(acceptor);
-		return error_system(err, failed, "starting a thread that accepts connections");
+		return false;
 	}
 	*ret = acceptor;
 	return true;

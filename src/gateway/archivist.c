@@ -2,13 +2,13 @@
 #include "gateway/archivist.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "gateway/thread.h"
 
 enum {
 	STACK_BYTES = 1024 * 1024,
@@ -151,18 +151,15 @@ static bool is_being_kept(const struct archivist *archivist, const struct backen
 static void start_keeper(
 	struct keeper *keeper, struct archivist *archivist, struct backend *backend)
 {
-	pthread_attr_t attributes;
+	struct error ignored;
 
 	*keeper = (struct keeper){
 		.archivist = archivist,
 		.backend = backend_share(backend),
 		.begun_ms = clock_monotonic_ms(),
 	};
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	const int failed = pthread_create(&keeper->thread, &attributes, work_as_keeper, keeper);
-	pthread_attr_destroy(&attributes);
-	if (failed == 0)
+	if (thread_start(
+		    &keeper->thread, STACK_BYTES, work_as_keeper, keeper, "a keeper", &ignored))
 		return;
 	/* Without a thread it is done here, one after the other. */
 	work_as_keeper(keeper);
@@ -212,17 +209,13 @@ bool archivist_start(
 	struct gateway *gateway, int64_t every_ms, struct archivist **ret, struct error *err)
 {
 	struct archivist *const archivist = xcalloc(1, sizeof *archivist);
-	pthread_attr_t attributes;
 
 	archivist->gateway = gateway;
 	archivist->every_ms = every_ms;
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	const int failed = pthread_create(&archivist->thread, &attributes, work, archivist);
-	pthread_attr_destroy(&attributes);
-	if (failed != 0) {
+	if (!thread_start(&archivist->thread, STACK_BYTES, work, archivist,
+		    "the thread of the history", err)) {
 		free(archivist);
-		return error_system(err, failed, "starting the thread of the history");
+		return false;
 	}
 	*ret = archivist;
 	return true;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "gateway/archivist.h"
+#include "gateway/thread.h"
 #include "watch/watcher.h"
 
 enum { STACK_BYTES = 1024 * 1024, RETRY_MS = 10 * 1000, LINE_BYTES = 1000 };
@@ -275,18 +276,12 @@ static void post_free(struct watch_post *post)
 	free(post);
 }
 
-static bool start_thread(struct watch_post *post, struct error *err)
+static bool start_work(struct watch_post *post, struct error *err)
 {
-	pthread_attr_t attributes;
-
 	post->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (post->wake_fd < 0)
 		return error_system(err, errno, "starting a watch");
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	const int failure = pthread_create(&post->thread, &attributes, work, post);
-	pthread_attr_destroy(&attributes);
-	return failure == 0 || error_system(err, failure, "starting a watch");
+	return thread_start(&post->thread, STACK_BYTES, work, post, "a watch", err);
 }
 
 bool watch_post_start(struct gateway *gateway, struct watch_folders *folders,
@@ -304,7 +299,7 @@ bool watch_post_start(struct gateway *gateway, struct watch_folders *folders,
 	snprintf(post->report.name, sizeof post->report.name, "%s", name);
 	pthread_mutex_init(&post->mutex, NULL);
 	post->watcher = watcher_new(&section->settings, &host);
-	if (!start_thread(post, err)) {
+	if (!start_work(post, err)) {
 		post_free(post);
 		return false;
 	}

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "gateway/thread.h"
 
 enum { STACK_BYTES = 1024 * 1024, LOOK_MS = 2000, LINE_BYTES = 1000 };
 
@@ -286,14 +287,9 @@ static void *work(void *context)
 
 bool watchman_start(struct watchman *watchman, struct error *err)
 {
-	pthread_attr_t attributes;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	const int failure = pthread_create(&watchman->thread, &attributes, work, watchman);
-	pthread_attr_destroy(&attributes);
-	watchman->is_started = failure == 0;
-	return failure == 0 || error_system(err, failure, "starting the watches");
+	watchman->is_started =
+		thread_start(&watchman->thread, STACK_BYTES, work, watchman, "the watches", err);
+	return watchman->is_started;
 }
 
 void watchman_close(struct watchman *watchman)
