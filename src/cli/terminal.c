@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
 
 /* Whether `out` is a terminal where colours are welcome. */
@@ -105,6 +106,9 @@ bool terminal_was_interrupted(void)
 
 void terminal_sleep_ms(int64_t duration_ms)
 {
-	if (duration_ms > 0 && !terminal_was_interrupted())
-		poll(NULL, 0, duration_ms > 60000 ? 60000 : (int)duration_ms);
+	const int64_t end_ms = clock_monotonic_ms() + duration_ms;
+
+	for (int64_t left_ms = duration_ms; left_ms > 0 && !terminal_was_interrupted();
+		left_ms = end_ms - clock_monotonic_ms())
+		poll(NULL, 0, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
 }

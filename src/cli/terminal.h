@@ -42,5 +42,5 @@ void terminal_progress_end(void);
 void terminal_catch_interrupts(void);
 bool terminal_was_interrupted(void);
 
-/* Sleeps, shorter when interrupted. */
+/* Sleeps, until the first interrupt at the longest. */
 void terminal_sleep_ms(int64_t duration_ms);
