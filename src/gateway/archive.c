@@ -27,16 +27,6 @@ enum {
 };
 static const char SUFFIX[] = ".heap.zst";
 
-const char *const archive_figure_names[ARCHIVE_FIGURES] = {
-	[ARCHIVE_ALLOCATED] = "allocated",
-	[ARCHIVE_ACTIVE] = "active",
-	[ARCHIVE_METADATA] = "metadata",
-	[ARCHIVE_RESIDENT] = "resident",
-	[ARCHIVE_MAPPED] = "mapped",
-	[ARCHIVE_RETAINED] = "retained",
-	[ARCHIVE_RSS] = "rss",
-};
-
 /* A write-ahead log that is synced with every commit. */
 static const char PREPARE[] =
 	"PRAGMA journal_mode = WAL;"
@@ -296,7 +286,7 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
 	sqlite3_bind_text(statement, 6, moment->reason, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 7, moment->started_ms);
-	for (int i = 0; i < ARCHIVE_FIGURES; i++)
+	for (int i = 0; i < FIGURES; i++)
 		sqlite3_bind_int64(statement, 8 + i, (sqlite3_int64)moment->bytes[i]);
 	const int step = sqlite3_step(statement);
 	if (step != SQLITE_DONE) {

@@ -16,18 +16,7 @@
 #include "base/error.h"
 #include "base/json_writer.h"
 #include "gateway/blob.h"
-
-enum archive_figure {
-	ARCHIVE_ALLOCATED,
-	ARCHIVE_ACTIVE,
-	ARCHIVE_METADATA,
-	ARCHIVE_RESIDENT,
-	ARCHIVE_MAPPED,
-	ARCHIVE_RETAINED,
-	ARCHIVE_RSS,
-	ARCHIVE_FIGURES,
-};
-extern const char *const archive_figure_names[ARCHIVE_FIGURES];
+#include "gateway/memory_figures.h"
 
 struct archive_limits {
 	int64_t keep_ms;
@@ -44,7 +33,7 @@ struct archive_moment {
 	int64_t pid;
 	int64_t started_ms; /* of the process, as its agent says; 0 when it is not known */
 	char reason[128];   /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
-	uint64_t bytes[ARCHIVE_FIGURES];
+	uint64_t bytes[FIGURES];
 	uint64_t file_bytes;	       /* of the compressed profile */
 	char file[ARCHIVE_NAME_BYTES]; /* its name in the folder */
 };

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "gateway/archive.h"
 
+/* In the order of gateway/memory_figures.h. */
 #define ARCHIVE_FIGURE_COLUMNS "allocated, active, metadata, resident, mapped, retained, rss"
 
 struct archive {

@@ -35,7 +35,7 @@ static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
 	moment->file_bytes = (uint64_t)sqlite3_column_int64(row, 6);
 	snprintf(moment->reason, sizeof moment->reason, "%s",
 		(const char *)sqlite3_column_text(row, 7));
-	for (int i = 0; i < ARCHIVE_FIGURES; i++)
+	for (int i = 0; i < FIGURES; i++)
 		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
 
@@ -48,8 +48,8 @@ static void put_moment(struct json_writer *json, const struct archive_moment *mo
 	json_member_integer(json, "pid", moment->pid);
 	json_member_integer(json, "started_ms", moment->started_ms);
 	json_member_string(json, "reason", moment->reason);
-	for (size_t i = 0; i < ARCHIVE_FIGURES; i++)
-		json_member_unsigned(json, archive_figure_names[i], moment->bytes[i]);
+	for (size_t i = 0; i < FIGURES; i++)
+		json_member_unsigned(json, memory_figure_names[i], moment->bytes[i]);
 	json_object_end(json);
 }
 

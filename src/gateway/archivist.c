@@ -51,14 +51,9 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 	struct archive_moment *moment, struct error *err)
 {
 	struct backend_answer answer;
-	char path[64];
 
 	moment->time_ms = clock_realtime_ms();
-	for (size_t i = 0; i < ARCHIVE_RSS; i++) {
-		snprintf(path, sizeof path, "memory.%s", archive_figure_names[i]);
-		moment->bytes[i] = (uint64_t)json_number(status, path);
-	}
-	moment->bytes[ARCHIVE_RSS] = backend_resident_bytes(backend);
+	memory_figures_take(backend, status, moment->bytes);
 	moment->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
 	moment->started_ms = json_number(status, "started_ms");
 	snprintf(moment->target, sizeof moment->target, "%s", backend->name);

@@ -128,13 +128,8 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 static void take_sample(struct backend *backend, const json_t *status)
 {
 	struct history_sample sample = { .time_ms = clock_realtime_ms() };
-	char path[64];
 
-	for (size_t i = 0; i < HISTORY_RSS; i++) {
-		snprintf(path, sizeof path, "memory.%s", history_figure_names[i]);
-		sample.bytes[i] = (uint64_t)json_number(status, path);
-	}
-	sample.bytes[HISTORY_RSS] = backend_resident_bytes(backend);
+	memory_figures_take(backend, status, sample.bytes);
 	pthread_mutex_lock(&backend->mutex);
 	if (history_is_due(&backend->history, sample.time_ms))
 		history_add(&backend->history, &sample);

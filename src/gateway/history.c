@@ -7,16 +7,6 @@
 
 #include "base/xalloc.h"
 
-const char *const history_figure_names[HISTORY_FIGURES] = {
-	[HISTORY_ALLOCATED] = "allocated",
-	[HISTORY_ACTIVE] = "active",
-	[HISTORY_METADATA] = "metadata",
-	[HISTORY_RESIDENT] = "resident",
-	[HISTORY_MAPPED] = "mapped",
-	[HISTORY_RETAINED] = "retained",
-	[HISTORY_RSS] = "rss",
-};
-
 void history_deinit(struct history *history)
 {
 	free(history->samples);
@@ -91,7 +81,7 @@ static void write_sample(const struct history_sample *sample, struct json_writer
 {
 	json_array_begin(json);
 	json_put_integer(json, sample->time_ms);
-	for (size_t i = 0; i < HISTORY_FIGURES; i++)
+	for (size_t i = 0; i < FIGURES; i++)
 		json_put_unsigned(json, sample->bytes[i]);
 	json_array_end(json);
 }
@@ -103,8 +93,8 @@ void history_write(const struct history *history, int64_t since_ms, struct json_
 	json_object_begin(json);
 	json_key(json, "figures");
 	json_array_begin(json);
-	for (size_t i = 0; i < HISTORY_FIGURES; i++)
-		json_put_string(json, history_figure_names[i]);
+	for (size_t i = 0; i < FIGURES; i++)
+		json_put_string(json, memory_figure_names[i]);
 	json_array_end(json);
 	json_key(json, "samples");
 	json_array_begin(json);

@@ -2,7 +2,7 @@
 /*
  * The memory figures of a target over the last hour, kept only while somebody watches: asking for
  * the history is what takes the next sample, so nobody's server is polled for nothing. A *miss* is
- * a sample that could not be taken, and why.
+ * a sample that could not be taken, and why. (What serve --history keeps is gateway/archive.h.)
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/json_writer.h"
+#include "gateway/memory_figures.h"
 
 enum {
 	HISTORY_SAMPLES_MAX = 3600,
@@ -17,23 +18,9 @@ enum {
 	HISTORY_MISSES_MAX = 64,
 };
 
-/* In the order of the agent's status; the resident set of the kernel comes last. */
-enum history_figure {
-	HISTORY_ALLOCATED,
-	HISTORY_ACTIVE,
-	HISTORY_METADATA,
-	HISTORY_RESIDENT,
-	HISTORY_MAPPED,
-	HISTORY_RETAINED,
-	HISTORY_RSS,
-	HISTORY_FIGURES,
-};
-
-extern const char *const history_figure_names[HISTORY_FIGURES];
-
 struct history_sample {
 	int64_t time_ms; /* since 1970 */
-	uint64_t bytes[HISTORY_FIGURES];
+	uint64_t bytes[FIGURES];
 };
 
 struct history_miss {

@@ -71,7 +71,7 @@ static int64_t add_of(
 	struct error err = { 0 };
 
 	strcpy(moment.target, target);
-	moment.bytes[ARCHIVE_RSS] = 123;
+	moment.bytes[FIGURE_RSS] = 123;
 	if (!archive_add(scene->archive, &moment, profile, sizeof profile - 1, &err))
 		fail_msg("%s", err.message);
 	return moment.id;
@@ -121,7 +121,7 @@ static void a_moment_is_found_by_name_pid_and_time(void **state)
 	CLEANUP(blob_cleanup) struct blob *profile = NULL;
 	assert_true(get(scene, "one", START_MS + 1999, &moment, &profile, &err));
 	assert_int_equal(moment.id, second);
-	assert_int_equal(moment.bytes[ARCHIVE_RSS], 123);
+	assert_int_equal(moment.bytes[FIGURE_RSS], 123);
 	assert_string_equal(moment.target, "one");
 	assert_int_equal(count(scene, "4711"), 3);
 	CLEANUP(blob_cleanup) struct blob *none = NULL;
