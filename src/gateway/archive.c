@@ -97,6 +97,18 @@ static bool try_index(struct archive *archive, const char *path, const char *mod
 }
 
 /*
+ * SQLite would make it for all to read, and gives its log the rights that the index has. Closed
+ * before SQLite opens it: closing any descriptor of a file ends the process' locks on it.
+ */
+static void make_index(const struct archive *archive)
+{
+	const int fd = openat(archive->fd, "index.sqlite", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/*
  * On a full disk there is no room for the file by which SQLite lets others read meanwhile; without
  * them it needs none, and what is above the limits can be removed.
  */
@@ -104,6 +116,7 @@ static bool open_index(struct archive *archive, struct error *err)
 {
 	char path[4096];
 
+	make_index(archive);
 	snprintf(path, sizeof path, "%s/index.sqlite", archive->path);
 	if (try_index(archive, path, "") ||
 		(archive->index != NULL &&

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -394,6 +395,30 @@ static void an_index_of_an_earlier_version_is_taken_over(void **state)
 	add(scene, "one", START_MS + 1);
 }
 
+static void what_is_kept_is_for_its_owner_alone(void **state)
+{
+	struct scene *const scene = *state;
+	const mode_t mask = umask(022);
+	unsigned files = 0;
+
+	assert_int_equal(chmod(scene->folder, 0755), 0);
+	open_with(scene, DAY_MS, UINT64_MAX);
+	add(scene, "one", START_MS);
+	umask(mask);
+	DIR *const stream = opendir(scene->folder);
+	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
+		struct stat status;
+		assert_int_equal(fstatat(dirfd(stream), entry->d_name, &status, 0), 0);
+		if (!S_ISREG(status.st_mode))
+			continue;
+		assert_int_equal(status.st_mode & 077, 0);
+		files++;
+	}
+	closedir(stream);
+	/* The profile, the index and its log. */
+	assert_true(files >= 3);
+}
+
 #define ARCHIVE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
@@ -403,6 +428,7 @@ static const struct CMUnitTest tests[] = {
 	ARCHIVE_TEST(bytes_are_bounded_but_the_newest_stays),
 	ARCHIVE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
 	ARCHIVE_TEST(the_last_moment_of_each_target_outlives_a_limit_of_bytes),
+	ARCHIVE_TEST(what_is_kept_is_for_its_owner_alone),
 	ARCHIVE_TEST(the_same_moment_is_not_kept_twice),
 	ARCHIVE_TEST(names_cannot_leave_the_folder),
 	ARCHIVE_TEST(processes_of_one_name_are_told_apart),
