@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/account.h"
 
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "analysis/unsample.h"
 
@@ -36,6 +38,7 @@ struct account_profile account_profile_of(const struct profile *profile)
 
 static void add(struct account *account, struct account_row row)
 {
+	assert(account->row_count < ACCOUNT_ROWS);
 	account->rows[account->row_count++] = row;
 }
 
@@ -50,7 +53,8 @@ static double padding_untouched(
 static void add_active(struct account *account, const struct account_stats *stats,
 	const struct account_profile *profile)
 {
-	const double room = fmax(stats->allocated - stats->tcache - profile->untouched, 0);
+	const double room =
+		fmax(stats->allocated - stats->internal - stats->tcache - profile->untouched, 0);
 	const double sampling = fmin(profile->sampling, room);
 	const double slack = stats->active - stats->allocated;
 	const double slabs = fmin(stats->slab_waste, fmax(slack, 0));
@@ -58,7 +62,9 @@ static void add_active(struct account *account, const struct account_stats *stat
 	const double padding = pages - padding_untouched(stats, profile);
 
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
-			     room - sampling, "", "allocate less: heapctl report says who holds it",
+			     room - sampling, "",
+			     profile->is_there ? "allocate less: heapctl report says who holds it"
+					       : "allocate less",
 			     profile->sampled > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	add(account,
 		(struct account_row){ ACCOUNT_JEMALLOC, "sampling",
@@ -127,7 +133,8 @@ static struct account_row row_beyond(double bytes)
 static struct account_row row_other(double bytes)
 {
 	return (struct account_row){ ACCOUNT_KERNEL, "other", "other anonymous memory", bytes, "",
-		"mmap by the program itself, or another allocator", ACCOUNT_MEASURED };
+		"mmap or big static arrays of the program itself, or another allocator",
+		ACCOUNT_MEASURED };
 }
 
 static void add_kernel(
@@ -160,6 +167,55 @@ static void add_kernel(
 			"another allocator's, or jemalloc's with dss:primary", ACCOUNT_MEASURED });
 }
 
+/* Its interval against jemalloc's figure. */
+static const char *compare_profile(const struct account_profile *profile, double in_use)
+{
+	if (profile->inuse_high < in_use)
+		return "less than in use: not all was allocated while sampling was on";
+	if (profile->inuse_low > in_use)
+		return "more than in use: some was freed between the two looks";
+	return "as much as is in use, within its error";
+}
+
+static double row_bytes(const struct account *account, const char *name)
+{
+	for (size_t i = 0; i < account->row_count; i++) {
+		if (strcmp(account->rows[i].name, name) == 0)
+			return account->rows[i].bytes;
+	}
+	return 0;
+}
+
+/* For comparison: figures that are no part of the sum. */
+static void add_outside(struct account *account, const struct account_stats *stats,
+	const struct account_profile *profile, double unused_index)
+{
+	if (profile->is_there)
+		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "profile",
+				     "in use, by the profile", profile->inuse, "prof_active",
+				     compare_profile(profile, row_bytes(account, "in_use")),
+				     ACCOUNT_ESTIMATED });
+	add(account,
+		(struct account_row){ ACCOUNT_OUTSIDE, "allocated", "allocated (stats.allocated)",
+			stats->allocated, "",
+			"in use and in thread caches, with what samples and jemalloc itself take",
+			ACCOUNT_COUNTED });
+	if (profile->untouched > 0)
+		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
+				     "pages of sampled objects, never touched",
+				     profile->untouched + padding_untouched(stats, profile),
+				     "lg_prof_sample", "not in RSS, but in jemalloc's figures",
+				     ACCOUNT_ESTIMATED });
+	if (unused_index > 0)
+		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "index",
+				     "jemalloc's index of pages, never touched", unused_index, "",
+				     "not in RSS, but in jemalloc's figures", ACCOUNT_ESTIMATED });
+	add(account, (struct account_row){ ACCOUNT_OUTSIDE, "retained",
+			     "address space kept without pages (retained)", stats->retained,
+			     "retain", "no memory: retain:false unmaps it, and mmap gets slower",
+			     ACCOUNT_COUNTED });
+}
+
 struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
 	const struct account_profile *profile)
 {
@@ -177,31 +233,13 @@ struct account account_make(const struct account_stats *stats, const struct smap
 			"freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
 			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED });
 	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
-			      stats->base - unused_index, "narenas",
-			      "fewer arenas; prof:false saves what samples take",
+			      stats->base + stats->internal - unused_index, "narenas",
+			      profile->is_there ? "fewer arenas; prof:false saves what samples take"
+						: "fewer arenas",
 			      unused_index > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	if (smaps != NULL)
 		add_kernel(&account, smaps, stats);
-	if (profile->is_there)
-		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "profile",
-				      "in use, by the profile", profile->inuse, "prof_active",
-				      "less than in use: not all was allocated while sampling was "
-				      "on",
-				      ACCOUNT_ESTIMATED });
-	if (profile->untouched > 0)
-		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
-				      "pages of sampled objects, never touched",
-				      profile->untouched + padding_untouched(stats, profile),
-				      "lg_prof_sample", "not in RSS, but in jemalloc's figures",
-				      ACCOUNT_ESTIMATED });
-	if (unused_index > 0)
-		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "index",
-				      "jemalloc's index of pages, never touched", unused_index, "",
-				      "not in RSS, but in jemalloc's figures", ACCOUNT_ESTIMATED });
-	add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "retained",
-			      "address space kept without pages (retained)", stats->retained,
-			      "retain", "no memory: retain:false unmaps it, and mmap gets slower",
-			      ACCOUNT_COUNTED });
+	add_outside(&account, stats, profile, unused_index);
 	if (smaps != NULL && smaps->swapped != 0)
 		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
 				      (double)smaps->swapped, "", "", ACCOUNT_MEASURED });

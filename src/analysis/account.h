@@ -5,9 +5,10 @@
  *
  * jemalloc's rows. Its resident pages are those in use (active), dirty and muzzy ones, and its own
  * data. What is in use is divided: `allocated` (of which thread caches hold some that the program
- * has freed, and sampled objects take a whole extent where the program asked for less), what slabs
- * hold beyond their objects, and the page by which large allocations are shifted against each
- * other.
+ * has freed, sampled objects take a whole extent where the program asked for less, and jemalloc
+ * took some for itself: caches of threads, records of samples), what slabs hold beyond their
+ * objects, and the page by which large allocations are shifted against each other. What it took for
+ * itself counts as its own data, as in stats.metadata.
  *
  * Pages that sampled objects were given and that nobody touches are left out and told separately.
  *
@@ -38,6 +39,7 @@
 /* From malloc_stats_print's JSON. */
 struct account_stats {
 	double allocated, active, dirty, muzzy, base, retained, tcache;
+	double internal;      /* of `allocated`: what jemalloc gave itself */
 	double mapped;	      /* all but what is retained; 0 when it is not known */
 	double slab_waste;    /* of small classes: slabs less the objects in them */
 	double large_padding; /* of large ones, with opt.cache_oblivious */
@@ -83,7 +85,7 @@ struct account_row {
 	enum account_source source;
 };
 
-enum { ACCOUNT_ROWS = 20 };
+enum { ACCOUNT_ROWS = 24 };
 
 struct account {
 	struct account_row rows[ACCOUNT_ROWS];

@@ -54,7 +54,7 @@ static bool read_stats(
 	const json_t *const merged =
 		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
 
-	if (merged == NULL)
+	if (merged == NULL || json_at(jemalloc, "stats.allocated") == NULL)
 		return error_set(
 			err, ERROR_INPUT, "%s has no statistics of jemalloc", capture->label);
 	const double page = (double)json_number(jemalloc, "arenas.page");
@@ -67,6 +67,7 @@ static bool read_stats(
 		.dirty = (double)json_number(merged, "pdirty") * page,
 		.muzzy = (double)json_number(merged, "pmuzzy") * page,
 		.base = (double)json_number(merged, "base"),
+		.internal = (double)json_number(merged, "internal"),
 		.tcache = (double)json_number(merged, "tcache_bytes"),
 		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
 	};
@@ -129,6 +130,16 @@ static void add_row(struct table *table, const struct capture *capture,
 			sources[row->source], row->text, option, row->advice });
 }
 
+static void print_label(const struct capture *capture)
+{
+	char moment[CONTROL_MOMENT_BYTES];
+
+	fputs(capture->label, stdout);
+	if (capture->process[0] != '\0' && strcmp(capture->process, capture->label) != 0)
+		printf(": %s, %s", capture->process, control_moment(capture->time_ms, moment));
+	putchar('\n');
+}
+
 static void print_text(const struct capture *capture, const struct account *account,
 	const struct account_profile *profile)
 {
@@ -151,7 +162,7 @@ static void print_text(const struct capture *capture, const struct account *acco
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
 			add_row(table, capture, account, &account->rows[i]);
 	}
-	printf("%s\n", capture->label);
+	print_label(capture);
 	table_print(table, true, stdout);
 	if (profile->is_there)
 		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
@@ -175,6 +186,8 @@ static void print_json(const struct capture *capture, const struct account *acco
 	json_init(&json, &out);
 	json_object_begin(&json);
 	json_member_string(&json, "target", capture->label);
+	json_member_string(&json, "process", capture->process);
+	json_member_integer(&json, "time_ms", capture->time_ms);
 	json_key(&json, "resident");
 	if (account->has_kernel)
 		json_put_real(&json, account->resident);
@@ -221,7 +234,10 @@ static bool make(const char *operand, bool as_json, struct error *err)
 		!read_profile(&capture, &profile, err))
 		return false;
 	const struct buffer *const part = &capture.parts[CAPTURE_SMAPS];
-	const bool has_smaps = part->size != 0 && smaps_read(part->data, part->size, &smaps);
+	const bool has_smaps = part->size != 0;
+	if (has_smaps && !smaps_read(part->data, part->size, &smaps))
+		return error_set(err, ERROR_INPUT, "%s: smaps in it has no mapping: it is damaged",
+			capture.label);
 	const struct account account = account_make(&stats, has_smaps ? &smaps : NULL, &profile);
 	(as_json ? print_json : print_text)(&capture, &account, &profile);
 	return true;
@@ -254,7 +270,8 @@ const struct verb verb_account = {
 		"measures, or an estimate; it names the option of jemalloc that governs it, with "
 		"its value in this process, and what changing it would do.\n\n"
 		"What jemalloc counts and the kernel does not have is a row below zero: memory "
-		"that the program asked for and never touched, mostly.",
+		"that the program asked for and never touched, mostly. Rows of no bytes are left "
+		"out of the table; --json has all.",
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
 	.options = options,

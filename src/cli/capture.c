@@ -99,6 +99,7 @@ bool capture_take(const struct target *target, struct capture *capture,
 {
 	*without_profile = (struct error){ 0 };
 	snprintf(capture->label, sizeof capture->label, "%s", target->label);
+	snprintf(capture->process, sizeof capture->process, "%s", target->label);
 	capture->time_ms = clock_realtime_ms();
 	/* Statistics and the kernel's view one right after the other: they are compared. */
 	if (!fetch(target, "/v1/status", &capture->parts[CAPTURE_STATUS], err) ||
@@ -116,14 +117,29 @@ bool capture_take(const struct target *target, struct capture *capture,
 	return false;
 }
 
+static bool read_about(const struct input *input, struct capture *capture, struct error *err)
+{
+	struct cursor in = cursor_over(input->data, input->size), text;
+
+	if (!bundle_find(&in, BUNDLE_ABOUT, &text))
+		return cursor_error(&in, capture->label, err);
+	if (!bundle_check(&text, err))
+		return error_prefix(err, "%s", capture->label);
+	CLEANUP(json_cleanup)
+	json_t *about = json_loadb((const char *)text.start, cursor_left(&text), 0, NULL);
+	snprintf(capture->process, sizeof capture->process, "%s", json_text(about, "target"));
+	capture->time_ms = json_number(about, "time_ms");
+	return true;
+}
+
 static bool read_bundle(const char *path, struct capture *capture, struct error *err)
 {
 	struct input input = { 0 };
-	bool done = true;
 
 	if (!input_open(path, NULL, &input, err))
 		return false;
 	snprintf(capture->label, sizeof capture->label, "%s", path);
+	bool done = read_about(&input, capture, err);
 	for (int i = 0; done && i < CAPTURE_PARTS; i++) {
 		struct cursor in = cursor_over(input.data, input.size), member;
 		done = bundle_find(&in, part_names[i], &member) || cursor_error(&in, path, err);
@@ -222,7 +238,7 @@ static void write_about(const struct capture *capture, bool has_symbols,
 
 	json_init(&json, out);
 	json_object_begin(&json);
-	json_member_integer(&json, "bundle", 1);
+	json_member_integer(&json, "bundle", BUNDLE_FORMAT);
 	json_member_integer(&json, "time_ms", capture->time_ms);
 	json_member_string(&json, "target", capture->label);
 	json_member_integer(&json, "pid", capture->pid);

@@ -25,9 +25,10 @@ enum capture_part {
 
 struct capture {
 	char label[192];		    /* target or file, for messages */
+	char process[192];		    /* whose it is, "redis-server[4711]"; may be "" */
 	struct buffer parts[CAPTURE_PARTS]; /* empty where there is none */
-	int64_t time_ms;
-	pid_t pid; /* of a process here; 0 otherwise */
+	int64_t time_ms;		    /* 0 where a bundle does not tell */
+	pid_t pid;			    /* of a process here; 0 otherwise */
 };
 
 void capture_init(struct capture *capture);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/bundle.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,11 +58,30 @@ static bool read_member(struct cursor *member, struct profile *profile, struct e
 	return cursor_ok(member) || cursor_error(member, BUNDLE_PROFILE, err);
 }
 
+bool bundle_check(const struct cursor *about, struct error *err)
+{
+	const int64_t format = number_behind(about, "\"bundle\":");
+
+	if (format == BUNDLE_FORMAT)
+		return true;
+	if (format == 0)
+		return error_set(
+			err, ERROR_INPUT, BUNDLE_ABOUT " in it is damaged: it tells no format");
+	error_set(err, ERROR_INPUT, "it is a bundle of format %" PRId64, format);
+	return error_hint(err, "this heapctl reads format %d", BUNDLE_FORMAT);
+}
+
 bool bundle_read(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct cursor about = *in, member = *in;
 	struct cursor text, body;
 
+	if (!bundle_find(&about, BUNDLE_ABOUT, &text)) {
+		*in = about;
+		return false;
+	}
+	if (!bundle_check(&text, err))
+		return false;
 	if (!bundle_find(&member, BUNDLE_PROFILE, &body)) {
 		*in = member;
 		return false;
@@ -70,8 +90,7 @@ bool bundle_read(struct cursor *in, struct profile *profile, struct error *err)
 		return error_set(err, ERROR_INPUT, "the bundle has no " BUNDLE_PROFILE);
 	if (!read_member(&body, profile, err))
 		return false;
-	if (bundle_find(&about, BUNDLE_ABOUT, &text))
-		profile->time_ms = number_behind(&text, "\"time_ms\":");
+	profile->time_ms = number_behind(&text, "\"time_ms\":");
 	cursor_seek(in, (size_t)(in->end - in->start));
 	return true;
 }

@@ -20,9 +20,13 @@
 
 #define BUNDLE_ABOUT "heapctl-bundle.json"
 #define BUNDLE_PROFILE "profile.heap"
+enum { BUNDLE_FORMAT = 1 };
 
 bool bundle_detect(struct cursor in);
 bool bundle_read(struct cursor *in, struct profile *profile, struct error *err);
+
+/* Whether a bundle whose BUNDLE_ABOUT has that text is of the format that is read here. */
+MUST_CHECK bool bundle_check(const struct cursor *about, struct error *err);
 
 /*
  * The bytes of a member of an uncompressed bundle; data NULL when it has none of that name. False,

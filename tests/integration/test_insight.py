@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bundles, the account of resident memory and fragmentation, on a real redis-server."""
 import gzip
+import io
 import json
 import os
 import re
@@ -110,6 +111,74 @@ class Account(InsightCase):
         for name in ("thread_caches", "slab_waste", "metadata", "muzzy", "retained", "files", "stacks", "other"):
             self.assertIn(name, rows)
         self.assertTrue(is_alive(self.server.pid))
+
+    def test_each_row_is_what_its_source_says(self):
+        """The statistics and smaps in a bundle, added up here once more."""
+        path = self.bundle()
+        account = json.loads(self.heapctl("account", path, "--json")[0])
+        rows = {row["name"]: row["bytes"] for row in account["rows"]}
+        with tarfile.open(path) as tar:
+            stats = tar.extractfile("stats.json").read()
+            smaps = tar.extractfile("smaps").read().decode()
+        page = json.loads(stats)["jemalloc"]["arenas"]["page"]
+        merged = json.loads(stats)["jemalloc"]["stats.arenas"]["merged"]
+        counted = json.loads(stats)["jemalloc"]["stats"]
+        bins = json.loads(stats)["jemalloc"]["arenas"]["bin"]
+        slabs = sum(now["curslabs"] * kind["slab_size"] - now["curregs"] * kind["size"] for kind, now in zip(bins, merged["bins"]))
+        for name, value in (("thread_caches", merged["tcache_bytes"]), ("dirty", merged["pdirty"] * page),
+                            ("muzzy", merged["pmuzzy"] * page), ("retained", counted["retained"]),
+                            ("allocated", counted["allocated"]), ("slab_waste", slabs)):
+            self.assertEqual(rows[name], value, name)
+        self.assertAlmostEqual(rows["metadata"] + rows["index"], counted["metadata"], delta=1)
+        active = sum(rows[name] for name in ("in_use", "sampling", "thread_caches", "slab_waste", "large_padding", "rounding", "untouched"))
+        self.assertAlmostEqual(active + merged["internal"], counted["active"], delta=1)
+        self.assertEqual({name: rows[name] for name in ("files", "file_data", "stacks", "program_break")}, self.kernel_rows(smaps))
+
+    @staticmethod
+    def kernel_rows(smaps):
+        """Of the mappings of one process, by proc(5) and nothing of heapctl's."""
+        rows = dict(files=0, file_data=0, stacks=0, program_break=0)
+        guard_end = ""
+        for text in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", smaps):
+            head, *lines = text.split("\n")
+            span, access, _, _, inode, *name = head.split(None, 5)
+            start, end = span.split("-")
+            field = {key: int(value.split()[0]) * 1024 for key, _, value in (line.partition(":") for line in lines) if value.endswith("kB")}
+            private = field["Anonymous"]
+            rows["files"] += field["Rss"] - private
+            if inode != "0":
+                rows["file_data"] += private
+            elif name and name[0].startswith("[heap]"):
+                rows["program_break"] += private
+            elif name and name[0].startswith("[stack"):
+                rows["stacks"] += private
+            elif guard_end == start and " nr" not in text:
+                rows["stacks"] += private
+            guard_end = end if access.startswith("---") and field["Size"] <= 65536 else ""
+        return rows
+
+    def test_a_bundle_tells_whose_it_is_and_damage_is_told(self):
+        path = self.bundle()
+        out, _ = self.heapctl("account", path)
+        self.assertRegex(out.split("\n")[0], rf"bundle\.tar: redis-server\[{self.server.pid}\], \d+:\d+:\d+$")
+        for member, before, after, told in (("smaps", None, b"none\n", "smaps in it has no mapping"),
+                                            ("stats.json", None, b'{"jemalloc":{"stats.arenas":{"merged":{}}}}', "no statistics of jemalloc"),
+                                            ("heapctl-bundle.json", b'"bundle":1', b'"bundle":2', "it is a bundle of format 2"),
+                                            ("heapctl-bundle.json", None, b"nonsense", "is damaged: it tells no format")):
+            with self.subTest(told):
+                other = os.path.join(self.folder, "other.tar")
+                with tarfile.open(path) as source, tarfile.open(other, "w", format=tarfile.USTAR_FORMAT) as tar:
+                    for info in source.getmembers():
+                        data = source.extractfile(info).read()
+                        if info.name == member:
+                            data = after if before is None else data.replace(before, after)
+                        info.size = len(data)
+                        tar.addfile(info, io.BytesIO(data))
+                _, messages = self.heapctl("account", other, code=1)
+                self.assertIn(told, messages)
+                if member == "heapctl-bundle.json":
+                    _, messages = self.heapctl("report", other, code=1)
+                    self.assertIn(told, messages)
 
     def test_what_nobody_explains_is_little(self):
         fresh, _ = self.start_redis(conf="prof:true,prof_active:true")

@@ -193,6 +193,106 @@ static void leaves_out_the_untouched_index(void **state)
 	assert_true(row(&small, "metadata")->bytes == 30000);
 }
 
+static void what_jemalloc_gave_itself_is_its_own_data(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	struct account_stats own = stats;
+
+	own.internal = 7000;
+	const struct account account = account_make(&own, &smaps, &none);
+	assert_true(row(&account, "in_use")->bytes == 483000);
+	assert_true(row(&account, "metadata")->bytes == 37000);
+	assert_true(row(&account, "allocated")->bytes == 500000);
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+}
+
+static const char *profile_advice(double low, double high)
+{
+	const struct account_profile known = {
+		.is_there = true, .inuse = 0.5 * (low + high), .inuse_low = low, .inuse_high = high
+	};
+	const struct account account = account_make(&stats, NULL, &known);
+
+	return row(&account, "profile")->advice;
+}
+
+static void says_how_the_profile_compares(void **state)
+{
+	(void)state;
+	/* In use are 490000. */
+	assert_contains(profile_advice(300000, 480000), "less than in use");
+	assert_contains(profile_advice(480000, 500000), "as much as is in use");
+	assert_contains(profile_advice(500000, 600000), "more than in use");
+}
+
+/* A row for all that is swapped, sampled and indexed: none is lost for want of room. */
+static void has_room_for_every_row(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile known = { .is_there = true, .inuse = 1, .untouched = 1 };
+	struct account_stats full = stats;
+
+	full.base = 3 << 20;
+	full.has_page_index = true;
+	const struct account account = account_make(&full, &smaps, &known);
+	assert_true(row(&account, "swapped")->bytes == 28 * 1024);
+	assert_true(row(&account, "retained")->bytes == 1e6);
+	assert_true(row(&account, "untouched")->bytes == 1);
+	(void)row(&account, "index");
+}
+
+/* Every row of jemalloc's and of the kernel's, by its name, size and option. */
+static void each_row_has_its_figure_and_option(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *name;
+		double bytes;
+		const char *option;
+		enum account_kind kind;
+		enum account_source source;
+	} expected[] = {
+		{ "in_use", 483000, "", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "sampling", 0, "lg_prof_sample", ACCOUNT_JEMALLOC, ACCOUNT_ESTIMATED },
+		{ "thread_caches", 10000, "tcache_max", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "slab_waste", 60000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "large_padding", 30000, "cache_oblivious", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "rounding", 10000, "", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "dirty", 50000, "dirty_decay_ms", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "muzzy", 3000, "muzzy_decay_ms", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "metadata", 37000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "other", 1000 * 1024 - 683000, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "files", 110 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "file_data", 20 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "stacks", 40 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "program_break", 40 * 1024, "dss", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "allocated", 500000, "", ACCOUNT_OUTSIDE, ACCOUNT_COUNTED },
+		{ "retained", 1e6, "retain", ACCOUNT_OUTSIDE, ACCOUNT_COUNTED },
+		{ "swapped", 28 * 1024, "", ACCOUNT_OUTSIDE, ACCOUNT_MEASURED },
+	};
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	struct account_stats own = stats;
+
+	own.internal = 7000;
+	own.muzzy = 3000;
+	const struct account account = account_make(&own, &smaps, &none);
+	assert_int_equal(account.row_count, sizeof expected / sizeof *expected);
+	assert_true(account.resident == 1210 * 1024);
+	for (size_t i = 0; i < account.row_count; i++) {
+		const struct account_row *const is = &account.rows[i];
+		assert_string_equal(is->name, expected[i].name);
+		if (fabs(is->bytes - expected[i].bytes) > 1e-6)
+			fail_msg("%s: %f, not %f", is->name, is->bytes, expected[i].bytes);
+		assert_string_equal(is->option, expected[i].option);
+		assert_int_equal(is->kind, expected[i].kind);
+		assert_int_equal(is->source, expected[i].source);
+	}
+}
+
 static void sets_sampled_objects_apart(void **state)
 {
 	(void)state;
@@ -232,6 +332,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_mappings_apart_that_nothing_is_kept_free_for),
 	cmocka_unit_test(measures_what_of_jemallocs_mappings_is_resident),
 	cmocka_unit_test(leaves_out_the_untouched_index),
+	cmocka_unit_test(what_jemalloc_gave_itself_is_its_own_data),
+	cmocka_unit_test(says_how_the_profile_compares),
+	cmocka_unit_test(has_room_for_every_row),
+	cmocka_unit_test(each_row_has_its_figure_and_option),
 	cmocka_unit_test(sets_sampled_objects_apart),
 	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
 };

@@ -105,6 +105,28 @@ static void says_where_the_damage_is(void **state)
 	buffer_deinit(&text);
 }
 
+static void refuses_another_format(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *about, *told;
+	} cases[] = {
+		{ "{\"bundle\":2,\"time_ms\":1}", "it is a bundle of format 2" },
+		{ "nonsense", "is damaged: it tells no format" },
+		{ "", "is damaged: it tells no format" },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct buffer text;
+		buffer_init(&text, &memory_or_exit);
+		tar_append(&text, BUNDLE_ABOUT, cases[i].about, strlen(cases[i].about), 0);
+		tar_append(&text, BUNDLE_PROFILE, heap, strlen(heap), 0);
+		tar_finish(&text);
+		assert_refused(text.data, text.size, cases[i].told);
+		buffer_deinit(&text);
+	}
+}
+
 static void refuses_a_bundle_in_a_bundle(void **state)
 {
 	(void)state;
@@ -125,6 +147,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_every_truncation),
 	cmocka_unit_test(survives_every_damaged_byte),
 	cmocka_unit_test(says_where_the_damage_is),
+	cmocka_unit_test(refuses_another_format),
 	cmocka_unit_test(refuses_a_bundle_in_a_bundle),
 };
 
