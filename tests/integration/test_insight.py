@@ -35,6 +35,21 @@ class InsightCase(GatewayCase):
         return path
 
 
+    def changed(self, path, member, change):
+        """A copy with one member as `change` makes it, or without it where that is None."""
+        other = os.path.join(self.folder, "changed.tar")
+        with tarfile.open(path) as source, tarfile.open(other, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for info in source.getmembers():
+                data = source.extractfile(info).read()
+                if info.name == member:
+                    data = change(data)
+                    if data is None:
+                        continue
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return other
+
+
 class Bundles(InsightCase):
     def test_it_holds_what_it_says(self):
         path = self.bundle()
@@ -166,19 +181,62 @@ class Account(InsightCase):
                                             ("heapctl-bundle.json", b'"bundle":1', b'"bundle":2', "it is a bundle of format 2"),
                                             ("heapctl-bundle.json", None, b"nonsense", "is damaged: it tells no format")):
             with self.subTest(told):
-                other = os.path.join(self.folder, "other.tar")
-                with tarfile.open(path) as source, tarfile.open(other, "w", format=tarfile.USTAR_FORMAT) as tar:
-                    for info in source.getmembers():
-                        data = source.extractfile(info).read()
-                        if info.name == member:
-                            data = after if before is None else data.replace(before, after)
-                        info.size = len(data)
-                        tar.addfile(info, io.BytesIO(data))
+                other = self.changed(path, member, lambda data, b=before, a=after: a if b is None else data.replace(b, a))
                 _, messages = self.heapctl("account", other, code=1)
                 self.assertIn(told, messages)
                 if member == "heapctl-bundle.json":
                     _, messages = self.heapctl("report", other, code=1)
                     self.assertIn(told, messages)
+
+    def test_without_samples_large_allocations_have_their_page_each(self):
+        path = self.changed(self.bundle(), "profile.heap", lambda data: None)
+        with tarfile.open(path) as tar:
+            stats = json.loads(tar.extractfile("stats.json").read())["jemalloc"]
+        large = sum(extents["curlextents"] for extents in stats["stats.arenas"]["merged"]["lextents"])
+        account = json.loads(self.heapctl("account", path, "--json")[0])
+        rows = {row["name"]: row for row in account["rows"]}
+        self.assertGreater(large, 10)
+        self.assertEqual(rows["large_padding"]["bytes"], large * stats["arenas"]["page"])
+        self.assertEqual((rows["large_padding"]["option"], rows["retained"]["option"]), ("cache_oblivious:true", "retain:true"))
+        self.assertNotIn("profile", rows)
+        self.assertEqual(account["profile_interval95"], [])
+
+    def test_muzzy_pages_are_counted_in_bytes(self):
+        path = self.changed(self.bundle(), "stats.json", lambda data: re.sub(rb'"pmuzzy":\d+', b'"pmuzzy":100', data))
+        rows = {row["name"]: row for row in json.loads(self.heapctl("account", path, "--json")[0])["rows"]}
+        self.assertEqual((rows["muzzy"]["bytes"], rows["muzzy"]["option"]), (409600, "muzzy_decay_ms:0"))
+
+    def test_the_table_says_what_the_json_says(self):
+        path = self.bundle()
+        account = json.loads(self.heapctl("account", path, "--json")[0])
+        lines = self.heapctl("account", path)[0].split("\n")
+        low, high = account["profile_interval95"]
+        held = next(row["bytes"] for row in account["rows"] if row["name"] == "profile")
+        self.assertTrue(low < held < high)
+        for row in account["rows"]:
+            found = [line for line in lines if f"  {row['text']}  " in line + "  "]
+            self.assertEqual(len(found), row["bytes"] != 0, row)
+            if not found:
+                continue
+            match = re.fullmatch(r" *(-?[0-9.]+ \w+) +(?:(-?[0-9.]+)%)? +(\w+)  .*?(?:  .*)?", found[0])
+            self.assertAlmostEqual(self.bytes_of(match[1]), row["bytes"], delta=abs(row["bytes"]) * 0.06 + 60)
+            self.assertEqual(match[3], row["source"])
+            self.assertIn(row["option"], found[0])
+            self.assertIn(row["advice"], found[0])
+            self.assertEqual(match[2] is None, row["kind"] == "outside")
+            if match[2] is not None:
+                self.assertAlmostEqual(float(match[2]), 100 * row["bytes"] / account["resident"], delta=0.06)
+        total = next(line for line in lines if "resident (RSS)" in line)
+        self.assertAlmostEqual(self.bytes_of(" ".join(total.split()[:2])), account["resident"], delta=account["resident"] * 0.01)
+        self.assertIn("100.0%", total)
+        told = re.search(r"lies between (\S+ \w+) and (\S+ \w+) \(95%\)", "\n".join(lines))
+        self.assertAlmostEqual(self.bytes_of(told[1]), low, delta=low * 0.03)
+        self.assertAlmostEqual(self.bytes_of(told[2]), high, delta=high * 0.03)
+
+    @staticmethod
+    def bytes_of(text):
+        number, unit = text.split()
+        return float(number) * {"B": 1, "KiB": 1024, "MiB": 1 << 20}[unit]
 
     def test_what_nobody_explains_is_little(self):
         fresh, _ = self.start_redis(conf="prof:true,prof_active:true")
