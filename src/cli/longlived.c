@@ -120,7 +120,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		switch (id) {
 		case OPTION_WINDOW:
 			if (!duration_parse_run(parser.value, &request.window_ms, &err))
-				return option_refuse(&parser, "%s", err.message);
+				return option_refuse_error(&parser, &err);
 			break;
 		case OPTION_SETTLE:
 			if (!duration_parse(parser.value, &request.settle_ms, &err) ||

@@ -210,6 +210,13 @@ int option_refuse(struct option_parser *parser, const char *format, ...)
 	return parser->exit_code;
 }
 
+int option_refuse_error(struct option_parser *parser, const struct error *err)
+{
+	parser->exit_code = verb_usage(parser->verb, "--%s: %s%s%s", parser->option->name,
+		err->message, err->hint[0] == '\0' ? "" : "; ", err->hint);
+	return parser->exit_code;
+}
+
 bool option_number(struct option_parser *parser, int64_t least, int64_t most, int64_t *number)
 {
 	char *rest;

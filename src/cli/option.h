@@ -59,3 +59,6 @@ MUST_CHECK bool option_number(
 
 /* The value of the current option is wrong: says why; returns (and sets) the exit code. */
 int option_refuse(struct option_parser *parser, const char *format, ...) PRINTF_FORMAT(2, 3);
+
+/* The same, with the hint of the error. */
+int option_refuse_error(struct option_parser *parser, const struct error *err);

@@ -77,7 +77,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		switch (id) {
 		case OPTION_DURATION:
 			if (!duration_parse_run(parser.value, &request.duration_ms, &err))
-				return option_refuse(&parser, "%s", err.message);
+				return option_refuse_error(&parser, &err);
 			break;
 		case OPTION_OUTPUT:
 			request.path = parser.value;

@@ -121,7 +121,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		case OPTION_FREE:
 			has_history_limits = true;
 			if (!take_history(&serve, id, parser.value, &err))
-				return option_refuse(&parser, "%s", err.message);
+				return option_refuse_error(&parser, &err);
 			break;
 		default:
 			return parser.exit_code;

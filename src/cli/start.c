@@ -44,7 +44,7 @@ static int run_start(const struct verb *verb, int argc, char **argv)
 		switch (id) {
 		case OPTION_DURATION:
 			if (!duration_parse_run(parser.value, &duration_ms, &err))
-				return option_refuse(&parser, "%s", err.message);
+				return option_refuse_error(&parser, &err);
 			break;
 		case CONTROL_OPTION_JSON:
 			as_json = true;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -80,9 +82,15 @@ void terminal_progress_end(void)
 }
 
 static volatile sig_atomic_t interrupts;
+static int interrupt_reader = -1, interrupt_writer = -1;
 
 static void note_interrupt(int number)
 {
+	const int saved = errno;
+
+	/* Full or not there: the flag is enough. */
+	(void)!write(interrupt_writer, "", 1);
+	errno = saved;
 	/* The next one works as usual. */
 	if (interrupts++ > 0) {
 		signal(number, SIG_DFL);
@@ -93,7 +101,12 @@ static void note_interrupt(int number)
 void terminal_catch_interrupts(void)
 {
 	struct sigaction action = { .sa_handler = note_interrupt };
+	int ends[2];
 
+	if (interrupt_writer < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+		interrupt_reader = ends[0];
+		interrupt_writer = ends[1];
+	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGHUP, SIG_IGN);
@@ -102,6 +115,11 @@ void terminal_catch_interrupts(void)
 bool terminal_was_interrupted(void)
 {
 	return interrupts > 0;
+}
+
+const int *terminal_interrupt_fd(void)
+{
+	return &interrupt_reader;
 }
 
 void terminal_sleep_ms(int64_t duration_ms)

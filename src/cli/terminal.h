@@ -42,5 +42,9 @@ void terminal_progress_end(void);
 void terminal_catch_interrupts(void);
 bool terminal_was_interrupted(void);
 
+/* A descriptor that can be read once there was an interrupt, for who waits for others; -1 before.
+ */
+const int *terminal_interrupt_fd(void);
+
 /* Sleeps, until the first interrupt at the longest. */
 void terminal_sleep_ms(int64_t duration_ms);

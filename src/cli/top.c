@@ -306,7 +306,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		switch (id) {
 		case OPTION_INTERVAL:
 			if (!duration_parse(parser.value, &top.interval_ms, &err))
-				return option_refuse(&parser, "%s", err.message);
+				return option_refuse_error(&parser, &err);
 			if (top.interval_ms < 100 || top.interval_ms > 24 * 3600 * 1000)
 				return option_refuse(&parser, "from 100ms to 24hrs");
 			break;

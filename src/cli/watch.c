@@ -38,7 +38,9 @@ static const struct verb_option options[] = {
 	{ OPTION_COUNT, "count", 'n', "N", "end after so many captures", NULL, NULL, false },
 	{ OPTION_THEN, "then", 0, "CMD",
 		"run this for each capture, with the file as its last argument, one at a time; no "
-		"shell, and a fixed environment with HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON",
+		"shell, and a fixed environment with HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON; "
+		"what it "
+		"prints goes to standard error",
 		NULL, "@command", false },
 	{ OPTION_ADOPT, "adopt", 0, "PREFIX",
 		"also take the files that jemalloc writes by itself under this prof_prefix", NULL,
@@ -94,7 +96,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 			break;
 		default:
 			if (!take(watch, id, parser.value, &err))
-				code = option_refuse(&parser, "%s", err.message);
+				code = option_refuse_error(&parser, &err);
 			break;
 		}
 	}

@@ -19,6 +19,8 @@ struct session {
 	struct capture_folder *folder;
 	struct watcher *watcher;
 	int64_t searched_ms;
+	char refusal[240]; /* of the last search that failed */
+	bool is_refusal_said;
 	int64_t captured; /* by rules and from jemalloc */
 };
 
@@ -86,13 +88,28 @@ static bool attach(struct session *session, struct error *err)
 {
 	struct target target;
 
-	return target_resolve(session->options->operand, &target, err) &&
-	       watcher_attach(session->watcher, &target, err);
+	if (!target_resolve(session->options->operand, &target, err))
+		return false;
+	/* A target that hangs does not hold up the end. */
+	target.give_up_fd = terminal_interrupt_fd();
+	return watcher_attach(session->watcher, &target, err);
 }
 
 static bool is_pid(const char *operand)
 {
 	return operand[strspn(operand, "0123456789")] == '\0';
+}
+
+/* Once, when two searches have found the same: one that was just started may have no agent yet. */
+static void note_refusal(struct session *session, const struct error *err)
+{
+	if (strcmp(session->refusal, err->message) != 0) {
+		session->is_refusal_said = false;
+		snprintf(session->refusal, sizeof session->refusal, "%s", err->message);
+	} else if (!session->is_refusal_said) {
+		session->is_refusal_said = true;
+		say_failed(session, false, err);
+	}
 }
 
 static void search_again(struct session *session)
@@ -105,6 +122,8 @@ static void search_again(struct session *session)
 	session->searched_ms = now_ms;
 	if (attach(session, &err))
 		fprintf(stderr, "heapctl: watch: %s is there\n", label(session));
+	else
+		note_refusal(session, &err);
 }
 
 /* False ends the watch: what was named by its pid does not come back. */

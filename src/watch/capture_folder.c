@@ -188,13 +188,47 @@ static bool open_locked(struct capture_folder *folder, struct error *err)
 {
 	if (mkdir(folder->path, 0700) != 0 && errno != EEXIST)
 		return error_system(err, errno, "making the folder %s", folder->path);
-	folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (folder->fd < 0)
+	CLEANUP(fd_cleanup) int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
 		return error_system(err, errno, "%s", folder->path);
-	if (flock(folder->fd, LOCK_EX | LOCK_NB) == 0)
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		fd_cleanup(&folder->fd);
+		folder->fd = TAKE_FD(fd);
 		return true;
+	}
 	error_set(err, ERROR_STATE, "%s is in use by another heapctl watch", folder->path);
 	return error_hint(err, "give each its own folder with --keep");
+}
+
+static bool read_all(struct capture_folder *folder, struct error *err)
+{
+	if (!read_names(folder, err))
+		return false;
+	read_catalogue(folder);
+	complete_catalogue(folder);
+	return true;
+}
+
+static void forget_all(struct capture_folder *folder)
+{
+	for (size_t i = 0; i < folder->count; i++)
+		json_decref(folder->captures[i].details);
+	folder->count = 0;
+	folder->bytes = 0;
+}
+
+/* After somebody removed the folder, or put another in its place. Numbers go on. */
+static bool return_to_path(struct capture_folder *folder, struct error *err)
+{
+	struct stat opened, there;
+
+	if (fstat(folder->fd, &opened) == 0 && stat(folder->path, &there) == 0 &&
+		opened.st_dev == there.st_dev && opened.st_ino == there.st_ino)
+		return true;
+	if (!open_locked(folder, err))
+		return false;
+	forget_all(folder);
+	return read_all(folder, err);
 }
 
 bool capture_folder_open(const char *path, const struct capture_limits *limits,
@@ -208,10 +242,8 @@ bool capture_folder_open(const char *path, const struct capture_limits *limits,
 	pthread_mutex_init(&folder->mutex, NULL);
 	if ((size_t)snprintf(folder->path, sizeof folder->path, "%s", path) >= sizeof folder->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
-	if (!open_locked(folder, err) || !read_names(folder, err))
+	if (!open_locked(folder, err) || !read_all(folder, err))
 		return false;
-	read_catalogue(folder);
-	complete_catalogue(folder);
 	*ret = TAKE(folder);
 	return true;
 }
@@ -220,8 +252,7 @@ void capture_folder_close(struct capture_folder *folder)
 {
 	if (folder == NULL)
 		return;
-	for (size_t i = 0; i < folder->count; i++)
-		json_decref(folder->captures[i].details);
+	forget_all(folder);
 	free(folder->captures);
 	if (folder->fd >= 0)
 		close(folder->fd);
@@ -316,16 +347,25 @@ static void make_name(
 
 /*
  * Whether there is, or could be made, room for a capture like the last one that leaves the disk as
- * much as it shall keep. Removes what is in the way only as far as the disk is full without that:
- * the rest can wait until the new one is safe.
+ * much as it shall keep.
  */
-static bool prepare_room(struct capture_folder *folder)
+static bool may_have_room(const struct capture_folder *folder, struct error *err)
 {
-	const uint64_t expected_bytes = newest_bytes(folder);
 	uint64_t wanted_bytes;
 
-	return !__builtin_add_overflow(folder->limits.free_bytes, expected_bytes, &wanted_bytes) &&
-	       can_free(folder, wanted_bytes, 0) && make_room(folder, expected_bytes);
+	if (!__builtin_add_overflow(
+		    folder->limits.free_bytes, newest_bytes(folder), &wanted_bytes) &&
+		can_free(folder, wanted_bytes, 0))
+		return true;
+	error_set(err, ERROR_STATE, "%s: less than %" PRIu64 " MiB would stay free on its disk",
+		folder->path, folder->limits.free_bytes >> 20);
+	return error_hint(err, "make room, or allow less with keep-free");
+}
+
+bool capture_folder_check(struct capture_folder *folder, struct error *err)
+{
+	HOLD(folder);
+	return may_have_room(folder, err);
 }
 
 bool capture_folder_begin(struct capture_folder *folder, const char *tag, const char *stem,
@@ -334,12 +374,12 @@ bool capture_folder_begin(struct capture_folder *folder, const char *tag, const 
 	char name[NAME_BYTES], path[4096];
 	HOLD(folder);
 
-	if (!prepare_room(folder)) {
-		error_set(err, ERROR_STATE,
-			"%s: less than %" PRIu64 " MiB would stay free on its disk", folder->path,
-			folder->limits.free_bytes >> 20);
-		return error_hint(err, "make room, or allow less with keep-free");
-	}
+	if (!return_to_path(folder, err) || !may_have_room(folder, err))
+		return false;
+	/* Only as far as the disk is full without that: the rest waits until the new one is safe.
+	 */
+	if (!make_room(folder, newest_bytes(folder)))
+		return error_system(err, ENOSPC, "%s", folder->path);
 	make_name(folder, tag, stem, name);
 	snprintf(path, sizeof path, "%s/%s", folder->path, name);
 	return file_draft_open(path, 0600, draft, err);
@@ -381,14 +421,17 @@ bool capture_folder_commit(
 	return true;
 }
 
-static void name_next(
-	struct capture_folder *folder, const char *tag, const char *stem, char path[4096])
+static bool name_next(struct capture_folder *folder, const char *tag, const char *stem,
+	char path[4096], struct error *err)
 {
 	char name[NAME_BYTES];
 	HOLD(folder);
 
+	if (!return_to_path(folder, err))
+		return false;
 	make_name(folder, tag, stem, name);
 	snprintf(path, 4096, "%s/%s", folder->path, name);
+	return true;
 }
 
 bool capture_folder_take(struct capture_folder *folder, const char *path, int fd, const char *tag,
@@ -396,7 +439,10 @@ bool capture_folder_take(struct capture_folder *folder, const char *path, int fd
 {
 	struct file_draft draft = { .fd = -1 };
 
-	name_next(folder, tag, stem, kept);
+	if (!name_next(folder, tag, stem, kept, err)) {
+		json_decref(details);
+		return false;
+	}
 	if (fsync(fd) == 0 && rename(path, kept) == 0) {
 		catalogue(folder, kept, details);
 		return true;

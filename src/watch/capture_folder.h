@@ -10,8 +10,9 @@
  * oldest, after the new one is safe; before that only as far as the disk would be full, and never
  * the newest; where even that would not leave what the disk shall keep free, none is removed.
  * `captures.jsonl` beside them, the *catalogue*, has a line of JSON for each; what a kill or a full
- * disk kept out of it is added when the folder is opened. One process at a time; any thread, but
- * for opening and closing.
+ * disk kept out of it is added when the folder is opened. A folder that was removed is made again
+ *for the next capture; one that was put in its place is taken. One process at a time; any thread,
+ *but for opening and closing.
  */
 #pragma once
 
@@ -64,6 +65,12 @@ MUST_CHECK bool capture_folder_commit(struct capture_folder *folder, struct file
  */
 MUST_CHECK bool capture_folder_take(struct capture_folder *folder, const char *path, int fd,
 	const char *tag, const char *stem, json_t *details, char kept[4096], struct error *err);
+
+/*
+ * Whether there is, or could be made, room for a capture now; removes nothing. ERROR_STATE with the
+ * reason: worth a line before the moment comes.
+ */
+MUST_CHECK bool capture_folder_check(struct capture_folder *folder, struct error *err);
 
 /* Other limits, from the next capture on. */
 void capture_folder_limit(struct capture_folder *folder, const struct capture_limits *limits);

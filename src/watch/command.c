@@ -147,6 +147,8 @@ static _Noreturn void become(struct launch *launch)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	dup2(null, STDIN_FILENO);
+	/* Standard output holds the paths of the captures alone. */
+	dup2(STDERR_FILENO, STDOUT_FILENO);
 	closefrom(STDERR_FILENO + 1);
 	/* execvp searches the PATH of environ, which shall be the fixed one. */
 	environ = launch->variables;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command of --then: run for each capture with the file's name as its last argument. No shell
- * reads it, so nothing in a name can become a command; its environment is fixed. One at a time, in
- * the order of the captures, beside the watching.
+ * reads it, so nothing in a name can become a command; its environment is fixed, what it prints
+ * goes to standard error. One at a time, in the order of the captures, beside the watching.
  */
 #pragma once
 

@@ -82,11 +82,6 @@ void watcher_free(struct watcher *watcher)
 	free(watcher);
 }
 
-void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
-{
-	watcher->folder = folder;
-}
-
 void watcher_detach(struct watcher *watcher)
 {
 	watcher->is_attached = false;
@@ -115,6 +110,20 @@ static void note(const struct watcher *watcher, const char *line)
 static void fail(const struct watcher *watcher, bool is_capture, const struct error *err)
 {
 	watcher->host.failed(watcher->host.context, is_capture, err);
+}
+
+void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
+{
+	char line[LINE_BYTES];
+	struct error err;
+
+	watcher->folder = folder;
+	/* Not only when the moment comes. */
+	if (folder == NULL || capture_folder_check(folder, &err))
+		return;
+	snprintf(line, sizeof line, "as it is now nothing would be captured: %s (%s)", err.message,
+		err.hint);
+	note(watcher, line);
 }
 
 /* Sampling must be on, or there will be nothing in the captures. */

@@ -42,7 +42,10 @@ struct watcher;
 struct watcher *watcher_new(const struct watch_settings *settings, const struct watcher_host *host);
 void watcher_free(struct watcher *watcher);
 
-/* Where jemalloc's own files go; borrowed. NULL: nowhere, they stay where they are. */
+/*
+ * Where captures and jemalloc's own files go; borrowed. NULL: the latter stay where they are. Notes
+ * when there is no room on its disk.
+ */
 void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder);
 
 /* What a host keeps its captures by that has a folder for them. */

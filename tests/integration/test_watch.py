@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from processes import HEAPCTL, Case, free_port, need_namespace, own_name, wait_until
+from processes import HEAPCTL, Case, free_port, need_namespace, own_name, stop, wait_until
 
 WATCHED = own_name("watch")
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
@@ -201,6 +201,28 @@ class Restarts(WatchCase):
         pids = [entry["pid"] for entry in self.catalogue()]
         self.assertEqual(sorted(pids, key=[first.pid, second.pid].index), pids)
 
+    def test_what_came_back_but_cannot_be_watched_is_told(self):
+        port = free_port()
+        first, _ = self.start_named_redis(WATCHED, port)
+        watch = self.watch(WATCHED, "--when", "peak")
+        self.wait_for_message("watching", watch)
+        first.kill()
+        first.wait()
+        self.start_named_redis(WATCHED, port, conf="prof:false")
+        self.wait_for_message("cannot be profiled: profiling is not enabled", watch)
+
+    def test_a_target_that_hangs_does_not_hold_up_the_end(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s")
+        self.wait_for_captures(1, watch)
+        stop(server.pid)
+        self.addCleanup(os.kill, server.pid, signal.SIGCONT)
+        # Its capture has begun, and may take two minutes.
+        wait_until(lambda: [name for name in os.listdir(self.keep) if ".heap." in name], "the next capture")
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
+
     def test_a_pid_ends_with_its_process(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "peak")
@@ -233,6 +255,7 @@ class Keeping(WatchCase):
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2")
         self.assertEqual(watch.wait(60), 0)
         watch = self.watch(server.pid, "--when", "every=1s", "--keep-free", "4000TiB")
+        self.wait_for_message("as it is now nothing would be captured", watch)
         self.wait_for_message("would stay free on its disk", watch)
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(30), 0)
@@ -258,6 +281,21 @@ class Keeping(WatchCase):
         os.unlink(os.path.join(disk, "ballast"))
         self.wait_for_captures(2, watch)
         self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
+
+    def test_a_folder_that_was_removed_or_replaced_is_bounded_as_before(self):
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--when", "every=1s", "--keep-count", "2")
+        for replace in (False, True):
+            self.wait_for_captures(2, watch)
+            last = self.captures()[-1]
+            os.rename(self.keep, os.path.join(self.folder, f"away{replace}"))
+            if replace:
+                os.mkdir(self.keep)
+            wait_until(lambda last=last: self.captures() and int(self.captures()[-1][:8]) >= int(last[:8]) + 3, "three captures more")
+            self.assertLessEqual(len(self.captures()), 3)  # a new one and the two before it
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(len(self.captures()), 2)
 
     def test_what_was_never_finished_is_removed(self):
         server, _ = self.redis_with_agent()
@@ -298,6 +336,16 @@ class Commands(WatchCase):
         self.assertEqual(environment["HEAPCTL_TARGET"], f"redis-server[{server.pid}]")
         self.assertNotIn("SECRET", environment)
         self.assertNotIn("LD_LIBRARY_PATH", environment)
+
+    def test_what_the_command_prints_is_not_mixed_with_the_paths(self):
+        server, _ = self.redis_with_agent()
+        printed = pathlib.Path(self.folder, "printed")
+        with printed.open("wb") as out:
+            watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--then", "echo shouts", stdout=out)
+        self.assertEqual(watch.wait(60), 0)
+        path = os.path.join(self.keep, self.captures()[0])
+        self.assertEqual(printed.read_text(), path + "\n")
+        self.assertIn(f"shouts {path}", pathlib.Path(self.messages).read_text())
 
     def test_a_command_that_fails_is_said_and_the_watch_goes_on(self):
         server, _ = self.redis_with_agent()
@@ -390,6 +438,7 @@ class Usage(WatchCase):
         for arguments, why in (
                 ((), "say when to capture"),
                 (("--when", "rss>lots"), "'lots' is not an amount of memory"),
+                (("--when", "rss > 2GiB"), "'rss > 2GiB' is no condition; rss>2GiB, cgroup>85%,"),
                 (("--when", "peak", "--then", "'x"), "a quote does not end"),
                 (("--when", "peak", "--interval", "1ms"), "at least 50ms")):
             _, said = self.heapctl("watch", os.getpid(), *arguments, code=2)
