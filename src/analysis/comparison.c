@@ -134,3 +134,8 @@ struct comparison comparison_of(const struct profile *base, const struct profile
 	comparison.was_reset |= comparison.intervals_differ;
 	return comparison;
 }
+
+bool comparison_is_same_run(const struct profile *base, const struct profile *now)
+{
+	return compare_modules(base, now).is_same_run;
+}

@@ -30,3 +30,6 @@ struct comparison {
 };
 
 struct comparison comparison_of(const struct profile *base, const struct profile *now);
+
+/* is_same_run alone, from where the modules lie. */
+bool comparison_is_same_run(const struct profile *base, const struct profile *now);

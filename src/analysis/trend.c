@@ -71,13 +71,40 @@ static void set_times(struct trend *trend, struct profile *const *profiles, size
 				: (double)i;
 }
 
-static void set_runs(struct trend *trend, struct profile *const *profiles, size_t count)
+/*
+ * Where another process begins: none of those before it may come back, or two heaps in turn would
+ * look like one that swings. `begins` has the first profile of each process.
+ */
+static bool begin_process(struct profile *const *profiles, size_t at, size_t *begins,
+	size_t *process_count, struct error *err)
 {
+	for (size_t i = 0; i < *process_count; i++) {
+		if (!comparison_is_same_run(profiles[begins[i]], profiles[at]))
+			continue;
+		error_set(err, ERROR_USAGE,
+			"%.80s and %.80s are of one process, %.80s between them is of another: "
+			"they ran at the same time",
+			profiles[begins[i]]->name, profiles[at]->name, profiles[at - 1]->name);
+		return error_hint(err, "give the profiles of one of them");
+	}
+	begins[(*process_count)++] = at;
+	return true;
+}
+
+static bool set_runs(
+	struct trend *trend, struct profile *const *profiles, size_t count, struct error *err)
+{
+	CLEANUP(free_cleanup) size_t *begins = xcalloc(count, sizeof *begins);
+	size_t processes = 1;
+
 	for (size_t i = 1; i < count; i++) {
 		const struct comparison step = comparison_of(profiles[i - 1], profiles[i]);
+		if (step.is_other_run && !begin_process(profiles, i, begins, &processes, err))
+			return false;
 		trend->runs[i] = trend->runs[i - 1] + (step.is_other_run || step.was_reset);
 	}
 	trend->run_count = trend->runs[count - 1] + 1;
+	return true;
 }
 
 /* The text of a path, from the root: "main > serve > parse". */
@@ -339,7 +366,8 @@ bool trend_build(struct profile *const *profiles, size_t count, const struct tre
 	trend->total.name = "total";
 	trend->total.stack = "";
 	set_times(trend, profiles, count);
-	set_runs(trend, profiles, count);
+	if (!set_runs(trend, profiles, count, err))
+		return false;
 	make_sites(trend, &records, request);
 	for (size_t i = 0; i < trend->site_count; i++)
 		fit_site(trend, &trend->sites[i]);

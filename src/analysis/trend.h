@@ -54,7 +54,7 @@ struct trend {
 /*
  * Of symbolized profiles in the order of time. Times are profile.time_ms; where they are missing or
  * do not ascend the order alone counts, one hour each. A run ends where a module lies elsewhere or
- * samples were discarded.
+ * samples were discarded. ERROR_USAGE for profiles of two processes that ran at the same time.
  */
 MUST_CHECK bool trend_build(struct profile *const *profiles, size_t count,
 	const struct trend_request *request, struct trend **ret, struct error *err);

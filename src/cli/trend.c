@@ -177,6 +177,23 @@ static size_t site_limit(const struct request *request)
 	return request->output == TREND_OUTPUT_JSON ? SIZE_MAX : SITES_SHOWN;
 }
 
+/* A service may be called otherwise after an update; who mixed up files wants to know. */
+static void warn_of_other_programs(const struct report_session *session)
+{
+	const char *const first = module_base_name(module_main_path(session->profiles[0]));
+
+	for (size_t i = 1; i < session->profile_count; i++) {
+		const struct profile *const other = session->profiles[i];
+		const char *const name = module_base_name(module_main_path(other));
+		if (*first != '\0' && *name != '\0' && strcmp(first, name) != 0) {
+			verb_warn("%s is of %s, %s of %s: growth from one program to another says "
+				  "little",
+				session->profiles[0]->name, first, other->name, name);
+			return;
+		}
+	}
+}
+
 static bool make(const struct request *request, struct error *err)
 {
 	CLEANUP(report_session_close)
@@ -188,6 +205,9 @@ static bool make(const struct request *request, struct error *err)
 	if (!trend_source_load(&session, err) || !report_session_add_symbols(&session, err) ||
 		!build(&session, request, &trend, err))
 		return false;
+	warn_of_other_programs(&session);
+	char period[TREND_PERIOD_BYTES];
+	trend_output_period(trend, period);
 	const struct curves_options shown = {
 		.title =
 			request->title != NULL
@@ -196,6 +216,7 @@ static bool make(const struct request *request, struct error *err)
 							   ? session.program
 							   : module_main_path(session.profiles[0])),
 		.site_limit = site_limit(request),
+		.period = period,
 	};
 	trend_output_write(trend, request->output, &shown, &out);
 	return report_output_emit(&request->report, &out, false, err);
@@ -232,8 +253,9 @@ const struct verb verb_trend = {
 		"among so many sites explain: with nothing leaking at most one trend in twenty "
 		"names any. Steps and swings are told apart from steady growth.\n\n"
 		"The moment of a profile is the one that it or its bundle tells, else the file's "
-		"modification time; where times do not tell the order, that of the command line "
-		"counts. A tar of profiles stands for all in it. Of a TARGET its kept runs are "
+		"modification time, or the time in its name where a copy has lost the other; where "
+		"times do not tell the order, that of the command line counts. A tar of profiles "
+		"stands for all in it. Of a TARGET its kept runs are "
 		"taken, and a profile of now.\n\n"
 		"± is half of the 95% interval.",
 	.examples = "heapctl trend redis-server.*.heap\n"

@@ -95,17 +95,25 @@ static void write_json(
 	buffer_append_char(out, '\n');
 }
 
+void trend_output_period(const struct trend *trend, char text[TREND_PERIOD_BYTES])
+{
+	char from[CONTROL_MOMENT_BYTES], to[CONTROL_MOMENT_BYTES];
+
+	text[0] = '\0';
+	if (trend->has_times)
+		snprintf(text, TREND_PERIOD_BYTES, "%s to %s",
+			control_moment(trend->first_ms, from), control_moment(trend->last_ms, to));
+}
+
 static void write_head(
 	const struct trend *trend, const struct curves_options *options, struct buffer *out)
 {
 	const size_t last = trend->profile_count - 1;
-	char from[CONTROL_MOMENT_BYTES], to[CONTROL_MOMENT_BYTES];
 
 	buffer_printf(out, "%s: %zu profiles", options->title[0] == '\0' ? "?" : options->title,
 		trend->profile_count);
-	if (trend->has_times)
-		buffer_printf(out, ", %s to %s", control_moment(trend->first_ms, from),
-			control_moment(trend->last_ms, to));
+	if (options->period[0] != '\0')
+		buffer_printf(out, ", %s", options->period);
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs of the program", trend->run_count);
 	buffer_printf(out, "\n%s: %s, then %s; %s\n",
@@ -115,29 +123,14 @@ static void write_head(
 		curves_describe(trend, &trend->total).text);
 }
 
-static void write_chance(const struct trend_site *site, char text[32])
-{
-	if (!site->has_growth)
-		strcpy(text, "");
-	else if (site->adjusted_p < 0.0001)
-		strcpy(text, "p < 0.0001");
-	else if (site->adjusted_p < 0.1)
-		snprintf(text, 32, "p = %.4f", site->adjusted_p);
-	else
-		strcpy(text, "");
-}
-
 static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
 {
-	char chance[32];
-
 	for (size_t i = first; i < end; i++) {
 		const struct trend_site *const site = &trend->sites[i];
 		const double now = site->series[trend->profile_count - 1].value;
-		write_chance(site, chance);
 		buffer_printf(out, "%12s  %-11s %s: %s\n",
-			quantity_format(style_of(trend), now, false).text, chance, site->name,
-			curves_describe(trend, site).text);
+			quantity_format(style_of(trend), now, false).text, curves_chance(site).text,
+			site->name, curves_describe(trend, site).text);
 		if (site->is_suspect && strcmp(site->stack, site->name) != 0)
 			buffer_printf(out, "%26s %s\n", "", site->stack);
 	}

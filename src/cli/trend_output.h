@@ -11,5 +11,9 @@ enum trend_output {
 	TREND_OUTPUT_HTML,
 };
 
+/* "07:20:36 to 08:20:36", with dates unless it was today; "" where no times are known. */
+enum { TREND_PERIOD_BYTES = 80 };
+void trend_output_period(const struct trend *trend, char text[TREND_PERIOD_BYTES]);
+
 void trend_output_write(const struct trend *trend, enum trend_output output,
 	const struct curves_options *options, struct buffer *out);

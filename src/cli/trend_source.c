@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/report_source.h"
+#include "cli/trend_time.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
 #include "profile/bundle.h"
@@ -29,14 +30,35 @@ static void add(struct report_session *session, struct profile *profile)
 	session->profiles[session->profile_count++] = profile;
 }
 
-/* A profile that does not tell when it was taken: its file's time. */
-static void set_time(struct profile *profile, const char *path)
+struct source {
+	struct report_session *session;
+	struct trend_time *times; /* of profiles that do not tell */
+	size_t time_count, time_capacity;
+};
+
+static void source_deinit(struct source *source)
+{
+	free(source->times);
+}
+
+/* A profile that does not tell when it was taken: its file's time, or now when it is a target's. */
+static void note_time(struct source *source, struct profile *profile, const char *path)
 {
 	struct stat status;
 
-	if (profile->time_ms == 0 && stat(path, &status) == 0 && S_ISREG(status.st_mode))
-		profile->time_ms =
-			status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000;
+	if (profile->time_ms != 0 || strcmp(path, "-") == 0)
+		return;
+	if (stat(path, &status) != 0 || S_ISSOCK(status.st_mode)) {
+		profile->time_ms = clock_realtime_ms();
+		return;
+	}
+	if (!S_ISREG(status.st_mode))
+		return;
+	source->times = xgrow(source->times, &source->time_capacity, source->time_count + 1,
+		sizeof *source->times);
+	source->times[source->time_count++] = (struct trend_time){ profile,
+		status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000,
+		trend_time_in_name(path) };
 }
 
 /* A tar of several profiles that is not a bundle of one. */
@@ -94,8 +116,9 @@ static bool load_series(struct report_session *session, const char *path, struct
 	return cursor_ok(&in) || cursor_error(&in, path, err);
 }
 
-static bool load_file(struct report_session *session, const char *path, struct error *err)
+static bool load_file(struct source *source, const char *path, struct error *err)
 {
+	struct report_session *const session = source->session;
 	struct profile *profile = NULL;
 	pid_t pid = 0;
 
@@ -104,8 +127,23 @@ static bool load_file(struct report_session *session, const char *path, struct e
 	if (!report_source_read(
 		    path, session->options, session->program != NULL, &pid, &profile, err))
 		return false;
-	set_time(profile, path);
+	note_time(source, profile, path);
 	add(session, profile);
+	return true;
+}
+
+static bool load_files(
+	struct report_session *session, char *const *paths, size_t count, struct error *err)
+{
+	CLEANUP(source_deinit) struct source source = { .session = session };
+
+	for (size_t i = 0; i < count; i++) {
+		if (!load_file(&source, paths[i], err))
+			return false;
+	}
+	if (trend_time_set(source.times, source.time_count))
+		verb_warn("the files' times are not those in their names, as after copying "
+			  "without -p: those in the names count");
 	return true;
 }
 
@@ -166,7 +204,9 @@ static bool load_target(struct report_session *session, const char *text, struct
 	if (session->profile_count >= 2)
 		return true;
 	error_set(err, ERROR_STATE, "%s keeps no finished run", target.label);
-	return error_hint(err, "heapctl record or start take some; each is kept by the agent");
+	return error_hint(err,
+		"heapctl record or start take some, which the agent keeps; where sampling is "
+		"always on, take several with heapctl dump and give those files");
 }
 
 static int by_time(const void *a, const void *b)
@@ -213,11 +253,8 @@ bool trend_source_load(struct report_session *session, struct error *err)
 	if (count == 1 && (stat(operands[0], &status) != 0 || S_ISSOCK(status.st_mode))) {
 		if (!load_target(session, operands[0], err))
 			return false;
-	} else {
-		for (size_t i = 0; i < count; i++) {
-			if (!load_file(session, operands[i], err))
-				return false;
-		}
+	} else if (!load_files(session, operands, count, err)) {
+		return false;
 	}
 	if (session->profile_count < 2) {
 		error_set(err, ERROR_USAGE, "a trend takes several profiles");

@@ -259,6 +259,17 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 	buffer_append_string(out, "</g>\n");
 }
 
+struct curves_words curves_chance(const struct trend_site *site)
+{
+	struct curves_words words = { "" };
+
+	if (site->has_growth && site->adjusted_p < 0.0001)
+		strcpy(words.text, "p < 0.0001");
+	else if (site->has_growth && site->adjusted_p < 0.1)
+		snprintf(words.text, sizeof words.text, "p = %.4f", site->adjusted_p);
+	return words;
+}
+
 void curves_svg(const struct trend *trend, const struct curves_options *options, struct buffer *out)
 {
 	const size_t charts = 1 + (trend->site_count < options->site_limit ? trend->site_count
@@ -278,6 +289,8 @@ void curves_svg(const struct trend *trend, const struct curves_options *options,
 	buffer_printf(out,
 		"</text>\n<text class=\"small\" x=\"8\" y=\"48\">%s by site, %zu profiles over %s",
 		quantity_name(trend->view->kind, trend->view->counter), trend->profile_count, span);
+	if (options->period[0] != '\0')
+		buffer_printf(out, " (%s)", options->period);
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs", trend->run_count);
 	buffer_append_string(out,
@@ -300,6 +313,8 @@ static void append_row(const struct trend *trend, const struct trend_site *site,
 		quantity_format(style_of(trend), now, false).text);
 	append_escaped(out, curves_describe(trend, site).text, 200);
 	buffer_append_string(out, "</td><td>");
+	append_escaped(out, curves_chance(site).text, 200);
+	buffer_append_string(out, "</td><td>");
 	append_escaped(out, site->name, 400);
 	buffer_append_string(out, "<br><small>");
 	append_escaped(out, site->stack, 2000);
@@ -321,12 +336,14 @@ void curves_html(
 		"height:auto}table{border-collapse:collapse;width:100%;margin-top:1em}"
 		"td,th{padding:.35em .6em;border-top:1px solid #d0d7de;text-align:left;"
 		"vertical-align:top;overflow-wrap:anywhere}small{color:#656d76}"
-		"td:first-child{white-space:nowrap;text-align:right}"
+		"td:first-child,td:nth-child(3){white-space:nowrap}td:first-child{text-align:right}"
+		"td:nth-child(2){min-width:15em}"
 		".suspect td{color:#cf222e}@media(prefers-color-scheme:dark){body{color:#e6edf3;"
 		"background:#0d1117}td,th{border-color:#3d444d}small{color:#9198a1}"
 		".suspect td{color:#ff7b72}}</style></head>\n<body>\n");
 	curves_svg(trend, options, out);
-	buffer_append_string(out, "<table><tr><th>now</th><th>growth</th><th>site</th></tr>\n");
+	buffer_append_string(
+		out, "<table><tr><th>now</th><th>growth</th><th>chance</th><th>site</th></tr>\n");
 	for (size_t i = 0; i < trend->site_count && i < 200; i++)
 		append_row(trend, &trend->sites[i], out);
 	buffer_append_string(out, "</table>\n</body></html>\n");

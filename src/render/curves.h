@@ -10,8 +10,9 @@
 #include "base/buffer.h"
 
 struct curves_options {
-	const char *title; /* program or target */
-	size_t site_limit; /* charts beside that of the total */
+	const char *title;  /* program or target */
+	size_t site_limit;  /* charts beside that of the total */
+	const char *period; /* from when to when; "" where no times are known */
 };
 
 void curves_svg(
@@ -24,3 +25,6 @@ struct curves_words {
 	char text[160];
 };
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);
+
+/* How likely it is by chance: "p = 0.0123"; "" where it is likely. */
+struct curves_words curves_chance(const struct trend_site *site);

@@ -3,6 +3,7 @@
 """heapctl trend on heaps with known growth that jemalloc sampled, and on a real redis-server."""
 import json
 import os
+import shutil
 import subprocess
 import time
 import unittest
@@ -86,6 +87,7 @@ class Shapes(TrendCase):
         root = xml.etree.ElementTree.fromstring(svg)
         self.assertTrue(root.tag.endswith("svg"))
         self.assertIn("site_leak", svg)
+        self.assertRegex(svg, r"16 profiles over 15 h \(2025-11-\d\d \d\d:\d\d to 2025-11-\d\d \d\d:\d\d\)")
         page = os.path.join(self.folder, "trend.html")
         self.heapctl("trend", "--html", "-o", page, *self.paths)
         with open(page) as file:
@@ -93,6 +95,27 @@ class Shapes(TrendCase):
         self.assertIn("</html>", text)
         self.assertNotIn("src=", text)
         self.assertNotIn("href=", text)
+        self.assertRegex(text, r'<tr class="suspect">.*p &lt; 0\.0001')
+
+    def test_copies_go_by_the_times_in_their_names(self):
+        copies = [os.path.join(self.folder, f"trend_heap.77.20261121-{at:02}0000.heap") for at in range(len(self.paths))]
+        for source, copy in zip(self.paths, copies):
+            shutil.copyfile(source, copy)
+        out, messages = self.heapctl("trend", "--json", *copies)
+        self.assertIn("those in the names count", messages)
+        self.assertEqual(json.loads(out)["hours"], list(range(len(copies))))
+        # Of a watch the names are numbered, and in universal time.
+        watched = [os.path.join(self.folder, f"{at:06}-20261121T{at:02}0000Z-every-trend_heap.heap") for at in range(len(self.paths))]
+        for source, copy in zip(self.paths, watched):
+            shutil.copyfile(source, copy)
+        trend = self.trend(*watched)
+        self.assertEqual((trend["first_ms"], trend["hours"]), (1795219200000, list(range(len(copies)))))
+        # Files that are as late as each other, by a time zone or a run's length, tell it more exactly.
+        for at, copy in enumerate(copies):
+            os.utime(copy, (1763600000.25 + at * HOUR,) * 2)
+        out, messages = self.heapctl("trend", "--json", *copies)
+        self.assertNotIn("those in the names", messages)
+        self.assertEqual(json.loads(out)["first_ms"], 1763600000250)
 
     def test_one_profile_is_no_trend(self):
         _, messages = self.heapctl("trend", self.paths[0], code=2)
@@ -123,6 +146,31 @@ class Promises(TrendCase):
         low, high = self.site(trend, "site_leak")["interval95"]
         self.assertGreater(low, 40000)
         self.assertLess(high, 160000)
+
+
+    def test_two_processes_at_once_are_no_trend(self):
+        first, = self.heaps(1, 6, 81920, name="first")
+        second, = self.heaps(1, 6, 81920, name="second")
+        for at, path in enumerate(second):
+            os.utime(path, (1763600000 + (at + 0.5) * HOUR,) * 2)
+        _, messages = self.heapctl("trend", *first, *second, code=2)
+        self.assertRegex(messages, r"first/0-0000\.heap and \S+first/0-0001\.heap are of one process, "
+                                   r"\S+second/0-0000\.heap between them is of another")
+
+    def test_another_program_is_told(self):
+        first, = self.heaps(1, 3, 81920, name="first")
+        second, = self.heaps(1, 3, 81920, name="second")
+        for at, path in enumerate(second):
+            with open(path, "r+") as file:
+                text = file.read().replace("/trend_heap", "/other_heap")
+                file.seek(0)
+                file.write(text)
+                file.truncate()
+            os.utime(path, (1763600000 + (at + 3) * HOUR,) * 2)
+        _, messages = self.heapctl("trend", *first, *second)
+        self.assertRegex(messages, r"0-0000\.heap is of trend_heap, \S+0-0000\.heap of other_heap")
+        _, messages = self.heapctl("trend", *first)
+        self.assertNotIn("growth from one program", messages)
 
 
 class Live(TrendCase):
@@ -159,6 +207,11 @@ class Live(TrendCase):
         self.wait_for_agent(server.pid)
         _, messages = self.heapctl("trend", server.pid, code=1)
         self.assertIn("keeps no finished run", messages)
+        # Beside files a target is a profile of now.
+        path = os.path.join(self.folder, "before.heap")
+        self.heapctl("dump", server.pid, "-o", path)
+        out, messages = self.heapctl("trend", "--json", path, server.pid)
+        self.assertTrue(json.loads(out)["has_times"], messages)
         for count in (2000, 4000, 6000):
             self.heapctl("start", server.pid, "--duration", "60s")
             self.load_redis(port, count)
