@@ -133,6 +133,18 @@ static void slow_growth_is_not_growth_within_the_period(void **state)
 	trigger_free(scene.trigger);
 }
 
+/* As when the machine slept: nobody knows what was within the hour. */
+static void what_was_seen_before_the_period_is_forgotten(void **state)
+{
+	(void)state;
+	struct scene scene = watch_one("growth>10%/h", 0);
+
+	assert_false(look(&scene, 0, 100));
+	assert_false(look(&scene, 2 * HOUR, 150));
+	assert_true(look(&scene, MINUTE, 166));
+	trigger_free(scene.trigger);
+}
+
 static void growth_without_a_period_counts_from_the_last_capture(void **state)
 {
 	(void)state;
@@ -164,6 +176,19 @@ static void a_peak_is_above_all_before_and_forgotten_hourly(void **state)
 	/* A quieter time: its own peak counts. */
 	assert_false(look(&scene, 61 * MINUTE, 50));
 	assert_true(look(&scene, MINUTE, 60));
+	trigger_free(scene.trigger);
+}
+
+static void a_peak_during_the_cool_down_is_captured_after_it(void **state)
+{
+	(void)state;
+	struct scene scene = watch_one("peak", 3 * HOUR);
+
+	assert_false(look(&scene, 0, 100));
+	assert_true(look(&scene, MINUTE, 110));
+	for (int i = 1; i < 3 * 60; i++)
+		assert_false(look(&scene, MINUTE, 120));
+	assert_true(look(&scene, MINUTE, 120));
 	trigger_free(scene.trigger);
 }
 
@@ -228,8 +253,10 @@ static void a_failed_capture_is_tried_again_but_not_at_once(void **state)
 	scene.now.signalled = true;
 	assert_true(look(&scene, SECOND, 201));
 	scene.captures_fail = false;
-	assert_true(look(&scene, 10 * SECOND, 201));
+	assert_false(look(&scene, SECOND, 201));
+	assert_true(look(&scene, 9 * SECOND, 201));
 	assert_string_equal(scene.reason, "signal");
+	assert_false(look(&scene, HOUR, 201));
 	trigger_free(scene.trigger);
 }
 
@@ -316,6 +343,20 @@ static void a_new_rule_begins_when_it_comes(void **state)
 	trigger_free(scene.trigger);
 }
 
+static void a_signal_that_could_not_be_served_outlives_a_change_of_rules(void **state)
+{
+	(void)state;
+	struct scene scene = watch_one("signal", 0);
+
+	scene.captures_fail = true;
+	scene.now.signalled = true;
+	assert_true(look(&scene, 0, 100));
+	renew(&scene, (const char *const[]){ "signal", "peak", NULL }, 0);
+	scene.captures_fail = false;
+	assert_true(look(&scene, 10 * SECOND, 100));
+	trigger_free(scene.trigger);
+}
+
 static void the_cool_down_goes_on_when_rules_change(void **state)
 {
 	(void)state;
@@ -335,8 +376,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_over_before_the_cool_down_ends_is_not_captured),
 	cmocka_unit_test(growth_is_measured_from_the_lowest_of_its_period),
 	cmocka_unit_test(slow_growth_is_not_growth_within_the_period),
+	cmocka_unit_test(what_was_seen_before_the_period_is_forgotten),
 	cmocka_unit_test(growth_without_a_period_counts_from_the_last_capture),
 	cmocka_unit_test(a_peak_is_above_all_before_and_forgotten_hourly),
+	cmocka_unit_test(a_peak_during_the_cool_down_is_captured_after_it),
 	cmocka_unit_test(pressure_and_control_group_have_their_marks),
 	cmocka_unit_test(all_terms_of_a_rule_must_hold_at_once),
 	cmocka_unit_test(the_clock_and_signals_need_no_cool_down),
@@ -345,6 +388,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(unknown_figures_never_fire),
 	cmocka_unit_test(rules_that_stay_remember_what_they_saw),
 	cmocka_unit_test(a_new_rule_begins_when_it_comes),
+	cmocka_unit_test(a_signal_that_could_not_be_served_outlives_a_change_of_rules),
 	cmocka_unit_test(the_cool_down_goes_on_when_rules_change),
 };
 
