@@ -58,6 +58,19 @@ static void counts_ranges_of_addresses_once(void **state)
 	assert_int_equal(smaps.two_mib_ranges, 4);
 }
 
+/* Large parts of the address space without access are kept by allocators. */
+static void no_stack_lies_above_a_large_reservation(void **state)
+{
+	(void)state;
+	static const char maps[] = "7f0000000000-7f0001000000 ---p 00000000 00:00 0 \n" FIELDS(
+		"0", "0") "7f0001000000-7f0001200000 rw-p 00000000 00:00 0 \n" FIELDS("8", "8");
+	struct smaps smaps;
+
+	assert_true(smaps_read(maps, sizeof maps - 1, &smaps));
+	assert_int_equal(smaps.stacks, 0);
+	assert_int_equal(smaps.anonymous, 8 * 1024);
+}
+
 static const char unreserved[] =
 	"7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n" FIELDS("0", "0")
 	/* No stack, although it lies above a guard. */
@@ -148,6 +161,28 @@ static void keeps_adding_up_when_jemalloc_counts_too_much(void **state)
 	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
 }
 
+static void no_row_is_larger_than_what_there_is_to_divide(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile sampled = { .is_there = true, .sampling = 1e9 };
+	struct account_stats odd = stats;
+
+	/* Read one after the other, the figures may contradict each other. */
+	odd.slab_waste = odd.large_padding = 90000;
+	const struct account account = account_make(&odd, &smaps, &sampled);
+	assert_true(row(&account, "slab_waste")->bytes == 90000);
+	assert_true(row(&account, "large_padding")->bytes == 10000);
+	assert_true(row(&account, "rounding")->bytes == 0);
+	assert_true(row(&account, "sampling")->bytes == 490000);
+	assert_true(row(&account, "in_use")->bytes == 0);
+	odd.slab_waste = 1e6;
+	const struct account slabs = account_make(&odd, &smaps, &sampled);
+	assert_true(row(&slabs, "slab_waste")->bytes == 100000);
+	assert_true(row(&slabs, "large_padding")->bytes == 0);
+	assert_true(fabs(sum_of(&slabs) - 1210 * 1024) < 1e-6);
+}
+
 static void measures_what_of_jemallocs_mappings_is_resident(void **state)
 {
 	(void)state;
@@ -165,6 +200,12 @@ static void measures_what_of_jemallocs_mappings_is_resident(void **state)
 	assert_int_equal(row(&account, "not_resident")->source, ACCOUNT_MEASURED);
 	assert_true(row(&account, "other")->bytes == 100 * 1024);
 	assert_true(fabs(sum_of(&account) - 1636 * 1024) < 1e-6);
+	own.allocated = own.active = 1e5;
+	account = account_make(&own, &smaps, &none);
+	assert_true(row(&account, "not_resident")->bytes > 0);
+	assert_contains(row(&account, "not_resident")->text, "beyond its count");
+	own.allocated = 2e6;
+	own.active = 2.1e6;
 	/* Others map like this, too: then the two cannot be told apart. */
 	own.retained = 0;
 	own.mapped = 1 << 20;
@@ -313,6 +354,22 @@ static void sets_sampled_objects_apart(void **state)
 	assert_true(known.inuse_low < known.inuse && known.inuse < known.inuse_high);
 }
 
+static void only_what_has_room_for_it_is_beyond_a_sampled_object(void **state)
+{
+	(void)state;
+	struct profile_sample samples[] = { { .counters = { 1, 14336, 0, 0 } },
+		{ .counters = { 1, 16384, 0, 0 } }, { .counters = { 1, 1 << 20, 0, 0 } } };
+	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.interval_bytes = 524288,
+		.samples = samples,
+		.sample_count = 3 };
+	const struct account_profile known = account_profile_of(&profile);
+
+	assert_true(fabs(known.sampled - 1) < 1e-6);
+	assert_true(fabs(known.sampling - 2048) < 1);
+	assert_true(fabs(known.untouched) < 1);
+}
+
 static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 {
 	(void)state;
@@ -326,9 +383,11 @@ static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_kinds_of_memory_apart),
 	cmocka_unit_test(counts_ranges_of_addresses_once),
+	cmocka_unit_test(no_stack_lies_above_a_large_reservation),
 	cmocka_unit_test(refuses_what_is_no_smaps),
 	cmocka_unit_test(adds_up_to_resident_memory),
 	cmocka_unit_test(keeps_adding_up_when_jemalloc_counts_too_much),
+	cmocka_unit_test(no_row_is_larger_than_what_there_is_to_divide),
 	cmocka_unit_test(tells_mappings_apart_that_nothing_is_kept_free_for),
 	cmocka_unit_test(measures_what_of_jemallocs_mappings_is_resident),
 	cmocka_unit_test(leaves_out_the_untouched_index),
@@ -337,6 +396,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(has_room_for_every_row),
 	cmocka_unit_test(each_row_has_its_figure_and_option),
 	cmocka_unit_test(sets_sampled_objects_apart),
+	cmocka_unit_test(only_what_has_room_for_it_is_beyond_a_sampled_object),
 	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
 };
 

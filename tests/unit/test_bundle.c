@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/bundle.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/xalloc.h"
@@ -54,6 +55,34 @@ static void finds_members(void **state)
 	in = cursor_over(text.data, text.size);
 	assert_true(bundle_find(&in, "smaps", &member));
 	assert_null(member.start);
+	buffer_deinit(&text);
+}
+
+/* The type of a member is in its checksum. */
+static void set_type(char *header, char type)
+{
+	enum { TYPE_AT = 156, SUM_AT = 148 };
+	unsigned sum = (unsigned)strtoul(header + SUM_AT, NULL, 8);
+
+	sum += (unsigned)(type - header[TYPE_AT]);
+	header[TYPE_AT] = type;
+	snprintf(header + SUM_AT, 7, "%06o", sum);
+}
+
+static void passes_over_what_is_no_file(void **state)
+{
+	(void)state;
+	struct cursor in, member;
+	struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	tar_append(&text, "stats.json", "", 0, 0);
+	set_type(text.data, '5');
+	tar_append(&text, "stats.json", "{}", 2, 0);
+	tar_finish(&text);
+	in = cursor_over(text.data, text.size);
+	assert_true(bundle_find(&in, "stats.json", &member));
+	assert_int_equal(cursor_left(&member), 2);
 	buffer_deinit(&text);
 }
 
@@ -144,6 +173,7 @@ static void refuses_a_bundle_in_a_bundle(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_its_profile_and_the_moment),
 	cmocka_unit_test(finds_members),
+	cmocka_unit_test(passes_over_what_is_no_file),
 	cmocka_unit_test(refuses_every_truncation),
 	cmocka_unit_test(survives_every_damaged_byte),
 	cmocka_unit_test(says_where_the_damage_is),

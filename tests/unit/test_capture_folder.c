@@ -41,15 +41,20 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void open_folder(struct scene *scene, size_t count, uint64_t free_bytes)
+static void open_with(struct scene *scene, size_t count, uint64_t bytes, uint64_t free_bytes)
 {
-	const struct capture_limits limits = { count, UINT64_MAX, free_bytes };
+	const struct capture_limits limits = { count, bytes, free_bytes };
 	struct error err;
 
 	capture_folder_close(scene->folder);
 	scene->folder = NULL;
 	if (!capture_folder_open(scene->path, &limits, &scene->folder, &err))
 		fail_msg("%s", err.message);
+}
+
+static void open_folder(struct scene *scene, size_t count, uint64_t free_bytes)
+{
+	open_with(scene, count, UINT64_MAX, free_bytes);
 }
 
 static bool begin(struct scene *scene, struct file_draft *draft, struct error *err)
@@ -110,6 +115,20 @@ static void the_oldest_go(void **state)
 	assert_string_equal(listed(scene, digits), "34");
 }
 
+static void bytes_are_bounded_but_the_newest_stays(void **state)
+{
+	struct scene *const scene = *state;
+	char digits[16];
+
+	open_with(scene, 9, 2 * 7, 0);
+	for (int i = 0; i < 4; i++)
+		keep_one(scene);
+	assert_string_equal(listed(scene, digits), "34");
+	open_with(scene, 9, 1, 0);
+	keep_one(scene);
+	assert_string_equal(listed(scene, digits), "5");
+}
+
 static void nothing_goes_for_room_that_cannot_be_made(void **state)
 {
 	struct scene *const scene = *state;
@@ -146,6 +165,7 @@ static void a_capture_without_a_line_is_listed_all_the_same(void **state)
 #define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 static const struct CMUnitTest tests[] = {
 	FOLDER_TEST(the_oldest_go),
+	FOLDER_TEST(bytes_are_bounded_but_the_newest_stays),
 	FOLDER_TEST(nothing_goes_for_room_that_cannot_be_made),
 	FOLDER_TEST(a_capture_without_a_line_is_listed_all_the_same),
 };

@@ -66,7 +66,22 @@ static void forgets_the_oldest_reasons(void **state)
 	history_deinit(&history);
 }
 
+static void a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back(void **state)
+{
+	const struct history_sample sample = { .time_ms = 100000 };
+	struct history history = { 0 };
+
+	(void)state;
+	assert_true(history_is_due(&history, 0));
+	history_add(&history, &sample);
+	assert_false(history_is_due(&history, 100500));
+	assert_true(history_is_due(&history, 101000));
+	assert_true(history_is_due(&history, 99000));
+	history_deinit(&history);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back),
 	cmocka_unit_test(tells_why_a_sample_is_missing),
 	cmocka_unit_test(says_a_reason_once_until_there_is_a_sample),
 	cmocka_unit_test(forgets_the_oldest_reasons),

@@ -17,11 +17,11 @@ static const char text[] = "--- symbol\n"
 			   "---\n"
 			   "--- heap\n"
 			   "heap_v2/1\n"
-			   "  t*: 48: 1048576 [0: 0]\n"
+			   "  t*: 5001: 1384586 [0: 0]\n"
 			   "@ 0x400210 0x400110\n"
-			   "  t*: 30: 1920 [0: 0]\n"
+			   "  t*: 3000: 192010 [0: 0]\n"
 			   "@ 0x400310 0x400110\n"
-			   "  t*: 20: 1600 [0: 0]\n"
+			   "  t*: 2000: 144000 [0: 0]\n"
 			   "@ 0x400410 0x400110\n"
 			   "  t*: 1: 1048576 [0: 0]\n"
 			   "\nMAPPED_LIBRARIES:\n"
@@ -43,9 +43,9 @@ static double flat_of(const struct view *view, const char *name)
 	return value;
 }
 
-static struct view *build(const char *focus)
+static struct view *build_of(const char *profile_text, const char *focus)
 {
-	struct profile *const profile = must_read_text(text);
+	struct profile *const profile = must_read_text(profile_text);
 	const struct view_input input = { profile, false };
 	const struct filter_text words = { .focus = focus };
 	struct filter *filter = NULL;
@@ -61,14 +61,22 @@ static struct view *build(const char *focus)
 	return view;
 }
 
+static struct view *build(const char *focus)
+{
+	return build_of(text, focus);
+}
+
 static void shares_a_class_by_live_objects(void **state)
 {
 	(void)state;
 	struct view *const view = build(NULL);
 
-	/* The mean of "mixed" is 80: half of its 20 objects are in 64, beside 30 of "small". */
-	assert_true(fabs(flat_of(view, "small") - 3000) < 1);
-	assert_true(fabs(flat_of(view, "mixed") - 2000) < 1);
+	/*
+	 * The mean of "mixed" is 72: three quarters of its 2000 objects are in 64, beside 3000 of
+	 * "small", whose mean is 64 but for rounding.
+	 */
+	assert_true(fabs(flat_of(view, "small") - 4000.0 * 3000 / 4500) < 1);
+	assert_true(fabs(flat_of(view, "mixed") - (4000.0 * 1500 / 4500 + 1000)) < 1);
 	assert_true(flat_of(view, "large") == 0);
 	view_free(view);
 }
@@ -89,8 +97,30 @@ static void does_not_blame_what_a_filter_leaves(void **state)
 	(void)state;
 	struct view *const view = build("small");
 
-	assert_true(fabs(flat_of(view, "small") - 3000) < 1);
+	assert_true(fabs(flat_of(view, "small") - 4000.0 * 3000 / 4500) < 1);
 	assert_true(flat_of(view, "mixed") == 0);
+	view_free(view);
+}
+
+static void is_as_sure_as_the_number_of_objects(void **state)
+{
+	(void)state;
+	static const char sampled[] = "heap_v2/524288\n"
+				      "  t*: 10: 640 [0: 0]\n"
+				      "@ 0x400210 0x400110\n"
+				      "  t*: 10: 640 [0: 0]\n"
+				      "\nMAPPED_LIBRARIES:\n"
+				      "400000-401000 r-xp 00000000 00:00 1 /bin/server\n";
+	struct view *const view = build_of(sampled, NULL);
+	const struct estimate bytes = view->paths[0].now[PROFILE_INUSE_SPACE];
+	const struct estimate objects = view->paths[0].now[PROFILE_INUSE_OBJECTS];
+
+	/* All of the class is this site's, and how much that is is counted: an error of its share.
+	 */
+	assert_true(fabs(bytes.value - 4000) < 1e-6);
+	assert_true(objects.variance > 0);
+	const double ratio = bytes.value / objects.value;
+	assert_true(fabs(bytes.variance / (objects.variance * ratio * ratio) - 1) < 1e-9);
 	view_free(view);
 }
 
@@ -98,6 +128,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(shares_a_class_by_live_objects),
 	cmocka_unit_test(keeps_the_sum_with_what_nobody_owns),
 	cmocka_unit_test(does_not_blame_what_a_filter_leaves),
+	cmocka_unit_test(is_as_sure_as_the_number_of_objects),
 };
 
 UNIT_MAIN(tests)
