@@ -26,12 +26,13 @@ static void shares_deinit(struct shares *shares)
 	free(shares->items);
 }
 
-/* The classes that a line's objects are in, and their parts; false when they are in none. */
+/* The classes that a line's objects are in, and how much of them is in each. */
 struct placement {
 	size_t classes[2];
 	double parts[2];
 };
 
+/* False when they are in none. */
 static bool place(
 	const struct waste *waste, const struct estimate *estimates, struct placement *placement)
 {
