@@ -104,12 +104,13 @@ static bool read_profile(
 	const struct capture *capture, struct account_profile *ret, struct error *err)
 {
 	const struct buffer *const part = &capture->parts[CAPTURE_PROFILE];
+	const struct profile_read_options wanted = { .leaves_out_threads = true };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 
 	*ret = (struct account_profile){ 0 };
 	if (part->size == 0)
 		return true;
-	if (!profile_read(capture->label, part->data, part->size, NULL, &profile, err))
+	if (!profile_read(capture->label, part->data, part->size, &wanted, &profile, err))
 		return false;
 	*ret = account_profile_of(profile);
 	return true;

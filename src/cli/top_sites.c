@@ -17,11 +17,13 @@ enum { SITE_FUNCTIONS = 3 };
 static bool fetch(const struct target *target, struct profile **profile, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
+	const struct profile_read_options wanted = { .leaves_out_threads = true };
 	CLEANUP(http_answer_cleanup) struct http_answer answer;
 
 	http_answer_init(&answer);
 	return agent_call(target, &call, &answer, err) &&
-	       profile_read(target->label, answer.body.data, answer.body.size, NULL, profile, err);
+	       profile_read(
+		       target->label, answer.body.data, answer.body.size, &wanted, profile, err);
 }
 
 static bool fetch_figures(const struct target *target, struct top_look *look, struct error *err)

@@ -20,6 +20,9 @@
 #include "profile/codec.h"
 #include "profile/tar.h"
 
+/* Nothing in a trend is about single threads. */
+static const struct profile_read_options wanted = { .leaves_out_threads = true };
+
 /* Of a time in milliseconds since 1970 that stands in a file's name. */
 enum { MOMENT_DIGITS = 13 };
 
@@ -93,7 +96,7 @@ static bool load_member(struct report_session *session, const char *path,
 	struct profile *profile = NULL;
 
 	if (!profile_read(
-		    name, member->data.start, cursor_left(&member->data), NULL, &profile, err))
+		    name, member->data.start, cursor_left(&member->data), &wanted, &profile, err))
 		return false;
 	if (profile->time_ms == 0)
 		profile->time_ms = member_time(member);
@@ -156,7 +159,7 @@ static bool fetch(struct report_session *session, const struct target *target, c
 
 	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err) ||
-		!profile_read(name, answer.body.data, answer.body.size, NULL, &profile, err))
+		!profile_read(name, answer.body.data, answer.body.size, &wanted, &profile, err))
 		return false;
 	profile->time_ms = time_ms;
 	add(session, profile);
