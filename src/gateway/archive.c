@@ -2,7 +2,6 @@
 #include "gateway/archive.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,6 +15,7 @@
 
 #include <zstd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "gateway/archive_index.h"
@@ -25,7 +25,6 @@ enum {
 	COMPRESSION_LEVEL = 6,
 	BUSY_MS = 10 * 1000,
 };
-static const char SUFFIX[] = ".heap.zst";
 
 /* A write-ahead log that is synced with every commit. */
 static const char PREPARE[] =
@@ -37,7 +36,7 @@ static const char PREPARE[] =
 	" allocated INTEGER NOT NULL, active INTEGER NOT NULL, metadata INTEGER NOT NULL,"
 	" resident INTEGER NOT NULL, mapped INTEGER NOT NULL, retained INTEGER NOT NULL,"
 	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',"
-	" started_ms INTEGER NOT NULL DEFAULT 0);"
+	" started_ms INTEGER NOT NULL DEFAULT 0, gateway_ms INTEGER NOT NULL DEFAULT 0);"
 	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
 	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);";
 
@@ -76,6 +75,9 @@ static bool open_locked(struct archive *archive, struct error *err)
 	archive->fd = open(archive->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (archive->fd < 0)
 		return error_system(err, errno, "%s", archive->path);
+	/* SQLite would only say that it cannot open its file. */
+	if (faccessat(archive->fd, ".", W_OK, AT_EACCESS) != 0)
+		return error_system(err, errno, "%s", archive->path);
 	if (flock(archive->fd, LOCK_EX | LOCK_NB) == 0)
 		return true;
 	error_set(err, ERROR_STATE, "%s is the history of another heapctl serve", archive->path);
@@ -93,7 +95,8 @@ static bool try_index(struct archive *archive, const char *path, const char *mod
 	       sqlite3_exec(archive->index, mode, NULL, NULL, NULL) == SQLITE_OK &&
 	       sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) == SQLITE_OK &&
 	       add_column(archive, "reason", "TEXT NOT NULL DEFAULT ''") &&
-	       add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0");
+	       add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0") &&
+	       add_column(archive, "gateway_ms", "INTEGER NOT NULL DEFAULT 0");
 }
 
 /*
@@ -124,68 +127,12 @@ static bool open_index(struct archive *archive, struct error *err)
 			try_index(archive, path, "PRAGMA locking_mode = EXCLUSIVE")))
 		return true;
 	archive_fail(archive, err);
-	return error_hint(err, "if it is damaged, move the folder away and begin anew");
-}
-
-/* Ours: "TIME-PID-NAME.heap.zst", with a random part behind while it is written. */
-static bool is_ours(const char *name)
-{
-	const char *const suffix = strstr(name, SUFFIX);
-	const size_t digits = strspn(name, "0123456789");
-
-	if (digits < 13 || name[digits] != '-' || suffix == NULL)
-		return false;
-	const char *const rest = suffix + sizeof SUFFIX - 1;
-	return *rest == '\0' ||
-	       (*rest == '.' && strspn(rest + 1, "0123456789abcdef") == 16 && rest[17] == '\0');
-}
-
-static bool is_indexed(sqlite3_stmt *lookup, const char *name)
-{
-	sqlite3_reset(lookup);
-	sqlite3_bind_text(lookup, 1, name, -1, SQLITE_STATIC);
-	/* In doubt it stays. */
-	return sqlite3_step(lookup) != SQLITE_DONE;
-}
-
-/* A profile without a row was never acknowledged. */
-static bool remove_unfinished(struct archive *archive, struct error *err)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
-	DIR *stream = NULL;
-
-	if (!archive_prepare(archive, "SELECT 1 FROM moment WHERE file = ?1", &lookup, err))
-		return false;
-	stream = opendir(archive->path);
-	if (stream == NULL)
-		return error_system(err, errno, "%s", archive->path);
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		if (is_ours(entry->d_name) && !is_indexed(lookup, entry->d_name))
-			unlinkat(archive->fd, entry->d_name, 0);
-	}
-	closedir(stream);
-	return true;
-}
-
-/* A row whose profile went first, because the disk was full (gateway/retention.h). */
-static bool remove_empty(struct archive *archive, struct error *err)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
-	CLEANUP(statement_cleanup) sqlite3_stmt *removal = NULL;
-
-	if (!archive_prepare(archive, "SELECT id, file FROM moment", &rows, err) ||
-		!archive_prepare(archive, "DELETE FROM moment WHERE id = ?1", &removal, err))
-		return false;
-	while (sqlite3_step(rows) == SQLITE_ROW) {
-		const char *const name = (const char *)sqlite3_column_text(rows, 1);
-		if (faccessat(archive->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
-			continue;
-		sqlite3_reset(removal);
-		sqlite3_bind_int64(removal, 1, sqlite3_column_int64(rows, 0));
-		/* One that stays says so when it is asked for. */
-		(void)sqlite3_step(removal);
-	}
-	return true;
+	const int code = archive->index == NULL ? 0 : sqlite3_errcode(archive->index) & 0xff;
+	return code != SQLITE_NOTADB && code != SQLITE_CORRUPT
+		       ? false
+		       : error_hint(err,
+				 "remove index.sqlite: what is kept is listed again, without "
+				 "its memory figures");
 }
 
 bool archive_open(const char *path, const struct archive_limits *limits, struct archive **ret,
@@ -195,12 +142,13 @@ bool archive_open(const char *path, const struct archive_limits *limits, struct 
 
 	archive->fd = -1;
 	archive->limits = *limits;
+	archive->opened_ms = clock_realtime_ms();
 	pthread_mutex_init(&archive->mutex, NULL);
 	const bool fits = (size_t)snprintf(archive->path, sizeof archive->path, "%s", path) <
 			  sizeof archive->path;
 	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
 		open_locked(archive, err) && open_index(archive, err) &&
-		remove_unfinished(archive, err) && remove_empty(archive, err)) {
+		archive_repair(archive, err)) {
 		*ret = archive;
 		return true;
 	}
@@ -227,7 +175,7 @@ const char *archive_folder(const struct archive *archive)
 static void make_name(const struct archive_moment *moment, char name[ARCHIVE_NAME_BYTES])
 {
 	snprintf(name, ARCHIVE_NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s", moment->time_ms,
-		moment->pid, moment->target, SUFFIX);
+		moment->pid, moment->target, ARCHIVE_SUFFIX);
 	for (char *at = name; *at != '\0'; at++) {
 		if (!isalnum((unsigned char)*at) && strchr("._-+@", *at) == NULL)
 			*at = '_';
@@ -288,8 +236,8 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 
 	if (!archive_prepare(archive,
 		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, "
-		    "started_ms, " ARCHIVE_FIGURE_COLUMNS
-		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+		    "started_ms, gateway_ms, " ARCHIVE_FIGURE_COLUMNS
+		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
 		    &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 1, moment->time_ms);
@@ -299,12 +247,13 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
 	sqlite3_bind_text(statement, 6, moment->reason, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 7, moment->started_ms);
+	sqlite3_bind_int64(statement, 8, archive->opened_ms);
 	for (int i = 0; i < FIGURES; i++)
-		sqlite3_bind_int64(statement, 8 + i, (sqlite3_int64)moment->bytes[i]);
+		sqlite3_bind_int64(statement, 9 + i, (sqlite3_int64)moment->bytes[i]);
 	const int step = sqlite3_step(statement);
 	if (step != SQLITE_DONE) {
-		/* After any other failure the row may be there when the index is opened again. */
-		if (step == SQLITE_FULL || step == SQLITE_CONSTRAINT)
+		/* When the disk failed the row may be there once the index is opened again. */
+		if ((step & 0xff) != SQLITE_IOERR)
 			unlinkat(archive->fd, name, 0);
 		return archive_fail(archive, err);
 	}

@@ -32,8 +32,10 @@ struct archive_moment {
 	char target[128];
 	int64_t pid;
 	int64_t started_ms; /* of the process, as its agent says; 0 when it is not known */
+	int64_t gateway_ms; /* when the archive was opened that kept it; set by reading, 0: not
+			       known */
 	char reason[128];   /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
-	uint64_t bytes[FIGURES];
+	uint64_t bytes[FIGURES];       /* all 0 when the index was lost since */
 	uint64_t file_bytes;	       /* of the compressed profile */
 	char file[ARCHIVE_NAME_BYTES]; /* its name in the folder */
 };

@@ -10,12 +10,14 @@
 #include "gateway/archive.h"
 
 /* In the order of gateway/memory_figures.h. */
+#define ARCHIVE_SUFFIX ".heap.zst"
 #define ARCHIVE_FIGURE_COLUMNS "allocated, active, metadata, resident, mapped, retained, rss"
 
 struct archive {
 	char path[3000];
 	int fd; /* of the folder, locked */
 	struct archive_limits limits;
+	int64_t opened_ms; /* on the clock of the machine */
 
 	pthread_mutex_t mutex; /* of what follows */
 	sqlite3 *index;
@@ -47,6 +49,12 @@ bool archive_fail(struct archive *archive, struct error *err);
 
 MUST_CHECK bool archive_prepare(
 	struct archive *archive, const char *text, sqlite3_stmt **statement, struct error *err);
+
+/*
+ * Sets right what a kill, a full disk or the loss of the index left behind: profiles without rows
+ * and rows without profiles. When the archive is opened.
+ */
+MUST_CHECK bool archive_repair(struct archive *archive, struct error *err);
 
 /* The condition of a query, with its parameters ?1 to ?5 and ?7. */
 #define ARCHIVE_OF_TARGET " (target = ?1 OR CAST(pid AS TEXT) = ?1) "

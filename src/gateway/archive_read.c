@@ -7,8 +7,10 @@
 
 #include "gateway/archive_index.h"
 
-enum { COLUMN_FIGURES = 8 };
-#define COLUMNS "id, time_ms, target, pid, started_ms, file, bytes, reason, " ARCHIVE_FIGURE_COLUMNS
+enum { COLUMN_FIGURES = 9 };
+#define COLUMNS                                                       \
+	"id, time_ms, target, pid, started_ms, file, bytes, reason, " \
+	"gateway_ms, " ARCHIVE_FIGURE_COLUMNS
 
 void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
 {
@@ -27,6 +29,7 @@ static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
 		.time_ms = sqlite3_column_int64(row, 1),
 		.pid = sqlite3_column_int64(row, 3),
 		.started_ms = sqlite3_column_int64(row, 4),
+		.gateway_ms = sqlite3_column_int64(row, 8),
 	};
 	snprintf(moment->target, sizeof moment->target, "%s",
 		(const char *)sqlite3_column_text(row, 2));
@@ -39,6 +42,21 @@ static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
 		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
 
+static void put_figures(struct json_writer *json, const struct archive_moment *moment)
+{
+	bool is_known = false;
+
+	for (size_t i = 0; i < FIGURES; i++)
+		is_known |= moment->bytes[i] != 0;
+	for (size_t i = 0; i < FIGURES; i++) {
+		json_key(json, memory_figure_names[i]);
+		if (is_known)
+			json_put_unsigned(json, moment->bytes[i]);
+		else
+			json_put_null(json);
+	}
+}
+
 static void put_moment(struct json_writer *json, const struct archive_moment *moment)
 {
 	json_object_begin(json);
@@ -47,9 +65,9 @@ static void put_moment(struct json_writer *json, const struct archive_moment *mo
 	json_member_string(json, "target", moment->target);
 	json_member_integer(json, "pid", moment->pid);
 	json_member_integer(json, "started_ms", moment->started_ms);
+	json_member_integer(json, "gateway_ms", moment->gateway_ms);
 	json_member_string(json, "reason", moment->reason);
-	for (size_t i = 0; i < FIGURES; i++)
-		json_member_unsigned(json, memory_figure_names[i], moment->bytes[i]);
+	put_figures(json, moment);
 	json_object_end(json);
 }
 

@@ -248,6 +248,30 @@ class Store(Case):
         self.assertEqual(refused.returncode, 1)
         self.assertIn("index.sqlite: file is not a database", refused.stderr)
 
+    def test_a_lost_index_loses_no_profile(self):
+        """By mistake, or because it was damaged."""
+        self.assertEqual(self.write(3, 2000, 10**9, 0, "one-2").returncode, 0)
+        self.assertEqual(self.write(2, 2000, 10**9, 0, "two").returncode, 0)
+        known = rows(self.archive)
+        for path in pathlib.Path(self.archive).glob("index.sqlite*"):
+            path.unlink()
+        unfinished = pathlib.Path(self.archive, known[0][1] + ".0123456789abcdef")
+        unfinished.write_text("half")
+        more = self.write(1, 2000, 10**9, 0, "two")
+        self.assertEqual(more.returncode, 0, more.stderr)
+        left = rows(self.archive)
+        # Number, file, bytes, name, pid and time.
+        self.assertEqual(left[:-1], known)
+        self.assertFalse(unfinished.exists())
+        self.check(dict(line.split() for line in more.stdout.splitlines()))
+
+    def test_a_disk_that_can_only_be_read_is_told(self):
+        self.tiny_disk()
+        self.assertEqual(self.write(1).returncode, 0)
+        subprocess.run(["mount", "-o", "remount,ro", self.archive], check=True)
+        refused = self.write(0)
+        self.assertEqual((refused.returncode, refused.stderr), (1, f"{self.archive}: Read-only file system\n"))
+
 
 class Served(GatewayCase):
     def setUp(self):
