@@ -4,6 +4,7 @@
 import os
 import re
 import signal
+import sqlite3
 import unittest
 import xml.etree.ElementTree
 
@@ -190,7 +191,7 @@ class Shown(GatewayCase):
     def start_history(self, count):
         """A gateway with that many moments of a Redis that grows; returns (process, port)."""
         process, port = self.start_named_redis(NAME)
-        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
+        self.gateway = self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
         self.grow(process, port, count)
         return process, port
 
@@ -248,6 +249,23 @@ class Shown(GatewayCase):
         self.assertEqual(other.text(".result > h2"), self.range_text(other, address))
         for each in (page, other):
             self.assertEqual(each.serious_complaints(), [])
+
+    def test_no_line_is_drawn_where_nothing_was_kept(self):
+        self.end(self.process)
+        process, port = self.start_history(4)
+        self.end(self.gateway)
+        # All of that was an hour ago.
+        with sqlite3.connect(os.path.join(self.folder, "history/index.sqlite")) as index:
+            index.execute("UPDATE moment SET time_ms = time_ms - 3600000, gateway_ms = gateway_ms - 3600000")
+        index.close()
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
+        known = len(self.get(f"/targets/{NAME}/api/v1/timeline").json["moments"])
+        self.grow(process, port, known + 2)
+        page = self.open_page(f"/{NAME}/history")
+        page.wait_for("document.querySelectorAll('.timeline .hole').length === 1")
+        self.assertRegex(page.evaluate("document.querySelector('.timeline .hole title').textContent"), r"^no gateway ran until \d\d")
+        self.assertEqual(page.evaluate("document.querySelector('.timeline path.line').getAttribute('d').split('M').length"), 3)
+        page.wait_for_text(": no gateway ran until ", ".hole-text")
 
     @staticmethod
     def range_text(page, address):

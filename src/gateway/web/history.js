@@ -7,9 +7,10 @@
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, button, copyLink, el, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/dom.js';
 import { duration, moment as momentText, zone } from '/assets/format.js';
+import { processKey } from '/assets/holes.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
-import { processKey, Timeline } from '/assets/timeline.js';
+import { Timeline } from '/assets/timeline.js';
 import { TREND_KEYS, TrendView } from '/assets/trend.js';
 
 const HOUR = 3600000;

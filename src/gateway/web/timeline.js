@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kept moments of a name over time: one line for each figure and process, a tick for each moment,
- * a mark where a process began. A click chooses a moment, dragging a range between two; so do the
+ * a mark where a process began, a shade where nothing was kept. A click chooses a moment, dragging a range between two; so do the
  * arrow keys with Enter and Shift.
  */
 import { el, svg } from '/assets/dom.js';
 import { byteMarks, Legend, timeMarks } from '/assets/figures.js';
 import { bytes, moment as momentText } from '/assets/format.js';
+import { findHoles, holeTest, processKey } from '/assets/holes.js';
 
 const HEIGHT = 280;
 const TOP = 26;
@@ -17,8 +18,6 @@ const BOTTOM = 22 + STRIP;
 const PLOT_BOTTOM = HEIGHT - BOTTOM;
 const DRAG_PIXELS = 5;
 const BEGIN_WIDTH = 110;
-
-export const processKey = ({ pid, started_ms: started }) => `${pid}-${started}`;
 
 export class Timeline {
   /* choose(first, last): moments, equal for one */
@@ -32,7 +31,8 @@ export class Timeline {
     });
     this.readout = el('p.readout', { 'aria-live': 'polite' });
     this.legend = new Legend(() => this.draw());
-    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.legend.note);
+    this.holeText = el('p.hole-text');
+    this.element = el('div.curves-box', this.legend.element, this.picture, this.readout, this.holeText, this.legend.note);
     this.listen();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.element);
@@ -45,6 +45,8 @@ export class Timeline {
   /* selection: [first, last] or null */
   show(moments, processes, selection) {
     this.moments = moments;
+    this.isHole = holeTest(moments);
+    this.holes = findHoles(moments);
     this.processes = processes;
     this.selection = selection;
     this.at = -1;
@@ -67,7 +69,7 @@ export class Timeline {
     this.band = svg('g');
     this.cursorLine = svg('line', { class: 'cursor', y1: TOP, y2: PLOT_BOTTOM, x1: -9, x2: -9 });
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...this.axes(marks), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
+    this.picture.replaceChildren(...this.axes(marks), ...this.holes.map(hole => this.hole(hole)), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
       ...this.ticks(), this.cursorLine);
     this.drawSelection(this.selection);
     this.point(this.at);
@@ -101,14 +103,23 @@ export class Timeline {
     });
   }
 
-  /* One path for each process: between two nothing is known. */
+  hole([from, to, reason]) {
+    const { x } = this.scale;
+    return svg('rect', { class: 'hole', x: x(from).toFixed(1), y: TOP, width: (x(to) - x(from)).toFixed(1), height: PLOT_BOTTOM - TOP },
+      svg('title', {}, reason));
+  }
+
+  /* One path for each process: between two nothing is known, and neither is within a hole. */
   lines({ key, index }) {
     const { x, y } = this.scale;
-    const paths = new Map();
-    for (const moment of this.moments) {
+    const paths = new Map(), last = new Map();
+    /* The figures may have been lost with the index. */
+    for (const moment of this.moments.filter(each => each[key] !== null)) {
       const process = processKey(moment);
       const at = `${x(moment.time_ms).toFixed(1)},${y(moment[key]).toFixed(1)}`;
-      paths.set(process, paths.has(process) ? `${paths.get(process)}L${at}` : `M${at}L${at}`);
+      const isBegin = !last.has(process) || this.isHole(last.get(process), moment);
+      paths.set(process, `${paths.get(process) ?? ''}${isBegin ? `M${at}` : ''}L${at}`);
+      last.set(process, moment);
     }
     return [...paths.values()].map(d => svg('path', { class: `line line-${index}`, d }));
   }
@@ -163,10 +174,21 @@ export class Timeline {
     this.legend.show(key => moment[key]);
     const text = `${momentText(moment.time_ms)}, pid ${moment.pid}${moment.reason ? `, captured because ${moment.reason}` : ''}`;
     this.readout.textContent = index < 0 ? `last: ${text}` : text;
+    this.holeText.textContent = this.describeHoles(moment.time_ms, index < 0);
     this.picture.setAttribute('aria-valuemin', 1);
     this.picture.setAttribute('aria-valuemax', this.moments.length);
     this.picture.setAttribute('aria-valuenow', index < 0 ? this.moments.length : index + 1);
     this.picture.setAttribute('aria-valuetext', text);
+  }
+
+  /* The one that ends or begins at that time, or the last one. */
+  describeHoles(time, isLast) {
+    const hole = isLast ? this.holes.at(-1) : this.holes.find(([from, to]) => from === time || to === time);
+    if (!hole)
+      return '';
+    const [from, to, why] = hole;
+    const others = isLast && this.holes.length > 1 ? `; ${this.holes.length - 1} more before it` : '';
+    return `nothing was kept from ${momentText(from)} to ${momentText(to)}: ${why}${others}`;
   }
 
   pick(a, b) {
