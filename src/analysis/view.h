@@ -83,6 +83,7 @@ struct view {
 	enum profile_kind kind;
 	enum view_granularity granularity;
 	enum profile_counter counter;	     /* what the user asked to see */
+	const char *label;		     /* of the counter, for people; NULL: its usual name */
 	bool is_difference;		     /* base means something: show now - base */
 	const char *title;		     /* program or target, "" when unknown */
 	const char *subtitle;		     /* which profiles, their time, interval */

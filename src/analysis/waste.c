@@ -11,8 +11,7 @@
 struct share {
 	uint32_t path;
 	uint32_t class;
-	double objects;
-	double variance;
+	struct estimate objects;
 };
 
 struct shares {
@@ -57,6 +56,12 @@ static bool place(
 	return true;
 }
 
+static struct estimate part_of(struct estimate estimate, double part)
+{
+	return (struct estimate){ estimate.value * part, estimate.variance * part * part,
+		estimate.samples * part };
+}
+
 static void observe(void *observer, size_t input, uint32_t path, const struct estimate *estimates)
 {
 	struct shares *const shares = observer;
@@ -72,17 +77,16 @@ static void observe(void *observer, size_t input, uint32_t path, const struct es
 			continue;
 		shares->items = xgrow(
 			shares->items, &shares->capacity, shares->count + 1, sizeof *shares->items);
-		shares->items[shares->count++] =
-			(struct share){ path, (uint32_t)placement.classes[i], objects.value * part,
-				objects.variance * part * part };
+		shares->items[shares->count++] = (struct share){ path,
+			(uint32_t)placement.classes[i], part_of(objects, part) };
 	}
 }
 
 /* All live objects of each class, whatever the filter leaves of them. */
-static double *count_objects(
+static struct estimate *count_objects(
 	const struct waste *waste, const struct view_input *inputs, size_t input_count)
 {
-	double *const objects = xcalloc(waste->class_count, sizeof *objects);
+	struct estimate *const objects = xcalloc(waste->class_count, sizeof *objects);
 
 	for (size_t i = 0; i < input_count; i++) {
 		const struct profile *const profile = inputs[i].profile;
@@ -93,8 +97,9 @@ static double *count_objects(
 			if (!place(waste, estimates, &placement))
 				continue;
 			for (int k = 0; k < 2; k++)
-				objects[placement.classes[k]] +=
-					placement.parts[k] * estimates[PROFILE_INUSE_OBJECTS].value;
+				estimate_add(&objects[placement.classes[k]],
+					part_of(estimates[PROFILE_INUSE_OBJECTS],
+						placement.parts[k]));
 		}
 	}
 	return objects;
@@ -127,25 +132,69 @@ static void add_orphans(struct view *view, double bytes)
 	add_to_path(view_add_path(view, &at, 1), bytes, 0, 0);
 }
 
-static void share_out(struct view *view, const struct shares *shares, const double *objects)
+static int by_owner(const void *a, const void *b)
+{
+	const struct share *const x = a, *const y = b;
+
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	return (x->path > y->path) - (x->path < y->path);
+}
+
+/* One share for each path in a class. */
+static void merge(struct shares *shares)
+{
+	size_t made = 0;
+
+	if (shares->count == 0)
+		return;
+	qsort(shares->items, shares->count, sizeof *shares->items, by_owner);
+	for (size_t i = 1; i < shares->count; i++) {
+		if (by_owner(&shares->items[made], &shares->items[i]) == 0)
+			estimate_add(&shares->items[made].objects, shares->items[i].objects);
+		else
+			shares->items[++made] = shares->items[i];
+	}
+	shares->count = made + 1;
+}
+
+/*
+ * The waste of a class is counted, only its shares are estimates: w = W x / (x + others). Its
+ * variance by the derivatives to both, and for those that are there and were not sampled the
+ * one of a share that n samples of n show (of Beta(n + 1, 1)).
+ */
+static void add_share(
+	struct view *view, const struct share *share, double waste_bytes, struct estimate all)
+{
+	const double each = waste_bytes / all.value, part = share->objects.value / all.value;
+	const double own = share->objects.variance, others = fmax(all.variance - own, 0);
+	const double unseen = waste_bytes / (all.samples + 2);
+
+	add_to_path(&view->paths[share->path], share->objects.value * each,
+		each * each * ((1 - part) * (1 - part) * own + part * part * others) +
+			unseen * unseen,
+		0);
+}
+
+static void share_out(struct view *view, struct shares *shares, const struct estimate *objects)
 {
 	const struct waste *const waste = shares->waste;
 	double orphans = 0;
 
 	clear(view);
+	merge(shares);
 	for (size_t i = 0; i < shares->count; i++) {
-		const struct share *const share = &shares->items[i];
-		const double each =
-			waste->classes[share->class].waste_bytes / objects[share->class];
-		add_to_path(&view->paths[share->path], share->objects * each,
-			share->variance * each * each, 0);
+		const uint32_t class = shares->items[i].class;
+		add_share(
+			view, &shares->items[i], waste->classes[class].waste_bytes, objects[class]);
 	}
 	for (size_t i = 0; i < waste->class_count; i++) {
 		view->total[PROFILE_INUSE_SPACE] += waste->classes[i].waste_bytes;
-		if (objects[i] <= 0)
+		if (objects[i].value <= 0)
 			orphans += waste->classes[i].waste_bytes;
 	}
 	add_orphans(view, orphans);
+	view->label = "free places in slabs";
 }
 
 bool waste_build(const struct waste *waste, const struct view_input *inputs, size_t input_count,
@@ -159,7 +208,7 @@ bool waste_build(const struct waste *waste, const struct view_input *inputs, siz
 	asked.observer = &shares;
 	if (!view_build(inputs, input_count, &asked, ret, err))
 		return false;
-	CLEANUP(free_cleanup) double *objects = count_objects(waste, inputs, input_count);
+	CLEANUP(free_cleanup) struct estimate *objects = count_objects(waste, inputs, input_count);
 	share_out(*ret, &shares, objects);
 	return true;
 }

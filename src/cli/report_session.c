@@ -263,6 +263,10 @@ static bool load_waste(struct report_session *session, struct error *err)
 		return error_set(err, ERROR_USAGE, "--waste is of one bundle or TARGET");
 	if (options->output != REPORT_RENDER && options->output != REPORT_VIEWER)
 		return error_set(err, ERROR_USAGE, "--waste does not go with this output");
+	if (options->has_counter && options->counter != PROFILE_INUSE_SPACE)
+		return error_set(err, ERROR_USAGE,
+			"--waste is in bytes of slabs: --%s does not go with it",
+			profile_counter_names[options->counter]);
 	return waste_classes_load(options->operands[options->operand_count - 1],
 		&session->waste_classes, &session->waste_class_count, err);
 }

@@ -341,7 +341,7 @@ static void write_counter(
 
 	json_object_begin(json);
 	json_member_string(json, "name", profile_counter_names[counter]);
-	json_member_string(json, "label", quantity_name(view->kind, counter));
+	json_member_string(json, "label", quantity_label(view, counter));
 	json_member_string(json, "unit", units[style]);
 	json_member_integer(json, "scale", scale);
 	json_member_real(json, "total", view->total[counter]);

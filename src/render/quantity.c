@@ -46,6 +46,12 @@ const char *quantity_name(enum profile_kind kind, enum profile_counter counter)
 	return names[counter];
 }
 
+const char *quantity_label(const struct view *view, enum profile_counter counter)
+{
+	return view->label != NULL && counter == view->counter ? view->label
+							       : quantity_name(view->kind, counter);
+}
+
 /* In the largest unit of which there is one; each is so many times the one before. */
 static void format_scaled(char *out, size_t size, double value, double step,
 	const char *const *units, size_t unit_count)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "analysis/view.h"
 #include "profile/profile.h"
 
 struct quantity_text {
@@ -28,3 +29,6 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 
 /* For titles: "space in use". */
 const char *quantity_name(enum profile_kind kind, enum profile_counter counter);
+
+/* Of a counter of a view, which may have a name of its own for the one that was asked for. */
+const char *quantity_label(const struct view *view, enum profile_counter counter);

@@ -230,7 +230,7 @@ static void append_legend(const struct drawing *drawing)
 	buffer_append_string(out, "Legend [shape=plaintext,style=\"\",fontsize=18,label=\"");
 	append_legend_line(out, view->title);
 	append_legend_line(out, view->subtitle);
-	buffer_printf(out, "Total %s: %s\\l", quantity_name(view->kind, view->counter), total.text);
+	buffer_printf(out, "Total %s: %s\\l", quantity_label(view, view->counter), total.text);
 	if (strcmp(total.text, focus.text) != 0)
 		buffer_printf(out, "Focusing on: %s\\l", focus.text);
 	append_left_out(drawing);

@@ -322,7 +322,16 @@ class Waste(InsightCase):
         page = os.path.join(self.folder, "waste.html")
         self.heapctl("report", "--waste", "--flame", "-o", page, self.server.pid)
         with open(page) as file:
-            self.assertIn("</html>", file.read())
+            text = file.read()
+        self.assertIn("</html>", text)
+        self.assertIn('"free places in slabs"', text)
+        self.assertNotIn('"space in use"', text)
+
+    def test_it_is_in_bytes_alone(self):
+        for counter in ("inuse_objects", "alloc_space"):
+            _, messages = self.heapctl("report", "--waste", f"--{counter}", self.server.pid, code=2)
+            self.assertIn(f"--{counter} does not go with it", messages)
+        self.heapctl("report", "--waste", "--inuse_space", self.server.pid)
 
     def test_it_needs_statistics(self):
         path = os.path.join(self.folder, "plain.heap")
