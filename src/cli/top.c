@@ -30,7 +30,7 @@ static const struct verb_option options[] = {
 };
 
 /* Lines of the screen that are no sites. */
-enum { HEADING_ROWS = 3, FOOT_ROWS = 1, FILTER_BYTES = 64 };
+enum { HEADING_ROWS = 4, FOOT_ROWS = 1, FILTER_BYTES = 64 };
 
 struct top {
 	const char *operand;
@@ -58,13 +58,25 @@ static void forget(struct top_look *look, bool *has_it)
 	*has_it = false;
 }
 
+/* The usual reason of a failure; that is what to say then, not what became of the socket. */
+static bool explain(const struct target *target, struct error *err)
+{
+	struct process process;
+	struct error why = { 0 };
+
+	if (target->kind == TARGET_AGENT && target->process.pid != 0 &&
+		!process_read(target->process.pid, &process, &why) && why.kind == ERROR_NOT_FOUND)
+		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
+	return false;
+}
+
 /* Growth counts from the first look at a process. */
 static bool take_look(struct top *top, struct error *err)
 {
 	struct top_look look;
 
 	if (!top_look_take(&top->target, &look, err))
-		return false;
+		return explain(&top->target, err);
 	forget(&top->now, &top->has_now);
 	top->now = look;
 	top->has_now = true;
@@ -116,8 +128,8 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
 	else
 		snprintf(text, sizeof text,
-			"q quit  u in use  g growth  o objects  / filter  f freeze  a sampling "
-			"on/off  b growth from now");
+			"q quit  u use  g growth  o objects  / filter  f freeze  a sampling  "
+			"b growth=0");
 	top_table_line(out, columns, text);
 }
 

@@ -12,6 +12,9 @@
 #include "cli/terminal.h"
 #include "render/quantity.h"
 
+/* "1023.9 MiB", the same with a sign, objects by the million. */
+#define SITE_FORMAT "%10s %10s %11s %11s  %s"
+
 /* Half the width of a 95% interval, in standard errors. */
 static const double INTERVAL = 1.96;
 
@@ -103,15 +106,16 @@ static void write_heading(
 		look->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
 		*table->filter == '\0' ? "" : "  only ", table->filter);
 	write_styled(out, table->columns, TERMINAL_BOLD, text);
-	snprintf(text, sizeof text,
-		"in use %s +-%s by the profile, %s since the start; allocated %s, resident %s",
+	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s since the start",
 		bytes_text(look->bytes.value, false).text,
 		bytes_text(INTERVAL * sqrt(look->bytes.variance), false).text,
-		bytes_text(look->bytes.value - look->base_bytes, true).text,
+		bytes_text(look->bytes.value - look->base_bytes, true).text);
+	top_table_line(out, table->columns, text);
+	snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
 		bytes_text((double)look->allocated_bytes, false).text,
 		bytes_text((double)look->resident_bytes, false).text);
 	top_table_line(out, table->columns, text);
-	snprintf(text, sizeof text, "%12s %12s %12s %12s  %s",
+	snprintf(text, sizeof text, SITE_FORMAT,
 		table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE", "+-",
 		table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH",
 		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS",
@@ -123,7 +127,7 @@ static void write_site(
 	const struct top_table *table, const struct top_site *site, struct buffer *out)
 {
 	CLEANUP(free_cleanup)
-	char *text = xasprintf("%12s %12s %12s %12s  %s", bytes_text(site->bytes.value, false).text,
+	char *text = xasprintf(SITE_FORMAT, bytes_text(site->bytes.value, false).text,
 		bytes_text(INTERVAL * sqrt(site->bytes.variance), false).text,
 		bytes_text(growth(site), true).text,
 		quantity_format(QUANTITY_COUNT, site->objects, false).text, site->name);

@@ -118,11 +118,12 @@ class Piped(TopCase):
         self.assertEqual(len(tables), 2)
         for table in tables:
             lines = table.rstrip("\n").split("\n")
-            self.assertEqual(len(lines), 3 + 3)
+            self.assertEqual(len(lines), 4 + 3)
             self.assertIn(f"redis-server[{self.server.pid}]", lines[0])
             self.assertIn("sampling is on", lines[0])
-            self.assertRegex(lines[1], r"in use \S+ MiB .* resident \S+ MiB")
-            self.assertRegex(lines[3], r"MiB +\S+ \w+ +\S+ ?\w* +[\d,]+  \w+ < \w+")
+            self.assertRegex(lines[1], r"in use \S+ MiB .* since the start$")
+            self.assertRegex(lines[2], r"allocated \S+ MiB, resident \S+ MiB")
+            self.assertRegex(lines[4], r"MiB +\S+ \w+ +\S+ ?\w* +[\d,]+  \w+ < \w+")
 
     def test_the_total_is_near_what_redis_holds(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1")
@@ -134,20 +135,29 @@ class Piped(TopCase):
         process = subprocess.Popen([HEAPCTL, "top", str(self.server.pid), "--interval", "2s", "--count", "3", "--sort", "growth"],
                                    stdout=subprocess.PIPE, env=self.environment, text=True)
         self.addCleanup(self.end, process)
-        first = [process.stdout.readline() for _ in range(4)]
+        first = [process.stdout.readline() for _ in range(5)]
         self.assertIn(", 0 B since the start", first[1])
         self.load_redis(self.port, keys=60000, size=500)
         rest, _ = process.communicate(timeout=PATIENCE_SECONDS)
         last = rest.split("\n\n")[-1].split("\n")
         self.assertGreater(float(re.search(r"\+(\S+) MiB since the start", last[1]).group(1)), 15)
-        self.assertRegex(last[3], r"\+\S+ MiB")
+        self.assertRegex(last[4], r"\+\S+ MiB")
 
     def test_the_filter_leaves_what_it_names(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--filter", "SDSNEW")
-        sites = out.split("\n")[3:-1]
+        sites = out.split("\n")[4:-1]
         self.assertGreater(len(sites), 0)
         for site in sites:
             self.assertIn("sdsnew", site)
+
+    def test_a_target_that_ends_is_told(self):
+        process = subprocess.Popen([HEAPCTL, "top", str(self.server.pid), "--interval", "200ms"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, text=True)
+        self.addCleanup(self.end, process)
+        self.assertIn("redis-server", process.stdout.readline())
+        self.end(self.server)
+        _, messages = process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual((process.returncode, messages), (1, f"heapctl: redis-server[{self.server.pid}] has ended\n"))
 
     def test_errors_are_told(self):
         self.heapctl("top", "999999999", code=1)
@@ -163,7 +173,7 @@ class Live(TopCase):
             screen.wait_for_text(heading)
         screen.press("/sdsnew\r")
         screen.wait_for_text("only sdsnew")
-        screen.wait_for(lambda lines: len(lines) > 4 and all("sdsnew" in line for line in lines[3:-1]), "only the filtered sites")
+        screen.wait_for(lambda lines: len(lines) > 5 and all("sdsnew" in line for line in lines[4:-1]), "only the filtered sites")
         screen.press("/\x7f\x7f\x7f\x7f\x7f\x7f\x7f\r")
         screen.wait_for(lambda lines: "only" not in lines[0], "the filter to be gone")
         screen.press("q")
@@ -203,6 +213,14 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
+    def test_figures_and_keys_fit_a_terminal_of_80_columns(self):
+        screen = self.screen(columns=80)
+        screen.press("f")
+        screen.wait_for(lambda lines: lines[1].endswith(" since the start") and " resident " in lines[2] and lines[2].endswith(" count") and
+                        lines[-1].startswith("q quit") and lines[-1].endswith("b growth=0"), "nothing cut off")
+        screen.press("q")
+        screen.expect_end(0)
+
     def test_every_way_out_gives_the_terminal_back(self):
         for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0),
                              (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)):
@@ -224,7 +242,7 @@ class Live(TopCase):
     def test_a_target_that_ends_is_told(self):
         screen = self.screen()
         self.end(self.server)
-        screen.wait_for(lambda lines: str(self.server.pid) in lines[-1], "a message about the process at the foot")
+        screen.wait_for(lambda lines: f"redis-server[{self.server.pid}] has ended" == lines[-1], "the end at the foot")
         screen.press("q")
         screen.expect_end(0)
 
