@@ -328,6 +328,49 @@ static bool look_up(
 	return true;
 }
 
+/*
+ * A process by its pid, which may have started since the last look at all of them: that one alone
+ * costs little. With the mutex held, which is released meanwhile.
+ */
+static void add_by_pid(struct backend_set *set, const char *pid)
+{
+	struct gathering found = { .items = xcalloc(BACKEND_SET_MAX, sizeof(struct backend *)) };
+	struct target target;
+	struct error err;
+
+	/* In the place of one who looks at all: nobody else changes the items now. */
+	set->is_refreshing = true;
+	pthread_mutex_unlock(&set->mutex);
+	const bool is_there = target_resolve(pid, &target, &err);
+	for (size_t i = 0; i < set->count; i++)
+		found.items[found.count++] = backend_share(set->items[i]);
+	if (is_there)
+		gather(set, &target, &found);
+	qsort(found.items, found.count, sizeof *found.items, compare_backends);
+
+	pthread_mutex_lock(&set->mutex);
+	drop_items(set->items, set->count);
+	set->items = found.items;
+	set->count = found.count;
+	set->is_refreshing = false;
+	pthread_cond_broadcast(&set->changed);
+}
+
+static bool find_newcomer(
+	struct backend_set *set, const char *name, struct backend **backend, struct error *err)
+{
+	if (name == NULL || set->wanted_count > 0 || name[strspn(name, "0123456789")] != '\0')
+		return false;
+	while (set->is_refreshing)
+		pthread_cond_wait(&set->changed, &set->mutex);
+	if (look_up(set, name, backend, err))
+		return true;
+	if (err->kind != ERROR_NOT_FOUND)
+		return false;
+	add_by_pid(set, name);
+	return look_up(set, name, backend, err);
+}
+
 bool backend_set_find(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err)
 {
@@ -337,7 +380,7 @@ bool backend_set_find(
 	if (!ok && err->kind == ERROR_NOT_FOUND) {
 		/* It may have started a moment ago. */
 		refresh(set, MISS_REFRESH_MS);
-		ok = look_up(set, name, backend, err);
+		ok = look_up(set, name, backend, err) || find_newcomer(set, name, backend, err);
 	}
 	pthread_mutex_unlock(&set->mutex);
 	return ok;

@@ -103,6 +103,13 @@ void agent_read(struct gateway *gateway, const struct request *request, struct r
 	buffer_deinit(&path);
 }
 
+/* What the agent advises is not handed through (docs/decisions.md). */
+static void correct_hint(struct error *err)
+{
+	if (strstr(err->hint, "force=true") != NULL)
+		error_hint(err, "not through a gateway: on the target's machine, with force=true");
+}
+
 void agent_change(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
@@ -115,9 +122,11 @@ void agent_change(struct gateway *gateway, const struct request *request, struct
 	append_path(request, &path);
 	append_query(request, &path);
 	if (gateway_find(gateway, request, &backend, &err) &&
-		backend_post(backend, buffer_string(&path), &body, &created, &err))
+		backend_post(backend, buffer_string(&path), &body, &created, &err)) {
 		reply_blob(reply, created ? 201 : 200, "application/json", body);
-	else
+	} else {
+		correct_hint(&err);
 		route_reply_error(request, &err, reply);
+	}
 	buffer_deinit(&path);
 }

@@ -324,6 +324,22 @@ class Trouble(GatewayCase):
         self.addCleanup(agent.close)
         return agent
 
+    def test_a_process_that_has_just_started_is_found_by_its_pid(self):
+        self.start_gateway()
+        path = f"/targets/{os.getpid()}/v1/status"
+        # That was a look at all processes, and the next one has to wait.
+        self.expect(self.get(path), 404)
+        self.fake(lambda method, target: (200, fake_status()))
+        self.expect(self.get(path), 200)
+
+    def test_what_is_not_handed_through_is_not_advised(self):
+        hint = "its cost is felt; add force=true to do it all the same"
+        self.fake(lambda method, target: (200, fake_status()) if method == "GET"
+                  else (403, {"error": {"code": "denied", "message": "lg_sample 5 is too fine", "hint": hint}}))
+        self.start_gateway()
+        answer = self.expect(self.post(f"/targets/{os.getpid()}/v1/reset?lg_sample=5"), 403)
+        self.assertEqual(answer.json["error"]["hint"], "not through a gateway: on the target's machine, with force=true")
+
     def test_a_target_that_hangs_delays_nobody_else(self):
         agent = self.fake(lambda method, target: None)
         process, _ = self.start_redis()
