@@ -194,7 +194,7 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 			orphans += waste->classes[i].waste_bytes;
 	}
 	add_orphans(view, orphans);
-	view->label = "free places in slabs";
+	view->label = "free in slabs";
 }
 
 bool waste_build(const struct waste *waste, const struct view_input *inputs, size_t input_count,

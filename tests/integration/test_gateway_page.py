@@ -221,6 +221,10 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelector('.site')")
         page.wait_for_text("suspected leak", ".result")
         page.wait_for_text("per hour", ".result")
+        # The text above the suspects keeps off their line, and nothing scrolls that is whole.
+        self.assertGreaterEqual(page.evaluate("""(() => { const site = document.querySelector('p + .site');
+            return site.getBoundingClientRect().top - site.previousElementSibling.getBoundingClientRect().bottom; })()"""), 6)
+        self.assertEqual(page.evaluate("(tabs => tabs.scrollHeight - tabs.clientHeight)(document.querySelector('.tabs'))"), 0)
         page.wait_for("document.querySelector('.timeline rect.band').width.baseVal.value > 300")
         page.click(".site summary .site-name")
         page.wait_for("document.querySelector('.site[open] ol.stack li')")

@@ -324,7 +324,7 @@ class Waste(InsightCase):
         with open(page) as file:
             text = file.read()
         self.assertIn("</html>", text)
-        self.assertIn('"free places in slabs"', text)
+        self.assertIn('"free in slabs"', text)
         self.assertNotIn('"space in use"', text)
 
     def test_it_is_in_bytes_alone(self):

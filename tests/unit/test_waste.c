@@ -114,7 +114,7 @@ static void only_shares_are_estimates(void **state)
 	/* A share of 50 samples of 100: 4000 times sqrt(.5 .5 / 100). */
 	assert_true(fabs(error_of(view, "small") - 204) < 4);
 	assert_true(fabs(error_of(view, "small") - error_of(view, "other")) < 1e-6);
-	assert_string_equal(view->label, "free places in slabs");
+	assert_string_equal(view->label, "free in slabs");
 	view_free(view);
 }
 
