@@ -256,7 +256,7 @@ const struct verb verb_trend = {
 		"modification time, or the time in its name where a copy has lost the other; where "
 		"times do not tell the order, that of the command line counts. A tar of profiles "
 		"stands for all in it. Of a TARGET its kept runs are "
-		"taken, and a profile of now.\n\n"
+		"taken, and a profile of now; of one behind a gateway with a history, that.\n\n"
 		"± is half of the 95% interval.",
 	.examples = "heapctl trend redis-server.*.heap\n"
 		    "heapctl trend --html -o trend.html --exclude='^zmalloc' *.heap\n"

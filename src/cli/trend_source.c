@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/trend_source.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,19 +106,25 @@ static bool load_member(struct report_session *session, const char *path,
 	return true;
 }
 
-static bool load_series(struct report_session *session, const char *path, struct error *err)
+/* Of all regular members of a tar. */
+static bool load_members(
+	struct report_session *session, const char *path, struct cursor in, struct error *err)
 {
-	CLEANUP(file_unmap) struct file_map map = { 0 };
 	struct tar_member member;
 
-	if (!file_map(path, &map, err))
-		return false;
-	struct cursor in = cursor_over(map.data, map.size);
 	while (tar_next(&in, &member)) {
 		if (member.is_file && !load_member(session, path, &member, err))
 			return false;
 	}
 	return cursor_ok(&in) || cursor_error(&in, path, err);
+}
+
+static bool load_series(struct report_session *session, const char *path, struct error *err)
+{
+	CLEANUP(file_unmap) struct file_map map = { 0 };
+
+	return file_map(path, &map, err) &&
+	       load_members(session, path, cursor_over(map.data, map.size), err);
 }
 
 static bool load_file(struct source *source, const char *path, struct error *err)
@@ -185,6 +193,32 @@ static bool fetch_run(struct report_session *session, const struct target *targe
 		json_number(run, is_finished ? "ended_ms" : "started_ms"), err);
 }
 
+/* What a gateway with a history has kept of the target, also of its earlier processes. */
+static bool load_history(
+	struct report_session *session, const struct target *target, struct error *err)
+{
+	CLEANUP(fd_cleanup) const int fd = memfd_create("history", MFD_CLOEXEC);
+	const struct agent_call call = { .method = "GET",
+		.path = "/api/v1/trend?format=raw",
+		.out_fd = fd,
+		.out_name = "the history in memory" };
+	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(file_unmap) struct file_map map = { 0 };
+	struct error none = { 0 };
+
+	http_answer_init(&answer);
+	if (fd < 0)
+		return error_system(err, errno, "memory for the history");
+	if (agent_call(target, &call, &answer, &none))
+		return file_map_fd(fd, target->label, &map, err) &&
+		       load_members(session, target->label, cursor_over(map.data, map.size), err);
+	/* No history, or too little of it. */
+	if (none.kind == ERROR_NOT_FOUND)
+		return true;
+	*err = none;
+	return false;
+}
+
 static bool load_target(struct report_session *session, const char *text, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
@@ -193,7 +227,11 @@ static bool load_target(struct report_session *session, const char *text, struct
 	json_t *run;
 
 	if (!target_resolve(text, &target, err) ||
-		!agent_call_json(&target, "GET", "/v1/runs", &answer, err))
+		(target.kind == TARGET_GATEWAY && !load_history(session, &target, err)))
+		return false;
+	if (session->profile_count >= 2)
+		return true;
+	if (!agent_call_json(&target, "GET", "/v1/runs", &answer, err))
 		return false;
 	json_array_foreach(json_at(answer, "runs"), index, run)
 	{

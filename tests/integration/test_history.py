@@ -365,6 +365,9 @@ class Served(GatewayCase):
         pathlib.Path(series).write_bytes(self.expect(self.get(f"/api/v1/trend?{span}&format=raw"), 200).body)
         said, _ = self.heapctl("trend", "--json", "--stacks", series)
         self.assertEqual(json.loads(said)["hours"], trend["hours"])
+        # Without a file in between, of the target behind the gateway: all that was kept.
+        said, _ = self.heapctl("trend", "--json", "--stacks", self.url)
+        self.assertEqual(json.loads(said)["hours"][:len(trend["hours"])], trend["hours"])
         for query, words in ((f"from_ms={moments[0]['time_ms']}&to_ms={moments[0]['time_ms']}", "only one moment"), ("to_ms=5", "no moment")):
             self.assertIn(words, self.expect(self.get(f"/api/v1/trend?{query}"), 404).text)
         self.expect(self.get(f"/api/v1/trend?{span}&focus=("), 400)
@@ -411,6 +414,8 @@ class Served(GatewayCase):
         wait_until(lambda: len(timeline()["processes"]) == 3, "a third process")
         wait_until(lambda: self.get(f"{base}/trend").status == 409, "two processes at the same time")
         self.assertIn("at the same time", self.get(f"{base}/trend").text)
+        _, messages = self.heapctl("trend", f"{self.url}{base.removesuffix('/api/v1')}", code=1)
+        self.assertIn("at the same time", messages)
         self.expect(self.get(f"{base}/trend?pid={again.pid}"), 200)
         named = {entry["name"]: entry for entry in self.expect(self.get("/api/v1/archive"), 200).json["targets"]}
         self.assertEqual(named[name]["processes"], 3)
