@@ -17,6 +17,13 @@
 #include "cli/verb.h"
 #include "cli/waste_classes.h"
 
+void report_session_add(struct report_session *session, struct profile *profile)
+{
+	session->profiles = xgrow(session->profiles, &session->profile_capacity,
+		session->profile_count + 1, sizeof(void *));
+	session->profiles[session->profile_count++] = profile;
+}
+
 static bool load(struct report_session *session, const char *source, struct error *err)
 {
 	struct profile *profile = NULL;
@@ -33,9 +40,7 @@ static bool load(struct report_session *session, const char *source, struct erro
 	if (profile->sample_count == 0)
 		verb_warn("%s has no samples: nothing was allocated while the profiler was active",
 			profile->name);
-	session->profiles = xgrow(session->profiles, &session->profile_capacity,
-		session->profile_count + 1, sizeof(void *));
-	session->profiles[session->profile_count++] = profile;
+	report_session_add(session, profile);
 	return true;
 }
 
@@ -271,8 +276,7 @@ static bool load_waste(struct report_session *session, struct error *err)
 		&session->waste_classes, &session->waste_class_count, err);
 }
 
-/* Nobody asks for what was allocated in order to be shown nothing. */
-static void check_counter(const struct report_session *session)
+void report_session_check_counter(const struct report_session *session)
 {
 	const struct report_options *const options = session->options;
 	bool has_allocated = false;
@@ -297,7 +301,7 @@ bool report_session_open(
 	if (load_all(session, err) && check_thread(session, err) &&
 		(!options->waste || load_waste(session, err)) &&
 		report_session_add_symbols(session, err)) {
-		check_counter(session);
+		report_session_check_counter(session);
 		return true;
 	}
 	report_session_close(session);

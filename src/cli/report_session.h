@@ -29,6 +29,10 @@ struct report_session {
 /* Loads and symbolizes. */
 MUST_CHECK bool report_session_open(
 	struct report_session *session, const struct report_options *options, struct error *err);
+/* One profile more, which is the session's then. */
+void report_session_add(struct report_session *session, struct profile *profile);
+/* Warns who asks for what was allocated and would be shown nothing. */
+void report_session_check_counter(const struct report_session *session);
 /* The second half of it, for profiles that did not come from the command line. */
 MUST_CHECK bool report_session_add_symbols(struct report_session *session, struct error *err);
 void report_session_close(struct report_session *session);

@@ -136,12 +136,15 @@ static bool apply(struct option_parser *parser, int id, struct request *request)
 		return true;
 	case OPTION_INUSE_OBJECTS:
 		request->report.counter = PROFILE_INUSE_OBJECTS;
+		request->report.has_counter = true;
 		return true;
 	case OPTION_ALLOC_SPACE:
 		request->report.counter = PROFILE_ALLOC_SPACE;
+		request->report.has_counter = true;
 		return true;
 	case OPTION_ALLOC_OBJECTS:
 		request->report.counter = PROFILE_ALLOC_OBJECTS;
+		request->report.has_counter = true;
 		return true;
 	case OPTION_NO_CACHE:
 		request->report.no_cache = true;
@@ -206,6 +209,7 @@ static bool make(const struct request *request, struct error *err)
 		!build(&session, request, &trend, err))
 		return false;
 	warn_of_other_programs(&session);
+	report_session_check_counter(&session);
 	char period[TREND_PERIOD_BYTES];
 	trend_output_period(trend, period);
 	const struct curves_options shown = {

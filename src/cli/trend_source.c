@@ -15,25 +15,14 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/report_source.h"
+#include "cli/trend_series.h"
 #include "cli/trend_time.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
-#include "profile/bundle.h"
 #include "profile/codec.h"
-#include "profile/tar.h"
 
 /* Nothing in a trend is about single threads. */
 static const struct profile_read_options wanted = { .leaves_out_threads = true };
-
-/* Of a time in milliseconds since 1970 that stands in a file's name. */
-enum { MOMENT_DIGITS = 13 };
-
-static void add(struct report_session *session, struct profile *profile)
-{
-	session->profiles = xgrow(session->profiles, &session->profile_capacity,
-		session->profile_count + 1, sizeof(void *));
-	session->profiles[session->profile_count++] = profile;
-}
 
 struct source {
 	struct report_session *session;
@@ -66,80 +55,22 @@ static void note_time(struct source *source, struct profile *profile, const char
 		trend_time_in_name(path) };
 }
 
-/* A tar of several profiles that is not a bundle of one. */
-static bool is_series(const char *path)
-{
-	char block[TAR_BLOCK];
-	struct stat status;
-
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-		return false;
-	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pread(fd, block, sizeof block, 0) != sizeof block)
-		return false;
-	const struct cursor in = cursor_over(block, sizeof block);
-	return tar_detect(in) && !bundle_detect(in);
-}
-
-/* The history's files begin with the milliseconds since 1970; tar itself has whole seconds. */
-static int64_t member_time(const struct tar_member *member)
-{
-	const char *const slash = strrchr(member->name, '/');
-	const char *const name = slash == NULL ? member->name : slash + 1;
-	const size_t digits = strspn(name, "0123456789");
-
-	return digits >= MOMENT_DIGITS && digits < 19 ? strtoll(name, NULL, 10) : member->time_ms;
-}
-
-static bool load_member(struct report_session *session, const char *path,
-	const struct tar_member *member, struct error *err)
-{
-	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
-	struct profile *profile = NULL;
-
-	if (!profile_read(
-		    name, member->data.start, cursor_left(&member->data), &wanted, &profile, err))
-		return false;
-	if (profile->time_ms == 0)
-		profile->time_ms = member_time(member);
-	add(session, profile);
-	return true;
-}
-
-/* Of all regular members of a tar. */
-static bool load_members(
-	struct report_session *session, const char *path, struct cursor in, struct error *err)
-{
-	struct tar_member member;
-
-	while (tar_next(&in, &member)) {
-		if (member.is_file && !load_member(session, path, &member, err))
-			return false;
-	}
-	return cursor_ok(&in) || cursor_error(&in, path, err);
-}
-
-static bool load_series(struct report_session *session, const char *path, struct error *err)
-{
-	CLEANUP(file_unmap) struct file_map map = { 0 };
-
-	return file_map(path, &map, err) &&
-	       load_members(session, path, cursor_over(map.data, map.size), err);
-}
-
 static bool load_file(struct source *source, const char *path, struct error *err)
 {
 	struct report_session *const session = source->session;
 	struct profile *profile = NULL;
+	bool is_series = false;
 	pid_t pid = 0;
 
-	if (is_series(path))
-		return load_series(session, path, err);
+	if (!trend_series_load_file(session, path, &is_series, err))
+		return false;
+	if (is_series)
+		return true;
 	if (!report_source_read(
 		    path, session->options, session->program != NULL, &pid, &profile, err))
 		return false;
 	note_time(source, profile, path);
-	add(session, profile);
+	report_session_add(session, profile);
 	return true;
 }
 
@@ -170,7 +101,7 @@ static bool fetch(struct report_session *session, const struct target *target, c
 		!profile_read(name, answer.body.data, answer.body.size, &wanted, &profile, err))
 		return false;
 	profile->time_ms = time_ms;
-	add(session, profile);
+	report_session_add(session, profile);
 	return true;
 }
 
@@ -211,7 +142,8 @@ static bool load_history(
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(target, &call, &answer, &none))
 		return file_map_fd(fd, target->label, &map, err) &&
-		       load_members(session, target->label, cursor_over(map.data, map.size), err);
+		       trend_series_load(
+			       session, target->label, cursor_over(map.data, map.size), err);
 	/* No history, or too little of it. */
 	if (none.kind == ERROR_NOT_FOUND)
 		return true;
@@ -258,6 +190,18 @@ static int by_time(const void *a, const void *b)
 	return ((*x)->time_ms > (*y)->time_ms) - ((*x)->time_ms < (*y)->time_ms);
 }
 
+static void warn_of_time(const struct profile *profile, const struct profile *same)
+{
+	static const char *const so =
+		"their order is that of the command line, growth is per profile";
+
+	if (profile->time_ms == 0)
+		verb_warn("the profiles do not all tell when they were taken (%s): %s",
+			profile->name, so);
+	else
+		verb_warn("%s and %s are of the same time: %s", same->name, profile->name, so);
+}
+
 /* Only times that are all known and all differ are an order; files copied at once have none. */
 static void sort(struct report_session *session)
 {
@@ -267,10 +211,9 @@ static void sort(struct report_session *session)
 	memcpy(sorted, session->profiles, session->profile_count * sizeof(void *));
 	qsort(sorted, session->profile_count, sizeof(void *), by_time);
 	for (size_t i = 0; i < session->profile_count; i++) {
-		if (sorted[i]->time_ms == 0 ||
-			(i != 0 && sorted[i]->time_ms == sorted[i - 1]->time_ms)) {
-			verb_warn("the profiles do not tell when they were taken: their order is "
-				  "that of the command line, growth is per profile");
+		const bool is_same = i != 0 && sorted[i]->time_ms == sorted[i - 1]->time_ms;
+		if (sorted[i]->time_ms == 0 || is_same) {
+			warn_of_time(sorted[i], is_same ? sorted[i - 1] : NULL);
 			for (size_t j = 0; j < session->profile_count; j++)
 				session->profiles[j]->time_ms = 0;
 			return;

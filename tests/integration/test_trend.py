@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 import time
 import unittest
 import xml.etree.ElementTree
@@ -65,7 +66,7 @@ class Shapes(TrendCase):
             os.utime(path, (1763600000,) * 2)
         out, messages = self.heapctl("trend", "--json", *self.paths)
         self.assertFalse(json.loads(out)["has_times"])
-        self.assertIn("growth is per profile", messages)
+        self.assertRegex(messages, r"0-0000\.heap and \S+0-0001\.heap are of the same time: .* growth is per profile")
         self.assertTrue(self.site(json.loads(out), "site_leak")["is_suspect"])
 
     def test_text_names_the_suspect_with_its_stack(self):
@@ -96,6 +97,25 @@ class Shapes(TrendCase):
         self.assertNotIn("src=", text)
         self.assertNotIn("href=", text)
         self.assertRegex(text, r'<tr class="suspect">.*p &lt; 0\.0001')
+
+    def test_a_tar_is_a_series_compressed_or_not(self):
+        whole = self.trend(*self.paths)
+        for mode in ("w", "w:gz"):
+            path = os.path.join(self.folder, "series")
+            with tarfile.open(path, mode) as tar:
+                for profile in self.paths:
+                    tar.add(profile, os.path.basename(profile))
+            with self.subTest(mode):
+                self.assertEqual(self.trend(path), whole)
+        with tarfile.open(path, "w") as tar:
+            for profile in (self.paths[0], __file__):
+                tar.add(profile, os.path.basename(profile))
+        _, messages = self.heapctl("trend", self.paths[1], path, code=1)
+        self.assertIn("series(test_trend.py): byte 0: not a profile of any known format", messages)
+
+    def test_what_was_not_counted_is_told(self):
+        _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
+        self.assertIn("counts only what is in use", messages)
 
     def test_copies_go_by_the_times_in_their_names(self):
         copies = [os.path.join(self.folder, f"trend_heap.77.20261121-{at:02}0000.heap") for at in range(len(self.paths))]

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A series of profiles in one file: a tar, which may be compressed as its members may. The history
+ * of a gateway is handed over as one. A bundle is a tar, too, and no series.
+ */
+#pragma once
+
+#include "base/cursor.h"
+#include "cli/report_session.h"
+
+/* Adds all profiles of a tar, each with its member's time unless it tells its own. */
+MUST_CHECK bool trend_series_load(
+	struct report_session *session, const char *name, struct cursor in, struct error *err);
+
+/* The same for a file if it is one; else nothing was done, successfully. */
+MUST_CHECK bool trend_series_load_file(
+	struct report_session *session, const char *path, bool *is_series, struct error *err);
