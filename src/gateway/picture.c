@@ -98,6 +98,7 @@ bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	struct error *err)
 {
 	struct command_line line = { 0 };
+	char now[64], before[64];
 
 	add_options(&line, picture);
 	add_heading(&line, backend, picture);
@@ -110,6 +111,8 @@ bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	const struct worker_job job = {
 		.arguments = line.arguments,
 		.inputs = { profile, base },
+		.names = { describe_id(picture, picture->id, now),
+			describe_id(picture, picture->base_id, before) },
 	};
 	const bool ok = worker_run(&gateway->workers, &job, blob, err);
 	command_line_deinit(&line);

@@ -87,7 +87,11 @@ static bool make(void *context, struct blob **blob, struct error *err)
 		return true;
 	}
 	add_options(&line, picture);
-	const struct worker_job job = { .arguments = line.arguments, .inputs = { series } };
+	const struct worker_job job = {
+		.arguments = line.arguments,
+		.inputs = { series },
+		.names = { archive_folder(order->gateway->archive) },
+	};
 	const bool ok = worker_run(&order->gateway->workers, &job, blob, err);
 	command_line_deinit(&line);
 	return ok;

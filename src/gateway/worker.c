@@ -186,6 +186,21 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 	return true;
 }
 
+/* The worker knows its inputs by their numbers alone. */
+static void name_inputs(const struct worker_job *job, struct error *err)
+{
+	const struct error told = *err;
+	char number[32];
+
+	for (int i = 0; i < WORKER_INPUTS_MAX; i++) {
+		const int size =
+			snprintf(number, sizeof number, "/proc/self/fd/%d", WORKER_FIRST_FD + i);
+		if (job->names[i] != NULL && strncmp(told.message, number, (size_t)size) == 0)
+			snprintf(err->message, sizeof err->message, "%s%s", job->names[i],
+				told.message + size);
+	}
+}
+
 static bool run(
 	const struct worker_job *job, int give_up_fd, struct blob **output, struct error *err)
 {
@@ -202,9 +217,12 @@ static bool run(
 	struct plumbing plumbing = { .fds = { input, product, messages }, .count = 3 };
 	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
 		plumbing.fds[plumbing.count++] = job->inputs[i]->fd;
-	if (!spawn(job, &plumbing, &pid, err) || !await(pid, give_up_fd, &status, err) ||
-		!explain(status, messages, err))
+	if (!spawn(job, &plumbing, &pid, err) || !await(pid, give_up_fd, &status, err))
 		return false;
+	if (!explain(status, messages, err)) {
+		name_inputs(job, err);
+		return false;
+	}
 	return blob_take_fd(TAKE_FD(product), output, err);
 }
 

@@ -41,6 +41,7 @@ void worker_pool_deinit(struct worker_pool *pool);
 struct worker_job {
 	const char *const *arguments;		/* of heapctl report, ends with NULL */
 	struct blob *inputs[WORKER_INPUTS_MAX]; /* each from a file; NULL for none */
+	const char *names[WORKER_INPUTS_MAX];	/* of these in errors; NULL: the descriptor's */
 	const char *standard_input;		/* NULL for none */
 	size_t standard_input_size;
 };

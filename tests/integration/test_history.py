@@ -372,6 +372,21 @@ class Served(GatewayCase):
             self.assertIn(words, self.expect(self.get(f"/api/v1/trend?{query}"), 404).text)
         self.expect(self.get(f"/api/v1/trend?{span}&focus=("), 400)
 
+    def test_a_damaged_profile_is_named(self):
+        self.serve()
+        first, second = self.wait_for_moments(2)[:2]
+        name = next(row[1] for row in rows(self.archive) if row[0] == first["id"])
+        path = pathlib.Path(self.archive, name)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0xff
+        path.write_bytes(data)
+        moment = rf"^what was in use at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC: byte \d+: bad zstd data"
+        for query in (f"id={first['id']}", f"id={second['id']}&base={first['id']}"):
+            answer = self.expect(self.get(f"/api/v1/moment?format=text&{query}"), 400)
+            self.assertRegex(answer.json["error"]["message"], moment)
+        answer = self.expect(self.get(f"/api/v1/trend?to_ms={second['time_ms']}"), 400)
+        self.assertIn(f"{self.archive}({first['time_ms']}-{first['pid']}.heap.zst): byte", answer.json["error"]["message"])
+
     def test_every_choice_that_is_described_is_answered(self):
         self.serve()
         moments = self.wait_for_moments(3)
