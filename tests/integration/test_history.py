@@ -169,6 +169,22 @@ class Store(Case):
         self.assertEqual(left[0], held[0])
         self.assertEqual(left[1:-1], held[-len(left) + 2:])
 
+    def test_a_disk_that_somebody_else_has_just_filled_is_tried_again(self):
+        if SANITIZED:
+            self.skipTest("a sanitizer wants to be preloaded first")
+        full = dict(LD_PRELOAD=DYING_DISK, DYING_FULL="1")
+        self.assertEqual(self.write(6).returncode, 0)
+        held = rows(self.archive)
+        # Nothing is above the limits, so nothing can be done.
+        failed = self.write(1, env=full)
+        self.assertEqual((failed.returncode, rows(self.archive)), (1, held))
+        self.assertIn("No space left on device", failed.stderr)
+        limit = sum(row[2] for row in held) // 2
+        more = self.write(1, 2000, limit, env=full)
+        self.assertEqual(more.returncode, 0, more.stderr)
+        self.check(dict(line.split() for line in more.stdout.splitlines()))
+        self.assertLessEqual(sum(row[2] for row in rows(self.archive)), limit)
+
     def test_the_last_moment_of_a_target_is_not_given_for_one_that_fails(self):
         self.tiny_disk()
         for target in ("one", "two", "three"):

@@ -5,11 +5,13 @@
  *	DYING_AT=N	the program dies at its N-th such call
  *	DYING_PART=P	of a write P of 4 quarters are done, of any other call nothing when P is 0;
  *			P above 4: a write lacks its last byte
- *	DYING_COUNT=F	the number of calls is written into F at the end
+ *	DYING_FULL=1	nobody dies: the first write finds the disk full, as another one may have
+ *filled it DYING_COUNT=F	the number of calls is written into F at the end
  */
 /* Else pwrite and pwrite64 were one name here. */
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -21,6 +23,7 @@
 static long calls;
 static long last_call;
 static int part;
+static bool is_full;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -28,6 +31,7 @@ __attribute__((constructor)) static void begin(void)
 
 	last_call = at == NULL ? 0 : atol(at);
 	part = of == NULL ? 0 : atoi(of);
+	is_full = getenv("DYING_FULL") != NULL;
 }
 
 __attribute__((destructor)) static void end(void)
@@ -68,6 +72,10 @@ static size_t done_of(size_t size)
 
 ssize_t write(int fd, const void *data, size_t size)
 {
+	if (__atomic_exchange_n(&is_full, false, __ATOMIC_RELAXED)) {
+		errno = ENOSPC;
+		return -1;
+	}
 	if (is_last()) {
 		syscall(SYS_write, fd, data, done_of(size));
 		die();
