@@ -267,16 +267,29 @@ static void a_target_that_was_started_anew_starts_over(void **state)
 		watch((const char *const[]){ "rss>200MiB", "growth>10%/h", "every=1h", NULL }, 0);
 
 	assert_true(look(&scene, 0, 250));
+	assert_false(look(&scene, MINUTE, 250));
+	/* It never was below the mark, but it is another one. */
 	scene.now.incarnation = 2;
-	/* Neither is 30 a growth of what the former had, nor 60 unseen. */
-	assert_false(look(&scene, 30 * MINUTE, 30));
-	assert_true(look(&scene, MINUTE, 60));
-	scene.now.incarnation = 3;
 	assert_true(look(&scene, MINUTE, 250));
 	assert_string_equal(scene.reason, "rss>200MiB");
+	scene.now.incarnation = 3;
+	assert_false(look(&scene, MINUTE, 30));
+	/* That is no growth of what the former had. */
+	scene.now.incarnation = 4;
+	assert_false(look(&scene, MINUTE, 60));
+	assert_true(look(&scene, MINUTE, 70));
+	assert_string_equal(scene.reason, "growth>10%/h");
 	/* The clock goes on. */
-	assert_true(look(&scene, 28 * MINUTE, 250));
+	assert_false(look(&scene, 54 * MINUTE, 60));
+	assert_true(look(&scene, MINUTE, 60));
 	assert_string_equal(scene.reason, "every=1h");
+	trigger_free(scene.trigger);
+
+	scene = watch_one("peak", 0);
+	assert_false(look(&scene, 0, 500));
+	scene.now.incarnation = 2;
+	assert_false(look(&scene, MINUTE, 100));
+	assert_true(look(&scene, MINUTE, 120));
 	trigger_free(scene.trigger);
 }
 
