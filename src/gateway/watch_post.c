@@ -130,6 +130,14 @@ void watch_report_folder(const struct watch_report *report, char path[4096])
 	snprintf(path, 4096, "%s%s%s", keep, has_own ? "/" : "", has_own ? report->name : "");
 }
 
+static void leave_folder(struct watch_post *post)
+{
+	watcher_use_folder(post->watcher, NULL);
+	watch_folders_give(post->folders, post->folder);
+	post->folder = NULL;
+}
+
+/* The one that the section names, in place of the one before. */
 static bool open_folder(struct watch_post *post, struct error *err)
 {
 	const struct watch_section *const section = &post->report.section;
@@ -137,8 +145,10 @@ static bool open_folder(struct watch_post *post, struct error *err)
 	struct capture_folder *folder = NULL;
 	char path[4096];
 
-	if (settings->keep[0] == '\0')
+	if (settings->keep[0] == '\0') {
+		leave_folder(post);
 		return true;
+	}
 	const bool is_pattern = watch_section_is_pattern(section);
 	if (is_pattern && mkdir(settings->keep, 0700) != 0 && errno != EEXIST)
 		return error_system(err, errno, "making the folder %s", settings->keep);
@@ -186,15 +196,18 @@ static void attach(struct watch_post *post)
 
 static void change(struct watch_post *post, const struct watch_section *section)
 {
+	struct error err;
+
 	pthread_mutex_lock(&post->mutex);
 	post->report.section = *section;
 	pthread_mutex_unlock(&post->mutex);
 	watcher_change(post->watcher, &section->settings);
-	if (section->settings.keep[0] == '\0') {
-		watcher_use_folder(post->watcher, NULL);
-		watch_folders_give(post->folders, post->folder);
-		post->folder = NULL;
-	}
+	/*
+	 * Also while the target is gone: what jemalloc wrote at its end is still to be taken. Why
+	 * it fails is told when the target is there and it fails again.
+	 */
+	if (!open_folder(post, &err))
+		leave_folder(post);
 	post->retry_ms = 0;
 }
 

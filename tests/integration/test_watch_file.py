@@ -289,6 +289,23 @@ class Reading(WatchFileCase):
         self.assertEqual(len(self.captures()), 1)
         self.assertIn(f"{self.keep}2/", state["last_capture"]["file"])
 
+    def test_another_folder_counts_while_the_target_is_gone(self):
+        """What jemalloc writes at the end of a program is found when there is no program any more."""
+        server, _ = self.start_named_redis(FILED)
+        prefix = os.path.join(self.folder, "own")
+        rules = f"[{FILED}]\nadopt = {prefix}\nkeep = {self.keep}\nkeep-free = 0\ninterval = 50ms\n"
+        gateway = self.serve(rules)
+        self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
+        server.kill()
+        server.wait()
+        self.wait_for_watch(FILED, lambda w: w["state"] == "waiting", "the watch to wait")
+        wait_until(lambda: FILED not in self.get("/api/v1/targets").text, "the gateway to have noticed")
+        self.reload(gateway, rules.replace(self.keep, self.keep + "2"))
+        self.wait_for_watch(FILED, lambda w: w["keep"].endswith("2"), "the new rules")
+        pathlib.Path(f"{prefix}.{server.pid}.1.f.heap").write_text("heap_v2/524288\n  t*: 0: 0 [0: 0]\n")
+        wait_until(lambda: self.captures() + self.captures(self.keep + "2"), "the file to be taken")
+        self.assertEqual(len(self.captures(self.keep + "2")), 1)
+
     def test_a_bad_file_changes_nothing_and_says_so(self):
         _, port = self.start_named_redis(FILED)
         good = f"[{FILED}]\nwhen = rss>64MiB\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n"
