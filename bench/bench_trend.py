@@ -5,7 +5,7 @@
 Each replicate is a series of hourly profiles. Printed:
 
 - intervals: how often the stated 95% intervals hold the truth, for sites of many kinds and by the number of profiles. The truth is the rate of
-  the least-squares line through what the program really held (over whole periods, where trend says that it averaged those). Not judged, but
+  the least-squares line through what the program really held (without its swings, where trend found their period). Not judged, but
   printed: what never changes. Neither do its samples, so the estimate is exactly 0 like the truth, every time;
 - innocents: how many trends name a suspect when nothing leaks, among 7 sites and among 256;
 - detection: after how many profiles a leak of 1% of a heap of 4.6 MiB an hour is found, with as many samples as 590 MiB, and as 74 MiB, have at
@@ -39,7 +39,8 @@ ROUNDS = 16
 LENGTHS = [3, 4, 5, 6, 7, 8, 10, 12, 16]
 KINDS = {"site_leak": "a leak alone", "site_busy": "a leak below what is all replaced", "site_fast": "all replaced",
          "site_few": "all replaced, but few", "site_slow": "a fifth replaced", "site_slowest": "a sixteenth replaced",
-         "site_half": "half stays, half replaced", "site_cycle": "swings", "site_static": "all stays (not judged)"}
+         "site_half": "half stays, half replaced", "site_mixed": "half replaced, half a tenth",
+          "site_cycle": "swings", "site_static": "all stays (not judged)"}
 LEAKING = ("site_leak", "site_busy")
 
 
@@ -88,15 +89,18 @@ def true_rate(name, site, profiles):
 
 def check_intervals(series, cache):
     """site_noisy is left out: trend_heap draws its own ups and downs anew."""
-    print(f"intervals: the truth is held in\n{'profiles':32}" + "".join(f"{n:>14}" for n in (5, 8, 16, 32)))
-    found = {n: trends([paths[:n] for paths in series], cache) for n in (5, 8, 16, 32)}
+    lengths = (5, 8, 16, 32)
+    print(f"intervals: the truth is held in\n{'profiles':32}" + "".join(f"{n:>14}" for n in lengths) + f"{'all':>14}")
+    found = {n: trends([paths[:n] for paths in series], cache) for n in lengths}
+    together = []
     for name, kind in KINDS.items():
-        held = []
-        for n, trend_sites in found.items():
-            # A site of which no sample was taken has no interval.
-            there = [sites[name] for sites in trend_sites if name in sites]
-            held.append(share(sum(holds(site, true_rate(name, site, n)) for site in there), len(there)))
-        print(f"  {kind:30}" + "".join(f"{text:>14}" for text in held))
+        # A site of which no sample was taken has no interval.
+        held = [[holds(sites[name], true_rate(name, sites[name], n)) for sites in found[n] if name in sites] for n in lengths]
+        print(f"  {kind:30}" + "".join(f"{share(sum(row), len(row)):>14}" for row in (*held, sum(held, []))))
+        if name != "site_static":
+            together.append(held)
+    columns = [sum((held[at] for held in together), []) for at in range(len(lengths))]
+    print(f"  {'all that is judged':30}" + "".join(f"{share(sum(row), len(row)):>14}" for row in (*columns, sum(columns, []))))
 
 
 def check_innocents(series, lengths, cache):

@@ -109,7 +109,8 @@ static void add_scales(struct average *average, const struct line_fit *fit, doub
 static double probability_below(const struct series *series, const struct grid *grid,
 	double supposed_rate, enum noise noise)
 {
-	const double degrees = (double)(series->count - series->run_count) - 1;
+	const double levels = (double)(series->run_count * series->phases);
+	const double degrees = (double)series->count - levels - 1;
 	struct average average = { .largest = -INFINITY };
 
 	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
@@ -236,11 +237,10 @@ bool growth_fit(const struct growth_point *points, size_t count, struct growth *
 	if (!series_make(points, count, &series))
 		return false;
 	const struct growth_shape shape = growth_shape_of(&series);
-	struct series whole_periods;
-	const bool has_periods =
-		shape.period_hours > 0 &&
-		series_average_periods(&series, shape.period_hours, &whole_periods);
-	struct growth growth = find_growth(has_periods ? &whole_periods : &series);
+	struct series folded;
+	const bool is_folded =
+		shape.period_hours > 0 && series_fold(&series, shape.period_hours, &folded);
+	struct growth growth = find_growth(is_folded ? &folded : &series);
 	count_rises(&series, &growth);
 	name_kind(&shape, &growth);
 	*ret = growth;

@@ -3,23 +3,26 @@
 
 #include <math.h>
 
-/* Of one run: what is filtered is the constant 1, the time and the value, side by side. */
-enum { ONE, TIME, VALUE, SIDES };
+/* Of one run: what is filtered is the time, the value, and for each phase 1 at its points, side by
+ * side. */
+enum { TIME, VALUE, LEVELS, MOST_SIDES = LEVELS + SERIES_PHASES };
 
 struct filter {
 	double level_variance; /* of the state that forgets */
 	double lifetime_hours;
 	double walk_variance; /* w |b|, an hour */
-	double own_variance;  /* of what no other profile has */
+	double excess_weight; /* variance of what a point has alone, over its value */
 
 	double step_hours, kept; /* what of the level is left after the step before */
 
+	size_t sides;
+
 	/* Covariance of the two states, and the expectation of each, given what was seen. */
 	double level_level, level_walk, walk_walk;
-	double level[SIDES], walk[SIDES];
+	double level[MOST_SIDES], walk[MOST_SIDES];
 
 	/* Sums of products of the innovations over their variance. */
-	double products[SIDES][SIDES];
+	double products[MOST_SIDES][MOST_SIDES];
 	double log_determinant;
 };
 
@@ -31,18 +34,18 @@ static void go_on(struct filter *filter, double hours)
 		kept * kept * filter->level_level + (1 - kept * kept) * filter->level_variance;
 	filter->level_walk *= kept;
 	filter->walk_walk += hours * filter->walk_variance;
-	for (int side = 0; side < SIDES; side++)
+	for (size_t side = 0; side < filter->sides; side++)
 		filter->level[side] *= kept;
 }
 
-static void see(struct filter *filter, const double seen[SIDES])
+static void see(struct filter *filter, const double seen[MOST_SIDES], double excess)
 {
 	const double level_gain = filter->level_level + filter->level_walk;
 	const double walk_gain = filter->level_walk + filter->walk_walk;
-	const double variance = level_gain + walk_gain + filter->own_variance;
-	double surprise[SIDES];
+	const double variance = level_gain + walk_gain + filter->excess_weight * excess;
+	double surprise[MOST_SIDES];
 
-	for (int side = 0; side < SIDES; side++) {
+	for (size_t side = 0; side < filter->sides; side++) {
 		surprise[side] = seen[side] - filter->level[side] - filter->walk[side];
 		filter->level[side] += level_gain / variance * surprise[side];
 		filter->walk[side] += walk_gain / variance * surprise[side];
@@ -50,8 +53,8 @@ static void see(struct filter *filter, const double seen[SIDES])
 	filter->level_level -= level_gain * level_gain / variance;
 	filter->level_walk -= level_gain * walk_gain / variance;
 	filter->walk_walk -= walk_gain * walk_gain / variance;
-	for (int i = 0; i < SIDES; i++) {
-		for (int j = 0; j <= i; j++)
+	for (size_t i = 0; i < filter->sides; i++) {
+		for (size_t j = i; j < filter->sides; j++)
 			filter->products[i][j] += surprise[i] * surprise[j] / variance;
 	}
 	filter->log_determinant += log(variance);
@@ -72,8 +75,30 @@ static void filter_run(struct filter *filter, const struct series *series,
 		if (i != 0)
 			go_on(filter, fabs(point->hours - last));
 		last = point->hours;
-		see(filter, (const double[SIDES]){ 1, point->hours - start, point->value - first });
+		double seen[MOST_SIDES] = {
+			[TIME] = point->hours - start, [VALUE] = point->value - first
+		};
+		seen[LEVELS + point->phase] = 1;
+		see(filter, seen, point->excess);
 	}
+}
+
+/* Takes out what the run's own levels explain, by Gauss; the logarithm of what they are divided by.
+ */
+static double eliminate_levels(struct filter *filter)
+{
+	double logs = 0;
+
+	for (size_t level = filter->sides; level-- > LEVELS;) {
+		const double pivot = filter->products[level][level];
+		logs += log(pivot);
+		for (size_t i = 0; i < level; i++) {
+			const double share = filter->products[i][level] / pivot;
+			for (size_t j = i; j < level; j++)
+				filter->products[i][j] -= share * filter->products[j][level];
+		}
+	}
+	return logs;
 }
 
 /*
@@ -107,22 +132,22 @@ static struct filter noise_of(const struct series *series, const struct series_r
 {
 	const double hours =
 		supposed_rate >= 0 ? run->mean_hours : run->span_hours - run->mean_hours;
-	const double level = fmax(run->mean_value - fabs(supposed_rate) * hours, 0);
+	const double level =
+		fmax(run->mean_value - run->mean_excess - fabs(supposed_rate) * hours, 0);
 	const double correlation =
 		noise->lifetime_hours > 0 ? exp(-series->step_hours / noise->lifetime_hours) : 0;
 	const double turned_over =
 		fmax(noise->share * level, least_turnover(series, supposed_rate, correlation));
-	const double common =
-		noise->lifetime_hours > 0 ? fmin(turned_over, run->fewest) : turned_over;
-	const double variance =
-		series->weight * common * average_variance((double)series->block, correlation) +
-		series->least_variance;
+	const double variance = series->weight * turned_over *
+					average_variance((double)series->block, correlation) +
+				series->least_variance;
 
 	return (struct filter){
+		.sides = LEVELS + series->phases,
 		.level_variance = variance,
 		.lifetime_hours = noise->lifetime_hours,
 		.walk_variance = series->weight * fabs(supposed_rate),
-		.own_variance = series->weight * (turned_over - common) / (double)series->block,
+		.excess_weight = series->weight / (double)series->block,
 		.level_level = variance,
 	};
 }
@@ -140,14 +165,14 @@ static double rate_variance(
 
 	for (size_t i = run->first; i < run->end; i++) {
 		const double hours = series->points[i].hours - start;
-		const double weight = (hours - run->mean_hours) / series->square_hours;
+		const double weight = series->points[i].lever / series->square_hours;
 		const double step = hours - last;
 
 		remembered *= noise->lifetime_hours > 0 ? exp(-step / noise->lifetime_hours) : 0;
 		/* All weights of a run add up to nothing. */
 		variance += noise->walk_variance * step * weights * weights;
 		variance += noise->level_variance * weight * (weight + 2 * remembered);
-		variance += noise->own_variance * weight * weight;
+		variance += noise->excess_weight * series->points[i].excess * weight * weight;
 		remembered += weight;
 		weights += weight;
 		last = hours;
@@ -165,13 +190,10 @@ struct line_fit line_fit_make(
 		struct filter filter = noise_of(series, run, supposed_rate, noise);
 		variance += rate_variance(&filter, series, run);
 		filter_run(&filter, series, run, supposed_rate < 0);
-		/* What the run's own level explains is taken out. */
-		const double oo = filter.products[ONE][ONE], ot = filter.products[TIME][ONE],
-			     oy = filter.products[VALUE][ONE];
-		tt += filter.products[TIME][TIME] - ot * ot / oo;
-		ty += filter.products[VALUE][TIME] - ot * oy / oo;
-		yy += filter.products[VALUE][VALUE] - oy * oy / oo;
-		logs += filter.log_determinant + log(oo);
+		logs += filter.log_determinant + eliminate_levels(&filter);
+		tt += filter.products[TIME][TIME];
+		ty += filter.products[TIME][VALUE];
+		yy += filter.products[VALUE][VALUE];
 	}
 	return (struct line_fit){
 		.variance = variance,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least-squares line through a series, one rate and a level for each run, under a given noise:
- * how much that noise moves the line's rate, and how likely it is to leave what the line leaves:
- * see analysis/growth.h. The covariance is that of two states, a level that forgets and a random
- * walk, so Kalman's filter goes through a run once instead of inverting its matrix.
+ * The least-squares line through a series, one rate and a level for each phase of each run, under a
+ * given noise: how much that noise moves the line's rate, and how likely it is to leave what the
+ * line leaves: see analysis/growth.h. The covariance is that of two states, a level that forgets
+ * and a random walk, so Kalman's filter goes through a run once instead of inverting its matrix.
  */
 #pragma once
 

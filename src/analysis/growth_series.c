@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+static const double period_error = 0.2; /* of a period's length, in steps; of how many there are */
+
 static size_t run_length(const struct growth_point *points, size_t count)
 {
 	size_t length = 1;
@@ -109,37 +111,25 @@ static void measure_noise(const struct growth_point *points, size_t count, struc
 	series->weight = values > 0 ? variances / values : 0;
 }
 
-/* Three standard errors above a Poisson count, also above a count of none. */
-static double most_expected(double value, double weight)
-{
-	const double errors = 3;
-
-	return value + errors * errors / 2 * weight +
-	       errors * sqrt(weight * (value + errors * errors / 4 * weight));
-}
-
-static void measure_fewest(struct series *series)
-{
-	for (size_t i = 0; i < series->run_count; i++) {
-		struct series_run *const run = &series->runs[i];
-		double least = INFINITY;
-		for (size_t j = run->first; j < run->end; j++)
-			least = fmin(least, series->points[j].value);
-		run->fewest = most_expected(fmax(least, 0), series->weight);
-	}
-}
-
+/* Also the levers that it is taken with. */
 static void measure_rate(struct series *series)
 {
 	double tt = 0, ty = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
 		const struct series_run *const run = &series->runs[i];
+		double middles[SERIES_PHASES] = { 0 };
+		size_t counts[SERIES_PHASES] = { 0 };
 		for (size_t j = run->first; j < run->end; j++) {
-			const double t = series->points[j].hours -
-					 series->points[run->first].hours - run->mean_hours;
-			tt += t * t;
-			ty += t * (series->points[j].value - run->mean_value);
+			const struct series_point *const point = &series->points[j];
+			const double count = (double)++counts[point->phase];
+			middles[point->phase] += (point->hours - middles[point->phase]) / count;
+		}
+		for (size_t j = run->first; j < run->end; j++) {
+			struct series_point *const point = &series->points[j];
+			point->lever = point->hours - middles[point->phase];
+			tt += point->lever * point->lever;
+			ty += point->lever * (point->value - run->mean_value);
 		}
 	}
 	series->square_hours = tt;
@@ -159,60 +149,102 @@ static bool measure_times(struct series *series)
 	}
 	series->step_hours = steps == 0 ? 0 : hours / (double)(steps * series->block);
 	measure_rate(series);
-	return series->step_hours > 0 && series->count >= series->run_count + 2;
+	return series->step_hours > 0 && series->square_hours > 0;
+}
+
+/*
+ * What of a point's distance from the line is no noise: as much as the series as a whole is farther
+ * from it than noise is, beyond twice of that (as James and Stein shrink).
+ */
+static void measure_excess(struct series *series)
+{
+	const double noise = (double)(series->count - series->run_count - 1) * series->variance;
+	double departure = 0;
+
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct series_run *const run = &series->runs[r];
+		for (size_t i = run->first; i < run->end; i++) {
+			struct series_point *const point = &series->points[i];
+			point->excess =
+				point->value - run->mean_value - series->plain_rate * point->lever;
+			departure += point->excess * point->excess;
+		}
+	}
+	const double real = departure > 2 * noise ? 1 - 2 * noise / departure : 0;
+	for (size_t r = 0; r < series->run_count; r++) {
+		struct series_run *const run = &series->runs[r];
+		double least = 0;
+		for (size_t i = run->first; i < run->end; i++)
+			least = fmin(least, series->points[i].excess);
+		for (size_t i = run->first; i < run->end; i++)
+			series->points[i].excess = real * (series->points[i].excess - least);
+		run->mean_excess = -real * least;
+	}
 }
 
 bool series_make(const struct growth_point *points, size_t count, struct series *ret)
 {
-	*ret = (struct series){ 0 };
+	*ret = (struct series){ .phases = 1 };
 	average(points, count, ret);
 	measure_noise(points, count, ret);
-	measure_fewest(ret);
-	return measure_times(ret);
+	if (!measure_times(ret) || ret->count < ret->run_count + 2)
+		return false;
+	measure_excess(ret);
+	return true;
 }
 
-/* One point for each whole period of a run; what is left over at its end is left out. */
-static void average_run_periods(const struct series *series, const struct series_run *source,
-	double period, double step, struct series *ret)
+/* As many points for each whole period as there are phases; what is left over is left out. */
+static void fold_run(const struct series *series, const struct series_run *source, double period,
+	struct series *ret)
 {
+	const double step = series->step_hours * (double)series->block;
 	const double start = series->points[source->first].hours - step / 2;
-	const size_t periods = (size_t)((source->span_hours + step) / period);
+	const size_t periods = (size_t)((source->span_hours + step) / period + period_error);
+	const size_t first = ret->count;
 	size_t i = source->first;
 
-	if (periods < 2)
-		return;
-	struct series_run *const run = &ret->runs[ret->run_count++];
-	run->first = ret->count;
-	run->fewest = source->fewest;
-	for (size_t at = 0; at < periods; at++) {
+	for (size_t at = 0; at < periods * ret->phases && i < source->end; at++) {
+		const double end = start + period * (double)(at + 1) / (double)ret->phases;
+		const size_t from = i;
 		struct series_point *const point = &ret->points[ret->count++];
-		const size_t first = i;
-		*point = (struct series_point){ .run = series->points[first].run };
-		for (; i < source->end &&
-			(i == first || series->points[i].hours < start + period * (double)(at + 1));
-			i++) {
+		*point = (struct series_point){ .run = series->points[from].run,
+			.phase = (uint32_t)(at % ret->phases) };
+		for (; i < source->end && (i == from || series->points[i].hours < end); i++) {
 			point->hours += series->points[i].hours;
 			point->value += series->points[i].value;
+			point->excess += series->points[i].excess;
 		}
-		point->hours /= (double)(i - first);
-		point->value /= (double)(i - first);
+		point->hours /= (double)(i - from);
+		point->value /= (double)(i - from);
+		point->excess /= (double)(i - from);
 	}
+	ret->count -= (ret->count - first) % ret->phases;
+	if (ret->count - first < 2 * ret->phases) {
+		ret->count = first;
+		return;
+	}
+	struct series_run *const run = &ret->runs[ret->run_count++];
+	run->first = first;
+	run->mean_excess = source->mean_excess;
 	end_run(ret, run);
 }
 
-bool series_average_periods(const struct series *series, double period_hours, struct series *ret)
+bool series_fold(const struct series *series, double period_hours, struct series *ret)
 {
 	const double step = series->step_hours * (double)series->block;
+	const size_t phases = (size_t)(period_hours / step + period_error);
 
+	if (phases < 2)
+		return false;
 	*ret = (struct series){
+		.phases = phases < SERIES_PHASES ? phases : SERIES_PHASES,
 		.variance = series->variance,
 		.weight = series->weight,
 		.least_variance = series->least_variance,
-		.block = series->block * (size_t)fmax(round(period_hours / step), 1),
 	};
-	if (period_hours < 2 * step)
-		return false;
+	const double block = period_hours / step / (double)ret->phases;
+	ret->block = series->block * (size_t)fmax(round(block), 1);
 	for (size_t i = 0; i < series->run_count; i++)
-		average_run_periods(series, &series->runs[i], period_hours, step, ret);
+		fold_run(series, &series->runs[i], period_hours, ret);
 	return measure_times(ret);
 }

@@ -182,18 +182,19 @@ static double wave_square_sum(
 	return a * yc + b * ys;
 }
 
-/* At least two periods in the longest run, four points in a period. */
+/* At least two periods in the longest run, three points in a period. */
 static void look_for_swings(
 	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
 {
 	const double noise = (double)series->count * series->variance;
-	double span = 0, best = 0, best_period = 0, best_amplitude = 0;
+	const double step = series->step_hours * (double)series->block;
+	double span = step, best = 0, best_period = 0, best_amplitude = 0;
 
-	for (size_t i = 0; i < series->count; i++)
-		span = fmax(span, 2 * fabs(flat->hours[i]));
+	for (size_t r = 0; r < series->run_count; r++)
+		span = fmax(span, series->runs[r].span_hours + step);
 	if (series->count < 8 || flat->square_sum < 3 * noise)
 		return;
-	for (double waves = 2; span / waves >= 3 * series->step_hours; waves += 0.1) {
+	for (double waves = 2; span / waves >= 3 * step; waves += 0.1) {
 		double amplitude = 0;
 		const double explained = wave_square_sum(series, flat, span / waves, &amplitude);
 		if (explained > best) {
@@ -204,7 +205,10 @@ static void look_for_swings(
 	}
 	if (best < 0.5 * flat->square_sum)
 		return;
-	shape->period_hours = best_period;
+	/* A few waves tell a period badly, and whole steps are likelier. */
+	const double whole_steps = round(best_period / step) * step;
+	const bool is_whole = fabs(span / best_period - span / whole_steps) <= 0.25;
+	shape->period_hours = is_whole ? whole_steps : best_period;
 	shape->outgrows_swings = flat->rise > 2 * best_amplitude;
 }
 

@@ -8,7 +8,7 @@
  * writes FOLDER/REPLICATE-ROUND.heap. A round's leak is LEAK_BYTES in objects of 128 bytes. With
  * "shapes" there is also one step, and a queue that fills and empties every four rounds; with
  * "kinds" a site half of which stays, one that loses LEAK_BYTES below what it turns over, one that
- * turns over a sixteenth, and a few small ones.
+ * turns over a sixteenth, one that turns over half at once and half slowly, and a few small ones.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ struct site {
 };
 
 static struct site statics, fast, slow, noisy, leak, step, cycle, half, busy, busy_leak, slowest,
-	few;
+	mixed, few;
 static uint64_t state;
 
 /* xorshift64*: the program's own chance, the same for the same seed. */
@@ -120,6 +120,12 @@ SITE site_slowest(void)
 	TURN_OVER(slowest, 0, 2000, 512, 1.0 / 16);
 }
 
+SITE site_mixed(void)
+{
+	TURN_OVER(mixed, 0, 1000, 512, 1);
+	TURN_OVER(mixed, 1000, 1000, 512, 0.1);
+}
+
 SITE site_few(void)
 {
 	TURN_OVER(few, 0, 128, 128, 1);
@@ -166,7 +172,7 @@ int main(int argc, char **argv)
 	const bool shapes = argc > 6 && strcmp(argv[6], "shapes") == 0;
 	const bool kinds = argc > 6 && strcmp(argv[6], "kinds") == 0;
 	struct site *const all[] = { &statics, &fast, &slow, &noisy, &leak, &step, &cycle, &half,
-		&busy, &busy_leak, &slowest, &few };
+		&busy, &busy_leak, &slowest, &mixed, &few };
 
 	state = strtoull(argv[5], NULL, 10) * 2 + 1;
 	for (int replicate = 0; replicate < atoi(argv[2]); replicate++) {
@@ -184,6 +190,7 @@ int main(int argc, char **argv)
 				site_cycle(round);
 				site_half();
 				site_slowest();
+				site_mixed();
 				site_few();
 				site_busy(leak_bytes);
 			}
