@@ -82,7 +82,9 @@ static void add_active(struct account *account, const struct account_stats *stat
 			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
 			     "a page for each large allocation", padding, "cache_oblivious",
-			     "false saves it; large blocks then compete for the same cache lines",
+			     "false (from jemalloc 5.3.1; before, a build with "
+			     "--disable-cache-oblivious) saves it; large blocks then compete for "
+			     "the same cache lines",
 			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "rounding", "rounding up to pages",
 			     slack - slabs - pages, "", "", ACCOUNT_COUNTED });
@@ -140,16 +142,19 @@ static struct account_row row_other(double bytes)
 static void add_kernel(
 	struct account *account, const struct smaps *smaps, const struct account_stats *stats)
 {
+	/* The heap of a jemalloc with dss:primary begins in the program break. */
+	const double program_break = (double)smaps->program_break;
+	const double own_break = stats->is_in_break ? program_break : 0;
 	const double held = sum_of(account), anonymous = (double)smaps->anonymous;
 
 	account->has_kernel = true;
 	account->resident = (double)smaps->resident;
 	if (are_jemallocs(smaps, stats)) {
-		const double own = (double)smaps->unreserved_resident;
+		const double own = (double)smaps->unreserved_resident + own_break;
 		add(account, row_beyond(own - held));
-		add(account, row_other(anonymous - own));
+		add(account, row_other(anonymous + own_break - own));
 	} else {
-		const double rest = anonymous - held;
+		const double rest = anonymous + own_break - held;
 		add(account, rest < 0 ? row_beyond(rest) : row_other(rest));
 	}
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
@@ -163,8 +168,9 @@ static void add_kernel(
 			"fewer threads, shallower recursion", ACCOUNT_MEASURED });
 	add(account,
 		(struct account_row){ ACCOUNT_KERNEL, "program_break", "the program break ([heap])",
-			(double)smaps->program_break, "dss",
-			"another allocator's, or jemalloc's with dss:primary", ACCOUNT_MEASURED });
+			program_break - own_break, "dss",
+			"another allocator's: jemalloc's own, with dss:primary, is counted above",
+			ACCOUNT_MEASURED });
 }
 
 /* Its interval against jemalloc's figure. */

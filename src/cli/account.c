@@ -43,6 +43,14 @@ static bool read_classes(
 	return true;
 }
 
+/* Before 5.3 it was decided when jemalloc was built. */
+static bool has_padding(const json_t *jemalloc)
+{
+	return json_at(jemalloc, "opt.cache_oblivious") != NULL
+		       ? json_flag(jemalloc, "opt.cache_oblivious")
+		       : json_flag(jemalloc, "config.cache_oblivious");
+}
+
 static bool read_stats(
 	const struct capture *capture, struct account_stats *stats, struct error *err)
 {
@@ -69,10 +77,10 @@ static bool read_stats(
 		.base = (double)json_number(merged, "base"),
 		.internal = (double)json_number(merged, "internal"),
 		.tcache = (double)json_number(merged, "tcache_bytes"),
+		.is_in_break = strcmp(json_text(jemalloc, "opt.dss"), "primary") == 0,
 		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
 	};
-	return read_classes(
-		document, stats, json_flag(jemalloc, "opt.cache_oblivious") ? page : 0, err);
+	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);
 }
 
 static const char *const sources[] = {

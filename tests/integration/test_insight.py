@@ -201,6 +201,22 @@ class Account(InsightCase):
         self.assertNotIn("profile", rows)
         self.assertEqual(account["profile_interval95"], [])
 
+    def test_what_the_option_governs_follows_it(self):
+        """Set as the advice says, and the row is nothing, or has moved."""
+        for conf, name, row in (("tcache:false", "thread_caches", 0), ("retain:false", "retained", 0), ("dss:primary", "program_break", 0)):
+            with self.subTest(conf):
+                server, port = self.start_redis(conf=f"{FINE},{conf}")
+                self.wait_for_agent(server.pid)
+                self.load_redis(port, keys=20000, size=200)
+                account = json.loads(self.heapctl("account", server.pid, "--json")[0])
+                rows = self.check(account)
+                self.assertEqual(rows[name]["bytes"], row)
+                # Whatever was never touched, the heap is where it is looked for.
+                self.assertLess(abs(rows["not_resident"]["bytes"] if "not_resident" in rows else 0), account["resident"] / 3)
+        path = self.changed(self.bundle(), "stats.json", lambda data: data.replace(b'"cache_oblivious":true', b'"cache_oblivious":false'))
+        rows = {row["name"]: row["bytes"] for row in json.loads(self.heapctl("account", path, "--json")[0])["rows"]}
+        self.assertEqual(rows["large_padding"], 0)
+
     def test_muzzy_pages_are_counted_in_bytes(self):
         path = self.changed(self.bundle(), "stats.json", lambda data: re.sub(rb'"pmuzzy":\d+', b'"pmuzzy":100', data))
         rows = {row["name"]: row for row in json.loads(self.heapctl("account", path, "--json")[0])["rows"]}

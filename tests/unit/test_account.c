@@ -234,6 +234,20 @@ static void leaves_out_the_untouched_index(void **state)
 	assert_true(row(&small, "metadata")->bytes == 30000);
 }
 
+static void the_program_break_is_jemallocs_with_dss_primary(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	struct account_stats own = stats;
+
+	own.is_in_break = true;
+	const struct account account = account_make(&own, &smaps, &none);
+	assert_true(row(&account, "program_break")->bytes == 0);
+	assert_true(row(&account, "other")->bytes == 1040 * 1024 - 680000);
+	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+}
+
 static void what_jemalloc_gave_itself_is_its_own_data(void **state)
 {
 	(void)state;
@@ -391,6 +405,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_mappings_apart_that_nothing_is_kept_free_for),
 	cmocka_unit_test(measures_what_of_jemallocs_mappings_is_resident),
 	cmocka_unit_test(leaves_out_the_untouched_index),
+	cmocka_unit_test(the_program_break_is_jemallocs_with_dss_primary),
 	cmocka_unit_test(what_jemalloc_gave_itself_is_its_own_data),
 	cmocka_unit_test(says_how_the_profile_compares),
 	cmocka_unit_test(has_room_for_every_row),
