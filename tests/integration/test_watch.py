@@ -261,13 +261,34 @@ class Keeping(WatchCase):
         self.assertEqual(watch.wait(30), 0)
         self.assertEqual([name[:8] for name in self.captures()], ["00000001", "00000002"])
 
-    def test_a_full_disk_costs_the_new_capture_only(self):
+    def tiny_disk(self):
+        """A disk of 1 MiB for the captures; returns where it is."""
         disk = os.path.join(self.folder, "disk")
         os.mkdir(disk)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], check=False, capture_output=True).returncode:
             self.skipTest("no tmpfs can be mounted")
         self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
         self.keep = os.path.join(disk, "captures")
+        return disk
+
+    def test_the_disk_keeps_what_it_shall_keep_free(self):
+        disk = self.tiny_disk()
+        server, _ = self.redis_with_agent()
+        # Room for a few captures of some 40 KiB.
+        floor = 900 << 10
+        watch = self.watch(server.pid, "--when", "signal", "--keep-free", floor)
+        self.wait_for_message("watching", watch)
+        for number in range(1, 7):
+            watch.send_signal(signal.SIGUSR1)
+            wait_until(lambda number=number: self.captures() and int(self.captures()[-1][:8]) == number, f"capture {number}")
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        self.assertIn(len(self.captures()), range(1, 6))
+        room = os.statvfs(disk)
+        self.assertGreaterEqual(room.f_bavail * room.f_frsize, floor)
+
+    def test_a_full_disk_costs_the_new_capture_only(self):
+        disk = self.tiny_disk()
         server, port = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "1")
         self.assertEqual(watch.wait(60), 0)
