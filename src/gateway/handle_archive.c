@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1/archive, timeline, moment and trend: what serve --history has kept. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 #include "gateway/archive.h"
 #include "gateway/handlers.h"
-#include "gateway/picture.h"
+#include "gateway/kept_picture.h"
 #include "gateway/route.h"
 #include "gateway/trend_picture.h"
-#include "profile/input.h"
 
 #define JSON_TYPE "application/json"
 
@@ -89,41 +89,6 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 	buffer_deinit(&body);
 }
 
-/* What was kept is compressed; a client that wants the profile itself need not know. */
-static bool expand(const struct blob *kept, struct blob **blob, struct error *err)
-{
-	struct input input = { 0 };
-	struct buffer text;
-
-	if (!input_over("a kept profile", kept->data, kept->size, NULL, &input, err))
-		return false;
-	buffer_init(&text, &memory_or_exit);
-	buffer_append(&text, input.data, input.size);
-	*blob = blob_take(&text);
-	input_close(&input);
-	return true;
-}
-
-/* What is needed to draw one. */
-struct moment_order {
-	struct gateway *gateway;
-	const struct picture *picture;
-	const char *name;
-	struct blob *profile, *base;
-};
-
-static bool draw(void *context, struct blob **product, struct error *err)
-{
-	const struct moment_order *const order = context;
-
-	if (order->picture->format->option == NULL)
-		return order->base == NULL
-			       ? expand(order->profile, product, err)
-			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
-	return picture_draw_kept(order->gateway, order->name, order->picture, order->profile,
-		order->base, product, err);
-}
-
 /* A moment by its id, or by its time. */
 static bool get_moment(struct gateway *gateway, const struct request *request, const char *name,
 	const char *id, int64_t time_ms, struct archive_moment *moment, struct blob **profile,
@@ -138,10 +103,7 @@ static bool get_moment(struct gateway *gateway, const struct request *request, c
 
 void api_moment(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
-	CLEANUP(blob_cleanup) struct blob *base = NULL;
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
-	const char *const format = request_text(request, "format");
+	CLEANUP(kept_profiles_deinit) struct kept_profiles kept = { 0 };
 	const int64_t base_ms = request_number(request, "base_ms", -1);
 	const bool has_base = base_ms >= 0 || request_text(request, "base") != NULL;
 	struct archive_moment now, before = { 0 };
@@ -150,33 +112,18 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 
 	if (!find_name(gateway, request, name, &err) ||
 		!get_moment(gateway, request, name, "id",
-			request_number(request, "at_ms", INT64_MAX), &now, &profile, &err) ||
-		(has_base && !get_moment(gateway, request, name, "base", base_ms, &before, &base,
-				     &err))) {
+			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, &err) ||
+		(has_base && !get_moment(gateway, request, name, "base", base_ms, &before,
+				     &kept.base, &err))) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
-	const struct picture picture = {
-		.format = picture_format_find(format == NULL ? "json" : format),
-		.id = now.time_ms,
-		.base_id = has_base ? before.time_ms : -1,
-		.is_of_moments = true,
-		.counter = request_text(request, "counter"),
-		.granularity = request_text(request, "granularity"),
-		.focus = request_text(request, "focus"),
-		.ignore = request_text(request, "ignore"),
-	};
-	struct moment_order order = { gateway, &picture, now.target, profile, base };
-	CLEANUP(free_cleanup) char *owner = xasprintf("moment/%lld/", (long long)now.id);
-	CLEANUP(free_cleanup) char *key = picture_key(owner, before.id, &picture);
-	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
-		    &product, &err)) {
-		route_reply_error(request, &err, reply);
-		return;
-	}
-	reply_blob(reply, 200, picture.format->media_type, product);
-	reply->policy = picture.format->policy;
-	reply_header(reply, "Heapctl-Time-Ms", "%lld", (long long)now.time_ms);
+	kept.name = now.target;
+	kept.owner = xasprintf("moment/%" PRId64 "-%" PRId64, now.id, before.id);
+	kept.time_ms = now.time_ms;
+	kept.base_ms = before.time_ms;
+	if (kept_picture_reply(gateway, request, &kept, reply))
+		reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, now.time_ms);
 }
 
 void api_trend(struct gateway *gateway, const struct request *request, struct reply *reply)

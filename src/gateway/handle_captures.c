@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
-#include "gateway/picture.h"
+#include "gateway/kept_picture.h"
 #include "gateway/route.h"
 #include "gateway/watch_view.h"
 #include "watch/capture_list.h"
@@ -70,28 +70,6 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 	json_decref(answer);
 }
 
-/* What is needed to draw one. */
-struct capture_order {
-	struct gateway *gateway;
-	const struct picture *picture;
-	const char *name;
-	struct blob *profile, *base;
-};
-
-static bool draw(void *context, struct blob **product, struct error *err)
-{
-	const struct capture_order *const order = context;
-
-	if (order->picture->format->option == NULL) {
-		if (order->base != NULL)
-			return error_set(err, ERROR_USAGE, "a difference has no raw form");
-		*product = blob_share(order->profile);
-		return true;
-	}
-	return picture_draw_kept(order->gateway, order->name, order->picture, order->profile,
-		order->base, product, err);
-}
-
 /* The target's watch with that line: nobody names a folder over HTTP. */
 static const struct watch_report *find_report(
 	const struct watch_view *view, int64_t line, char folder[4096], struct error *err)
@@ -121,21 +99,9 @@ static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, st
 void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
-	CLEANUP(blob_cleanup) struct blob *base = NULL;
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
-	const char *const format = request_text(request, "format");
+	CLEANUP(kept_profiles_deinit) struct kept_profiles kept = { 0 };
 	const int64_t number = request_number(request, "number", 0);
 	const int64_t base_number = request_number(request, "base", -1);
-	struct picture picture = {
-		.format = picture_format_find(format == NULL ? "json" : format),
-		.base_id = -1,
-		.is_of_moments = true,
-		.counter = request_text(request, "counter"),
-		.granularity = request_text(request, "granularity"),
-		.focus = request_text(request, "focus"),
-		.ignore = request_text(request, "ignore"),
-	};
 	const struct watch_report *report = NULL;
 	struct error err = { 0 };
 	char folder[4096];
@@ -143,20 +109,13 @@ void api_capture(struct gateway *gateway, const struct request *request, struct 
 	if (!watch_view_take(gateway, request, &view, &err) ||
 		(report = find_report(&view, request_number(request, "line", 0), folder, &err)) ==
 			NULL ||
-		!get_capture(folder, number, &picture.id, &profile, &err) ||
+		!get_capture(folder, number, &kept.time_ms, &kept.profile, &err) ||
 		(base_number >= 0 &&
-			!get_capture(folder, base_number, &picture.base_id, &base, &err))) {
+			!get_capture(folder, base_number, &kept.base_ms, &kept.base, &err))) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
-	struct capture_order order = { gateway, &picture, report->name, profile, base };
-	CLEANUP(free_cleanup) char *owner = xasprintf("capture/%s/%" PRId64 "/", folder, number);
-	CLEANUP(free_cleanup) char *key = picture_key(owner, base_number, &picture);
-	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
-		    &product, &err)) {
-		route_reply_error(request, &err, reply);
-		return;
-	}
-	reply_blob(reply, 200, picture.format->media_type, product);
-	reply->policy = picture.format->policy;
+	kept.name = report->name;
+	kept.owner = xasprintf("capture/%s/%" PRId64 "-%" PRId64, folder, number, base_number);
+	(void)kept_picture_reply(gateway, request, &kept, reply);
 }

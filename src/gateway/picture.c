@@ -119,11 +119,11 @@ bool picture_draw(struct gateway *gateway, const struct backend *backend,
 	return ok;
 }
 
-char *picture_key(const char *owner, int64_t number, const struct picture *picture)
+char *picture_key(const char *owner, const struct picture *picture)
 {
 	/* Patterns come last: nothing in them can be taken for another part of the key. */
-	return xasprintf("%s%" PRId64 "/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner,
-		number, picture->id, picture->base_id, picture->format->name,
+	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner, picture->id,
+		picture->base_id, picture->format->name,
 		picture->counter == NULL ? "" : picture->counter,
 		picture->granularity == NULL ? "" : picture->granularity, picture->is_inverted,
 		picture->by_cumulative, picture->focus == NULL ? (size_t)0 : strlen(picture->focus),
@@ -163,20 +163,9 @@ bool picture_get(struct gateway *gateway, struct backend *backend, const struct 
 	struct blob **blob, struct error *err)
 {
 	struct picture_order order = { gateway, backend, picture };
-	CLEANUP(free_cleanup) char *key = picture_key("", (int64_t)backend->incarnation, picture);
+	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->incarnation);
+	CLEANUP(free_cleanup) char *key = picture_key(owner, picture);
 	const bool keep = picture->id != RECORDING_NOW && picture->base_id != RECORDING_NOW;
 
 	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);
-}
-
-bool picture_draw_kept(struct gateway *gateway, const char *name, const struct picture *picture,
-	struct blob *profile, struct blob *base, struct blob **blob, struct error *err)
-{
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct target target = { .kind = TARGET_AGENT };
-
-	snprintf(target.label, sizeof target.label, "%s", name);
-	backend = backend_new(&target, name);
-	backend->pid = 0;
-	return picture_draw(gateway, backend, picture, profile, base, blob, err);
 }

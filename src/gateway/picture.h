@@ -38,15 +38,10 @@ const struct picture_format *picture_format_find(const char *name);
 MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
 	const struct picture *picture, struct blob **blob, struct error *err);
 
-/* What tells it from every other picture, `owner` and `number` being of its target. Owned. */
-char *picture_key(const char *owner, int64_t number, const struct picture *picture);
+/* What tells it from every other picture; `owner` says whose profiles it is made of. Owned. */
+char *picture_key(const char *owner, const struct picture *picture);
 
 /* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
 MUST_CHECK bool picture_draw(struct gateway *gateway, const struct backend *backend,
-	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
-	struct error *err);
-
-/* The same of a target by its name alone: its process may be gone, and its pid another's. */
-MUST_CHECK bool picture_draw_kept(struct gateway *gateway, const char *name,
 	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
 	struct error *err);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/kept_picture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/xalloc.h"
+#include "gateway/route.h"
+#include "profile/input.h"
+
+void kept_profiles_deinit(struct kept_profiles *kept)
+{
+	free(kept->owner);
+	blob_drop(kept->profile);
+	blob_drop(kept->base);
+	*kept = (struct kept_profiles){ 0 };
+}
+
+/* The history's are compressed; a client that wants the profile itself need not know. */
+static bool expand(struct blob *kept, struct blob **blob, struct error *err)
+{
+	struct input input = { 0 };
+	struct buffer text;
+
+	if (!input_over("a kept profile", kept->data, kept->size, NULL, &input, err))
+		return false;
+	if (input.data == kept->data) {
+		*blob = blob_share(kept);
+	} else {
+		buffer_init(&text, &memory_or_exit);
+		buffer_append(&text, input.data, input.size);
+		*blob = blob_take(&text);
+	}
+	input_close(&input);
+	return true;
+}
+
+/* What is needed to draw one. */
+struct order {
+	struct gateway *gateway;
+	const struct picture *picture;
+	const struct kept_profiles *kept;
+};
+
+/* By the target's name alone: its process may be gone, and its pid another's. */
+static bool draw(void *context, struct blob **blob, struct error *err)
+{
+	const struct order *const order = context;
+	const struct kept_profiles *const kept = order->kept;
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct target target = { .kind = TARGET_AGENT };
+
+	if (order->picture->format->option == NULL)
+		return kept->base == NULL
+			       ? expand(kept->profile, blob, err)
+			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
+	snprintf(target.label, sizeof target.label, "%s", kept->name);
+	backend = backend_new(&target, kept->name);
+	backend->pid = 0;
+	return picture_draw(
+		order->gateway, backend, order->picture, kept->profile, kept->base, blob, err);
+}
+
+bool kept_picture_reply(struct gateway *gateway, const struct request *request,
+	const struct kept_profiles *kept, struct reply *reply)
+{
+	const char *const format = request_text(request, "format");
+	const struct picture picture = {
+		.format = picture_format_find(format == NULL ? "json" : format),
+		.id = kept->time_ms,
+		.base_id = kept->base == NULL ? -1 : kept->base_ms,
+		.is_of_moments = true,
+		.counter = request_text(request, "counter"),
+		.granularity = request_text(request, "granularity"),
+		.focus = request_text(request, "focus"),
+		.ignore = request_text(request, "ignore"),
+	};
+	struct order order = { gateway, &picture, kept };
+	CLEANUP(free_cleanup) char *key = picture_key(kept->owner, &picture);
+	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	struct error err = { 0 };
+
+	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
+		    &product, &err)) {
+		route_reply_error(request, &err, reply);
+		return false;
+	}
+	reply_blob(reply, 200, picture.format->media_type, product);
+	reply->policy = picture.format->policy;
+	return true;
+}
