@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json_writer.h"
 #include "base/xalloc.h"
@@ -12,6 +13,7 @@
 #include "cli/control.h"
 #include "cli/option.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "gateway/allocator_stats.h"
 #include "profile/codec.h"
@@ -124,7 +126,37 @@ static bool read_profile(
 	return true;
 }
 
-static void add_row(struct table *table, const struct capture *capture,
+/* Six columns, or four where a terminal is too narrow for them. */
+struct layout {
+	struct table *table;
+	bool is_narrow;
+};
+
+static struct layout make_layout(void)
+{
+	enum { WIDE_COLUMNS = 140 };
+	const bool is_narrow =
+		isatty(STDOUT_FILENO) == 1 && terminal_columns(stdout) < WIDE_COLUMNS;
+
+	return (struct layout){ table_new(is_narrow ? "rrll" : "rrllll"), is_narrow };
+}
+
+static void add_line(
+	const struct layout *layout, enum terminal_style style, const char *const texts[6])
+{
+	const char *const option = texts[4], *const advice = texts[5];
+
+	if (!layout->is_narrow) {
+		table_add(layout->table, style, texts);
+		return;
+	}
+	CLEANUP(free_cleanup)
+	char *text = xasprintf("%s%s%s%s%s%s", texts[3], *option == '\0' ? "" : " [", option,
+		*option == '\0' ? "" : "]", *advice == '\0' ? "" : ": ", advice);
+	table_add(layout->table, style, (const char *[]){ texts[0], texts[1], texts[2], text });
+}
+
+static void add_row(const struct layout *layout, const struct capture *capture,
 	const struct account *account, const struct account_row *row)
 {
 	const double sum = account->has_kernel ? account->resident : 0;
@@ -134,7 +166,7 @@ static void add_row(struct table *table, const struct capture *capture,
 		snprintf(share, sizeof share, "%.1f%%", 100 * row->bytes / sum);
 	if (row->option[0] != '\0')
 		describe_option(capture, row->option, option, sizeof option);
-	table_add(table, TERMINAL_PLAIN,
+	add_line(layout, TERMINAL_PLAIN,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, row->bytes, false).text, share,
 			sources[row->source], row->text, option, row->advice });
 }
@@ -152,24 +184,25 @@ static void print_label(const struct capture *capture)
 static void print_text(const struct capture *capture, const struct account *account,
 	const struct account_profile *profile)
 {
-	CLEANUP(table_cleanup) struct table *table = table_new("rrllll");
+	const struct layout layout = make_layout();
+	CLEANUP(table_cleanup) struct table *table = layout.table;
 	double sum = 0;
 
-	table_add(table, TERMINAL_BOLD,
+	add_line(&layout, TERMINAL_BOLD,
 		(const char *[]){ "BYTES", "OF RSS", "FROM", "WHAT", "OPTION", "WHAT CHANGES IT" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE || account->rows[i].bytes == 0)
 			continue;
-		add_row(table, capture, account, &account->rows[i]);
+		add_row(&layout, capture, account, &account->rows[i]);
 		sum += account->rows[i].bytes;
 	}
-	table_add(table, TERMINAL_BOLD,
+	add_line(&layout, TERMINAL_BOLD,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, sum, false).text,
 			account->has_kernel ? "100.0%" : "", account->has_kernel ? "kernel" : "",
 			account->has_kernel ? "resident (RSS)" : "held by jemalloc", "", "" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
-			add_row(table, capture, account, &account->rows[i]);
+			add_row(&layout, capture, account, &account->rows[i]);
 	}
 	print_label(capture);
 	table_print(table, true, stdout);

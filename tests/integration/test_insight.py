@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Bundles, the account of resident memory and fragmentation, on a real redis-server."""
+import fcntl
 import gzip
 import io
 import json
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
+import termios
 import unittest
 
 from gateway import GatewayCase
-from processes import AGENT, is_alive, jemalloc_path
+from processes import AGENT, HEAPCTL, is_alive, jemalloc_path
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:14"
 
@@ -248,6 +252,35 @@ class Account(InsightCase):
         told = re.search(r"lies between (\S+ \w+) and (\S+ \w+) \(95%\)", "\n".join(lines))
         self.assertAlmostEqual(self.bytes_of(told[1]), low, delta=low * 0.03)
         self.assertAlmostEqual(self.bytes_of(told[2]), high, delta=high * 0.03)
+
+    def test_the_table_fits_a_terminal(self):
+        path = self.bundle()
+        rows = json.loads(self.heapctl("account", path, "--json")[0])["rows"]
+        for columns in (60, 80, 120, 200):
+            with self.subTest(columns):
+                lines = self.on_terminal(columns, "account", path)
+                self.assertLessEqual(max(map(len, lines)), columns if columns < 140 else 1000)
+                text = " ".join(" ".join(lines).split())
+                for row in rows:
+                    if row["bytes"] != 0:
+                        self.assertIn(row["text"] + (f" [{row['option']}]: {row['advice']}" if row["option"] and columns < 140 else ""), text)
+
+    def on_terminal(self, columns, *arguments):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        process = subprocess.Popen([HEAPCTL, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave,
+                                   env=dict(self.environment, TERM="xterm"))
+        os.close(slave)
+        out = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # EIO: nobody has it open any more
+                break
+            out += part
+        self.assertEqual(process.wait(), 0, out)
+        return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in out.decode().split("\r\n")]
 
     @staticmethod
     def bytes_of(text):
