@@ -260,6 +260,22 @@ static void a_failed_capture_is_tried_again_but_not_at_once(void **state)
 	trigger_free(scene.trigger);
 }
 
+static void a_signal_whose_rule_does_not_hold_is_not_kept_after_a_failure(void **state)
+{
+	(void)state;
+	struct scene scene =
+		watch((const char *const[]){ "rss>200MiB", "signal and rss>150MiB", NULL }, 0);
+
+	scene.captures_fail = true;
+	assert_true(look(&scene, 0, 250));
+	scene.captures_fail = false;
+	assert_false(look(&scene, 20 * SECOND, 100));
+	scene.now.signalled = true;
+	assert_false(look(&scene, SECOND, 100));
+	assert_false(look(&scene, HOUR, 160));
+	trigger_free(scene.trigger);
+}
+
 static void a_target_that_was_started_anew_starts_over(void **state)
 {
 	(void)state;
@@ -397,6 +413,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(all_terms_of_a_rule_must_hold_at_once),
 	cmocka_unit_test(the_clock_and_signals_need_no_cool_down),
 	cmocka_unit_test(a_failed_capture_is_tried_again_but_not_at_once),
+	cmocka_unit_test(a_signal_whose_rule_does_not_hold_is_not_kept_after_a_failure),
 	cmocka_unit_test(a_target_that_was_started_anew_starts_over),
 	cmocka_unit_test(unknown_figures_never_fire),
 	cmocka_unit_test(rules_that_stay_remember_what_they_saw),
