@@ -2,7 +2,6 @@
 #include "watch/capture_folder.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,15 +17,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-
-enum { NUMBER_DIGITS = 8, NAME_BYTES = 256 };
-
-struct capture {
-	char name[NAME_BYTES];
-	uint64_t number;
-	uint64_t bytes;
-	json_t *details; /* NULL when the catalogue had nothing about it */
-};
+#include "watch/capture_catalogue.h"
 
 struct capture_folder {
 	char path[3000];
@@ -34,10 +25,7 @@ struct capture_folder {
 
 	pthread_mutex_t mutex; /* of what follows */
 	struct capture_limits limits;
-	struct capture *captures; /* oldest first */
-	size_t count, capacity;
-	uint64_t bytes;
-	uint64_t last_number;
+	struct capture_catalogue catalogue;
 };
 
 static void unlock(pthread_mutex_t **mutex)
@@ -60,130 +48,6 @@ void capture_folder_limit(struct capture_folder *folder, const struct capture_li
 	folder->limits = *limits;
 }
 
-/* "NNNNNNNN-....heap": a capture; with 16 more digits behind: one that was never finished. */
-static bool is_capture_name(const char *name, bool *is_unfinished)
-{
-	const char *const end = strstr(name, ".heap");
-
-	if (strspn(name, "0123456789") < NUMBER_DIGITS || name[strspn(name, "0123456789")] != '-' ||
-		end == NULL || strlen(name) >= NAME_BYTES)
-		return false;
-	*is_unfinished =
-		end[5] == '.' && strlen(end) == 22 && strspn(end + 6, "0123456789abcdef") == 16;
-	return end[5] == '\0' || *is_unfinished;
-}
-
-static void add_capture(
-	struct capture_folder *folder, const char *name, uint64_t bytes, json_t *details)
-{
-	folder->captures = xgrow(
-		folder->captures, &folder->capacity, folder->count + 1, sizeof *folder->captures);
-	struct capture *const capture = &folder->captures[folder->count++];
-	*capture = (struct capture){
-		.number = strtoull(name, NULL, 10), .bytes = bytes, .details = details
-	};
-	snprintf(capture->name, sizeof capture->name, "%s", name);
-	folder->bytes += bytes;
-	if (capture->number > folder->last_number)
-		folder->last_number = capture->number;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-	const struct capture *const x = a, *const y = b;
-
-	return (x->number > y->number) - (x->number < y->number);
-}
-
-static bool read_names(struct capture_folder *folder, struct error *err)
-{
-	DIR *const stream = opendir(folder->path);
-
-	if (stream == NULL)
-		return error_system(err, errno, "%s", folder->path);
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		struct stat status;
-		bool is_unfinished = false;
-		if (!is_capture_name(entry->d_name, &is_unfinished) ||
-			fstatat(folder->fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-			!S_ISREG(status.st_mode))
-			continue;
-		if (is_unfinished)
-			unlinkat(folder->fd, entry->d_name, 0);
-		else
-			add_capture(folder, entry->d_name, (uint64_t)status.st_size, NULL);
-	}
-	closedir(stream);
-	if (folder->count > 0)
-		qsort(folder->captures, folder->count, sizeof *folder->captures, compare_numbers);
-	return true;
-}
-
-/* What the catalogue says of the files that are there; a damaged line is none. */
-static void read_catalogue(struct capture_folder *folder)
-{
-	CLEANUP(buffer_cleanup) struct buffer text;
-	char path[4096];
-	struct error err;
-
-	buffer_init(&text, &memory_or_exit);
-	snprintf(path, sizeof path, "%s/%s", folder->path, CAPTURE_CATALOGUE);
-	if (!file_read(path, &text, &err))
-		return;
-	for (const char *line = buffer_string(&text); *line != '\0';) {
-		const size_t size = strcspn(line, "\n");
-		json_t *const details = json_loadb(line, size, 0, NULL);
-		const char *const name = json_string_value(json_object_get(details, "file"));
-		for (size_t i = 0; name != NULL && i < folder->count; i++) {
-			struct capture *const capture = &folder->captures[i];
-			if (capture->details == NULL && strcmp(capture->name, name) == 0)
-				capture->details = json_incref(details);
-		}
-		json_decref(details);
-		line += size + (line[size] == '\n');
-	}
-}
-
-static bool write_catalogue(const struct capture_folder *folder, struct error *err)
-{
-	CLEANUP(buffer_cleanup) struct buffer text;
-	char path[4096];
-
-	buffer_init(&text, &memory_or_exit);
-	for (size_t i = 0; i < folder->count; i++) {
-		const struct capture *const capture = &folder->captures[i];
-		if (capture->details == NULL)
-			continue;
-		char *const line = json_dumps(capture->details, JSON_COMPACT);
-		buffer_append_string(&text, line == NULL ? "{}" : line);
-		buffer_append_char(&text, '\n');
-		free(line);
-	}
-	snprintf(path, sizeof path, "%s/%s", folder->path, CAPTURE_CATALOGUE);
-	return file_write(path, text.data, text.size, 0600, err);
-}
-
-/* A kill, or a full disk, came between a capture and its line. Its file tells the rest. */
-static void complete_catalogue(struct capture_folder *folder)
-{
-	struct error unwritten;
-	bool is_complete = true;
-
-	for (size_t i = 0; i < folder->count; i++) {
-		struct capture *const capture = &folder->captures[i];
-		struct stat status;
-		if (capture->details != NULL || fstatat(folder->fd, capture->name, &status, 0) != 0)
-			continue;
-		capture->details = json_pack("{s:s, s:I, s:s, s:I}", "reason", "not known",
-			"time_ms",
-			(json_int_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000,
-			"file", capture->name, "bytes", (json_int_t)capture->bytes);
-		is_complete = false;
-	}
-	if (!is_complete)
-		(void)write_catalogue(folder, &unwritten);
-}
-
 static bool open_locked(struct capture_folder *folder, struct error *err)
 {
 	if (mkdir(folder->path, 0700) != 0 && errno != EEXIST)
@@ -200,23 +64,6 @@ static bool open_locked(struct capture_folder *folder, struct error *err)
 	return error_hint(err, "give each its own folder with --keep");
 }
 
-static bool read_all(struct capture_folder *folder, struct error *err)
-{
-	if (!read_names(folder, err))
-		return false;
-	read_catalogue(folder);
-	complete_catalogue(folder);
-	return true;
-}
-
-static void forget_all(struct capture_folder *folder)
-{
-	for (size_t i = 0; i < folder->count; i++)
-		json_decref(folder->captures[i].details);
-	folder->count = 0;
-	folder->bytes = 0;
-}
-
 /* After somebody removed the folder, or put another in its place. Numbers go on. */
 static bool return_to_path(struct capture_folder *folder, struct error *err)
 {
@@ -227,8 +74,7 @@ static bool return_to_path(struct capture_folder *folder, struct error *err)
 		return true;
 	if (!open_locked(folder, err))
 		return false;
-	forget_all(folder);
-	return read_all(folder, err);
+	return capture_catalogue_read(&folder->catalogue, folder->path, folder->fd, err);
 }
 
 bool capture_folder_open(const char *path, const struct capture_limits *limits,
@@ -242,7 +88,8 @@ bool capture_folder_open(const char *path, const struct capture_limits *limits,
 	pthread_mutex_init(&folder->mutex, NULL);
 	if ((size_t)snprintf(folder->path, sizeof folder->path, "%s", path) >= sizeof folder->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
-	if (!open_locked(folder, err) || !read_all(folder, err))
+	if (!open_locked(folder, err) ||
+		!capture_catalogue_read(&folder->catalogue, folder->path, folder->fd, err))
 		return false;
 	*ret = TAKE(folder);
 	return true;
@@ -252,8 +99,7 @@ void capture_folder_close(struct capture_folder *folder)
 {
 	if (folder == NULL)
 		return;
-	forget_all(folder);
-	free(folder->captures);
+	capture_catalogue_deinit(&folder->catalogue);
 	if (folder->fd >= 0)
 		close(folder->fd);
 	pthread_mutex_destroy(&folder->mutex);
@@ -270,14 +116,9 @@ static uint64_t free_bytes(const struct capture_folder *folder)
 
 static bool remove_oldest(struct capture_folder *folder)
 {
-	struct capture *const oldest = &folder->captures[0];
-
-	if (unlinkat(folder->fd, oldest->name, 0) != 0 && errno != ENOENT)
+	if (unlinkat(folder->fd, folder->catalogue.items[0].name, 0) != 0 && errno != ENOENT)
 		return false;
-	folder->bytes -= oldest->bytes;
-	json_decref(oldest->details);
-	folder->count--;
-	memmove(oldest, oldest + 1, folder->count * sizeof *oldest);
+	capture_catalogue_forget_first(&folder->catalogue);
 	return true;
 }
 
@@ -285,7 +126,7 @@ static bool remove_oldest(struct capture_folder *folder)
 static bool make_room(struct capture_folder *folder, uint64_t needed_bytes)
 {
 	while (free_bytes(folder) < needed_bytes) {
-		if (folder->count <= 1 || !remove_oldest(folder))
+		if (folder->catalogue.count <= 1 || !remove_oldest(folder))
 			return false;
 	}
 	return true;
@@ -300,21 +141,24 @@ static bool can_free(
 {
 	uint64_t possible;
 
-	return __builtin_add_overflow(free_bytes(folder), folder->bytes - kept_bytes, &possible) ||
+	return __builtin_add_overflow(
+		       free_bytes(folder), folder->catalogue.bytes - kept_bytes, &possible) ||
 	       possible >= wanted_bytes;
 }
 
 static uint64_t newest_bytes(const struct capture_folder *folder)
 {
-	return folder->count == 0 ? 0 : folder->captures[folder->count - 1].bytes;
+	return folder->catalogue.count == 0
+		       ? 0
+		       : folder->catalogue.items[folder->catalogue.count - 1].bytes;
 }
 
 static void drop_surplus(struct capture_folder *folder)
 {
 	const struct capture_limits *const limits = &folder->limits;
 
-	while (folder->count > 1 &&
-		(folder->count > limits->count || folder->bytes > limits->bytes)) {
+	while (folder->catalogue.count > 1 && (folder->catalogue.count > limits->count ||
+						      folder->catalogue.bytes > limits->bytes)) {
 		if (!remove_oldest(folder))
 			return;
 	}
@@ -331,8 +175,8 @@ static void clean_name(char *name)
 	}
 }
 
-static void make_name(
-	struct capture_folder *folder, const char *tag, const char *stem, char name[NAME_BYTES])
+static void make_name(struct capture_folder *folder, const char *tag, const char *stem,
+	char name[CAPTURE_NAME_BYTES])
 {
 	const time_t now = (time_t)(clock_realtime_ms() / 1000);
 	char moment[32];
@@ -340,8 +184,8 @@ static void make_name(
 
 	gmtime_r(&now, &parts);
 	strftime(moment, sizeof moment, "%Y%m%dT%H%M%SZ", &parts);
-	snprintf(name, NAME_BYTES, "%0*" PRIu64 "-%s-%.40s-%.120s.heap", NUMBER_DIGITS,
-		++folder->last_number, moment, tag, stem);
+	snprintf(name, CAPTURE_NAME_BYTES, "%0*" PRIu64 "-%s-%.40s-%.120s.heap",
+		CAPTURE_NUMBER_DIGITS, ++folder->catalogue.last_number, moment, tag, stem);
 	clean_name(name);
 }
 
@@ -371,7 +215,7 @@ bool capture_folder_check(struct capture_folder *folder, struct error *err)
 bool capture_folder_begin(struct capture_folder *folder, const char *tag, const char *stem,
 	struct file_draft *draft, struct error *err)
 {
-	char name[NAME_BYTES], path[4096];
+	char name[CAPTURE_NAME_BYTES], path[4096];
 	HOLD(folder);
 
 	if (!return_to_path(folder, err) || !may_have_room(folder, err))
@@ -385,24 +229,20 @@ bool capture_folder_begin(struct capture_folder *folder, const char *tag, const 
 	return file_draft_open(path, 0600, draft, err);
 }
 
-/*
- * Once the file has its name. A catalogue that cannot be written (the disk may be full) is written
- * with the next capture; this one is safe.
- */
+/* Once the file has its name, and so is safe. */
 static void catalogue(struct capture_folder *folder, const char *path, json_t *details)
 {
 	const char *const name = strrchr(path, '/') + 1;
 	struct stat status = { 0 };
-	struct error unwritten;
 	HOLD(folder);
 
 	(void)fsync(folder->fd);
 	(void)fstatat(folder->fd, name, &status, 0);
 	json_object_set_new(details, "file", json_string(name));
 	json_object_set_new(details, "bytes", json_integer(status.st_size));
-	add_capture(folder, name, (uint64_t)status.st_size, details);
+	capture_catalogue_add(&folder->catalogue, name, (uint64_t)status.st_size, details);
 	drop_surplus(folder);
-	(void)write_catalogue(folder, &unwritten);
+	capture_catalogue_write(&folder->catalogue, folder->path);
 }
 
 bool capture_folder_commit(
@@ -424,7 +264,7 @@ bool capture_folder_commit(
 static bool name_next(struct capture_folder *folder, const char *tag, const char *stem,
 	char path[4096], struct error *err)
 {
-	char name[NAME_BYTES];
+	char name[CAPTURE_NAME_BYTES];
 	HOLD(folder);
 
 	if (!return_to_path(folder, err))

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -129,6 +130,30 @@ static void bytes_are_bounded_but_the_newest_stays(void **state)
 	assert_string_equal(listed(scene, digits), "5");
 }
 
+static void nothing_goes_before_the_new_one_is_safe(void **state)
+{
+	enum { LARGE = 64 << 20 };
+	struct scene *const scene = *state;
+	struct file_draft draft;
+	struct statvfs disk;
+	char digits[16];
+	struct error err;
+
+	open_folder(scene, 9, 0);
+	for (int i = 0; i < 3; i++) {
+		assert_true(begin(scene, &draft, &err));
+		/* Without a byte on the disk, so that it takes no time. */
+		assert_int_equal(ftruncate(draft.fd, LARGE), 0);
+		assert_true(capture_folder_commit(scene->folder, &draft, json_object(), &err));
+	}
+	/* All but one or two would have to go, but the disk has room to write the new one. */
+	assert_int_equal(statvfs(scene->path, &disk), 0);
+	open_folder(scene, 9, (uint64_t)disk.f_bavail * disk.f_frsize + LARGE);
+	assert_true(begin(scene, &draft, &err));
+	file_draft_discard(&draft);
+	assert_string_equal(listed(scene, digits), "123");
+}
+
 static void nothing_goes_for_room_that_cannot_be_made(void **state)
 {
 	struct scene *const scene = *state;
@@ -166,6 +191,7 @@ static void a_capture_without_a_line_is_listed_all_the_same(void **state)
 static const struct CMUnitTest tests[] = {
 	FOLDER_TEST(the_oldest_go),
 	FOLDER_TEST(bytes_are_bounded_but_the_newest_stays),
+	FOLDER_TEST(nothing_goes_before_the_new_one_is_safe),
 	FOLDER_TEST(nothing_goes_for_room_that_cannot_be_made),
 	FOLDER_TEST(a_capture_without_a_line_is_listed_all_the_same),
 };
