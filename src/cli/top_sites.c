@@ -30,13 +30,8 @@ static bool fetch_figures(const struct target *target, struct top_look *look, st
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 
-	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+	if (!agent_check_profiling(target, &status, err))
 		return false;
-	if (!json_flag(status, "profiling.available")) {
-		error_set(err, ERROR_UNSUPPORTED, "%s cannot be profiled: %s", target->label,
-			json_text(status, "profiling.reason"));
-		return error_hint(err, "%s", json_text(status, "profiling.cure"));
-	}
 	look->is_sampling = json_flag(status, "profiling.active");
 	look->pid = json_number(status, "pid");
 	look->allocated_bytes = json_number(status, "memory.allocated");

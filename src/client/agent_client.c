@@ -226,6 +226,21 @@ bool agent_call_json(const struct target *target, const char *method, const char
 	return true;
 }
 
+bool agent_check_profiling(const struct target *target, json_t **status, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+
+	if (!agent_call_json(target, "GET", "/v1/status", &answer, err))
+		return false;
+	if (!json_flag(answer, "profiling.available")) {
+		error_set(err, ERROR_UNSUPPORTED, "%s cannot be profiled: %s", target->label,
+			json_text(answer, "profiling.reason"));
+		return error_hint(err, "%s", json_text(answer, "profiling.cure"));
+	}
+	*status = TAKE(answer);
+	return true;
+}
+
 bool agent_fetch_profile(const struct target *target, const char *path, int fd, const char *fd_name,
 	struct http_answer *answer, struct error *err)
 {

@@ -38,6 +38,13 @@ MUST_CHECK bool agent_call(const struct target *target, const struct agent_call 
 MUST_CHECK bool agent_call_json(const struct target *target, const char *method, const char *path,
 	json_t **value, struct error *err);
 
+/*
+ * The status of a target that can be profiled; release it with json_decref. ERROR_UNSUPPORTED, with
+ * the reason and the cure, of one that cannot.
+ */
+MUST_CHECK bool agent_check_profiling(
+	const struct target *target, json_t **status, struct error *err);
+
 /* A GET whose body is written to `fd`; ERROR_INPUT unless it looks like a profile. */
 MUST_CHECK bool agent_fetch_profile(const struct target *target, const char *path, int fd,
 	const char *fd_name, struct http_answer *answer, struct error *err);

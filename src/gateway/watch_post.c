@@ -203,10 +203,10 @@ static void change(struct watch_post *post, const struct watch_section *section)
 	pthread_mutex_unlock(&post->mutex);
 	watcher_change(post->watcher, &section->settings);
 	/*
-	 * Also while the target is gone: what jemalloc wrote at its end is still to be taken. Why
-	 * it fails is told when the target is there and it fails again.
+	 * What jemalloc wrote at the end of a target that is gone is still to be taken. Why it
+	 * fails is told when the target is there and it fails again.
 	 */
-	if (!open_folder(post, &err))
+	if (post->backend == NULL && !open_folder(post, &err))
 		leave_folder(post);
 	post->retry_ms = 0;
 }

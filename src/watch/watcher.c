@@ -134,13 +134,8 @@ static bool prepare_sampling(
 	CLEANUP(json_cleanup) json_t *activated = NULL;
 	char line[LINE_BYTES];
 
-	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+	if (!agent_check_profiling(target, &status, err))
 		return false;
-	if (!json_flag(status, "profiling.available")) {
-		error_set(err, ERROR_UNSUPPORTED, "%s cannot be profiled: %s", target->label,
-			json_text(status, "profiling.reason"));
-		return error_hint(err, "%s", json_text(status, "profiling.cure"));
-	}
 	if (json_flag(status, "profiling.active"))
 		return true;
 	if (watcher->settings.activate)
