@@ -10,11 +10,10 @@ import json
 import os
 import pathlib
 import sys
-import unittest
 
 os.environ.setdefault("HEAPCTL_BUILD", sys.argv[1])
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
-from processes import Case, children_of, wait_until  # noqa: E402
+from processes import Case, children_of, run_alone, wait_until  # noqa: E402
 
 MIB = 1 << 20
 
@@ -63,8 +62,4 @@ class Servers(Case):
 
 
 if __name__ == "__main__":
-    outcome = unittest.TestResult()
-    Servers().run(outcome)
-    for _, trace in outcome.errors + outcome.failures:
-        print(trace, file=sys.stderr)
-    sys.exit(not outcome.wasSuccessful())
+    sys.exit(run_alone(Servers()))

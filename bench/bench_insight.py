@@ -19,13 +19,12 @@ import subprocess
 import sys
 import threading
 import time
-import unittest
 
 os.environ.setdefault("HEAPCTL_BUILD", sys.argv[1])
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
 import browser  # noqa: E402
 from gateway import GatewayCase  # noqa: E402
-from processes import BUILD, HEAPCTL, AGENT, jemalloc_path  # noqa: E402
+from processes import BUILD, HEAPCTL, AGENT, jemalloc_path, run_alone  # noqa: E402
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "360"))
 PROFILES = 60
@@ -172,8 +171,4 @@ class Followed(GatewayCase):
 
 
 if __name__ == "__main__":
-    outcome = unittest.TestResult()
-    Followed().run(outcome)
-    for _, trace in outcome.errors + outcome.failures:
-        print(trace, file=sys.stderr)
-    sys.exit(not outcome.wasSuccessful())
+    sys.exit(run_alone(Followed()))

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -312,3 +313,12 @@ class Case(unittest.TestCase):
             left = keys * len(b"+OK\r\n")
             while left > 0:
                 left -= len(s.recv(min(left, 65536)))
+
+
+def run_alone(case):
+    """Runs a case with the method runTest that is a program of its own; what went wrong, or is missing, goes to stderr. Returns the exit code."""
+    outcome = unittest.TestResult()
+    case.run(outcome)
+    for _, reason in outcome.errors + outcome.failures + outcome.skipped:
+        print(reason, file=sys.stderr)
+    return 0 if outcome.wasSuccessful() and not outcome.skipped else 1
