@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/graph.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/line_editor.h"
 #include "cli/report_annotation.h"
 #include "cli/report_output.h"
+#include "cli/report_peek.h"
 #include "cli/report_shell_words.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
@@ -245,54 +245,15 @@ static bool run_callgrind(
 	return file_write(path, written.data, written.size, 0666, err);
 }
 
-static void append_neighbour(struct buffer *out, const struct view *view,
-	const struct render_options *render, double value, double of, const char *name)
-{
-	buffer_printf(out, "%8s %6s            | %s\n", figure_format(view, render, value).text,
-		figure_percent(value, of).text, name);
-}
-
-static void append_peek(struct buffer *out, const struct view *view, const struct graph *graph,
-	const struct render_options *render, uint32_t at)
-{
-	const struct graph_node *const node = &graph->nodes[at];
-	const double all = node->cumulative.value;
-
-	for (size_t i = 0; i < graph->edge_count; i++) {
-		const struct graph_edge *const edge = &graph->edges[i];
-		if (edge->to == at)
-			append_neighbour(out, view, render, edge->weight.value, all,
-				view->nodes[graph->nodes[edge->from].node].name);
-	}
-	buffer_printf(out, "%8s %8s %6s %s\n", figure_format(view, render, node->flat.value).text,
-		figure_format(view, render, all).text, figure_percent(all, graph->whole).text,
-		view->nodes[node->node].name);
-	for (size_t i = 0; i < graph->edge_count; i++) {
-		const struct graph_edge *const edge = &graph->edges[i];
-		if (edge->from == at)
-			append_neighbour(out, view, render, edge->weight.value, all,
-				view->nodes[graph->nodes[edge->to].node].name);
-	}
-	buffer_append_string(out, "----------------------------\n");
-}
-
-/* Callers above, callees below. */
 static bool run_peek(
 	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
 {
-	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
 	CLEANUP(view_cleanup) struct view *view = NULL;
 	CLEANUP(pattern_cleanup) struct pattern *pattern = NULL;
 
-	if (!pattern_new(buffer_string(&request->focus), &pattern, err) ||
-		!make_view(shell, request, false, out, &view, err))
-		return false;
-	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
-	for (size_t i = 0; i < graph->node_count; i++) {
-		if (pattern_matches(pattern, view->nodes[graph->nodes[i].node].name))
-			append_peek(out, view, graph, &request->render, (uint32_t)i);
-	}
-	return pattern_check(pattern, err);
+	return pattern_new(buffer_string(&request->focus), &pattern, err) &&
+	       make_view(shell, request, false, out, &view, err) &&
+	       report_peek(view, &request->render, pattern, out, err);
 }
 
 static bool run_help(
