@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/adoption.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "unit.h"
+
+enum { QUIET_MS = 2000 };
+static const char PROFILE[] = "heap_v2/524288\n";
+
+struct scene {
+	char path[64];
+	char keep[80];
+	struct capture_folder *folder;
+	struct adoption *adoption;
+};
+
+static int set_up(void **state)
+{
+	struct scene *const scene = xcalloc(1, sizeof *scene);
+	char prefix[80];
+	struct error err;
+
+	strcpy(scene->path, "/tmp/hc-adoption.XXXXXX");
+	assert_non_null(mkdtemp(scene->path));
+	snprintf(scene->keep, sizeof scene->keep, "%s/keep", scene->path);
+	snprintf(prefix, sizeof prefix, "%s/own", scene->path);
+	assert_true(capture_folder_open(
+		scene->keep, &(struct capture_limits){ 9, UINT64_MAX, 0 }, &scene->folder, &err));
+	assert_true(adoption_new(prefix, &scene->adoption, &err));
+	*state = scene;
+	return 0;
+}
+
+static void empty(const char *path)
+{
+	DIR *const stream = opendir(path);
+
+	for (struct dirent *entry; (entry = readdir(stream)) != NULL;)
+		unlinkat(dirfd(stream), entry->d_name, 0);
+	closedir(stream);
+	rmdir(path);
+}
+
+static int tear_down(void **state)
+{
+	struct scene *const scene = *state;
+
+	adoption_free(scene->adoption);
+	capture_folder_close(scene->folder);
+	empty(scene->keep);
+	empty(scene->path);
+	free(scene);
+	return 0;
+}
+
+static void put(const struct scene *scene, const char *name, const char *text)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", scene->path, name);
+	CLEANUP(fd_cleanup)
+	const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+static bool is_there(const struct scene *scene, const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/%s", scene->path, name);
+	return access(path, F_OK) == 0;
+}
+
+/* What is dropped of the files that are ready by then. */
+static size_t look(const struct scene *scene, int64_t now_ms, size_t most)
+{
+	size_t dropped = 99;
+	struct error err;
+
+	if (!adoption_look(scene->adoption, now_ms, most, &dropped, &err))
+		fail_msg("%s", err.message);
+	return dropped;
+}
+
+/* Whether a file was taken whose tag is that; "" for none. */
+static void expect(const struct scene *scene, int64_t now_ms, const char *tag)
+{
+	char path[4096], wanted[32];
+	const char *reason = NULL;
+	struct error err;
+
+	if (!adoption_take(scene->adoption, scene->folder, now_ms, path, &reason, &err))
+		fail_msg("%s", err.message);
+	snprintf(wanted, sizeof wanted, "-%s-own.7.heap", tag);
+	if (tag[0] == '\0')
+		assert_string_equal(path, "");
+	else
+		assert_non_null(strstr(path, wanted));
+}
+
+static void what_is_being_written_is_not_taken(void **state)
+{
+	const struct scene *const scene = *state;
+
+	put(scene, "own.7.0.i0.heap", PROFILE);
+	assert_int_equal(look(scene, 0, 9), 0);
+	expect(scene, 0, "");
+	/* jemalloc writes in place. */
+	put(scene, "own.7.0.i0.heap", "  t*: 0: 0 [0: 0]\n");
+	assert_int_equal(look(scene, QUIET_MS, 9), 0);
+	expect(scene, QUIET_MS, "");
+	assert_int_equal(look(scene, 2 * QUIET_MS - 1, 9), 0);
+	expect(scene, 2 * QUIET_MS - 1, "");
+	assert_int_equal(look(scene, 2 * QUIET_MS, 9), 0);
+	expect(scene, 2 * QUIET_MS, "i0");
+	expect(scene, 2 * QUIET_MS, "");
+	assert_false(is_there(scene, "own.7.0.i0.heap"));
+}
+
+static void of_too_many_the_newest_are_taken(void **state)
+{
+	const struct scene *const scene = *state;
+
+	/* What is none stays, and so does what is called otherwise. */
+	put(scene, "own.6.0.u0.heap", "no profile");
+	for (int i = 0; i < 12; i++) {
+		char name[40];
+		snprintf(name, sizeof name, "own.7.%d.u%d.heap", i, i);
+		put(scene, name, PROFILE);
+	}
+	put(scene, "own.notes.heap", "mine");
+	assert_int_equal(look(scene, 0, 3), 0);
+	assert_int_equal(look(scene, QUIET_MS, 3), 9);
+	/* It is the oldest of those that are left, and told when it is its turn. */
+	struct error err;
+	const char *reason;
+	char path[4096];
+	assert_false(adoption_take(scene->adoption, scene->folder, QUIET_MS, path, &reason, &err));
+	for (const char *const *tag = (const char *const[]){ "u9", "u10", "u11", "", NULL };
+		*tag != NULL; tag++)
+		expect(scene, QUIET_MS, *tag);
+	assert_true(is_there(scene, "own.6.0.u0.heap"));
+	assert_true(is_there(scene, "own.notes.heap"));
+}
+
+static void what_is_no_profile_is_told_once(void **state)
+{
+	const struct scene *const scene = *state;
+	const char *reason;
+	char path[4096];
+	struct error err = { 0 };
+
+	put(scene, "own.7.0.f.heap", "no profile");
+	assert_int_equal(look(scene, 0, 9), 0);
+	assert_int_equal(look(scene, QUIET_MS, 9), 0);
+	assert_false(adoption_take(scene->adoption, scene->folder, QUIET_MS, path, &reason, &err));
+	assert_non_null(strstr(err.message, "is no profile of jemalloc; left alone"));
+	assert_int_equal(look(scene, 100 * QUIET_MS, 9), 0);
+	expect(scene, 100 * QUIET_MS, "");
+	assert_true(is_there(scene, "own.7.0.f.heap"));
+}
+
+#define ADOPTION_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+static const struct CMUnitTest tests[] = {
+	ADOPTION_TEST(what_is_being_written_is_not_taken),
+	ADOPTION_TEST(of_too_many_the_newest_are_taken),
+	ADOPTION_TEST(what_is_no_profile_is_told_once),
+};
+
+UNIT_MAIN(tests)
