@@ -60,6 +60,8 @@ bool waste_classes_load(
 	if (!load_document(operand, &document, err) ||
 		!allocator_stats_add_classes(&stats, document, err))
 		return false;
+	if (stats.class_count == 0)
+		return error_set(err, ERROR_INPUT, "%s has no statistics of size classes", operand);
 	*classes = xcalloc(stats.class_count, sizeof **classes);
 	*count = 0;
 	for (size_t i = 0; i < stats.class_count; i++) {

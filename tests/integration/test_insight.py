@@ -387,6 +387,9 @@ class Waste(InsightCase):
         self.heapctl("dump", self.server.pid, "-o", path)
         _, messages = self.heapctl("report", "--waste", path, code=2)
         self.assertIn("dump --bundle", messages)
+        empty = self.changed(self.bundle(), "stats.json", lambda data: b'{"jemalloc":{"stats.arenas":{"merged":{}}}}')
+        _, messages = self.heapctl("report", "--waste", empty, code=1)
+        self.assertIn("has no statistics of size classes", messages)
         _, messages = self.heapctl("report", "--waste", path, path, code=2)
         self.assertIn("one bundle or TARGET", messages)
 
