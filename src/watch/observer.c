@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/kernel_view.h"
 
 /* Start time and resident pages from /proc/PID/stat, whose second field may contain anything. */
 static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, struct error *err)
@@ -35,6 +36,20 @@ static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, st
 	return true;
 }
 
+/* By the kernel, where the gateway can tell; NAN else. */
+static double read_resident(const struct target *target)
+{
+	CLEANUP(buffer_cleanup) struct buffer text;
+	uint64_t kib = 0;
+	struct error ignored;
+
+	buffer_init(&text, &memory_or_exit);
+	const char *const at = kernel_view_fetch(target, KERNEL_STATUS, &text, &ignored)
+				       ? strstr(buffer_string(&text), "\nVmRSS:")
+				       : NULL;
+	return at != NULL && sscanf(at, " VmRSS: %" SCNu64, &kib) == 1 ? (double)kib * 1024 : NAN;
+}
+
 static bool look_through_gateway(
 	const struct target *target, struct trigger_observation *observation, struct error *err)
 {
@@ -44,7 +59,8 @@ static bool look_through_gateway(
 		return false;
 	observation->incarnation = (uint64_t)json_number(status, "started_ms") ^
 				   ((uint64_t)json_number(status, "pid") << 44);
-	if (json_at(status, "memory.resident") != NULL)
+	observation->resident_bytes = read_resident(target);
+	if (isnan(observation->resident_bytes) && json_at(status, "memory.resident") != NULL)
 		observation->resident_bytes = (double)json_number(status, "memory.resident");
 	return true;
 }

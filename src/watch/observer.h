@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Looks at a target without troubling it: at its /proc and its control group when it is a process
- * of this machine. Of a target behind a gateway only the allocator's resident memory is known.
+ * of this machine. Of a target behind a gateway only the resident memory is known: the kernel's, or
+ * the allocator's where the gateway does not tell.
  */
 #pragma once
 

@@ -73,6 +73,21 @@ class ThroughAGateway(Case):
         with open(os.path.join(self.folder, "x"), "rb") as saved:
             self.assertEqual(saved.read(), PROFILE)
 
+    def test_a_watch_looks_at_the_resident_memory_that_the_kernel_counts(self):
+        """The allocator counts what was never touched, too."""
+        self.serve()
+        self.answer("GET /targets/db/v1/status", {"pid": 7, "started_ms": 1, "memory": {"resident": 900 << 20},
+                                                  "profiling": {"available": True, "active": True}})
+        self.answer("GET /targets/db/v1/profile", PROFILE, kind=PROFILE_TYPE)
+        watch = ("watch", self.url + "/targets/db", "--when", "every=1s", "--count", "1", "--keep-free", "0", "--interval", "50ms",
+                 "--keep", os.path.join(self.folder, "keep"))
+        # A gateway that does not tell.
+        _, said = self.heapctl(*watch)
+        self.assertIn("every=1s at 900.0 MiB resident", said)
+        self.answer("GET /targets/db/api/v1/kernel?part=status", b"Name:\tdb\nVmRSS:\t  307200 kB\n", kind="text/plain; charset=utf-8")
+        _, said = self.heapctl(*watch)
+        self.assertIn("every=1s at 300.0 MiB resident", said)
+
     def test_errors_keep_the_agents_words(self):
         self.serve()
         self.answer("POST /v1/runs/stop", {"error": {"code": "state", "message": "no run is on", "hint": "start one"}}, status=409)
