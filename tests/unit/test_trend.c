@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/trend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "profile_texts.h"
+
+enum { PROFILES = 9, MAIN = 0, MINUTE_MS = 60000 };
+
+/* A stack, innermost first, as numbers of functions; and its bytes in each profile. */
+struct line {
+	int functions[4]; /* ends with MAIN */
+	double bytes[PROFILES];
+};
+
+/* jeprof's symbolized form, in which function N is called "fN" and lies at 0x400000 + 16 N. */
+static struct profile *make_profile(
+	const struct line *lines, size_t count, int function_count, size_t which)
+{
+	CLEANUP(buffer_cleanup) struct buffer text;
+	double sum = 0;
+
+	buffer_init(&text, &memory_or_exit);
+	buffer_append_string(&text, "--- symbol\nbinary=/bin/server\n");
+	for (int i = 0; i < function_count; i++)
+		buffer_printf(&text, "0x%x f%d\n", 0x40000f + 16 * i, i);
+	for (size_t i = 0; i < count; i++)
+		sum += lines[i].bytes[which];
+	buffer_printf(&text, "---\n--- heap\nheap_v2/1\n  t*: %zu: %.0f [0: 0]\n", count, sum);
+	for (size_t i = 0; i < count; i++) {
+		buffer_append_string(&text, "@");
+		for (size_t j = 0; j == 0 || lines[i].functions[j - 1] != MAIN; j++)
+			buffer_printf(&text, " 0x%x", 0x400010 + 16 * lines[i].functions[j]);
+		buffer_printf(&text, "\n  t*: 1: %.0f [0: 0]\n", lines[i].bytes[which]);
+	}
+	buffer_append_string(&text, "\nMAPPED_LIBRARIES:\n"
+				    "400000-500000 r-xp 00000000 00:00 1 /bin/server\n");
+	struct profile *const profile = must_read_text(buffer_string(&text));
+	profile->time_ms = (int64_t)(which + 1) * MINUTE_MS;
+	return profile;
+}
+
+static struct trend *build(
+	const struct line *lines, size_t count, int function_count, enum trend_unit unit)
+{
+	const struct filter_text everything = { 0 };
+	struct profile *profiles[PROFILES];
+	struct filter *filter = NULL;
+	struct trend *trend = NULL;
+	struct error err;
+
+	for (size_t i = 0; i < PROFILES; i++)
+		profiles[i] = make_profile(lines, count, function_count, i);
+	assert_true(filter_new(&everything, &filter, &err));
+	const struct trend_request request = {
+		.view = { .counter = PROFILE_INUSE_SPACE, .filter = filter }, .unit = unit
+	};
+	if (!trend_build(profiles, PROFILES, &request, &trend, &err))
+		fail_msg("%s", err.message);
+	filter_free(filter);
+	for (size_t i = 0; i < PROFILES; i++)
+		profile_free(profiles[i]);
+	return trend;
+}
+
+static const struct trend_site *find(const struct trend *trend, const char *name)
+{
+	for (size_t i = 0; i < trend->site_count; i++) {
+		if (strcmp(trend->sites[i].name, name) == 0)
+			return &trend->sites[i];
+	}
+	fail_msg("no site %s", name);
+	return NULL;
+}
+
+/* f3 is called by f1, where it grows, and more by f2, where it does not. */
+static const struct line two_ways[] = {
+	{ { 3, 1, MAIN }, { 100, 200, 300, 400, 500, 600, 700, 800, 900 } },
+	{ { 3, 2, MAIN }, { 5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000 } },
+};
+
+static void a_site_has_a_value_for_each_profile(void **state)
+{
+	(void)state;
+	CLEANUP(trend_cleanup) struct trend *trend = build(two_ways, 2, 4, TREND_FLAT);
+
+	assert_int_equal(trend->site_count, 1);
+	assert_true(trend->has_times);
+	assert_true(trend->hours[PROFILES - 1] * 60 == PROFILES - 1);
+	for (size_t i = 0; i < PROFILES; i++) {
+		const double bytes = two_ways[0].bytes[i] + two_ways[1].bytes[i];
+		assert_true(find(trend, "f3")->series[i].value == bytes);
+		assert_true(trend->total.series[i].value == bytes);
+	}
+}
+
+static void the_stack_of_a_site_is_where_most_of_the_change_is(void **state)
+{
+	(void)state;
+	CLEANUP(trend_cleanup) struct trend *trend = build(two_ways, 2, 4, TREND_FLAT);
+
+	assert_string_equal(find(trend, "f3")->stack, "f0 > f1 > f3");
+}
+
+static void stacks_are_sites_of_their_own(void **state)
+{
+	(void)state;
+	CLEANUP(trend_cleanup) struct trend *trend = build(two_ways, 2, 4, TREND_STACKS);
+
+	assert_int_equal(trend->site_count, 2);
+	assert_true(find(trend, "f0 > f1 > f3")->series[1].value == 200);
+	assert_true(find(trend, "f0 > f2 > f3")->series[1].value == 5000);
+}
+
+static void who_calls_itself_counts_once(void **state)
+{
+	(void)state;
+	static const struct line recursive[] = {
+		{ { 1, 1, 1, MAIN }, { 100, 200, 300, 400, 500, 600, 700, 800, 900 } },
+	};
+	CLEANUP(trend_cleanup) struct trend *trend = build(recursive, 1, 2, TREND_CUMULATIVE);
+
+	assert_true(find(trend, "f1")->series[0].value == 100);
+	assert_true(find(trend, "f0")->series[0].value == 100);
+}
+
+static void small_sites_beyond_the_most_are_counted(void **state)
+{
+	(void)state;
+	enum { FUNCTIONS = 2050, LOOKED_AT = 2000 };
+	CLEANUP(free_cleanup) struct line *lines = xcalloc(FUNCTIONS, sizeof *lines);
+
+	for (int i = 0; i < FUNCTIONS; i++) {
+		lines[i] = (struct line){ .functions = { i + 1, MAIN } };
+		for (size_t j = 0; j < PROFILES; j++)
+			lines[i].bytes[j] = 1000 + i;
+	}
+	CLEANUP(trend_cleanup)
+	struct trend *trend = build(lines, FUNCTIONS, FUNCTIONS + 1, TREND_FLAT);
+	assert_int_equal(trend->site_count, LOOKED_AT);
+	assert_int_equal(trend->left_out, FUNCTIONS - LOOKED_AT);
+	/* The biggest are looked at. */
+	(void)find(trend, "f2050");
+	(void)find(trend, "f51");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_site_has_a_value_for_each_profile),
+	cmocka_unit_test(the_stack_of_a_site_is_where_most_of_the_change_is),
+	cmocka_unit_test(stacks_are_sites_of_their_own),
+	cmocka_unit_test(who_calls_itself_counts_once),
+	cmocka_unit_test(small_sites_beyond_the_most_are_counted),
+};
+
+UNIT_MAIN(tests)
