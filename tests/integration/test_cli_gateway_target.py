@@ -84,7 +84,7 @@ class ThroughAGateway(Case):
         # A gateway that does not tell.
         _, said = self.heapctl(*watch)
         self.assertIn("every=1s at 900.0 MiB resident", said)
-        self.answer("GET /targets/db/api/v1/kernel?part=status", b"Name:\tdb\nVmRSS:\t  307200 kB\n", kind="text/plain; charset=utf-8")
+        self.answer("GET /targets/db/api/v1/kernel?part=process-status", b"Name:\tdb\nVmRSS:\t  307200 kB\n", kind="text/plain; charset=utf-8")
         _, said = self.heapctl(*watch)
         self.assertIn("every=1s at 300.0 MiB resident", said)
 
