@@ -35,6 +35,7 @@ struct watcher {
 	struct adoption *adoption; /* NULL for none; the same for the command */
 	struct command *command;
 	char adoption_problem[240]; /* what was said last; "" when all is well */
+	bool has_noted_room;	    /* that there is none for captures */
 	size_t dropped;		    /* not said yet */
 	int64_t dropped_said_ms;
 	bool is_attached;
@@ -118,9 +119,14 @@ void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
 	struct error err;
 
 	watcher->folder = folder;
-	/* Not only when the moment comes. */
-	if (folder == NULL || capture_folder_check(folder, &err))
+	if (folder == NULL || capture_folder_check(folder, &err)) {
+		watcher->has_noted_room = false;
 		return;
+	}
+	/* Not only when the moment comes, and not at each attempt to attach. */
+	if (watcher->has_noted_room)
+		return;
+	watcher->has_noted_room = true;
 	snprintf(line, sizeof line, "as it is now nothing would be captured: %s (%s)", err.message,
 		err.hint);
 	note(watcher, line);
