@@ -383,6 +383,18 @@ class Commands(WatchCase):
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual(pathlib.Path(self.messages).read_text().count("the command false ended with 1"), 2)
 
+    def test_the_command_gets_no_descriptor_of_ours(self):
+        told = pathlib.Path(self.folder, "told")
+        script = pathlib.Path(self.folder, "tell.py")
+        script.write_text(f"import os\nfound = [n for n in range(3, 256) if os.path.exists(f'/proc/self/fd/{{n}}')]\nopen({str(told)!r}, 'w').write(str(found))\n")
+        server, _ = self.redis_with_agent()
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--then", f"python3 {script}", pass_fds=(reader, writer))
+        self.assertEqual(watch.wait(60), 0)
+        self.assertEqual(told.read_text(), "[]")
+
     def test_a_parent_that_ignores_its_children_does_not_stop_the_commands(self):
         told = pathlib.Path(self.folder, "told")
         script = pathlib.Path(self.folder, "tell.py")

@@ -236,12 +236,28 @@ class Restarts(WatchFileCase):
 
     def test_what_cannot_be_watched_is_told_once_and_tried_again(self):
         self.start_named_redis(FILED, conf="prof:false")
-        other, _ = self.start_named_redis(OTHER)
-        self.serve(f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n[{OTHER}]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n")
+        self.start_named_redis(OTHER)
+        rules = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n[{OTHER}]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n"
+        gateway = self.serve(rules)
         state = self.wait_for_watch(FILED, lambda w: w["state"] == "refused", "the refusal")
         self.assertIn("cannot be profiled", state["problem"]["message"])
         self.wait_for_watch(OTHER, lambda w: w["captures"] > 0, "a capture of the other")
+        # It is tried again when the rules were read again.
+        self.reload(gateway, rules.replace("peak", "peak>7%"))
+        self.wait_for_watch(FILED, lambda w: w["conditions"][0]["when"] == "peak>7%" and w["state"] == "refused", "another refusal")
+        before = self.watch(OTHER)["captures"]
+        self.wait_for_watch(OTHER, lambda w: w["captures"] > before, "another turn")
         self.assertEqual(self.said().count("cannot be profiled"), 1)
+
+    def test_processes_of_one_name_are_one_series(self):
+        pids = {self.start_named_redis(FILED)[0].pid for _ in range(2)}
+        gateway = self.serve(f"[{FILED}]\nwhen = signal\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
+        wait_until(lambda: {w["pid"] for w in self.watches(FILED) if w["state"] == "watching"} == pids, "both watches")
+        gateway.send_signal(signal.SIGUSR1)
+        wait_until(lambda: self.metric("heapctl_watch_captures_total", name=FILED, section=FILED) == 2, "the captures of both")
+        text = self.get("/metrics").text
+        self.assertEqual(len(re.findall(r"^heapctl_watch_captures_total{", text, re.M)), 1)
+        self.assertEqual(len(self.get(f"/targets/{FILED}/api/v1/captures").json["captures"]), 2)
 
     def test_a_target_that_hangs_holds_up_no_other(self):
         stopped, _ = self.start_named_redis(STOPPED)
