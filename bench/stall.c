@@ -89,7 +89,8 @@ static void *allocate_all_the_time(void *argument)
 	return NULL;
 }
 
-/* Its own processor time in nanoseconds, which a busy machine does not change; -1 when it failed.
+/*
+ * Its own processor time in nanoseconds, which a busy machine does not change; -1 when it failed.
  */
 static long dump(const char *path)
 {

@@ -120,7 +120,8 @@ MUST_CHECK static bool leave_program_files(struct agent *agent)
 		close(STDIN_FILENO);
 		close(STDOUT_FILENO);
 	}
-	/* A library that complains on what it takes for stderr must not write into a file of ours.
+	/*
+	 * A library that complains on what it takes for stderr must not write into a file of ours.
 	 */
 	do
 		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -417,7 +418,8 @@ void agent_stop(void)
 
 void agent_leave_at_exit(void)
 {
-	/* The thread may be at work: then the name stays, and the next visitor finds nobody there.
+	/*
+	 * The thread may be at work: then the name stays, and the next visitor finds nobody there.
 	 */
 	if (!is_ours() || pthread_mutex_trylock(&process.lock) != 0)
 		return;
@@ -533,7 +535,8 @@ bool agent_process(struct error *err)
 	const bool go_on = service_step(service, fds, count);
 	count = service_poll_list(service, fds);
 	embedded_watch(&process.agent->embedded, fds, count);
-	/* In one go: another thread that begins a run must not be overwritten with what was before.
+	/*
+	 * In one go: another thread that begins a run must not be overwritten with what was before.
 	 */
 	pthread_mutex_lock(&process.lock);
 	embedded_plan(&process.agent->embedded, service_timeout_locked_ms(service));

@@ -99,7 +99,8 @@ MUST_CHECK bool core_mallctl_write(struct core *core, const char *name, enum mal
 MUST_CHECK bool core_run_start(struct core *core, int64_t duration_ms, struct run *run,
 	bool *already_running, struct error *err);
 
-/* Ends the run now. ERROR_STATE when there is none. A run that failed to end well says so itself.
+/*
+ * Ends the run now. ERROR_STATE when there is none. A run that failed to end well says so itself.
  */
 MUST_CHECK bool core_run_stop(struct core *core, struct run *run, struct error *err);
 

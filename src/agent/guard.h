@@ -33,7 +33,8 @@ struct guard {
 /* Whether there is something to open. */
 bool guard_can_open(void);
 
-/* Opens both for the calling thread, for as long as guard_close is not called; false without /proc.
+/*
+ * Opens both for the calling thread, for as long as guard_close is not called; false without /proc.
  */
 MUST_CHECK bool guard_open(struct guard *guard);
 void guard_close(struct guard *guard);

@@ -46,7 +46,8 @@ static enum launch_decision decide(const struct settings *settings, struct launc
 		.preload = preload == NULL ? "" : preload,
 		.preload_file = preload_file };
 
-	/* Most programs that have this library at all are linked with it: nothing more to look at.
+	/*
+	 * Most programs that have this library at all are linked with it: nothing more to look at.
 	 */
 	if (preload == NULL && settings->exes[0] == '\0')
 		return LAUNCH_STAY_OUT;

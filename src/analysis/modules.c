@@ -26,7 +26,8 @@ const char *module_base_name(const char *path)
 	return slash == NULL ? path : slash + 1;
 }
 
-/* Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
+/*
+ * Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
  */
 static const char *library_suffix(const char *name)
 {

@@ -21,7 +21,8 @@ struct smaps {
 	/* Of `anonymous`: mappings for which the kernel keeps nothing free (MAP_NORESERVE). */
 	uint64_t unreserved_size, unreserved_resident;
 	size_t mapping_count;
-	/* What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.
+	/*
+	 * What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.
 	 */
 	size_t gib_ranges;     /* of 1 GiB, aligned */
 	size_t two_mib_ranges; /* of 2 MiB, aligned */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shell's "peek": the functions that a pattern matches, each between its callers and callees.
+/*
+ * The shell's "peek": the functions that a pattern matches, each between its callers and callees.
  */
 #pragma once
 

@@ -99,7 +99,8 @@ static bool parse(
 	return true;
 }
 
-/* The agent inside the program has no voice of its own: what would keep it off is said beforehand.
+/*
+ * The agent inside the program has no voice of its own: what would keep it off is said beforehand.
  */
 static void warn_of_folder(void)
 {

@@ -42,7 +42,8 @@ void terminal_progress_end(void);
 void terminal_catch_interrupts(void);
 bool terminal_was_interrupted(void);
 
-/* A descriptor that can be read once there was an interrupt, for who waits for others; -1 before.
+/*
+ * A descriptor that can be read once there was an interrupt, for who waits for others; -1 before.
  */
 const int *terminal_interrupt_fd(void);
 

@@ -204,7 +204,8 @@ bool guard_read_token(const char *path, char **token, struct error *err)
 			TOKEN_LEAST_BYTES, TOKEN_MOST_BYTES, path);
 	}
 	for (size_t i = 0; i < size && ok; i++) {
-		/* Fields of a request lose spaces at their ends, and nobody agrees on other bytes.
+		/*
+		 * Fields of a request lose spaces at their ends, and nobody agrees on other bytes.
 		 */
 		if (line[i] <= ' ' || line[i] > '~')
 			ok = error_set(err, ERROR_INPUT,

@@ -13,7 +13,8 @@ enum {
 	KEPT_UNKNOWN_LINES = 32,
 };
 
-/* The hash of a stack is made of those of its addresses, so that it is known before locations are.
+/*
+ * The hash of a stack is made of those of its addresses, so that it is known before locations are.
  */
 static inline uint64_t add_to_hash(
 	const struct address_table *table, uint64_t stack, uint64_t address)

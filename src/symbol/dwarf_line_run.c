@@ -165,7 +165,8 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 	}
 }
 
-/* Its state is in local variables, of which only copies are handed on: registers of this machine.
+/*
+ * Its state is in local variables, of which only copies are handed on: registers of this machine.
  */
 void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
 	struct dwarf_row *rows)

@@ -365,7 +365,8 @@ static const struct dwarf_abbrevs *keep_table(
 	return abbrevs;
 }
 
-/* Tables are read without the lock: it would make the other threads wait for a good part of a scan.
+/*
+ * Tables are read without the lock: it would make the other threads wait for a good part of a scan.
  */
 const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit)
 {

@@ -52,7 +52,8 @@ struct symbol_cache {
 	void *tables;
 };
 
-/* `directory` passed cache_directory_prepare. False when there is no usable file for the subject.
+/*
+ * `directory` passed cache_directory_prepare. False when there is no usable file for the subject.
  */
 MUST_CHECK bool symbol_cache_read(
 	const char *directory, const char *subject, struct symbol_cache *cache);

@@ -220,7 +220,8 @@ bool capture_folder_begin(struct capture_folder *folder, const char *tag, const 
 
 	if (!return_to_path(folder, err) || !may_have_room(folder, err))
 		return false;
-	/* Only as far as the disk is full without that: the rest waits until the new one is safe.
+	/*
+	 * Only as far as the disk is full without that: the rest waits until the new one is safe.
 	 */
 	if (!make_room(folder, newest_bytes(folder)))
 		return error_system(err, ENOSPC, "%s", folder->path);

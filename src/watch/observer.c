@@ -112,7 +112,8 @@ static double read_pressure(const struct observer *observer, int64_t now_ms)
 		reported > 0 ? nextafter(reported, INFINITY) : NAN);
 }
 
-/* Limits and pressure of the group that it is in now; where the kernel tells no more, it is asked.
+/*
+ * Limits and pressure of the group that it is in now; where the kernel tells no more, it is asked.
  */
 static void follow_group(struct observer *observer)
 {

@@ -96,7 +96,8 @@ SITE site_cycle(int round)
 		cycle.blocks[cycle.count++] = malloc(512);
 }
 
-/* Replaces each of `count` objects with this chance; a macro, so that the site's own name is seen.
+/*
+ * Replaces each of `count` objects with this chance; a macro, so that the site's own name is seen.
  */
 #define TURN_OVER(site, from, many, bytes, replaced)                             \
 	do {                                                                     \
