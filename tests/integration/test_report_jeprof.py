@@ -42,6 +42,7 @@ class Comparison:
         self.profile = jeprof.Profile(path, counter)
         self.jeprof_names = self.read_jeprof_names()
         self.our_names = self.read_our_names()
+        self.frames_of = self.index_frames()
         self.problems, self.explained, self.equal = [], [], 0
 
     def jeprof(self, *options):
@@ -59,7 +60,6 @@ class Comparison:
         for _, _, text in self.jeprof("--addresses")[1]:
             address, _, rest = re.sub(r" \(discriminator \d+\)", "", text).partition(" ")
             name = rest.rpartition(" ")[0] or rest
-            # jeprof does not step back from the leaf.
             entry = names[int(address, 16)]
             entry["all"].add(jeprof.bare(name))
             if not name.endswith("(inline)"):
@@ -101,10 +101,26 @@ class Comparison:
             outer = self.our_names.get(address, ())[-1:]
             if (place and jeprof.stripped(place[0])) or set(outer) & jeprof.ALLOCATOR:
                 ours = i + 1
-            key = address + 1 if i == 0 else address
+            key = self.their_key(stack, i)
             if key in self.jeprof_names and self.jeprof_names[key]["outer"] in jeprof.ALLOCATOR:
                 theirs = i + 1
         return ours, theirs
+
+    def their_key(self, stack, i):
+        """What jeprof looked up for a frame: it does not step back from the leaf."""
+        return stack[i] + 1 if i == 0 else stack[i]
+
+    def index_frames(self):
+        """For each bare name, of either, the frames that may be it: address, jeprof's key for it, and whether the stack is cut alike."""
+        frames = collections.defaultdict(set)
+        for stack, _ in self.profile.stacks:
+            ours, theirs = self.cuts(stack)
+            for i, address in enumerate(stack):
+                key = self.their_key(stack, i)
+                theirs_here = self.jeprof_names[key]["all"] if key in self.jeprof_names else set()
+                for name in theirs_here.union(self.our_names.get(address, ())):
+                    frames[name].add((address, key, ours == theirs))
+        return frames
 
     def our_figures(self):
         """Flat and cumulative by bare name, from our names in the way of the model."""
@@ -123,20 +139,14 @@ class Comparison:
     def explain(self, name):
         """Why the figures of a function differ; None when nothing does it."""
         reasons = set()
-        for stack, _ in self.profile.stacks:
-            ours, theirs = self.cuts(stack)
-            for i, address in enumerate(stack):
-                key = address + 1 if i == 0 else address
-                theirs_here = self.jeprof_names[key]["all"] if key in self.jeprof_names else set()
-                if name not in theirs_here and name not in self.our_names.get(address, ()):
-                    continue
-                if ours != theirs:
-                    reasons.add("cut")
-                if self.is_same(address) and key == address:
-                    continue
-                if not self.is_ours_right(address):
-                    self.problems.append(f"{name}: {address:#x} is {self.our_names.get(address)}, and no oracle says so")
-                reasons.add("names")
+        for address, key, is_cut_alike in self.frames_of[name]:
+            if not is_cut_alike:
+                reasons.add("cut")
+            if self.is_same(address) and key == address:
+                continue
+            if not self.is_ours_right(address):
+                self.problems.append(f"{name}: {address:#x} is {self.our_names.get(address)}, and no oracle says so")
+            reasons.add("names")
         return reasons or None
 
     def run(self):
