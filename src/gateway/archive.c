@@ -167,6 +167,11 @@ void archive_close(struct archive *archive)
 	free(archive);
 }
 
+size_t archive_listed_again(const struct archive *archive)
+{
+	return archive->listed_again;
+}
+
 const char *archive_folder(const struct archive *archive)
 {
 	return archive->path;

@@ -47,6 +47,9 @@ MUST_CHECK bool archive_open(const char *path, const struct archive_limits *limi
 	struct archive **archive, struct error *err);
 void archive_close(struct archive *archive);
 
+/* How many profiles were listed by their names alone, because the index was gone. */
+size_t archive_listed_again(const struct archive *archive);
+
 /* Valid until archive_close. */
 const char *archive_folder(const struct archive *archive);
 

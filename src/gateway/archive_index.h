@@ -18,6 +18,7 @@ struct archive {
 	int fd; /* of the folder, locked */
 	struct archive_limits limits;
 	int64_t opened_ms; /* on the clock of the machine */
+	size_t listed_again;
 
 	pthread_mutex_t mutex; /* of what follows */
 	sqlite3 *index;

@@ -119,7 +119,10 @@ static bool list_profile(
 	sqlite3_bind_int64(insert, 3, pid);
 	sqlite3_bind_text(insert, 4, name, -1, SQLITE_TRANSIENT);
 	sqlite3_bind_int64(insert, 5, status.st_size);
-	return sqlite3_step(insert) == SQLITE_DONE || archive_fail(archive, err);
+	if (sqlite3_step(insert) != SQLITE_DONE)
+		return archive_fail(archive, err);
+	archive->listed_again++;
+	return true;
 }
 
 /* The order of keeping is the order of the names, but where the clock was set. */

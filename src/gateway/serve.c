@@ -77,8 +77,20 @@ static bool open_archive(
 	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes,
 		options->history_free_bytes };
 
-	return options->history_folder == NULL ||
-	       archive_open(options->history_folder, &limits, &serving->gateway.archive, err);
+	if (options->history_folder == NULL)
+		return true;
+	if (!archive_open(options->history_folder, &limits, &serving->gateway.archive, err))
+		return false;
+	const size_t count = archive_listed_again(serving->gateway.archive);
+	if (count > 0 && options->log != NULL) {
+		char line[200];
+		snprintf(line, sizeof line,
+			"history: its index was gone; %zu profiles are listed again, without "
+			"their memory figures",
+			count);
+		options->log(line);
+	}
+	return true;
 }
 
 static bool open_watch_file(

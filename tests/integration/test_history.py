@@ -388,6 +388,20 @@ class Served(GatewayCase):
             self.assertIn(words, self.expect(self.get(f"/api/v1/trend?{query}"), 404).text)
         self.expect(self.get(f"/api/v1/trend?{span}&focus=("), 400)
 
+    def test_figures_that_were_lost_with_the_index_are_not_called_zero(self):
+        gateway = self.serve()
+        known = self.wait_for_moments(2)
+        self.end(gateway)
+        for path in pathlib.Path(self.archive).glob("index.sqlite*"):
+            path.unlink()
+        log = os.path.join(self.folder, "gateway.log")
+        with open(log, "wb") as said:
+            self.start_gateway("--history", self.archive, "--history-every", "24hrs", self.server.pid, stderr=said)
+        again = self.moments()[0]
+        self.assertEqual((again["time_ms"], again["pid"], again["rss"], again["allocated"]), (known[0]["time_ms"], known[0]["pid"], None, None))
+        self.assertRegex(pathlib.Path(log).read_text(), r"history: its index was gone; \d+ profiles are listed again")
+        self.assertIn("zmalloc", self.expect(self.get(f"/api/v1/moment?format=text&id={again['id']}"), 200).text)
+
     def test_a_damaged_profile_is_named(self):
         self.serve()
         first, second = self.wait_for_moments(2)[:2]

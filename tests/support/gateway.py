@@ -40,12 +40,12 @@ def exchange(connection, path, method="GET", headers=None, body=None):
 class GatewayCase(Case):
     """A test with a gateway in front of targets that it starts."""
 
-    def start_gateway(self, *arguments, env=None, listen=None):
+    def start_gateway(self, *arguments, env=None, listen=None, **options):
         """Starts heapctl serve on a free port; self.port and self.url lead to it."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         return self.start(HEAPCTL, "serve", "--listen", listen or f"127.0.0.1:{self.port}", *arguments,
-                          env=env, wait_for=None if listen else self.is_serving)
+                          env=env, wait_for=None if listen else self.is_serving, **options)
 
     def is_serving(self):
         try:
