@@ -103,7 +103,6 @@ MUST_CHECK bool archive_get_id(struct archive *archive, const char *target, int6
 struct archive_series {
 	int64_t first_id, last_id; /* with the count they tell whether it has changed */
 	size_t count;		   /* of the moments of the query */
-	int64_t first_ms, last_ms; /* of their first and last */
 	int64_t processes;
 };
 

@@ -113,8 +113,6 @@ bool archive_series_look(struct archive *archive, const struct archive_query *qu
 	*series = (struct archive_series){
 		.first_id = rows.items[0].id,
 		.last_id = rows.items[rows.count - 1].id,
-		.first_ms = rows.items[0].time_ms,
-		.last_ms = rows.items[rows.count - 1].time_ms,
 		.count = rows.count,
 		.processes = processes,
 	};

@@ -64,7 +64,6 @@ static void use_file(struct watchman *watchman, struct watch_file *file)
 	watch_file_deinit(&watchman->file);
 	watchman->file = *file;
 	pthread_mutex_lock(&watchman->mutex);
-	watchman->state.section_count = file->count;
 	watchman->state.read_ms = clock_realtime_ms();
 	watchman->state.problem = (struct error){ 0 };
 	pthread_mutex_unlock(&watchman->mutex);

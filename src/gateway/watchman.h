@@ -35,9 +35,8 @@ void watchman_signal(struct watchman *watchman);
 
 struct watchman_state {
 	char path[4096];
-	size_t section_count;
-	int64_t read_ms;      /* when the sections were read, since 1970 */
-	struct error problem; /* of the last attempt to read them again */
+	int64_t read_ms;      /* when the file was read without an error, since 1970 */
+	struct error problem; /* of the last attempt to read it again */
 };
 
 /* A report of each watch in `reports`, which the caller frees; returns their number. */
