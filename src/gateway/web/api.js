@@ -3,7 +3,7 @@
 
 const TOKEN_KEY = 'heapctl-token';
 
-export class Problem extends Error {
+class Problem extends Error {
   constructor(message, hint = '', status = 0, code = '') {
     super(message);
     this.hint = hint;
@@ -15,8 +15,6 @@ export class Problem extends Error {
 export function setToken(token) {
   sessionStorage.setItem(TOKEN_KEY, token);
 }
-
-export const hasToken = () => sessionStorage.getItem(TOKEN_KEY) !== null;
 
 async function problemOf(answer) {
   const text = await answer.text();
@@ -45,7 +43,7 @@ async function ask(path, options = {}) {
 
 export const getJson = async (path, options) => (await ask(path, options)).json();
 export const getText = async (path, options) => (await ask(path, options)).text();
-export const getBlob = async (path, options) => (await ask(path, options)).blob();
+const getBlob = async (path, options) => (await ask(path, options)).blob();
 export const post = async path => (await ask(path, { method: 'POST' })).json();
 
 export function query(values) {

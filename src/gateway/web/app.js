@@ -20,7 +20,7 @@ const GONE = 'It has ended, or was started again with another pid. The list of t
 let endView = () => {};
 let turns = 0;
 
-export function parseAddress(hash) {
+function parseAddress(hash) {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
   const [target = '', view = ''] = path.split('/').map(decodeURIComponent);
   return { target, view, values: new URLSearchParams(search) };
@@ -42,7 +42,7 @@ function askForToken(again) {
   input.focus();
 }
 
-export function showProblem(problem) {
+function showProblem(problem) {
   if (problem.status === 401)
     askForToken(show);
   else

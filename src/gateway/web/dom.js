@@ -167,7 +167,7 @@ export function keepTrying(place, step, period_ms) {
 }
 
 /* Calls `step` now and every `period_ms` while the page is seen, until stop() is called. */
-export function repeat(step, period_ms) {
+function repeat(step, period_ms) {
   let timer = 0;
   let stopped = false;
   const run = async () => {

@@ -4,7 +4,7 @@ import { el } from '/assets/dom.js';
 import { bytes, clock, day } from '/assets/format.js';
 
 /* [key, name, what it is]; the position is the colour. */
-export const FIGURES = [
+const FIGURES = [
   ['rss', 'RSS', 'resident memory of the whole process, as the kernel counts it'],
   ['resident', 'resident', 'what the allocator keeps in memory, freed pages included, by its own count'],
   ['active', 'active', 'pages that hold allocations'],

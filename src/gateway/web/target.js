@@ -22,7 +22,7 @@ const VIEWS = [
 ];
 
 /* The way to a target in the gateway's addresses, and in the page's own. */
-export class Target {
+class Target {
   constructor(name) {
     this.name = name;
     this.prefix = `/targets/${encodeURIComponent(name)}`;

@@ -4,7 +4,7 @@ import { getJson } from '/assets/api.js';
 import { el, keepTrying } from '/assets/dom.js';
 import { bytes, count, duration, moment, sentence } from '/assets/format.js';
 
-export function stateOf(target) {
+function stateOf(target) {
   if (!target.reachable)
     return { kind: 'bad', text: target.error.message, hint: target.error.hint };
   const { profiling, run } = target;

@@ -23,7 +23,7 @@ const WORDS = [
 ];
 
 /* "rss>2GiB and psi>10%" for people; what is not known stays as it is. */
-export function conditionText(condition) {
+function conditionText(condition) {
   return condition.split(/\s+and\s+/).map(term => {
     const known = WORDS.find(([pattern]) => pattern.test(term));
     return known ? term.replace(...known) : term;
