@@ -452,12 +452,13 @@ class Shown(GatewayCase):
                 f"/{NAME}/history{chosen}&show=difference": ".flame canvas",
                 f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
                 f"/{NAME}/history?at={moments[1]['id']}": ".flame canvas"}.items():
+            page.goto(f"{self.url}/#{address}")
+            page.wait_for(f"document.querySelector({shown!r})")
+            self.assertEqual(page.goes_sideways(), 0, address)
+            # While somebody looks, evening comes.
             for theme in ("light", "dark"):
                 page.emulate(colorScheme=theme)
-                page.goto(f"{self.url}/#{address}")
-                page.wait_for(f"document.querySelector({shown!r})")
-                self.assertEqual(page.goes_sideways(), 0, address)
-                self.assertEqual(page.evaluate("document.documentElement.dataset.theme"), theme)
+                page.wait_for(f"document.documentElement.dataset.theme === {theme!r}")
                 paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
                 self.assertEqual(max(paper) < 80, theme == "dark", paper)
         self.end(process)
