@@ -18,8 +18,9 @@ struct report_session {
 	struct profile **profiles; /* what is looked at, then what is subtracted */
 	size_t profile_count;
 	size_t profile_capacity;
-	size_t base_count;   /* of the profiles, at the end */
-	const char *program; /* the operand; NULL when there was none */
+	size_t base_count;    /* of the profiles, at the end */
+	size_t damaged_count; /* of a series, which are left out */
+	const char *program;  /* the operand; NULL when there was none */
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
 	struct symbolizer *symbolizer;
 	struct waste_class *waste_classes; /* with options->waste */

@@ -221,6 +221,7 @@ static bool make(const struct request *request, struct error *err)
 							   : module_main_path(session.profiles[0])),
 		.site_limit = site_limit(request),
 		.period = period,
+		.damaged_count = session.damaged_count,
 	};
 	trend_output_write(trend, request->output, &shown, &out);
 	return report_output_emit(&request->report, &out, false, err);

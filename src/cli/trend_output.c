@@ -91,6 +91,7 @@ static void write_json(
 	json_array_end(&json);
 	json_member_unsigned(&json, "site_count", trend->site_count);
 	json_member_unsigned(&json, "left_out", trend->left_out);
+	json_member_unsigned(&json, "damaged", options->damaged_count);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');
 }
@@ -114,6 +115,8 @@ static void write_head(
 		trend->profile_count);
 	if (options->period[0] != '\0')
 		buffer_printf(out, ", %s", options->period);
+	if (options->damaged_count > 0)
+		buffer_printf(out, ", %zu damaged and left out", options->damaged_count);
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs of the program", trend->run_count);
 	buffer_printf(out, "\n%s: %s, then %s; %s\n",

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "cli/verb.h"
 #include "profile/bundle.h"
 #include "profile/codec.h"
 #include "profile/expand.h"
@@ -35,11 +36,17 @@ static bool load_member(struct report_session *session, const char *path,
 	const struct tar_member *member, struct error *err)
 {
 	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
+	const size_t size = cursor_left(&member->data);
 	struct profile *profile = NULL;
 
-	if (!profile_read(
-		    name, member->data.start, cursor_left(&member->data), &wanted, &profile, err))
-		return false;
+	if (!profile_read(name, member->data.start, size, &wanted, &profile, err)) {
+		if (err->kind != ERROR_INPUT ||
+			(size > 0 && expander_find(member->data.start, size) == NULL))
+			return false;
+		session->damaged_count++;
+		verb_warn("left out: %s", err->message);
+		return true;
+	}
 	if (profile->time_ms == 0)
 		profile->time_ms = member_time(member);
 	report_session_add(session, profile);
@@ -50,12 +57,21 @@ bool trend_series_load(
 	struct report_session *session, const char *name, struct cursor in, struct error *err)
 {
 	struct tar_member member;
+	struct error damage;
 
 	while (tar_next(&in, &member)) {
-		if (member.is_file && !load_member(session, name, &member, err))
+		if (member.is_file && !load_member(session, name, &member, &damage)) {
+			*err = damage;
 			return false;
+		}
 	}
-	return cursor_ok(&in) || cursor_error(&in, name, err);
+	if (!cursor_ok(&in))
+		return cursor_error(&in, name, err);
+	if (session->damaged_count > 0 && session->profile_count < 2) {
+		*err = damage;
+		return false;
+	}
+	return true;
 }
 
 static bool is_series_text(struct cursor in)

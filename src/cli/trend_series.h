@@ -8,7 +8,10 @@
 #include "base/cursor.h"
 #include "cli/report_session.h"
 
-/* Adds all profiles of a tar, each with its member's time unless it tells its own. */
+/*
+ * Adds all profiles of a tar, each with its member's time unless it tells its own. Compressed ones
+ * that are damaged are left out, counted and told: one in a history of weeks shall not cost it all.
+ */
 MUST_CHECK bool trend_series_load(
 	struct report_session *session, const char *name, struct cursor in, struct error *err);
 

@@ -291,6 +291,8 @@ void curves_svg(const struct trend *trend, const struct curves_options *options,
 		quantity_name(trend->view->kind, trend->view->counter), trend->profile_count, span);
 	if (options->period[0] != '\0')
 		buffer_printf(out, " (%s)", options->period);
+	if (options->damaged_count > 0)
+		buffer_printf(out, ", %zu damaged and left out", options->damaged_count);
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs", trend->run_count);
 	buffer_append_string(out,

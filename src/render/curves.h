@@ -10,9 +10,10 @@
 #include "base/buffer.h"
 
 struct curves_options {
-	const char *title;  /* program or target */
-	size_t site_limit;  /* charts beside that of the total */
-	const char *period; /* from when to when; "" where no times are known */
+	const char *title;    /* program or target */
+	size_t site_limit;    /* charts beside that of the total */
+	const char *period;   /* from when to when; "" where no times are known */
+	size_t damaged_count; /* profiles that could not be read */
 };
 
 void curves_svg(

@@ -402,9 +402,9 @@ class Served(GatewayCase):
         self.assertRegex(pathlib.Path(log).read_text(), r"history: its index was gone; \d+ profiles are listed again")
         self.assertIn("zmalloc", self.expect(self.get(f"/api/v1/moment?format=text&id={again['id']}"), 200).text)
 
-    def test_a_damaged_profile_is_named(self):
+    def test_a_damaged_profile_is_named_and_costs_no_trend(self):
         self.serve()
-        first, second = self.wait_for_moments(2)[:2]
+        first, second, _, fourth = self.wait_for_moments(4)[:4]
         name = next(row[1] for row in rows(self.archive) if row[0] == first["id"])
         path = pathlib.Path(self.archive, name)
         data = bytearray(path.read_bytes())
@@ -416,6 +416,10 @@ class Served(GatewayCase):
             self.assertRegex(answer.json["error"]["message"], moment)
         answer = self.expect(self.get(f"/api/v1/trend?to_ms={second['time_ms']}"), 400)
         self.assertIn(f"{self.archive}({first['time_ms']}-{first['pid']}.heap.zst): byte", answer.json["error"]["message"])
+        trend = self.expect(self.get(f"/api/v1/trend?to_ms={fourth['time_ms']}"), 200).json
+        self.assertEqual((trend["damaged"], len(trend["hours"]), trend["first_ms"]), (1, 3, second["time_ms"]))
+        for drawn in ("text", "svg"):
+            self.assertIn("1 damaged and left out", self.expect(self.get(f"/api/v1/trend?to_ms={fourth['time_ms']}&format={drawn}"), 200).text)
 
     def test_every_choice_that_is_described_is_answered(self):
         self.serve()

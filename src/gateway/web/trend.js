@@ -132,6 +132,8 @@ export class TrendView {
     fill(this.place,
       el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${moment(trend.first_ms)} to ${
         moment(trend.first_ms + trend.hours.at(-1) * HOUR)}`),
+      trend.damaged > 0 ? el('p', trend.damaged === 1 ? 'One more profile is damaged and was left out.'
+        : `${count(trend.damaged)} more profiles are damaged and were left out.`) : null,
       restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'
         : `The program was started again ${restarts} times, or its samples were discarded.`) : null,
       el('p', el('b', `${format(trend.total.values[0])} then ${format(trend.total.values.at(-1))}`), `: ${total}`, note ? `; ${note}` : '', '.'),
