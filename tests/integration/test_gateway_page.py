@@ -419,6 +419,10 @@ class Shown(GatewayCase):
         page.goto(f"{self.url}/#/{self.process.pid}")
         page.wait_for_text("Try again")
 
+    def test_a_link_that_was_cut_says_that_nothing_is_there(self):
+        self.start_gateway()
+        self.open_page("/name%2").wait_for_text("There is no target")
+
     def test_the_token_is_asked_for_once(self):
         token = os.path.join(self.folder, "token")
         with open(token, "w") as file:

@@ -20,9 +20,18 @@ const GONE = 'It has ended, or was started again with another pid. The list of t
 let endView = () => {};
 let turns = 0;
 
+/* A link that was cut may end within a character. */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function parseAddress(hash) {
   const [path, search = ''] = hash.replace(/^#\/?/, '').split('?');
-  const [target = '', view = ''] = path.split('/').map(decodeURIComponent);
+  const [target = '', view = ''] = path.split('/').map(decode);
   return { target, view, values: new URLSearchParams(search) };
 }
 
