@@ -2,6 +2,7 @@
 #include "analysis/waste.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analysis/unsample.h"
@@ -115,21 +116,24 @@ static void clear(struct view *view)
 	view->total[PROFILE_INUSE_SPACE] = 0;
 }
 
-static void add_to_path(struct view_path *path, double bytes, double variance, double samples)
+static uint32_t add_class_node(struct view *view, double size)
 {
-	estimate_add(
-		&path->now[PROFILE_INUSE_SPACE], (struct estimate){ bytes, variance, samples });
+	char name[64];
+
+	snprintf(name, sizeof name, "%.0f-byte objects", size);
+	return view_add_node(view, &(struct view_node){ .name = name });
 }
 
-/* What stays without an owner gets a node that says so. */
-static void add_orphans(struct view *view, double bytes)
+/* The path with its class before its root. */
+static struct view_path *add_path(struct view *view, uint32_t class_node, uint32_t path)
 {
-	const struct view_node node = { .name = "(classes without a sampled object)" };
+	const uint32_t depth = view->paths[path].depth;
+	CLEANUP(free_cleanup) uint32_t *nodes = xcalloc(depth + 1, sizeof *nodes);
 
-	if (bytes <= 0)
-		return;
-	const uint32_t at = view_add_node(view, &node);
-	add_to_path(view_add_path(view, &at, 1), bytes, 0, 0);
+	nodes[0] = class_node;
+	for (uint32_t i = 0; i < depth; i++)
+		nodes[i + 1] = view->path_nodes[view->paths[path].first + i];
+	return view_add_path(view, nodes, depth + 1);
 }
 
 static int by_owner(const void *a, const void *b)
@@ -163,37 +167,45 @@ static void merge(struct shares *shares)
  * variance by the derivatives to both, and for those that are there and were not sampled the
  * one of a share that n samples of n show (of Beta(n + 1, 1)).
  */
-static void add_share(
-	struct view *view, const struct share *share, double waste_bytes, struct estimate all)
+static struct estimate wasted(const struct share *share, double waste_bytes, struct estimate all)
 {
 	const double each = waste_bytes / all.value, part = share->objects.value / all.value;
 	const double own = share->objects.variance, others = fmax(all.variance - own, 0);
 	const double unseen = waste_bytes / (all.samples + 2);
 
-	add_to_path(&view->paths[share->path], share->objects.value * each,
+	return (struct estimate){ share->objects.value * each,
 		each * each * ((1 - part) * (1 - part) * own + part * part * others) +
 			unseen * unseen,
-		0);
+		0 };
 }
 
 static void share_out(struct view *view, struct shares *shares, const struct estimate *objects)
 {
-	const struct waste *const waste = shares->waste;
-	double orphans = 0;
+	const struct waste_class *const classes = shares->waste->classes;
+	/* What stays without an owner gets a node that says so. */
+	const uint32_t nobody =
+		view_add_node(view, &(struct view_node){ .name = "(no sampled object)" });
+	size_t at = 0;
 
 	clear(view);
 	merge(shares);
-	for (size_t i = 0; i < shares->count; i++) {
-		const uint32_t class = shares->items[i].class;
-		add_share(
-			view, &shares->items[i], waste->classes[class].waste_bytes, objects[class]);
-	}
-	for (size_t i = 0; i < waste->class_count; i++) {
-		view->total[PROFILE_INUSE_SPACE] += waste->classes[i].waste_bytes;
+	for (uint32_t i = 0; i < shares->waste->class_count; i++) {
+		const double bytes = classes[i].waste_bytes;
+		view->total[PROFILE_INUSE_SPACE] += bytes;
+		if (bytes <= 0)
+			continue;
+		const uint32_t node = add_class_node(view, classes[i].size);
+		while (at < shares->count && shares->items[at].class < i)
+			at++;
+		for (; at < shares->count && shares->items[at].class == i; at++)
+			estimate_add(&add_path(view, node, shares->items[at].path)
+					      ->now[PROFILE_INUSE_SPACE],
+				wasted(&shares->items[at], bytes, objects[i]));
 		if (objects[i].value <= 0)
-			orphans += waste->classes[i].waste_bytes;
+			estimate_add(&view_add_path(view, (const uint32_t[]){ node, nobody }, 2)
+					      ->now[PROFILE_INUSE_SPACE],
+				(struct estimate){ bytes, 0, 0 });
 	}
-	add_orphans(view, orphans);
 	view->label = "free in slabs";
 }
 

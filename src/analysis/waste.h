@@ -8,7 +8,9 @@
  * size, which most are, have their class exactly; a mean between two classes is shared between
  * these so that it stays the mean. Objects beyond the largest small class have no slabs.
  *
- * Classes with waste and without a sampled object stay with nobody: one path without a site.
+ * Each path begins with its class ("64-byte objects"), so that trees and flame graphs show the
+ * sites below it. A class with waste and without a sampled object stays with nobody: it has a path
+ * without a site.
  */
 #pragma once
 

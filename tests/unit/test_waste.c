@@ -75,6 +75,19 @@ static const char *text_with(const char *form, const char *more, char out[600])
 	return out;
 }
 
+static double cumulative_of(const struct view *view, const char *name)
+{
+	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
+	double value = -1;
+
+	for (size_t i = 0; i < view->node_count; i++) {
+		if (strcmp(view->nodes[i].name, name) == 0)
+			value = totals[i].cumulative.value;
+	}
+	free(totals);
+	return value;
+}
+
 static double error_of(const struct view *view, const char *name)
 {
 	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
@@ -133,12 +146,24 @@ static void shares_a_class_by_live_objects(void **state)
 	view_free(view);
 }
 
+static void shows_sites_below_their_class(void **state)
+{
+	(void)state;
+	struct view *const view = build(NULL);
+
+	assert_true(fabs(cumulative_of(view, "32-byte objects") - 500) < 1e-6);
+	assert_true(fabs(cumulative_of(view, "64-byte objects") - 4000) < 1e-6);
+	assert_true(fabs(cumulative_of(view, "96-byte objects") - 1000) < 1e-6);
+	assert_true(cumulative_of(view, "main") > 4900);
+	view_free(view);
+}
+
 static void keeps_the_sum_with_what_nobody_owns(void **state)
 {
 	(void)state;
 	struct view *const view = build(NULL);
 
-	assert_true(fabs(flat_of(view, "(classes without a sampled object)") - 500) < 1e-6);
+	assert_true(fabs(flat_of(view, "(no sampled object)") - 500) < 1e-6);
 	assert_true(fabs(view_sum(view, PROFILE_INUSE_SPACE).value - 5500) < 1e-6);
 	assert_true(fabs(view->total[PROFILE_INUSE_SPACE] - 5500) < 1e-6);
 	view_free(view);
@@ -157,6 +182,7 @@ static void does_not_blame_what_a_filter_leaves(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(only_shares_are_estimates),
 	cmocka_unit_test(shares_a_class_by_live_objects),
+	cmocka_unit_test(shows_sites_below_their_class),
 	cmocka_unit_test(keeps_the_sum_with_what_nobody_owns),
 	cmocka_unit_test(does_not_blame_what_a_filter_leaves),
 };
