@@ -135,6 +135,18 @@ static bool open_index(struct archive *archive, struct error *err)
 				 "its memory figures");
 }
 
+static bool count_bytes(struct archive *archive, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!archive_prepare(archive, "SELECT ifnull(sum(bytes), 0) FROM moment", &statement, err))
+		return false;
+	if (sqlite3_step(statement) != SQLITE_ROW)
+		return archive_fail(archive, err);
+	archive->profile_bytes = sqlite3_column_int64(statement, 0);
+	return true;
+}
+
 bool archive_open(const char *path, const struct archive_limits *limits, struct archive **ret,
 	struct error *err)
 {
@@ -148,7 +160,7 @@ bool archive_open(const char *path, const struct archive_limits *limits, struct 
 			  sizeof archive->path;
 	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
 		open_locked(archive, err) && open_index(archive, err) &&
-		archive_repair(archive, err)) {
+		archive_repair(archive, err) && count_bytes(archive, err)) {
 		*ret = archive;
 		return true;
 	}
@@ -264,6 +276,7 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	}
 	moment->id = sqlite3_last_insert_rowid(archive->index);
 	moment->file_bytes = size;
+	archive->profile_bytes += (int64_t)size;
 	strcpy(moment->file, name);
 	return true;
 }
@@ -292,7 +305,7 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 		return false;
 	ARCHIVE_HOLD(archive);
 	const struct retention retention = { archive->index, archive->fd, archive->path,
-		&archive->limits };
+		&archive->limits, &archive->profile_bytes };
 	make_name(moment, name);
 	if (faccessat(archive->fd, name, F_OK, 0) == 0)
 		return error_set(err, ERROR_STATE, "%s has this moment already", archive->path);

@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "gateway/archive.h"
 
-/* In the order of gateway/memory_figures.h. */
 #define ARCHIVE_SUFFIX ".heap.zst"
+/* In the order of gateway/memory_figures.h. */
 #define ARCHIVE_FIGURE_COLUMNS "allocated, active, metadata, resident, mapped, retained, rss"
 
 struct archive {
@@ -22,6 +22,7 @@ struct archive {
 
 	pthread_mutex_t mutex; /* of what follows */
 	sqlite3 *index;
+	int64_t profile_bytes; /* the sum of what its rows say */
 };
 
 static inline pthread_mutex_t *archive_lock(struct archive *archive)

@@ -17,9 +17,16 @@ enum {
 	SLACK_BYTES = 64 * 1024,
 };
 
-/* What may go. */
+/* What may go. The second says the same as the third, quickly where the oldest row is looked for.
+ */
 #define ANY "1"
+#define HAS_LATER                                                                  \
+	"EXISTS (SELECT 1 FROM moment AS later WHERE later.target = moment.target" \
+	" AND later.id > moment.id)"
 #define NOT_LAST "id NOT IN (SELECT max(id) FROM moment GROUP BY target)"
+
+/* A condition that is always true. */
+#define WHATEVER "?2 = ?2"
 
 static int delete_row(const struct retention *retention, sqlite3_int64 id)
 {
@@ -40,12 +47,13 @@ enum outcome {
 
 /* The row first: a profile without one is removed at the next start, a row without one is a lie. */
 static enum outcome remove_moment(
-	const struct retention *retention, sqlite3_int64 id, const char *name)
+	const struct retention *retention, sqlite3_int64 id, const char *name, int64_t bytes)
 {
 	const int step = delete_row(retention, id);
 
 	if (step != SQLITE_DONE)
 		return step == SQLITE_FULL ? NO_ROOM : NOTHING;
+	*retention->profile_bytes -= bytes;
 	unlinkat(retention->folder_fd, name, 0);
 	return REMOVED;
 }
@@ -56,7 +64,7 @@ static enum outcome remove_oldest(const struct retention *retention, int64_t new
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	CLEANUP(free_cleanup)
-	char *query = xasprintf("SELECT id, file FROM moment WHERE id <> ?1 AND %s AND %s "
+	char *query = xasprintf("SELECT id, file, bytes FROM moment WHERE id <> ?1 AND %s AND %s "
 				"ORDER BY id LIMIT 1",
 		may_go, condition);
 	char name[ARCHIVE_NAME_BYTES];
@@ -68,9 +76,10 @@ static enum outcome remove_oldest(const struct retention *retention, int64_t new
 	if (sqlite3_step(statement) != SQLITE_ROW)
 		return NOTHING;
 	const sqlite3_int64 id = sqlite3_column_int64(statement, 0);
+	const int64_t bytes = sqlite3_column_int64(statement, 2);
 	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(statement, 1));
 	sqlite3_reset(statement);
-	return remove_moment(retention, id, name);
+	return remove_moment(retention, id, name, bytes);
 }
 
 /* True when the last of them found no room. */
@@ -100,9 +109,8 @@ static bool remove_bytes(
 {
 	enum outcome outcome = REMOVED;
 
-	while (outcome == REMOVED) {
-		outcome = remove_oldest(retention, newest, may_go,
-			"(SELECT sum(bytes) FROM moment) > ?2", most_bytes(retention));
+	while (outcome == REMOVED && *retention->profile_bytes > most_bytes(retention)) {
+		outcome = remove_oldest(retention, newest, may_go, WHATEVER, 0);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
@@ -147,7 +155,7 @@ static bool force(const struct retention *retention, int64_t now_ms, bool any)
 {
 	CLEANUP(free_cleanup) sqlite3_int64 *doomed = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	int64_t left = ask_number(retention, "SELECT sum(bytes) FROM moment");
+	int64_t left = *retention->profile_bytes;
 	size_t count = 0, capacity = 0;
 	unsigned aged = 0;
 	bool has_room = false;
@@ -170,6 +178,8 @@ static bool force(const struct retention *retention, int64_t now_ms, bool any)
 		has_room = delete_rows(retention, doomed, count);
 	}
 	sqlite3_reset(statement);
+	if (has_room)
+		*retention->profile_bytes = left;
 	shorten_log(retention);
 	return has_room;
 }
@@ -188,7 +198,7 @@ static bool free_disk(
 {
 	while (free_bytes(retention) < wanted_bytes) {
 		const enum outcome outcome =
-			remove_oldest(retention, newest, NOT_LAST, "?2 = ?2", 0);
+			remove_oldest(retention, newest, HAS_LATER, WHATEVER, 0);
 		if (outcome == NOTHING || (outcome == NO_ROOM && !force(retention, now_ms, true)))
 			return false;
 	}
@@ -201,8 +211,8 @@ bool retention_free_surplus(const struct retention *retention, int64_t now_ms)
 	bool is_stuck;
 
 	do {
-		is_stuck = remove_aged(retention, 0, NOT_LAST, now_ms, &count) ||
-			   remove_bytes(retention, 0, NOT_LAST, &count);
+		is_stuck = remove_aged(retention, 0, HAS_LATER, now_ms, &count) ||
+			   remove_bytes(retention, 0, HAS_LATER, &count);
 		count += is_stuck;
 	} while (is_stuck && force(retention, now_ms, false));
 	shorten_log(retention);
@@ -236,7 +246,7 @@ void retention_apply(const struct retention *retention, int64_t newest, int64_t 
 	unsigned ignored = 0;
 
 	(void)remove_aged(retention, newest, ANY, now_ms, &ignored);
-	(void)remove_bytes(retention, newest, NOT_LAST, &ignored);
+	(void)remove_bytes(retention, newest, HAS_LATER, &ignored);
 	(void)remove_bytes(retention, newest, ANY, &ignored);
 	if (retention->limits->free_bytes > 0)
 		(void)free_disk(retention, newest, retention->limits->free_bytes, now_ms);

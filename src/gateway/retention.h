@@ -23,6 +23,9 @@ struct retention {
 	int folder_fd;
 	const char *folder; /* for errors */
 	const struct archive_limits *limits;
+	/* Of all profiles, as the index has them. Adding them up at each moment would take too
+	 * long. */
+	int64_t *profile_bytes;
 };
 
 /*

@@ -190,6 +190,17 @@ static void the_last_moment_of_each_target_outlives_a_limit_of_bytes(void **stat
 	assert_in_range(count(scene, "busy"), 3, 18);
 }
 
+static void the_last_moment_of_another_target_goes_when_no_other_can(void **state)
+{
+	struct scene *const scene = *state;
+
+	open_with(scene, DAY_MS, 1);
+	add(scene, "one", START_MS);
+	add(scene, "two", START_MS + 1000);
+	assert_int_equal(count(scene, "one"), 0);
+	assert_int_equal(count(scene, "two"), 1);
+}
+
 static void bytes_are_bounded_but_the_newest_stays(void **state)
 {
 	struct scene *const scene = *state;
@@ -428,6 +439,7 @@ static const struct CMUnitTest tests[] = {
 	ARCHIVE_TEST(bytes_are_bounded_but_the_newest_stays),
 	ARCHIVE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
 	ARCHIVE_TEST(the_last_moment_of_each_target_outlives_a_limit_of_bytes),
+	ARCHIVE_TEST(the_last_moment_of_another_target_goes_when_no_other_can),
 	ARCHIVE_TEST(what_is_kept_is_for_its_owner_alone),
 	ARCHIVE_TEST(the_same_moment_is_not_kept_twice),
 	ARCHIVE_TEST(names_cannot_leave_the_folder),
