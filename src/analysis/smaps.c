@@ -27,6 +27,13 @@ static bool is_called(const struct proc_map *map, const char *name)
 	return map->path_size == strlen(name) && memcmp(map->path, name, map->path_size) == 0;
 }
 
+static bool begins_with(const struct proc_map *map, const char *name)
+{
+	const size_t size = strlen(name);
+
+	return map->path_size >= size && memcmp(map->path, name, size) == 0;
+}
+
 /* Adds the mapping that was read. */
 static void settle(struct reader *reader)
 {
@@ -85,7 +92,7 @@ static void begin(struct reader *reader, const struct proc_map *map)
 	else if (is_called(map, "[stack]") ||
 		 (map->path_size == 0 && map->start == reader->guard_limit))
 		reader->use = USE_STACK;
-	else if (map->path_size != 0 && strncmp(map->path, "[anon", 5) != 0)
+	else if (map->path_size != 0 && !begins_with(map, "[anon"))
 		reader->use = USE_FILE;
 	else
 		reader->use = USE_ANONYMOUS;
@@ -138,7 +145,7 @@ bool smaps_read(const char *text, size_t size, struct smaps *ret)
 		else if (!take_field(text, length, "Rss:", &reader.resident) &&
 			 !take_field(text, length, "Anonymous:", &reader.anonymous) &&
 			 !take_flags(text, length, &reader.is_unreserved) &&
-			 proc_map_parse(text, length, &map))
+			 proc_map_parse(text, length, &map) && map.start < map.limit)
 			begin(&reader, &map);
 		text += length + 1;
 	}
