@@ -9,8 +9,9 @@ Each replicate is a series of hourly profiles. Printed:
   printed: what never changes. Neither do its samples, so the estimate is exactly 0 like the truth, every time;
 - innocents: how many trends name a suspect when nothing leaks, among 7 sites and among 256;
 - detection: after how many profiles a leak of 1% of a heap of 4.6 MiB an hour is found, with as many samples as 590 MiB, and as 74 MiB, have at
-  the default rate; beside what sampling noise alone allows: a test that is told which site leaks, that nothing was there before and that
-  nothing is freed, and so need only count its samples. The plot goes to BENCH_PLOT, if set;
+  the default rate; beside what sampling noise alone allows: to a test that is told which site leaks, that nothing was there before and that
+  nothing is freed, and so need only count its samples; and to one that has to think that its objects may be replaced, which no profile
+  tells. The plot goes to BENCH_PLOT, if set;
 - time: a trend of 1,000 profiles against a report on one.
 
 BENCH_REPLICATES (default 200) and BENCH_SEED (1) set length and the program's own chance. jemalloc's sampling cannot be seeded, so figures
@@ -22,6 +23,7 @@ import math
 import os
 import pathlib
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -121,39 +123,51 @@ def counting_power(length, lg_sample, chance=0.05 / 5):
     return 1 - math.exp(-mean) * sum(mean ** k / math.factorial(k) for k in range(needed))
 
 
+def replaced_power(length, lg_sample, chance=0.05 / 5):
+    """What the rate alone can tell where what is sampled may be replaced from one profile to the next: its error is a Poisson count's, all the
+    more since nothing but the leak was there. What leaks does stay, so it is a random walk whose rate differs from the true one by less."""
+    each = LEAK / 2 ** lg_sample
+    middle = (length - 1) / 2
+    weights = [(at - middle) / sum((k - middle) ** 2 for k in range(length)) for at in range(length)]
+    supposed = math.sqrt(sum(weight ** 2 for weight in weights) * each * (length + 1) / 2)
+    real = math.sqrt(each * sum(sum(weights[at:]) ** 2 for at in range(length)))
+    normal = statistics.NormalDist()
+    return normal.cdf((each - normal.inv_cdf(1 - chance) * supposed) / real)
+
+
 def check_detection(folder, lg_sample, cache):
     series = sample(f"{folder}/leak-{lg_sample}", PROGRAM, ROUNDS, LEAK, SEED, lg_sample=lg_sample)
     print(f"detection: a leak of {LEAK} bytes an hour, {LEAK / 2 ** lg_sample:.1f} samples")
-    powers, bounds = [], []
+    powers, bounds, replaced_bounds = [], [], []
     for length in LENGTHS:
         found = trends([paths[:length] for paths in series], cache)
         caught = sum("site_leak" in sites and sites["site_leak"]["is_suspect"] for sites in found)
         blamed = sum(any(sites[name]["is_suspect"] for name in INNOCENT if name in sites) for sites in found)
         powers.append(caught / len(found))
         bounds.append(counting_power(length, lg_sample))
-        print(f"  {length:2} profiles: found in {share(caught, len(found))} (counting: {100 * bounds[-1]:.1f}%), an innocent named in "
-              f"{share(blamed, len(found))}")
-    return powers, bounds
+        replaced_bounds.append(replaced_power(length, lg_sample))
+        print(f"  {length:2} profiles: found in {share(caught, len(found))} (counting: {100 * bounds[-1]:.1f}%, were objects replaced: "
+              f"{100 * replaced_bounds[-1]:.1f}%), an innocent named in {share(blamed, len(found))}")
+    return powers, bounds, replaced_bounds
 
 
 def plot(curves, path):
-    """`curves`: (label, colour, powers, bounds) each."""
+    """`curves`: (label, colour, powers, bounds, replaced_bounds) each."""
     width, height, left, top = 560, 310, 60, 76
     x = lambda n: left + (n - LENGTHS[0]) / (LENGTHS[-1] - LENGTHS[0]) * (width - left - 20)
     y = lambda p: top + (1 - p) * (height - top - 40)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
              'font-family="system-ui,sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>',
              f'<text x="{left - 44}" y="20" font-size="14" font-weight="600">A leak of 1% of the heap an hour: how often it is found</text>',
-             f'<text x="{left - 44}" y="37" fill="#656d76">by the number of hourly profiles; dashed: what counting the leak\'s samples '
-             'would allow</text>']
+             f'<text x="{left - 44}" y="37" fill="#656d76">by hourly profiles; dotted: if objects may be replaced; dashed: if known to stay</text>']
     for p in (0, 0.5, 1):
         lines.append(f'<line x1="{left}" x2="{width - 20}" y1="{y(p):.1f}" y2="{y(p):.1f}" stroke="#d0d7de"/>'
                      f'<text x="{left - 8}" y="{y(p) + 4:.1f}" text-anchor="end" fill="#656d76">{p:.0%}</text>')
     for n in LENGTHS:
         lines.append(f'<text x="{x(n):.1f}" y="{height - 22}" text-anchor="middle" fill="#656d76">{n}</text>')
-    for at, (label, colour, powers, bounds) in enumerate(curves):
+    for at, (label, colour, powers, bounds, replaced_bounds) in enumerate(curves):
         lines.append(f'<text x="{left - 44 + 250 * at}" y="54" fill="{colour}">{label}</text>')
-        for values, style in ((bounds, 'stroke-dasharray="6 4"'), (powers, 'stroke-width="2"')):
+        for values, style in ((bounds, 'stroke-dasharray="6 4"'), (replaced_bounds, 'stroke-dasharray="1.5 3"'), (powers, 'stroke-width="2"')):
             points = " ".join(f"{x(n):.1f},{y(p):.1f}" for n, p in zip(LENGTHS, values))
             lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" {style}/>')
         lines += [f'<circle cx="{x(n):.1f}" cy="{y(p):.1f}" r="3" fill="{colour}"/>' for n, p in zip(LENGTHS, powers)]
