@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory over time: one line for each figure, drawn anew with every sample. */
 import { el, svg } from '/assets/dom.js';
-import { byteMarks, Legend, timeMarks } from '/assets/figures.js';
-import { bytes, clock } from '/assets/format.js';
+import { axes, byteMarks, Legend } from '/assets/figures.js';
+import { clock } from '/assets/format.js';
 
 const HEIGHT = 240;
 const TOP = 12;
@@ -106,24 +106,13 @@ export class Curves {
     const y = value => TOP + (1 - value / marks.at(-1)) * (HEIGHT - BOTTOM - TOP);
     this.scale = { start, end, width, x, y };
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...this.axes(marks), ...this.holes.map(hole => this.hole(hole)), ...lines.map(line => this.line(line)), this.cursor());
+    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.map(line => this.line(line)), this.cursor());
     const hole = this.holes.at(-1);
     const text = hole ? this.describe(hole) : '';
     /* A text that is put there again would be read out again. */
     if (this.holeText.textContent !== text)
       this.holeText.textContent = text;
     this.point(null);
-  }
-
-  axes(marks) {
-    const { x, y, width, start, end } = this.scale;
-    return [
-      ...marks.flatMap(value => [
-        svg('line', { class: 'mark', x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-        svg('text', { class: 'mark', x: LEFT - 8, y: y(value) + 4, 'text-anchor': 'end' }, bytes(value))]),
-      ...timeMarks(start, end, width / 90).filter(([time]) => x(time) > LEFT + 20 && x(time) < width - 30).map(([time, text]) =>
-        svg('text', { class: 'mark', x: x(time), y: HEIGHT - 5, 'text-anchor': 'middle' }, text)),
-    ];
   }
 
   hole([from, to, reason]) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What curves over time have in common: which figures there are, their switches, the marks of both axes. */
-import { el } from '/assets/dom.js';
+import { el, svg } from '/assets/dom.js';
 import { bytes, clock, day } from '/assets/format.js';
 
 /* [key, name, what it is]; the position is the colour. */
@@ -66,7 +66,7 @@ const STEPS = [1, 2, 5, 10, 15, 30].map(n => n * SECOND).concat([1, 2, 5, 10, 15
   [1, 2, 3, 6, 12].map(n => n * HOUR), [1, 2, 4, 7, 14, 30, 60, 120].map(n => n * DAY));
 
 /* [time, text] at round times of the browser's time zone. */
-export function timeMarks(start, end, wanted) {
+function timeMarks(start, end, wanted) {
   const step = STEPS.find(each => (end - start) / each <= wanted) ?? STEPS.at(-1);
   const offset = -new Date(start).getTimezoneOffset() * MINUTE;
   const marks = [];
@@ -77,4 +77,20 @@ export function timeMarks(start, end, wanted) {
     marks.push([time, step >= DAY || isMidnight ? day(date) : step < MINUTE ? text : text.slice(0, 5)]);
   }
   return marks;
+}
+
+/*
+ * Both axes of a picture of that height. `scale` has its width, the times from `start` to `end` with their x, and the y of bytes; the
+ * marks of bytes go from `left` to `right` pixels before its sides.
+ */
+export function axes({ x, y, width, start, end }, marks, { height, left, right }) {
+  return [
+    ...marks.flatMap(value => [
+      svg('line', { class: 'mark', x1: left, x2: width - right, y1: y(value), y2: y(value) }),
+      svg('text', { class: 'mark', x: left - 8, y: y(value) + 4, 'text-anchor': 'end' }, bytes(value))]),
+    /* None whose text would meet the other axis, or the side. */
+    ...timeMarks(start, end, width / 90).filter(([time]) => x(time) > left + 18 && x(time) < width - 28).flatMap(([time, text]) => [
+      svg('line', { class: 'mark', x1: x(time), x2: x(time), y1: height - 20, y2: height - 17 }),
+      svg('text', { class: 'mark', x: x(time), y: height - 5, 'text-anchor': 'middle' }, text)]),
+  ];
 }

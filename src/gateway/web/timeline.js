@@ -5,8 +5,8 @@
  * arrow keys with Enter and Shift.
  */
 import { el, svg } from '/assets/dom.js';
-import { byteMarks, Legend, timeMarks } from '/assets/figures.js';
-import { bytes, moment as momentText } from '/assets/format.js';
+import { axes, byteMarks, Legend } from '/assets/figures.js';
+import { moment as momentText } from '/assets/format.js';
 import { findHoles, holeTest, processKey } from '/assets/holes.js';
 
 const HEIGHT = 280;
@@ -69,22 +69,10 @@ export class Timeline {
     this.band = svg('g');
     this.cursorLine = svg('line', { class: 'cursor', y1: TOP, y2: PLOT_BOTTOM, x1: -9, x2: -9 });
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...this.axes(marks), ...this.holes.map(hole => this.hole(hole)), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
+    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
       ...this.ticks(), this.cursorLine);
     this.drawSelection(this.selection);
     this.point(this.at);
-  }
-
-  axes(marks) {
-    const { x, y, width, start, end } = this.scale;
-    return [
-      ...marks.flatMap(value => [
-        svg('line', { class: 'mark', x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-        svg('text', { class: 'mark', x: LEFT - 8, y: y(value) + 4, 'text-anchor': 'end' }, bytes(value))]),
-      ...timeMarks(start, end, width / 90).filter(([time]) => x(time) > LEFT + 16 && x(time) < width - 26).flatMap(([time, text]) => [
-        svg('line', { class: 'mark', x1: x(time), x2: x(time), y1: HEIGHT - 20, y2: HEIGHT - 17 }),
-        svg('text', { class: 'mark', x: x(time), y: HEIGHT - 5, 'text-anchor': 'middle' }, text)]),
-    ];
   }
 
   /* Where a process that is not the first one was seen for the first time. */
