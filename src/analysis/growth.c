@@ -222,7 +222,8 @@ static void name_kind(const struct growth_shape *found, struct growth *growth)
 		return;
 	}
 	growth->period_hours = shape.period_hours;
-	if (growth->p < level && (shape.period_hours == 0 || shape.outgrows_swings))
+	if (growth->p < level && growth->low > 0 &&
+		(shape.period_hours == 0 || shape.outgrows_swings))
 		growth->kind = GROWTH_STEADY;
 	else if (shape.period_hours > 0)
 		growth->kind = GROWTH_CYCLE;

@@ -51,7 +51,7 @@ struct growth_point {
 
 enum growth_kind {
 	GROWTH_NONE,   /* nothing that stands out of the noise */
-	GROWTH_STEADY, /* b > 0 at the 5% level of this series alone */
+	GROWTH_STEADY, /* b > 0 at the 5% level of this series alone, and by its interval */
 	GROWTH_JUMP,   /* it rose (or fell) once, and that explains it better than a line */
 	GROWTH_CYCLE,  /* swings with a period; what grows comes back */
 	GROWTH_FALL,   /* b < 0 */
