@@ -126,7 +126,10 @@ void terminal_sleep_ms(int64_t duration_ms)
 {
 	const int64_t end_ms = clock_monotonic_ms() + duration_ms;
 
+	/* An interrupt just before poll() counts, too, so it is waited for by its descriptor. */
 	for (int64_t left_ms = duration_ms; left_ms > 0 && !terminal_was_interrupted();
-		left_ms = end_ms - clock_monotonic_ms())
-		poll(NULL, 0, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+		left_ms = end_ms - clock_monotonic_ms()) {
+		struct pollfd interrupt = { .fd = interrupt_reader, .events = POLLIN };
+		poll(&interrupt, 1, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+	}
 }
