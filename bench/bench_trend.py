@@ -42,7 +42,7 @@ LENGTHS = [3, 4, 5, 6, 7, 8, 10, 12, 16]
 KINDS = {"site_leak": "a leak alone", "site_busy": "a leak below what is all replaced", "site_fast": "all replaced",
          "site_few": "all replaced, but few", "site_slow": "a fifth replaced", "site_slowest": "a sixteenth replaced",
          "site_half": "half stays, half replaced", "site_mixed": "half replaced, half a tenth",
-          "site_cycle": "swings", "site_static": "all stays (not judged)"}
+         "site_cycle": "swings", "site_static": "all stays (not judged)"}
 LEAKING = ("site_leak", "site_busy")
 
 

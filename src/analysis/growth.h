@@ -16,8 +16,8 @@
  *	cov(e_j, e_k) = s (f w a exp(-|t_j - t_k| / T) + w |b| min(t_j, t_k))
  *
  * with f the share of the level that is turned over (the rest stays and cancels out of b), and
- * s >= 1 for the program itself, of which the interval knows nothing: there s = 1. What a level's
- *own ups and downs are above their low was turned over: it is of one profile alone.
+ * s >= 1 for the program itself, of which the interval knows nothing: there s = 1. What the ups and
+ * downs of a level itself are above their low was turned over: it is of one profile alone.
  *
  * Of this w is known. T, f and s are not: profiles do not say which objects are the same. The error
  * of the rate is found for each of a grid of their values, and averaged with the weights that the
@@ -31,8 +31,8 @@
  * samples in a straight line are no proof. bench/bench_trend.py shows how often the intervals hold
  * the truth.
  *
- * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each phase
- *of the period has a level of its own.
+ * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each
+ * phase of the period has its level.
  */
 #pragma once
 

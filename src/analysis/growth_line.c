@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* Of one run: what is filtered is the time, the value, and for each phase 1 at its points, side by
- * side. */
+/* What is filtered, side by side: the time, the value, and for each phase 1 at its points. */
 enum { TIME, VALUE, LEVELS, MOST_SIDES = LEVELS + SERIES_PHASES };
 
 struct filter {
@@ -12,8 +11,6 @@ struct filter {
 	double lifetime_hours;
 	double walk_variance; /* w |b|, an hour */
 	double excess_weight; /* variance of what a point has alone, over its value */
-
-	double step_hours, kept; /* what of the level is left after the step before */
 
 	size_t sides;
 
@@ -83,8 +80,7 @@ static void filter_run(struct filter *filter, const struct series *series,
 	}
 }
 
-/* Takes out what the run's own levels explain, by Gauss; the logarithm of what they are divided by.
- */
+/* Takes out, by Gauss, what the levels explain; the logarithm of what they are divided by. */
 static double eliminate_levels(struct filter *filter)
 {
 	double logs = 0;

@@ -17,8 +17,7 @@ enum {
 	SLACK_BYTES = 64 * 1024,
 };
 
-/* What may go. The second says the same as the third, quickly where the oldest row is looked for.
- */
+/* What may go. The second is the third, but quick where only the oldest row is looked for. */
 #define ANY "1"
 #define HAS_LATER                                                                  \
 	"EXISTS (SELECT 1 FROM moment AS later WHERE later.target = moment.target" \

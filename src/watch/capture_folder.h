@@ -10,9 +10,9 @@
  * oldest, after the new one is safe; before that only as far as the disk would be full, and never
  * the newest; where even that would not leave what the disk shall keep free, none is removed.
  * `captures.jsonl` beside them, the *catalogue*, has a line of JSON for each; what a kill or a full
- * disk kept out of it is added when the folder is opened. A folder that was removed is made again
- *for the next capture; one that was put in its place is taken. One process at a time; any thread,
- *but for opening and closing.
+ * disk kept out of it is added when the folder is opened. A folder that was removed is made
+ * again at the next capture; one that was put in its place is taken. One process at a time; any
+ * thread, except that opening and closing are for one.
  */
 #pragma once
 
