@@ -313,7 +313,7 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 	return true;
 }
 
-/* Said once, not at every look. */
+/* Said once, not at every look, nor for every file that a full disk has no room for. */
 static void fail_adoption(struct watcher *watcher, const struct error *err)
 {
 	if (strcmp(err->message, watcher->adoption_problem) != 0)
@@ -344,6 +344,7 @@ static void adopt(struct watcher *watcher)
 {
 	const int64_t now_ms = clock_boottime_ms();
 	struct watcher_capture taken = { .target = &watcher->observer.target };
+	bool has_failed = false;
 	size_t dropped = 0;
 	struct stat status;
 	struct error err;
@@ -355,19 +356,21 @@ static void adopt(struct watcher *watcher)
 		fail_adoption(watcher, &err);
 		return;
 	}
-	watcher->adoption_problem[0] = '\0';
 	note_dropped(watcher, dropped, now_ms);
 	for (int i = 0; i < ADOPTED_AT_ONCE; i++) {
 		if (!adoption_take(watcher->adoption, watcher->folder, now_ms, taken.path,
 			    &taken.reason, &err)) {
-			fail(watcher, false, &err);
+			fail_adoption(watcher, &err);
+			has_failed = true;
 			continue;
 		}
 		if (taken.path[0] == '\0')
-			return;
+			break;
 		taken.bytes = stat(taken.path, &status) == 0 ? (uint64_t)status.st_size : 0;
 		announce(watcher, &taken);
 	}
+	if (!has_failed)
+		watcher->adoption_problem[0] = '\0';
 }
 
 bool watcher_attend_command(struct watcher *watcher)

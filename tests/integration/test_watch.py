@@ -461,6 +461,22 @@ class Adopting(WatchCase):
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual(pathlib.Path(self.messages).read_text().count("/nowhere/: No such file or directory"), 1)
 
+    def test_files_for_which_there_is_no_room_are_told_together(self):
+        prefix = os.path.join(self.folder, "je/own")
+        os.mkdir(os.path.dirname(prefix))
+        if subprocess.run(["mount", "-t", "tmpfs", "none", os.path.dirname(prefix)], check=False, capture_output=True).returncode:
+            self.skipTest("no tmpfs can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", os.path.dirname(prefix)], check=True)
+        for sequence in range(10):
+            pathlib.Path(f"{prefix}.4711.{sequence}.u{sequence}.heap").write_text("heap_v2/524288\n")
+        pathlib.Path(f"{prefix}.4711.10.f.heap").write_text("the newest, and so the last\n")
+        server, _ = self.redis_with_agent()
+        watch = self.watch(server.pid, "--adopt", prefix, "--keep-free", 1 << 60)
+        self.wait_for_message("is no profile of jemalloc", watch)
+        # The first is said when the watch begins.
+        self.assertEqual(pathlib.Path(self.messages).read_text().count("would stay free on its disk"), 2)
+        self.assertEqual(len(os.listdir(os.path.dirname(prefix))), 11)
+
     def test_files_of_one_moment_are_taken_in_their_order(self):
         prefix = os.path.join(self.folder, "own")
         for sequence in reversed(range(95, 105)):
