@@ -13,7 +13,7 @@ import termios
 import time
 import unittest
 
-from processes import HEAPCTL, PATIENCE_SECONDS, Case, faketime_library, wait_until
+from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, faketime_library, wait_until
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 ENTER = "\x1b[?1049h"
@@ -105,6 +105,7 @@ class TopCase(Case):
 
 
 class Piped(TopCase):
+    @unittest.skipIf(SANITIZED, "a preloaded library and a sanitizer exclude each other")
     def test_an_interval_of_minutes_is_kept(self):
         out = subprocess.run([HEAPCTL, "top", str(self.server.pid), "--count", "2", "--interval", "3mins"], capture_output=True, text=True,
                              env=dict(self.environment, LD_PRELOAD=faketime_library(), FAKETIME="+0 x60"), timeout=60, check=True).stdout
