@@ -33,18 +33,18 @@ static const struct verb_option options[] = {
 		"captures are apart by this, except those of every= and signal [5mins]", NULL, NULL,
 		false },
 	{ OPTION_INTERVAL, "interval", 0, "TIME",
-		"how often to look; oftener near the limit that cgroup> waits for [1s]", NULL, NULL,
-		false },
+		"how often to look; more often near the limit that cgroup> waits for [1s]", NULL,
+		NULL, false },
 	{ OPTION_COUNT, "count", 'n', "N", "end after so many captures", NULL, NULL, false },
 	{ OPTION_THEN, "then", 0, "CMD",
 		"run this for each capture, with the file as its last argument, one at a time; no "
 		"shell, and a fixed environment with HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON; "
-		"what it "
-		"prints goes to standard error",
+		"what it prints goes to standard error",
 		NULL, "@command", false },
 	{ OPTION_ADOPT, "adopt", 0, "PREFIX",
-		"also take the files that jemalloc writes by itself under this prof_prefix", NULL,
-		"@file", false },
+		"also take the files that jemalloc writes by itself under this prof_prefix, and "
+		"remove those that are more than --keep-count",
+		NULL, "@file", false },
 	{ OPTION_KEEP, "keep", 'k', "FOLDER", "where captures go [NAME.captures]",
 		"what is kept (the oldest go first, the newest never)", "@folder", false },
 	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", "so many captures [48]", NULL, NULL, false },
