@@ -58,13 +58,18 @@ static void add_options(struct command_line *line, const struct picture *picture
 		command_line_add(line, "--cum", NULL);
 }
 
-/* "the run of 2026-01-31 14:05:00 UTC", or which kind of profile else it is. Returns `text`. */
+/*
+ * "the run of 2026-01-31 14:05:00 UTC", or which kind of profile else it is; in `text`, or a
+ * constant. Below 0 it is what a run began with.
+ */
 static const char *describe_id(const struct picture *picture, int64_t id, char text[64])
 {
 	const bool is_now = id == RECORDING_NOW;
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
 	struct tm moment;
 
+	if (id < 0)
+		return "what was in use before it";
 	gmtime_r(&seconds, &moment);
 	strftime(text, 64,
 		picture->is_of_moments ? "what was in use at %F %T UTC"
