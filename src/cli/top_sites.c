@@ -169,6 +169,7 @@ void top_look_compare(struct top_look *look, const struct top_look *base)
 	const size_t own_count = look->site_count;
 
 	look->base_bytes = base->bytes.value;
+	look->base_ms = base->time_ms;
 	look->sites = xreallocarray(look->sites, own_count + base->site_count, sizeof *look->sites);
 	for (size_t i = 0; i < base->site_count; i++) {
 		const struct top_site *const before = &base->sites[i];

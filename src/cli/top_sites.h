@@ -18,7 +18,7 @@ struct top_site {
 	const char *name;
 	struct estimate bytes;
 	double objects;
-	double base_bytes; /* at the start of the view */
+	double base_bytes; /* when growth began to be counted */
 };
 
 struct top_look {
@@ -28,6 +28,7 @@ struct top_look {
 	struct estimate bytes; /* of all sites */
 	double objects;
 	double base_bytes;
+	int64_t base_ms; /* when that was */
 	bool is_sampling;
 	int64_t pid;
 	int64_t allocated_bytes, resident_bytes; /* the allocator's own; 0 when unknown */

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "cli/control.h"
 #include "cli/terminal.h"
 #include "render/quantity.h"
 
@@ -96,20 +96,18 @@ static void write_styled(
 static void write_heading(
 	const struct top_table *table, const struct top_look *look, struct buffer *out)
 {
-	const time_t moment = (time_t)(look->time_ms / 1000);
-	char text[512], clock[16];
-	struct tm parts;
+	char text[512], moment[CONTROL_MOMENT_BYTES];
 
-	localtime_r(&moment, &parts);
-	strftime(clock, sizeof clock, "%H:%M:%S", &parts);
-	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label, clock,
-		look->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
-		*table->filter == '\0' ? "" : "  only ", table->filter);
+	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
+		control_moment(look->time_ms, moment), look->is_sampling ? "on" : "off",
+		table->is_frozen ? "  FROZEN" : "", *table->filter == '\0' ? "" : "  only ",
+		table->filter);
 	write_styled(out, table->columns, TERMINAL_BOLD, text);
-	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s since the start",
+	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s since %s",
 		bytes_text(look->bytes.value, false).text,
 		bytes_text(INTERVAL * sqrt(look->bytes.variance), false).text,
-		bytes_text(look->bytes.value - look->base_bytes, true).text);
+		bytes_text(look->bytes.value - look->base_bytes, true).text,
+		control_moment(look->base_ms, moment));
 	top_table_line(out, table->columns, text);
 	snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
 		bytes_text((double)look->allocated_bytes, false).text,

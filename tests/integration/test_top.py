@@ -122,7 +122,7 @@ class Piped(TopCase):
             self.assertEqual(len(lines), 4 + 3)
             self.assertIn(f"redis-server[{self.server.pid}]", lines[0])
             self.assertIn("sampling is on", lines[0])
-            self.assertRegex(lines[1], r"in use \S+ MiB .* since the start$")
+            self.assertRegex(lines[1], r"in use \S+ MiB .* since \d\d:\d\d:\d\d$")
             self.assertRegex(lines[2], r"allocated \S+ MiB, resident \S+ MiB")
             self.assertRegex(lines[4], r"MiB +\S+ \w+ +\S+ ?\w* +[\d,]+  \w+ < \w+")
 
@@ -137,11 +137,11 @@ class Piped(TopCase):
                                    stdout=subprocess.PIPE, env=self.environment, text=True)
         self.addCleanup(self.end, process)
         first = [process.stdout.readline() for _ in range(5)]
-        self.assertIn(", 0 B since the start", first[1])
+        self.assertIn(", 0 B since ", first[1])
         self.load_redis(self.port, keys=60000, size=500)
         rest, _ = process.communicate(timeout=PATIENCE_SECONDS)
         last = rest.split("\n\n")[-1].split("\n")
-        self.assertGreater(float(re.search(r"\+(\S+) MiB since the start", last[1]).group(1)), 15)
+        self.assertGreater(float(re.search(r"\+(\S+) MiB since ", last[1]).group(1)), 15)
         self.assertRegex(last[4], r"\+\S+ MiB")
 
     def test_the_filter_leaves_what_it_names(self):
@@ -214,10 +214,21 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
+    def test_growth_is_told_from_when_it_counts(self):
+        screen = self.screen()
+
+        def times(lines):
+            return re.search(r" (\S+)  sampling", lines[0])[1], lines[1].rpartition(" since ")[2]
+        screen.wait_for(lambda lines: len(lines) > 4 and times(lines)[0] != times(lines)[1], "growth since some time ago")
+        screen.press("b")
+        screen.wait_for(lambda lines: len(lines) > 4 and times(lines)[0] == times(lines)[1], "growth since now")
+        screen.press("q")
+        screen.expect_end(0)
+
     def test_figures_and_keys_fit_a_terminal_of_80_columns(self):
         screen = self.screen(columns=80)
         screen.press("f")
-        screen.wait_for(lambda lines: lines[1].endswith(" since the start") and " resident " in lines[2] and lines[2].endswith(" count") and
+        screen.wait_for(lambda lines: re.search(r" since \d\d:\d\d:\d\d$", lines[1]) and " resident " in lines[2] and lines[2].endswith(" count") and
                         lines[-1].startswith("q quit") and lines[-1].endswith("b growth=0"), "nothing cut off")
         screen.press("q")
         screen.expect_end(0)
