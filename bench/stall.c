@@ -7,7 +7,6 @@
  *
  * usage: stall DISTINCT_STACKS
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
 #include "analysis/growth.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/growth_line.h"
 #include "analysis/growth_series.h"

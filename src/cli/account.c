@@ -2,7 +2,6 @@
 /* heapctl account: where the resident memory of a process is, in rows that add up. */
 #include "analysis/account.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

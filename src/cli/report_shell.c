@@ -2,7 +2,6 @@
 #include "cli/report_shell.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

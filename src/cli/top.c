@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl top: who holds the memory, live. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 /* /api/v1/archive, timeline, moment and trend: what serve --history has kept. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/xalloc.h"
 #include "gateway/archive.h"

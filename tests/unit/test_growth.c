@@ -2,7 +2,6 @@
 #include "analysis/growth.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "unit.h"
 

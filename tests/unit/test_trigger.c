@@ -2,7 +2,6 @@
 #include "watch/trigger.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "unit.h"
 
