@@ -18,7 +18,7 @@ import time
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
-from processes import AGENT, HEAPCTL, children_of, free_port, need, own_name, stop, wait_until
+from processes import AGENT, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, wait_until
 
 SEVERAL = own_name("both")
 
@@ -38,6 +38,13 @@ def starved(thread):
         hog.wait()
         os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
         os.sched_setaffinity(thread, processors)
+
+
+def long_work():
+    """A profile that keeps a worker at its work for a while, about equally long with and without a sanitizer."""
+    count = 20000 if SANITIZED else 200000
+    stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(count))
+    return f"heap_v2/524288\n  t*: {count}: {100 * count} [0: 0]\n{stacks}".encode()
 
 
 class Document(GatewayCase):
@@ -399,8 +406,7 @@ class Trouble(GatewayCase):
         self.assertRegex(answer.text, r"byte \d+|line \d+")
 
     def test_a_worker_that_dies_takes_nobody_along(self):
-        stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(200000))
-        profile = f"heap_v2/524288\n  t*: 200000: 20000000 [0: 0]\n{stacks}".encode()
+        profile = long_work()
         agent = self.fake(lambda method, target: (200, profile))
         gateway = self.start_gateway(agent.path)
         answers = []
@@ -414,8 +420,8 @@ class Trouble(GatewayCase):
         self.expect(self.get("/debug/pprof/heap"), 200)
 
     def test_the_end_does_not_wait_for_a_worker_that_hangs(self):
-        stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(200000))
-        agent = self.fake(lambda method, target: (200, f"heap_v2/524288\n  t*: 200000: 20000000 [0: 0]\n{stacks}".encode()))
+        profile = long_work()
+        agent = self.fake(lambda method, target: (200, profile))
         gateway = self.start_gateway(agent.path)
         asked = socket.create_connection(("127.0.0.1", self.port))
         self.addCleanup(asked.close)
