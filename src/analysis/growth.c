@@ -108,8 +108,7 @@ static void add_scales(struct average *average, const struct line_fit *fit, doub
 static double probability_below(const struct series *series, const struct grid *grid,
 	double supposed_rate, enum noise noise)
 {
-	const double levels = (double)(series->run_count * series->phases);
-	const double degrees = (double)series->count - levels - 1;
+	const double degrees = (double)(series->count - series->level_count) - 1;
 	struct average average = { .largest = -INFINITY };
 
 	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {

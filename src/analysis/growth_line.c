@@ -87,6 +87,9 @@ static double eliminate_levels(struct filter *filter)
 
 	for (size_t level = filter->sides; level-- > LEVELS;) {
 		const double pivot = filter->products[level][level];
+		/* A run may lack a phase. */
+		if (pivot == 0)
+			continue;
 		logs += log(pivot);
 		for (size_t i = 0; i < level; i++) {
 			const double share = filter->products[i][level] / pivot;

@@ -2,6 +2,7 @@
 #include "analysis/growth_series.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const double period_error = 0.2; /* of a period's length, in steps; of how many there are */
 
@@ -123,6 +124,7 @@ static void measure_rate(struct series *series)
 		for (size_t j = run->first; j < run->end; j++) {
 			const struct series_point *const point = &series->points[j];
 			const double count = (double)++counts[point->phase];
+			series->level_count += counts[point->phase] == 1;
 			middles[point->phase] += (point->hours - middles[point->phase]) / count;
 		}
 		for (size_t j = run->first; j < run->end; j++) {
@@ -134,6 +136,27 @@ static void measure_rate(struct series *series)
 	}
 	series->square_hours = tt;
 	series->plain_rate = tt > 0 ? ty / tt : 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double usual_distance(const struct series *series)
+{
+	double distances[GROWTH_POINTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < series->run_count; i++) {
+		const struct series_run *const run = &series->runs[i];
+		for (size_t j = run->first + 1; j < run->end; j++)
+			distances[count++] = series->points[j].hours - series->points[j - 1].hours;
+	}
+	qsort(distances, count, sizeof *distances, by_size);
+	return count == 0 ? 0 : distances[count / 2];
 }
 
 static bool measure_times(struct series *series)
@@ -148,8 +171,9 @@ static bool measure_times(struct series *series)
 		series->span_hours = fmax(series->span_hours, run->span_hours);
 	}
 	series->step_hours = steps == 0 ? 0 : hours / (double)(steps * series->block);
+	series->usual_hours = usual_distance(series);
 	measure_rate(series);
-	return series->step_hours > 0 && series->square_hours > 0;
+	return series->step_hours > 0 && series->usual_hours > 0 && series->square_hours > 0;
 }
 
 /*
@@ -187,25 +211,32 @@ bool series_make(const struct growth_point *points, size_t count, struct series 
 	*ret = (struct series){ .phases = 1 };
 	average(points, count, ret);
 	measure_noise(points, count, ret);
-	if (!measure_times(ret) || ret->count < ret->run_count + 2)
+	if (!measure_times(ret) || ret->count < ret->level_count + 2)
 		return false;
 	measure_excess(ret);
 	return true;
 }
 
-/* As many points for each whole period as there are phases; what is left over is left out. */
-static void fold_run(const struct series *series, const struct series_run *source, double period,
+/*
+ * One point for each phase of a whole period, where there are any: a series may have holes. Returns
+ * how many were averaged.
+ */
+static size_t fold_run(const struct series *series, const struct series_run *source, double period,
 	struct series *ret)
 {
-	const double step = series->step_hours * (double)series->block;
+	const double step = series->usual_hours;
 	const double start = series->points[source->first].hours - step / 2;
 	const size_t periods = (size_t)((source->span_hours + step) / period + period_error);
+	const double phase_hours = period / (double)ret->phases;
 	const size_t first = ret->count;
 	size_t i = source->first;
 
-	for (size_t at = 0; at < periods * ret->phases && i < source->end; at++) {
-		const double end = start + period * (double)(at + 1) / (double)ret->phases;
+	while (i < source->end) {
 		const size_t from = i;
+		const size_t at = (size_t)((series->points[i].hours - start) / phase_hours);
+		const double end = start + phase_hours * (double)(at + 1);
+		if (at >= periods * ret->phases)
+			break;
 		struct series_point *const point = &ret->points[ret->count++];
 		*point = (struct series_point){ .run = series->points[from].run,
 			.phase = (uint32_t)(at % ret->phases) };
@@ -218,21 +249,20 @@ static void fold_run(const struct series *series, const struct series_run *sourc
 		point->value /= (double)(i - from);
 		point->excess /= (double)(i - from);
 	}
-	ret->count -= (ret->count - first) % ret->phases;
 	if (ret->count - first < 2 * ret->phases) {
 		ret->count = first;
-		return;
+		return 0;
 	}
 	struct series_run *const run = &ret->runs[ret->run_count++];
 	run->first = first;
 	run->mean_excess = source->mean_excess;
 	end_run(ret, run);
+	return i - source->first;
 }
 
 bool series_fold(const struct series *series, double period_hours, struct series *ret)
 {
-	const double step = series->step_hours * (double)series->block;
-	const size_t phases = (size_t)(period_hours / step + period_error);
+	const size_t phases = (size_t)(period_hours / series->usual_hours + period_error);
 
 	if (phases < 2)
 		return false;
@@ -242,9 +272,11 @@ bool series_fold(const struct series *series, double period_hours, struct series
 		.weight = series->weight,
 		.least_variance = series->least_variance,
 	};
-	const double block = period_hours / step / (double)ret->phases;
-	ret->block = series->block * (size_t)fmax(round(block), 1);
+	size_t averaged = 0;
 	for (size_t i = 0; i < series->run_count; i++)
-		fold_run(series, &series->runs[i], period_hours, ret);
-	return measure_times(ret);
+		averaged += fold_run(series, &series->runs[i], period_hours, ret);
+	if (ret->count == 0)
+		return false;
+	ret->block = series->block * (size_t)round((double)averaged / (double)ret->count);
+	return measure_times(ret) && ret->count >= ret->level_count + 2;
 }

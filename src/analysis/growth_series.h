@@ -33,7 +33,9 @@ struct series {
 	size_t phases; /* of a period of its swings, each with a level of its own; 1 without */
 	struct series_run runs[GROWTH_POINTS / 2];
 	size_t run_count;
+	size_t level_count;  /* of all runs together: phases that have points */
 	double step_hours;   /* mean distance of two points as they came; > 0 */
+	double usual_hours;  /* median distance of two of `points`, whatever the holes; > 0 */
 	double span_hours;   /* of the longest run */
 	double plain_rate;   /* by ordinary least squares */
 	double square_hours; /* sum of the squared levers; > 0 */
@@ -48,6 +50,6 @@ bool series_make(const struct growth_point *points, size_t count, struct series 
 
 /*
  * The same, folded by the period of its swings, which are no growth: whole periods, each averaged
- * to as many points as the series has phases. False when that leaves too little.
+ * to as many points as it has phases that were seen. False when that leaves too little.
  */
 bool series_fold(const struct series *series, double period_hours, struct series *ret);

@@ -187,14 +187,16 @@ static void look_for_swings(
 	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
 {
 	const double noise = (double)series->count * series->variance;
-	const double step = series->step_hours * (double)series->block;
+	const double step = series->usual_hours;
+	/* Holes make room for waves that no points have shown. */
+	const double most_waves = (double)series->count / 3;
 	double span = step, best = 0, best_period = 0, best_amplitude = 0;
 
 	for (size_t r = 0; r < series->run_count; r++)
 		span = fmax(span, series->runs[r].span_hours + step);
 	if (series->count < 8 || flat->square_sum < 3 * noise)
 		return;
-	for (double waves = 2; span / waves >= 3 * step; waves += 0.1) {
+	for (double waves = 2; span / waves >= 3 * step && waves <= most_waves; waves += 0.1) {
 		double amplitude = 0;
 		const double explained = wave_square_sum(series, flat, span / waves, &amplitude);
 		if (explained > best) {

@@ -112,35 +112,52 @@ static void holds_the_truth_of_what_is_turned_over(void **state)
 	assert_promise((struct heap){ .base = 2, .survival = 0.9, .rounds = 20 }, 0.86, 1);
 }
 
-/* A queue that is filled anew each time, as high as its place in a period of four tells. */
-static struct growth simulate_queue(size_t rounds)
+/*
+ * A queue that is filled anew each time, as high as its place in a period of four tells. In the
+ * middle nobody looked for a while.
+ */
+static struct growth simulate_queue(size_t rounds, size_t hole)
 {
 	struct growth_point points[64];
 	struct growth growth = { 0 };
 
 	for (size_t i = 0; i < rounds; i++) {
-		const unsigned count = poisson(50 + 100 * (double)(i % 4));
-		points[i] = (struct growth_point){ (double)i, count, count, 0 };
+		const size_t at = i < rounds / 2 ? i : i + hole;
+		const unsigned count = poisson(50 + 100 * (double)(at % 4));
+		points[i] = (struct growth_point){ (double)at, count, count, 0 };
 	}
 	assert_true(growth_fit(points, rounds, &growth));
 	return growth;
+}
+
+static void assert_swings(size_t rounds, size_t hole)
+{
+	double held = 0;
+
+	for (int i = 0; i < TRIALS; i++) {
+		const struct growth growth = simulate_queue(rounds, hole);
+		assert_true(fabs(growth.period_hours - 4) < 0.01);
+		held += (growth.low <= 0 && 0 <= growth.high) / (double)TRIALS;
+	}
+	if (held < 0.9 || held > 0.999)
+		fail_msg("after %zu rounds and a hole of %zu the interval holds the truth in %.3f",
+			rounds, hole, held);
 }
 
 static void holds_the_truth_of_swings(void **state)
 {
 	(void)state;
 	random_state = 5;
-	for (size_t rounds = 8; rounds <= 32; rounds += rounds / 2) {
-		double held = 0;
-		for (int i = 0; i < TRIALS; i++) {
-			const struct growth growth = simulate_queue(rounds);
-			assert_true(fabs(growth.period_hours - 4) < 0.01);
-			held += (growth.low <= 0 && 0 <= growth.high) / (double)TRIALS;
-		}
-		if (held < 0.9 || held > 0.999)
-			fail_msg("after %zu rounds the interval holds the truth in %.3f", rounds,
-				held);
-	}
+	for (size_t rounds = 8; rounds <= 32; rounds += rounds / 2)
+		assert_swings(rounds, 0);
+}
+
+static void holds_the_truth_of_swings_beside_a_hole(void **state)
+{
+	(void)state;
+	random_state = 6;
+	for (size_t hole = 1; hole <= 5; hole++)
+		assert_swings(16, hole);
 }
 
 static void finds_a_leak_inside_a_busy_site(void **state)
@@ -325,6 +342,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(holds_the_truth_of_a_leak),
 	cmocka_unit_test(holds_the_truth_of_what_is_turned_over),
 	cmocka_unit_test(holds_the_truth_of_swings),
+	cmocka_unit_test(holds_the_truth_of_swings_beside_a_hole),
 	cmocka_unit_test(finds_a_leak_inside_a_busy_site),
 	cmocka_unit_test(tells_shapes_apart),
 	cmocka_unit_test(takes_growth_that_ended_for_one_step),
