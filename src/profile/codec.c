@@ -12,6 +12,7 @@
 #include "profile/input.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
+#include "profile/tar.h"
 #include "profile/text.h"
 
 const struct profile_codec profile_codecs[] = {
@@ -50,7 +51,8 @@ bool profile_may_begin_with(const void *data, size_t size)
 
 	while (text_at(&in, "%") && text_line(&in, &line))
 		continue;
-	return cursor_ok(&in) && (cursor_left(&in) == 0 || profile_detect(&in) != NULL);
+	return cursor_ok(&in) &&
+	       (cursor_left(&in) == 0 || profile_detect(&in) != NULL || tar_detect(in));
 }
 
 /* Any format is known by as many; less is a file that was cut off. */

@@ -33,7 +33,7 @@ extern const struct profile_codec profile_codecs[];
 /* The codec for what is at the cursor; NULL for none. */
 const struct profile_codec *profile_detect(const struct cursor *in);
 
-/* Whether a profile can begin like this; told by some thousand bytes. */
+/* Whether a profile, or a tar of profiles, can begin like this; told by some thousand bytes. */
 bool profile_may_begin_with(const void *data, size_t size);
 
 struct profile_read_options {
