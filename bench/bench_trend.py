@@ -12,7 +12,7 @@ Each replicate is a series of hourly profiles. Printed:
   the default rate; beside what sampling noise alone allows: to a test that is told which site leaks, that nothing was there before and that
   nothing is freed, and so need only count its samples; and to one that has to think that its objects may be replaced, which no profile
   tells. The plot goes to BENCH_PLOT, if set;
-- time: a trend of 1,000 profiles against a report on one.
+- time and memory: a trend of 1,000 profiles against a report on one, and the memory of a trend against its profiles, of 10,000 stacks each.
 
 BENCH_REPLICATES (default 200) and BENCH_SEED (1) set length and the program's own chance. jemalloc's sampling cannot be seeded, so figures
 differ from run to run by their binomial errors, which are printed.
@@ -22,7 +22,8 @@ import json
 import math
 import os
 import pathlib
-import resource
+import random
+import re
 import statistics
 import subprocess
 import sys
@@ -174,11 +175,14 @@ def plot(curves, path):
     pathlib.Path(path).write_text("\n".join(lines + ["</svg>"]) + "\n")
 
 
-def processor_seconds(*command):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([HEAPCTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def cost(*command):
+    """Seconds of the processor, and MiB of memory at the most."""
+    process = subprocess.Popen([HEAPCTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"bench_trend: heapctl {command[0]} failed")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def check_time(folder):
@@ -187,10 +191,35 @@ def check_time(folder):
     subprocess.run([SITES, f"{folder}/long", "1", "1000", str(SEED)], check=True,
                    env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12"))
     paths = [f"{folder}/long/0-{k:04d}.heap" for k in range(1000)]
-    one = min(processor_seconds("report", "--text", "--no-cache", paths[0]) for _ in range(5))
-    many = min(processor_seconds("trend", "--no-cache", *paths) for _ in range(3))
-    print(f"time: a trend of 1,000 profiles takes {many:.1f} s of the processor, {many / one:.0f} times a report on one; "
-          f"1,000 reports would take 1,000 times")
+    one, one_mib = min(cost("report", "--text", "--no-cache", paths[0]) for _ in range(5))
+    many, many_mib = min(cost("trend", "--no-cache", *paths) for _ in range(3))
+    print(f"time: a trend of 1,000 profiles takes {many:.1f} s of the processor and {many_mib:.0f} MiB, {many / one:.0f} times a report on one "
+          f"and {many_mib / one_mib:.1f} times its memory; 1,000 reports would take 1,000 times")
+
+
+def check_memory(folder, stacks=10000, profiles=100):
+    """Of a big server: all of its stacks are in each profile, with other counts, as one in twenty of the lines has another."""
+    os.mkdir(f"{folder}/big")
+    text = subprocess.run([BUILD / "bench/write_profile", str(stacks)], capture_output=True, check=True, text=True).stdout
+    stack = re.compile(r"^  t\*: (\d+): (\d+) (.*)$", re.MULTILINE)
+    chance = random.Random(SEED)
+
+    def grown(line):
+        objects, size = int(line[1]), int(line[2]) // int(line[1])
+        objects += chance.randrange(20) == 0
+        return f"  t*: {objects}: {objects * size} {line[3]}"
+
+    paths = [f"{folder}/big/{k:04d}.heap" for k in range(profiles)]
+    for at, path in enumerate(paths):
+        head, sign, text = text.partition("\n@")
+        text = head + sign + stack.sub(grown, text)
+        pathlib.Path(path).write_text(text)
+        os.utime(path, (1763600000 + 3600 * at,) * 2)
+    _, one = cost("report", "--text", "--no-cache", paths[0])
+    _, two = cost("trend", "--no-cache", *paths[:2])
+    _, many = cost("trend", "--no-cache", *paths)
+    print(f"memory: {stacks} stacks take {one:.0f} MiB in a report, {two:.0f} MiB in a trend of 2 profiles and {many:.0f} MiB in one of "
+          f"{profiles}: {(many - two) * 1048576 / (profiles - 2) / stacks:.0f} bytes for each further line")
 
 
 def main():
@@ -206,6 +235,7 @@ def main():
         if os.environ.get("BENCH_PLOT"):
             plot(curves, os.environ["BENCH_PLOT"])
         check_time(folder)
+        check_memory(folder)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "analysis/growth.h"
+#include "analysis/series.h"
 #include "analysis/view_builder.h"
 
 #define TREND_LEVEL 0.05
@@ -23,14 +24,14 @@ enum trend_unit {
 };
 
 struct trend_request {
-	struct view_request view; /* `observe` is set here */
+	struct view_request view; /* `observe` and the counter, the series', are set here */
 	enum trend_unit unit;
 };
 
 struct trend_site {
 	const char *name;
 	const char *stack;	 /* where most of the change is: "main > serve > parse" */
-	struct estimate *series; /* one for each profile */
+	struct estimate *series; /* one for each profile; without `samples` */
 	struct growth growth;
 	bool has_growth;   /* false: too few profiles to say */
 	double adjusted_p; /* for the number of sites; 1 unless it grows steadily */
@@ -38,7 +39,7 @@ struct trend_site {
 };
 
 struct trend {
-	struct view *view; /* of all profiles together */
+	struct view *view; /* of all profiles together; its paths are without estimates */
 	size_t profile_count;
 	double *hours; /* of each profile, since the first */
 	uint32_t *runs;
@@ -52,12 +53,12 @@ struct trend {
 };
 
 /*
- * Of symbolized profiles in the order of time. Times are profile.time_ms; where they are missing or
- * do not ascend the order alone counts, one hour each. A run ends where a module lies elsewhere or
- * samples were discarded. ERROR_USAGE for profiles of two processes that ran at the same time.
+ * Of a settled series whose shared profiles were symbolized. Where times are missing or do not
+ * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere or samples
+ * were discarded. ERROR_USAGE for profiles of two processes that ran at the same time.
  */
-MUST_CHECK bool trend_build(struct profile *const *profiles, size_t count,
-	const struct trend_request *request, struct trend **ret, struct error *err);
+MUST_CHECK bool trend_build(const struct series *series, const struct trend_request *request,
+	struct trend **ret, struct error *err);
 void trend_free(struct trend *trend);
 
 static inline void trend_cleanup(struct trend **trend)

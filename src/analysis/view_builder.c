@@ -249,8 +249,8 @@ static void add_to_path(struct builder *builder, const struct line *line)
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
 		estimate_add(&sums[i], line->estimates[i]);
 	if (builder->request->observe != NULL)
-		builder->request->observe(
-			builder->request->observer, builder->input, *at, line->estimates);
+		builder->request->observe(builder->request->observer, builder->input, line->stack,
+			*at, line->estimates);
 }
 
 static void add_prepared(struct builder *builder)

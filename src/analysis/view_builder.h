@@ -32,10 +32,11 @@ struct view_request {
 	const char *subtitle;
 	/*
 	 * Told of each line as it goes into a path of the view, for those who want to know what
-	 * each input has added; NULL for nobody. `estimates` are PROFILE_COUNTERS.
+	 * each input, or each of its stacks, has added; NULL for nobody. `estimates` are
+	 * PROFILE_COUNTERS.
 	 */
-	void (*observe)(
-		void *observer, size_t input, uint32_t path, const struct estimate *estimates);
+	void (*observe)(void *observer, size_t input, uint32_t stack, uint32_t path,
+		const struct estimate *estimates);
 	void *observer;
 };
 

@@ -63,13 +63,15 @@ static struct estimate part_of(struct estimate estimate, double part)
 		estimate.samples * part };
 }
 
-static void observe(void *observer, size_t input, uint32_t path, const struct estimate *estimates)
+static void observe(void *observer, size_t input, uint32_t stack, uint32_t path,
+	const struct estimate *estimates)
 {
 	struct shares *const shares = observer;
 	const struct estimate objects = estimates[PROFILE_INUSE_OBJECTS];
 	struct placement placement;
 
 	(void)input;
+	(void)stack;
 	if (!place(shares->waste, estimates, &placement))
 		return;
 	for (int i = 0; i < 2; i++) {

@@ -310,7 +310,7 @@ bool report_session_open(
 
 void report_session_close(struct report_session *session)
 {
-	for (size_t i = 0; i < session->profile_count; i++)
+	for (size_t i = 0; i < session->profile_count && !session->borrows_profiles; i++)
 		profile_free(session->profiles[i]);
 	free(session->profiles);
 	free(session->waste_classes);

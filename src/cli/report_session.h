@@ -18,9 +18,10 @@ struct report_session {
 	struct profile **profiles; /* what is looked at, then what is subtracted */
 	size_t profile_count;
 	size_t profile_capacity;
-	size_t base_count;    /* of the profiles, at the end */
-	size_t damaged_count; /* of a series, which are left out */
-	const char *program;  /* the operand; NULL when there was none */
+	bool borrows_profiles; /* somebody else frees them */
+	size_t base_count;     /* of the profiles, at the end */
+	size_t damaged_count;  /* of a series, which are left out */
+	const char *program;   /* the operand; NULL when there was none */
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
 	struct symbolizer *symbolizer;
 	struct waste_class *waste_classes; /* with options->waste */
@@ -30,7 +31,7 @@ struct report_session {
 /* Loads and symbolizes. */
 MUST_CHECK bool report_session_open(
 	struct report_session *session, const struct report_options *options, struct error *err);
-/* One profile more, which is the session's then. */
+/* One profile more, which is the session's then unless it borrows them. */
 void report_session_add(struct report_session *session, struct profile *profile);
 /* Warns who asks for what was allocated and would be shown nothing. */
 void report_session_check_counter(const struct report_session *session);

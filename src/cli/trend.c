@@ -154,8 +154,8 @@ static bool apply(struct option_parser *parser, int id, struct request *request)
 	}
 }
 
-static bool build(const struct report_session *session, const struct request *request,
-	struct trend **trend, struct error *err)
+static bool build(const struct series *series, const struct request *request, struct trend **trend,
+	struct error *err)
 {
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 
@@ -164,12 +164,11 @@ static bool build(const struct report_session *session, const struct request *re
 	const struct trend_request asked = {
 		.view = {
 			.granularity = request->report.granularity,
-			.counter = request->report.counter,
 			.filter = filter,
 		},
 		.unit = request->unit,
 	};
-	return trend_build(session->profiles, session->profile_count, &asked, trend, err);
+	return trend_build(series, &asked, trend, err);
 }
 
 /* JSON is for programs, which choose for themselves. */
@@ -199,14 +198,16 @@ static void warn_of_other_programs(const struct report_session *session)
 
 static bool make(const struct request *request, struct error *err)
 {
+	CLEANUP(series_deinit) struct series series;
 	CLEANUP(report_session_close)
 	struct report_session session = { .options = &request->report };
 	CLEANUP(trend_cleanup) struct trend *trend = NULL;
 	CLEANUP(buffer_cleanup) struct buffer out;
 
+	series_init(&series, request->report.counter);
 	buffer_init(&out, &memory_or_exit);
-	if (!trend_source_load(&session, err) || !report_session_add_symbols(&session, err) ||
-		!build(&session, request, &trend, err))
+	if (!trend_source_load(&session, &series, err) ||
+		!report_session_add_symbols(&session, err) || !build(&series, request, &trend, err))
 		return false;
 	warn_of_other_programs(&session);
 	report_session_check_counter(&session);

@@ -32,8 +32,8 @@ static int64_t member_time(const struct tar_member *member)
 	return digits >= MOMENT_DIGITS && digits < 19 ? strtoll(name, NULL, 10) : member->time_ms;
 }
 
-static bool load_member(struct report_session *session, const char *path,
-	const struct tar_member *member, struct error *err)
+static bool load_member(struct series *series, const char *path, const struct tar_member *member,
+	size_t *damaged_count, struct error *err)
 {
 	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
 	const size_t size = cursor_left(&member->data);
@@ -43,31 +43,31 @@ static bool load_member(struct report_session *session, const char *path,
 		if (err->kind != ERROR_INPUT ||
 			(size > 0 && expander_find(member->data.start, size) == NULL))
 			return false;
-		session->damaged_count++;
+		++*damaged_count;
 		verb_warn("left out: %s", err->message);
 		return true;
 	}
 	if (profile->time_ms == 0)
 		profile->time_ms = member_time(member);
-	report_session_add(session, profile);
+	series_add(series, profile);
 	return true;
 }
 
-bool trend_series_load(
-	struct report_session *session, const char *name, struct cursor in, struct error *err)
+bool trend_series_load(struct series *series, const char *name, struct cursor in,
+	size_t *damaged_count, struct error *err)
 {
 	struct tar_member member;
 	struct error damage;
 
 	while (tar_next(&in, &member)) {
-		if (member.is_file && !load_member(session, name, &member, &damage)) {
+		if (member.is_file && !load_member(series, name, &member, damaged_count, &damage)) {
 			*err = damage;
 			return false;
 		}
 	}
 	if (!cursor_ok(&in))
 		return cursor_error(&in, name, err);
-	if (session->damaged_count > 0 && session->profile_count < 2) {
+	if (*damaged_count > 0 && series->profile_count < 2) {
 		*err = damage;
 		return false;
 	}
@@ -95,8 +95,8 @@ static bool may_be_series(const char *path)
 	       expander_find(block, (size_t)size) != NULL;
 }
 
-bool trend_series_load_file(
-	struct report_session *session, const char *path, bool *is_series, struct error *err)
+bool trend_series_load_file(struct series *series, const char *path, size_t *damaged_count,
+	bool *is_series, struct error *err)
 {
 	struct input input = { 0 };
 
@@ -107,7 +107,7 @@ bool trend_series_load_file(
 		return false;
 	const struct cursor in = cursor_over(input.data, input.size);
 	*is_series = is_series_text(in);
-	const bool ok = !*is_series || trend_series_load(session, path, in, err);
+	const bool ok = !*is_series || trend_series_load(series, path, in, damaged_count, err);
 	input_close(&input);
 	return ok;
 }

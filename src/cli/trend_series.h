@@ -5,16 +5,16 @@
  */
 #pragma once
 
+#include "analysis/series.h"
 #include "base/cursor.h"
-#include "cli/report_session.h"
 
 /*
  * Adds all profiles of a tar, each with its member's time unless it tells its own. Compressed ones
  * that are damaged are left out, counted and told: one in a history of weeks shall not cost it all.
  */
-MUST_CHECK bool trend_series_load(
-	struct report_session *session, const char *name, struct cursor in, struct error *err);
+MUST_CHECK bool trend_series_load(struct series *series, const char *name, struct cursor in,
+	size_t *damaged_count, struct error *err);
 
 /* The same for a file if it is one; else nothing was done, successfully. */
-MUST_CHECK bool trend_series_load_file(
-	struct report_session *session, const char *path, bool *is_series, struct error *err);
+MUST_CHECK bool trend_series_load_file(struct series *series, const char *path,
+	size_t *damaged_count, bool *is_series, struct error *err);

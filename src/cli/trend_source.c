@@ -26,6 +26,7 @@ static const struct profile_read_options wanted = { .leaves_out_threads = true }
 
 struct source {
 	struct report_session *session;
+	struct series *series;
 	struct trend_time *times; /* of profiles that do not tell */
 	size_t time_count, time_capacity;
 };
@@ -50,7 +51,7 @@ static void note_time(struct source *source, struct profile *profile, const char
 		return;
 	source->times = xgrow(source->times, &source->time_capacity, source->time_count + 1,
 		sizeof *source->times);
-	source->times[source->time_count++] = (struct trend_time){ profile,
+	source->times[source->time_count++] = (struct trend_time){ source->series->profile_count,
 		status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000,
 		trend_time_in_name(path) };
 }
@@ -62,7 +63,7 @@ static bool load_file(struct source *source, const char *path, struct error *err
 	bool is_series = false;
 	pid_t pid = 0;
 
-	if (!trend_series_load_file(session, path, &is_series, err))
+	if (!trend_series_load_file(source->series, path, &session->damaged_count, &is_series, err))
 		return false;
 	if (is_series)
 		return true;
@@ -70,26 +71,26 @@ static bool load_file(struct source *source, const char *path, struct error *err
 		    path, session->options, session->program != NULL, &pid, &profile, err))
 		return false;
 	note_time(source, profile, path);
-	report_session_add(session, profile);
+	series_add(source->series, profile);
 	return true;
 }
 
-static bool load_files(
-	struct report_session *session, char *const *paths, size_t count, struct error *err)
+static bool load_files(struct report_session *session, struct series *series, char *const *paths,
+	size_t count, struct error *err)
 {
-	CLEANUP(source_deinit) struct source source = { .session = session };
+	CLEANUP(source_deinit) struct source source = { .session = session, .series = series };
 
 	for (size_t i = 0; i < count; i++) {
 		if (!load_file(&source, paths[i], err))
 			return false;
 	}
-	if (trend_time_set(source.times, source.time_count))
+	if (trend_time_set(series, source.times, source.time_count))
 		verb_warn("the files' times are not those in their names, as after copying "
 			  "without -p: those in the names count");
 	return true;
 }
 
-static bool fetch(struct report_session *session, const struct target *target, const char *path,
+static bool fetch(struct series *series, const struct target *target, const char *path,
 	const char *name, int64_t time_ms, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = path };
@@ -101,15 +102,15 @@ static bool fetch(struct report_session *session, const struct target *target, c
 		!profile_read(name, answer.body.data, answer.body.size, &wanted, &profile, err))
 		return false;
 	profile->time_ms = time_ms;
-	report_session_add(session, profile);
+	series_add(series, profile);
 	return true;
 }
 
 /*
  * A finished run has a profile of its end; one that its process' end cut short that of its start.
  */
-static bool fetch_run(struct report_session *session, const struct target *target,
-	const json_t *run, struct error *err)
+static bool fetch_run(
+	struct series *series, const struct target *target, const json_t *run, struct error *err)
 {
 	const int64_t id = json_number(run, "id");
 	const bool is_finished = strcmp(json_text(run, "state"), "finished") == 0;
@@ -120,13 +121,13 @@ static bool fetch_run(struct report_session *session, const struct target *targe
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id,
 		is_finished ? "profile" : "start");
 	snprintf(name, sizeof name, "%s, run %" PRId64, target->label, id);
-	return fetch(session, target, path, name,
+	return fetch(series, target, path, name,
 		json_number(run, is_finished ? "ended_ms" : "started_ms"), err);
 }
 
 /* What a gateway with a history has kept of the target, also of its earlier processes. */
-static bool load_history(
-	struct report_session *session, const struct target *target, struct error *err)
+static bool load_history(struct report_session *session, struct series *series,
+	const struct target *target, struct error *err)
 {
 	CLEANUP(fd_cleanup) const int fd = memfd_create("history", MFD_CLOEXEC);
 	const struct agent_call call = { .method = "GET",
@@ -142,8 +143,8 @@ static bool load_history(
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(target, &call, &answer, &none))
 		return file_map_fd(fd, target->label, &map, err) &&
-		       trend_series_load(
-			       session, target->label, cursor_over(map.data, map.size), err);
+		       trend_series_load(series, target->label, cursor_over(map.data, map.size),
+			       &session->damaged_count, err);
 	/* No history, or too little of it. */
 	if (none.kind == ERROR_NOT_FOUND)
 		return true;
@@ -151,7 +152,8 @@ static bool load_history(
 	return false;
 }
 
-static bool load_target(struct report_session *session, const char *text, struct error *err)
+static bool load_target(
+	struct report_session *session, struct series *series, const char *text, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 	struct target target;
@@ -159,22 +161,22 @@ static bool load_target(struct report_session *session, const char *text, struct
 	json_t *run;
 
 	if (!target_resolve(text, &target, err) ||
-		(target.kind == TARGET_GATEWAY && !load_history(session, &target, err)))
+		(target.kind == TARGET_GATEWAY && !load_history(session, series, &target, err)))
 		return false;
-	if (session->profile_count >= 2)
+	if (series->profile_count >= 2)
 		return true;
 	if (!agent_call_json(&target, "GET", "/v1/runs", &answer, err))
 		return false;
 	json_array_foreach(json_at(answer, "runs"), index, run)
 	{
-		if (!fetch_run(session, &target, run, err))
+		if (!fetch_run(series, &target, run, err))
 			return false;
 	}
-	if (!fetch(session, &target, "/v1/profile", target.label, clock_realtime_ms(), err))
+	if (!fetch(series, &target, "/v1/profile", target.label, clock_realtime_ms(), err))
 		return false;
 	if (target.kind == TARGET_AGENT)
 		session->pid = target.process.pid;
-	if (session->profile_count >= 2)
+	if (series->profile_count >= 2)
 		return true;
 	error_set(err, ERROR_STATE, "%s keeps no finished run", target.label);
 	return error_hint(err,
@@ -184,13 +186,12 @@ static bool load_target(struct report_session *session, const char *text, struct
 
 static int by_time(const void *a, const void *b)
 {
-	const struct profile *const *const x = a;
-	const struct profile *const *const y = b;
+	const struct series_profile *const x = a, *const y = b;
 
-	return ((*x)->time_ms > (*y)->time_ms) - ((*x)->time_ms < (*y)->time_ms);
+	return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
 }
 
-static void warn_of_time(const struct profile *profile, const struct profile *same)
+static void warn_of_time(const struct series_profile *profile, const struct series_profile *same)
 {
 	static const char *const so =
 		"their order is that of the command line, growth is per profile";
@@ -203,26 +204,26 @@ static void warn_of_time(const struct profile *profile, const struct profile *sa
 }
 
 /* Only times that are all known and all differ are an order; files copied at once have none. */
-static void sort(struct report_session *session)
+static void sort(struct series *series)
 {
-	CLEANUP(free_cleanup)
-	struct profile **sorted = xcalloc(session->profile_count, sizeof(void *));
+	const size_t count = series->profile_count;
+	CLEANUP(free_cleanup) struct series_profile *sorted = xcalloc(count, sizeof *sorted);
 
-	memcpy(sorted, session->profiles, session->profile_count * sizeof(void *));
-	qsort(sorted, session->profile_count, sizeof(void *), by_time);
-	for (size_t i = 0; i < session->profile_count; i++) {
-		const bool is_same = i != 0 && sorted[i]->time_ms == sorted[i - 1]->time_ms;
-		if (sorted[i]->time_ms == 0 || is_same) {
-			warn_of_time(sorted[i], is_same ? sorted[i - 1] : NULL);
-			for (size_t j = 0; j < session->profile_count; j++)
-				session->profiles[j]->time_ms = 0;
+	memcpy(sorted, series->profiles, count * sizeof *sorted);
+	qsort(sorted, count, sizeof *sorted, by_time);
+	for (size_t i = 0; i < count; i++) {
+		const bool is_same = i != 0 && sorted[i].time_ms == sorted[i - 1].time_ms;
+		if (sorted[i].time_ms == 0 || is_same) {
+			warn_of_time(&sorted[i], is_same ? &sorted[i - 1] : NULL);
+			for (size_t j = 0; j < count; j++)
+				series->profiles[j].time_ms = 0;
 			return;
 		}
 	}
-	memcpy(session->profiles, sorted, session->profile_count * sizeof(void *));
+	memcpy(series->profiles, sorted, count * sizeof *sorted);
 }
 
-bool trend_source_load(struct report_session *session, struct error *err)
+bool trend_source_load(struct report_session *session, struct series *series, struct error *err)
 {
 	const struct report_options *const options = session->options;
 	char *const *operands = options->operands;
@@ -235,15 +236,19 @@ bool trend_source_load(struct report_session *session, struct error *err)
 		count--;
 	}
 	if (count == 1 && (stat(operands[0], &status) != 0 || S_ISSOCK(status.st_mode))) {
-		if (!load_target(session, operands[0], err))
+		if (!load_target(session, series, operands[0], err))
 			return false;
-	} else if (!load_files(session, operands, count, err)) {
+	} else if (!load_files(session, series, operands, count, err)) {
 		return false;
 	}
-	if (session->profile_count < 2) {
+	if (series->profile_count < 2) {
 		error_set(err, ERROR_USAGE, "a trend takes several profiles");
 		return error_hint(err, "heapctl report shows a single one");
 	}
-	sort(session);
+	sort(series);
+	series_settle(series);
+	session->borrows_profiles = true;
+	for (size_t i = 0; i < series->shared_count; i++)
+		report_session_add(session, series->shared[i]);
 	return true;
 }

@@ -2,10 +2,12 @@
 /* Where the profiles of a trend come from: files, or the kept runs of a target. */
 #pragma once
 
+#include "analysis/series.h"
 #include "cli/report_session.h"
 
 /*
  * Loads the operands of session->options in the order of time, each with its time where it is
- * known. Two profiles at least.
+ * known: two profiles at least. The session borrows what they share, to be given symbols.
  */
-MUST_CHECK bool trend_source_load(struct report_session *session, struct error *err);
+MUST_CHECK bool trend_source_load(
+	struct report_session *session, struct series *series, struct error *err);

@@ -69,11 +69,12 @@ static bool names_differ(const struct trend_time *times, size_t count)
 	return most - least > MOST_DRIFT_MS;
 }
 
-bool trend_time_set(const struct trend_time *times, size_t count)
+bool trend_time_set(struct series *series, const struct trend_time *times, size_t count)
 {
 	const bool by_name = names_differ(times, count);
 
 	for (size_t i = 0; i < count; i++)
-		times[i].profile->time_ms = by_name ? times[i].named_ms : times[i].file_ms;
+		series->profiles[times[i].profile].time_ms =
+			by_name ? times[i].named_ms : times[i].file_ms;
 	return by_name;
 }

@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/profile.h"
+#include "analysis/series.h"
 
 struct trend_time {
-	struct profile *profile; /* borrowed; its time_ms is set */
-	int64_t file_ms;	 /* modification time of its file */
-	int64_t named_ms;	 /* the time in its name; 0 when there is none */
+	size_t profile;	  /* in the series; its time_ms is set */
+	int64_t file_ms;  /* modification time of its file */
+	int64_t named_ms; /* the time in its name; 0 when there is none */
 };
 
 /*
@@ -29,4 +29,4 @@ int64_t trend_time_in_name(const char *path);
  * Sets the times of all: of the names where every file has one and the files' own times do not go
  * along with them, else of the files. True when it is those of the names.
  */
-bool trend_time_set(const struct trend_time *times, size_t count);
+bool trend_time_set(struct series *series, const struct trend_time *times, size_t count);

@@ -46,22 +46,20 @@ static struct trend *build(
 	const struct line *lines, size_t count, int function_count, enum trend_unit unit)
 {
 	const struct filter_text everything = { 0 };
-	struct profile *profiles[PROFILES];
+	CLEANUP(series_deinit) struct series series;
 	struct filter *filter = NULL;
 	struct trend *trend = NULL;
 	struct error err;
 
+	series_init(&series, PROFILE_INUSE_SPACE);
 	for (size_t i = 0; i < PROFILES; i++)
-		profiles[i] = make_profile(lines, count, function_count, i);
+		series_add(&series, make_profile(lines, count, function_count, i));
+	series_settle(&series);
 	assert_true(filter_new(&everything, &filter, &err));
-	const struct trend_request request = {
-		.view = { .counter = PROFILE_INUSE_SPACE, .filter = filter }, .unit = unit
-	};
-	if (!trend_build(profiles, PROFILES, &request, &trend, &err))
+	const struct trend_request request = { .view = { .filter = filter }, .unit = unit };
+	if (!trend_build(&series, &request, &trend, &err))
 		fail_msg("%s", err.message);
 	filter_free(filter);
-	for (size_t i = 0; i < PROFILES; i++)
-		profile_free(profiles[i]);
 	return trend;
 }
 

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A series: many profiles of one program in little memory. Most stacks of a server are the same in
+ * all of its profiles. So what profiles of one process share (mappings, locations, stacks) is kept
+ * once, in a *shared* profile; of each profile itself a line of 24 bytes is kept for each of its
+ * samples: the stack and the estimate of the one counter that is looked at (and 8 bytes more where
+ * a prof.reset can be told). Memory grows with the distinct stacks, and by that for each line.
+ *
+ * Profiles are of one process here when the files and the code that may be in stacks are mapped
+ * alike. Others share with nobody, and so do CPU profiles, of which all samples say something
+ * together (see allocator_frame_trampoline).
+ *
+ * Use: add all profiles, bring series.profiles into the order of time, settle. Then the shared
+ * profiles can be given symbols, and trend_build does the rest.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+/* What a sample stands for, see analysis/unsample.h. */
+struct series_line {
+	double value;
+	double variance;
+	uint32_t stack; /* of the shared profile */
+};
+
+struct series_profile {
+	const char *name;
+	int64_t time_ms;
+	uint64_t interval_bytes;
+	bool has_allocated;
+	uint32_t shared; /* in series.shared */
+	struct series_line *lines;
+	double *allocated; /* for each line the objects ever allocated, raw; NULL when unknown */
+	size_t line_count;
+	struct profile_mapping *files; /* by start, without those of the same file as before */
+	size_t file_count;
+};
+
+struct series {
+	enum profile_counter counter; /* set before anything is added */
+	struct series_profile *profiles;
+	size_t profile_count, profile_capacity;
+	struct profile **shared; /* once settled in order of time, each named as its first */
+	size_t shared_count, shared_capacity;
+	struct string_pool strings;
+};
+
+void series_init(struct series *series, enum profile_counter counter);
+void series_deinit(struct series *series);
+
+/* Takes the profile over; what is pointed to in it is gone. */
+void series_add(struct series *series, struct profile *profile);
+
+/*
+ * To be called once, when the order of the profiles is final. The shared profiles have a sample
+ * then, without counters, for each stack in the order in which the profiles have them first.
+ */
+void series_settle(struct series *series);
+
+/*
+ * A profile as far as comparison_of looks at it. It borrows from the series, but for its samples:
+ * release those with free().
+ */
+struct profile series_sketch(const struct series *series, size_t at);
