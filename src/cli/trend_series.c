@@ -33,7 +33,7 @@ static int64_t member_time(const struct tar_member *member)
 }
 
 static bool load_member(struct series *series, const char *path, const struct tar_member *member,
-	size_t *damaged_count, struct error *err)
+	struct trend_damage *damage, struct error *err)
 {
 	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
 	const size_t size = cursor_left(&member->data);
@@ -43,7 +43,8 @@ static bool load_member(struct series *series, const char *path, const struct ta
 		if (err->kind != ERROR_INPUT ||
 			(size > 0 && expander_find(member->data.start, size) == NULL))
 			return false;
-		++*damaged_count;
+		damage->count++;
+		damage->last = *err;
 		verb_warn("left out: %s", err->message);
 		return true;
 	}
@@ -54,24 +55,15 @@ static bool load_member(struct series *series, const char *path, const struct ta
 }
 
 bool trend_series_load(struct series *series, const char *name, struct cursor in,
-	size_t *damaged_count, struct error *err)
+	struct trend_damage *damage, struct error *err)
 {
 	struct tar_member member;
-	struct error damage;
 
 	while (tar_next(&in, &member)) {
-		if (member.is_file && !load_member(series, name, &member, damaged_count, &damage)) {
-			*err = damage;
+		if (member.is_file && !load_member(series, name, &member, damage, err))
 			return false;
-		}
 	}
-	if (!cursor_ok(&in))
-		return cursor_error(&in, name, err);
-	if (*damaged_count > 0 && series->profile_count < 2) {
-		*err = damage;
-		return false;
-	}
-	return true;
+	return cursor_ok(&in) || cursor_error(&in, name, err);
 }
 
 static bool is_series_text(struct cursor in)
@@ -95,7 +87,7 @@ static bool may_be_series(const char *path)
 	       expander_find(block, (size_t)size) != NULL;
 }
 
-bool trend_series_load_file(struct series *series, const char *path, size_t *damaged_count,
+bool trend_series_load_file(struct series *series, const char *path, struct trend_damage *damage,
 	bool *is_series, struct error *err)
 {
 	struct input input = { 0 };
@@ -107,7 +99,7 @@ bool trend_series_load_file(struct series *series, const char *path, size_t *dam
 		return false;
 	const struct cursor in = cursor_over(input.data, input.size);
 	*is_series = is_series_text(in);
-	const bool ok = !*is_series || trend_series_load(series, path, in, damaged_count, err);
+	const bool ok = !*is_series || trend_series_load(series, path, in, damage, err);
 	input_close(&input);
 	return ok;
 }

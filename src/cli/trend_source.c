@@ -2,7 +2,6 @@
 #include "cli/trend_source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@ static const struct profile_read_options wanted = { .leaves_out_threads = true }
 struct source {
 	struct report_session *session;
 	struct series *series;
+	struct trend_damage *damage;
 	struct trend_time *times; /* of profiles that do not tell */
 	size_t time_count, time_capacity;
 };
@@ -63,7 +63,7 @@ static bool load_file(struct source *source, const char *path, struct error *err
 	bool is_series = false;
 	pid_t pid = 0;
 
-	if (!trend_series_load_file(source->series, path, &session->damaged_count, &is_series, err))
+	if (!trend_series_load_file(source->series, path, source->damage, &is_series, err))
 		return false;
 	if (is_series)
 		return true;
@@ -76,9 +76,10 @@ static bool load_file(struct source *source, const char *path, struct error *err
 }
 
 static bool load_files(struct report_session *session, struct series *series, char *const *paths,
-	size_t count, struct error *err)
+	size_t count, struct trend_damage *damage, struct error *err)
 {
-	CLEANUP(source_deinit) struct source source = { .session = session, .series = series };
+	CLEANUP(source_deinit)
+	struct source source = { .session = session, .series = series, .damage = damage };
 
 	for (size_t i = 0; i < count; i++) {
 		if (!load_file(&source, paths[i], err))
@@ -126,8 +127,8 @@ static bool fetch_run(
 }
 
 /* What a gateway with a history has kept of the target, also of its earlier processes. */
-static bool load_history(struct report_session *session, struct series *series,
-	const struct target *target, struct error *err)
+static bool load_history(struct series *series, const struct target *target,
+	struct trend_damage *damage, struct error *err)
 {
 	CLEANUP(fd_cleanup) const int fd = memfd_create("history", MFD_CLOEXEC);
 	const struct agent_call call = { .method = "GET",
@@ -143,8 +144,8 @@ static bool load_history(struct report_session *session, struct series *series,
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(target, &call, &answer, &none))
 		return file_map_fd(fd, target->label, &map, err) &&
-		       trend_series_load(series, target->label, cursor_over(map.data, map.size),
-			       &session->damaged_count, err);
+		       trend_series_load(
+			       series, target->label, cursor_over(map.data, map.size), damage, err);
 	/* No history, or too little of it. */
 	if (none.kind == ERROR_NOT_FOUND)
 		return true;
@@ -152,8 +153,8 @@ static bool load_history(struct report_session *session, struct series *series,
 	return false;
 }
 
-static bool load_target(
-	struct report_session *session, struct series *series, const char *text, struct error *err)
+static bool load_target(struct report_session *session, struct series *series, const char *text,
+	struct trend_damage *damage, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 	struct target target;
@@ -161,7 +162,7 @@ static bool load_target(
 	json_t *run;
 
 	if (!target_resolve(text, &target, err) ||
-		(target.kind == TARGET_GATEWAY && !load_history(session, series, &target, err)))
+		(target.kind == TARGET_GATEWAY && !load_history(series, &target, damage, err)))
 		return false;
 	if (series->profile_count >= 2)
 		return true;
@@ -228,6 +229,7 @@ bool trend_source_load(struct report_session *session, struct series *series, st
 	const struct report_options *const options = session->options;
 	char *const *operands = options->operands;
 	size_t count = options->operand_count;
+	struct trend_damage damage = { 0 };
 	struct stat status;
 
 	if (report_source_is_program(operands[0])) {
@@ -236,15 +238,20 @@ bool trend_source_load(struct report_session *session, struct series *series, st
 		count--;
 	}
 	if (count == 1 && (stat(operands[0], &status) != 0 || S_ISSOCK(status.st_mode))) {
-		if (!load_target(session, series, operands[0], err))
+		if (!load_target(session, series, operands[0], &damage, err))
 			return false;
-	} else if (!load_files(session, series, operands, count, err)) {
+	} else if (!load_files(session, series, operands, count, &damage, err)) {
+		return false;
+	}
+	if (series->profile_count < 2 && damage.count > 0) {
+		*err = damage.last;
 		return false;
 	}
 	if (series->profile_count < 2) {
 		error_set(err, ERROR_USAGE, "a trend takes several profiles");
 		return error_hint(err, "heapctl report shows a single one");
 	}
+	session->damaged_count = damage.count;
 	sort(series);
 	series_settle(series);
 	session->borrows_profiles = true;

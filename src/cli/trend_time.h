@@ -21,7 +21,7 @@ struct trend_time {
 
 /*
  * The moment in a name such as "redis-server.4711.20261121-101500.heap" (local time) or
- * "000012-20261121T101500Z-resident-redis-server.heap"; 0 when there is none.
+ * "00000012-20261121T101500Z-resident-redis-server.heap"; 0 when there is none.
  */
 int64_t trend_time_in_name(const char *path);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """heapctl trend on heaps with known growth that jemalloc sampled, and on a real redis-server."""
+import gzip
 import json
 import os
 import shutil
@@ -118,6 +119,22 @@ class Shapes(TrendCase):
                 tar.add(profile, os.path.basename(profile))
         _, messages = self.heapctl("trend", self.paths[1], path, code=1)
         self.assertIn("series(test_trend.py): byte 0: not a profile of any known format", messages)
+
+    def test_a_damaged_member_costs_nothing_else(self):
+        series = [os.path.join(self.folder, name) for name in ("first", "second")]
+        damaged = os.path.join(self.folder, "damaged.gz")
+        with open(self.paths[0], "rb") as whole, open(damaged, "wb") as file:
+            file.write(gzip.compress(whole.read())[:400])
+        for path, profiles in zip(series, ((damaged, self.paths[1]), self.paths[2:])):
+            with tarfile.open(path, "w") as tar:
+                for profile in profiles:
+                    tar.add(profile, os.path.basename(profile))
+        for order in (series, series[::-1]):
+            out, messages = self.heapctl("trend", "--json", *order)
+            self.assertIn("left out: ", messages)
+            self.assertEqual((json.loads(out)["damaged"], len(json.loads(out)["hours"])), (1, len(self.paths) - 1))
+        _, messages = self.heapctl("trend", series[0], code=1)
+        self.assertIn("first(damaged.gz): ", messages.splitlines()[-1])
 
     def test_what_was_not_counted_is_told(self):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
