@@ -136,11 +136,11 @@ static double log_odds(double probability)
 
 /* The rate at which the probability is `wanted`, on one side (-1, 1) of a rate. */
 static double find_rate(const struct series *series, const struct grid *grid, double wanted,
-	double from, double width, int side)
+	double from, double width, int side, enum noise noise)
 {
 	const double goal = log_odds(wanted), close = 0.005;
 	double inner = from, outer = from;
-	double inner_miss = log_odds(probability_below(series, grid, from, NOISE_SAMPLING)) - goal;
+	double inner_miss = log_odds(probability_below(series, grid, from, noise)) - goal;
 	double outer_miss = inner_miss;
 
 	if (side * inner_miss >= 0)
@@ -149,16 +149,14 @@ static double find_rate(const struct series *series, const struct grid *grid, do
 		inner = outer;
 		inner_miss = outer_miss;
 		outer += side * width;
-		outer_miss =
-			log_odds(probability_below(series, grid, outer, NOISE_SAMPLING)) - goal;
+		outer_miss = log_odds(probability_below(series, grid, outer, noise)) - goal;
 	}
 	/* The Illinois form of false position: an end that stays twice counts half. */
 	int moved = 0;
 	for (int i = 0; i < 40 && fabs(outer - inner) > close * fabs(outer - from); i++) {
 		const double at =
 			(inner * outer_miss - outer * inner_miss) / (outer_miss - inner_miss);
-		const double miss =
-			log_odds(probability_below(series, grid, at, NOISE_SAMPLING)) - goal;
+		const double miss = log_odds(probability_below(series, grid, at, noise)) - goal;
 		if (fabs(miss) < close)
 			return at;
 		if (side * miss < 0) {
@@ -185,15 +183,15 @@ static double expected_width(const struct series *series, double rate)
 	       sqrt(series->weight * (fabs(rate) + series->weight / span) / span);
 }
 
-static struct growth find_growth(const struct series *series)
+static struct growth find_growth(const struct series *series, enum noise noise)
 {
 	const struct grid grid = grid_make(series);
 	struct growth growth = { .rate = series->plain_rate };
 
 	growth.p = probability_below(series, &grid, 0, NOISE_PROGRAM);
 	const double width = expected_width(series, growth.rate);
-	growth.low = find_rate(series, &grid, 0.025, growth.rate, width, -1);
-	growth.high = find_rate(series, &grid, 0.975, growth.rate, width, 1);
+	growth.low = find_rate(series, &grid, 0.025, growth.rate, width, -1, noise);
+	growth.high = find_rate(series, &grid, 0.975, growth.rate, width, 1, noise);
 	return growth;
 }
 
@@ -239,7 +237,10 @@ bool growth_fit(const struct growth_point *points, size_t count, struct growth *
 	struct series folded;
 	const bool is_folded =
 		shape.period_hours > 0 && series_fold(&series, shape.period_hours, &folded);
-	struct growth growth = find_growth(is_folded ? &folded : &series);
+	/* Averages of other phases each time differ by more than sampling. */
+	struct growth growth = is_folded ? find_growth(&folded, folded.phases == 1 ? NOISE_PROGRAM
+										   : NOISE_SAMPLING)
+					 : find_growth(&series, NOISE_SAMPLING);
 	count_rises(&series, &growth);
 	name_kind(&shape, &growth);
 	*ret = growth;

@@ -31,8 +31,10 @@
  * samples in a straight line are no proof. bench/bench_trend.py shows how often the intervals hold
  * the truth.
  *
- * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each
- * phase of the period has its level.
+ * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each phase
+ * of the period has a level of its own. A period that is no whole number of intervals has other
+ * phases each time: it is averaged to one point, and these differ by more than sampling, so that
+ *its interval has the program's own ups and downs in it, too.
  */
 #pragma once
 

@@ -262,9 +262,12 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 
 bool series_fold(const struct series *series, double period_hours, struct series *ret)
 {
-	const size_t phases = (size_t)(period_hours / series->usual_hours + period_error);
+	const double steps = period_hours / series->usual_hours, whole_steps = round(steps);
+	/* By how much the phases are other ones at the end. */
+	const double drift = fabs(steps - whole_steps) * series->span_hours / period_hours;
+	const size_t phases = drift <= 0.5 ? (size_t)whole_steps : 1;
 
-	if (phases < 2)
+	if (steps < 2 - period_error)
 		return false;
 	*ret = (struct series){
 		.phases = phases < SERIES_PHASES ? phases : SERIES_PHASES,

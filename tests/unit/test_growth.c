@@ -160,6 +160,28 @@ static void holds_the_truth_of_swings_beside_a_hole(void **state)
 		assert_swings(16, hole);
 }
 
+/* Filled evenly and emptied at once, at other phases each time: 6.7 profiles are one period. */
+static void averages_periods_that_are_no_whole_steps(void **state)
+{
+	(void)state;
+	double held = 0;
+
+	random_state = 7;
+	for (int i = 0; i < TRIALS; i++) {
+		const double begin = chance();
+		struct growth_point points[60];
+		struct growth growth = { 0 };
+		for (size_t k = 0; k < 60; k++) {
+			const unsigned count = poisson(20 + 300 * fmod((double)k / 6.7 + begin, 1));
+			points[k] = (struct growth_point){ (double)k, count, count, 0 };
+		}
+		assert_true(growth_fit(points, 60, &growth));
+		held += (growth.low <= 0 && 0 <= growth.high) / (double)TRIALS;
+	}
+	if (held < 0.93)
+		fail_msg("the interval holds the truth in %.3f", held);
+}
+
 static void finds_a_leak_inside_a_busy_site(void **state)
 {
 	(void)state;
@@ -343,6 +365,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(holds_the_truth_of_what_is_turned_over),
 	cmocka_unit_test(holds_the_truth_of_swings),
 	cmocka_unit_test(holds_the_truth_of_swings_beside_a_hole),
+	cmocka_unit_test(averages_periods_that_are_no_whole_steps),
 	cmocka_unit_test(finds_a_leak_inside_a_busy_site),
 	cmocka_unit_test(tells_shapes_apart),
 	cmocka_unit_test(takes_growth_that_ended_for_one_step),
