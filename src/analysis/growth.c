@@ -227,6 +227,36 @@ static void name_kind(const struct growth_shape *found, struct growth *growth)
 		growth->kind = GROWTH_FALL;
 }
 
+/*
+ * Whether each phase's own level and a common line leave more than sampling does: the period is not
+ * quite the one that was found, or no whole number of intervals, so that phases are other ones each
+ * time.
+ */
+static bool is_folded_badly(const struct series *folded)
+{
+	const double most = 3;
+	const double degrees = (double)(folded->count - folded->level_count) - 1;
+	double square_sum = 0;
+
+	for (size_t r = 0; r < folded->run_count; r++) {
+		const struct series_run *const run = &folded->runs[r];
+		double levels[SERIES_PHASES] = { 0 };
+		size_t counts[SERIES_PHASES] = { 0 };
+		for (size_t i = run->first; i < run->end; i++) {
+			const struct series_point *const point = &folded->points[i];
+			levels[point->phase] += (point->value - levels[point->phase]) /
+						(double)++counts[point->phase];
+		}
+		for (size_t i = run->first; i < run->end; i++) {
+			const struct series_point *const point = &folded->points[i];
+			const double rest = point->value - levels[point->phase] -
+					    folded->plain_rate * point->lever;
+			square_sum += rest * rest;
+		}
+	}
+	return square_sum > most * degrees * folded->variance / (double)folded->block;
+}
+
 bool growth_fit(const struct growth_point *points, size_t count, struct growth *ret)
 {
 	struct series series;
@@ -237,10 +267,10 @@ bool growth_fit(const struct growth_point *points, size_t count, struct growth *
 	struct series folded;
 	const bool is_folded =
 		shape.period_hours > 0 && series_fold(&series, shape.period_hours, &folded);
-	/* Averages of other phases each time differ by more than sampling. */
-	struct growth growth = is_folded ? find_growth(&folded, folded.phases == 1 ? NOISE_PROGRAM
-										   : NOISE_SAMPLING)
-					 : find_growth(&series, NOISE_SAMPLING);
+	struct growth growth =
+		is_folded ? find_growth(&folded,
+				    is_folded_badly(&folded) ? NOISE_PROGRAM : NOISE_SAMPLING)
+			  : find_growth(&series, NOISE_SAMPLING);
 	count_rises(&series, &growth);
 	name_kind(&shape, &growth);
 	*ret = growth;

@@ -33,8 +33,8 @@
  *
  * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each phase
  * of the period has a level of its own. A period that is no whole number of intervals has other
- * phases each time: it is averaged to one point, and these differ by more than sampling, so that
- *its interval has the program's own ups and downs in it, too.
+ * phases each time, and is averaged to one point. Where the levels and the line leave more than
+ * sampling does, the fold was not quite right, and the interval has that in it, too: s >= 1.
  */
 #pragma once
 
