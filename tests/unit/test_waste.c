@@ -31,17 +31,33 @@ static const char text[] = "--- symbol\n"
 static const struct waste_class classes[] = { { 32, 500 }, { 64, 4000 }, { 96, 1000 } };
 static const struct waste waste = { classes, 3 };
 
-static double flat_of(const struct view *view, const char *name)
+/* Of the last node of that name; zeros when there is none. */
+static struct view_totals totals_of(const struct view *view, const char *name)
 {
-	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
-	double value = 0;
+	struct view_totals *const all = view_sum_nodes(view, PROFILE_INUSE_SPACE);
+	struct view_totals found = { 0 };
 
 	for (size_t i = 0; i < view->node_count; i++) {
 		if (strcmp(view->nodes[i].name, name) == 0)
-			value = totals[i].flat.value;
+			found = all[i];
 	}
-	free(totals);
-	return value;
+	free(all);
+	return found;
+}
+
+static double flat_of(const struct view *view, const char *name)
+{
+	return totals_of(view, name).flat.value;
+}
+
+static double cumulative_of(const struct view *view, const char *name)
+{
+	return totals_of(view, name).cumulative.value;
+}
+
+static double error_of(const struct view *view, const char *name)
+{
+	return sqrt(totals_of(view, name).flat.variance);
 }
 
 static struct view *build_of(const char *profile_text, const char *focus)
@@ -73,32 +89,6 @@ static const char *text_with(const char *form, const char *more, char out[600])
 
 	snprintf(out, 600, "%.*s%s%s", (int)(place - form), form, more, place + 2);
 	return out;
-}
-
-static double cumulative_of(const struct view *view, const char *name)
-{
-	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
-	double value = -1;
-
-	for (size_t i = 0; i < view->node_count; i++) {
-		if (strcmp(view->nodes[i].name, name) == 0)
-			value = totals[i].cumulative.value;
-	}
-	free(totals);
-	return value;
-}
-
-static double error_of(const struct view *view, const char *name)
-{
-	struct view_totals *const totals = view_sum_nodes(view, PROFILE_INUSE_SPACE);
-	double error = -1;
-
-	for (size_t i = 0; i < view->node_count; i++) {
-		if (strcmp(view->nodes[i].name, name) == 0)
-			error = sqrt(totals[i].flat.variance);
-	}
-	free(totals);
-	return error;
 }
 
 /* A class's waste is counted; sampling errs in who has which share of it. */
