@@ -59,7 +59,7 @@ static void write_name(
 /* A function's name without its line, which stands elsewhere in this format. */
 static const char *make_function(struct writer *writer, const struct view_node *node)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	if (node->function[0] == '\0')
 		return string_pool_add(&writer->pool, node->name);
@@ -184,12 +184,12 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
 	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
 	CLEANUP(edge_list_deinit) struct edge_list list = { 0 };
+	CLEANUP(writer_deinit) struct writer writer = { 0 };
 	const struct render_options in_bytes = { .show_bytes = true };
 
 	(void)options;
 	if (!check(graph, err))
 		return false;
-	CLEANUP(writer_deinit) struct writer writer;
 	writer_init(&writer, view, graph, out);
 	edge_list_init(&list, graph);
 	const char *const unit = figure_unit(view, &in_bytes);

@@ -174,6 +174,28 @@ static void writes_callgrinds_format(void **state)
 		"totals: 4194199\n");
 }
 
+static void writes_a_frame_without_a_function_by_its_address(void **state)
+{
+	(void)state;
+	struct view *const view = view_new(PROFILE_HEAP, VIEW_FUNCTIONS);
+	const struct render_options options = RENDER_OPTIONS_DEFAULT;
+	struct error err = { 0 };
+	struct buffer out;
+	char name[32];
+
+	view->title = "server";
+	for (uint32_t i = 0; i < 64; i++) {
+		snprintf(name, sizeof name, "0x%016x", 0x401000 + i);
+		view_add_node(view, &(struct view_node){ .name = name });
+		add(view, &i, 1, MIB, 0);
+	}
+	buffer_init(&out, &memory_or_exit);
+	assert_true(renderer_find("callgrind")->render(view, &options, &out, &err));
+	assert_contains(buffer_string(&out), "fn=(64) 0x000000000040103f\n0 1048576\n");
+	buffer_deinit(&out);
+	view_free(view);
+}
+
 static void refuses_to_write_what_shrank_for_callgrind(void **state)
 {
 	(void)state;
@@ -244,6 +266,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(writes_collapsed_stacks),
 	cmocka_unit_test(indents_a_tree_only_where_it_forks),
 	cmocka_unit_test(writes_callgrinds_format),
+	cmocka_unit_test(writes_a_frame_without_a_function_by_its_address),
 	cmocka_unit_test(refuses_to_write_what_shrank_for_callgrind),
 	cmocka_unit_test(writes_json_with_errors_of_every_figure),
 };
