@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/bus_guard.h"
+#include "cli/commit.h"
 #include "cli/help.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -36,6 +37,14 @@ static int finish(int exit_code)
 	return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
 }
 
+static void print_version(void)
+{
+	if (HEAPCTL_COMMIT[0] == '\0')
+		puts("heapctl " HEAPCTL_VERSION);
+	else
+		puts("heapctl " HEAPCTL_VERSION " (" HEAPCTL_COMMIT ")");
+}
+
 static int dispatch(int argc, char **argv)
 {
 	const char *const name = argv[1];
@@ -43,7 +52,7 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
 		return print_help(argc - 1, argv + 1);
 	if (strcmp(name, "--version") == 0) {
-		puts("heapctl " HEAPCTL_VERSION);
+		print_version();
 		return EXIT_DONE;
 	}
 	const struct verb *const verb = verb_find(name);
