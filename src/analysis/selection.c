@@ -294,7 +294,7 @@ static void finish(struct profile *out)
 bool selection_make(const struct view_input *inputs, size_t input_count,
 	const struct selection_request *request, struct profile **ret, struct error *err)
 {
-	CLEANUP(selector_deinit) struct selector selector;
+	CLEANUP(selector_deinit) struct selector selector = { 0 };
 	CLEANUP(free_cleanup) struct module_place **places = xcalloc(input_count, sizeof(void *));
 	bool done = view_check_inputs(inputs, input_count, err);
 	bool is_difference = false;

@@ -66,6 +66,8 @@ static void records_init(struct records *records, const struct series *series)
 
 static void records_deinit(struct records *records)
 {
+	if (records->paths == NULL)
+		return;
 	for (size_t i = 0; i < records->series->shared_count; i++)
 		free(records->paths[i]);
 	free(records->paths);
@@ -92,7 +94,7 @@ static struct view *build_view(
 static const char *path_text(struct view *view, uint32_t at)
 {
 	const struct view_path *const path = &view->paths[at];
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	for (uint32_t i = 0; i < path->depth; i++) {
@@ -273,7 +275,7 @@ static void make_sites(struct trend *trend, const struct records *records, enum 
 bool trend_sites_make(struct trend *trend, const struct series *series,
 	const struct trend_request *request, struct error *err)
 {
-	CLEANUP(records_deinit) struct records records;
+	CLEANUP(records_deinit) struct records records = { 0 };
 
 	records_init(&records, series);
 	trend->view = build_view(&records, request, err);

@@ -440,7 +440,7 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 
 	if (!view_check_inputs(inputs, input_count, err))
 		return false;
-	CLEANUP(builder_deinit) struct builder builder;
+	CLEANUP(builder_deinit) struct builder builder = { 0 };
 	builder_init(&builder, request, inputs[0].profile->kind, rules);
 	if (!add_profiles(&builder, inputs, input_count, err))
 		return false;

@@ -6,8 +6,10 @@
  *	...
  *	*fd_ret = TAKE_FD(fd);	// ownership moves to the caller
  *
- * A guard function takes a pointer to the variable. Modules write theirs next to x_deinit or x_free
- * as `static inline void x_cleanup(struct x **p)`.
+ * A guard function takes a pointer to the variable. It also runs on a `return` before the first
+ * use, so the variable is initialised at its declaration (tests/structure checks that) with what
+ * the guard can release. Modules write theirs next to x_deinit or x_free as
+ * `static inline void x_cleanup(struct x **p)`.
  */
 #pragma once
 

@@ -219,7 +219,7 @@ static void print_json(const struct capture *capture, const struct account *acco
 	const struct account_profile *profile)
 {
 	static const char *const kinds[] = { "jemalloc", "kernel", "outside" };
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct json_writer json;
 	char option[96];
 
@@ -265,7 +265,7 @@ static void print_json(const struct capture *capture, const struct account *acco
 
 static bool make(const char *operand, bool as_json, struct error *err)
 {
-	CLEANUP(capture_deinit) struct capture capture;
+	CLEANUP(capture_deinit) struct capture capture = { 0 };
 	struct account_profile profile;
 	struct account_stats stats;
 	struct smaps smaps;

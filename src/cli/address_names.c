@@ -53,7 +53,7 @@ static void read_line(struct question *question, const char *line, size_t size)
 static bool read_question(
 	struct question *question, const struct report_options *options, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	if (!file_read_fd(STDIN_FILENO, "standard input", &text, err))
@@ -92,7 +92,7 @@ bool address_names_print(const struct report_options *options, struct error *err
 		.profile_count = 1,
 		.program = options->operand_count == 0 ? NULL : options->operands[0],
 	};
-	CLEANUP(buffer_cleanup) struct buffer name;
+	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
 
 	buffer_init(&name, &memory_or_exit);
 	if (!read_question(&question, options, err))

@@ -66,7 +66,7 @@ static bool fetch(
 	const struct target *target, const char *path, struct buffer *out, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = path };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err))
@@ -211,7 +211,7 @@ static bool enrich(struct capture *capture, bool with_symbols, struct error *err
 {
 	struct buffer *const part = &capture->parts[CAPTURE_PROFILE];
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	if (part->size == 0)
@@ -257,9 +257,9 @@ static void write_about(const struct capture *capture, bool has_symbols,
 bool capture_save(
 	const struct target *target, bool with_symbols, struct output *output, struct error *err)
 {
-	CLEANUP(capture_deinit) struct capture capture;
-	CLEANUP(buffer_cleanup) struct buffer about;
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(capture_deinit) struct capture capture = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer about = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct error without_profile;
 
 	capture_init(&capture);

@@ -62,7 +62,7 @@ static void warn_if_empty(const struct output *output)
 bool control_save_profile(
 	const struct target *target, const char *path, struct output *output, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	if (!agent_fetch_profile(

@@ -124,7 +124,7 @@ bool disassembly_make(struct disassembly *disassembly, const char *objdump, cons
 {
 	CLEANUP(free_cleanup) char *from = xasprintf("--start-address=0x%" PRIx64, start);
 	CLEANUP(free_cleanup) char *to = xasprintf("--stop-address=0x%" PRIx64, limit);
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	const char *const arguments[] = { objdump, "-C", "-d", "-l", "--no-show-raw-insn", from, to,
 		"--", path, NULL };
 

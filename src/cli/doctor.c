@@ -163,7 +163,7 @@ static bool examine_target(
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis;
+	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis = { 0 };
 	char title[128] = "this machine";
 	struct option_parser parser;
 	struct error err;

@@ -74,7 +74,7 @@ bool remote_profile_read(const char *text, const struct report_options *options,
 	struct profile **ret, struct error *err)
 {
 	struct remote_url url;
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 
 	http_answer_init(&answer);

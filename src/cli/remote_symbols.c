@@ -32,7 +32,7 @@ static bool call_page(const struct remote_url *url, const char *method, const ch
 /* Whether the server names addresses. */
 static bool has_symbols(const struct remote_url *url)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct error ignored;
 
 	http_answer_init(&answer);
@@ -70,7 +70,7 @@ static void append_encoded(struct buffer *out, const char *key, const char *text
 static void add_frame(struct profile *profile, const char *name, size_t size)
 {
 	CLEANUP(free_cleanup) char *linkage_name = xstrndup(name, size);
-	CLEANUP(buffer_cleanup) struct buffer readable;
+	CLEANUP(buffer_cleanup) struct buffer readable = { 0 };
 
 	buffer_init(&readable, &memory_or_exit);
 	if (size > LONGEST_DEMANGLED || !demangle_append(linkage_name, &readable))
@@ -172,7 +172,7 @@ static void read_names(
 
 static void read_program(const struct remote_url *url, struct profile *profile)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct error ignored;
 
 	http_answer_init(&answer);
@@ -187,9 +187,9 @@ static void read_program(const struct remote_url *url, struct profile *profile)
 bool remote_symbols_add(const struct remote_url *url, const struct report_options *options,
 	struct profile *profile, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
-	CLEANUP(buffer_cleanup) struct buffer question;
-	CLEANUP(buffer_cleanup) struct buffer page;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer question = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
 	size_t count = 0;
 
 	http_answer_init(&answer);

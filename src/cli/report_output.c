@@ -171,7 +171,7 @@ bool report_output_show(const struct report_session *session, const struct view 
 	const char *viewer, struct error *err)
 {
 	const struct renderer *const renderer = renderer_find(viewer_format(viewer));
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 
 	buffer_init(&out, &memory_or_exit);
 	if (!renderer->render(view, &session->options->render, &out, err))
@@ -196,7 +196,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 {
 	const struct report_options *const options = session->options;
 	const struct report_variation variation = report_variation_none(session);
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	bool is_binary = false;
 	bool done = false;
 

@@ -334,7 +334,7 @@ static char *make_subtitle(const struct report_session *session)
 {
 	const size_t now_count = session->profile_count - session->base_count;
 	const struct profile *const first = session->profiles[0];
-	CLEANUP(buffer_deinit) struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	if (session->options->waste)

@@ -131,7 +131,7 @@ static bool run_renderer(struct shell *shell, struct request *request, const cha
 	bool with_focus, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer rendered;
+	CLEANUP(buffer_cleanup) struct buffer rendered = { 0 };
 
 	buffer_init(&rendered, &memory_or_exit);
 	if (!make_view(shell, request, with_focus, out, &view, err) ||
@@ -176,7 +176,7 @@ static bool run_disasm(
 static bool run_weblist(
 	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer page;
+	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
 
 	(void)out;
 	buffer_init(&page, &memory_or_exit);
@@ -216,7 +216,7 @@ static bool run_flame(
 	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer page;
+	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
 
 	buffer_init(&page, &memory_or_exit);
 	return make_view(shell, request, true, out, &view, err) &&
@@ -230,7 +230,7 @@ static bool run_callgrind(
 {
 	struct report_variation by_line = report_variation_none(shell->session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer written;
+	CLEANUP(buffer_cleanup) struct buffer written = { 0 };
 
 	by_line.granularity = VIEW_LINES;
 	buffer_init(&written, &memory_or_exit);
@@ -320,8 +320,8 @@ static const struct command *find_command(const char *line, size_t *number, cons
 
 static void run_command(struct shell *shell, const char *line)
 {
-	CLEANUP(request_deinit) struct request request;
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(request_deinit) struct request request = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct error err = { 0 };
 	size_t number = 0;
 	const char *rest = "";
@@ -355,8 +355,8 @@ void report_shell_run(const struct report_session *session)
 		.session = session,
 		.prompt = session->options->is_jeprof ? "(jeprof) " : "(heapctl) ",
 	};
-	CLEANUP(line_editor_deinit) struct line_editor editor;
-	CLEANUP(shell_words_deinit) struct shell_words functions;
+	CLEANUP(line_editor_deinit) struct line_editor editor = { 0 };
+	CLEANUP(shell_words_deinit) struct shell_words functions = { 0 };
 	const char *names[COMMANDS];
 
 	for (size_t i = 0; i + 1 < COMMANDS; i++)

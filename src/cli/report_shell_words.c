@@ -47,7 +47,7 @@ void shell_words_init(struct shell_words *words, const struct report_session *se
 {
 	struct report_variation variation = report_variation_none(session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer scratch;
+	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
 	struct error ignored;
 
 	*words = (struct shell_words){ 0 };

@@ -46,7 +46,7 @@ static bool read_target(const char *text, const struct profile_read_options *opt
 	struct profile **ret, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct target target;
 
 	http_answer_init(&answer);

@@ -115,7 +115,7 @@ static struct routine *find_routine(
 
 static const char *short_name(struct routine_list *list, const char *function)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	function_name_append_short(&text, function);
@@ -167,7 +167,7 @@ void routine_list_init(struct routine_list *list, const struct report_session *s
 {
 	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
 	CLEANUP(finder_deinit) struct finder finder = { .list = list, .session = session };
-	CLEANUP(buffer_cleanup) struct buffer scratch;
+	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
 
 	*list = (struct routine_list){ 0 };
 	string_pool_init(&list->strings);

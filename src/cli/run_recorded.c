@@ -101,7 +101,7 @@ static bool ends_programs(int number)
 /* A profile of the program while it lives. Quiet: the one of its exit is expected. */
 static void take_profile(const struct recording *recording, pid_t pid)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	CLEANUP(fd_cleanup) int fd = -1;
 	struct target target;
 	struct error err;

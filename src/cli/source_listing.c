@@ -49,7 +49,7 @@ static int by_place(const void *a, const void *b, void *context)
 static void collect(struct lister *lister, struct pattern *pattern)
 {
 	const struct view *const view = lister->view;
-	CLEANUP(buffer_cleanup) struct buffer scratch;
+	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
 
 	buffer_init(&scratch, &memory_or_exit);
 	lister->order = xreallocarray(NULL, view->node_count, sizeof *lister->order);

@@ -25,7 +25,7 @@ static const struct verb_option options[] = {
 static bool fetch(const struct target *target, bool as_json, const char *sections,
 	struct output *output, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	char path[128];
 
 	if (sections == NULL)

@@ -95,7 +95,7 @@ static bool print_tables(struct top *top, struct error *err)
 {
 	terminal_catch_interrupts();
 	while (!terminal_was_interrupted()) {
-		CLEANUP(buffer_cleanup) struct buffer out;
+		CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 		const struct top_table table = { .label = top->target.label,
 			.order = top->order,
 			.filter = top->filter,
@@ -141,7 +141,7 @@ static size_t site_rows(void)
 
 static void draw(struct top *top)
 {
-	CLEANUP(buffer_cleanup) struct buffer lines;
+	CLEANUP(buffer_cleanup) struct buffer lines = { 0 };
 	const size_t columns = (size_t)top_screen_size().columns;
 	const struct top_table table = { .label = top->target.label,
 		.order = top->order,

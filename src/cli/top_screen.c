@@ -135,7 +135,7 @@ struct top_screen_size top_screen_size(void)
 
 void top_screen_draw(const struct buffer *lines)
 {
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct error err;
 
 	buffer_init(&out, &memory_or_exit);

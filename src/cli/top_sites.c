@@ -18,7 +18,7 @@ static bool fetch(const struct target *target, struct profile **profile, struct 
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
 	const struct profile_read_options wanted = { .leaves_out_threads = true };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	return agent_call(target, &call, &answer, err) &&
@@ -107,7 +107,7 @@ static void merge_sites(struct top_look *look)
 
 static void collect_sites(const struct view *view, struct top_look *look)
 {
-	CLEANUP(buffer_cleanup) struct buffer name;
+	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
 
 	buffer_init(&name, &memory_or_exit);
 	look->sites = xcalloc(view->path_count, sizeof *look->sites);

@@ -83,7 +83,7 @@ static struct quantity_text bytes_text(double bytes, bool is_change)
 static void write_styled(
 	struct buffer *out, size_t columns, enum terminal_style style, const char *text)
 {
-	CLEANUP(buffer_cleanup) struct buffer line;
+	CLEANUP(buffer_cleanup) struct buffer line = { 0 };
 
 	buffer_init(&line, &memory_or_exit);
 	top_table_line(&line, columns, text);

@@ -198,11 +198,11 @@ static void warn_of_other_programs(const struct report_session *session)
 
 static bool make(const struct request *request, struct error *err)
 {
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 	CLEANUP(report_session_close)
 	struct report_session session = { .options = &request->report };
 	CLEANUP(trend_cleanup) struct trend *trend = NULL;
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 
 	series_init(&series, request->report.counter);
 	buffer_init(&out, &memory_or_exit);

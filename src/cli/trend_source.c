@@ -95,7 +95,7 @@ static bool fetch(struct series *series, const struct target *target, const char
 	const char *name, int64_t time_ms, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = path };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct profile *profile = NULL;
 
 	http_answer_init(&answer);
@@ -135,7 +135,7 @@ static bool load_history(struct series *series, const struct target *target,
 		.path = "/api/v1/trend?format=raw",
 		.out_fd = fd,
 		.out_name = "the history in memory" };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	CLEANUP(file_unmap) struct file_map map = { 0 };
 	struct error none = { 0 };
 

@@ -13,7 +13,7 @@
 static bool fetch_text(const char *operand, struct buffer *text, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = ALLOCATOR_STATS_CLASSES };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct target target;
 
 	http_answer_init(&answer);
@@ -25,7 +25,7 @@ static bool fetch_text(const char *operand, struct buffer *text, struct error *e
 
 static bool read_text(const char *operand, struct buffer *text, struct error *err)
 {
-	CLEANUP(capture_deinit) struct capture capture;
+	CLEANUP(capture_deinit) struct capture capture = { 0 };
 
 	capture_init(&capture);
 	if (!capture_open(operand, &capture, err))
@@ -37,7 +37,7 @@ static bool read_text(const char *operand, struct buffer *text, struct error *er
 
 static bool load_document(const char *operand, json_t **document, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	struct stat status;
 	json_error_t problem;
 

@@ -139,7 +139,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	struct http_answer *answer, struct error *err)
 {
 	char authorization[4096], path[2048];
-	CLEANUP(stream_cleanup) struct stream stream;
+	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
 
 	if (!make_authorization(target, authorization, sizeof authorization, err))
 		return false;
@@ -208,7 +208,7 @@ bool agent_call_json(const struct target *target, const char *method, const char
 	json_t **value, struct error *err)
 {
 	const struct agent_call call = { .method = method, .path = path };
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	json_error_t problem;
 
 	http_answer_init(&answer);

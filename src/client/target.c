@@ -87,7 +87,7 @@ static void set_names(struct target *target)
 static bool probe(
 	const struct process *process, const char *path, struct target *target, struct error *err)
 {
-	CLEANUP(stream_cleanup) struct stream stream;
+	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
 	*target = (struct target){ .kind = TARGET_AGENT, .process = *process };
@@ -223,7 +223,7 @@ static bool is_socket(const char *path)
 
 bool target_of_socket(const char *path, struct target *target, struct error *err)
 {
-	CLEANUP(stream_cleanup) struct stream stream;
+	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
 	struct target found = { .kind = TARGET_AGENT };
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);

@@ -297,7 +297,7 @@ static bool write_moment(struct archive *archive, struct archive_moment *moment,
 bool archive_add(struct archive *archive, struct archive_moment *moment, const void *profile,
 	size_t size, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer compressed;
+	CLEANUP(buffer_cleanup) struct buffer compressed = { 0 };
 	char name[ARCHIVE_NAME_BYTES];
 
 	buffer_init(&compressed, &memory_or_exit);

@@ -165,7 +165,7 @@ static void start_keeper(
 /* Ends when every target has its keeper, not when they are done. */
 static void keep_all(struct archivist *archivist)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list;
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
 
 	backend_set_list(&archivist->gateway->backends, &list);
 	for (size_t i = 0; i < list.count; i++) {

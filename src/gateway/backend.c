@@ -201,7 +201,7 @@ static void fly(
 	struct backend *backend, struct backend_flight *flight, bool is_profile, int64_t limit_ms)
 {
 	const int64_t began_ns = clock_monotonic_ns();
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	flight->ok = call_with_place(backend, "GET", flight->path, is_profile, limit_ms, &answer,
@@ -291,7 +291,7 @@ bool backend_get_json(struct backend *backend, const char *path, json_t **value,
 bool backend_post(struct backend *backend, const char *path, struct blob **body, bool *created,
 	struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	if (!call_with_place(backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err))

@@ -100,8 +100,8 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 
 void api_targets(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list;
-	CLEANUP(readings_cleanup) struct readings readings;
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(readings_cleanup) struct readings readings = { 0 };
 	struct json_writer json;
 	struct buffer body;
 

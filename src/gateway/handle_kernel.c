@@ -10,7 +10,7 @@ enum { PART_BYTES = 256 * 1024 * 1024 };
 void api_kernel(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(buffer_cleanup) struct buffer body;
+	CLEANUP(buffer_cleanup) struct buffer body = { 0 };
 	const enum kernel_part part = (enum kernel_part)request_number(request, "part", 0);
 	struct error err = { 0 };
 

@@ -234,7 +234,7 @@ static void put_arenas(struct exposition *out, const struct details *details, si
 static void collect(struct exposition *out, const struct backend_list *list,
 	const struct scrape *scrape, bool of_arenas)
 {
-	CLEANUP(readings_cleanup) struct readings readings;
+	CLEANUP(readings_cleanup) struct readings readings = { 0 };
 	CLEANUP(free_cleanup)
 	struct details *details = xcalloc(list->count, sizeof *details);
 	struct error ignored;

@@ -107,7 +107,7 @@ static void put_watch(struct json_writer *json, const struct watch_report *repor
 
 static void reply_watches(const struct watch_view *view, struct reply *reply)
 {
-	CLEANUP(buffer_cleanup) struct buffer body;
+	CLEANUP(buffer_cleanup) struct buffer body = { 0 };
 	struct json_writer json;
 
 	buffer_init(&body, &memory_or_exit);
@@ -214,7 +214,7 @@ static const struct {
 
 static void put_sample(struct exposition *out, const struct watch_report *report, double value)
 {
-	CLEANUP(buffer_cleanup) struct buffer labels;
+	CLEANUP(buffer_cleanup) struct buffer labels = { 0 };
 	char section[WATCH_PATTERN_BYTES + 16];
 
 	buffer_init(&labels, &memory_or_exit);

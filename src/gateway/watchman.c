@@ -241,7 +241,7 @@ static void reap(struct watchman *watchman)
 
 static void make_rounds(struct watchman *watchman)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list;
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
 
 	backend_set_list(&watchman->gateway->backends, &list);
 	for (size_t s = 0; s < watchman->file.count; s++) {

@@ -142,7 +142,7 @@ static const char *find_piece_end(const char *text)
 
 void dot_text_append_name(struct buffer *out, const char *name)
 {
-	CLEANUP(buffer_deinit) struct buffer cut;
+	CLEANUP(buffer_deinit) struct buffer cut = { 0 };
 
 	buffer_init(&cut, &memory_or_exit);
 	shorten(&cut, name);

@@ -307,7 +307,7 @@ static const struct value_column value_columns[] = {
 static void write_value_column(struct json_writer *json, const struct walk *walk,
 	enum profile_counter counter, const struct value_column *column, int scale)
 {
-	CLEANUP(buffer_deinit) struct buffer numbers;
+	CLEANUP(buffer_deinit) struct buffer numbers = { 0 };
 	bool is_empty = true;
 
 	buffer_init(&numbers, &memory_or_exit);
@@ -383,7 +383,7 @@ void flame_data_write(
 	const struct view *view, const struct render_options *options, struct buffer *out)
 {
 	struct json_writer json;
-	CLEANUP(walk_deinit) struct walk walk;
+	CLEANUP(walk_deinit) struct walk walk = { 0 };
 
 	walk_init(&walk, view);
 	json_init(&json, out);

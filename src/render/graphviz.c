@@ -192,7 +192,7 @@ static bool take_answer(const struct buffer *answer, int status, unsigned limit_
 bool graphviz_draw(const char *dot, const char *format, unsigned limit_s, struct buffer *out,
 	struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer answer;
+	CLEANUP(buffer_deinit) struct buffer answer = { 0 };
 	int ends[2];
 
 	buffer_init(&answer, &memory_or_exit);

@@ -26,7 +26,7 @@ static bool draw(const struct view *view, const struct render_options *options, 
 	if (*nodes > MOST_NODES)
 		*nodes = MOST_NODES;
 	for (;; *nodes /= 2) {
-		CLEANUP(buffer_deinit) struct buffer dot;
+		CLEANUP(buffer_deinit) struct buffer dot = { 0 };
 		buffer_init(&dot, &memory_or_exit);
 		dot_write(view, &limited, &dot);
 		if (graphviz_draw(buffer_string(&dot), format, LIMIT_S, out, &failure))
@@ -69,7 +69,7 @@ bool render_ps(const struct view *view, const struct render_options *options, st
 bool render_svg(const struct view *view, const struct render_options *options, struct buffer *out,
 	struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer drawn;
+	CLEANUP(buffer_deinit) struct buffer drawn = { 0 };
 
 	buffer_init(&drawn, &memory_or_exit);
 	if (!draw(view, options, "svg", &drawn, err))

@@ -168,7 +168,7 @@ static void read_lists(struct lookup *lookup, size_t path_count)
 {
 	DIR *const directory = opendir(directory_path);
 	CLEANUP(lists_deinit) struct lists lists = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
 	if (directory == NULL)
 		return;

@@ -263,7 +263,7 @@ static const char *path_of(struct job_state *state, uint64_t file)
 	if (!state->has_lines || file >= state->lines.file_count)
 		return "";
 	if (state->paths[file] == NULL) {
-		CLEANUP(buffer_cleanup) struct buffer path;
+		CLEANUP(buffer_cleanup) struct buffer path = { 0 };
 		buffer_init(&path, &memory_or_exit);
 		dwarf_lines_path(&state->lines, file, &path);
 		state->paths[file] = arena_copy_text(&state->job->arena, path.data, path.size);

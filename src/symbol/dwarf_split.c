@@ -198,7 +198,7 @@ static struct dwarf_unit *find_in_object(
 {
 	const struct dwarf_root *const root = dwarf_unit_root(skeleton);
 	const char *const directory = dwarf_value_text(skeleton, &root->directory);
-	CLEANUP(buffer_cleanup) struct buffer place;
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 	CLEANUP(free_cleanup)
 	char *inside = name[0] == '/' ? xstrdup(name) : xasprintf("%s/%s", directory, name);
 	struct dwarf_split_file *file = NULL;

@@ -110,8 +110,8 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 	struct elf_image *image)
 {
 	const struct symbolizer_options *const options = search->options;
-	CLEANUP(buffer_cleanup) struct buffer path;
-	CLEANUP(buffer_cleanup) struct buffer name;
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
 
 	buffer_init(&path, &memory_or_exit);
 	buffer_init(&name, &memory_or_exit);
@@ -128,7 +128,7 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 				return true;
 		}
 	}
-	CLEANUP(buffer_cleanup) struct buffer inside;
+	CLEANUP(buffer_cleanup) struct buffer inside = { 0 };
 	buffer_init(&inside, &memory_or_exit);
 	buffer_printf(&inside, "%s/.build-id%s", debug_root, buffer_string(&name));
 	for (unsigned which = 0; file_search_place(search, buffer_string(&inside), which, &path);
@@ -140,7 +140,7 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 
 bool file_search_download(struct file_search *search, const char *build_id, struct elf_image *image)
 {
-	CLEANUP(buffer_cleanup) struct buffer path;
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
 
 	buffer_init(&path, &memory_or_exit);
 	return search->debuginfod != NULL && build_id[0] != '\0' &&
@@ -196,9 +196,9 @@ static bool find_linked(
 {
 	uint32_t crc = 0;
 	const char *const link = elf_image_debug_link(image, &crc);
-	CLEANUP(buffer_cleanup) struct buffer directory;
-	CLEANUP(buffer_cleanup) struct buffer path;
-	CLEANUP(buffer_cleanup) struct buffer place;
+	CLEANUP(buffer_cleanup) struct buffer directory = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 
 	buffer_init(&directory, &memory_or_exit);
 	buffer_init(&path, &memory_or_exit);
@@ -245,8 +245,8 @@ bool file_search_alternate(
 {
 	char build_id[ELF_BUILD_ID_TEXT_BYTES];
 	const char *const link = elf_image_alternate_link(debug, build_id);
-	CLEANUP(buffer_cleanup) struct buffer path;
-	CLEANUP(buffer_cleanup) struct buffer place;
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 
 	if (link == NULL)
 		return false;

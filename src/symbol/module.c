@@ -186,8 +186,8 @@ static void open_dwarf(struct module *module)
 /* Code that the process made itself may have names in the map it writes for perf. */
 static bool name_by_perf_map(struct module *module)
 {
-	CLEANUP(buffer_cleanup) struct buffer path;
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	CLEANUP(free_cleanup) uint64_t *addresses = xcalloc(module->query_count, sizeof *addresses);
 	CLEANUP(free_cleanup)
 	struct perf_map_match *matches = xcalloc(module->query_count, sizeof *matches);
@@ -217,8 +217,8 @@ static bool is_file(const struct module *module)
 void module_locate(struct module *module)
 {
 	struct module_work *const work = module->work;
-	CLEANUP(buffer_cleanup) struct buffer problem;
-	CLEANUP(buffer_cleanup) struct buffer cure;
+	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer cure = { 0 };
 
 	buffer_init(&problem, &memory_or_exit);
 	buffer_init(&cure, &memory_or_exit);
@@ -297,7 +297,7 @@ static void explain_missing_debug(struct module *module, const char *package)
 		[SYMBOL_SOURCE_TABLE] = "no files and lines: its debug file was not found",
 		[SYMBOL_SOURCE_DWARF] = "",
 	};
-	CLEANUP(buffer_cleanup) struct buffer cure;
+	CLEANUP(buffer_cleanup) struct buffer cure = { 0 };
 
 	buffer_init(&cure, &memory_or_exit);
 	if (package != NULL)
@@ -326,7 +326,7 @@ void module_explain(struct module *module, const char *package)
 	}
 	const char *const missing = dwarf_missing_split(work->dwarf);
 	if (missing != NULL) {
-		CLEANUP(buffer_cleanup) struct buffer problem;
+		CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
 		buffer_init(&problem, &memory_or_exit);
 		buffer_printf(
 			&problem, "no inlined functions of some units: %s was not found", missing);

@@ -54,8 +54,8 @@ static struct file_identity first_candidate(const struct module *module, struct 
 /* What the cache file is about; NULL when there is nothing that identifies the module. */
 static const char *find_subject(struct module *module)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
-	CLEANUP(buffer_cleanup) struct buffer path;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	buffer_init(&path, &memory_or_exit);
@@ -85,7 +85,7 @@ static bool sees_the_same(const struct symbol_cache_entry *entry)
 
 static bool still_holds(const struct module *module, const struct symbol_cache_entry *entry)
 {
-	CLEANUP(buffer_cleanup) struct buffer problem;
+	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
 	const struct module_layout layout = { entry->segments, entry->segment_count };
 
 	buffer_init(&problem, &memory_or_exit);

@@ -208,8 +208,8 @@ static bool open_mapped(const struct module *module, struct file_search *search,
 {
 	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
 		return false;
-	CLEANUP(buffer_cleanup) struct buffer mapped;
-	CLEANUP(buffer_cleanup) struct buffer place;
+	CLEANUP(buffer_cleanup) struct buffer mapped = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 	buffer_init(&mapped, &memory_or_exit);
 	buffer_init(&place, &memory_or_exit);
 	buffer_printf(&mapped, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
@@ -275,7 +275,7 @@ static void explain_missing(
 bool module_file_open(const struct module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *cure)
 {
-	CLEANUP(buffer_cleanup) struct buffer place;
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 
 	buffer_init(&place, &memory_or_exit);
 	if (module->file != NULL) {

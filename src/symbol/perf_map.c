@@ -16,7 +16,7 @@ enum { LARGEST_MAP_BYTES = 512 << 20 };
 /* The process' number where it lives, which names its map; `pid` when that is not known. */
 static pid_t inner_pid(pid_t pid)
 {
-	CLEANUP(buffer_cleanup) struct buffer status;
+	CLEANUP(buffer_cleanup) struct buffer status = { 0 };
 	char path[64];
 	struct error err;
 

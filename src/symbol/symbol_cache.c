@@ -433,7 +433,7 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 bool symbol_cache_write(const char *directory, const struct symbol_cache_entry *entry)
 {
 	CLEANUP(free_cleanup) char *path = path_of(directory, entry->subject);
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct error err;
 
 	buffer_init(&out, &memory_or_exit);

@@ -80,7 +80,7 @@ static bool read_names(
 /* What the catalogue says of the files that are there; a damaged line is none. */
 static void read_lines(struct capture_catalogue *catalogue, const char *folder)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	char path[4096];
 	struct error err;
 
@@ -104,7 +104,7 @@ static void read_lines(struct capture_catalogue *catalogue, const char *folder)
 
 void capture_catalogue_write(const struct capture_catalogue *catalogue, const char *folder)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	char path[4096];
 	struct error unwritten;
 

@@ -39,7 +39,7 @@ static json_t *take_line(const char *line, size_t size, int folder_fd)
 
 bool capture_list_read(const char *folder, json_t **captures, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_CATALOGUE, folder);
 	struct stat status;
 

@@ -15,7 +15,7 @@
 /* Start time and resident pages from /proc/PID/stat, whose second field may contain anything. */
 static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	char path[64], state = 'Z';
 	uint64_t pages = 0;
 	struct error unread;
@@ -39,7 +39,7 @@ static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, st
 /* By the kernel, where the gateway can tell; NAN else. */
 static double read_resident(const struct target *target)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	uint64_t kib = 0;
 	struct error ignored;
 

@@ -221,7 +221,7 @@ static bool check_owner(int fd, const char *path, struct error *err)
 
 bool watch_file_read(const char *path, bool has_history, struct watch_file *file, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	buffer_init(&text, &memory_or_exit);

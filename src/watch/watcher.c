@@ -253,7 +253,7 @@ bool watcher_keep_in_folder(
 	struct capture_folder *folder, struct watcher_capture *capture, struct error *err)
 {
 	const struct target *const target = capture->target;
-	CLEANUP(http_answer_cleanup) struct http_answer answer;
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct file_draft draft = { .fd = -1 };
 	char tag[40] = "capture";
 

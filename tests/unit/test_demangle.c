@@ -11,7 +11,7 @@
 
 static void assert_demangled(const char *linkage, const char *expected)
 {
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 
 	buffer_init(&out, &memory_or_exit);
 	buffer_append_string(&out, ">");
@@ -60,7 +60,7 @@ static void bounds_long_and_growing_names(void **state)
 {
 	(void)state;
 	CLEANUP(free_cleanup) char *name = xcalloc(1, DEMANGLE_LONGEST_NAME + 16);
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 
 	strcpy(name, "_Z1f");
 	memset(name + 4, 'P', DEMANGLE_LONGEST_NAME);

@@ -9,7 +9,7 @@
 
 static bool draw(const char *dot, const char *format, unsigned limit_s, struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer out;
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 
 	buffer_init(&out, &memory_or_exit);
 	const bool is_drawn = graphviz_draw(dot, format, limit_s, &out, err);
@@ -45,7 +45,7 @@ static void gives_up_a_layout_that_takes_too_long(void **state)
 {
 	(void)state;
 	struct error err;
-	CLEANUP(buffer_deinit) struct buffer dot;
+	CLEANUP(buffer_deinit) struct buffer dot = { 0 };
 	uint32_t chance = 1;
 	buffer_init(&dot, &memory_or_exit);
 	buffer_append_string(&dot, "digraph {\n");

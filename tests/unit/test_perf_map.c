@@ -9,7 +9,7 @@
 
 static void find(const char *map, const uint64_t *addresses, size_t count, const char **names)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	static char kept[8][64];
 	struct perf_map_match matches[8] = { 0 };
 

@@ -41,7 +41,7 @@ static uint64_t leaf_of(const struct series *series, size_t profile, size_t line
 static void what_is_the_same_is_kept_once(void **state)
 {
 	(void)state;
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 
 	series_init(&series, PROFILE_INUSE_SPACE);
 	add(&series, 1, TWO_STACKS, MAPS "700000-800000 rw-p 00000000 00:00 0 [heap]\n");
@@ -61,7 +61,7 @@ static void what_is_the_same_is_kept_once(void **state)
 static void the_counter_that_was_asked_for_is_kept(void **state)
 {
 	(void)state;
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 
 	series_init(&series, PROFILE_ALLOC_OBJECTS);
 	add(&series, 1, TWO_STACKS, MAPS);
@@ -72,7 +72,7 @@ static void the_counter_that_was_asked_for_is_kept(void **state)
 static void what_is_shared_is_in_the_order_of_the_profiles(void **state)
 {
 	(void)state;
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 
 	series_init(&series, PROFILE_INUSE_SPACE);
 	add(&series, 2, TWO_STACKS, MAPS "a00000-b00000 r-xp 00000000 00:00 2 " LIBRARY);
@@ -97,7 +97,7 @@ static void a_sketch_tells_a_reset(void **state)
 {
 	(void)state;
 	static const char maps[] = MAPS "a00000-b00000 r-xp 00000000 00:00 2 " LIBRARY;
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 
 	series_init(&series, PROFILE_INUSE_SPACE);
 	add(&series, 1, TWO_STACKS, maps);
@@ -118,7 +118,7 @@ static void a_sketch_tells_a_reset(void **state)
 static void names_that_profiles_bring_are_told_apart(void **state)
 {
 	(void)state;
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 
 	series_init(&series, PROFILE_INUSE_SPACE);
 	series_add(&series, must_read_text("main;f 10\nmain;g 20\n"));

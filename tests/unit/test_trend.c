@@ -19,7 +19,7 @@ struct line {
 static struct profile *make_profile(
 	const struct line *lines, size_t count, int function_count, size_t which)
 {
-	CLEANUP(buffer_cleanup) struct buffer text;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	double sum = 0;
 
 	buffer_init(&text, &memory_or_exit);
@@ -46,7 +46,7 @@ static struct trend *build(
 	const struct line *lines, size_t count, int function_count, enum trend_unit unit)
 {
 	const struct filter_text everything = { 0 };
-	CLEANUP(series_deinit) struct series series;
+	CLEANUP(series_deinit) struct series series = { 0 };
 	struct filter *filter = NULL;
 	struct trend *trend = NULL;
 	struct error err;

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 	const struct renderer *const renderer = argc < 2 ? NULL : renderer_find(argv[1]);
 	CLEANUP(view_cleanup) struct view *view = view_new(PROFILE_HEAP, VIEW_FUNCTIONS);
 	struct render_options options = RENDER_OPTIONS_DEFAULT;
-	CLEANUP(buffer_deinit) struct buffer out;
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct error err;
 
 	buffer_init(&out, &memory_or_exit);

@@ -164,7 +164,7 @@ static int run(struct request *request)
 {
 	CLEANUP(symbolizer_cleanup) struct symbolizer *symbolizer = NULL;
 	CLEANUP(free_cleanup) struct symbol_result *results = NULL;
-	CLEANUP(buffer_cleanup) struct buffer out;
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct json_writer json;
 
 	const int64_t started_ns = clock_monotonic_ns();
