@@ -42,9 +42,11 @@ static bool read_one(
 	}
 	if (keep != NULL) {
 		arguments->keep = read_keep(keep);
+		if (arguments->keep != 0)
+			return true;
 		snprintf(
 			problem, problem_size, "%s is no number from 1 to %d", argument, KEEP_MOST);
-		return arguments->keep != 0;
+		return false;
 	}
 	if (strcmp(argument, "--no-socket") == 0) {
 		arguments->no_socket = true;

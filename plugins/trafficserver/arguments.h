@@ -17,6 +17,9 @@ struct arguments {
 	bool no_socket;
 };
 
-/* False with a sentence in `problem` for anything else. `argv[0]` is the plugin's file. */
+/*
+ * False with a sentence in `problem` for anything else; on success `problem` is untouched.
+ * `argv[0]` is the plugin's file.
+ */
 bool arguments_read(int argc, const char *const *argv, struct arguments *arguments, char *problem,
 	size_t problem_size);

@@ -334,6 +334,15 @@ class Arguments(TrafficServerCase):
         self.assertIn("there is no argument --verbose", line)
         self.assertEqual(self.get(), 200)
 
+    def test_all_of_them_and_every_kind_of_message(self):
+        self.write_plugin_arguments("--keep=4", f"--dir={self.agents}", "--no-socket")
+        self.start_server()
+        self.next_line("ready: .*socket none")
+        for word in ("activate", "status", "dump", "stats", "deactivate", "reset=14", "reset", "start=30s", "stop"):
+            self.assertIn("NOTE", self.message(word), word)
+        self.assertEqual(len(list(self.dumps.iterdir())), 2)
+        self.assertEqual([line for line in self.log_lines() if "ERROR" in line], [])
+
     def test_without_a_socket(self):
         self.write_plugin_arguments("--no-socket", f"--dir={self.agents}")
         self.assertIn("socket none", self.start_server_alone())

@@ -77,7 +77,7 @@ class TrafficServerCase(Case):
         self.write_records()
         (self.root / "etc/remap.config").write_text(f"map / http://127.0.0.1:{self.origin.server_address[1]}/\n")
         (self.root / "etc/storage.config").write_text(f"{self.root}/cache 16M\n")
-        self.write_plugin_arguments(f"--dir={self.agents}")
+        self.write_plugin_arguments(f"--dir={self.agents}", "--keep=4")
 
     def write_records(self):
         path = self.root / "etc/records.config"

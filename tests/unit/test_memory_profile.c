@@ -111,7 +111,7 @@ static void takes_the_documented_arguments(void **state)
 {
 	(void)state;
 	struct arguments arguments;
-	char problem[200];
+	char problem[200] = "";
 
 	assert_true(read_arguments("--dir=/run/x", "--keep=32", &arguments, problem));
 	assert_string_equal(arguments.folder, "/run/x");
@@ -120,6 +120,7 @@ static void takes_the_documented_arguments(void **state)
 	assert_true(read_arguments("--no-socket", NULL, &arguments, problem));
 	assert_true(arguments.no_socket);
 	assert_null(arguments.folder);
+	assert_string_equal(problem, "");
 }
 
 static void says_what_is_wrong_with_an_argument(void **state)
