@@ -96,7 +96,8 @@ static bool make_path(const struct naming *naming, unsigned sequence)
 {
 	char rest[80];
 
-	snprintf(rest, sizeof rest, ".%d.%u.m%u.heap", (int)getpid(), sequence, sequence);
+	/* jemalloc's letters are f, i, m and u; it creates its next file over one that is there. */
+	snprintf(rest, sizeof rest, ".%d.%u.h%u.heap", (int)getpid(), sequence, sequence);
 	return join(naming->path, naming->folder, naming->start, rest);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles as files, named as jemalloc names the dumps that are asked for:
- * <prof_prefix>.<pid>.<seq>.m<seq>.heap, seq counting from 0. Mode 0600. A file appears complete or
- * not at all (where the file system has O_TMPFILE) and never takes the place of another.
+ * Profiles as files: <prof_prefix>.<pid>.<seq>.h<seq>.heap, seq counting from 0. These are
+ * jemalloc's names with a letter that jemalloc does not use, so its own dumps never have the same
+ * name. Mode 0600. A file appears complete or not at all (where the file system has O_TMPFILE) and
+ * never replaces another.
  */
 #pragma once
 

@@ -84,6 +84,7 @@ static const char *reason_of(const struct adoption *adoption, const char *name, 
 	case 'f':
 		return "the end of the program";
 	case 'm':
+	case 'h': /* memory_profile.so */
 		return "a dump by hand";
 	default:
 		return NULL;

@@ -32,7 +32,7 @@ class Messages(TrafficServerCase):
 
     def assert_profile(self, path, size):
         self.assertEqual(path.parent, self.dumps)
-        self.assertRegex(path.name, rf"^jeprof\.{self.pid}\.(\d+)\.m\1\.heap$")
+        self.assertRegex(path.name, rf"^jeprof\.{self.pid}\.(\d+)\.h\1\.heap$")
         status = path.stat()
         self.assertEqual(stat.S_IMODE(status.st_mode), 0o600)
         self.assertEqual(status.st_size, size)
@@ -75,6 +75,7 @@ class Messages(TrafficServerCase):
         self.assertGreater(content.count(b"\n@ "), 250)
         second = self.dump()
         self.assertNotEqual(first, second)
+        self.check_jemallocs_own_dumps()
         self.assertEqual(first.read_bytes(), content)
         before = (self.root / "log/traffic.out").stat().st_size
         line = self.message("stats")
@@ -86,6 +87,18 @@ class Messages(TrafficServerCase):
         self.assertIn("sampling is off", self.message("deactivate"))
         self.assertIn("was off already", self.message("deactivate"))
         self.assertIn("NOTE", line)
+
+    def check_jemallocs_own_dumps(self):
+        """jemalloc numbers its dumps from 0, too, and writes over what has their names."""
+        before = {path: path.read_bytes() for path in self.dumps.iterdir()}
+        for _ in range(len(before) + 1):
+            self.assertIn("dump: 0", self.message("dump", tag="ballast"))
+        own = set(self.dumps.iterdir()) - set(before)
+        self.assertEqual(len(own), len(before) + 1, own)
+        for path, content in before.items():
+            self.assertEqual(path.read_bytes(), content, path)
+        for path in own:
+            path.unlink()
 
     def check_wrong_words(self):
         files = sorted(self.dumps.iterdir())
@@ -260,7 +273,7 @@ class Storage(TrafficServerCase):
         line = self.message("dump")
         self.assertIn("ERROR", line)
         self.assertIn("No space left on device", line)
-        self.assertIn(f"{self.dumps}/jeprof.{self.pid}.0.m0.heap", line)
+        self.assertIn(f"{self.dumps}/jeprof.{self.pid}.0.h0.heap", line)
         self.assertEqual(list(self.dumps.iterdir()), [])
 
         self.message("reset")

@@ -169,12 +169,23 @@ static void what_is_no_profile_is_told_once(void **state)
 	assert_true(is_there(scene, "own.7.0.f.heap"));
 }
 
+static void a_profile_of_traffic_servers_plugin_is_taken_too(void **state)
+{
+	const struct scene *const scene = *state;
+
+	put(scene, "own.7.2.h2.heap", PROFILE);
+	assert_int_equal(look(scene, 0, 9), 0);
+	assert_int_equal(look(scene, QUIET_MS, 9), 0);
+	expect(scene, QUIET_MS, "h2");
+}
+
 #define ADOPTION_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
 	ADOPTION_TEST(what_is_being_written_is_not_taken),
 	ADOPTION_TEST(of_too_many_the_newest_are_taken),
 	ADOPTION_TEST(what_is_no_profile_is_told_once),
+	ADOPTION_TEST(a_profile_of_traffic_servers_plugin_is_taken_too),
 };
 
 UNIT_MAIN(tests)

@@ -265,7 +265,7 @@ static int fail_to_write(int64_t run_id, int fd, struct heapctl_error *err)
 	return HEAPCTL_SYSTEM;
 }
 
-static void names_profiles_as_jemalloc_does_and_replaces_none(void **state)
+static void profiles_have_names_of_their_own_and_replace_none(void **state)
 {
 	const struct place *const place = *state;
 	const struct profile_source source = { .write = write_a_profile };
@@ -275,7 +275,7 @@ static void names_profiles_as_jemalloc_does_and_replaces_none(void **state)
 	uint64_t size_bytes = 0;
 	struct stat status;
 
-	snprintf(expected, sizeof expected, "%s.%d.0.m0.heap", place->prefix, (int)getpid());
+	snprintf(expected, sizeof expected, "%s.%d.0.h0.heap", place->prefix, (int)getpid());
 	assert_true(profile_file_write(&files, place->prefix, &source, path, &size_bytes, &err));
 	assert_string_equal(path, expected);
 	assert_int_equal(size_bytes, 4);
@@ -283,7 +283,7 @@ static void names_profiles_as_jemalloc_does_and_replaces_none(void **state)
 	assert_int_equal(status.st_mode & 07777, 0600);
 	/* As after a restart in a container, where the process has the same number again. */
 	files = (struct profile_files){ 0 };
-	snprintf(expected, sizeof expected, "%s.%d.1.m1.heap", place->prefix, (int)getpid());
+	snprintf(expected, sizeof expected, "%s.%d.1.h1.heap", place->prefix, (int)getpid());
 	assert_true(profile_file_write(&files, place->prefix, &source, path, &size_bytes, &err));
 	assert_string_equal(path, expected);
 	assert_int_equal(count_files(place), 2);
@@ -298,11 +298,11 @@ static void does_not_follow_a_link_that_lies_in_wait(void **state)
 	char path[PATH_MAX], trap[200], victim[100];
 	uint64_t size_bytes = 0;
 
-	snprintf(trap, sizeof trap, "%s.%d.0.m0.heap", place->prefix, (int)getpid());
+	snprintf(trap, sizeof trap, "%s.%d.0.h0.heap", place->prefix, (int)getpid());
 	snprintf(victim, sizeof victim, "%s/victim", place->folder);
 	assert_int_equal(symlink(victim, trap), 0);
 	assert_true(profile_file_write(&files, place->prefix, &source, path, &size_bytes, &err));
-	assert_contains(path, ".1.m1.heap");
+	assert_contains(path, ".1.h1.heap");
 	assert_int_equal(access(victim, F_OK), -1);
 }
 
@@ -319,7 +319,7 @@ static void a_profile_that_fails_leaves_nothing_and_tells_the_reason(void **stat
 	assert_string_equal(err.message, "No space left on device");
 	assert_int_equal(err.errnum, ENOSPC);
 	assert_contains(err.hint, "space");
-	assert_contains(path, ".0.m0.heap");
+	assert_contains(path, ".0.h0.heap");
 	assert_int_equal(count_files(place), 0);
 }
 
@@ -351,7 +351,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(messages_come_in_order_and_waiting_ends),
 	cmocka_unit_test(closing_waits_for_the_taker_and_refuses_more),
 	cmocka_unit_test_setup_teardown(
-		names_profiles_as_jemalloc_does_and_replaces_none, set_up_place, tear_down_place),
+		profiles_have_names_of_their_own_and_replace_none, set_up_place, tear_down_place),
 	cmocka_unit_test_setup_teardown(
 		does_not_follow_a_link_that_lies_in_wait, set_up_place, tear_down_place),
 	cmocka_unit_test_setup_teardown(a_profile_that_fails_leaves_nothing_and_tells_the_reason,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A Traffic Server plugin that gives a profile something to show: the message "ballast N" makes N
- * allocations, each by a call path of its own, and keeps them.
+ * allocations, each by a call path of its own, and keeps them; "ballast dump" makes jemalloc write
+ * a profile under the next name of its own.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ts/ts.h>
@@ -40,6 +42,15 @@ static __attribute__((noinline)) void odd(unsigned path, int depth)
 	__asm__ volatile("" ::: "memory");
 }
 
+static void dump_by_jemalloc(void)
+{
+	int (*mallctl)(const char *, void *, size_t *, void *, size_t) = NULL;
+	const void *const symbol = dlsym(RTLD_DEFAULT, "mallctl");
+
+	memcpy(&mallctl, &symbol, sizeof mallctl);
+	TSNote("[ballast] dump: %d", mallctl("prof.dump", NULL, NULL, NULL, 0));
+}
+
 static int handle_message(TSCont continuation, TSEvent event, void *data)
 {
 	const TSPluginMsg *const message = data;
@@ -48,6 +59,10 @@ static int handle_message(TSCont continuation, TSEvent event, void *data)
 	(void)event;
 	if (strcmp(message->tag, "ballast") != 0 || message->data == NULL)
 		return 0;
+	if (strcmp(message->data, "dump") == 0) {
+		dump_by_jemalloc();
+		return 0;
+	}
 	const unsigned count = (unsigned)strtoul(message->data, NULL, 10);
 	for (unsigned i = 0; i < count; i++)
 		go_on(i, 0);
