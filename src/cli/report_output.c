@@ -143,6 +143,13 @@ static bool write_raw(const struct report_session *session, struct buffer *out, 
 		error_set(err, ERROR_USAGE, "--raw cannot hold a difference");
 		return error_hint(err, "use --pprof or --json");
 	}
+	const enum profile_kind kind = session->profiles[0]->kind;
+	if (kind != PROFILE_HEAP && kind != PROFILE_GROWTH) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s: only heap and growth profiles can be written as text",
+			session->profiles[0]->name);
+		return error_hint(err, "add --pprof instead of --raw");
+	}
 	if (session->profile_count == 1 && is_unfiltered(session->options))
 		return symbolized_write(session->profiles[0], allocator_frame_has_module, out, err);
 	return select_all(session, false, true, &selected, err) &&

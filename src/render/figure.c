@@ -79,13 +79,7 @@ const char *figure_unit(const struct view *view, const struct render_options *op
 
 struct figure figure_percent(double value, double whole)
 {
-	struct figure figure;
-
-	if (whole != 0)
-		return format_tenths(value * 100 / whole, "%");
-	snprintf(figure.text, sizeof figure.text, "%s",
-		value == 0  ? "nan"
-		: value > 0 ? "+inf"
-			    : "-inf");
-	return figure;
+	if (whole == 0 && value != 0)
+		return (struct figure){ "-" };
+	return format_tenths(whole == 0 ? 0 : value * 100 / whole, "%");
 }

@@ -18,5 +18,5 @@ struct figure figure_format(
 /* "MB", "B", "objects", "samples" or "seconds". */
 const char *figure_unit(const struct view *view, const struct render_options *options);
 
-/* "12.3%" of the whole; "nan", "+inf" or "-inf" when that is nothing. */
+/* "12.3%" of the whole; of a whole of 0 "0.0%" for 0, and "-" for everything else. */
 struct figure figure_percent(double value, double whole);

@@ -30,6 +30,7 @@ struct writer {
 	const struct graph *graph;
 	struct buffer *out;
 	const char **functions; /* for each node of the view */
+	bool has_modules;	/* any node: the format keeps the last module until the next */
 	struct string_pool pool;
 	struct numbering files, names, objects;
 };
@@ -74,8 +75,10 @@ static void writer_init(struct writer *writer, const struct view *view, const st
 	*writer = (struct writer){ .view = view, .graph = graph, .out = out };
 	string_pool_init(&writer->pool);
 	writer->functions = xcalloc(view->node_count, sizeof *writer->functions);
-	for (size_t i = 0; i < view->node_count; i++)
+	for (size_t i = 0; i < view->node_count; i++) {
 		writer->functions[i] = make_function(writer, &view->nodes[i]);
+		writer->has_modules |= view->nodes[i].module[0] != '\0';
+	}
 }
 
 static void numbering_deinit(struct numbering *numbering)
@@ -93,9 +96,10 @@ static void writer_deinit(struct writer *writer)
 	numbering_deinit(&writer->objects);
 }
 
-static const char *file_of(const struct view_node *node)
+/* What callgrind writes where it does not know. */
+static const char *or_unknown(const char *name)
 {
-	return node->file[0] == '\0' ? "???" : node->file;
+	return name[0] == '\0' ? "???" : name;
 }
 
 /* Where a node is; `prefix` is "c" for the target of a call. */
@@ -104,12 +108,12 @@ static void write_place(struct writer *writer, uint32_t at, const char *prefix)
 	const struct view_node *const node = &writer->view->nodes[at];
 	char key[8];
 
-	if (node->module[0] != '\0') {
+	if (writer->has_modules) {
 		snprintf(key, sizeof key, "%sob", prefix);
-		write_name(writer, &writer->objects, key, node->module);
+		write_name(writer, &writer->objects, key, or_unknown(node->module));
 	}
 	snprintf(key, sizeof key, "%sfl", prefix);
-	write_name(writer, &writer->files, key, file_of(node));
+	write_name(writer, &writer->files, key, or_unknown(node->file));
 	snprintf(key, sizeof key, "%sfn", prefix);
 	write_name(writer, &writer->names, key, writer->functions[at]);
 }
@@ -166,16 +170,38 @@ static void write_node(struct writer *writer, const struct edge_list *list, size
 	buffer_append_char(writer->out, '\n');
 }
 
-/* The format has no negative costs. */
-static bool check(const struct graph *graph, struct error *err)
+/* What was allocated by stacks without frames, which no node has. */
+static double sum_without_stack(const struct view *view)
 {
-	for (size_t i = 0; i < graph->node_count; i++) {
-		if (graph->nodes[i].flat.value >= 0 && graph->nodes[i].cumulative.value >= 0)
-			continue;
-		error_set(err, ERROR_USAGE, "callgrind's format cannot say that something shrank");
-		return error_hint(err, "add --drop_negative to see what grew");
+	double sum = 0;
+
+	for (size_t i = 0; i < view->path_count; i++) {
+		if (view->paths[i].depth == 0)
+			sum += view_path_estimate(view, &view->paths[i], view->counter).value;
 	}
-	return true;
+	return sum;
+}
+
+static void write_without_stack(struct writer *writer, double sum)
+{
+	if (writer->has_modules)
+		write_name(writer, &writer->objects, "ob", "???");
+	write_name(writer, &writer->files, "fl", "???");
+	write_name(writer, &writer->names, "fn", "[no stack]");
+	buffer_printf(writer->out, "0 %.0f\n\n", round(sum));
+}
+
+/* The format has no negative costs. */
+static bool check(const struct graph *graph, double without_stack, struct error *err)
+{
+	bool shrank = without_stack < 0;
+
+	for (size_t i = 0; i < graph->node_count; i++)
+		shrank |= graph->nodes[i].flat.value < 0 || graph->nodes[i].cumulative.value < 0;
+	if (!shrank)
+		return true;
+	error_set(err, ERROR_USAGE, "callgrind's format cannot say that something shrank");
+	return error_hint(err, "add --drop_negative to see what grew");
 }
 
 bool render_callgrind(const struct view *view, const struct render_options *options,
@@ -186,9 +212,10 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 	CLEANUP(edge_list_deinit) struct edge_list list = { 0 };
 	CLEANUP(writer_deinit) struct writer writer = { 0 };
 	const struct render_options in_bytes = { .show_bytes = true };
+	const double without_stack = sum_without_stack(view);
 
 	(void)options;
-	if (!check(graph, err))
+	if (!check(graph, without_stack, err))
 		return false;
 	writer_init(&writer, view, graph, out);
 	edge_list_init(&list, graph);
@@ -199,6 +226,8 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 		view->title, strcmp(unit, "B") == 0 ? "Bytes" : unit);
 	for (size_t i = 0; i < graph->node_count; i++)
 		write_node(&writer, &list, i);
+	if (without_stack != 0)
+		write_without_stack(&writer, without_stack);
 	buffer_printf(out, "totals: %.0f\n", round(view_sum(view, view->counter).value));
 	return true;
 }
