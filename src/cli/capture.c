@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/capture.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include "analysis/symbolize.h"
 #include "base/clock.h"
 #include "base/json_writer.h"
+#include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "cli/report_session.h"
 #include "cli/verb.h"
@@ -179,8 +181,12 @@ static void set_build_id(pid_t pid, struct profile *profile, struct profile_mapp
 		mapping->build_id = profile_intern(profile, image.build_id);
 		return;
 	}
-	CLEANUP(free_cleanup) char *seen = xasprintf("/proc/%d/root%s", (int)pid, mapping->path);
-	if (!mapping->deleted && elf_image_open(seen, &image, &ignored))
+	snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+	CLEANUP(fd_cleanup)
+	const int fd = mapping->deleted ? -1
+					: rooted_file_open(path, mapping->path,
+						  O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && elf_image_open_fd(fd, mapping->path, &image, &ignored))
 		mapping->build_id = profile_intern(profile, image.build_id);
 }
 

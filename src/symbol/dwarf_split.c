@@ -43,10 +43,10 @@ void dwarf_splits_deinit(struct dwarf_splits *splits)
 
 static bool open_contents(struct dwarf_splits *splits, struct dwarf_split_file *file)
 {
+	bool is_there = false;
 	struct error err;
 
-	if (!file_search_probe(splits->search, file->path) ||
-		!elf_image_open(file->path, &file->image, &err))
+	if (!file_search_open(splits->search, file->path, &file->image, &is_there, &err))
 		return false;
 	if (dwarf_init(&file->dwarf, &file->image, true, 1, &err))
 		return true;

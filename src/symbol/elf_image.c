@@ -172,12 +172,9 @@ bool elf_image_over(const char *name, const void *data, size_t size, void *owned
 	return true;
 }
 
-bool elf_image_open(const char *path, struct elf_image *image, struct error *err)
+static bool open_map(
+	const char *path, struct file_map map, struct elf_image *image, struct error *err)
 {
-	struct file_map map = { 0 };
-
-	if (!file_map(path, &map, err))
-		return false;
 	struct elf_image opened = {
 		.path = xstrdup(path),
 		.data = (const unsigned char *)map.data,
@@ -190,6 +187,20 @@ bool elf_image_open(const char *path, struct elf_image *image, struct error *err
 	}
 	*image = opened;
 	return true;
+}
+
+bool elf_image_open(const char *path, struct elf_image *image, struct error *err)
+{
+	struct file_map map = { 0 };
+
+	return file_map(path, &map, err) && open_map(path, map, image, err);
+}
+
+bool elf_image_open_fd(int fd, const char *path, struct elf_image *image, struct error *err)
+{
+	struct file_map map = { 0 };
+
+	return file_map_fd(fd, path, &map, err) && open_map(path, map, image, err);
 }
 
 void elf_image_close(struct elf_image *image)

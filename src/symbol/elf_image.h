@@ -78,6 +78,10 @@ static inline const char *elf_text_at(const struct elf_bytes *table, uint64_t of
 
 MUST_CHECK bool elf_image_open(const char *path, struct elf_image *image, struct error *err);
 
+/* The descriptor may be closed afterwards; `path` is the image's, for messages. */
+MUST_CHECK bool elf_image_open_fd(
+	int fd, const char *path, struct elf_image *image, struct error *err);
+
 /* Borrows `data`; takes it over when `owned` is not NULL, on failure too. */
 MUST_CHECK bool elf_image_over(const char *name, const void *data, size_t size, void *owned,
 	struct elf_image *image, struct error *err);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/file_search.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
 #include "symbol/elf_identity.h"
@@ -32,37 +38,118 @@ void file_search_deinit(struct file_search *search)
 	*search = (struct file_search){ 0 };
 }
 
+static struct file_identity identity_of(const struct stat *status)
+{
+	if (!S_ISREG(status->st_mode))
+		return (struct file_identity){ 0 };
+	return (struct file_identity){
+		.device = status->st_dev,
+		.inode = status->st_ino,
+		.size = (uint64_t)status->st_size,
+		.modified_ns = (uint64_t)status->st_mtim.tv_sec * 1000000000u +
+			       (uint64_t)status->st_mtim.tv_nsec,
+		.changed_ns = (uint64_t)status->st_ctim.tv_sec * 1000000000u +
+			      (uint64_t)status->st_ctim.tv_nsec,
+	};
+}
+
 struct file_identity file_identify(const char *path)
 {
 	struct stat status;
 
-	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-		return (struct file_identity){ 0 };
-	return (struct file_identity){
-		.device = status.st_dev,
-		.inode = status.st_ino,
-		.size = (uint64_t)status.st_size,
-		.modified_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u +
-			       (uint64_t)status.st_mtim.tv_nsec,
-	};
+	return stat(path, &status) == 0 ? identity_of(&status) : (struct file_identity){ 0 };
 }
 
-bool file_search_probe(struct file_search *search, const char *path)
+/*
+ * The part of a path below the root that the search looks through, which is copied to `root`; NULL
+ * for a path that is ours.
+ */
+static const char *below_root(
+	const struct file_search *search, const char *path, struct buffer *root)
 {
-	const struct file_identity identity = file_identify(path);
-	bool known = false;
+	(void)file_search_place(search, "", 0, root);
+	if (root->size == 0 || strncmp(path, root->data, root->size) != 0 ||
+		path[root->size] != '/')
+		return NULL;
+	return path + root->size;
+}
+
+static int open_place(const struct file_search *search, const char *path, int flags)
+{
+	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+
+	buffer_init(&root, &memory_or_exit);
+	const char *const below = below_root(search, path, &root);
+	return below == NULL ? open(path, flags | O_CLOEXEC)
+			     : rooted_file_open(buffer_string(&root), below, flags);
+}
+
+struct file_identity file_search_identify(const struct file_search *search, const char *path)
+{
+	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+	struct stat status;
+
+	buffer_init(&root, &memory_or_exit);
+	if (below_root(search, path, &root) == NULL)
+		return file_identify(path);
+	CLEANUP(fd_cleanup) const int fd = open_place(search, path, O_PATH);
+	if (fd < 0 || fstat(fd, &status) != 0)
+		return (struct file_identity){ 0 };
+	return identity_of(&status);
+}
+
+/* Remembers what was at a path. Two answers for one path make the search unsteady. */
+static void remember(
+	struct file_search *search, const char *path, const struct file_identity *identity)
+{
+	const struct file_probe *known = NULL;
 
 	pthread_mutex_lock(&search->lock);
-	for (size_t i = 0; i < search->probe_count && !known; i++)
-		known = strcmp(search->probes[i].path, path) == 0;
-	if (!known) {
+	for (size_t i = 0; i < search->probe_count && known == NULL; i++)
+		if (strcmp(search->probes[i].path, path) == 0)
+			known = &search->probes[i];
+	if (known == NULL) {
 		search->probes = xgrow(search->probes, &search->probe_capacity,
 			search->probe_count + 1, sizeof *search->probes);
 		search->probes[search->probe_count++] =
-			(struct file_probe){ .path = xstrdup(path), .identity = identity };
+			(struct file_probe){ .path = xstrdup(path), .identity = *identity };
+	} else if (!file_identity_equal(&known->identity, identity)) {
+		search->is_unsteady = true;
 	}
 	pthread_mutex_unlock(&search->lock);
-	return identity.inode != 0;
+}
+
+/*
+ * What is remembered is what was opened, not what stat(2) said before: between the two another user
+ * may have put another file there.
+ */
+bool file_search_open(struct file_search *search, const char *path, struct elf_image *image,
+	bool *is_there, struct error *err)
+{
+	struct file_identity identity = file_search_identify(search, path);
+	struct stat status;
+
+	*is_there = false;
+	error_set(err, ERROR_NOT_FOUND, "%s: not found", path);
+	/* Opening what is no regular file may have effects. */
+	if (identity.inode == 0) {
+		remember(search, path, &identity);
+		return false;
+	}
+	CLEANUP(fd_cleanup)
+	const int fd = open_place(search, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	const int failure = errno;
+	if (fd >= 0 && fstat(fd, &status) == 0)
+		identity = identity_of(&status);
+	remember(search, path, &identity);
+	if (fd < 0) {
+		*is_there = true;
+		return error_system(err, failure, "%s", path);
+	}
+	if (identity.inode == 0)
+		return false;
+	*is_there = true;
+	return elf_image_open_fd(fd, path, image, err);
 }
 
 bool file_search_place(
@@ -94,9 +181,10 @@ static bool open_build_id(
 	struct file_search *search, const char *path, const char *build_id, struct elf_image *image)
 {
 	struct elf_image opened;
+	bool is_there = false;
 	struct error err;
 
-	if (!file_search_probe(search, path) || !elf_image_open(path, &opened, &err))
+	if (!file_search_open(search, path, &opened, &is_there, &err))
 		return false;
 	if (strcmp(opened.build_id, build_id) != 0) {
 		elf_image_close(&opened);
@@ -154,10 +242,11 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 	uint32_t crc, struct elf_image *debug)
 {
 	struct elf_image opened;
+	bool is_there = false;
 	struct error err;
 
-	if (strcmp(path, image->path) == 0 || !file_search_probe(search, path) ||
-		!elf_image_open(path, &opened, &err))
+	if (strcmp(path, image->path) == 0 ||
+		!file_search_open(search, path, &opened, &is_there, &err))
 		return false;
 	bool fits = is_debug_useful(&opened);
 	if (image->build_id[0] != '\0' && opened.build_id[0] != '\0')
@@ -185,10 +274,37 @@ static void cut_to_directory(struct buffer *path)
 static const char *inside_path(
 	const struct file_search *search, const char *path, struct buffer *prefix)
 {
-	(void)file_search_place(search, "", 0, prefix);
-	if (prefix->size != 0 && strncmp(path, prefix->data, prefix->size) == 0)
-		return path + prefix->size;
-	return path;
+	const char *const below = below_root(search, path, prefix);
+
+	return below == NULL ? path : below;
+}
+
+/*
+ * Where a file really is, not behind a link; NULL when that is not known. Below another root the
+ * link is resolved there.
+ */
+static char *real_path(const struct file_search *search, const char *path)
+{
+	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+	char link[64];
+	char target[PATH_MAX];
+
+	buffer_init(&root, &memory_or_exit);
+	if (strncmp(path, "/proc/", 6) == 0)
+		return NULL;
+	if (below_root(search, path, &root) == NULL)
+		return realpath(path, NULL);
+	CLEANUP(free_cleanup) char *real_root = realpath(buffer_string(&root), NULL);
+	CLEANUP(fd_cleanup) const int fd = open_place(search, path, O_PATH);
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	const ssize_t size = readlink(link, target, sizeof target - 1);
+	if (real_root == NULL || size <= 0)
+		return NULL;
+	target[size] = '\0';
+	const size_t root_size = strcmp(real_root, "/") == 0 ? 0 : strlen(real_root);
+	if (strncmp(target, real_root, root_size) != 0 || target[root_size] != '/')
+		return NULL;
+	return xasprintf("%s%s", buffer_string(&root), target + root_size);
 }
 
 static bool find_linked(
@@ -206,13 +322,8 @@ static bool find_linked(
 	/* The name is joined to directories: one with a slash could lead anywhere. */
 	if (link == NULL || strchr(link, '/') != NULL)
 		return false;
-	/*
-	 * Packages name the directory where the file really is, not one behind a link; but links
-	 * below /proc lead out of the process' own view.
-	 */
-	const bool is_proc = strncmp(image->path, "/proc/", 6) == 0;
-	CLEANUP(free_cleanup)
-	char *real = is_proc ? NULL : realpath(image->path, NULL);
+	/* Packages name the directory where the file really is. */
+	CLEANUP(free_cleanup) char *real = real_path(search, image->path);
 	buffer_append_string(&directory, real != NULL ? real : image->path);
 	cut_to_directory(&directory);
 	static const char *const below[] = { "", "/.debug" };

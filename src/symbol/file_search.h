@@ -4,6 +4,8 @@
  *
  * Every path that is looked at is remembered with what was there. A later run that finds the same
  * things at the same paths would come to the same result, so it need not search (symbol_cache.h).
+ * Files of other users are among them: a path below a sysroot or a process' root is resolved there,
+ * and nothing is taken for proved by a build-id alone, which anyone can write into a file.
  * The functions may be called from several threads at once for the same search.
  */
 #pragma once
@@ -25,6 +27,7 @@ struct file_identity {
 	uint64_t inode;
 	uint64_t size;
 	uint64_t modified_ns;
+	uint64_t changed_ns; /* its owner cannot set this one */
 };
 
 struct file_probe {
@@ -41,6 +44,7 @@ struct file_search {
 	pthread_mutex_t lock;
 	struct file_probe *probes;
 	size_t probe_count, probe_capacity;
+	bool is_unsteady; /* a path had different files at different times */
 };
 
 void file_search_init(
@@ -53,11 +57,18 @@ struct file_identity file_identify(const char *path);
 static inline bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
 {
 	return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-	       a->modified_ns == b->modified_ns;
+	       a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns;
 }
 
-/* Whether there is a regular file, which is remembered. */
-bool file_search_probe(struct file_search *search, const char *path);
+/* The same for a path of the search: below another root, links stay there (rooted_file.h). */
+struct file_identity file_search_identify(const struct file_search *search, const char *path);
+
+/*
+ * Opens a path of the search and remembers what was there. False also when no regular file is
+ * there, and then sets `is_there` to false.
+ */
+MUST_CHECK bool file_search_open(struct file_search *search, const char *path,
+	struct elf_image *image, bool *is_there, struct error *err);
 
 /*
  * The paths where `path` of the profiled process may be found here: under the sysroot, or else

@@ -339,15 +339,6 @@ void module_explain(struct module *module, const char *package)
 	}
 }
 
-/* Whether no file that turns up later could say more. */
-static bool is_complete(const struct module *module)
-{
-	const struct dwarf_reader *const dwarf = module->work->dwarf;
-
-	return dwarf != NULL && dwarf_missing_split(dwarf) == NULL &&
-	       !dwarf_misses_alternate(dwarf);
-}
-
 void module_finish(struct module *module)
 {
 	struct module_work *const work = module->work;
@@ -355,7 +346,7 @@ void module_finish(struct module *module)
 	module_build_frames(module);
 	/* What the servers could not be asked today they may answer tomorrow. */
 	if (work->image.data != NULL && work->search.problem.size == 0)
-		module_cache_store(module, &work->image, &work->search, is_complete(module));
+		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)
 		module_forget_demangled(module);
 	module->report.address_count += module->query_count;

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/string_pool.h"
+#include "symbol/file_search.h"
 #include "symbol/symbolizer.h"
 
 struct debuginfod;
@@ -53,7 +54,9 @@ struct module {
 	struct module_query *queries; /* sorted by file offset, then address */
 	size_t query_count, query_capacity;
 	struct module_work *work;
-	const char *subject; /* of the cache; NULL when nothing is to be kept */
+	const char *subject;		/* of the cache; NULL when nothing is to be kept */
+	const char *candidate_path;	/* the file that the subject names, */
+	struct file_identity candidate; /* and what it was; all zero for none */
 	uint64_t options_hash;
 	const struct symbol_cache *cache; /* that holds for this run; NULL for none */
 };

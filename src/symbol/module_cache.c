@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/module_cache.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "symbol/module_file.h"
+#include "symbol/module_work.h"
 #include "symbol/symbol_cache.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -28,26 +31,27 @@ static uint64_t hash_options(const struct symbolizer_options *options)
 /* The file that the search will look at first, without opening it. */
 static struct file_identity first_candidate(const struct module *module, struct buffer *path)
 {
-	struct file_search search = { .options = module->options, .pid = module->pid };
+	const struct file_search *const search = &module->work->search;
 	struct file_identity identity = { 0 };
 
 	buffer_clear(path);
 	if (module->file != NULL) {
 		buffer_append_string(path, module->file);
-		return file_identify(module->file);
+		return file_search_identify(search, module->file);
 	}
 	if (module->pid > 0 && module->queries[0].mapping != NULL) {
 		buffer_printf(path, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
 			(unsigned long long)module->queries[0].mapping->start,
 			(unsigned long long)module->queries[0].mapping->limit);
-		identity = file_identify(buffer_string(path));
+		identity = file_search_identify(search, buffer_string(path));
 		if (identity.inode != 0)
 			return identity;
 	}
-	for (unsigned which = 0; identity.inode == 0 && !module->deleted &&
-				 file_search_place(&search, module->path, which, path);
+	for (unsigned which = 0;
+		identity.inode == 0 && module->path[0] == '/' && !module->deleted &&
+		file_search_place(search, module->path, which, path);
 		which++)
-		identity = file_identify(buffer_string(path));
+		identity = file_search_identify(search, buffer_string(path));
 	return identity;
 }
 
@@ -59,24 +63,78 @@ static const char *find_subject(struct module *module)
 
 	buffer_init(&text, &memory_or_exit);
 	buffer_init(&path, &memory_or_exit);
-	if (module->build_id[0] != '\0') {
-		buffer_printf(&text, "build-id %s", module->build_id);
-		return string_pool_add(&module->strings, buffer_string(&text));
-	}
 	const struct file_identity identity = first_candidate(module, &path);
-	if (identity.inode == 0)
+	module->candidate = identity;
+	module->candidate_path = string_pool_add(&module->strings, buffer_string(&path));
+	if (identity.inode == 0 && module->build_id[0] == '\0')
 		return NULL;
 	/* The same file is reached by different paths: through a process, or after it ended. */
-	buffer_printf(&text, "file %s %llu %llu %llu %llu", module->path,
+	buffer_printf(&text, "%s %s%s file %llu %llu %llu %llu %llu", module->path,
+		module->build_id, module->deleted ? " deleted" : "",
 		(unsigned long long)identity.device, (unsigned long long)identity.inode,
-		(unsigned long long)identity.size, (unsigned long long)identity.modified_ns);
+		(unsigned long long)identity.size, (unsigned long long)identity.modified_ns,
+		(unsigned long long)identity.changed_ns);
 	return string_pool_add(&module->strings, buffer_string(&text));
 }
 
-static bool sees_the_same(const struct symbol_cache_entry *entry)
+/*
+ * A process is gone tomorrow, and another one of the same program has another number: paths below
+ * its root are kept with a mark instead of that, or as ours when its root is.
+ */
+static const char root_mark[] = "/proc/*/root";
+
+static bool is_root_shared(pid_t pid)
 {
+	char path[32];
+	struct stat ours;
+	struct stat its;
+
+	snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+	return stat("/", &ours) == 0 && stat(path, &its) == 0 && ours.st_dev == its.st_dev &&
+	       ours.st_ino == its.st_ino;
+}
+
+/* The paths as they are kept; the others are the search's. `kept` has room for all. */
+static size_t keep_probes(
+	struct module *module, const struct file_search *search, struct file_probe *kept)
+{
+	CLEANUP(free_cleanup) char *root = xasprintf("/proc/%d/root/", (int)module->pid);
+	CLEANUP(free_cleanup) char *mapped = xasprintf("/proc/%d/map_files/", (int)module->pid);
+	const char *const mark = module->pid > 0 && is_root_shared(module->pid) ? "" : root_mark;
+	const size_t root_size = strlen(root) - 1;
+	size_t count = 0;
+
+	for (size_t i = 0; i < search->probe_count; i++) {
+		const char *path = search->probes[i].path;
+		/* The subject says what was mapped. */
+		if (module->pid > 0 && strncmp(path, mapped, strlen(mapped)) == 0)
+			continue;
+		if (module->pid > 0 && strncmp(path, root, root_size + 1) == 0) {
+			CLEANUP(free_cleanup)
+			char *marked = xasprintf("%s%s", mark, path + root_size);
+			path = string_pool_add(&module->strings, marked);
+		}
+		kept[count++] =
+			(struct file_probe){ (char *)(uintptr_t)path, search->probes[i].identity };
+	}
+	return count;
+}
+
+static bool sees_the_same(const struct module *module, const struct symbol_cache_entry *entry)
+{
+	const size_t mark_size = sizeof root_mark - 1;
+
 	for (size_t i = 0; i < entry->probe_count; i++) {
-		const struct file_identity now = file_identify(entry->probes[i].path);
+		const char *const path = entry->probes[i].path;
+		const bool is_inside = strncmp(path, root_mark, mark_size) == 0;
+		if (is_inside && module->pid <= 0)
+			return false;
+		CLEANUP(free_cleanup)
+		char *inside =
+			is_inside ? xasprintf("/proc/%d/root%s", (int)module->pid, path + mark_size)
+				  : NULL;
+		const struct file_identity now =
+			file_search_identify(&module->work->search, is_inside ? inside : path);
 		if (!file_identity_equal(&now, &entry->probes[i].identity))
 			return false;
 	}
@@ -89,12 +147,30 @@ static bool still_holds(const struct module *module, const struct symbol_cache_e
 	const struct module_layout layout = { entry->segments, entry->segment_count };
 
 	buffer_init(&problem, &memory_or_exit);
-	if (module->build_id[0] != '\0' && entry->is_complete)
-		return true;
-	if (entry->options_hash != module->options_hash || !sees_the_same(entry))
+	if (entry->options_hash != module->options_hash || !sees_the_same(module, entry))
 		return false;
 	return module->build_id[0] != '\0' || entry->segment_count == 0 ||
 	       module_layout_fits(module, &layout, &problem);
+}
+
+/*
+ * Whether the answers rest on what the subject names. The search opened files after the subject was
+ * made; another user may have replaced the candidate in between.
+ */
+static bool is_of_subject(const struct module *module, const struct file_search *search)
+{
+	if (search->is_unsteady)
+		return false;
+	if (module->candidate.inode == 0)
+		return true;
+	for (size_t i = 0; i < search->probe_count; i++) {
+		const struct file_probe *const probe = &search->probes[i];
+		if (strcmp(probe->path, module->candidate_path) == 0)
+			return file_identity_equal(&probe->identity, &module->candidate);
+	}
+	/* It was read by another path than the kernel's link to what is mapped. */
+	const struct file_probe *const first = search->probe_count == 0 ? NULL : &search->probes[0];
+	return first != NULL && file_identity_equal(&first->identity, &module->candidate);
 }
 
 static bool take_answers(struct module *module, const struct symbol_cache *cache)
@@ -190,18 +266,19 @@ static struct symbol_cache_answer *merge_answers(
 	return answers;
 }
 
-void module_cache_store(struct module *module, const struct elf_image *image,
-	const struct file_search *search, bool is_complete)
+void module_cache_store(
+	struct module *module, const struct elf_image *image, const struct file_search *search)
 {
-	if (module->subject == NULL)
+	if (module->subject == NULL || !is_of_subject(module, search))
 		return;
+	CLEANUP(free_cleanup)
+	struct file_probe *probes = xcalloc(search->probe_count, sizeof *probes);
 	struct symbol_cache_entry entry = {
 		.subject = module->subject,
 		.options_hash = module->options_hash,
 		.report = module->report,
-		.is_complete = is_complete,
-		.probes = search->probes,
-		.probe_count = search->probe_count,
+		.probes = probes,
+		.probe_count = keep_probes(module, search, probes),
 		.segments = image->segments,
 		.segment_count = image->has_code ? image->segment_count : 0,
 	};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A module's answers from the runs before. What the cache says holds when a search for files would
- * find the same as then; when everything that names rest on was complete for a build-id, it holds
- * for ever. The mapped file's segments are kept too, so that a profile of another file at the same
- * path is refused without opening it.
+ * find the same files as then: the same inodes, with contents that were not changed since, also for
+ * a module whose build-id is known. The mapped file's segments are kept too, so that a profile of
+ * another file at the same path is refused without opening it.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 bool module_cache_load(struct module *module);
 
 /* Keeps the answers of this run together with those of before. */
-void module_cache_store(struct module *module, const struct elf_image *image,
-	const struct file_search *search, bool is_complete);
+void module_cache_store(
+	struct module *module, const struct elf_image *image, const struct file_search *search);
 
 void module_cache_free(struct module *module);

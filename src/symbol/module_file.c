@@ -179,12 +179,14 @@ static bool open_if_right(const struct module *module, struct file_search *searc
 	struct elf_image *image, struct buffer *problem, struct buffer *cure)
 {
 	struct elf_image opened;
+	bool is_there = false;
 	struct error err;
 
-	if (!file_search_probe(search, path))
+	const bool is_open = file_search_open(search, path, &opened, &is_there, &err);
+	if (!is_there)
 		return false;
 	buffer_clear(cure);
-	if (!elf_image_open(path, &opened, &err)) {
+	if (!is_open) {
 		buffer_clear(problem);
 		buffer_append_string(problem, err.message);
 		if (err.kind == ERROR_UNSUPPORTED)
@@ -215,11 +217,12 @@ static bool open_mapped(const struct module *module, struct file_search *search,
 	buffer_printf(&mapped, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
 		(unsigned long long)module->queries[0].mapping->start,
 		(unsigned long long)module->queries[0].mapping->limit);
-	const struct file_identity wanted = file_identify(buffer_string(&mapped));
+	const struct file_identity wanted = file_search_identify(search, buffer_string(&mapped));
 	if (wanted.inode == 0)
 		return false;
 	for (unsigned which = 0; file_search_place(search, module->path, which, &place); which++) {
-		const struct file_identity there = file_identify(buffer_string(&place));
+		const struct file_identity there =
+			file_search_identify(search, buffer_string(&place));
 		if (file_identity_equal(&wanted, &there) &&
 			open_if_right(module, search, buffer_string(&place), image, problem, cure))
 			return true;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/rooted_file.h"
 #include "base/xalloc.h"
 
 enum { LARGEST_MAP_BYTES = 512 << 20 };
@@ -45,10 +46,12 @@ static uid_t owner_of(pid_t pid)
 	return stat(path, &status) == 0 ? status.st_uid : geteuid();
 }
 
-static bool read_map(const char *path, uid_t owner, struct buffer *text)
+/* `root` is the folder that the path is below; "" for our own. */
+static bool read_map(const char *root, const char *path, uid_t owner, struct buffer *text)
 {
+	const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 	CLEANUP(fd_cleanup)
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const int fd = root[0] == '\0' ? open(path, flags) : rooted_file_open(root, path, flags);
 	struct stat status;
 	struct error err;
 
@@ -59,16 +62,18 @@ static bool read_map(const char *path, uid_t owner, struct buffer *text)
 bool perf_map_read(pid_t pid, struct buffer *path, struct buffer *text)
 {
 	const uid_t owner = owner_of(pid);
+	char root[32];
 
 	text->limit = LARGEST_MAP_BYTES;
+	snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
 	buffer_clear(path);
-	buffer_printf(path, "/proc/%d/root/tmp/perf-%d.map", (int)pid, (int)inner_pid(pid));
-	if (read_map(buffer_string(path), owner, text))
+	buffer_printf(path, "%s/tmp/perf-%d.map", root, (int)inner_pid(pid));
+	if (read_map(root, path->data + strlen(root), owner, text))
 		return true;
 	buffer_clear(path);
 	buffer_clear(text);
 	buffer_printf(path, "/tmp/perf-%d.map", (int)pid);
-	return read_map(buffer_string(path), owner, text);
+	return read_map("", buffer_string(path), owner, text);
 }
 
 static bool take_hex(const char **at, const char *end, uint64_t *number)

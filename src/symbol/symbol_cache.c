@@ -13,7 +13,7 @@
 #include "base/xalloc.h"
 #include "symbol/cache_directory.h"
 
-enum { VERSION = 1, REFRESH_SECONDS = 24 * 3600 };
+enum { VERSION = 2, REFRESH_SECONDS = 24 * 3600 };
 
 static const char magic[8] = "heapsym";
 
@@ -25,7 +25,7 @@ struct header {
 	uint64_t size;	   /* of the whole file */
 	uint64_t checksum; /* of everything, with a 0 in its own place */
 	uint64_t options_hash;
-	uint32_t is_complete;
+	uint32_t reserved;
 	uint32_t answer_count;
 	uint32_t frame_count;
 	uint32_t probe_count;
@@ -200,7 +200,6 @@ static bool parse(struct symbol_cache *cache, const char *subject)
 	cache->entry = (struct symbol_cache_entry){
 		.subject = elf_text_at(texts, header->subject),
 		.options_hash = header->options_hash,
-		.is_complete = header->is_complete != 0,
 		.report = {
 			.path = "",
 			.file = elf_text_at(texts, header->file),
@@ -405,7 +404,6 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 		.version = VERSION,
 		.source = (uint32_t)report->source,
 		.options_hash = entry->options_hash,
-		.is_complete = entry->is_complete,
 		.subject = write_text(&texts, entry->subject),
 		.file = write_text(&texts, report->file),
 		.debug_file = write_text(&texts, report->debug_file),

@@ -2,11 +2,11 @@
 /*
  * What was found for the addresses of a module, kept on disk for the next run.
  *
- * One file per *subject*: a build-id, or a path with what stat(2) says of it where no build-id is
- * known. It holds the frames by file offset, and what the search for files saw (its *probes*), so
- * that a run which would come to the same result need not open a single ELF file. Files are
- * replaced as a whole; one that is truncated, damaged or of another version is as good as none.
- * Together they are bounded: the oldest go first.
+ * One file per *subject*: a module's path and build-id, and the file there by what stat(2) says of
+ * it. A build-id alone would not do: any file can claim one. It holds the frames by file offset,
+ * and what the search for files saw (its *probes*), so that a run which would come to the same
+ * result need not open a single ELF file. Files are replaced as a whole; one that is truncated,
+ * damaged or of another version is as good as none. Together they are bounded: the oldest go first.
  */
 #pragma once
 
@@ -36,7 +36,6 @@ struct symbol_cache_entry {
 	const char *subject;
 	uint64_t options_hash; /* of what steers the search for files */
 	struct symbol_module_report report;
-	bool is_complete; /* no file could be found later that would say more */
 	struct file_probe *probes;
 	size_t probe_count;
 	struct elf_segment *segments; /* of the mapped file; none for a debug file */

@@ -566,6 +566,43 @@ class Servers(BuiltOnce):
         self.assertLess(answer["milliseconds"], 30000)
 
 
+class OtherRoots(BuiltOnce):
+    """What a process with another root may make us read: links there must not lead to files of ours."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = os.path.join(self.folder, "root")
+        os.makedirs(os.path.join(self.root, "opt"))
+
+    def test_link_of_a_sysroot_stays_below_it(self):
+        shutil.copy2(self.program, os.path.join(self.root, "opt"))
+        os.symlink("/opt/program", os.path.join(self.root, "link"))
+        maps = ["--build-id", self.build_id, "--map", f"0-{2 ** 40:x}:0=/link"]
+        module = json.loads(run(TOOL, "--sysroot", self.root, *maps, "1000"))["modules"][0]
+        self.assertEqual((self.root + "/link", self.build_id), (module["file"], module["build_id"]))
+
+    def test_link_of_a_sysroot_leads_to_no_file_of_ours(self):
+        os.symlink(self.program, os.path.join(self.root, "link"))
+        maps = ["--build-id", self.build_id, "--map", f"0-{2 ** 40:x}:0=/link"]
+        module = json.loads(run(TOOL, "--sysroot", self.root, *maps, "1000"))["modules"][0]
+        self.assertEqual(("", "not found"), (module["file"], module["problem"]))
+
+    @unittest.skipIf(os.geteuid(), "chroot(2) needs root")
+    def test_link_of_a_process_leads_to_no_file_of_ours(self):
+        pause = os.path.join(self.root, "pause")
+        subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", pause], text=True, check=True,
+                       input="#include <unistd.h>\nint main(void) { write(1, \"up\\n\", 3); pause(); }")
+        os.symlink(self.program, os.path.join(self.root, "link"))
+        process = subprocess.Popen(["/pause"], stdout=subprocess.PIPE, preexec_fn=lambda: os.chroot(self.root))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        process.stdout.readline()
+        maps = ["--build-id", self.build_id, "--map", f"0-{2 ** 40:x}:0=/link"]
+        module = json.loads(run(TOOL, "--pid", process.pid, *maps, "1000"))["modules"][0]
+        self.assertEqual(("", "not found"), (module["file"], module["problem"]))
+
+
 class Cache(BuiltOnce):
     def setUp(self):
         super().setUp()
@@ -614,6 +651,58 @@ class Cache(BuiltOnce):
         self.ask()
         os.utime(self.program, ns=(1, 1))
         self.assertFalse(self.ask()[1]["from_cache"])
+
+    def test_forged_build_id_names_no_other_file(self):
+        forged = f"-Wl,--build-id=0x{self.build_id}"
+        evil = self.build("evil", flags=["-g"], link=[forged, "-Wl,-Ttext-segment=0x20000000"])
+        options = ["--cache-dir", self.cache, "--build-id", self.build_id]
+        honest, _ = self.ours(self.program, self.addresses, "--build-id", self.build_id)
+        shift = addresses_in(evil)[0] - self.addresses[0]
+        with open(evil, "rb") as file:
+            self.assertIn(bytes.fromhex(self.build_id), file.read())
+        _, module = self.ours(evil, [address + shift for address in self.addresses], *options)
+        self.assertEqual("dwarf", module["source"])
+        answer, module = self.ours(self.program, self.addresses, *options)
+        self.assertFalse(module["from_cache"])
+        self.assertEqual(honest, answer)
+        answer, module = self.ours(self.program, self.addresses, *options)
+        self.assertTrue(module["from_cache"])
+        self.assertEqual(honest, answer)
+
+    def test_file_of_the_same_size_and_time_is_read_again(self):
+        options = ["--cache-dir", self.cache, "--build-id", self.build_id]
+        self.ours(self.program, self.addresses, *options)
+        status = os.stat(self.program)
+        contents = bytearray(pathlib.Path(self.program).read_bytes())
+        with open(self.program, "r+b") as file:
+            file.write(contents.replace(b"innermost", b"INNERMOST"))
+        os.utime(self.program, ns=(status.st_atime_ns, status.st_mtime_ns))
+        answer, module = self.ours(self.program, self.addresses, *options)
+        self.assertFalse(module["from_cache"])
+        self.assertIn("INNERMOST", str(answer))
+
+    def test_process_that_ended_leaves_its_answers(self):
+        sleeper = os.path.join(self.folder, "sleeper")
+        source = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts(\"up\"); fflush(stdout); pause(); }"
+        subprocess.run(["gcc", "-g", "-x", "c", "-", "-o", sleeper, "-Wl,--build-id"], input=source, text=True, check=True)
+        start, _, _ = functions(sleeper)[0]
+        states = []
+        for _ in range(2):
+            process = subprocess.Popen([sleeper], stdout=subprocess.PIPE)
+            process.stdout.readline()
+            maps, base = [], None
+            for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines():
+                fields = line.split()
+                if fields[-1] == sleeper:
+                    base = base or int(fields[0].split("-")[0], 16)
+                    maps += ["--map", f"{fields[0]}:{fields[2]}={sleeper}"]
+            for live in ["--pid", process.pid], []:
+                answer = json.loads(run(TOOL, "--cache-dir", self.cache, *live, *maps, hex(base + start)))
+                states.append((answer["modules"][0]["from_cache"], answer["results"][0]["frames"][0]["function"]))
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        self.assertEqual([(False, "main")] + [(True, "main")] * 3, states)
 
     def test_debug_file_that_appears_is_found(self):
         whole = self.program + ".whole"

@@ -70,7 +70,7 @@ static void write_entry(const char *subject)
 		{ 0x2000, frames + 2, 1 },
 	};
 	char path[] = "/usr/lib/debug/x";
-	struct file_probe probes[] = { { path, { 1, 2, 3, 4 } } };
+	struct file_probe probes[] = { { path, { 1, 2, 3, 4, 5 } } };
 	struct elf_segment segments[] = { { 0x1000, 0x2000, 0x401000, 0x2000, true } };
 	const struct symbol_cache_entry entry = {
 		.subject = subject,
@@ -82,7 +82,6 @@ static void write_entry(const char *subject)
 			.source = SYMBOL_SOURCE_DWARF,
 			.problem = "",
 			.cure = "" },
-		.is_complete = true,
 		.probes = probes,
 		.probe_count = 1,
 		.segments = segments,
@@ -103,11 +102,11 @@ static void gives_back_what_was_written(void **state)
 	write_entry("build-id abcd");
 	assert_true(symbol_cache_read(directory, "build-id abcd", &cache));
 	assert_int_equal(cache.entry.options_hash, 77);
-	assert_true(cache.entry.is_complete);
 	assert_int_equal(cache.entry.report.source, SYMBOL_SOURCE_DWARF);
 	assert_string_equal(cache.entry.report.build_id, "abcd");
 	assert_string_equal(cache.entry.probes[0].path, "/usr/lib/debug/x");
 	assert_int_equal(cache.entry.probes[0].identity.modified_ns, 4);
+	assert_int_equal(cache.entry.probes[0].identity.changed_ns, 5);
 	assert_int_equal(cache.entry.segments[0].vaddr, 0x401000);
 
 	const struct symbol_cache_answer *const answer = symbol_cache_find(&cache, 0x1000);
