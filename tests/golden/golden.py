@@ -11,6 +11,9 @@ import difflib
 import pathlib
 import subprocess
 import sys
+import time
+
+import case_runner
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEAPCTL = "src/cli/heapctl"
@@ -53,23 +56,34 @@ def difference(name, wanted, got):
     return "\n".join(difflib.unified_diff(*lines, f"golden/{name}", "now", lineterm=""))
 
 
-def main():
-    build, rewrite = pathlib.Path(sys.argv[1]), "--rewrite" in sys.argv[2:]
-    failed = False
+def rewrite(build):
     for name, command, source in CASES:
-        path = HERE / name
         got = output_of(build, command, source)
-        wanted = path.read_bytes() if path.exists() else b""
-        if got == wanted:
-            continue
-        if rewrite:
-            path.write_bytes(got)
+        if not (HERE / name).exists() or got != (HERE / name).read_bytes():
+            (HERE / name).write_bytes(got)
             print(f"golden: {name} rewritten")
-        else:
-            print(difference(name, wanted, got))
-            failed = True
-    print("golden: different; `make golden` takes what is now" if failed else f"golden: {len(CASES)} outputs")
-    return failed
+    return 0
+
+
+def check(build):
+    """Prints TAP, as tests/support/case_runner.py does."""
+    tap = case_runner.Tap(sys.stdout)
+    for name, command, source in CASES:
+        tap.begin(name)
+        began = time.monotonic()
+        try:
+            got = output_of(build, command, source)
+            wanted = (HERE / name).read_bytes() if (HERE / name).exists() else b""
+            problem = None if got == wanted else difference(name, wanted, got) + "\n(`make golden` takes what is now)"
+        except (OSError, subprocess.CalledProcessError) as error:
+            problem = f"{error}\n{(getattr(error, 'stderr', None) or b'').decode(errors='backslashreplace')}"
+        tap.case(name, time.monotonic() - began, problem=problem)
+    return tap.end()
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    return rewrite(build) if "--rewrite" in sys.argv[2:] else check(build)
 
 
 if __name__ == "__main__":

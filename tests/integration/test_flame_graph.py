@@ -24,6 +24,10 @@ SMALL = f"""\
 TEXT = "document.querySelector({!r})?.textContent ?? ''"
 
 
+def setUpModule():
+    browser.require()
+
+
 def draw(stacks, *arguments):
     return subprocess.run([DRAW_STACKS, *arguments], input=stacks.encode(), stdout=subprocess.PIPE,
                           check=True).stdout
@@ -237,5 +241,4 @@ class FlameGraph(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    browser.require()
     unittest.main()

@@ -16,6 +16,10 @@ from processes import HEAPCTL, stop, wait_until
 NAME = f"redis-{os.getpid()}"
 
 
+def setUpModule():
+    browser.require()
+
+
 class Page(browser.Browser):
     """Finds things by what people read."""
 
@@ -479,5 +483,4 @@ class Shown(GatewayCase):
 
 
 if __name__ == "__main__":
-    browser.require()
     unittest.main()

@@ -14,16 +14,26 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
+/* Each line leaves at once: a crash loses none, and case_runner.py measures each case. */
 #define UNIT_MAIN(tests)                                          \
 	int main(int argc, char **argv)                           \
 	{                                                         \
+		setvbuf(stdout, NULL, _IOLBF, 0);                 \
 		if (argc > 1)                                     \
 			cmocka_set_test_filter(argv[1]);          \
 		return cmocka_run_group_tests(tests, NULL, NULL); \
 	}
+
+/* Ends a case that cannot run here; `reason` is shown by `make test`. */
+#define skip_because(reason)                             \
+	do {                                             \
+		print_message("# skip: %s\n", (reason)); \
+		skip();                                  \
+	} while (0)
 
 /* Whether `text` contains `part`; the message shows both. */
 #define assert_contains(text, part)                                             \
