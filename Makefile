@@ -66,7 +66,8 @@ bench:
 golden: all
 	@ninja -C $(BUILD) --quiet golden
 
-lint:
+# After building: it looks at the products.
+lint: all
 	@scripts/lint $(BUILD)
 
 format:

@@ -35,7 +35,9 @@ def exported(library):
 
 
 def called(library):
-    return {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--undefined-only", library).splitlines()}
+    """By the names in the source: with _FORTIFY_SOURCE snprintf() is __snprintf_chk in the library."""
+    names = {line.split()[-1].partition("@")[0] for line in run("nm", "-D", "--undefined-only", library).splitlines()}
+    return {re.sub(r"^__(\w+)_chk$", r"\1", name) for name in names}
 
 
 def newest_glibc(library):
@@ -69,12 +71,15 @@ class Library(unittest.TestCase):
             library = os.path.join(folder, "libleak.so")
             with open(source, "w") as text:
                 text.write("#include <math.h>\n#include <pthread.h>\n#include <sys/stat.h>\n"
-                           "double leak(double x) { return sin(x) + pthread_kill(pthread_self(), 0) + fchmod(2, 0600); }\n")
-            run("cc", "-shared", "-fPIC", source, "-o", library, "-lm")
+                           "#include <stdio.h>\n"
+                           "double leak(double x) { return sin(x) + pthread_kill(pthread_self(), 0) + fchmod(2, 0600) +"
+                           " printf(\"%f\", x); }\n")
+            run("cc", "-shared", "-fPIC", "-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", source, "-o", library, "-lm")
             found = "\n".join(faults(library))
             self.assertIn("it needs libm.so.6", found)
             self.assertIn("it shows leak", found)
             self.assertIn("it calls fchmod()", found)
+            self.assertIn("it calls printf()", found)
             self.assertIn("it wants glibc", found)
 
     def test_the_static_library_shows_the_same(self):
