@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/file_lock.h"
 #include "base/clock.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -53,6 +54,8 @@ static bool dump_to_name(struct allocator *allocator, const struct folder *folde
 
 	if (file < 0)
 		return error_system(err, errno, "a file in %s", folder->path);
+	/* Where files cannot be locked, other agents remove none. */
+	(void)file_lock_open(file);
 	snprintf(path, sizeof path, "%s/%s", folder->path, name);
 	if (!allocator_dump_path(allocator, path, err))
 		return false;

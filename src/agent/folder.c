@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -92,6 +94,53 @@ void folder_random_name(char name[FOLDER_NAME_MAX])
 	if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random)
 		random = (uint64_t)clock_monotonic_ns();
 	snprintf(name, FOLDER_NAME_MAX, ".%d.%016llx", getpid(), (unsigned long long)random);
+}
+
+pid_t folder_pid_of_random_name(const char *name)
+{
+	enum { RANDOM_DIGITS = 16 };
+	long long pid = 0;
+	const char *c = name + 1;
+
+	if (name[0] != '.')
+		return 0;
+	for (; *c >= '0' && *c <= '9' && pid < INT32_MAX; c++)
+		pid = pid * 10 + (*c - '0');
+	const bool is_ours = *c == '.' && pid <= INT32_MAX &&
+			     strspn(c + 1, "0123456789abcdef") == RANDOM_DIGITS &&
+			     c[1 + RANDOM_DIGITS] == '\0';
+	return is_ours ? (pid_t)pid : 0;
+}
+
+bool folder_lock(int fd)
+{
+	for (int waited_ms = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; waited_ms++) {
+		if ((errno != EWOULDBLOCK && errno != EINTR) || waited_ms == FOLDER_LOCK_MS)
+			return false;
+		poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+/* Not left to close(): a child that another thread has forked meanwhile shares the lock. */
+void folder_unlock(int fd)
+{
+	flock(fd, LOCK_UN);
+}
+
+bool folder_rename_new(int fd, const char *from, const char *to, struct error *err)
+{
+	enum { NOREPLACE = 1 }; /* RENAME_NOREPLACE */
+	struct stat status;
+
+	if (syscall(SYS_renameat2, fd, from, fd, to, NOREPLACE) == 0)
+		return true;
+	if (errno != EINVAL && errno != ENOSYS)
+		return error_system(err, errno, "naming %s", to);
+	/* The file system cannot do it in one step. */
+	if (fstatat(fd, to, &status, AT_SYMLINK_NOFOLLOW) == 0)
+		return error_system(err, EEXIST, "naming %s", to);
+	return renameat(fd, from, fd, to) == 0 || error_system(err, errno, "naming %s", to);
 }
 
 /* What getdents64 writes; readdir() would take memory from the heap. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/settings.h"
 #include "base/error.h"
@@ -31,10 +32,25 @@ MUST_CHECK bool folder_choose(
 /* Opens and checks it; makes it, mode 0700, when `make`. */
 MUST_CHECK bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err);
 
+/*
+ * Keeps other agents, those of other pid namespaces too, from naming and removing files here until
+ * folder_unlock. Waits for at most FOLDER_LOCK_MS; false when another process still has it, or
+ * where there are no locks: then nothing of other processes may be removed.
+ */
+enum { FOLDER_LOCK_MS = 100 };
+bool folder_lock(int fd);
+void folder_unlock(int fd);
+
 enum { FOLDER_NAME_MAX = 128 };
 
 /* ".4711.c0ffee0123456789": a name that nobody can predict. */
 void folder_random_name(char name[FOLDER_NAME_MAX]);
+
+/* The pid in such a name; 0 for any other name. */
+pid_t folder_pid_of_random_name(const char *name);
+
+/* Gives a file a new name; ERROR_SYSTEM with EEXIST when that is taken. */
+MUST_CHECK bool folder_rename_new(int fd, const char *from, const char *to, struct error *err);
 
 /*
  * Calls `visit` with each name in the directory that `fd` is open on, until it returns false.

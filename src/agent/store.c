@@ -24,6 +24,8 @@ static void release_entry(struct store_entry *entry)
 {
 	descriptor_close(&entry->memory[STORE_START]);
 	descriptor_close(&entry->memory[STORE_END]);
+	file_lock_release(&entry->locks[STORE_START]);
+	file_lock_release(&entry->locks[STORE_END]);
 }
 
 void store_deinit(struct store *store)
@@ -99,14 +101,16 @@ int64_t store_last_id(const struct store *store)
 static void keep_profile(struct store *store, struct store_entry *entry, enum store_profile which,
 	struct capture *capture)
 {
-	struct error err;
+	struct error err = { 0 };
 
-	if (store->folder.path[0] != '\0' && store_files_save_profile(&store->folder, store->name,
-						     &entry->run, which, &capture->file, &err)) {
+	if (store->folder.path[0] != '\0' && !entry->only_memory &&
+		store_files_save_profile(&store->folder, store->name, &entry->run, which,
+			&capture->file, &entry->locks[which], &err)) {
 		entry->in_folder[which] = true;
 		capture_release(capture);
 		return;
 	}
+	entry->only_memory |= err.errnum == EEXIST;
 	entry->memory[which] = capture->file;
 	capture->file = DESCRIPTOR_NONE;
 }

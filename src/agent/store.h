@@ -4,7 +4,9 @@
  *
  * They are files of the private folder, NAME.PID.ID.run, .start and .profile, where NAME is the
  * program's: so a server that was started again still has the runs of its earlier processes. What
- * cannot be written (no folder, full disk) stays in memory until the process ends.
+ * cannot be written (no folder, full disk) or not be locked (agent/file_lock.h) stays in memory
+ * until the process ends. Files that a living process has locked are its own, whatever their name
+ * says.
  *
  * The newest entry may be a run that is on. Oldest runs are forgotten by agent/retention.h, after
  * the new one is safe. One thread at a time.
@@ -12,6 +14,7 @@
 #pragma once
 
 #include "agent/capture.h"
+#include "agent/file_lock.h"
 #include "agent/retention.h"
 #include "agent/run.h"
 
@@ -26,6 +29,8 @@ struct store_entry {
 	struct run run;
 	struct descriptor memory[2]; /* by store_profile: those that are not in the folder */
 	bool in_folder[2];
+	struct file_lock locks[2]; /* of this process' own files in the folder */
+	bool only_memory;	   /* another process has files of these names */
 };
 
 struct store {

@@ -40,48 +40,80 @@ static void file_name(
 		file, FOLDER_NAME_MAX, "%s.%d.%lld.%s", name, run->pid, (long long)run->id, suffix);
 }
 
-static bool write_temporary(int folder_fd, const char *temporary, int from, const void *data,
-	size_t size, struct error *err)
-{
-	CLEANUP(fd_cleanup)
-	const int fd = openat(
-		folder_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+/* A file that is being written, under a name of its own. */
+struct draft {
+	int folder_fd;
+	int fd;
+	char name[FOLDER_NAME_MAX];
+};
 
-	if (fd < 0)
-		return error_system(err, errno, "keeping the profile");
-	if (from >= 0)
-		return file_copy_fd(from, "reading the profile", fd, "keeping the profile", err);
-	return file_write_fd(fd, "keeping the run's record", data, size, err);
+/* Locked before another agent, which looks for what dead processes left, can find it. */
+static bool create_locked(struct draft *draft, struct error *err)
+{
+	const bool has_folder = folder_lock(draft->folder_fd);
+
+	draft->fd = openat(draft->folder_fd, draft->name,
+		O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	const bool done = draft->fd >= 0 && file_lock_open(draft->fd);
+	const int errnum = errno;
+	if (has_folder)
+		folder_unlock(draft->folder_fd);
+	return done || error_system(err, errnum, "keeping the profile");
 }
 
-/* All of it or nothing: written under a name of its own, then renamed. */
-static bool save(const struct folder *folder, const char *file, int from, const void *data,
-	size_t size, struct error *err)
+static void draft_cleanup(struct draft *draft)
 {
-	char temporary[FOLDER_NAME_MAX];
-	CLEANUP(fd_cleanup) int folder_fd = -1;
+	if (draft->name[0] != '\0')
+		unlinkat(draft->folder_fd, draft->name, 0);
+	fd_cleanup(&draft->fd);
+	fd_cleanup(&draft->folder_fd);
+}
 
-	if (!folder_open(folder, false, &folder_fd, err))
+static bool draft_open(struct draft *draft, const struct folder *folder, struct error *err)
+{
+	if (!folder_open(folder, false, &draft->folder_fd, err))
 		return false;
-	folder_random_name(temporary);
-	if (write_temporary(folder_fd, temporary, from, data, size, err)) {
-		if (renameat(folder_fd, temporary, folder_fd, file) == 0)
-			return true;
-		error_system(err, errno, "%s/%s", folder->path, file);
-	}
-	unlinkat(folder_fd, temporary, 0);
-	return false;
+	folder_random_name(draft->name);
+	return create_locked(draft, err);
 }
 
 bool store_files_save_profile(const struct folder *folder, const char *name, const struct run *run,
-	enum store_profile which, const struct descriptor *profile, struct error *err)
+	enum store_profile which, const struct descriptor *profile, struct file_lock *lock,
+	struct error *err)
 {
+	CLEANUP(draft_cleanup) struct draft draft = { .folder_fd = -1, .fd = -1 };
+	struct file_lock kept = { 0 };
 	char file[FOLDER_NAME_MAX];
 
 	if (!descriptor_is_ours(profile))
 		return error_set(err, ERROR_STATE, "the program closed the profile's file");
 	file_name(file, name, run, profile_suffixes[which]);
-	return save(folder, file, profile->fd, NULL, 0, err);
+	if (!draft_open(&draft, folder, err) || !file_copy_fd(profile->fd, "reading the profile",
+							draft.fd, "keeping the profile", err))
+		return false;
+	if (!file_lock_keep(draft.fd, &kept))
+		return error_system(err, errno, "locking the profile");
+	if (!folder_rename_new(draft.folder_fd, draft.name, file, err)) {
+		file_lock_release(&kept);
+		return false;
+	}
+	draft.name[0] = '\0';
+	*lock = kept;
+	return true;
+}
+
+static bool save_record(
+	const struct folder *folder, const char *file, const struct buffer *text, struct error *err)
+{
+	CLEANUP(draft_cleanup) struct draft draft = { .folder_fd = -1, .fd = -1 };
+
+	if (!draft_open(&draft, folder, err) ||
+		!file_write_fd(draft.fd, "keeping the run's record", text->data, text->size, err))
+		return false;
+	if (renameat(draft.folder_fd, draft.name, draft.folder_fd, file) != 0)
+		return error_system(err, errno, "%s/%s", folder->path, file);
+	draft.name[0] = '\0';
+	return true;
 }
 
 void store_files_save_record(const struct folder *folder, const char *name,
@@ -94,7 +126,7 @@ void store_files_save_record(const struct folder *folder, const char *name,
 	buffer_init(&text, memory);
 	run_record_write(&text, run);
 	file_name(file, name, run, record_suffix);
-	if (!text.failed && !save(folder, file, -1, text.data, text.size, &ignored)) {
+	if (!text.failed && !save_record(folder, file, &text, &ignored)) {
 		/* Then only this process knows of the run. */
 	}
 	buffer_deinit(&text);
@@ -152,6 +184,7 @@ struct scan {
 	const struct memory *memory;
 	void (*visit)(void *context, const struct run *run);
 	void *context;
+	bool may_remove; /* no agent is just making a file */
 };
 
 static bool parse_number(const char **at, int64_t *number)
@@ -181,10 +214,22 @@ static const char *parse_file_name(const char *file, const char *name, struct ru
 	return file;
 }
 
-/* Whether no other process has that pid. One with our own pid was an earlier one. */
-static bool is_gone(int32_t pid)
+/* Whether no other process that can be seen has that pid. One with our own pid was an earlier one.
+ */
+static bool is_pid_gone(int32_t pid)
 {
 	return pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+/* The pid may be one of another pid namespace, so the files' own locks count as well. */
+static bool is_gone(int folder_fd, const char *name, const struct run *run)
+{
+	char start[FOLDER_NAME_MAX], end[FOLDER_NAME_MAX];
+
+	file_name(start, name, run, profile_suffixes[STORE_START]);
+	file_name(end, name, run, profile_suffixes[STORE_END]);
+	return is_pid_gone(run->pid) && !file_lock_is_held(folder_fd, start) &&
+	       !file_lock_is_held(folder_fd, end);
 }
 
 static void visit_record(const struct scan *scan, const char *file, const struct run *named)
@@ -215,25 +260,31 @@ static void remove_remains(const struct scan *scan, const char *file, const stru
 		unlinkat(scan->folder_fd, file, 0);
 }
 
+static bool is_regular(int folder_fd, const char *file)
+{
+	struct stat status;
+
+	return fstatat(folder_fd, file, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISREG(status.st_mode);
+}
+
 static bool visit_file(void *context, const char *file)
 {
 	const struct scan *const scan = context;
 	struct run run = { 0 };
-	int64_t pid = 0;
-	const char *at = file + 1;
+	const pid_t writer = folder_pid_of_random_name(file);
 
-	if (file[0] == '.') {
-		if (parse_number(&at, &pid) && *at == '.' && pid <= INT32_MAX && pid != getpid() &&
-			is_gone((int32_t)pid))
-			unlinkat(scan->folder_fd, file, 0);
+	if (writer > 0 && scan->may_remove && is_pid_gone(writer) &&
+		is_regular(scan->folder_fd, file) && !file_lock_is_held(scan->folder_fd, file))
+		unlinkat(scan->folder_fd, file, 0);
+	if (file[0] == '.')
 		return true;
-	}
 	const char *const suffix = parse_file_name(file, scan->name, &run);
-	if (suffix == NULL || !is_gone(run.pid))
+	if (suffix == NULL || !is_gone(scan->folder_fd, scan->name, &run))
 		return true;
 	if (strcmp(suffix, record_suffix) == 0)
 		visit_record(scan, file, &run);
-	else
+	else if (scan->may_remove)
 		remove_remains(scan, file, &run);
 	return true;
 }
@@ -241,15 +292,20 @@ static bool visit_file(void *context, const char *file)
 void store_files_scan(const struct folder *folder, const char *name, const struct memory *memory,
 	void (*visit)(void *context, const struct run *run), void *context)
 {
-	struct scan scan = {
-		.folder_fd = -1, .name = name, .memory = memory, .visit = visit, .context = context
-	};
+	CLEANUP(fd_cleanup) int folder_fd = -1;
 	struct error ignored;
 
-	if (!folder_open(folder, false, &scan.folder_fd, &ignored))
+	if (!folder_open(folder, false, &folder_fd, &ignored))
 		return;
-	if (!folder_list(scan.folder_fd, visit_file, &scan, &ignored)) {
+	struct scan scan = { .folder_fd = folder_fd,
+		.name = name,
+		.memory = memory,
+		.visit = visit,
+		.context = context,
+		.may_remove = folder_lock(folder_fd) };
+	if (!folder_list(folder_fd, visit_file, &scan, &ignored)) {
 		/* What was read so far is as good as it gets. */
 	}
-	close(scan.folder_fd);
+	if (scan.may_remove)
+		folder_unlock(folder_fd);
 }

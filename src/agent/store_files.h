@@ -11,16 +11,20 @@
 void store_files_program_name(const char *program, char *name, size_t size);
 
 /*
- * Calls `visit` for each record of that name whose process is gone, and removes what such
- * processes left half done. Quiet about what cannot be read.
+ * Calls `visit` for each record of that name whose process is gone: it has locked none of the run's
+ * profiles, and its pid is no other process' here. Removes what such processes left half done.
+ * Quiet about what cannot be read.
  */
 void store_files_scan(const struct folder *folder, const char *name, const struct memory *memory,
 	void (*visit)(void *context, const struct run *run), void *context);
 
-/* Copies the profile into the folder. */
+/*
+ * Copies the profile into the folder, and keeps it locked. ERROR_SYSTEM with EEXIST when another
+ * process has a file of that name.
+ */
 MUST_CHECK bool store_files_save_profile(const struct folder *folder, const char *name,
 	const struct run *run, enum store_profile which, const struct descriptor *profile,
-	struct error *err);
+	struct file_lock *lock, struct error *err);
 
 /* Quiet when it fails: then later processes will not know of the run. */
 void store_files_save_record(const struct folder *folder, const char *name,
