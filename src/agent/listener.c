@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum { BACKLOG = 64 };
 
@@ -57,6 +60,54 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *address, const str
 	return true;
 }
 
+/* Connects without waiting: 0, or an errno; *peer is the pid of who listens, 0 when not known. */
+static int probe(const struct folder *folder, int folder_fd, const char *name, pid_t *peer)
+{
+	struct sockaddr_un address;
+	struct error ignored;
+	struct ucred credentials;
+	socklen_t size = sizeof credentials;
+	CLEANUP(fd_cleanup)
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*peer = 0;
+	if (fd < 0 || !make_address(folder, folder_fd, name, &address, &ignored))
+		return EMFILE;
+	if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0)
+		return errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0)
+		*peer = credentials.pid;
+	return 0;
+}
+
+/* Whether another process, which has our pid in its pid namespace, listens there. */
+static bool is_taken(const struct listener *listener, int folder_fd)
+{
+	pid_t peer;
+	const int errnum = probe(&listener->folder, folder_fd, listener->name, &peer);
+
+	return (errnum == 0 && peer != getpid()) || errnum == EAGAIN;
+}
+
+/* The number of this process' pid namespace, or any other where there is no /proc. */
+static uint64_t namespace_number(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino
+						       : (uint64_t)clock_monotonic_ns();
+}
+
+/* "4711.sock"; "4711.4026532281.sock" while a process of another pid namespace has that name. */
+static void choose_name(struct listener *listener, int folder_fd)
+{
+	snprintf(listener->name, sizeof listener->name, "%d.sock", getpid());
+	listener->shares_folder = is_taken(listener, folder_fd);
+	if (listener->shares_folder)
+		snprintf(listener->name, sizeof listener->name, "%d.%llu.sock", getpid(),
+			(unsigned long long)namespace_number());
+}
+
 static bool publish(
 	struct listener *listener, int folder_fd, const char *temporary, struct error *err)
 {
@@ -64,6 +115,7 @@ static bool publish(
 
 	if (listener->closed_for_good)
 		return error_set(err, ERROR_STATE, "the program is ending");
+	choose_name(listener, folder_fd);
 	if (renameat(folder_fd, temporary, folder_fd, listener->name) != 0 ||
 		fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
@@ -102,48 +154,66 @@ struct sweep {
 	int folder_fd;
 };
 
-/* "4711.sock": 4711; 0 for another name. */
+static const char *skip_digits(const char *text)
+{
+	while (*text >= '0' && *text <= '9')
+		text++;
+	return text;
+}
+
+/* "4711.sock", "4711.4026532281.sock": 4711; 0 for another name. */
 static pid_t pid_of_name(const char *name)
 {
-	long long pid = 0;
-	const char *c = name;
+	const char *end = skip_digits(name);
 
-	for (; *c >= '0' && *c <= '9' && pid < INT32_MAX; c++)
-		pid = pid * 10 + (*c - '0');
-	return strcmp(c, ".sock") == 0 && pid <= INT32_MAX ? (pid_t)pid : 0;
+	if (end == name || end - name > 9)
+		return 0;
+	if (end[0] == '.' && end[1] >= '0' && end[1] <= '9')
+		end = skip_digits(end + 1);
+	return strcmp(end, ".sock") == 0 ? atoi(name) : 0;
 }
 
-static bool nobody_listens(const struct sweep *sweep, const char *name)
+/* Between bind() and its new name a socket does not listen; this long that never takes. */
+enum { UNFINISHED_S = 10 };
+
+/* A socket that still has the name it was bound to: its process ended before it could rename it. */
+static bool is_unfinished(const struct sweep *sweep, const char *name, bool is_pid_gone)
 {
-	struct sockaddr_un address;
-	struct error ignored;
-	CLEANUP(fd_cleanup)
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat status;
 
-	return fd >= 0 && make_address(sweep->folder, sweep->folder_fd, name, &address, &ignored) &&
-	       connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
-	       errno == ECONNREFUSED;
+	return fstatat(sweep->folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       S_ISSOCK(status.st_mode) &&
+	       (is_pid_gone || clock_realtime_ms() / 1000 - status.st_ctim.tv_sec > UNFINISHED_S);
 }
 
-/* The process may be of another pid namespace that shares the folder: so ask the socket too. */
+/*
+ * The process may be of another pid namespace that shares the folder: so ask the socket too. Those
+ * of living processes are not asked, as that would wake them up.
+ */
 static bool remove_if_dead(void *context, const char *name)
 {
 	const struct sweep *const sweep = context;
-	const pid_t pid = pid_of_name(name);
+	const pid_t writer = folder_pid_of_random_name(name);
+	const pid_t pid = writer > 0 ? writer : pid_of_name(name);
+	pid_t peer;
 
-	if (pid > 0 && pid != getpid() && kill(pid, 0) != 0 && errno == ESRCH &&
-		nobody_listens(sweep, name))
+	if (pid <= 0)
+		return true;
+	const bool is_pid_gone = kill(pid, 0) != 0 && errno == ESRCH;
+	if ((writer > 0 ? is_unfinished(sweep, name, is_pid_gone) : is_pid_gone) &&
+		probe(sweep->folder, sweep->folder_fd, name, &peer) == ECONNREFUSED)
 		unlinkat(sweep->folder_fd, name, 0);
 	return true;
 }
 
+/* While no agent is just making a socket. */
 static void remove_dead_names(const struct folder *folder, int folder_fd)
 {
 	struct sweep sweep = { .folder = folder, .folder_fd = folder_fd };
 	struct error ignored;
 
 	if (!folder_list(folder_fd, remove_if_dead, &sweep, &ignored)) {
-		/* Some of them stay until somebody else looks. */
+		/* Some of them stay until the next agent. */
 	}
 }
 
@@ -156,10 +226,13 @@ bool listener_open(struct listener *listener, const struct folder *folder, struc
 		return false;
 	pthread_mutex_lock(&listener->lock);
 	listener->folder = *folder;
-	snprintf(listener->name, sizeof listener->name, "%d.sock", getpid());
+	const bool is_alone = folder_lock(folder_fd);
 	const bool done = open_in(listener, folder_fd, err);
 	pthread_mutex_unlock(&listener->lock);
-	remove_dead_names(folder, folder_fd);
+	if (is_alone) {
+		remove_dead_names(folder, folder_fd);
+		folder_unlock(folder_fd);
+	}
 	return done;
 }
 

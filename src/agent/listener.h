@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The socket that clients connect to: FOLDER/PID.sock, mode 0600. It is made under a name of its
- * own and renamed when it listens, so whoever sees it can connect.
+ * own and renamed when it listens, so a client that sees it can connect. While a process of another
+ * pid namespace with the same pid listens there, which may be when containers share a folder, it is
+ * FOLDER/PID.NAMESPACE.sock.
  *
  * listener_unpublish may be called by another thread than the one that serves: at exit.
  */
@@ -17,7 +19,8 @@ struct listener {
 	/* Where it is to be found; under the lock. */
 	pthread_mutex_t lock;
 	struct folder folder;
-	char name[32];
+	char name[48];
+	bool shares_folder; /* another process has PID.sock */
 	uint64_t device;
 	uint64_t inode;
 	bool published;

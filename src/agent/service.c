@@ -155,7 +155,14 @@ bool service_listen(struct service *service, struct error *err)
 	service->has_folder = true;
 	if (!service->with_socket)
 		return true;
-	return listener_open(&service->listener, &folder, err);
+	if (!listener_open(&service->listener, &folder, err))
+		return false;
+	if (service->listener.shares_folder)
+		log_write(service->log, LOG_WARNING,
+			"%s/%d.sock is the socket of a process in another pid namespace: this one "
+			"is %s (give each container a HEAPCTL_DIR of its own)",
+			folder.path, getpid(), service->listener.name);
+	return true;
 }
 
 void service_listen_or_log(struct service *service)

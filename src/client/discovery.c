@@ -75,11 +75,55 @@ static bool is_socket(const char *path)
 	return lstat(path, &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-static bool is_agent_name(const char *name)
+/* "4711.sock", or "4711.4026532281.sock" where two pid namespaces share a folder; 0 for others. */
+static pid_t pid_of_name(const char *name)
 {
 	const size_t digits = strspn(name, "0123456789");
+	const char *end = name + digits;
 
-	return digits > 0 && digits <= 9 && strcmp(name + digits, ".sock") == 0;
+	if (digits == 0 || digits > 9)
+		return 0;
+	if (end[0] == '.' && isdigit((unsigned char)end[1]))
+		end += 1 + strspn(end + 1, "0123456789");
+	return strcmp(end, ".sock") == 0 ? atoi(name) : 0;
+}
+
+/* ".4711.c0ffee0123456789": the name that an agent's socket is bound to. 4711; 0 for others. */
+static pid_t pid_of_bound_name(const char *name)
+{
+	enum { RANDOM_DIGITS = 16 };
+	const char *const number = name + 1;
+	const size_t digits = name[0] == '.' ? strspn(number, "0123456789") : 0;
+	const char *const random = number + digits + 1;
+
+	if (digits == 0 || digits > 9 || number[digits] != '.' ||
+		strspn(random, "0123456789abcdef") != RANDOM_DIGITS ||
+		random[RANDOM_DIGITS] != '\0')
+		return 0;
+	return atoi(number);
+}
+
+/*
+ * The sockets of agents in a folder; of one process, as it knows its pid. When that is 0, of all,
+ * and those that never got their last name.
+ */
+static void add_folder(const char *folder, pid_t pid, struct string_pool *paths)
+{
+	DIR *const listing = opendir(folder);
+
+	if (listing == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+		char path[4096];
+		pid_t named = pid_of_name(entry->d_name);
+		if (named == 0 && pid == 0)
+			named = pid_of_bound_name(entry->d_name);
+		const int size = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+		if (named != 0 && (pid == 0 || named == pid) && (size_t)size < sizeof path &&
+			is_socket(path))
+			string_pool_add(paths, path);
+	}
+	closedir(listing);
 }
 
 /*
@@ -100,26 +144,6 @@ static const char *listening_path(char *line)
 	return line + path_at;
 }
 
-/*
- * An agent's socket is bound to a name of its own, ".PID.RANDOM", and then renamed to PID.sock,
- * which the kernel's table does not learn. Changes the one name into the other.
- */
-static bool is_agent_socket(const char *bound, pid_t pid, char path[4096])
-{
-	enum { RANDOM_DIGITS = 16 };
-	const char *const name = strrchr(bound, '/') + 1;
-	const char *const number = name + 1;
-	const size_t digits = name[0] == '.' ? strspn(number, "0123456789") : 0;
-	const char *const random = number + digits + 1;
-
-	if (digits == 0 || digits > 9 || number[digits] != '.' ||
-		strspn(random, "0123456789abcdef") != RANDOM_DIGITS ||
-		random[RANDOM_DIGITS] != '\0' || (pid != 0 && atoi(number) != pid))
-		return false;
-	return snprintf(path, 4096, "%.*s%.*s.sock", (int)(name - bound), bound, (int)digits,
-		       number) < 4096;
-}
-
 /* The agents' sockets in the network namespace of `proc_folder`. */
 static void add_listening(
 	const char *proc_folder, pid_t pid, const char *root, struct string_pool *paths)
@@ -134,55 +158,71 @@ static void add_listening(
 		buffer_clear(&table);
 	buffer_append_char(&table, '\0');
 	for (char *line = table.data, *next; line != NULL && *line != '\0'; line = next) {
-		char own[4096], seen[4096 + 32];
+		char seen[4096 + 32];
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
 		const char *const bound = listening_path(line);
-		if (bound == NULL || !is_agent_socket(bound, pid, own))
+		if (bound == NULL)
 			continue;
-		snprintf(seen, sizeof seen, "%s%s", root, own);
-		if (is_socket(seen))
-			string_pool_add(paths, seen);
+		/* It was renamed since, which the kernel's table does not learn. */
+		const char *const name = strrchr(bound, '/') + 1;
+		const pid_t bound_pid = pid_of_bound_name(name);
+		if (bound_pid == 0 || (pid != 0 && bound_pid != pid))
+			continue;
+		snprintf(seen, sizeof seen, "%s%.*s", root, (int)(name - 1 - bound), bound);
+		add_folder(seen, bound_pid, paths);
 	}
 	buffer_deinit(&table);
 }
 
+static void add_if_socket(const char *path, int size, struct string_pool *paths)
+{
+	if (size < 4096 && is_socket(path))
+		string_pool_add(paths, path);
+}
+
+/* Either name that an agent of this process may have given its socket in that folder. */
+static void add_process_sockets(const char *folder, const struct process *process,
+	unsigned long long namespace, struct string_pool *paths)
+{
+	char path[4096];
+
+	add_if_socket(path,
+		snprintf(path, sizeof path, "%s/%d.sock", folder, (int)process->inner_pid), paths);
+	if (namespace != 0)
+		add_if_socket(path,
+			snprintf(path, sizeof path, "%s/%d.%llu.sock", folder,
+				(int)process->inner_pid, namespace),
+			paths);
+}
+
+/* The number of a process' pid namespace; 0 when it is hidden. */
+static unsigned long long namespace_of(const struct process *process)
+{
+	char path[32];
+	struct stat status;
+
+	snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)process->pid);
+	return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
 void discovery_candidates(const struct process *process, struct string_pool *paths)
 {
+	const unsigned long long namespace = namespace_of(process);
 	struct string_pool folders;
 	char root[32], proc_folder[16];
 	const size_t before = paths->count;
 
 	string_pool_init(&folders);
 	discovery_folders(process, &folders);
-	for (size_t i = 0; i < folders.count; i++) {
-		char path[4096];
-		const int size = snprintf(path, sizeof path, "%s/%d.sock", folders.strings[i],
-			(int)process->inner_pid);
-		if ((size_t)size < sizeof path && is_socket(path))
-			string_pool_add(paths, path);
-	}
+	for (size_t i = 0; i < folders.count; i++)
+		add_process_sockets(folders.strings[i], process, namespace, paths);
 	string_pool_deinit(&folders);
 	if (paths->count > before)
 		return;
 	snprintf(proc_folder, sizeof proc_folder, "%d", (int)process->pid);
 	add_listening(proc_folder, process->inner_pid, process_root(process, root), paths);
-}
-
-static void add_folder(const char *folder, struct string_pool *paths)
-{
-	DIR *const listing = opendir(folder);
-
-	if (listing == NULL)
-		return;
-	for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-		char path[4096];
-		const int size = snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-		if ((size_t)size < sizeof path && is_agent_name(entry->d_name) && is_socket(path))
-			string_pool_add(paths, path);
-	}
-	closedir(listing);
 }
 
 /* The folders that other users' agents make: PARENT/BEGINNING*TAIL. */
@@ -199,7 +239,7 @@ static void add_users_folders(
 			strncmp(entry->d_name, beginning, strlen(beginning)) != 0)
 			continue;
 		snprintf(folder, sizeof folder, "%s/%s%s", parent, entry->d_name, tail);
-		add_folder(folder, paths);
+		add_folder(folder, 0, paths);
 	}
 	closedir(listing);
 }
@@ -210,12 +250,12 @@ void discovery_sockets(struct string_pool *paths)
 	const char *const runtime = getenv("XDG_RUNTIME_DIR");
 
 	if (is_absolute(own))
-		add_folder(own, paths);
-	add_folder(system_folder, paths);
+		add_folder(own, 0, paths);
+	add_folder(system_folder, 0, paths);
 	if (is_absolute(runtime)) {
 		char folder[4096];
 		snprintf(folder, sizeof folder, "%s/heapctl", runtime);
-		add_folder(folder, paths);
+		add_folder(folder, 0, paths);
 	}
 	add_users_folders("/run/user", "", "/heapctl", paths);
 	add_users_folders("/tmp", "heapctl-", "", paths);

@@ -21,7 +21,8 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 
 /*
  * All sockets in the folders that we see ourselves, whoever left them: /run/heapctl,
- * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones named PID.sock.
+ * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones that the kernel knows.
+ * Also those that a process bound but ended before it gave them a name to be found by.
  */
 void discovery_sockets(struct string_pool *paths);
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/stream.h"
 
 /* In other folders a name may lead anywhere. */
@@ -38,6 +39,15 @@ static bool nobody_listens(const char *path)
 	return !stream_connect_unix(&stream, path, &err) && err.errnum == ECONNREFUSED;
 }
 
+/* Between bind() and listen() a living agent's refuses too, under a name that begins with a dot. */
+static bool may_be_unfinished(const char *name, const struct stat *status)
+{
+	enum { UNFINISHED_S = 10 };
+
+	return name[0] == '.' &&
+	       clock_realtime_ms() / 1000 - status->st_ctim.tv_sec <= UNFINISHED_S;
+}
+
 bool stale_socket_remove(const char *path)
 {
 	const char *const slash = strrchr(path, '/');
@@ -52,7 +62,7 @@ bool stale_socket_remove(const char *path)
 	if (fstatat(folder, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT;
 	/* Another process may have got the number, and the name, in the meantime. */
-	return S_ISSOCK(before.st_mode) && nobody_listens(path) &&
-	       fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	return S_ISSOCK(before.st_mode) && !may_be_unfinished(name, &before) &&
+	       nobody_listens(path) && fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       now.st_ino == before.st_ino && unlinkat(folder, name, 0) == 0;
 }

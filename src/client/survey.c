@@ -153,7 +153,8 @@ static void add_sockets(struct survey *survey, bool with_status)
 		if (target_of_socket(paths.strings[i], &target, &err)) {
 			if (!has_pid(survey, target.process.pid))
 				add_reachable(survey, &target, with_status);
-		} else if (err.kind == ERROR_NOT_FOUND && !stale_socket_remove(paths.strings[i])) {
+		} else if (err.kind == ERROR_NOT_FOUND && !stale_socket_remove(paths.strings[i]) &&
+			   strrchr(paths.strings[i], '/')[1] != '.') {
 			struct survey_entry *const entry = add(survey, SURVEY_STALE);
 			snprintf(entry->target.socket_path, sizeof entry->target.socket_path, "%s",
 				paths.strings[i]);

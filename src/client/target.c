@@ -51,7 +51,8 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 	if (process->pid != 0 && peer.pid != process->pid) {
 		error_set(err, ERROR_DENIED, "%s: process %d listens there, not %d", path,
 			(int)peer.pid, (int)process->pid);
-		return error_hint(err, "somebody put it there; remove it if it is not yours");
+		return error_hint(err, "two containers share the folder, or another user put it "
+				       "there: heapctl ps lists what answers");
 	}
 	if (lstat(path, &status) != 0)
 		return error_system(err, errno, "%s", path);
@@ -121,7 +122,10 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		(int)process->pid);
 }
 
-/* Goes through the candidates; *denied when one of them is there but refuses. */
+/*
+ * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
+ * name may be that of another process, which has the same pid in its pid namespace.
+ */
 static bool try_candidates(
 	const struct process *process, struct target *target, bool *denied, struct error *err)
 {
@@ -132,11 +136,16 @@ static bool try_candidates(
 	*denied = false;
 	string_pool_init(&paths);
 	discovery_candidates(process, &paths);
-	for (size_t i = 0; i < paths.count && !ok && !*denied; i++) {
-		ok = probe(process, paths.strings[i], &found, err);
-		*denied = !ok && err->kind != ERROR_NOT_FOUND;
+	for (size_t i = 0; i < paths.count && !ok; i++) {
+		struct error why;
+		ok = probe(process, paths.strings[i], &found, &why);
+		if (!ok && !*denied) {
+			*denied = why.kind != ERROR_NOT_FOUND;
+			*err = why;
+		}
 	}
 	string_pool_deinit(&paths);
+	*denied = *denied && !ok;
 	if (ok)
 		*target = found;
 	return ok;
