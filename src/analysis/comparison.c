@@ -58,7 +58,7 @@ static uint64_t key_of(const struct profile *profile, const struct profile_stack
 
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		const uint32_t location = profile->stack_locations[stack->first + i];
-		key = hash_combine(key, profile->locations[location].address);
+		key = hash_fixed_combine(key, profile->locations[location].address);
 	}
 	return key;
 }

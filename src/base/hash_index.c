@@ -104,15 +104,25 @@ uint64_t hash_seed(void)
 	return seed;
 }
 
+uint64_t hash_keys[2] = { 0x9e3779b97f4a7c15u, 0xd6e8feb86659fd93u };
+
+static __attribute__((constructor)) void choose_keys(void)
+{
+	hash_keys[0] ^= hash_seed();
+	/* A factor with few bits would not spread. */
+	hash_keys[1] =
+		(hash_fixed_u64(hash_seed()) & ~(UINT64_C(0xff) << 56)) | UINT64_C(0xd6) << 56 | 1;
+}
+
 /*
- * Two words for each multiplication, because every one has to wait for the one before. Nobody
- * knows `other`, so nobody can make a factor zero. The last words may overlap those before them:
- * the size is in the hash already.
+ * Two words for each multiplication, because every one has to wait for the one before. No input
+ * knows `other`, so none can make a factor zero. The last words may overlap those before them: the
+ * size is in the hash already.
  */
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *const bytes = data; /* may be NULL when there are none */
-	const uint64_t other = hash_u64(~hash);
+	const uint64_t other = hash_fixed_u64(~hash);
 	uint64_t words[2] = { 0 };
 
 	for (size_t at = 0; at + sizeof words < size; at += sizeof words) {
@@ -123,7 +133,12 @@ static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
 		memcpy(words, bytes + size - sizeof words, sizeof words);
 	else if (size != 0)
 		memcpy(words, bytes, size);
-	return hash_u64(hash_product(hash ^ words[0], other ^ words[1]));
+	return hash_fixed_u64(hash_product(hash ^ words[0], other ^ words[1]));
+}
+
+uint64_t hash_fixed_bytes(const void *data, size_t size)
+{
+	return mix_bytes(hash_fixed_u64(size), data, size);
 }
 
 uint64_t hash_bytes(const void *data, size_t size)

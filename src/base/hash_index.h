@@ -50,14 +50,22 @@ static inline void hash_index_prefetch(const struct hash_index *index, uint64_t 
 		__builtin_prefetch(&index->slots[(uint32_t)(hash >> 32) & index->mask]);
 }
 
-/* Hashes spread over all 64 bits; not for keys chosen by an enemy who wants collisions. */
+/*
+ * Hashes spread over all 64 bits. They are keyed: another process has other ones, so that no input
+ * can be made whose keys collide. Nothing that is kept or shown may depend on them; for that there
+ * are the hash_fixed_ ones, which are the same everywhere.
+ */
 uint64_t hash_bytes(const void *data, size_t size);
+uint64_t hash_fixed_bytes(const void *data, size_t size);
 
-/* For those: with a seed that he cannot know. */
+/* With a further key. */
 uint64_t hash_bytes_seeded(uint64_t seed, const void *data, size_t size);
 
-/* Such a seed: random, and another one each time. */
+/* Such a key: random, and another one each time. */
 uint64_t hash_seed(void);
+
+/* Random, the second one odd; set before main. */
+extern uint64_t hash_keys[2];
 
 /* Both halves of the product. */
 static inline uint64_t hash_product(uint64_t a, uint64_t b)
@@ -67,9 +75,19 @@ static inline uint64_t hash_product(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint64_t hash_u64(uint64_t value)
+static inline uint64_t hash_fixed_u64(uint64_t value)
 {
 	return hash_product(value ^ 0x9e3779b97f4a7c15u, 0xd6e8feb86659fd93u);
+}
+
+static inline uint64_t hash_fixed_combine(uint64_t a, uint64_t b)
+{
+	return hash_fixed_u64(a * 0x9fb21c651e98df25u + b);
+}
+
+static inline uint64_t hash_u64(uint64_t value)
+{
+	return hash_product(value ^ hash_keys[0], hash_keys[1]);
 }
 
 static inline uint64_t hash_combine(uint64_t a, uint64_t b)

@@ -47,7 +47,7 @@ static void reply_asset(
 	char tag[32];
 
 	snprintf(tag, sizeof tag, "\"%016llx\"",
-		(unsigned long long)hash_bytes(asset->data, asset->size));
+		(unsigned long long)hash_fixed_bytes(asset->data, asset->size));
 	buffer_init(&body, &memory_or_exit);
 	const bool is_known = strcmp(request->if_none_match, tag) == 0;
 	if (!is_known)

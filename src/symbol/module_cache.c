@@ -14,8 +14,8 @@
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return text == NULL ? hash_combine(hash, 1)
-			    : hash_combine(hash, hash_bytes(text, strlen(text)));
+	return text == NULL ? hash_fixed_combine(hash, 1)
+			    : hash_fixed_combine(hash, hash_fixed_bytes(text, strlen(text)));
 }
 
 /* Of the options that change which files are found. */

@@ -70,7 +70,7 @@ struct stored_frame {
 static char *path_of(const char *directory, const char *subject)
 {
 	return xasprintf("%s/%016llx.sym", directory,
-		(unsigned long long)hash_bytes(subject, strlen(subject)));
+		(unsigned long long)hash_fixed_bytes(subject, strlen(subject)));
 }
 
 /* Four sums side by side, since a processor can do that much at once. */
@@ -88,9 +88,9 @@ static uint64_t checksum(const char *data, size_t size)
 		for (int i = 0; i < 4; i++)
 			sums[i] ^= sums[i] >> 32;
 	}
-	const uint64_t rest = hash_bytes(data + at, size - at);
-	return hash_combine(
-		hash_combine(sums[0], sums[1]), hash_combine(hash_combine(sums[2], sums[3]), rest));
+	const uint64_t rest = hash_fixed_bytes(data + at, size - at);
+	return hash_fixed_combine(hash_fixed_combine(sums[0], sums[1]),
+		hash_fixed_combine(hash_fixed_combine(sums[2], sums[3]), rest));
 }
 
 static uint64_t checksum_of(const struct header *header, const char *rest)
@@ -98,7 +98,7 @@ static uint64_t checksum_of(const struct header *header, const char *rest)
 	struct header blank = *header;
 
 	blank.checksum = 0;
-	return hash_combine(checksum((const char *)&blank, sizeof blank),
+	return hash_fixed_combine(checksum((const char *)&blank, sizeof blank),
 		checksum(rest, header->size - sizeof *header));
 }
 

@@ -36,6 +36,26 @@ static void finds_every_key_after_growing(void **state)
 	hash_index_deinit(&index);
 }
 
+/*
+ * Without a key a factor of the product can be made zero, and all texts that begin so are one: the
+ * index becomes a list.
+ */
+static void texts_made_to_collide_do_not(void **state)
+{
+	(void)state;
+	uint64_t words[2] = { hash_fixed_u64(sizeof words), 0 };
+	const uint64_t weak = hash_fixed_bytes(words, sizeof words);
+	uint64_t last = 0;
+
+	for (words[1] = 1; words[1] < 100; words[1]++) {
+		const uint64_t hash = hash_bytes(words, sizeof words);
+		assert_int_equal(hash_fixed_bytes(words, sizeof words), weak);
+		assert_int_not_equal(hash, last);
+		assert_int_not_equal(hash_u64(words[1]), hash_fixed_u64(words[1]));
+		last = hash;
+	}
+}
+
 static void interns_equal_texts_to_one_pointer(void **state)
 {
 	(void)state;
@@ -56,6 +76,7 @@ static void interns_equal_texts_to_one_pointer(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_every_key_after_growing),
+	cmocka_unit_test(texts_made_to_collide_do_not),
 	cmocka_unit_test(interns_equal_texts_to_one_pointer),
 };
 UNIT_MAIN(tests)
