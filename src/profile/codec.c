@@ -7,6 +7,7 @@
 #include "profile/collapsed.h"
 #include "profile/contention.h"
 #include "profile/cpu_profile.h"
+#include "profile/expand.h"
 #include "profile/gperftools.h"
 #include "profile/heap_v2.h"
 #include "profile/input.h"
@@ -60,6 +61,15 @@ enum { FEWEST_BYTES = 4 };
 
 static bool refuse_unknown(const char *name, const struct cursor *in, struct error *err)
 {
+	const struct foreign_compression *const foreign =
+		foreign_compression_find(in->position, cursor_left(in));
+
+	if (foreign != NULL) {
+		error_set(err, ERROR_UNSUPPORTED, "%s: compressed with %s, which is not read", name,
+			foreign->name);
+		return error_hint(err, "expand it with %s; gzip, zstd and xz are read as they are",
+			foreign->program);
+	}
 	if (cursor_left(in) == 0)
 		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
 	else
@@ -93,11 +103,20 @@ static void finish(struct profile *profile)
 					 profile->samples[i].counters[PROFILE_ALLOC_SPACE] != 0;
 }
 
-static uint64_t memory_limit_of(const struct profile_read_options *options)
+/*
+ * A profile takes up to 30 bytes for each of its input: a sample without anything is two bytes of
+ * pprof. Input that takes far more was made for that.
+ */
+enum { MEMORY_PER_BYTE = 64, MEMORY_BASE_BYTES = 64 << 20 };
+
+static uint64_t memory_limit_of(const struct profile_read_options *options, size_t size)
 {
-	if (options != NULL && options->max_memory_bytes != 0)
-		return options->max_memory_bytes;
-	return input_machine_memory() / 2;
+	const uint64_t fair = MEMORY_BASE_BYTES + (uint64_t)size * MEMORY_PER_BYTE;
+	const uint64_t most = options != NULL && options->max_memory_bytes != 0
+				      ? options->max_memory_bytes
+				      : input_machine_memory() / 2;
+
+	return fair < most ? fair : most;
 }
 
 static bool read_plain(const char *name, const struct input *input,
@@ -106,7 +125,7 @@ static bool read_plain(const char *name, const struct input *input,
 	struct cursor in = cursor_over(input->data, input->size);
 	CLEANUP(profile_cleanup) struct profile *made = profile_new(name);
 
-	made->memory_limit = memory_limit_of(options);
+	made->memory_limit = memory_limit_of(options, input->size);
 	made->leaves_out_threads = options != NULL && options->leaves_out_threads;
 	read_commands(&in, made);
 	const struct profile_codec *const codec = profile_detect(&in);

@@ -2,6 +2,7 @@
 #include "profile/expand.h"
 
 #include <limits.h>
+#include <lzma.h>
 #include <stdint.h>
 #include <string.h>
 #define ZLIB_CONST /* its input pointer is one to const */
@@ -112,9 +113,70 @@ static bool expand_zstd(
 	}
 }
 
+/* For its dictionary: what xz -9 takes, and as much again. */
+static const uint64_t XZ_MEMORY_BYTES = (uint64_t)128 << 20;
+
+static const char *explain_xz(lzma_ret result)
+{
+	switch ((int)result) {
+	case LZMA_MEMLIMIT_ERROR:
+		return "it takes too much memory to expand";
+	case LZMA_OPTIONS_ERROR:
+		return "an unknown way of compressing";
+	case LZMA_MEM_ERROR:
+		return "no memory";
+	default:
+		return "damaged";
+	}
+}
+
+static bool expand_xz(
+	const char *name, const void *data, size_t size, struct buffer *out, struct error *err)
+{
+	CLEANUP(lzma_end) lzma_stream stream = LZMA_STREAM_INIT;
+
+	if (lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, LZMA_CONCATENATED) != LZMA_OK)
+		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
+	stream.next_in = data;
+	stream.avail_in = size;
+	for (;;) {
+		if (!buffer_reserve(out, STEP_BYTES))
+			return refuse_size(name, out, err);
+		stream.next_out = (uint8_t *)out->data + out->size;
+		stream.avail_out = room_in(out);
+		const size_t room = stream.avail_out;
+		const lzma_ret result = lzma_code(&stream, LZMA_FINISH);
+		out->size += room - stream.avail_out;
+
+		if (result == LZMA_STREAM_END)
+			return true;
+		if (result == LZMA_BUF_ERROR ||
+			(result == LZMA_OK && stream.avail_out != 0 && stream.avail_in == 0))
+			return error_set(err, ERROR_INPUT,
+				"%s: byte %zu: the xz data end too early: truncated", name,
+				size - stream.avail_in);
+		if (result != LZMA_OK)
+			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad xz data: %s", name,
+				size - stream.avail_in, explain_xz(result));
+	}
+}
+
 static const struct expander expanders[] = {
 	{ "gzip", "\x1f\x8b", 2, expand_gzip },
 	{ "zstd", "\x28\xb5\x2f\xfd", 4, expand_zstd },
+	{ "xz",
+		"\xfd"
+		"7zXZ",
+		6, expand_xz },
+};
+
+static const struct foreign_compression foreign_compressions[] = {
+	{ "bzip2", "BZh", 3, "bunzip2" },
+	{ "lz4", "\x04\x22\x4d\x18", 4, "lz4 -d" },
+	{ "lzip", "LZIP", 4, "lzip -d" },
+	{ "compress", "\x1f\x9d", 2, "gunzip" },
+	{ "zip", "PK\x03\x04", 4, "unzip" },
+	{ "7-Zip", "7z\xbc\xaf\x27\x1c", 6, "7z x" },
 };
 
 const struct expander *expander_find(const void *data, size_t size)
@@ -123,5 +185,15 @@ const struct expander *expander_find(const void *data, size_t size)
 		if (size >= expanders[i].magic_size &&
 			memcmp(data, expanders[i].magic, expanders[i].magic_size) == 0)
 			return &expanders[i];
+	return NULL;
+}
+
+const struct foreign_compression *foreign_compression_find(const void *data, size_t size)
+{
+	for (size_t i = 0; i < sizeof foreign_compressions / sizeof *foreign_compressions; i++) {
+		const struct foreign_compression *const known = &foreign_compressions[i];
+		if (size >= known->magic_size && memcmp(data, known->magic, known->magic_size) == 0)
+			return known;
+	}
 	return NULL;
 }

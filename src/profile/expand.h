@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Undoing compression, told by the first bytes: gzip (several members too) and zstd (several
- * frames). What comes out is bounded by the buffer's limit, so that a small file cannot fill the
- * memory. Damaged and truncated data are errors that name the byte of the compressed file.
+ * Undoing compression, recognised by the first bytes: gzip (several members too), zstd (several
+ * frames) and xz (several streams). What comes out is bounded by the buffer's limit, so that a
+ * small file cannot fill the memory. Damaged and truncated data are errors that name the byte of
+ * the compressed file.
  */
 #pragma once
 
@@ -23,3 +24,14 @@ struct expander {
 
 /* NULL when the data is not compressed in a known way. */
 const struct expander *expander_find(const void *data, size_t size);
+
+/* A way of compressing that is only recognised, and the program that undoes it. */
+struct foreign_compression {
+	const char *name;
+	const char *magic;
+	size_t magic_size;
+	const char *program;
+};
+
+/* NULL when there is none. */
+const struct foreign_compression *foreign_compression_find(const void *data, size_t size);

@@ -18,11 +18,27 @@ enum {
 	MOST_LAYERS = 3,
 	/* Longer than any line, and than what tells any format. */
 	BEGINNING_BYTES = 2 * 1024 * 1024,
+	LARGEST_RATIO = 100,
+	SMALLEST_LIMIT_BYTES = 64 * 1024 * 1024,
 };
 
 uint64_t input_machine_memory(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * What compressed input may expand to: profiles shrink to a twentieth or so, and a file that would
+ * take memory by hundreds of its bytes was made for that.
+ */
+static size_t limit_expanded(size_t limit, size_t compressed)
+{
+	const uint64_t fair = (uint64_t)compressed > SIZE_MAX / LARGEST_RATIO
+				      ? SIZE_MAX
+				      : (uint64_t)compressed * LARGEST_RATIO;
+	const uint64_t most = fair < SMALLEST_LIMIT_BYTES ? SMALLEST_LIMIT_BYTES : fair;
+
+	return limit < most ? limit : most;
 }
 
 static size_t limit_of(const struct profile_read_options *options)
@@ -92,8 +108,10 @@ static bool expand_layer(const char *name, const struct expander *expander, size
 	return true;
 }
 
-static bool expand_all(const char *name, size_t limit, struct input *input, struct error *err)
+static bool expand_all(const char *name, size_t most, struct input *input, struct error *err)
 {
+	const size_t limit = limit_expanded(most, input->size);
+
 	for (int layer = 0;; layer++) {
 		const struct expander *const expander = expander_find(input->data, input->size);
 		if (expander == NULL)

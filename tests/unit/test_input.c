@@ -2,6 +2,7 @@
 #include "profile/input.h"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +37,67 @@ static void zstd(const void *data, size_t size, struct buffer *out)
 	const size_t got = ZSTD_compress(out->data + out->size, bound, data, size, 1);
 	assert_false(ZSTD_isError(got));
 	out->size += got;
+}
+
+static void xz(const void *data, size_t size, struct buffer *out)
+{
+	const size_t bound = lzma_stream_buffer_bound(size);
+	size_t at = out->size;
+
+	assert_true(buffer_reserve(out, bound));
+	assert_int_equal(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, data, size,
+				 (uint8_t *)out->data, &at, at + bound),
+		LZMA_OK);
+	out->size = at;
+}
+
+static void xz_is_undone(void **state)
+{
+	(void)state;
+	struct buffer packed;
+
+	buffer_init(&packed, &memory_heap);
+	xz(heap_text, sizeof heap_text - 1, &packed);
+	profile_free(must_read(packed.data, packed.size));
+	assert_refused(packed.data, packed.size - 3, "the xz data end too early");
+	packed.data[24] ^= 0x55;
+	assert_refused(packed.data, packed.size, "bad xz data");
+	buffer_clear(&packed);
+	xz(heap_text, 20, &packed);
+	xz(heap_text + 20, sizeof heap_text - 21, &packed);
+	profile_free(must_read(packed.data, packed.size));
+	buffer_deinit(&packed);
+}
+
+static void other_compressions_are_named(void **state)
+{
+	(void)state;
+	static const char bzip2[] = "BZh91AY&SY\x12\x34";
+	struct profile *profile = NULL;
+	struct error err = { 0 };
+
+	assert_false(profile_read("old.heap.bz2", bzip2, sizeof bzip2, NULL, &profile, &err));
+	assert_string_equal(err.message, "old.heap.bz2: compressed with bzip2, which is not read");
+	assert_contains(err.hint, "bunzip2");
+}
+
+/* Profiles do not shrink to a hundredth. */
+static void expansion_is_bounded_by_the_compressed_size(void **state)
+{
+	(void)state;
+	const size_t size = 80 * 1024 * 1024;
+	char *const text = malloc(size);
+	struct buffer packed;
+
+	assert_non_null(text);
+	memset(text, ' ', size);
+	memcpy(text, heap_text, sizeof heap_text - 1);
+	buffer_init(&packed, &memory_heap);
+	zstd(text, size, &packed);
+	assert_in_range(packed.size, 1, 640 * 1024);
+	assert_refused(packed.data, packed.size, "expands to more than 67108864 bytes");
+	buffer_deinit(&packed);
+	free(text);
 }
 
 static void compression_is_undone(void **state)
@@ -267,6 +329,9 @@ static void a_pipe_is_read_to_its_limit(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(compression_is_undone),
+	cmocka_unit_test(xz_is_undone),
+	cmocka_unit_test(other_compressions_are_named),
+	cmocka_unit_test(expansion_is_bounded_by_the_compressed_size),
 	cmocka_unit_test(several_members_are_one_text),
 	cmocka_unit_test(damage_is_told_with_its_place),
 	cmocka_unit_test(expansion_is_bounded),
