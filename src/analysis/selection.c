@@ -26,6 +26,7 @@ struct selector {
 	uint32_t *locations; /* for each location the new one, NOT_MADE or LEFT_OUT */
 	uint32_t *stacks;    /* the same for each stack */
 	uint32_t *threads;
+	struct text_map texts;
 
 	uint32_t *scratch;
 	size_t scratch_capacity;
@@ -47,6 +48,7 @@ static void selector_deinit(struct selector *selector)
 	free(selector->locations);
 	free(selector->stacks);
 	free(selector->threads);
+	text_map_deinit(&selector->texts);
 	free(selector->scratch);
 }
 
@@ -63,6 +65,7 @@ static void enter_profile(struct selector *selector, const struct view_input *in
 {
 	const struct profile *const profile = input->profile;
 
+	text_map_deinit(&selector->texts);
 	selector->profile = profile;
 	selector->places = places;
 	selector->sign = input->is_base ? -1 : 1;
@@ -84,7 +87,7 @@ static uint32_t copy_frames(struct selector *selector, const struct profile_loca
 			&selector->profile->frames[from->first_frame + i];
 		if (!filter_shows(selector->request->filter, frame))
 			continue;
-		profile_add_frame(selector->out, frame);
+		profile_copy_frame(selector->out, &selector->texts, frame);
 		count++;
 	}
 	return count;
@@ -132,8 +135,8 @@ static uint32_t location_of(struct selector *selector, uint32_t at)
 	if (is_hidden(selector, from))
 		*made = LEFT_OUT;
 	else if (from->is_named && from->frame_count != 0)
-		*made = profile_add_named(
-			selector->out, &selector->profile->frames[from->first_frame]);
+		*made = profile_copy_named(selector->out, &selector->texts,
+			&selector->profile->frames[from->first_frame]);
 	else
 		*made = make_addressed(selector, from);
 	return *made;

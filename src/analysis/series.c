@@ -38,6 +38,7 @@ struct transfer {
 	uint32_t *locations;
 	uint32_t *stacks;
 	uint32_t mapping_count; /* that are kept */
+	struct text_map texts;
 };
 
 static void transfer_deinit(struct transfer *transfer)
@@ -45,6 +46,7 @@ static void transfer_deinit(struct transfer *transfer)
 	free(transfer->mappings);
 	free(transfer->locations);
 	free(transfer->stacks);
+	text_map_deinit(&transfer->texts);
 }
 
 static bool is_file_of_code(const struct profile *profile, const char *path)
@@ -188,7 +190,8 @@ static uint32_t share_location(struct transfer *transfer, const struct profile_l
 	if (location->frame_count != 0)
 		shared.first_frame = first_frame;
 	for (uint32_t i = 0; i < location->frame_count; i++)
-		profile_add_frame(to, &transfer->from->frames[location->first_frame + i]);
+		profile_copy_frame(
+			to, &transfer->texts, &transfer->from->frames[location->first_frame + i]);
 	const struct location_key key = { to, &shared };
 	const uint32_t found = hash_index_add(&to->location_index, hash_location(to, &shared),
 		is_location, to->locations, &key, (uint32_t)to->location_count);

@@ -69,6 +69,8 @@ static void collect(struct batch *batch, const struct profile *profile)
 /* Writes the results, in the order in which collect asked, into the profile. */
 static size_t hand_out(const struct batch *batch, size_t next, struct profile *profile)
 {
+	CLEANUP(text_map_cleanup) struct text_map texts = { 0 };
+
 	for (size_t i = 0; i < profile->location_count; i++) {
 		struct profile_location *const location = &profile->locations[i];
 		if (!is_unnamed(profile, location))
@@ -79,7 +81,7 @@ static size_t hand_out(const struct batch *batch, size_t next, struct profile *p
 			const struct symbol_frame *const from = &result.frames[f];
 			const struct profile_frame frame = { from->function, from->linkage_name,
 				from->file, from->line, from->start_line };
-			profile_add_frame(profile, &frame);
+			profile_copy_frame(profile, &texts, &frame);
 		}
 		location->frame_count = (uint32_t)result.frame_count;
 	}

@@ -17,6 +17,7 @@ struct string_pool {
 	const char **strings;
 	size_t count;
 	size_t capacity;
+	uint64_t read_bytes; /* of all texts that were searched for: the work done, for tests */
 };
 
 void string_pool_init(struct string_pool *pool);
@@ -25,3 +26,24 @@ void string_pool_deinit(struct string_pool *pool);
 /* The pool's copy of the text; never NULL. */
 const char *string_pool_add(struct string_pool *pool, const char *text);
 const char *string_pool_add_sized(struct string_pool *pool, const char *text, size_t size);
+
+/*
+ * Borrowed texts and a pool's copies of them. Many items share a long text; asking by its pointer
+ * does not read it again. A borrowed text must not change or move while the map is used.
+ */
+struct text_map {
+	struct hash_index index;
+	struct text_map_entry *entries;
+	size_t count, capacity;
+};
+
+void text_map_init(struct text_map *map);
+void text_map_deinit(struct text_map *map);
+
+static inline void text_map_cleanup(struct text_map *map)
+{
+	text_map_deinit(map);
+}
+
+/* The pool's copy of a borrowed text; NULL is "". The pool must always be the same. */
+const char *text_map_add(struct text_map *map, struct string_pool *pool, const char *borrowed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/map_section.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/proc_maps.h"
@@ -86,6 +87,12 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 		if (map.start < map.limit)
 			add_mapping(reader, &map);
 	} else if (text_starts(line, "build=")) {
+		/* It is put in front of each mapping's path. */
+		if (line->size - 6 > PATH_MAX) {
+			in->position = (const unsigned char *)line->text;
+			cursor_fail(in, "a build directory longer than a path can be");
+			return;
+		}
 		free(reader->build);
 		reader->build = xstrndup(line->text + 6, line->size - 6);
 	} else if (text_starts(line, build_id_line)) {

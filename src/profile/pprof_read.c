@@ -54,6 +54,7 @@ struct pprof_reader {
 	struct id_map location_ids;
 	struct id_map thread_ids;
 	const char *default_type;
+	const char *empty; /* the profile's own "" */
 };
 
 typedef void read_field(struct pprof_reader *reader, struct proto_field *field);
@@ -77,7 +78,7 @@ static const char *string_at(struct pprof_reader *reader, struct cursor *in, uin
 	/* Without a table every text is empty, and so is the first one by definition. */
 	if (index != 0)
 		cursor_fail(in, "a text that is not in the table");
-	return profile_intern(reader->profile, "");
+	return reader->empty;
 }
 
 static void read_string(struct pprof_reader *reader, struct proto_field *field)
@@ -180,7 +181,7 @@ static void read_attributes(struct pprof_reader *reader)
 		case PPROF_COMMENT:
 			while (proto_repeated(&in, &field, &comment)) {
 				const char *const text = string_at(reader, &in, comment);
-				profile_add_comment(profile, text, strlen(text));
+				profile_add_own_comment(profile, text);
 			}
 			break;
 		default:
@@ -268,7 +269,7 @@ static void add_mappings(struct pprof_reader *reader)
 			cursor_fail(&reader->whole, "two mappings of the same number");
 			return;
 		}
-		profile_add_mapping(reader->profile, &reader->mappings[i].mapping);
+		profile_add_own_mapping(reader->profile, &reader->mappings[i].mapping);
 	}
 }
 
@@ -341,9 +342,9 @@ static void read_line(struct pprof_reader *reader, struct cursor *bytes)
 	if (cursor_ok(&in)) {
 		const struct pprof_function *const function = &reader->functions[found];
 		const bool is_mangled = function->system_name != function->name;
-		profile_add_frame(reader->profile,
+		profile_add_own_frame(reader->profile,
 			&(struct profile_frame){ .function = function->name,
-				.linkage_name = is_mangled ? function->system_name : "",
+				.linkage_name = is_mangled ? function->system_name : reader->empty,
 				.file = function->file,
 				.line = line_number(line),
 				.start_line = function->start_line });
@@ -427,7 +428,7 @@ static uint32_t find_thread(struct pprof_reader *reader, const struct thread_lab
 	if (found != ID_MAP_NONE)
 		return found;
 	id_map_add(&reader->thread_ids, id);
-	return profile_add_thread(
+	return profile_add_own_thread(
 		reader->profile, id, string_at(reader, &reader->whole, label->name));
 }
 
@@ -537,7 +538,10 @@ static bool read_all(struct pprof_reader *reader, struct error *err)
 
 bool pprof_read(struct cursor *in, struct profile *profile, struct error *err)
 {
-	struct pprof_reader reader = { .whole = *in, .profile = profile, .default_type = "" };
+	struct pprof_reader reader = { .whole = *in,
+		.profile = profile,
+		.default_type = "",
+		.empty = profile_intern(profile, "") };
 
 	id_map_init(&reader.mapping_ids, profile->hash_seed);
 	id_map_init(&reader.function_ids, profile->hash_seed);

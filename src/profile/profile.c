@@ -60,52 +60,101 @@ static const char *intern_or_empty(struct profile *profile, const char *text)
 	return profile_intern(profile, text == NULL ? "" : text);
 }
 
-uint32_t profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping)
+uint32_t profile_add_own_mapping(struct profile *profile, const struct profile_mapping *mapping)
 {
 	const uint32_t position = (uint32_t)profile->mapping_count;
 
 	profile->mappings = xgrow(profile->mappings, &profile->mapping_capacity,
 		profile->mapping_count + 1, sizeof *profile->mappings);
-	struct profile_mapping *const added = &profile->mappings[profile->mapping_count++];
-	*added = *mapping;
-	added->path = intern_or_empty(profile, mapping->path);
-	added->build_id = intern_or_empty(profile, mapping->build_id);
+	profile->mappings[profile->mapping_count++] = *mapping;
 	return position;
 }
 
-uint32_t profile_add_thread(struct profile *profile, uint64_t id, const char *name)
+uint32_t profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping)
+{
+	struct profile_mapping own = *mapping;
+
+	own.path = intern_or_empty(profile, mapping->path);
+	own.build_id = intern_or_empty(profile, mapping->build_id);
+	return profile_add_own_mapping(profile, &own);
+}
+
+uint32_t profile_add_own_thread(struct profile *profile, uint64_t id, const char *name)
 {
 	const uint32_t position = (uint32_t)profile->thread_count;
 
 	profile->threads = xgrow(profile->threads, &profile->thread_capacity,
 		profile->thread_count + 1, sizeof *profile->threads);
 	profile->threads[profile->thread_count++] =
-		(struct profile_thread){ .id = id, .name = intern_or_empty(profile, name) };
+		(struct profile_thread){ .id = id, .name = name };
 	return position;
 }
 
-uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame)
+uint32_t profile_add_thread(struct profile *profile, uint64_t id, const char *name)
+{
+	return profile_add_own_thread(profile, id, intern_or_empty(profile, name));
+}
+
+uint32_t profile_add_own_frame(struct profile *profile, const struct profile_frame *frame)
 {
 	const uint32_t position = (uint32_t)profile->frame_count;
 
 	profile->frames = xgrow(profile->frames, &profile->frame_capacity, profile->frame_count + 1,
 		sizeof *profile->frames);
-	profile->frames[profile->frame_count++] = (struct profile_frame){
+	profile->frames[profile->frame_count++] = *frame;
+	return position;
+}
+
+static struct profile_frame own_texts(struct profile *profile, const struct profile_frame *frame)
+{
+	return (struct profile_frame){
 		.function = intern_or_empty(profile, frame->function),
 		.linkage_name = intern_or_empty(profile, frame->linkage_name),
 		.file = intern_or_empty(profile, frame->file),
 		.line = frame->line,
 		.start_line = frame->start_line,
 	};
-	return position;
+}
+
+uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame)
+{
+	const struct profile_frame own = own_texts(profile, frame);
+
+	return profile_add_own_frame(profile, &own);
+}
+
+static struct profile_frame copy_texts(
+	struct profile *profile, struct text_map *texts, const struct profile_frame *frame)
+{
+	struct string_pool *const strings = &profile->strings;
+
+	return (struct profile_frame){
+		.function = text_map_add(texts, strings, frame->function),
+		.linkage_name = text_map_add(texts, strings, frame->linkage_name),
+		.file = text_map_add(texts, strings, frame->file),
+		.line = frame->line,
+		.start_line = frame->start_line,
+	};
+}
+
+uint32_t profile_copy_frame(
+	struct profile *profile, struct text_map *texts, const struct profile_frame *frame)
+{
+	const struct profile_frame own = copy_texts(profile, texts, frame);
+
+	return profile_add_own_frame(profile, &own);
+}
+
+void profile_add_own_comment(struct profile *profile, const char *text)
+{
+	profile->comments = xgrow(profile->comments, &profile->comment_capacity,
+		profile->comment_count + 1, sizeof *profile->comments);
+	profile->comments[profile->comment_count++] = text;
 }
 
 void profile_add_comment(struct profile *profile, const char *text, size_t size)
 {
-	profile->comments = xgrow(profile->comments, &profile->comment_capacity,
-		profile->comment_count + 1, sizeof *profile->comments);
-	profile->comments[profile->comment_count++] =
-		string_pool_add_sized(&profile->strings, text, size);
+	profile_add_own_comment(profile, string_pool_add_sized(&profile->strings, text, size));
 }
 
 uint32_t profile_add_location(struct profile *profile, const struct profile_location *location)
@@ -178,12 +227,13 @@ static bool is_named(const void *items, uint32_t position, const void *key)
 	       frame->line == wanted->line;
 }
 
-uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame)
+/* The texts are the profile's own. */
+static uint32_t add_named(struct profile *profile, const struct profile_frame *frame)
 {
 	const struct named_key key = {
 		.profile = profile,
-		.function = intern_or_empty(profile, frame->function),
-		.file = intern_or_empty(profile, frame->file),
+		.function = frame->function,
+		.file = frame->file,
 		.line = frame->line,
 	};
 	const uint64_t names = hash_combine((uintptr_t)key.function, (uintptr_t)key.file);
@@ -193,12 +243,27 @@ uint32_t profile_add_named(struct profile *profile, const struct profile_frame *
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	const uint32_t first_frame = profile_add_frame(profile, frame);
+	const uint32_t first_frame = profile_add_own_frame(profile, frame);
 	return profile_add_location(profile, &(struct profile_location){ .mapping = PROFILE_NONE,
 						     .first_frame = first_frame,
 						     .frame_count = 1,
 						     .is_exact = true,
 						     .is_named = true });
+}
+
+uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame)
+{
+	const struct profile_frame own = own_texts(profile, frame);
+
+	return add_named(profile, &own);
+}
+
+uint32_t profile_copy_named(
+	struct profile *profile, struct text_map *texts, const struct profile_frame *frame)
+{
+	const struct profile_frame own = copy_texts(profile, texts, frame);
+
+	return add_named(profile, &own);
 }
 
 /* A stack whose locations are in the room behind those of all stacks. */
@@ -297,6 +362,9 @@ static uint64_t memory_of(const struct profile *profile)
 	const size_t samples = profile->sample_count + profile->thread_sample_count;
 
 	return samples * sizeof *profile->samples +
+	       profile->mapping_count * sizeof *profile->mappings +
+	       profile->thread_count * sizeof *profile->threads +
+	       profile->comment_count * sizeof *profile->comments +
 	       profile->stack_location_count * sizeof *profile->stack_locations +
 	       profile->stack_count * (sizeof *profile->stacks + slot) +
 	       profile->location_count * (sizeof *profile->locations + slot) +

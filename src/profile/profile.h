@@ -164,6 +164,19 @@ uint32_t profile_add_thread(struct profile *profile, uint64_t id, const char *na
 uint32_t profile_add_frame(struct profile *profile, const struct profile_frame *frame);
 void profile_add_comment(struct profile *profile, const char *text, size_t size);
 
+/*
+ * The same for texts that are the profile's own (profile_intern): a long one that many items share
+ * is not searched for each time.
+ */
+uint32_t profile_add_own_mapping(struct profile *profile, const struct profile_mapping *mapping);
+uint32_t profile_add_own_thread(struct profile *profile, uint64_t id, const char *name);
+uint32_t profile_add_own_frame(struct profile *profile, const struct profile_frame *frame);
+void profile_add_own_comment(struct profile *profile, const char *text);
+
+/* Adds a frame whose texts stay where they are as long as `texts`, and are shared by many. */
+uint32_t profile_copy_frame(
+	struct profile *profile, struct text_map *texts, const struct profile_frame *frame);
+
 /* The location of a return address; the mapping is left for profile_assign_mappings. */
 uint32_t profile_add_address(struct profile *profile, uint64_t address);
 
@@ -175,6 +188,8 @@ uint32_t profile_add_exact_address(struct profile *profile, uint64_t address);
  * same location, with exactly this frame.
  */
 uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame);
+uint32_t profile_copy_named(
+	struct profile *profile, struct text_map *texts, const struct profile_frame *frame);
 
 /*
  * Appends a location as it is, for formats that number theirs: equal ones are not made one. A

@@ -15,39 +15,16 @@ struct pending_frame {
 	uint32_t name; /* in the name table */
 };
 
-/* A borrowed text and the module's own copy: frames share pointers, which are quick to compare. */
-struct kept_text {
-	const char *borrowed;
-	const char *kept;
-};
-
 struct pending {
 	struct name_table names;
 	struct pending_frame *frames;
 	size_t count, capacity;
-	struct hash_index kept_index;
-	struct kept_text *texts;
-	size_t text_count, text_capacity;
+	struct text_map texts; /* frames share them */
 };
-
-static bool is_kept(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct kept_text *)items)[position].borrowed == key;
-}
 
 static const char *keep(struct module *module, struct pending *pending, const char *text)
 {
-	const uint32_t next = (uint32_t)pending->text_count;
-	const uint32_t found = hash_index_add(&pending->kept_index, hash_u64((uintptr_t)text),
-		is_kept, pending->texts, text, next);
-
-	if (found != HASH_INDEX_NONE)
-		return pending->texts[found].kept;
-	pending->texts = xgrow(pending->texts, &pending->text_capacity, pending->text_count + 1,
-		sizeof *pending->texts);
-	pending->texts[pending->text_count++] =
-		(struct kept_text){ text, module_keep(module, text) };
-	return pending->texts[next].kept;
+	return text_map_add(&pending->texts, &module->strings, text);
 }
 
 /*
@@ -133,7 +110,7 @@ void module_build_frames(struct module *module)
 	struct pending pending = { 0 };
 
 	name_table_init(&pending.names, &module->strings);
-	hash_index_init(&pending.kept_index);
+	text_map_init(&pending.texts);
 	for (size_t i = 0; i < work->count; i++) {
 		if (answers != NULL && answers[i].frame_count != 0)
 			take_answer(module, &pending, i, &answers[i]);
@@ -153,8 +130,7 @@ void module_build_frames(struct module *module)
 			frame->function = name->linkage;
 	}
 	name_table_deinit(&pending.names);
-	hash_index_deinit(&pending.kept_index);
-	free(pending.texts);
+	text_map_deinit(&pending.texts);
 	free(pending.frames);
 }
 

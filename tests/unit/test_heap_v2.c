@@ -293,6 +293,21 @@ static void a_line_without_end_is_refused(void **state)
 	assert_refused(text, size, "a stack of more than 65536 frames");
 }
 
+/* It stands in front of each path, so a long one would fill the memory from a few lines. */
+static void a_build_directory_is_no_longer_than_a_path(void **state)
+{
+	(void)state;
+	static char text[8192];
+	size_t size = (size_t)snprintf(
+		text, sizeof text, "%s", "heap_v2/1\n  t*: 1: 1 [0: 0]\nMAPPED_LIBRARIES:\nbuild=");
+
+	memset(text + size, 'x', 5000);
+	size += 5000;
+	size += (size_t)snprintf(text + size, sizeof text - size,
+		"\n00400000-00401000 r-xp 00000000 00:00 1 $build/program\n");
+	assert_refused(text, size, "a build directory longer than a path can be");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_what_jemalloc_writes),
 	cmocka_unit_test(tells_threads_apart),
@@ -310,5 +325,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(truncation_is_told_with_its_place),
 	cmocka_unit_test(malformed_lines_are_told_with_their_place),
 	cmocka_unit_test(a_line_without_end_is_refused),
+	cmocka_unit_test(a_build_directory_is_no_longer_than_a_path),
 };
 UNIT_MAIN(tests)

@@ -426,6 +426,44 @@ static void mappings_are_flagged_honestly(void **state)
 	}
 }
 
+/* Of a long text that everything shares, each use costs the same as of a short one. */
+static void shared_texts_are_read_once(void **state)
+{
+	(void)state;
+	enum { ITEMS = 2000, TEXT_BYTES = 100000 };
+	static char name[TEXT_BYTES];
+	struct builder builder;
+
+	memset(name, 'x', sizeof name - 1);
+	builder_init(&builder);
+	type(&builder, "inuse_space", "bytes");
+	for (uint64_t id = 1; id <= ITEMS; id++) {
+		number(&builder, MAPPING_ID, id);
+		number(&builder, MAPPING_START, id << 12);
+		number(&builder, MAPPING_LIMIT, (id + 1) << 12);
+		number(&builder, MAPPING_FILENAME, text(&builder, name));
+		close_message(&builder, PPROF_MAPPING);
+		number(&builder, FUNCTION_ID, id);
+		number(&builder, FUNCTION_NAME, text(&builder, name));
+		number(&builder, FUNCTION_FILENAME, text(&builder, name));
+		close_message(&builder, PPROF_FUNCTION);
+		struct buffer line;
+		buffer_init(&line, &memory_heap);
+		proto_put_number(&line, LINE_FUNCTION_ID, id);
+		number(&builder, LOCATION_ID, id);
+		proto_put_bytes(&builder.message, LOCATION_LINE, line.data, line.size);
+		close_message(&builder, PPROF_LOCATION);
+		buffer_deinit(&line);
+		proto_put_number(&builder.out, PPROF_COMMENT, text(&builder, name));
+	}
+	struct profile *const profile = built(&builder);
+	assert_int_equal(profile->location_count, ITEMS);
+	assert_int_equal(profile->comment_count, ITEMS);
+	assert_int_equal(strlen(profile->frames[ITEMS - 1].function), TEXT_BYTES - 1);
+	assert_in_range(profile->strings.read_bytes, TEXT_BYTES - 1, 2 * TEXT_BYTES);
+	profile_free(profile);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_all_parts),
 	cmocka_unit_test(sample_types_are_understood_by_their_parts),
@@ -438,5 +476,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(threads_are_labels),
 	cmocka_unit_test(rounding_keeps_the_sum),
 	cmocka_unit_test(mappings_are_flagged_honestly),
+	cmocka_unit_test(shared_texts_are_read_once),
 };
 UNIT_MAIN(tests)
