@@ -85,8 +85,9 @@ struct heapctl_options {
 	const char *name;    /* of this program in lists; NULL: as it was started */
 	uint64_t keep_bytes; /* all kept runs together; 0: HEAPCTL_KEEP_BYTES, else 256 MiB */
 	/*
-	 * What the agent has to say, one line without a newline. Called from the agent's thread or
-	 * from inside a call below. NULL: nobody is told.
+	 * What the agent reports, one line without a newline. Called from the agent's thread, or
+	 * from inside heapctl_start, heapctl_process or heapctl_get_fd; it may take locks of the
+	 * program, for the agent holds none meanwhile. NULL: not reported.
 	 */
 	void (*log)(void *context, int level, const char *message);
 	void *log_context;
@@ -94,7 +95,8 @@ struct heapctl_options {
 
 /*
  * Starts the agent. `options` NULL means all defaults; texts are copied. HEAPCTL_STATE when it is
- * started already, unless LD_PRELOAD did that: then it only takes over the log callback.
+ * started already, unless LD_PRELOAD did that: then the first call takes that agent over, with the
+ * log callback and without the other options.
  * HEAPCTL_DISABLE=1 in the environment makes it HEAPCTL_STATE as well. Call it early, before
  * threads that fork; it may take memory from malloc and starts the thread "heapctl".
  *
@@ -115,7 +117,9 @@ HEAPCTL_API void heapctl_stop(void);
 /*
  * HEAPCTL_NO_THREAD: a descriptor that becomes readable when heapctl_process() has something to
  * do; for poll, epoll, select. -1 when there is none. It stays the agent's; a forked child has
- * another. Both functions by one thread only.
+ * another, and so has a program that closed descriptors that it did not open: it asks again. Where
+ * it is watched edge-triggered, one heapctl_process() per event is enough. Both functions by one
+ * thread only.
  */
 HEAPCTL_API int heapctl_get_fd(void);
 

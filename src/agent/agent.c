@@ -239,6 +239,7 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&process.lifetime, NULL);
 	pthread_mutex_init(&process.lock, NULL);
 	init_changed();
+	embedded_close_inherited();
 	descriptor_close_inherited();
 	process.agent = NULL;
 	process.has_thread = false;
@@ -335,13 +336,17 @@ static bool take_over(const struct agent_options *options, struct error *err)
 {
 	if (process.own_files && !end_thread_with_own_files(err))
 		return error_prefix(err, "taking over the preloaded agent");
-	const bool begin_again = process.own_files && process.options.mode != AGENT_ON_DEMAND;
 	pthread_mutex_lock(&process.lock);
 	process.own_files = false;
+	/* From now on it is the program's: another start has to find it started. */
+	process.options.preloaded = false;
 	process.options.log = options->log;
 	process.options.need_socket = options->need_socket;
 	pthread_mutex_unlock(&process.lock);
-	return !begin_again || begin(false, err);
+	if (process.options.mode == AGENT_ON_DEMAND || begin(false, err))
+		return true;
+	process.started = false;
+	return false;
 }
 
 static bool start(const struct agent_options *options, struct error *err)
@@ -502,6 +507,8 @@ static bool open_embedded(struct embedded *embedded)
 	struct error ignored;
 
 	pthread_mutex_lock(&process.lock);
+	/* The program may have closed a part of it. */
+	embedded_close(embedded);
 	const bool done = embedded_open(embedded, &ignored);
 	pthread_mutex_unlock(&process.lock);
 	return done;
@@ -516,7 +523,7 @@ int agent_fd(void)
 	struct embedded *const embedded = &process.agent->embedded;
 	if (!embedded_is_open(embedded) && (!open_embedded(embedded) || !agent_process(&ignored)))
 		return -1;
-	return embedded->epoll.fd;
+	return embedded->epoll_fd;
 }
 
 bool agent_process(struct error *err)
@@ -534,11 +541,11 @@ bool agent_process(struct error *err)
 		count = 0;
 	const bool go_on = service_step(service, fds, count);
 	count = service_poll_list(service, fds);
-	embedded_watch(&process.agent->embedded, fds, count);
 	/*
 	 * In one go: another thread that begins a run must not be overwritten with what was before.
 	 */
 	pthread_mutex_lock(&process.lock);
+	embedded_watch(&process.agent->embedded, fds, count);
 	embedded_plan(&process.agent->embedded, service_timeout_locked_ms(service));
 	pthread_mutex_unlock(&process.lock);
 	held_signals_end(&signals);

@@ -38,7 +38,7 @@ static bool identify(int fd, uint64_t *device, uint64_t *inode)
 }
 
 /* Out of the way of programs that expect small numbers for their own files. */
-static int move_up(int fd)
+int descriptor_move_up(int fd)
 {
 	struct rlimit limit = { 0 };
 
@@ -71,7 +71,7 @@ static int take_slot(int fd, uint64_t device, uint64_t inode)
 
 bool descriptor_own(int fd, struct descriptor *descriptor, struct error *err)
 {
-	struct descriptor own = { .fd = fd < HIGHEST_START ? move_up(fd) : fd };
+	struct descriptor own = { .fd = fd < HIGHEST_START ? descriptor_move_up(fd) : fd };
 
 	fcntl(own.fd, F_SETFD, FD_CLOEXEC);
 	if (!identify(own.fd, &own.device, &own.inode)) {

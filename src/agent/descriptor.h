@@ -8,7 +8,8 @@
  * that. It also keeps a list of them, which a forked child uses to close what it inherited.
  *
  * Only kinds of files with an inode of their own can be told apart: sockets, pipes, regular files,
- * memfds; not eventfd, epoll and the like, which share one.
+ * memfds; not eventfd, epoll and the like, which share one (agent/embedded.h has another proof for
+ * its own).
  *
  * Any thread, each descriptor by one at a time; descriptor_close_inherited by a child after fork.
  */
@@ -33,6 +34,9 @@ struct descriptor {
  * ERROR_SYSTEM, and ERROR_STATE when the agent has too many already.
  */
 MUST_CHECK bool descriptor_own(int fd, struct descriptor *descriptor, struct error *err);
+
+/* A free high number for the same file, close-on-exec; `fd` itself where there is none. */
+int descriptor_move_up(int fd);
 
 /* Whether the number still stands for what was opened. */
 bool descriptor_is_ours(const struct descriptor *descriptor);

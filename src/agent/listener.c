@@ -241,6 +241,11 @@ bool listener_is_open(const struct listener *listener)
 	return descriptor_is_ours(&listener->socket);
 }
 
+bool listener_is_lost(const struct listener *listener)
+{
+	return listener->socket.fd >= 0 && !listener_is_open(listener);
+}
+
 void listener_path(struct listener *listener, char *path, size_t size)
 {
 	pthread_mutex_lock(&listener->lock);

@@ -40,6 +40,9 @@ MUST_CHECK bool listener_open(
 /* Whether the socket is there and still ours. */
 bool listener_is_open(const struct listener *listener);
 
+/* Whether it was open and the number stands for something else by now. */
+bool listener_is_lost(const struct listener *listener);
+
 /* The path that clients find it at, or "" while there is none. Any thread. */
 void listener_path(struct listener *listener, char *path, size_t size);
 

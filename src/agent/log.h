@@ -16,6 +16,7 @@ enum log_level {
 	LOG_INFO,
 };
 
+/* Write to it without the agent's lock, whose waiters may hold what the callback waits for. */
 struct log {
 	void (*write)(void *context, int level, const char *message); /* NULL: none */
 	void *context;

@@ -14,6 +14,8 @@ static const int64_t check_times_ms[SERVICE_CHECKS] = { SERVICE_CHECK_1_MS, SERV
 /*
  * Before the agent's thread calls the allocator for the first time: it must not be sampled. Not
  * earlier, because any call makes jemalloc give the thread caches and an arena, some 300 KiB.
+ * Without the lock, as everything that logs: the program's callback may wait for a lock of the
+ * program, whose holder may be waiting for ours.
  */
 static void enter_allocator(struct service *service)
 {
@@ -254,15 +256,28 @@ int service_timeout_ms(const struct service *service)
 	return wait;
 }
 
+static bool is_running(const struct service *service)
+{
+	pthread_mutex_lock(service->lock);
+	const bool running = core_is_running(&service->core);
+	pthread_mutex_unlock(service->lock);
+	return running;
+}
+
+static void tick(struct service *service)
+{
+	enter_allocator(service);
+	pthread_mutex_lock(service->lock);
+	core_tick(&service->core);
+	pthread_mutex_unlock(service->lock);
+}
+
 static bool is_unused(struct service *service, int64_t now_ms)
 {
 	if (!service->leave_idle || now_ms < service->used_ms + SERVICE_LEAVE_IDLE_MS ||
 		service->server.count > 0)
 		return false;
-	pthread_mutex_lock(service->lock);
-	const bool running = core_is_running(&service->core);
-	pthread_mutex_unlock(service->lock);
-	return !running;
+	return !is_running(service);
 }
 
 bool service_step(struct service *service, const struct pollfd *fds, size_t count)
@@ -276,15 +291,14 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 			drain_wake(service);
 	}
 	run_checks(service, now_ms);
-	if (!service->must_leave && !server_step(&service->server, fds, server_count, now_ms)) {
+	/* A number that is a quiet file of the program by now makes no event. */
+	if (!service->must_leave && (!server_step(&service->server, fds, server_count, now_ms) ||
+					    listener_is_lost(&service->listener))) {
 		log_write(service->log, LOG_INFO, "the program closed the agent's socket");
 		service_listen_or_log(service);
 	}
-	pthread_mutex_lock(service->lock);
-	if (core_is_running(&service->core)) {
-		enter_allocator(service);
-		core_tick(&service->core);
-	}
-	pthread_mutex_unlock(service->lock);
+	/* One that begins after the question wakes this up again. */
+	if (is_running(service))
+		tick(service);
 	return !service->must_leave && !is_unused(service, now_ms);
 }

@@ -171,6 +171,62 @@ class Embedded:
         self.assertEqual(server("signals"), "0")
         self.assertEqual(server("pid"), str(server.pid))
 
+    def test_descriptors_that_became_the_programs_are_left_alone(self):
+        """After closefrom() the numbers of the agent's epoll and timer are timers of the program."""
+        server = self.host(self.kind, flags=NO_THREAD)
+        own = int(server("fd"))
+        first, last = own - 8, own + 8
+        server("closefrom", 3)
+        server("occupy-with-timers", first, last)
+        child = int(server("fork"))
+        self.end_child_later(child)
+        server("process")
+        # Another plan for the agent's timer, by a call.
+        server("run-start", 60000)
+        server("run-stop")
+        server("process")
+        self.assertEqual(server("timers", first, last), str(last - first + 1))
+        kinds = [os.readlink(f"/proc/{child}/fd/{number}") for number in range(first, last + 1)]
+        self.assertEqual(kinds, ["anon_inode:[timerfd]"] * len(kinds))
+        # The program asks again, and everything works.
+        again = int(server("fd"))
+        self.assertFalse(first <= again <= last)
+        server.send("loop", 3000)
+        self.assertEqual(ask(server.socket, "/v1/status")[0], 200)
+        server.read()
+        server("stop")
+        self.assertEqual(server("timers", first, last), str(last - first + 1))
+
+    def test_a_program_that_closes_only_the_timer_is_served(self):
+        server = self.host(self.kind, flags=NO_THREAD)
+        own = int(server("fd"))
+        timers = [int(name) for name in os.listdir(f"/proc/{server.pid}/fd")
+                  if os.readlink(f"/proc/{server.pid}/fd/{name}") == "anon_inode:[timerfd]"]
+        self.assertEqual(len(timers), 1)
+        server("occupy-with-timers", timers[0], timers[0])
+        server("run-start", 60000)
+        server("process")
+        self.assertEqual(server("timers", timers[0], timers[0]), "1")
+        self.assertGreater(int(server("fd")), 2)
+        server.send("loop", 3000)
+        self.assertEqual(ask(server.socket, "/v1/status")[0], 200)
+        server.read()
+        server("stop")
+        self.assertEqual(server("timers", timers[0], timers[0]), "1")
+        self.assertNotEqual(own, timers[0])
+
+    def test_edges_are_enough(self):
+        """An event loop that watches the descriptor with EPOLLET misses nothing."""
+        server = self.host(self.kind, flags=NO_THREAD)
+        clients = [self.raw(server.socket, b"GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n") for _ in range(4)]
+        server.send("loop-on-edges", 3000)
+        self.assertEqual(ask(server.socket, "/v1/runs?duration_ms=1000", "POST")[0], 201)
+        for client in clients:
+            self.assertTrue(receive_all(client).startswith(b"HTTP/1.1 200"))
+        server.read()
+        # The timer, too.
+        self.assertEqual(server("run-get").split()[1], "2")
+
     def test_a_child_drives_its_own(self):
         server = self.host(self.kind, flags=NO_THREAD)
         server("loop", 50)
@@ -210,6 +266,27 @@ class PreloadedAndLinked(HostCase):
         self.assertTrue(ask(server.socket, "/v1/status")[1]["profiling"]["active"])
         server("stop")
         self.assertEqual(self.sockets(), [])
+
+    def test_it_is_taken_over_once(self):
+        for settings in ({}, {"HEAPCTL_THREAD": "on-demand"}):
+            server = self.host("linked", start=False, env={"LD_PRELOAD": str(self.agent_path()), **settings})
+            server("start", 0)
+            for _ in range(3):
+                self.assertIn("error -5 the agent is started already", server.refuses("start", 0))
+            server("activate")
+            server("stop")
+            server("start", 0)
+            self.assertIn("started already", server.refuses("start", 0))
+
+    def test_a_start_that_fails_leaves_no_agent_behind(self):
+        os.mkdir(self.agents, 0o755)
+        server = self.host("linked", start=False, env={"LD_PRELOAD": str(self.agent_path())})
+        for _ in range(2):
+            self.assertIn("chmod 700", server.refuses("start", 0))
+            self.assertIn("error -5", server.refuses("activate"))
+        os.chmod(self.agents, 0o700)
+        server("start", 0)
+        server("activate")
 
     def agent_path(self):
         from processes import AGENT

@@ -18,10 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -255,6 +257,36 @@ static void do_occupied(int first, int last)
 	snprintf(answer, sizeof answer, "%d", count);
 }
 
+enum { TIMER_S = 3600 };
+
+/* Takes them with timers of its own, which have no inode of their own: each rings in an hour. */
+static void do_occupy_with_timers(int first, int last)
+{
+	const struct itimerspec when = { .it_value.tv_sec = TIMER_S };
+
+	for (int number = first; number <= last; number++) {
+		const int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+		check(timer, "timerfd_create");
+		check(timerfd_settime(timer, 0, &when, NULL), "timerfd_settime");
+		if (timer == number)
+			continue;
+		check(dup2(timer, number), "dup2");
+		close(timer);
+	}
+}
+
+/* How many of these numbers are still such a timer, as it was set. */
+static void do_timers(int first, int last)
+{
+	int count = 0;
+
+	for (int number = first; number <= last; number++) {
+		struct itimerspec when = { 0 };
+		count += timerfd_gettime(number, &when) == 0 && when.it_value.tv_sec > TIMER_S / 2;
+	}
+	snprintf(answer, sizeof answer, "%d", count);
+}
+
 static volatile sig_atomic_t signals_seen;
 
 static void count_signal(int number)
@@ -340,6 +372,10 @@ static bool run_plain(const char *order, int a, int b, const char *text)
 		do_occupy(a, b);
 	else if (strcmp(order, "occupied") == 0)
 		do_occupied(a, b);
+	else if (strcmp(order, "occupy-with-timers") == 0)
+		do_occupy_with_timers(a, b);
+	else if (strcmp(order, "timers") == 0)
+		do_timers(a, b);
 	else if (strcmp(order, "nofile") == 0)
 		do_limit((unsigned long long)a);
 	else if (strcmp(order, "nnp") == 0)
@@ -499,6 +535,31 @@ static void do_loop(int ms)
 	snprintf(answer, sizeof answer, "%d", turns);
 }
 
+/* The same by epoll, edge-triggered: one call for each event. */
+static void do_loop_on_edges(int ms)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	const int fd = heapctl_get_fd();
+	const int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct timespec begin, now;
+	int turns = 0;
+
+	check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (int left = ms; left > 0 && answer[0] != 'e';) {
+		if (epoll_wait(epoll, &event, 1, left) > 0) {
+			turns++;
+			report(heapctl_process(&error));
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		left = ms - (int)((now.tv_sec - begin.tv_sec) * 1000 +
+				    (now.tv_nsec - begin.tv_nsec) / 1000000);
+	}
+	close(epoll);
+	if (answer[0] != 'e')
+		snprintf(answer, sizeof answer, "%d", turns);
+}
+
 /* Calls from one thread while another starts and stops the agent all the time. */
 static void do_calls_while_starting(int count)
 {
@@ -564,6 +625,10 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 		do_handle(text, more);
 	else if (strcmp(order, "loop") == 0)
 		do_loop(a);
+	else if (strcmp(order, "loop-on-edges") == 0)
+		do_loop_on_edges(a);
+	else if (strcmp(order, "process") == 0)
+		report(heapctl_process(&error));
 	else if (strcmp(order, "fd") == 0)
 		snprintf(answer, sizeof answer, "%d", heapctl_get_fd());
 	else
