@@ -56,12 +56,16 @@ static bool fake_thread_sampling_off(struct allocator *allocator, struct error *
 	return true;
 }
 
-static void sleep_ms(unsigned ms)
+/* In small steps, so that a test ends a long delay by setting it to 0. */
+static void delay_dump(const struct allocator_fake *fake)
 {
-	struct timespec left = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+	enum { STEP_MS = 5 };
 
-	while (nanosleep(&left, &left) != 0 && errno == EINTR)
-		continue;
+	for (unsigned ms = 0; ms < atomic_load(&fake->dump_delay_ms); ms += STEP_MS) {
+		struct timespec left = { .tv_nsec = STEP_MS * 1000000 };
+		while (nanosleep(&left, &left) != 0 && errno == EINTR)
+			continue;
+	}
 }
 
 /* Like jemalloc: every trouble with the file is EFAULT. */
@@ -73,7 +77,7 @@ static bool fake_dump_path(struct allocator *allocator, const char *path, struct
 	if (!fake_call(fake, err))
 		return false;
 	const char *const profile = atomic_load(&fake->profile);
-	sleep_ms(atomic_load(&fake->dump_delay_ms));
+	delay_dump(fake);
 	CLEANUP(fd_cleanup)
 	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0 || !file_write_fd(fd, path, profile, strlen(profile), &ignored))

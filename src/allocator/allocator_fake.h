@@ -15,7 +15,7 @@ struct allocator_fake {
 	/* the script */
 	_Atomic(const char *) profile; /* what a dump writes; NUL-terminated */
 	const char *statistics;	       /* what stats prints */
-	atomic_uint dump_delay_ms;     /* a dump takes this long */
+	atomic_uint dump_delay_ms;     /* a dump takes this long, or until it is less */
 	atomic_uint fail_at;	       /* the call with this number fails; 0: none */
 	struct error failure;	       /* what a failing call reports */
 	struct allocator_memory figures;

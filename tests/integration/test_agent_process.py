@@ -8,8 +8,8 @@ import signal
 import time
 import unittest
 
-from agent_host import SANITIZED, SANITIZER, HostCase, cpu_ticks, only_root, voluntary_switches
-from processes import agent_thread, ask, is_alive, need_namespace, wait_until
+from agent_host import SANITIZED, SANITIZER, HostCase, only_root, voluntary_switches, wait_until_asleep
+from processes import PATIENCE_SECONDS, agent_thread, ask, claim, is_alive, need_namespace, wait_until
 
 
 class Guest:
@@ -24,16 +24,19 @@ class Guest:
         self.end_child_later(int(pid))
         return int(pid)
 
+    def let_young_processes_look(self):
+        """Waits until a child that is forked now has its agent; an older one has had its time."""
+        self.wait_for_agent(self.child(self.host("fake")("fork")))
+
     def assert_stays_without_agent(self, pid):
-        """Looks when a child that was forked later has its agent."""
-        self.wait_for_agent(self.child(self.start_host()[0]("fork")))
+        self.let_young_processes_look()
         self.assertTrue(is_alive(pid))
         self.assertNotIn(f"{pid}.sock", self.sockets())
         self.assertIsNone(agent_thread(pid))
 
     def assert_loses_its_agent(self, pid):
         """Its thread leaves at its first look, which is when a child that was forked later has its agent, or on a busy machine later."""
-        self.wait_for_agent(self.child(self.start_host()[0]("fork")))
+        self.let_young_processes_look()
         wait_until(lambda: agent_thread(pid) is None, "the thread to leave")
         self.assertTrue(is_alive(pid))
         self.assertNotIn(f"{pid}.sock", self.sockets())
@@ -117,16 +120,22 @@ class Guest:
 
     def test_short_lived_children_leave_nothing(self):
         server, path = self.start_host()
-        server("forks", 200)
-        self.assertEqual(os.listdir(self.agents), [f"{server.pid}.sock"])
+        self.leave_nothing(lambda: server("forks", 50))
         self.assertEqual(ask(path, "/v1/status")[0], 200)
 
     def test_programs_that_it_starts_get_no_agent(self):
         server, _ = self.start_host()
-        server("execs", "/bin/true")
+        self.leave_nothing(lambda: server("execs", "/bin/true"))
         self.assert_stays_without_agent(self.child(server("spawn", "/bin/sleep")))
-        # The server's, and those of the pair that was just started to compare with.
-        self.assertEqual(len(os.listdir(self.agents)), 3)
+
+    def leave_nothing(self, work):
+        """A child that stood still for 100 ms on a busy machine is not short-lived, and what ends it by force leaves its name to the next
+        that looks. Where each child leaves one, no try passes."""
+        def leaves_nothing():
+            before = set(os.listdir(self.agents))
+            work()
+            return set(os.listdir(self.agents)) <= before
+        wait_until(leaves_nothing, "children that leave nothing")
 
     def test_a_child_made_by_clone_is_left_alone(self):
         server, path = self.start_host()
@@ -177,7 +186,7 @@ class Guest:
     @only_root
     def test_setuid_takes_the_agent_along(self):
         server, path = self.start_host()
-        user = 54000 + os.getpid() % 1000
+        user = claim("uid", range(54000, 58000))
         self.addCleanup(shutil.rmtree, f"/tmp/heapctl-{user}", ignore_errors=True)
         server("setuid", user)
         self.assertEqual(ask(path, "/v1/status")[1]["uid"], user)
@@ -202,7 +211,7 @@ class Guest:
         self.assertEqual(ask(path, "/v1/profile")[0], 200)
         self.assertEqual(os.listdir(root), [])
         child = self.child(server("fork"))
-        time.sleep(1)
+        self.let_young_processes_look()
         self.assertTrue(is_alive(child))
         os.makedirs(root + self.folder)
         os.mkdir(root + self.agents, 0o700)
@@ -221,12 +230,10 @@ class Guest:
         self.assert_alive_and_idle(server)
         # A client waits in the queue; the agent must not spin over it.
         client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
-        before = cpu_ticks(agent_thread(server.pid))
-        time.sleep(2)
-        self.assertLess(cpu_ticks(agent_thread(server.pid)) - before, 20)
+        wait_until_asleep(agent_thread(server.pid))
         client.close()
         child = self.child(server("fork"))
-        time.sleep(0.5)
+        self.let_young_processes_look()
         self.assertTrue(is_alive(child))
         self.assert_alive_and_idle(server)
 
@@ -269,12 +276,11 @@ class Guest:
         server, path = self.start_host()
         server("filter-all-threads")
         client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
-        time.sleep(2)
+        # By then it has noticed, or has not been asked at all.
+        self.let_young_processes_look()
         task = agent_thread(server.pid)
         if task is not None:
-            before = cpu_ticks(task)
-            time.sleep(1)
-            self.assertLess(cpu_ticks(task) - before, 20)
+            wait_until_asleep(task)
         client.close()
         self.assertEqual(server("pid"), str(server.pid))
 
@@ -309,15 +315,13 @@ class Guest:
     def test_exit_does_not_wait_for_a_dump(self):
         server, path = self.start_host()
         if self.kind == "fake":
-            server("dump-delay", 30000)
+            server("dump-delay", 24 * 3600 * 1000)
         else:
             ask(path, "/v1/activate", "POST")
             server("alloc", 3000, 20000)
         self.raw(path, b"GET /v1/profile HTTP/1.1\r\n\r\n")
-        begin = time.monotonic()
         server.send("exit", 7)
-        self.assertEqual(server.process.wait(60), 7)
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(server.process.wait(PATIENCE_SECONDS), 7)
 
     def test_the_end_removes_the_socket(self):
         server, path = self.start_host()
@@ -344,9 +348,9 @@ class Guest:
 
     def test_disabled_by_the_environment(self):
         server = self.host(self.kind, env={"HEAPCTL_DISABLE": "1"}, start=False)
-        time.sleep(0.3)
+        self.let_young_processes_look()
         self.assertIsNone(agent_thread(server.pid))
-        self.assertEqual(self.sockets(), [])
+        self.assertNotIn(f"{server.pid}.sock", self.sockets())
 
     def test_no_folder_no_socket_no_harm(self):
         server = self.host(self.kind, env={"HEAPCTL_DIR": "/proc/self/nothing"}, start=False)

@@ -1,26 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent's socket: every path of docs/protocol.md, several clients, and clients that behave badly."""
-import fcntl
 import json
 import os
 import select
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import termios
 import time
 import unittest
 
-from agent_host import HostCase, only_root, receive_all, voluntary_switches
+from agent_host import HostCase, only_root, receive_all, unread_bytes, voluntary_switches
 from processes import UnixConnection, agent_thread, ask, wait_until
-
-
-def unread_bytes(client):
-    """How much of what was sent the other end has not read."""
-    return struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 STATUS = b"GET /v1/status HTTP/1.1\r\nHost: agent\r\n\r\n"
@@ -91,7 +83,8 @@ class Paths(HostCase):
         wait_until(lambda: self.server("is-active") == "0", "the end of the run")
         runs = self.ask("/v1/runs")[1]["runs"]
         self.assertEqual([(r["id"], r["state"], r["ended_by"]) for r in runs], [(run["id"], "finished", "deadline")])
-        self.assertGreaterEqual(runs[0]["ended_ms"] - runs[0]["started_ms"], 999)
+        # Of a clock that is being set by up to 500 ppm, in whole milliseconds.
+        self.assertGreaterEqual(runs[0]["ended_ms"] - runs[0]["started_ms"], 998)
         for which in ("profile", "start"):
             self.assertTrue(self.ask(f"/v1/runs/{run['id']}/{which}")[1].startswith(b"heap_v2/"))
 
@@ -151,21 +144,28 @@ class BadClients(HostCase):
         self.server = self.host()
         self.path = self.wait_for_agent(self.server.pid)
 
-    def assert_answers_at_once(self):
-        self.assertEqual(ask(self.path, "/v1/status", timeout=4)[0], 200)
+    def assert_answers(self):
+        # An agent that waits for a client that takes nothing does so for 30 s.
+        self.assertEqual(ask(self.path, "/v1/status", timeout=25)[0], 200)
 
     def test_half_a_request_delays_nobody_and_is_cut_off(self):
-        slow = [self.raw(self.path, STATUS[:20]) for _ in range(3)]
-        self.assert_answers_at_once()
-        self.assertIn(b"HTTP/1.1 408", receive_all(slow[0]))
+        def is_answered_before_they_are_cut_off():
+            slow = [self.raw(self.path, STATUS[:20]) for _ in range(3)]
+            self.assert_answers()
+            cut_off = select.select(slow, [], [], 0)[0]
+            self.assertIn(b"HTTP/1.1 408", receive_all(slow[0]))
+            return not cut_off
+        # An agent that waits for the slow ones answers after that, each time; one that stood still for seconds on a busy machine, once.
+        wait_until(is_answered_before_they_are_cut_off, "an answer beside three slow clients")
 
     def test_a_client_that_takes_nothing_delays_nobody(self):
         self.server("dump-size", 20000000)
+
         slow = [self.raw(self.path, b"GET /v1/profile HTTP/1.1\r\n\r\n") for _ in range(3)]
-        self.assert_answers_at_once()
+        self.assert_answers()
         for client in slow:
             client.recv(1)
-        self.assert_answers_at_once()
+        self.assert_answers()
 
     def test_a_slow_reader_gets_all_of_it(self):
         self.server("dump-size", 3000000)
@@ -184,11 +184,11 @@ class BadClients(HostCase):
         for data in (b"", b"GET", STATUS, b"GET /v1/profile HTTP/1.1\r\n\r\n"):
             for _ in range(5):
                 self.raw(self.path, data).close()
-        self.assert_answers_at_once()
+        self.assert_answers()
         self.assertEqual(self.server("signals"), "0")
 
     def test_a_client_killed_while_its_profile_is_taken(self):
-        self.server("dump-delay", 500)
+        self.server("dump-delay", 24 * 3600 * 1000)
         client = subprocess.Popen([sys.executable, "-c", f"""
 import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect({self.path!r})
@@ -207,11 +207,12 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
             self.assertIn(b"heap_v2/", receive_all(client))
 
     def test_the_program_works_while_a_profile_is_taken(self):
-        self.server("dump-delay", 5000)
+        self.server("dump-delay", 24 * 3600 * 1000)
         client = self.raw(self.path, b"GET /v1/profile HTTP/1.1\r\nConnection: close\r\n\r\n")
         wait_until(lambda: unread_bytes(client) == 0, "the agent to read the request")
         self.server("pid")
         self.assertEqual(select.select([client], [], [], 0)[0], [], "the profile came first")
+        self.server("dump-delay", 0)
         self.assertIn(b"heap_v2/", receive_all(client))
 
     def test_eight_clients_are_served_side_by_side(self):
@@ -226,15 +227,18 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
             client.close()
 
     def test_a_flood_is_turned_away(self):
-        clients = [self.raw(self.path, timeout=0.2) for _ in range(60)]
-        refused = 0
-        for client in clients:
-            try:
-                if b"503" in client.recv(200):
-                    refused += 1
-            except (socket.timeout, ConnectionResetError):
-                pass
-        self.assertGreaterEqual(refused, 40)
+        clients = [self.raw(self.path) for _ in range(60)]
+        refused = set()
+
+        def are_refused():
+            for client in select.select([client for client in clients if client not in refused], [], [], 0)[0]:
+                try:
+                    if b"503" in client.recv(200):
+                        refused.add(client)
+                except ConnectionResetError:
+                    pass
+            return len(refused) >= 40
+        wait_until(are_refused, "40 of 60 clients to be refused")
         for client in clients:
             client.close()
         wait_until(lambda: ask(self.path, "/v1/status")[0] == 200, "an answer after the flood")
@@ -244,7 +248,7 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
         with self.assertRaises(OSError):
             for _ in range(1000):
                 client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
-        self.assert_answers_at_once()
+        self.assert_answers()
 
     def test_nonsense_is_answered(self):
         for data, status in ((b"\x00\x01\x02\r\n\r\n", b"400"), (b"GET / HTTP/3.0\r\n\r\n", b"505"),

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program that tests of the agent order about (tests/integration/programs/agent_host.c), and raw clients of its socket."""
+import contextlib
+import fcntl
 import os
 import pathlib
 import socket
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
@@ -42,6 +46,15 @@ class Host:
         if answer.startswith("error"):
             raise AssertionError(f"{words}: {answer}")
         return answer
+
+    @contextlib.contextmanager
+    def looping(self):
+        """An embedded host drives its agent as long as the block lasts; then `turns` says how often."""
+        self.send("loop", 0)
+        yield
+        self.send("pid")
+        self.turns = int(self.read())
+        self.read()
 
     def refuses(self, *words):
         self.send(*words)
@@ -119,10 +132,22 @@ def voluntary_switches(task):
     raise AssertionError(task)
 
 
-def cpu_ticks(task):
-    """Hundredths of a second that a thread has computed."""
-    fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
+def wait_until_asleep(task):
+    """Fails for a thread that spins: such a one is runnable whenever it is looked at, however busy the machine is. One that sleeps, and
+    wakes up now and then, is found asleep most of the time."""
+    def is_asleep():
+        looks = 50
+        asleep = 0
+        for _ in range(looks):
+            asleep += (task / "stat").read_text().rsplit(")", 1)[1].split()[0] in "SD"
+            time.sleep(0.01)
+        return asleep > looks / 2
+    wait_until(is_asleep, "the thread to sleep")
+
+
+def unread_bytes(client):
+    """How much of what was sent the other end has not read."""
+    return struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 def receive_all(client, seconds=PATIENCE_SECONDS):
@@ -149,4 +174,4 @@ def only_root(test):
 
 
 __all__ = ["Host", "HostCase", "PROFILING", "PROGRAMS", "SANITIZED", "SANITIZER", "NO_SOCKET", "NO_THREAD", "NOT_IN_CHILDREN", "NO_ENVIRONMENT",
-           "voluntary_switches", "cpu_ticks", "receive_all", "is_root", "only_root", "jemalloc_path"]
+           "voluntary_switches", "wait_until_asleep", "receive_all", "is_root", "only_root", "jemalloc_path"]

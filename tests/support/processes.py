@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -56,10 +57,36 @@ def own_name(word):
     return name
 
 
+claimed = []
+
+
+def claim(kind, numbers):
+    """The first of the numbers that no other process of these tests has now, of any copy of the sources; until this process ends.
+    An abstract socket's name is the claim: the kernel forgets it with its process."""
+    for number in numbers:
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0heapctl-test-{kind}-{number}")
+        except OSError:
+            mark.close()
+            continue
+        claimed.append(mark)
+        return number
+    raise AssertionError(f"all numbers for {kind} are taken")
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody listens on, below those that the kernel gives to clients: one of these may be gone before it is used."""
+    first = random.randrange(20000, 32000)
+    while True:
+        port = claim("port", [*range(first, 32000), *range(20000, first)])
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def need(program):

@@ -13,15 +13,16 @@ import threading
 import time
 import unittest
 
-from processes import BUILD, Case, free_port, is_alive, jemalloc_path, need, wait_until
+from processes import BUILD, Case, free_port, is_alive, jemalloc_path, need, own_name, wait_until
 
 PLUGIN = BUILD / "plugins/trafficserver/memory_profile.so"
 BALLAST = BUILD / "tests/integration/ballast.so"
 USER = "trafficserver"
+SERVER = own_name("ts")
 CONF = "prof:true,prof_active:false,lg_prof_sample:12"
 BODY = b"origin" * 1000
 FOLDERS = {
-    "bindir": "/usr/bin", "sbindir": "/usr/bin", "includedir": "/usr/include", "libdir": "/usr/lib/trafficserver",
+    "bindir": "bin", "sbindir": "/usr/bin", "includedir": "/usr/include", "libdir": "/usr/lib/trafficserver",
     "libexecdir": "/usr/lib/trafficserver/modules", "prefix": ".", "exec_prefix": ".", "sysconfdir": "etc", "datadir": "share",
     "localstatedir": "var", "runtimedir": "run", "logdir": "log", "cachedir": "cache",
 }
@@ -67,9 +68,11 @@ class TrafficServerCase(Case):
 
     def write_run_root(self):
         """By hand: traffic_layout init leaves Debian's /etc, /var and /run in it."""
-        for name in ("etc", "share", "var", "run", "log", "cache", "dumps", "plugin"):
+        for name in ("bin", "etc", "share", "var", "run", "log", "cache", "dumps", "plugin"):
             (self.root / name).mkdir()
         (self.root / "runroot.yaml").write_text("".join(f"{name}: {self.root / path}\n" for name, path in FOLDERS.items()))
+        # Under a name of its own: heapctl finds processes by their names, all over the machine.
+        shutil.copy(need("traffic_server"), self.root / "bin" / SERVER)
         shutil.copytree("/etc/trafficserver", self.root / "etc", dirs_exist_ok=True)
         # The user may not be able to enter the build folder.
         shutil.copy(PLUGIN, self.root / "plugin")
@@ -84,6 +87,7 @@ class TrafficServerCase(Case):
         settings = dict(re.findall(r"^CONFIG (\S+) (.*)$", path.read_text(), re.M))
         settings.update({
             "proxy.config.http.server_ports": f"STRING {self.port}",
+            "proxy.config.proxy_binary": f"STRING {SERVER}",
             "proxy.config.exec_thread.autoconfig": "INT 0",
             "proxy.config.exec_thread.limit": "INT 2",
             "proxy.config.crash_log_helper": "STRING NULL",
@@ -135,7 +139,7 @@ class TrafficServerCase(Case):
 
     def start_server_alone(self, conf=CONF, prefix=None, preload=True, env=None):
         """Without the manager, which is quicker; then no message can be sent. Gives what the plugin says at its start."""
-        self.start_program(need("traffic_server"), conf, prefix, preload, env, self.as_user(), lambda: "fully initialized" in self.diagnostics())
+        self.start_program(self.root / "bin" / SERVER, conf, prefix, preload, env, self.as_user(), lambda: "fully initialized" in self.diagnostics())
         return "\n".join(self.log_lines())
 
     def end_left_over(self):
@@ -150,9 +154,9 @@ class TrafficServerCase(Case):
     def find_server(self):
         path = f"/proc/{self.manager.pid}/task/{self.manager.pid}/children"
         for pid in map(int, pathlib.Path(path).read_text().split()):
-            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "traffic_server":
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == SERVER:
                 return pid
-        raise AssertionError("traffic_manager has no traffic_server")
+        raise AssertionError(f"traffic_manager has no {SERVER}")
 
     def get(self, timeout=20):
         """The status of one proxied request; 0 when there is no answer."""

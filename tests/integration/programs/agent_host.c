@@ -508,29 +508,40 @@ static void do_handle(const char *method, const char *target)
 	heapctl_response_release(&response);
 }
 
-/* A program with a loop of its own: waits and drives the agent for so long. */
+/*
+ * A program with a loop of its own: waits and drives the agent for so long; for 0 ms until the next
+ * order has come.
+ */
 static void do_loop(int ms)
 {
 	struct timespec begin, now;
 	int turns = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
-	for (int left = ms; left > 0;) {
-		struct pollfd fd = { .fd = heapctl_get_fd(), .events = POLLIN };
-		if (fd.fd < 0) {
+	for (int left = ms == 0 ? -1 : ms; left != 0;) {
+		struct pollfd fds[] = { { .fd = heapctl_get_fd(), .events = POLLIN },
+			{ .fd = ms == 0 ? STDIN_FILENO : -1, .events = POLLIN } };
+		if (fds[0].fd < 0) {
 			snprintf(answer, sizeof answer, "error no descriptor");
 			return;
 		}
-		if (poll(&fd, 1, left) > 0) {
+		const int ready = poll(fds, 2, left);
+		if (ready > 0 && fds[0].revents != 0) {
 			turns++;
 			if (heapctl_process(&error) != HEAPCTL_OK) {
 				report(error.code);
 				return;
 			}
 		}
+		if (fds[1].revents != 0)
+			break;
+		if (ms == 0)
+			continue;
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		left = ms - (int)((now.tv_sec - begin.tv_sec) * 1000 +
 				    (now.tv_nsec - begin.tv_nsec) / 1000000);
+		if (left < 0)
+			left = 0;
 	}
 	snprintf(answer, sizeof answer, "%d", turns);
 }
