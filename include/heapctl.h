@@ -111,7 +111,10 @@ HEAPCTL_API int heapctl_start(const struct heapctl_options *options, struct heap
  */
 HEAPCTL_API int heapctl_is_started(void);
 
-/* Ends the agent, waits for its thread and removes the socket. Kept runs stay. */
+/*
+ * Ends the agent, joins its thread and removes the socket. Kept runs stay. Then an object that
+ * contains libheapctl.a may be unloaded.
+ */
 HEAPCTL_API void heapctl_stop(void);
 
 /*

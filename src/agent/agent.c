@@ -14,6 +14,7 @@
 #include "agent/embedded.h"
 #include "agent/on_demand.h"
 #include "agent/private_memory.h"
+#include "agent/process_mark.h"
 #include "agent/service.h"
 #include "agent/thread.h"
 
@@ -30,7 +31,6 @@ struct agent {
 static struct {
 	bool prepared; /* allocator and fork handlers are there */
 	_Atomic bool started;
-	_Atomic pid_t pid; /* whose agent this is: a child made by clone() has another */
 	struct allocator allocator;
 	struct core_activation activation;
 	struct agent_options options; /* written under both locks */
@@ -40,6 +40,8 @@ static struct {
 	struct agent *agent;	      /* NULL: none */
 	size_t stack_bytes;	      /* of its thread */
 	bool has_thread;
+	bool is_joinable; /* `thread` is to be joined; under `lifetime` */
+	pthread_t thread;
 	bool has_tried_to_listen;
 	bool own_files; /* the thread may have a table of descriptors of its own */
 } process = {
@@ -173,10 +175,31 @@ static void publish(struct agent *agent, bool has_thread)
 	pthread_mutex_unlock(&process.lock);
 }
 
+/*
+ * Waits until a thread that has left runs none of this code any more: the object may be unloaded
+ * then. Under `lifetime`, without a thread.
+ */
+static void join_thread(void)
+{
+	if (process.is_joinable)
+		pthread_join(process.thread, NULL);
+	process.is_joinable = false;
+}
+
+/* Also where there is none to make. */
+static int make_thread(struct agent *agent)
+{
+	if (process.options.mode == AGENT_EMBEDDED)
+		return 0;
+	join_thread();
+	const int errnum = thread_start(&process.thread, thread_main, agent, process.stack_bytes);
+	process.is_joinable = errnum == 0;
+	return errnum;
+}
+
 /* Makes the agent and its thread, where the mode has one. Under `lifetime`, or alone in a child. */
 static bool begin(bool is_child, struct error *err)
 {
-	const bool with_thread = process.options.mode != AGENT_EMBEDDED;
 	struct agent *const agent = make_agent(is_child);
 
 	if (agent == NULL)
@@ -186,8 +209,8 @@ static bool begin(bool is_child, struct error *err)
 		return false;
 	}
 	agent->had_proc = process.own_files && guard_can_open();
-	publish(agent, with_thread);
-	const int errnum = with_thread ? thread_start(thread_main, agent, process.stack_bytes) : 0;
+	publish(agent, process.options.mode != AGENT_EMBEDDED);
+	const int errnum = make_thread(agent);
 	if (errnum == 0)
 		return true;
 	publish(NULL, false);
@@ -210,7 +233,7 @@ static void begin_in_child(bool had_agent)
 {
 	struct error ignored;
 
-	process.pid = getpid();
+	process_mark_inherit();
 	end_inherited_run();
 	process.started = process.options.in_children;
 	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
@@ -243,6 +266,7 @@ static void after_fork_in_child(void)
 	descriptor_close_inherited();
 	process.agent = NULL;
 	process.has_thread = false;
+	process.is_joinable = false;
 	if (process.started)
 		begin_in_child(had_agent);
 	errno = errnum;
@@ -262,7 +286,7 @@ static void prepare(void)
 
 static bool is_ours(void)
 {
-	return process.started && process.pid == getpid();
+	return process.started && process_mark_is_ours();
 }
 
 enum {
@@ -328,6 +352,8 @@ static bool end_thread_with_own_files(struct error *err)
 	if (!ended && process.agent != NULL)
 		atomic_store(&process.agent->stopping, false);
 	pthread_mutex_unlock(&process.lock);
+	if (ended)
+		join_thread();
 	return ended || error_set(err, ERROR_STATE, "its thread is busy");
 }
 
@@ -360,7 +386,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	process.options = *options;
 	process.own_files = options->preloaded;
 	pthread_mutex_unlock(&process.lock);
-	process.pid = getpid();
+	process_mark_set();
 	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
 		return false;
 	process.started = true;
@@ -392,6 +418,7 @@ static void stop_thread(void)
 	while (process.has_thread)
 		pthread_cond_wait(&process.changed, &process.lock);
 	pthread_mutex_unlock(&process.lock);
+	join_thread();
 }
 
 static void stop_embedded(void)

@@ -25,6 +25,10 @@
 	extern __typeof__(name) old_##name __attribute__((weak))
 
 OLD_VERSION(pthread_create, "2.2.5");
+OLD_VERSION(pthread_join, "2.2.5");
+OLD_VERSION(pthread_key_create, "2.2.5");
+OLD_VERSION(pthread_key_delete, "2.2.5");
+OLD_VERSION(pthread_setspecific, "2.2.5");
 OLD_VERSION(pthread_mutex_trylock, "2.2.5");
 OLD_VERSION(pthread_attr_setstacksize, "2.2.5");
 OLD_VERSION(pthread_sigmask, "2.2.5");
@@ -59,6 +63,26 @@ HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 	return old_pthread_create == NULL
 		       ? ENOSYS
 		       : old_pthread_create(thread, attributes, function, argument);
+}
+
+HIDDEN int pthread_join(pthread_t thread, void **result)
+{
+	return old_pthread_join == NULL ? ENOSYS : old_pthread_join(thread, result);
+}
+
+HIDDEN int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
+{
+	return old_pthread_key_create == NULL ? ENOSYS : old_pthread_key_create(key, destroy);
+}
+
+HIDDEN int pthread_key_delete(pthread_key_t key)
+{
+	return old_pthread_key_delete == NULL ? ENOSYS : old_pthread_key_delete(key);
+}
+
+HIDDEN int pthread_setspecific(pthread_key_t key, const void *value)
+{
+	return old_pthread_setspecific == NULL ? ENOSYS : old_pthread_setspecific(key, value);
 }
 
 HIDDEN int pthread_mutex_trylock(pthread_mutex_t *mutex)

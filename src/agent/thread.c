@@ -45,18 +45,17 @@ static void agent_signals(sigset_t *blocked)
 		sigdelset(blocked, own[i]);
 }
 
-int thread_start(void *(*function)(void *), void *argument, size_t stack_bytes)
+int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes)
 {
 	pthread_attr_t attributes;
-	pthread_t thread;
 	sigset_t blocked, before;
 
 	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, stack_bytes);
+	if (stack_bytes > 0)
+		pthread_attr_setstacksize(&attributes, stack_bytes);
 	agent_signals(&blocked);
 	pthread_sigmask(SIG_SETMASK, &blocked, &before);
-	const int errnum = pthread_create(&thread, &attributes, function, argument);
+	const int errnum = pthread_create(thread, &attributes, function, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return errnum;

@@ -2,6 +2,7 @@
 /* How the agent's thread is made: a small stack, and none of the program's signals. */
 #pragma once
 
+#include <pthread.h>
 #include <stddef.h>
 
 /*
@@ -11,5 +12,8 @@
  */
 size_t thread_stack_bytes(void);
 
-/* Starts a thread that nobody joins. 0, or why not: an errno. */
-int thread_start(void *(*function)(void *), void *argument, size_t stack_bytes);
+/*
+ * Starts a thread, to be joined. A `stack_bytes` of 0 is what the program's threads have. 0, or the
+ * reason why not: an errno.
+ */
+int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);

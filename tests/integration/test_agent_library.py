@@ -86,6 +86,13 @@ class Library(unittest.TestCase):
         names = {line.split()[-1] for line in run("nm", "-g", "--defined-only", STATIC).splitlines() if len(line.split()) == 3}
         self.assertEqual(names, exported(AGENT))
 
+    def test_a_plugin_that_contains_the_agent_can_be_unloaded_after_stop(self):
+        programs = BUILD / "tests/integration"
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run([programs / "unload", programs / "unload_object.so", "1000"], capture_output=True, text=True,
+                                    timeout=120, env=dict(os.environ, HEAPCTL_DIR=folder + "/agents"))
+        self.assertEqual((result.returncode, result.stderr.replace("no priority\n", "")), (0, ""))
+
     def test_the_header_is_c_and_cpp(self):
         for compiler, language, standard in (("cc", "c", "c99"), ("c++", "c++", "c++11")):
             result = subprocess.run([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",

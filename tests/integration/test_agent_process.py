@@ -142,6 +142,19 @@ class Guest:
         self.assert_stays_without_agent(self.child(server("clone")))
         self.assertEqual(ask(path, "/v1/status")[0], 200)
 
+    @only_root
+    def test_a_child_made_by_clone_may_have_its_parents_pid(self):
+        need_namespace("--pid")
+        server = self.host(self.kind, wrap=["unshare", "--pid", "--fork", "--kill-child"])
+        self.assertEqual(server("pid"), "1")
+        path = self.wait_for_agent(1)
+        for _ in range(3):
+            server("clone-exit")
+        self.assertEqual(ask(path, "/v1/status")[0], 200)
+        # unshare hands on no SIGTERM.
+        server.send("exit", 0)
+        self.assertEqual(server.process.wait(30), 0)
+
     def test_closefrom_is_survived(self):
         server, path = self.start_host()
         for _ in range(2):

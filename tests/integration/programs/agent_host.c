@@ -177,6 +177,19 @@ static void do_clone(void)
 	report_child(pid, "clone");
 }
 
+/* A child whose pid, in a namespace of its own, may be the same as ours; ends as programs end. */
+static void do_clone_and_exit(void)
+{
+	const pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL, NULL);
+	int status = -1;
+
+	if (pid == 0)
+		exit(0);
+	check(pid, "clone");
+	if (pid > 0 && (waitpid(pid, &status, 0) != pid || status != 0))
+		snprintf(answer, sizeof answer, "error child ended with %#x", status);
+}
+
 /* Children that end at once: what a server does all day. */
 static void do_forks(int count, const char *program)
 {
@@ -352,6 +365,8 @@ static bool run_plain(const char *order, int a, int b, const char *text)
 		do_hide();
 	else if (strcmp(order, "clone") == 0)
 		do_clone();
+	else if (strcmp(order, "clone-exit") == 0)
+		do_clone_and_exit();
 	else if (strcmp(order, "forks") == 0)
 		do_forks(a, "");
 	else if (strcmp(order, "execs") == 0)
