@@ -148,6 +148,7 @@ static void *thread_main(void *argument)
 	struct agent *const agent = argument;
 
 	prctl(PR_SET_NAME, "heapctl");
+	thread_leave_real_time();
 	/* At once: a sandboxed child may soon have another root, without /proc. */
 	if (leave_program_files(agent)) {
 		wait_for_childhood(agent);

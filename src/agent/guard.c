@@ -1,32 +1,206 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/guard.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/thread.h"
 #include "base/cleanup.h"
 
-static int digit_after(const char *text, const char *label)
+/* Which of several fields that make sense together were there. */
+enum {
+	FOUND_USERS = 1 << GUARD_SETS,
+	FOUND_GROUPS = FOUND_USERS << 1,
+	FOUND_ALL_SETS = FOUND_USERS - 1,
+};
+
+static const char *value_of(const char *line, const char *name)
 {
-	const char *const at = strstr(text, label);
+	const size_t size = strlen(name);
+
+	return strncmp(line, name, size) == 0 && line[size] == ':' ? line + size + 1 : NULL;
+}
+
+static bool read_digit(const char *line, const char *name, int *value)
+{
+	const char *const at = value_of(line, name);
 
 	if (at == NULL)
-		return -1;
-	const char digit = at[strlen(label)];
-	return digit >= '0' && digit <= '9' ? digit - '0' : -1;
+		return false;
+	*value = (int)strtol(at, NULL, 10);
+	return true;
 }
 
-struct guard_state guard_parse(const char *status_text)
+static bool read_hex(const char *line, const char *name, uint64_t *value)
 {
-	return (struct guard_state){ .seccomp = digit_after(status_text, "\nSeccomp:\t"),
-		.no_new_privs = digit_after(status_text, "\nNoNewPrivs:\t") };
+	const char *const at = value_of(line, name);
+
+	if (at == NULL)
+		return false;
+	*value = strtoull(at, NULL, 16);
+	return true;
 }
 
-bool guard_is_weaker(const struct guard_state *main_thread, const struct guard_state *own)
+/* Real, effective and saved; the fourth, of files, follows the effective one wherever it matters.
+ */
+static bool read_ids(const char *line, const char *name, uint32_t ids[3])
 {
-	return (main_thread->seccomp > 0 && own->seccomp == 0) ||
-	       (main_thread->no_new_privs > 0 && own->no_new_privs == 0);
+	const char *at = value_of(line, name);
+
+	for (size_t i = 0; at != NULL && i < 3; i++) {
+		char *end;
+		ids[i] = (uint32_t)strtoul(at, &end, 10);
+		at = end;
+	}
+	return at != NULL;
+}
+
+static void read_line(struct guard_reader *reader)
+{
+	static const char *const sets[GUARD_SETS] = { "CapInh", "CapPrm", "CapEff", "CapBnd",
+		"CapAmb" };
+	struct guard_state *const state = &reader->state;
+
+	for (size_t i = 0; i < GUARD_SETS; i++) {
+		if (read_hex(reader->line, sets[i], &state->capabilities[i]))
+			reader->found |= 1U << i;
+	}
+	if (read_ids(reader->line, "Uid", state->users))
+		reader->found |= FOUND_USERS;
+	if (read_ids(reader->line, "Gid", state->groups))
+		reader->found |= FOUND_GROUPS;
+	if (value_of(reader->line, "Groups") != NULL)
+		state->other_groups = reader->hash;
+	read_hex(reader->line, "SigBlk", &state->blocked);
+	read_digit(reader->line, "Seccomp", &state->seccomp);
+	read_digit(reader->line, "Seccomp_filters", &state->filters);
+	read_digit(reader->line, "NoNewPrivs", &state->no_new_privs);
+	state->has_capabilities = (reader->found & FOUND_ALL_SETS) == FOUND_ALL_SETS;
+	state->has_ids = (reader->found & FOUND_USERS) != 0 && (reader->found & FOUND_GROUPS) != 0;
+}
+
+void guard_read(struct guard_reader *reader, const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] == '\n') {
+			reader->line[reader->size] = '\0';
+			read_line(reader);
+			reader->size = 0;
+			reader->hash = 0;
+			continue;
+		}
+		reader->hash = (reader->hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+		if (reader->size + 1 < sizeof reader->line)
+			reader->line[reader->size++] = text[i];
+	}
+}
+
+static bool has_capability(const struct guard_state *state, unsigned number)
+{
+	return (state->capabilities[GUARD_PERMITTED] >> number & 1) != 0;
+}
+
+static bool is_one_of(uint32_t id, const uint32_t ids[3])
+{
+	return id == ids[0] || id == ids[1] || id == ids[2];
+}
+
+/* Whether `own` has an identity that the main thread has given up. */
+static bool has_other_ids(const uint32_t main_thread[3], const uint32_t own[3])
+{
+	for (size_t i = 0; i < 3; i++) {
+		if (!is_one_of(own[i], main_thread))
+			return true;
+	}
+	return false;
+}
+
+static bool has_lost_user(const struct guard_state *main_thread, const struct guard_state *own)
+{
+	return main_thread->has_ids && own->has_ids && main_thread->has_capabilities &&
+	       ((!has_capability(main_thread, CAP_SETUID) &&
+			has_other_ids(main_thread->users, own->users)) ||
+		       (!has_capability(main_thread, CAP_SETGID) &&
+			       (has_other_ids(main_thread->groups, own->groups) ||
+				       main_thread->other_groups != own->other_groups)));
+}
+
+/*
+ * What is effective does not count: it can be taken from, and given back to, the permitted set. Nor
+ * does the bounding set of a thread that can gain no privileges.
+ */
+static bool has_more_capabilities(
+	const struct guard_state *main_thread, const struct guard_state *own)
+{
+	bool more = false;
+
+	for (size_t i = 0; i < GUARD_SETS; i++) {
+		if (i != GUARD_EFFECTIVE && (i != GUARD_BOUNDING || own->no_new_privs <= 0))
+			more |= (own->capabilities[i] & ~main_thread->capabilities[i]) != 0;
+	}
+	return more && main_thread->has_capabilities && own->has_capabilities;
+}
+
+enum guard_action guard_compare(
+	const struct guard_state *main_thread, const struct guard_state *own)
+{
+	if ((main_thread->seccomp > 0 && own->seccomp >= 0 &&
+		    own->seccomp != main_thread->seccomp) ||
+		(own->filters >= 0 && main_thread->filters > own->filters) ||
+		has_lost_user(main_thread, own))
+		return GUARD_LEAVE;
+	if ((main_thread->no_new_privs > 0 && own->no_new_privs == 0) ||
+		has_more_capabilities(main_thread, own))
+		return GUARD_LOWER;
+	return GUARD_STAY;
+}
+
+static bool lower_capabilities(const struct guard_state *main_thread, const struct guard_state *own)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	uint64_t kept[GUARD_SETS];
+	bool is_bound = true, done = true;
+
+	for (size_t i = 0; i < GUARD_SETS; i++)
+		kept[i] = own->capabilities[i] & main_thread->capabilities[i];
+	/* The bounding set first, which takes a capability to change. */
+	for (unsigned i = 0; i < 64; i++) {
+		if (((own->capabilities[GUARD_BOUNDING] & ~kept[GUARD_BOUNDING]) >> i & 1) != 0)
+			is_bound &= prctl(PR_CAPBSET_DROP, i, 0, 0, 0) == 0;
+		if (((own->capabilities[GUARD_AMBIENT] & ~kept[GUARD_AMBIENT]) >> i & 1) != 0)
+			done &= prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, i, 0, 0) == 0;
+	}
+	const uint64_t effective = own->capabilities[GUARD_EFFECTIVE] & kept[GUARD_PERMITTED];
+	for (unsigned i = 0; i < 2; i++)
+		data[i] = (struct __user_cap_data_struct){
+			.effective = (uint32_t)(effective >> 32 * i),
+			.permitted = (uint32_t)(kept[GUARD_PERMITTED] >> 32 * i),
+			.inheritable = (uint32_t)(kept[GUARD_INHERITABLE] >> 32 * i),
+		};
+	/* What the bounding set allows cannot be gained then. */
+	if (!is_bound)
+		done &= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+	/* Of the calling thread alone. */
+	return syscall(SYS_capset, &header, data) == 0 && done;
+}
+
+bool guard_lower(const struct guard_state *main_thread, const struct guard_state *own)
+{
+	bool done = true;
+
+	if (has_more_capabilities(main_thread, own))
+		done = lower_capabilities(main_thread, own);
+	if (main_thread->no_new_privs > 0 && own->no_new_privs == 0)
+		done &= prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+	return done;
 }
 
 /* Of the main thread: also where /proc numbers processes otherwise than getpid() does. */
@@ -55,21 +229,47 @@ void guard_close(struct guard *guard)
 
 static struct guard_state read_state(int opened, const char *path)
 {
-	char text[4096];
+	struct guard_reader reader = GUARD_READER;
 	CLEANUP(fd_cleanup) const int fd = opened >= 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-	/* Each reading from the beginning is written anew. */
-	const ssize_t got = pread(opened >= 0 ? opened : fd, text, sizeof text - 1, 0);
+	char text[2048];
+	off_t offset = 0;
 
-	if (got < 0)
-		return (struct guard_state){ -1, -1 };
-	text[got] = '\0';
-	return guard_parse(text);
+	/* Each reading from the beginning is written anew. */
+	for (;;) {
+		const ssize_t got = pread(opened >= 0 ? opened : fd, text, sizeof text, offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return reader.state;
+		guard_read(&reader, text, (size_t)got);
+		offset += got;
+	}
+}
+
+/* One look; the signals first, because the rest may take the thread away. */
+static enum guard_action look(const struct guard *guard)
+{
+	const struct guard_state main_thread = read_state(guard->main_thread, main_thread_path);
+	const struct guard_state own = read_state(guard->own, own_path);
+	const enum guard_action action = guard_compare(&main_thread, &own);
+
+	if (main_thread.has_ids)
+		thread_follow_signals(main_thread.blocked);
+	if (action == GUARD_LOWER && !guard_lower(&main_thread, &own))
+		return GUARD_LEAVE;
+	return action;
 }
 
 bool guard_must_leave(const struct guard *guard)
 {
-	const struct guard_state main_thread = read_state(guard->main_thread, main_thread_path);
-	const struct guard_state own = read_state(guard->own, own_path);
+	enum { LOOKS = 4, LOOK_AGAIN_MS = 10 };
 
-	return guard_is_weaker(&main_thread, &own);
+	/* setuid() is carried out by one thread after the other: they differ for a moment. */
+	for (int i = 0; i < LOOKS; i++) {
+		if (i > 0)
+			poll(NULL, 0, LOOK_AGAIN_MS);
+		if (look(guard) == GUARD_STAY)
+			return false;
+	}
+	return true;
 }

@@ -1,26 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the agent's thread would weaken a sandbox: when the main thread has given up rights
- * (seccomp, no_new_privs) that the agent's thread still has, a fault in the program could reach
- * through it. Then the thread has to go. Needs /proc; without it nothing is known and nothing said.
- * So a thread with descriptors of its own opens what it has to read before the program can change
- * its root.
+ * Whether the agent's thread would weaken a sandbox: when the main thread has given up rights for
+ * good that the agent's thread still has, a fault in the program could reach through it. Then the
+ * agent gives up the same rights, and where it cannot, as with a seccomp filter, it has to go.
+ *
+ * Rights that the main thread can take back (an effective user or capability beside a saved one)
+ * are not given up: servers switch them to and fro, and the C library ends a process in which one
+ * thread can change its user and another cannot. Landlock and the securebits of another thread
+ * cannot be seen.
+ *
+ * Needs /proc; without it nothing is known and nothing said. So a thread with descriptors of its
+ * own opens what it has to read before the program can change its root.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/cleanup.h"
 
-/* What proc(5) says of a thread; -1 where it is not known. */
-struct guard_state {
-	int seccomp;
-	int no_new_privs;
+enum guard_capability_set {
+	GUARD_INHERITABLE,
+	GUARD_PERMITTED,
+	GUARD_EFFECTIVE,
+	GUARD_BOUNDING,
+	GUARD_AMBIENT,
+	GUARD_SETS,
 };
 
-struct guard_state guard_parse(const char *status_text);
+/* What proc(5) says of a thread; -1 and false where it is not known. */
+struct guard_state {
+	int seccomp;
+	int filters; /* seccomp filters, since Linux 5.9 */
+	int no_new_privs;
+	bool has_capabilities;
+	uint64_t capabilities[GUARD_SETS];
+	bool has_ids;
+	uint32_t users[3]; /* real, effective, saved */
+	uint32_t groups[3];
+	uint64_t other_groups; /* a hash of the supplementary ones */
+	uint64_t blocked;      /* signals: bit N-1 is signal N */
+};
 
-bool guard_is_weaker(const struct guard_state *main_thread, const struct guard_state *own);
+/* Reads a text piece by piece; begin with GUARD_READER. */
+struct guard_reader {
+	struct guard_state state;
+	char line[256]; /* its beginning */
+	size_t size;
+	uint64_t hash; /* of the whole line */
+	unsigned found;
+};
+
+#define GUARD_READER \
+	((struct guard_reader){ .state = { .seccomp = -1, .filters = -1, .no_new_privs = -1 } })
+
+void guard_read(struct guard_reader *reader, const char *text, size_t size);
+
+/* What a thread has to do so that it has no more rights than the main thread. */
+enum guard_action {
+	GUARD_STAY,
+	GUARD_LOWER, /* guard_lower can do it */
+	GUARD_LEAVE,
+};
+
+enum guard_action guard_compare(
+	const struct guard_state *main_thread, const struct guard_state *own);
+
+/* Gives up what the main thread does not have; whether all of it could be given up. */
+bool guard_lower(const struct guard_state *main_thread, const struct guard_state *own);
 
 /* proc(5)'s words on the main thread and on the agent's; -1 where they are opened each time. */
 struct guard {
@@ -39,5 +87,8 @@ bool guard_can_open(void);
 MUST_CHECK bool guard_open(struct guard *guard);
 void guard_close(struct guard *guard);
 
-/* Looks at this process' main thread and at the calling one. */
+/*
+ * Compares this process' main thread with the calling one, which gives up what it can and blocks
+ * the signals that the main thread waits for. True when it must not go on.
+ */
 bool guard_must_leave(const struct guard *guard);

@@ -3,7 +3,9 @@
 
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -32,17 +34,57 @@ size_t thread_stack_bytes(void)
 	return (total + 4095) & ~(size_t)4095;
 }
 
+static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+
+/*
+ * A blocked fault ends the process by its default action, so blocking one that the program does not
+ * handle changes nothing but this: sent from outside, it waits for a thread that takes it. SIGSYS
+ * stays open without a handler, too: a filter on system calls may come at any time, together with
+ * the handler that stands in for them.
+ */
+static bool is_for_agent(int fault)
+{
+	struct sigaction action;
+
+	if (fault == SIGSYS)
+		return true;
+	return sigaction(fault, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+	       action.sa_handler != SIG_IGN;
+}
+
 /*
  * The program's signals are not for the agent. pthread_sigmask leaves out those that the C library
- * needs itself (setuid() would hang without them); faults of our own must stay what they are.
+ * needs itself (setuid() would hang without them), and abort() opens SIGABRT itself.
  */
-static void agent_signals(sigset_t *blocked)
+static void agent_signals(const sigset_t *program_blocks, sigset_t *blocked)
 {
-	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
-
 	sigfillset(blocked);
-	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-		sigdelset(blocked, own[i]);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+		if (sigismember(program_blocks, faults[i]) == 0 && is_for_agent(faults[i]))
+			sigdelset(blocked, faults[i]);
+	}
+}
+
+void thread_follow_signals(uint64_t main_blocked)
+{
+	sigset_t program_blocks, blocked;
+
+	sigemptyset(&program_blocks);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+		if ((main_blocked >> (faults[i] - 1) & 1) != 0)
+			sigaddset(&program_blocks, faults[i]);
+	}
+	agent_signals(&program_blocks, &blocked);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
+void thread_leave_real_time(void)
+{
+	const struct sched_param none = { 0 };
+	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		sched_setscheduler(0, SCHED_OTHER, &none);
 }
 
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes)
@@ -53,8 +95,9 @@ int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, s
 	pthread_attr_init(&attributes);
 	if (stack_bytes > 0)
 		pthread_attr_setstacksize(&attributes, stack_bytes);
-	agent_signals(&blocked);
-	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	pthread_sigmask(SIG_SETMASK, NULL, &before);
+	agent_signals(&before, &blocked);
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
 	const int errnum = pthread_create(thread, &attributes, function, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);

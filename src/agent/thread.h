@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * What the thread needs for a stack: the C library takes the thread-local storage of all loaded
@@ -17,3 +18,13 @@ size_t thread_stack_bytes(void);
  * reason why not: an errno.
  */
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
+
+/*
+ * Blocks the program's signals in the calling thread, and of the faults those that the program does
+ * not handle, or that its main thread blocks: it may wait for them with sigwait(). `main_blocked`
+ * has bit N-1 for signal N.
+ */
+void thread_follow_signals(uint64_t main_blocked);
+
+/* Takes a real-time priority, which is the program's, from the calling thread. */
+void thread_leave_real_time(void);

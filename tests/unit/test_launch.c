@@ -143,19 +143,89 @@ static void knows_what_this_process_runs(void **state)
 	assert_string_equal(launch_name(&launch), "test_launch");
 }
 
+static struct guard_state state_of(const char *text)
+{
+	struct guard_reader reader = GUARD_READER;
+
+	/* In pieces of every size. */
+	for (size_t size = 1; *text != '\0'; size = size % 7 + 1) {
+		const size_t piece = strnlen(text, size);
+		guard_read(&reader, text, piece);
+		text += piece;
+	}
+	return reader.state;
+}
+
+#define THREAD(uid, groups, inherited, permitted, bounding, nnp, seccomp)                        \
+	"Name:\tx\nUid:\t" uid "\t" uid "\t" uid "\t" uid "\nGid:\t0\t0\t0\t0\nGroups:\t" groups \
+	"\nSigBlk:\t0000000000000020\nCapInh:\t" inherited "\nCapPrm:\t" permitted               \
+	"\nCapEff:\t0\nCapBnd:\t" bounding "\nCapAmb:\t0\nNoNewPrivs:\t" nnp                     \
+	"\nSeccomp:\t" seccomp "\n"
+
+static enum guard_action action_of(const char *main_thread, const char *own)
+{
+	const struct guard_state of_main = state_of(main_thread), of_own = state_of(own);
+
+	return guard_compare(&of_main, &of_own);
+}
+
 static void a_sandbox_is_seen(void **state)
 {
 	(void)state;
-	const struct guard_state open = guard_parse("Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t0\n");
-	const struct guard_state filtered = guard_parse("Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t2\n");
-	const struct guard_state unknown = guard_parse("Name:\tSeccomp:\t2\n");
-	assert_true(guard_is_weaker(&filtered, &open));
-	assert_false(guard_is_weaker(&open, &open));
-	assert_false(guard_is_weaker(&filtered, &filtered));
-	assert_false(guard_is_weaker(&open, &filtered));
-	assert_false(guard_is_weaker(&unknown, &open));
-	assert_false(guard_is_weaker(&filtered, &unknown));
+	const char *const open =
+		THREAD("0", "4 24", "0", "1ff", "1ff", "0", "0\nSeccomp_filters:\t0");
+	const char *const same =
+		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t1");
+	const char *const more =
+		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t2");
+
+	assert_int_equal(action_of(open, open), GUARD_STAY);
+	assert_int_equal(action_of(same, same), GUARD_STAY);
+	assert_int_equal(action_of(open, same), GUARD_STAY);
+	assert_int_equal(action_of(same, open), GUARD_LEAVE);
+	assert_int_equal(action_of(more, same), GUARD_LEAVE);
+	assert_int_equal(action_of(same, more), GUARD_STAY);
+	assert_int_equal(action_of("Seccomp:\t1\n", same), GUARD_LEAVE);
+	assert_int_equal(action_of("NoNewPrivs:\t1\n", "NoNewPrivs:\t0\n"), GUARD_LOWER);
+	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), GUARD_STAY);
+	assert_int_equal(action_of(same, "Name:\tx\n"), GUARD_STAY);
+	assert_int_equal(state_of(open).blocked, 0x20);
+}
+
+static void rights_that_were_given_up_for_good_count(void **state)
+{
+	(void)state;
+	const char *const all = THREAD("0", "4", "0", "1ff", "1ff", "0", "0");
+	const char *const few = THREAD("0", "4", "0", "1c0", "1ff", "0", "0");
+	const char *const bound = THREAD("0", "4", "0", "1ff", "0", "0", "0");
+	const char *const bound_for_good = THREAD("0", "4", "0", "1ff", "1ff", "1", "0");
+	const char *const user = THREAD("7", "4", "0", "1c0", "1ff", "0", "0");
+	const char *const none = THREAD("0", "4", "0", "0", "1ff", "0", "0");
+	const char *const groups = THREAD("0", "", "0", "0", "1ff", "0", "0");
+	char long_list[4096] = "";
+
+	assert_int_equal(action_of(few, all), GUARD_LOWER);
+	assert_int_equal(action_of(all, few), GUARD_STAY);
+	assert_int_equal(action_of(bound, all), GUARD_LOWER);
+	/* A thread that can gain no privileges needs no bounding set. */
+	assert_int_equal(action_of(bound, bound_for_good), GUARD_STAY);
+	/* With CAP_SETUID and CAP_SETGID (0xc0) the main thread can take them back. */
+	assert_int_equal(action_of(user, few), GUARD_STAY);
+	assert_int_equal(action_of(groups, none), GUARD_LEAVE);
+	assert_int_equal(action_of(none, none), GUARD_STAY);
+	/* Behind more groups than fit anywhere. */
+	for (size_t i = 0; i < 900; i++)
+		strcat(long_list, "1 2 ");
+	char text[8192];
+	snprintf(text, sizeof text, "Groups:\t%s\nSeccomp:\t2\n", long_list);
+	assert_int_equal(state_of(text).seccomp, 2);
+}
+
+static void this_process_is_in_no_sandbox_of_its_own(void **state)
+{
+	(void)state;
 	struct guard guard = GUARD_NONE;
+
 	assert_false(guard_must_leave(&guard));
 	assert_true(guard_can_open());
 	assert_true(guard_open(&guard));
@@ -191,6 +261,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_disabled_agent_stays_out),
 	cmocka_unit_test(knows_what_this_process_runs),
 	cmocka_unit_test(a_sandbox_is_seen),
+	cmocka_unit_test(rights_that_were_given_up_for_good_count),
+	cmocka_unit_test(this_process_is_in_no_sandbox_of_its_own),
 	cmocka_unit_test(a_thread_is_started_only_out_of_a_waiting_call),
 };
 UNIT_MAIN(tests)

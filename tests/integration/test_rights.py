@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rights, signals and priorities: the agent's thread has no more than the main thread, and takes nothing that is meant for it. Each
+program does the same with and without the agent."""
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from agent_host import HostCase, only_root
+from processes import AGENT, agent_thread, ask, jemalloc_path, wait_until
+from agent_host import PROGRAMS
+
+WAITED_FOR = [signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGTRAP, signal.SIGSYS, signal.SIGILL, signal.SIGFPE, signal.SIGUSR1]
+
+
+def fields(task):
+    return dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+
+
+class GuestCase(HostCase):
+    def guest(self, program, *arguments, agent=True, **options):
+        settings = {"MALLOC_CONF": "prof:true,prof_active:false", "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}" if agent else ""}
+        process = self.start(PROGRAMS / program, *arguments, env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        process.first = process.stdout.readline().strip()
+        if agent:
+            process.path = self.wait_for_agent(process.pid)
+        return process
+
+
+class Signals(GuestCase):
+    def take_signals(self, agent):
+        process = self.guest("waits_for_signals", agent=agent)
+        taken = [process.first]
+        for number in WAITED_FOR + [signal.SIGTERM]:
+            process.send_signal(number)
+            taken.append(process.stdout.readline().strip())
+            if agent and number != signal.SIGTERM:
+                self.assertEqual(ask(process.path, "/v1/status")[0], 200)
+        return taken, process.wait(30)
+
+    def test_signals_that_a_program_waits_for_come_to_it(self):
+        expected = ["ready"] + [str(int(number)) for number in WAITED_FOR] + [str(int(signal.SIGTERM))]
+        self.assertEqual(self.take_signals(agent=False), (expected, 0))
+        self.assertEqual(self.take_signals(agent=True), (expected, 0))
+
+    @only_root
+    def test_a_real_time_priority_is_the_programs(self):
+        if subprocess.run(["chrt", "-f", "10", "true"], capture_output=True).returncode != 0:
+            self.skipTest("real-time priorities are not allowed here")
+        server = self.host("plain", wrap=["chrt", "-f", "10"])
+        self.wait_for_agent(server.pid)
+        self.assertEqual(os.sched_getscheduler(server.pid), os.SCHED_FIFO)
+        self.assertEqual(os.sched_getscheduler(int(agent_thread(server.pid).name)), os.SCHED_OTHER)
+
+    def test_a_nice_value_is_the_agents_too(self):
+        server = self.host("plain", wrap=["nice", "-n", "5"])
+        self.wait_for_agent(server.pid)
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, int(agent_thread(server.pid).name)), os.getpriority(os.PRIO_PROCESS, server.pid))
+
+
+@only_root
+class Rights(GuestCase):
+    def after_giving_up(self, what):
+        """The program when its main thread has given something up; it does and ends the same without an agent."""
+        for agent in (False, True):
+            process = self.guest("gives_up_rights", what, agent=agent)
+            self.assertEqual(process.first, "started")
+            process.stdin.write("x")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline().strip(), what)
+            if not agent:
+                process.stdin.close()
+                self.assertEqual(process.wait(30), 0)
+        return process
+
+    def assert_entered(self, what, *names):
+        """The agent answers, and its thread has the same as the main thread."""
+        process = self.after_giving_up(what)
+        self.assertEqual(ask(process.path, "/v1/status")[0], 200)
+        main, own = fields(pathlib.Path(f"/proc/{process.pid}")), fields(agent_thread(process.pid))
+        self.assertEqual([own[name] for name in names], [main[name] for name in names])
+        self.assertEqual(ask(process.path, "/v1/profile")[0], 200)
+        process.stdin.close()
+        self.assertEqual(process.wait(30), 0)
+
+    def assert_left(self, what):
+        process = self.after_giving_up(what)
+        try:
+            self.assertEqual(ask(process.path, "/v1/status")[1]["error"]["code"], "state")
+        except OSError:
+            pass
+        wait_until(lambda: agent_thread(process.pid) is None, "the thread to leave")
+        process.stdin.close()
+        self.assertEqual(process.wait(30), 0)
+
+    def test_capabilities_are_given_up_with_the_main_thread(self):
+        self.assert_entered("capabilities", "CapInh", "CapPrm", "CapEff", "CapAmb")
+
+    def test_a_bounding_set_is_entered(self):
+        self.assert_entered("bounding", "CapBnd")
+
+    def test_no_new_privs_is_entered(self):
+        self.assert_entered("no_new_privs", "NoNewPrivs")
+
+    def test_what_the_main_thread_can_take_back_is_kept(self):
+        self.assert_entered("effective", "CapPrm")
+        self.assert_entered("effective-user", "CapPrm")
+        self.assert_entered("nothing", "CapEff", "NoNewPrivs")
+
+    def test_another_filter_on_the_main_thread_is_left(self):
+        self.assert_left("second-filter")
+
+    def test_a_user_of_the_main_thread_alone_is_left(self):
+        self.assert_left("user")
+
+
+if __name__ == "__main__":
+    unittest.main()
