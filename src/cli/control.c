@@ -35,6 +35,12 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 	return false;
 }
 
+void control_note_silence(const struct target *target)
+{
+	verb_warn("%s: no answer yet; it may be busy with a profile. Waiting (Ctrl-C ends it)",
+		target->label);
+}
+
 void control_print_json(const json_t *value)
 {
 	const size_t format = isatty(STDOUT_FILENO) == 1 ? JSON_INDENT(2) : JSON_COMPACT;

@@ -19,6 +19,9 @@
 bool control_parse_target(const struct verb *verb, int argc, char **argv, struct target *target,
 	bool *as_json, int *exit_code);
 
+/* For agent_on_silence: says on stderr that the call goes on. */
+void control_note_silence(const struct target *target);
+
 /* One "--json" and the end, for tables of options. */
 enum { CONTROL_OPTION_JSON = 1 };
 extern const struct verb_option control_json_options[];

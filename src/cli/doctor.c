@@ -78,12 +78,17 @@ static void count_targets(struct diagnosis *diagnosis)
 	size_t counts[SURVEY_STALE + 1] = { 0 };
 	struct error err;
 
-	if (!survey_make(false, &survey, &err)) {
+	if (!survey_make(true, &survey, &err)) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "no-survey", err.hint, "%s", err.message);
 		return;
 	}
-	for (size_t i = 0; i < survey.count; i++)
-		counts[survey.entries[i].kind]++;
+	for (size_t i = 0; i < survey.count; i++) {
+		const struct survey_entry *const entry = &survey.entries[i];
+		counts[entry->kind]++;
+		if (entry->kind == SURVEY_SILENT && entry->problem.kind == ERROR_TIMEOUT)
+			diagnosis_add(diagnosis, FINDING_NOTE, "target-silent", entry->problem.hint,
+				"%s", entry->problem.message);
+	}
 	diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID looks at one of them",
 		"%zu processes have an agent that answers, %zu one that does not, %zu have "
 		"jemalloc without an agent",
@@ -143,8 +148,12 @@ static bool examine_target(
 
 	if (target_resolve(text, &target, &why)) {
 		snprintf(title, 128, "%s", target.label);
-		if (!doctor_examine_agent(diagnosis, &target, err))
-			return false;
+		if (!doctor_examine_agent(diagnosis, &target, err)) {
+			/* What can be seen from outside says more than that nothing came. */
+			if (target.process.pid == 0 || err->kind == ERROR_NOT_FOUND)
+				return false;
+			doctor_examine_process(diagnosis, &target.process, err);
+		}
 		if (target.process.pid != 0)
 			doctor_examine_surroundings(diagnosis, &target.process);
 		return true;

@@ -5,6 +5,7 @@
 
 #include "cli/bus_guard.h"
 #include "cli/commit.h"
+#include "cli/control.h"
 #include "cli/help.h"
 #include "cli/report.h"
 #include "cli/verb.h"
@@ -78,6 +79,7 @@ int main(int argc, char **argv)
 	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	bus_guard_install();
+	agent_on_silence(control_note_silence);
 	if (argc > 0 && is_jeprof(argv[0]))
 		return finish(jeprof_main(argc, argv));
 	if (argc < 2) {

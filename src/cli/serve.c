@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "cli/option.h"
 #include "cli/verbs.h"
+#include "client/agent_client.h"
 #include "gateway/listener.h"
 #include "gateway/serve.h"
 
@@ -87,6 +88,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct option_parser parser;
 	struct error err = { 0 };
 
+	/* The answer to the request says it. */
+	agent_on_silence(NULL);
 	option_begin(&parser, verb, argc, argv);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl top: who holds the memory, live. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
@@ -9,6 +11,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
+#include "cli/top_job.h"
 #include "cli/top_screen.h"
 #include "cli/top_table.h"
 #include "cli/verbs.h"
@@ -48,6 +51,9 @@ struct top {
 	bool is_frozen, is_typing, is_done;
 	char typed[FILTER_BYTES];
 	char message[256]; /* at the foot, until the next look */
+
+	struct top_job *job; /* under way; NULL: none */
+	enum top_switch wanted;
 };
 
 static void forget(struct top_look *look, bool *has_it)
@@ -57,37 +63,56 @@ static void forget(struct top_look *look, bool *has_it)
 	*has_it = false;
 }
 
-/* The usual reason of a failure; that is what to say then, not what became of the socket. */
-static bool explain(const struct target *target, struct error *err)
+/* Growth counts from the first look at a process. Takes the look over. */
+static void accept_look(struct top *top, const struct top_look *look)
 {
-	struct process process;
-	struct error why = { 0 };
-
-	if (target->kind == TARGET_AGENT && target->process.pid != 0 &&
-		!process_read(target->process.pid, &process, &why) && why.kind == ERROR_NOT_FOUND)
-		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
-	return false;
-}
-
-/* Growth counts from the first look at a process. */
-static bool take_look(struct top *top, struct error *err)
-{
-	struct top_look look;
-
-	if (!top_look_take(&top->target, &look, err))
-		return explain(&top->target, err);
 	forget(&top->now, &top->has_now);
-	top->now = look;
+	top->now = *look;
 	top->has_now = true;
 	top->taken++;
-	if (top->has_base && top->base.pid == look.pid) {
-		top_look_compare(&top->now, &top->base);
-		return true;
+	if (!top->has_base || top->base.pid != look->pid) {
+		forget(&top->base, &top->has_base);
+		top_look_copy(&top->base, look);
+		top->has_base = true;
 	}
-	forget(&top->base, &top->has_base);
-	top_look_copy(&top->base, &look);
-	top->has_base = true;
 	top_look_compare(&top->now, &top->base);
+}
+
+static bool start_job(struct top *top, bool wants_look, struct error *err)
+{
+	const struct top_request request = {
+		.operand = top->operand,
+		.target = top->target,
+		.sampling = top->wanted,
+		.wants_look = wants_look,
+	};
+
+	top->wanted = TOP_SWITCH_LEAVE;
+	return top_job_start(&request, &top->job, err);
+}
+
+static bool take_look(struct top *top, struct error *err)
+{
+	struct top_result result;
+
+	if (!start_job(top, true, err))
+		return false;
+	struct pollfd pollers[] = {
+		{ .fd = top_job_fd(top->job), .events = POLLIN },
+		{ .fd = *terminal_interrupt_fd(), .events = POLLIN },
+	};
+	while (poll(pollers, 2, -1) <= 0)
+		;
+	if (pollers[0].revents == 0)
+		return error_set(err, ERROR_TIMEOUT, "%s: interrupted", top->target.label);
+	top_job_finish(top->job, &result);
+	top->job = NULL;
+	if (!result.has_look) {
+		*err = result.look_err;
+		return false;
+	}
+	top->target = result.target;
+	accept_look(top, &result.look);
 	return true;
 }
 
@@ -103,7 +128,7 @@ static bool print_tables(struct top *top, struct error *err)
 
 		buffer_init(&out, &memory_or_exit);
 		if (!take_look(top, err))
-			return false;
+			return terminal_was_interrupted();
 		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
 		top_table_write(&table, &top->now, &out);
 		if (!file_write_fd(STDOUT_FILENO, "standard output", out.data, out.size, err))
@@ -123,6 +148,8 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 		snprintf(text, sizeof text, "only sites with: %s_", top->typed);
 	else if (top->message[0] != '\0')
 		snprintf(text, sizeof text, "%s", top->message);
+	else if (!top->has_now)
+		snprintf(text, sizeof text, "waiting for the first profile  q quit");
 	else if (top->has_now && top->now.site_count == 0 && !top->now.is_sampling)
 		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
 	else
@@ -160,20 +187,13 @@ static void draw(struct top *top)
 	top_screen_draw(&lines);
 }
 
+/* With the next job, which begins at once. */
 static void switch_sampling(struct top *top)
 {
-	CLEANUP(json_cleanup) json_t *answer = NULL;
 	const bool on = !(top->has_now && top->now.is_sampling);
-	struct error err;
 
-	if (!agent_call_json(
-		    &top->target, "POST", on ? "/v1/activate" : "/v1/deactivate", &answer, &err)) {
-		snprintf(top->message, sizeof top->message, "%s", err.message);
-		return;
-	}
-	if (top->has_now)
-		top->now.is_sampling = on;
-	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
+	top->wanted = on ? TOP_SWITCH_ON : TOP_SWITCH_OFF;
+	snprintf(top->message, sizeof top->message, "switching sampling %s", on ? "on" : "off");
 }
 
 static void type(struct top *top, int key)
@@ -256,41 +276,106 @@ static void act(struct top *top, int key)
 	}
 }
 
-/* A target that was started anew is found under its name. */
-static void refresh(struct top *top)
+static void note_switch(struct top *top, const struct top_result *result, bool on)
 {
-	struct error err, gone;
-
-	top->message[0] = '\0';
-	if (!take_look(top, &err) &&
-		!(target_resolve(top->operand, &top->target, &gone) && take_look(top, &err)))
-		snprintf(top->message, sizeof top->message, "%s", err.message);
-	top->due_ms = clock_monotonic_ms() + top->interval_ms;
+	if (!result->has_switched) {
+		snprintf(top->message, sizeof top->message, "%s", result->switch_err.message);
+		return;
+	}
+	if (top->has_now)
+		top->now.is_sampling = on;
+	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
 }
 
-static bool show(struct top *top, struct error *err)
+/* False when the very first look failed: there is nothing to show then. */
+static bool finish_job(struct top *top, const struct top_request *request, struct error *err)
 {
-	if (!take_look(top, err) || !top_screen_open(err))
-		return false;
-	top->due_ms = clock_monotonic_ms() + top->interval_ms;
+	struct top_result result;
+
+	top_job_finish(top->job, &result);
+	top->job = NULL;
+	top->message[0] = '\0';
+	if (result.has_look) {
+		top->target = result.target;
+		accept_look(top, &result.look);
+	} else if (request->wants_look) {
+		snprintf(top->message, sizeof top->message, "%s", result.look_err.message);
+		*err = result.look_err;
+	}
+	if (request->sampling != TOP_SWITCH_LEAVE)
+		note_switch(top, &result, request->sampling == TOP_SWITCH_ON);
+	if (request->wants_look)
+		top->due_ms = clock_monotonic_ms() + top->interval_ms;
+	return !request->wants_look || top->has_now;
+}
+
+/* Whether there is something to ask, unless a question is under way. */
+static bool is_due(const struct top *top)
+{
+	const bool is_time = !top->is_frozen && clock_monotonic_ms() >= top->due_ms;
+
+	return top->job == NULL && (top->wanted != TOP_SWITCH_LEAVE || is_time);
+}
+
+static int await_key(const struct top *top)
+{
+	const bool waits = top->job != NULL || top->is_frozen;
+
+	return top_screen_read_key(waits ? 3600 * 1000 : top->due_ms - clock_monotonic_ms(),
+		top->job == NULL ? -1 : top_job_fd(top->job));
+}
+
+static bool is_ready(const struct top_job *job)
+{
+	struct pollfd poller = { .fd = top_job_fd(job), .events = POLLIN };
+
+	return poll(&poller, 1, 0) > 0;
+}
+
+/* False, with the reason, when not even the first look succeeded. */
+static bool run_screen(struct top *top, struct error *err)
+{
+	struct top_request request = { 0 };
+
 	while (!top->is_done && !top_screen_is_over()) {
+		if (is_due(top)) {
+			if (top->count > 0 && top->taken >= top->count)
+				return true;
+			request = (struct top_request){ .sampling = top->wanted,
+				.wants_look = !top->is_frozen || !top->has_now };
+			if (!start_job(top, request.wants_look, err))
+				return false;
+		}
 		draw(top);
-		const int64_t left_ms =
-			top->is_frozen ? 3600 * 1000 : top->due_ms - clock_monotonic_ms();
-		const int key = top_screen_read_key(left_ms);
+		const int key = await_key(top);
 		if (key != TOP_KEY_NONE && top->is_typing)
 			type(top, key);
 		else if (key != TOP_KEY_NONE)
 			act(top, key);
-		if (top_screen_is_over() || top->is_done || top->is_frozen ||
-			clock_monotonic_ms() < top->due_ms)
-			continue;
-		if (top->count > 0 && top->taken >= top->count)
-			break;
-		refresh(top);
+		if (top->job != NULL && is_ready(top->job) && !finish_job(top, &request, err))
+			return false;
 	}
-	top_screen_close();
 	return true;
+}
+
+static bool show(struct top *top, struct error *err)
+{
+	if (!top_screen_open(err))
+		return false;
+	/* The picture has no place for it. */
+	agent_on_silence(NULL);
+	const bool ok = run_screen(top, err);
+	top_screen_close();
+	return ok;
+}
+
+/* Ends what is under way; where that takes long, the program with it. */
+static void end_job(struct top *top, int exit_code)
+{
+	if (top->job == NULL || top_job_cancel(top->job))
+		return;
+	fflush(NULL);
+	_exit(exit_code);
 }
 
 static bool parse_order(const char *text, enum top_order *order)
@@ -345,6 +430,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	top.operand = parser.operands[0];
 	const bool ok = target_resolve(top.operand, &top.target, &err) &&
 			(top_screen_is_possible() ? show(&top, &err) : print_tables(&top, &err));
+	end_job(&top, ok ? EXIT_DONE : EXIT_FAILED);
 	forget(&top.now, &top.has_now);
 	forget(&top.base, &top.has_base);
 	return ok ? EXIT_DONE : verb_fail(&err);

@@ -191,12 +191,16 @@ static int read_sequence(void)
 	return key_of_sequence(letters);
 }
 
-int top_screen_read_key(int64_t patience_ms)
+int top_screen_read_key(int64_t patience_ms, int wake_fd)
 {
-	struct pollfd poller = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct pollfd pollers[] = {
+		{ .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = wake_fd, .events = POLLIN },
+	};
 	unsigned char c = 0;
 
-	if (is_over || poll(&poller, 1, patience_ms < 0 ? 0 : (int)patience_ms) <= 0)
+	if (is_over || poll(pollers, 2, patience_ms < 0 ? 0 : (int)patience_ms) <= 0 ||
+		pollers[0].revents == 0)
 		return TOP_KEY_NONE;
 	if (read(STDIN_FILENO, &c, 1) != 1) {
 		is_over = 1;

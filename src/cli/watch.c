@@ -6,6 +6,7 @@
 #include "cli/option.h"
 #include "cli/verbs.h"
 #include "cli/watch_session.h"
+#include "client/agent_client.h"
 
 enum {
 	OPTION_WHEN = 1,
@@ -81,6 +82,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct error err = { 0 };
 
 	watch_settings_init(&watch->settings);
+	/* A watch goes on anyway, and says what fails. */
+	agent_on_silence(NULL);
 	option_begin(&parser, verb, argc, argv);
 	for (int id; code == EXIT_DONE && (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {

@@ -8,12 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/xalloc.h"
+#include "client/process_state.h"
 
 enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */
 	ANSWER_IDLE_MS = 120 * 1000,
 	ANSWER_TOTAL_MS = 60 * 60 * 1000,
+	/* Worth a word. */
+	SILENCE_MS = 2000,
 };
 
 const json_t *json_at(const json_t *object, const char *path)
@@ -129,9 +133,40 @@ static bool make_authorization(
 /* Whose failure it is, unless the connection's own message says so. */
 static bool blame(const struct target *target, const struct stream *stream, struct error *err)
 {
+	if (strncmp(err->message, target->label, strlen(target->label)) == 0)
+		return false;
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;
 	return error_prefix(err, "%s", target->label);
+}
+
+static agent_silence_function *on_silence;
+
+void agent_on_silence(agent_silence_function *notice)
+{
+	on_silence = notice;
+}
+
+/* While an agent is silent. */
+struct vigil {
+	struct process_watch watch;
+	const struct target *target;
+	int64_t begun_ms;
+	bool is_noticed;
+};
+
+static bool keep_vigil(void *context, struct error *err)
+{
+	struct vigil *const vigil = context;
+
+	if (vigil->watch.process->pid != 0 && !process_watch_check(&vigil->watch, err))
+		return false;
+	if (!vigil->is_noticed && on_silence != NULL &&
+		clock_monotonic_ms() - vigil->begun_ms >= SILENCE_MS) {
+		vigil->is_noticed = true;
+		on_silence(vigil->target);
+	}
+	return true;
 }
 
 /* One connection, one request, one answer. */
@@ -140,6 +175,11 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 {
 	char authorization[4096], path[2048];
 	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	struct vigil vigil = {
+		.watch.process = &target->process,
+		.target = target,
+		.begun_ms = clock_monotonic_ms(),
+	};
 
 	if (!make_authorization(target, authorization, sizeof authorization, err))
 		return false;
@@ -151,6 +191,11 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
 	if (target->give_up_fd != NULL)
 		stream.give_up_fd = *target->give_up_fd;
+	stream.check = keep_vigil;
+	stream.check_context = &vigil;
+	stream.check_ms = PROCESS_WATCH_INTERVAL_MS;
+	if (target->process.pid != 0 && !process_state_check(&target->process, err))
+		return false;
 	if (!target_connect(target, &stream, err))
 		return blame(target, &stream, err);
 
@@ -207,7 +252,13 @@ bool agent_call(const struct target *target, const struct agent_call *call,
 bool agent_call_json(const struct target *target, const char *method, const char *path,
 	json_t **value, struct error *err)
 {
-	const struct agent_call call = { .method = method, .path = path };
+	return agent_call_json_within(target, method, path, 0, value, err);
+}
+
+bool agent_call_json_within(const struct target *target, const char *method, const char *path,
+	int64_t total_ms, json_t **value, struct error *err)
+{
+	const struct agent_call call = { .method = method, .path = path, .total_ms = total_ms };
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	json_error_t problem;
 

@@ -38,6 +38,20 @@ MUST_CHECK bool agent_call(const struct target *target, const struct agent_call 
 MUST_CHECK bool agent_call_json(const struct target *target, const char *method, const char *path,
 	json_t **value, struct error *err);
 
+/* The same within `total_ms`; 0: as long as it takes. */
+MUST_CHECK bool agent_call_json_within(const struct target *target, const char *method,
+	const char *path, int64_t total_ms, json_t **value, struct error *err);
+
+/* Status of one of many targets: one that is busy or hangs does not hold up the others. */
+enum { AGENT_SURVEY_MS = 2000 };
+
+/*
+ * What is called, once for each call, when an agent has not answered for two seconds and the call
+ * goes on: for a word to the user. For the whole process; NULL: nothing.
+ */
+typedef void agent_silence_function(const struct target *target);
+void agent_on_silence(agent_silence_function *notice);
+
 /*
  * The status of a target that can be profiled; release it with json_decref. ERROR_UNSUPPORTED, with
  * the reason and the cure, of one that cannot.

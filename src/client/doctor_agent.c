@@ -6,6 +6,9 @@
 #include "client/agent_client.h"
 #include "client/doctor.h"
 
+/* A profile of a million stacks keeps an agent busy for seconds; the rest can be seen without. */
+enum { PATIENCE_MS = 10 * 1000 };
+
 static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
 {
 	if (json_flag(status, "profiling.available"))
@@ -84,7 +87,7 @@ bool doctor_examine_agent(
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 
-	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+	if (!agent_call_json_within(target, "GET", "/v1/status", PATIENCE_MS, &status, err))
 		return false;
 	diagnosis_add(diagnosis, FINDING_GOOD, "agent-answers", "", "the agent answers (%s)",
 		json_text(status, "agent_version"));

@@ -169,7 +169,10 @@ static void examine_silent_agent(
 	const char *const disable = variable_of(patient, "HEAPCTL_DISABLE");
 	const char *const exes = variable_of(patient, "HEAPCTL_EXE");
 
-	if (disable != NULL && *disable != '\0' && strcmp(disable, "0") != 0)
+	if (why->kind == ERROR_TIMEOUT)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
+			why->message);
+	else if (disable != NULL && *disable != '\0' && strcmp(disable, "0") != 0)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
 			"start it without that variable",
 			"HEAPCTL_DISABLE=%s keeps its agent quiet", disable);

@@ -44,13 +44,16 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 	};
 	const int64_t end_ms = clock_monotonic_ms() + left_ms;
 	while (left_ms > 0) {
-		const int count = poll(pollers, 2, (int)left_ms);
+		const bool is_part = stream->check != NULL && stream->check_ms < left_ms;
+		const int count = poll(pollers, 2, (int)(is_part ? stream->check_ms : left_ms));
 		if (count > 0 && pollers[1].revents != 0)
 			return error_set(err, ERROR_TIMEOUT, "%s: given up", stream->peer);
 		if (count > 0)
 			return true;
 		if (count < 0 && errno != EINTR)
 			return error_system(err, errno, "%s: waiting", stream->peer);
+		if (count == 0 && is_part && !stream->check(stream->check_context, err))
+			return false;
 		left_ms = end_ms - clock_monotonic_ms();
 	}
 	return error_set(err, ERROR_TIMEOUT, "%s: no answer in time", stream->peer);

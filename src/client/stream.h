@@ -16,13 +16,20 @@
 
 struct stream_tls;
 
+/* False, with the reason, when there is no use in waiting any longer. */
+typedef bool stream_check_function(void *context, struct error *err);
+
 struct stream {
 	int fd;
 	struct stream_tls *tls; /* NULL for a plain one */
 	int64_t idle_ms;
 	int64_t deadline_ms; /* clock_monotonic_ms */
 	int give_up_fd;	     /* -1: none */
-	char peer[256];	     /* for messages: path or host:port */
+	/* Called every check_ms while the other side is silent. NULL: never. */
+	stream_check_function *check;
+	void *check_context;
+	int64_t check_ms;
+	char peer[256]; /* for messages: path or host:port */
 };
 
 /* Limits for the operations that follow; connecting counts as one. */

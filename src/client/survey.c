@@ -2,6 +2,8 @@
 #include "client/survey.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +13,9 @@
 #include "client/discovery.h"
 #include "client/program.h"
 #include "client/stale_socket.h"
+
+/* Each waits two seconds at most. */
+enum { SURVEY_THREADS = 32 };
 
 void survey_deinit(struct survey *survey)
 {
@@ -63,14 +68,74 @@ static struct survey_entry *add(struct survey *survey, enum survey_kind kind)
 	return entry;
 }
 
-static void add_reachable(struct survey *survey, const struct target *target, bool with_status)
+static void add_reachable(struct survey *survey, const struct target *target)
 {
-	struct survey_entry *const entry = add(survey, SURVEY_REACHABLE);
+	add(survey, SURVEY_REACHABLE)->target = *target;
+}
 
-	entry->target = *target;
-	if (with_status &&
-		!agent_call_json(target, "GET", "/v1/status", &entry->status, &entry->problem))
-		entry->kind = SURVEY_SILENT;
+/* What a few threads share out among themselves. */
+struct work {
+	void (*one)(void *items, size_t at);
+	void *items;
+	size_t count;
+	atomic_size_t next;
+};
+
+static void *do_work(void *context)
+{
+	struct work *const work = context;
+	size_t at;
+
+	while ((at = atomic_fetch_add(&work->next, 1)) < work->count)
+		work->one(work->items, at);
+	return NULL;
+}
+
+/* At the same time, as far as there are threads to be had: many may be slow. */
+static void do_all(void (*one)(void *items, size_t at), void *items, size_t count)
+{
+	struct work work = { .one = one, .items = items, .count = count };
+	pthread_t threads[SURVEY_THREADS];
+	size_t started = 0;
+
+	while (started < SURVEY_THREADS && started + 1 < count &&
+		pthread_create(&threads[started], NULL, do_work, &work) == 0)
+		started++;
+	do_work(&work);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void ask_for_status(void *items, size_t at)
+{
+	struct survey_entry *const entry = &((struct survey_entry *)items)[at];
+
+	if (entry->kind != SURVEY_REACHABLE ||
+		agent_call_json_within(&entry->target, "GET", "/v1/status", AGENT_SURVEY_MS,
+			&entry->status, &entry->problem))
+		return;
+	entry->kind = SURVEY_SILENT;
+	if (entry->problem.kind == ERROR_TIMEOUT && entry->problem.hint[0] == '\0')
+		error_hint(&entry->problem,
+			"it may be busy with a profile; heapctl status waits longer");
+}
+
+/* What became of looking for the agent of a process. */
+struct search {
+	pid_t pid;
+	bool is_there, has_agent;
+	struct process process;
+	struct target target;
+	struct error why;
+};
+
+static void search_agent(void *items, size_t at)
+{
+	struct search *const search = &((struct search *)items)[at];
+
+	search->is_there = process_read(search->pid, &search->process, &search->why);
+	if (search->is_there)
+		search->has_agent = target_of_process(search->pid, &search->target, &search->why);
 }
 
 /* A process without an agent that answers: of interest when it has jemalloc. */
@@ -100,21 +165,20 @@ static void add_unreachable(struct survey *survey, const struct process *process
 		is_inside ? "in the program" : modules.jemalloc);
 }
 
-static void add_processes(struct survey *survey, const pid_t *pids, size_t count, bool with_status)
+static void add_processes(struct survey *survey, const pid_t *pids, size_t count)
 {
+	CLEANUP(free_cleanup) struct search *searches = xcalloc(count, sizeof *searches);
 	struct program_cache cache = { 0 };
 
+	for (size_t i = 0; i < count; i++)
+		searches[i].pid = pids[i];
+	do_all(search_agent, searches, count);
 	for (size_t i = 0; i < count; i++) {
-		struct target target;
-		struct process process;
-		struct error err;
-
-		if (!process_read(pids[i], &process, &err))
-			continue;
-		if (target_of_process(pids[i], &target, &err))
-			add_reachable(survey, &target, with_status);
-		else
-			add_unreachable(survey, &process, &err, &cache);
+		const struct search *const search = &searches[i];
+		if (search->is_there && search->has_agent)
+			add_reachable(survey, &search->target);
+		else if (search->is_there)
+			add_unreachable(survey, &search->process, &search->why, &cache);
 	}
 	free(cache.items);
 }
@@ -138,7 +202,7 @@ static bool has_pid(const struct survey *survey, pid_t pid)
 }
 
 /* Sockets that no process of /proc accounts for: another pid namespace, or left behind. */
-static void add_sockets(struct survey *survey, bool with_status)
+static void add_sockets(struct survey *survey)
 {
 	struct string_pool paths;
 
@@ -152,7 +216,7 @@ static void add_sockets(struct survey *survey, bool with_status)
 			continue;
 		if (target_of_socket(paths.strings[i], &target, &err)) {
 			if (!has_pid(survey, target.process.pid))
-				add_reachable(survey, &target, with_status);
+				add_reachable(survey, &target);
 		} else if (err.kind == ERROR_NOT_FOUND && !stale_socket_remove(paths.strings[i]) &&
 			   strrchr(paths.strings[i], '/')[1] != '.') {
 			struct survey_entry *const entry = add(survey, SURVEY_STALE);
@@ -171,7 +235,9 @@ bool survey_make(bool with_status, struct survey *survey, struct error *err)
 	*survey = (struct survey){ 0 };
 	if (!process_list(&pids, &count, err))
 		return false;
-	add_processes(survey, pids, count, with_status);
-	add_sockets(survey, with_status);
+	add_processes(survey, pids, count);
+	add_sockets(survey);
+	if (with_status)
+		do_all(ask_for_status, survey->entries, survey->count);
 	return true;
 }

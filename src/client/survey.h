@@ -33,8 +33,10 @@ struct survey {
 	size_t count, capacity;
 };
 
-/* Asks every agent for its status when `with_status`. Removes the names of sockets that are left
- * over. */
+/*
+ * Asks every agent for its status when `with_status`, all at the same time and each for two seconds
+ * at most. Removes the names of sockets that are left over.
+ */
 MUST_CHECK bool survey_make(bool with_status, struct survey *survey, struct error *err);
 void survey_deinit(struct survey *survey);
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/discovery.h"
+#include "client/process_state.h"
 #include "client/target_url.h"
 #include "client/wake.h"
 
@@ -65,8 +66,14 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 
 static bool connect_agent(const struct target *target, struct stream *stream, struct error *err)
 {
-	return stream_connect_unix(stream, target->socket_path, err) &&
-	       check_peer(stream, target->socket_path, &target->process, err);
+	if (stream_connect_unix(stream, target->socket_path, err))
+		return check_peer(stream, target->socket_path, &target->process, err);
+	/* Its queue is full: it has not taken a connection for long. */
+	if (err->errnum == EAGAIN && target->process.pid != 0 &&
+		process_explain_silence(&target->process, err))
+		error_set(err, ERROR_TIMEOUT, "%s takes no connections: its agent is busy or hangs",
+			target->label);
+	return false;
 }
 
 static void set_names(struct target *target)
@@ -192,7 +199,8 @@ static bool reach_agent(const struct process *process, struct target *target, st
 	if (denied)
 		return false;
 	if (wake_is_asleep(process))
-		return wake_agent(process, target, &denied, err);
+		return process_state_check(process, err) &&
+		       wake_agent(process, target, &denied, err);
 	return explain_no_agent(process, err);
 }
 
@@ -237,6 +245,11 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
 	if (!stream_connect_unix(&stream, path, err)) {
+		if (err->errnum == EAGAIN) {
+			error_set(err, ERROR_TIMEOUT, "%s takes no connections", path);
+			error_hint(err, "its process hangs or is stopped; "
+					"heapctl status PID says which");
+		}
 		if (err->errnum == ECONNREFUSED && !is_socket(path))
 			return error_set(err, ERROR_USAGE, "%s is no socket", path);
 		if (err->errnum == ECONNREFUSED) {

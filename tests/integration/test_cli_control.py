@@ -15,7 +15,8 @@ import threading
 import time
 import unittest
 
-from processes import HEAPCTL, Case, free_port, is_alive, need_namespace, stop, wait_until
+from gateway import FakeAgent, fake_status
+from processes import HEAPCTL, Case, free_port, is_alive, need_namespace, wait_until
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -227,12 +228,13 @@ class Switching(ControlCase):
         _, said = self.heapctl("dump", self.pid, "-o", f"{folder}/x", code=1)
         self.assertIn("No such file or directory", said)
         os.mkdir(folder)
-        stop(self.server.pid)
+        agent = FakeAgent(self.agents, lambda method, target: None if "profile" in target else (200, fake_status()))
         try:
-            client = self.start(HEAPCTL, "dump", self.pid, "-o", f"{folder}/x")
+            client = self.start(HEAPCTL, "dump", os.getpid(), "-o", f"{folder}/x")
             wait_until(lambda: os.listdir(folder), "the file in the making")
+            wait_until(lambda: agent.waiting, "the request")
         finally:
-            self.server.kill()
+            agent.close()
         self.assertEqual(client.wait(60), 1)
         self.assertEqual(os.listdir(folder), [])
 
@@ -315,7 +317,7 @@ class Running(ControlCase):
         self.server.kill()
         self.server.wait()
         self.assertEqual(client.wait(60), 1)
-        self.assertIn(f"heapctl: redis-server[{self.pid}]: ", client.stderr.read().decode())
+        self.assertIn(f"heapctl: redis-server[{self.pid}]", client.stderr.read().decode())
         self.assertFalse(os.path.exists(self.path("r.heap")))
 
     def test_the_bar_is_for_terminals(self):

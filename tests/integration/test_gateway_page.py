@@ -158,7 +158,7 @@ class Shown(GatewayCase):
         page.wait_for_text(" on: ", ".hole-text")
         page.wait_for("document.querySelector('.curves .hole')")
         said = page.text(".hole-text").split(" on: ")[1]
-        self.assertIn("no answer in time", said)
+        self.assertIn("is stopped (T)", said)
         os.kill(self.process.pid, signal.SIGCONT)
         # ... and afterwards, also for somebody who was not there.
         page.wait_for_text(" to ", ".hole-text")
@@ -319,7 +319,7 @@ class Shown(GatewayCase):
         # ... and, compared, one of the folder: also while the target hangs, which keeps newer ones from replacing it.
         stop(process.pid)
         page.goto(f"{self.url}/#/{process.pid}/watch")
-        page.wait_for_text("no answer in time", ".heading")
+        page.wait_for_text("is stopped (T)", ".heading")
         page.wait_for_text("captures are kept")
         page.click("tr:has(code:text('every=1s')) td a")
         page.wait_for_text("captured because every=1s", ".result > h2")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import unittest
 
+from gateway import FakeAgent, fake_status
 from processes import HEAPCTL, Case, free_port, need_namespace, own_name, stop, wait_until
 
 WATCHED = own_name("watch")
@@ -217,16 +218,24 @@ class Restarts(WatchCase):
         self.wait_for_message("cannot be profiled: profiling is not enabled", watch)
 
     def test_a_target_that_hangs_does_not_hold_up_the_end(self):
+        agent = FakeAgent(self.agents, lambda method, target: None if "profile" in target else (200, fake_status()))
+        self.addCleanup(agent.close)
+        watch = self.watch(os.getpid(), "--when", "every=1s")
+        # Its capture has begun, and may take two minutes.
+        wait_until(lambda: os.path.isdir(self.keep) and [name for name in os.listdir(self.keep) if ".heap." in name], "the capture")
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
+
+    def test_a_target_that_is_stopped_is_named_and_captured_again_later(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s")
         self.wait_for_captures(1, watch)
         stop(server.pid)
         self.addCleanup(os.kill, server.pid, signal.SIGCONT)
-        # Its capture has begun, and may take two minutes.
-        wait_until(lambda: [name for name in os.listdir(self.keep) if ".heap." in name], "the next capture")
-        watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
-        self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
+        self.wait_for_message("is stopped (T)", watch)
+        os.kill(server.pid, signal.SIGCONT)
+        self.wait_for_captures(3, watch)
 
     def test_a_pid_ends_with_its_process(self):
         server, _ = self.redis_with_agent()

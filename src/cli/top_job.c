@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_job.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+
+enum { CANCEL_NS = 200 * 1000 * 1000 };
+
+struct top_job {
+	pthread_t thread;
+	struct top_request request;
+	struct top_result result;
+	int done_fd, cancel_fd;
+};
+
+/* The usual reason of a failure; that is what to say then, not what became of the socket. */
+static bool explain(const struct target *target, struct error *err)
+{
+	struct process process;
+	struct error why = { 0 };
+
+	if (target->kind == TARGET_AGENT && target->process.pid != 0 &&
+		!process_read(target->process.pid, &process, &why) && why.kind == ERROR_NOT_FOUND)
+		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
+	return false;
+}
+
+static bool switch_sampling(struct top_job *job)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	const bool on = job->request.sampling == TOP_SWITCH_ON;
+
+	return agent_call_json(&job->result.target, "POST", on ? "/v1/activate" : "/v1/deactivate",
+		&answer, &job->result.switch_err);
+}
+
+static bool look(struct top_job *job)
+{
+	struct top_result *const result = &job->result;
+	struct target again;
+	struct error ignored;
+
+	if (top_look_take(&result->target, &result->look, &result->look_err))
+		return true;
+	explain(&result->target, &result->look_err);
+	if (!target_resolve(job->request.operand, &again, &ignored))
+		return false;
+	again.give_up_fd = &job->cancel_fd;
+	result->target = again;
+	return top_look_take(&result->target, &result->look, &ignored);
+}
+
+static void *work(void *context)
+{
+	struct top_job *const job = context;
+
+	if (job->request.sampling != TOP_SWITCH_LEAVE)
+		job->result.has_switched = switch_sampling(job);
+	if (job->request.wants_look)
+		job->result.has_look = look(job);
+	eventfd_write(job->done_fd, 1);
+	return NULL;
+}
+
+static void job_free(struct top_job *job)
+{
+	fd_cleanup(&job->done_fd);
+	fd_cleanup(&job->cancel_fd);
+	free(job);
+}
+
+/* Signals are for the thread that has the screen. */
+static int start_thread(struct top_job *job)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	const int problem = pthread_create(&job->thread, NULL, work, job);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return problem;
+}
+
+bool top_job_start(const struct top_request *request, struct top_job **ret, struct error *err)
+{
+	struct top_job *const job = xcalloc(1, sizeof *job);
+
+	job->request = *request;
+	job->done_fd = eventfd(0, EFD_CLOEXEC);
+	job->cancel_fd = eventfd(0, EFD_CLOEXEC);
+	job->result.target = request->target;
+	job->result.target.give_up_fd = &job->cancel_fd;
+	const int problem = job->done_fd < 0 || job->cancel_fd < 0 ? errno : start_thread(job);
+	if (problem != 0) {
+		job_free(job);
+		return error_system(err, problem, "starting a thread");
+	}
+	*ret = job;
+	return true;
+}
+
+int top_job_fd(const struct top_job *job)
+{
+	return job->done_fd;
+}
+
+void top_job_finish(struct top_job *job, struct top_result *result)
+{
+	pthread_join(job->thread, NULL);
+	*result = job->result;
+	result->target.give_up_fd = NULL;
+	job_free(job);
+}
+
+bool top_job_cancel(struct top_job *job)
+{
+	struct timespec end;
+
+	eventfd_write(job->cancel_fd, 1);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_nsec += CANCEL_NS;
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
+	if (pthread_timedjoin_np(job->thread, NULL, &end) != 0)
+		return false;
+	if (job->result.has_look)
+		top_look_deinit(&job->result.look);
+	job_free(job);
+	return true;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/process_state.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum {
+	TRACED_LOOKS = 3, /* 0.6 s */
+	ASLEEP_LOOKS = 6, /* 1.2 s */
+	PATH_BYTES = 96,
+	COMM_BYTES = 16,
+};
+
+struct thread_state {
+	char letter; /* of State: in status; 0: not known */
+	pid_t tracer;
+};
+
+static bool read_text(const char *path, struct buffer *text)
+{
+	struct error ignored;
+
+	buffer_clear(text);
+	return file_read(path, text, &ignored);
+}
+
+static pid_t number_of(const char *status, const char *field)
+{
+	const char *const at = strstr(status, field);
+
+	return at == NULL ? 0 : atoi(at + strlen(field));
+}
+
+static bool read_state(const char *path, struct thread_state *state, struct buffer *text)
+{
+	if (!read_text(path, text))
+		return false;
+	const char *const at = strstr(buffer_string(text), "\nState:");
+	*state = (struct thread_state){ .tracer = number_of(buffer_string(text), "\nTracerPid:") };
+	if (at != NULL)
+		state->letter = at[strlen("\nState:") + strspn(at + strlen("\nState:"), " \t")];
+	return true;
+}
+
+static bool is_agents_thread(pid_t pid, const char *thread, struct buffer *text)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/task/%s/comm", (int)pid, thread);
+	return read_text(path, text) && strcmp(buffer_string(text), "heapctl\n") == 0;
+}
+
+static bool read_main_state(pid_t pid, struct thread_state *state, struct buffer *text)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	return read_state(path, state, text);
+}
+
+/* Of the agent's thread; *state is left alone when there is none of its name. */
+static void read_agents_state(pid_t pid, struct thread_state *state, struct buffer *text)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *const tasks = opendir(path);
+	if (tasks == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
+		if (!isdigit((unsigned char)entry->d_name[0]) ||
+			!is_agents_thread(pid, entry->d_name, text))
+			continue;
+		snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, entry->d_name);
+		struct thread_state own;
+		if (read_state(path, &own, text))
+			*state = own;
+		break;
+	}
+	closedir(tasks);
+}
+
+/* The first line "N:CONTROLLERS:PATH" of /proc/PID/cgroup that begins so; NULL: there is none. */
+static char *find_group(const char *groups, const char *beginning)
+{
+	const char *const at = strstr(groups, beginning);
+
+	if (at == NULL)
+		return NULL;
+	const char *const path = at + strlen(beginning);
+	return xasprintf("%.*s", (int)strcspn(path, "\n"), path);
+}
+
+static bool file_says(const char *path, const char *words, struct buffer *text)
+{
+	return read_text(path, text) && strstr(buffer_string(text), words) != NULL;
+}
+
+/* Version 2 of control groups says so of each group below a frozen one, too; so does version 1. */
+static bool is_frozen(pid_t pid, struct buffer *text)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	if (!read_text(path, text))
+		return false;
+	CLEANUP(free_cleanup) char *second = find_group(buffer_string(text), "0::");
+	CLEANUP(free_cleanup) char *first = find_group(buffer_string(text), ":freezer:");
+	if (second != NULL) {
+		CLEANUP(free_cleanup)
+		char *file = xasprintf("/sys/fs/cgroup%s/cgroup.events", second);
+		if (file_says(file, "frozen 1", text))
+			return true;
+	}
+	if (first == NULL)
+		return false;
+	CLEANUP(free_cleanup)
+	char *file = xasprintf("/sys/fs/cgroup/freezer%s/freezer.state", first);
+	return file_says(file, "FROZEN", text);
+}
+
+static bool refuse(
+	const struct process *process, const char *what, const char *hint, struct error *err)
+{
+	error_set(err, ERROR_TIMEOUT, "%s[%d] %s", process->name, (int)process->pid, what);
+	return error_hint(err, "%s", hint);
+}
+
+static bool refuse_stopped(const struct process *process, struct error *err)
+{
+	char hint[64];
+
+	snprintf(hint, sizeof hint, "kill -CONT %d lets it go on", (int)process->pid);
+	return refuse(process, "is stopped (T)", hint, err);
+}
+
+static bool refuse_traced(const struct process *process, pid_t tracer, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	char path[PATH_BYTES], what[128];
+	char name[COMM_BYTES + 1] = "";
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
+	if (tracer != 0 && read_text(path, &text))
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(buffer_string(&text), "\n"),
+			buffer_string(&text));
+	if (tracer == 0)
+		snprintf(what, sizeof what, "is stopped by a debugger (t)");
+	else
+		snprintf(what, sizeof what, "is stopped by %s[%d], which traces it (t)",
+			name[0] == '\0' ? "process" : name, (int)tracer);
+	return refuse(process, what, "let the debugger continue it, or detach", err);
+}
+
+/* What holds of all threads, and at once. */
+static bool check(const struct process *process, struct thread_state *state, struct buffer *text,
+	struct error *err)
+{
+	/* Without a /proc that shows it, whether it answers will say it. */
+	if (!read_main_state(process->pid, state, text))
+		return true;
+	if (state->letter == 'Z' || state->letter == 'X')
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
+	if (state->letter == 'T')
+		return refuse_stopped(process, err);
+	if (is_frozen(process->pid, text))
+		return refuse(process, "is frozen with its control group",
+			"thaw the group (docker unpause, systemctl thaw, cgroup.freeze)", err);
+	return true;
+}
+
+bool process_state_check(const struct process *process, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	struct thread_state state = { 0 };
+
+	buffer_init(&text, &memory_or_exit);
+	return check(process, &state, &text, err);
+}
+
+bool process_watch_check(struct process_watch *watch, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	struct thread_state state = { 0 };
+
+	buffer_init(&text, &memory_or_exit);
+	if (!check(watch->process, &state, &text, err))
+		return false;
+	read_agents_state(watch->process->pid, &state, &text);
+	watch->traced = state.letter == 't' ? watch->traced + 1 : 0;
+	watch->asleep = state.letter == 'D' ? watch->asleep + 1 : 0;
+	if (watch->traced >= TRACED_LOOKS)
+		return refuse_traced(watch->process, state.tracer, err);
+	if (watch->asleep >= ASLEEP_LOOKS)
+		return refuse(watch->process, "waits for the kernel (D) and cannot be interrupted",
+			"a disk or a network file system that does not answer; "
+			"see /proc/PID/stack as root",
+			err);
+	return true;
+}
+
+bool process_explain_silence(const struct process *process, struct error *err)
+{
+	struct process_watch watch = { .process = process };
+
+	for (int i = 0; i < ASLEEP_LOOKS; i++) {
+		if (!process_watch_check(&watch, err))
+			return false;
+		if (watch.traced == 0 && watch.asleep == 0)
+			return true;
+		poll(NULL, 0, PROCESS_WATCH_INTERVAL_MS);
+	}
+	return true;
+}

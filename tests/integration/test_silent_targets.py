@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb on a target that cannot answer: stopped, traced, frozen, hung, ended. The reason is said at once, and nothing waits in vain."""
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from gateway import GatewayCase
+from processes import Case, HEAPCTL, stop, wait_until
+from test_top import FINE, Screen
+
+# What a person takes for "at once", on a machine with other things to do.
+AT_ONCE_SECONDS = 10
+
+# With the target as {}; those that take a profile write it here.
+VERBS = [
+    ["status", "{}"], ["status", "{}", "--json"], ["dump", "{}", "-o", "-"], ["dump", "{}", "--bundle", "-o", "-"], ["account", "{}"],
+    ["stats", "{}"], ["runs", "{}"], ["activate", "{}"], ["deactivate", "{}"], ["mallctl", "{}", "prof.active"], ["start", "{}"],
+    ["stop", "{}"], ["record", "{}", "-d", "1s", "-o", "-"], ["longlived", "{}", "--window", "1s", "--settle", "1s", "-o", "longlived"],
+    ["report", "{}"], ["report", "--waste", "{}"], ["top", "{}", "--count", "1"], ["trend", "{}"],
+    ["watch", "{}", "--when", "rss>900GiB"],
+]
+
+# Holds the threads of a process (or the one with that name) until it is ended itself.
+TRACER = """
+import ctypes, os, pathlib, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pathlib.Path("/proc/self/comm").write_text("hc-debugger")
+for task in pathlib.Path(f"/proc/{sys.argv[1]}/task").iterdir():
+    if len(sys.argv) < 3 or (task / "comm").read_text().strip() == sys.argv[2]:
+        if libc.ptrace(16, int(task.name), 0, 0) != 0:
+            sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
+        os.waitpid(int(task.name), 0x40000000)
+print("holds", flush=True)
+signal.pause()
+"""
+
+# Listens where an agent would, and never answers; on request in a sleep that no signal interrupts, as a parent of vfork() is.
+HUNG = """
+import ctypes, os, pathlib, signal, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"{sys.argv[1]}/{os.getpid()}.sock")
+listener.listen(8)
+if len(sys.argv) > 2:
+    pathlib.Path("/proc/self/comm").write_text("heapctl")
+    libc = ctypes.CDLL(None)
+    if libc.vfork() == 0:
+        libc.pause()
+signal.pause()
+"""
+
+
+class Silent(GatewayCase):
+    def setUp(self):
+        super().setUp()
+        self.server, self.port = self.start_redis(conf=FINE)
+        self.pid = self.server.pid
+        self.wait_for_agent(self.pid)
+
+    def freeze(self, pid):
+        """Freezes a process with a control group of its own; skips where there is none to be had."""
+        second, first = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/freezer")
+        is_second = (second / "cgroup.controllers").exists()
+        group = (second if is_second else first) / f"heapctl-test-{pid}"
+        file, frozen, thawed = ("cgroup.freeze", "1", "0") if is_second else ("freezer.state", "FROZEN", "THAWED")
+        try:
+            group.mkdir()
+        except OSError as error:
+            self.skipTest(f"no control group can be made here: {error}")
+
+        def thaw():
+            (group / file).write_text(thawed)
+            (group.parent / "cgroup.procs").write_text(str(pid))
+            group.rmdir()
+        self.addCleanup(thaw)
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / file).write_text(frozen)
+        told = group / ("cgroup.events" if is_second else file)
+        wait_until(lambda: "FROZEN" in told.read_text() or "frozen 1" in told.read_text(), "the freezer")
+
+    def trace(self, pid, *thread):
+        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid), *thread], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, tracer)
+        if tracer.stdout.readline() != "holds\n":
+            self.skipTest("ptrace is not allowed here")
+        return tracer
+
+    def hung(self, *arguments):
+        os.makedirs(self.agents, mode=0o700, exist_ok=True)
+        process = self.start(sys.executable, "-c", HUNG, self.agents, *arguments)
+        wait_until(lambda: os.path.exists(self.socket_of(process.pid)), "a socket")
+        return process.pid
+
+    def timed(self, *arguments, code=1, **options):
+        begun = time.monotonic()
+        out, said = self.heapctl(*arguments, code=code, **options)
+        self.assertLess(time.monotonic() - begun, AT_ONCE_SECONDS, arguments)
+        return out, said
+
+    def check_verbs(self, pid, reason, verbs=VERBS, code=1, **options):
+        """Every verb fails at once and says why; those that look at all processes list it and go on."""
+        for verb in verbs:
+            with self.subTest(" ".join(verb)):
+                words = [word.format(pid) for word in verb]
+                out, said = self.timed(*words, code=code, cwd=self.folder, **options)
+                self.assertRegex(said, reason)
+                self.assertEqual(out, "")
+                self.assertEqual(said.count("\n"), 1, said)
+
+    def check_lists(self, pid, reason):
+        out, _ = self.timed("ps", code=0)
+        self.assertRegex(out, rf"(?m)^ *{pid} .*{reason}")
+        out, _ = self.timed("doctor", code=None)
+        self.assertRegex(" ".join(out.split()), reason)
+        out, _ = self.timed("doctor", pid)
+        self.assertRegex(" ".join(out.split()), rf"wrong \S*{reason}|wrong .*{reason}")
+
+    def test_stopped(self):
+        stop(self.pid)
+        self.addCleanup(os.kill, self.pid, signal.SIGCONT)
+        self.check_verbs(self.pid, r"is stopped \(T\) \(kill -CONT \d+ lets it go on\)")
+        self.check_verbs(self.socket_of(self.pid), r"is stopped \(T\)", verbs=[["status", "{}"]])
+        self.check_lists(self.pid, r"is stopped \(T\)")
+
+    def test_traced(self):
+        tracer = self.trace(self.pid)
+        reason = rf"is stopped by hc-debugger\[{tracer.pid}\], which traces it \(t\)"
+        self.check_verbs(self.pid, reason)
+        self.check_lists(self.pid, reason)
+
+    def test_only_the_agents_thread_is_traced(self):
+        tracer = self.trace(self.pid, "heapctl")
+        self.check_verbs(self.pid, rf"is stopped by hc-debugger\[{tracer.pid}\]", verbs=VERBS[:3])
+
+    def test_frozen(self):
+        self.freeze(self.pid)
+        self.check_verbs(self.pid, "is frozen with its control group")
+        self.check_lists(self.pid, "is frozen with its control group")
+
+    def test_asleep_in_the_kernel(self):
+        pid = self.hung("vfork")
+        wait_until(lambda: "\nState:\tD" in pathlib.Path(f"/proc/{pid}/status").read_text(), "a sleep")
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for child in children:
+            self.end_pid_later(int(child))
+        self.addCleanup(lambda: [os.kill(int(n), signal.SIGKILL) for n in (*children, pid)])
+        self.check_verbs(pid, r"waits for the kernel \(D\)", verbs=VERBS[:3])
+        self.check_lists(pid, r"waits for the kernel \(D\)")
+
+    def test_zombie_and_ended(self):
+        path = self.socket_of(self.pid)
+        os.kill(self.pid, signal.SIGKILL)
+        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{self.pid}/status").read_text(), "a zombie")
+        self.check_verbs(self.pid, rf"process {self.pid} has ended")
+        self.server.wait()
+        self.check_verbs(self.pid, rf"there is no process {self.pid}")
+        self.check_verbs(path, r"has ended|its process is gone", verbs=[["status", "{}"]])
+
+    def test_without_socket(self):
+        os.unlink(self.socket_of(self.pid))
+        self.check_verbs(self.pid, "has the agent loaded, but its socket is nowhere to be found")
+
+    def test_a_full_queue_of_connections(self):
+        stop(self.pid)
+        self.addCleanup(os.kill, self.pid, signal.SIGCONT)
+        waiting = []
+        for _ in range(1000):
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            waiting.append(client)
+            self.addCleanup(client.close)
+            try:
+                client.connect(self.socket_of(self.pid))
+            except BlockingIOError:
+                break
+        self.check_verbs(self.pid, r"is stopped \(T\)", verbs=VERBS[:3])
+        self.check_verbs(self.socket_of(self.pid), "takes no connections", verbs=VERBS[:1])
+        self.check_lists(self.pid, r"is stopped \(T\)")
+
+    def test_hung_agents_are_asked_together(self):
+        pids = [self.hung() for _ in range(6)]
+        begun = time.monotonic()
+        entries = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+        # One after the other they would take twelve seconds.
+        self.assertLess(time.monotonic() - begun, AT_ONCE_SECONDS)
+        for pid in pids:
+            self.assertEqual(entries[pid]["state"], "silent")
+            self.assertIn("no answer in time", entries[pid]["problem"])
+        self.assertEqual(entries[self.pid]["state"], "reachable")
+
+    def test_waiting_for_a_hung_agent_is_said(self):
+        pid = self.hung()
+        client = subprocess.Popen([HEAPCTL, "status", str(pid)], env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, client)
+        self.assertRegex(client.stderr.readline(), rf"\[{pid}\]: no answer yet; it may be busy")
+        client.send_signal(signal.SIGINT)
+        self.assertEqual(client.wait(AT_ONCE_SECONDS), -signal.SIGINT)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_of_another_user(self):
+        os.chmod(self.folder, 0o755)
+        self.check_verbs(self.pid, "run heapctl as its user or as root", user=65534, group=65534, extra_groups=[])
+
+    def test_q_ends_top_while_nothing_answers(self):
+        screen = Screen(self, self.pid, "--interval", "300ms")
+        screen.wait_for_text("IN USE*")
+        tracer = self.trace(self.pid, "heapctl")
+        screen.press("q")
+        screen.expect_end(0)
+        self.end(tracer)
+        screen = Screen(self, self.hung())
+        screen.wait_for_text("waiting for the first profile")
+        screen.press("aq")
+        screen.expect_end(0)
+
+    def test_top_says_that_its_target_is_stopped(self):
+        screen = Screen(self, self.pid, "--interval", "300ms")
+        screen.wait_for_text("IN USE*")
+        stop(self.pid)
+        self.addCleanup(os.kill, self.pid, signal.SIGCONT)
+        screen.wait_for_text("is stopped (T)")
+        os.kill(self.pid, signal.SIGCONT)
+        screen.wait_for(lambda lines: not any("is stopped" in line for line in lines), "a profile again")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_the_gateway_goes_on(self):
+        other, _ = self.start_redis(conf=FINE)
+        self.wait_for_agent(other.pid)
+        stop(self.pid)
+        self.addCleanup(os.kill, self.pid, signal.SIGCONT)
+        self.start_gateway(self.pid, other.pid)
+        begun = time.monotonic()
+        answer = self.get(f"/targets/{self.pid}/v1/status")
+        self.assertIn("is stopped (T)", answer.text)
+        self.assertGreaterEqual(answer.status, 500)
+        self.assertEqual(self.get(f"/targets/{other.pid}/v1/status").status, 200)
+        self.assertEqual(self.get("/targets").status, 200)
+        self.assertLess(time.monotonic() - begun, AT_ONCE_SECONDS)
+
+
+if __name__ == "__main__":
+    unittest.main()
