@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/embedded.h"
+#include "agent/main_thread.h"
 #include "agent/on_demand.h"
 #include "agent/private_memory.h"
 #include "agent/process_mark.h"
@@ -62,6 +63,7 @@ static struct agent *make_agent(bool is_child)
 		.with_socket = process.options.with_socket,
 		.is_child = is_child,
 		.leave_idle = process.options.mode == AGENT_ON_DEMAND,
+		.wake_signal = process.own_files ? on_demand_signal() : 0,
 		.own_thread = process.options.mode != AGENT_EMBEDDED };
 
 	if (agent == NULL)
@@ -193,6 +195,8 @@ static int make_thread(struct agent *agent)
 	if (process.options.mode == AGENT_EMBEDDED)
 		return 0;
 	join_thread();
+	if (!main_thread_allow_agent())
+		return EAGAIN;
 	const int errnum = thread_start(&process.thread, thread_main, agent, process.stack_bytes);
 	process.is_joinable = errnum == 0;
 	return errnum;
@@ -236,6 +240,7 @@ static void begin_in_child(bool had_agent)
 
 	process_mark_inherit();
 	end_inherited_run();
+	main_thread_note_child();
 	process.started = process.options.in_children;
 	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
 		!begin(true, &ignored))
@@ -335,8 +340,8 @@ static void wait_for_socket(void)
 }
 
 /*
- * Makes the thread leave, without a descriptor that the two share: a visitor wakes it. It may be
- * so young that it has no socket yet, or be at a dump.
+ * Makes the thread leave, without a descriptor that the two share: a signal that it blocks and
+ * polls, or a visitor, wakes it. It may be so young that it has neither yet, or be at a dump.
  */
 static bool end_thread_with_own_files(struct error *err)
 {
@@ -346,6 +351,8 @@ static bool end_thread_with_own_files(struct error *err)
 	if (process.agent != NULL)
 		atomic_store(&process.agent->stopping, true);
 	for (int i = 0; !ended && i < KNOCKS; i++) {
+		if (process.has_thread)
+			pthread_kill(process.thread, on_demand_signal());
 		const bool knocked = process.agent == NULL ||
 				     listener_knock(&process.agent->service.listener, err);
 		ended = wait_for_end(KNOCK_AGAIN_MS) || (knocked && wait_for_end(1000));
@@ -376,8 +383,47 @@ static bool take_over(const struct agent_options *options, struct error *err)
 	return false;
 }
 
+static void stop_thread(void)
+{
+	pthread_mutex_lock(&process.lock);
+	if (process.agent != NULL) {
+		atomic_store(&process.agent->stopping, true);
+		service_wake(&process.agent->service);
+	}
+	while (process.has_thread)
+		pthread_cond_wait(&process.changed, &process.lock);
+	pthread_mutex_unlock(&process.lock);
+	join_thread();
+}
+
+static unsigned count_own_threads(void)
+{
+	pthread_mutex_lock(&process.lock);
+	const unsigned count = process.has_thread;
+	pthread_mutex_unlock(&process.lock);
+	return count;
+}
+
+/* A signal that asks for an agent may still come: its handler stays. */
+static void end_for_good(void)
+{
+	struct error ignored;
+
+	pthread_mutex_lock(&process.lifetime);
+	if (is_ours() && process.options.mode != AGENT_EMBEDDED) {
+		process.started = false;
+		if (!process.own_files)
+			stop_thread();
+		while (process.own_files && !end_thread_with_own_files(&ignored))
+			continue;
+	}
+	pthread_mutex_unlock(&process.lifetime);
+}
+
 static bool start(const struct agent_options *options, struct error *err)
 {
+	static const struct main_thread_agent threads = { count_own_threads, end_for_good };
+
 	if (is_ours() && process.options.preloaded && !options->preloaded)
 		return take_over(options, err);
 	if (process.started)
@@ -388,6 +434,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	process.own_files = options->preloaded;
 	pthread_mutex_unlock(&process.lock);
 	process_mark_set();
+	main_thread_watch(&threads);
 	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
 		return false;
 	process.started = true;
@@ -407,19 +454,6 @@ bool agent_start(const struct agent_options *options, struct error *err)
 bool agent_is_started(void)
 {
 	return is_ours();
-}
-
-static void stop_thread(void)
-{
-	pthread_mutex_lock(&process.lock);
-	if (process.agent != NULL) {
-		atomic_store(&process.agent->stopping, true);
-		service_wake(&process.agent->service);
-	}
-	while (process.has_thread)
-		pthread_cond_wait(&process.changed, &process.lock);
-	pthread_mutex_unlock(&process.lock);
-	join_thread();
 }
 
 static void stop_embedded(void)

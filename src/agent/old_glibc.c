@@ -26,6 +26,7 @@
 
 OLD_VERSION(pthread_create, "2.2.5");
 OLD_VERSION(pthread_join, "2.2.5");
+OLD_VERSION(pthread_kill, "2.2.5");
 OLD_VERSION(pthread_key_create, "2.2.5");
 OLD_VERSION(pthread_key_delete, "2.2.5");
 OLD_VERSION(pthread_setspecific, "2.2.5");
@@ -68,6 +69,11 @@ HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 HIDDEN int pthread_join(pthread_t thread, void **result)
 {
 	return old_pthread_join == NULL ? ENOSYS : old_pthread_join(thread, result);
+}
+
+HIDDEN int pthread_kill(pthread_t thread, int number)
+{
+	return old_pthread_kill == NULL ? ENOSYS : old_pthread_kill(thread, number);
 }
 
 HIDDEN int pthread_key_create(pthread_key_t *key, void (*destroy)(void *))

@@ -10,7 +10,7 @@
 #include "agent/agent.h"
 #include "agent/safe_point.h"
 
-static int asking_signal(void)
+int on_demand_signal(void)
 {
 	return SIGRTMAX - 3;
 }
@@ -55,14 +55,14 @@ bool on_demand_install(struct error *err)
 #if !defined(__x86_64__)
 	return error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
 #endif
-	if (sigaction(asking_signal(), NULL, &before) != 0)
-		return error_system(err, errno, "looking at signal %d", asking_signal());
+	if (sigaction(on_demand_signal(), NULL, &before) != 0)
+		return error_system(err, errno, "looking at signal %d", on_demand_signal());
 	if (before.sa_handler != SIG_DFL)
 		return error_set(
-			err, ERROR_STATE, "the program uses signal %d itself", asking_signal());
+			err, ERROR_STATE, "the program uses signal %d itself", on_demand_signal());
 	sigemptyset(&action.sa_mask);
-	if (sigaction(asking_signal(), &action, NULL) != 0)
-		return error_system(err, errno, "handling signal %d", asking_signal());
+	if (sigaction(on_demand_signal(), &action, NULL) != 0)
+		return error_system(err, errno, "handling signal %d", on_demand_signal());
 	return true;
 }
 
@@ -70,6 +70,6 @@ void on_demand_remove(void)
 {
 	struct sigaction now;
 
-	if (sigaction(asking_signal(), NULL, &now) == 0 && now.sa_sigaction == handle_signal)
-		signal(asking_signal(), SIG_DFL);
+	if (sigaction(on_demand_signal(), NULL, &now) == 0 && now.sa_sigaction == handle_signal)
+		signal(on_demand_signal(), SIG_DFL);
 }

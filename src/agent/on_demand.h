@@ -17,7 +17,10 @@
 /* The word: "hctl". */
 #define ON_DEMAND_WORD 0x6c746368
 
-/* The signal is three below SIGRTMAX. ERROR_STATE when the program uses the signal;
+/* SIGRTMAX - 3. */
+int on_demand_signal(void);
+
+/* ERROR_STATE when the program uses the signal;
  * ERROR_UNSUPPORTED on this machine. */
 MUST_CHECK bool on_demand_install(struct error *err);
 void on_demand_remove(void);

@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/launch.h"
+#include "agent/main_thread.h"
 
 static void preload_start(void) __attribute__((constructor));
 static void preload_end(void) __attribute__((destructor));
@@ -64,6 +65,7 @@ static void preload_start(void)
 	struct launch launch;
 	struct error err;
 
+	main_thread_note();
 	/* A program with more rights than its user decides for itself. */
 	if (getauxval(AT_SECURE) != 0)
 		return;
@@ -83,4 +85,5 @@ static void preload_start(void)
 static void preload_end(void)
 {
 	agent_leave_at_exit();
+	main_thread_forget();
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +70,7 @@ void service_init(struct service *service, const struct service_options *options
 		.with_socket = options->with_socket,
 		.leave_idle = options->leave_idle,
 		.own_thread = options->own_thread,
+		.wake_signal = options->wake_signal,
 		.begun_ms = clock_monotonic_ms(),
 		.checks_done = options->is_child ? 0 : 1 };
 	service->used_ms = service->begun_ms;
@@ -119,11 +122,26 @@ static void make_wake(struct descriptor *polled, struct descriptor *written)
 		descriptor_close(polled);
 }
 
+static void make_wake_by_signal(int number, struct descriptor *polled)
+{
+	struct error ignored;
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, number);
+	const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd >= 0 && !descriptor_own(fd, polled, &ignored))
+		*polled = DESCRIPTOR_NONE;
+}
+
 void service_open_wake(struct service *service)
 {
 	struct descriptor polled = DESCRIPTOR_NONE, written = DESCRIPTOR_NONE;
 
-	make_wake(&polled, &written);
+	if (service->wake_signal != 0)
+		make_wake_by_signal(service->wake_signal, &polled);
+	else
+		make_wake(&polled, &written);
 	set_wake(service, &polled, &written);
 }
 
@@ -135,12 +153,15 @@ void service_wake(const struct service *service)
 
 static void drain_wake(struct service *service)
 {
+	struct signalfd_siginfo signals[4];
 	char bytes[16];
 
 	if (!descriptor_is_ours(&service->wake[0])) {
 		service_open_wake(service);
 		return;
 	}
+	while (service->wake_signal != 0 && read(service->wake[0].fd, signals, sizeof signals) > 0)
+		continue;
 	while (recv(service->wake[0].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
 		continue;
 }

@@ -41,13 +41,16 @@ struct service_options {
 	bool is_child;	 /* after fork: waits a little before anything can be seen */
 	bool leave_idle; /* ends when unused */
 	bool own_thread; /* may compare its rights with the main thread's */
+	int wake_signal; /* what wakes it when it shares no descriptors: blocked; 0: a socket pair
+			  */
 };
 
 struct service {
 	struct core core;
 	struct listener listener;
 	struct server server;
-	struct descriptor wake[2]; /* a socket pair: polled, written to */
+	struct descriptor wake[2]; /* a socket pair: polled, written to; or a signalfd: polled */
+	int wake_signal;
 	const struct log *log;
 	pthread_mutex_t *lock;
 	struct guard guard;
@@ -70,7 +73,8 @@ void service_init(struct service *service, const struct service_options *options
  */
 void service_deinit(struct service *service);
 
-/* Makes the wake-up pair; true as well where there are no descriptors: then nothing can wake it. */
+/* Makes what wakes it, in its thread; true as well where there are no descriptors: then nothing can
+ * wake it. */
 void service_open_wake(struct service *service);
 
 /* Chooses the folder and listens now, instead of at the first step. */
@@ -91,5 +95,5 @@ int service_timeout_locked_ms(const struct service *service);
 /* False when the agent should end: the sandbox rule, or idle in on-demand mode. */
 MUST_CHECK bool service_step(struct service *service, const struct pollfd *fds, size_t count);
 
-/* Makes poll return. Any thread, under the lock. */
+/* Makes poll return, where there is a pair. Any thread, under the lock. */
 void service_wake(const struct service *service);

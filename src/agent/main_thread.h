@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A main thread that ends by pthread_exit while other threads go on. The process ends with its
+ * last thread, whose C library then calls exit(0). The agent's thread must not be that one: it
+ * blocks all signals, has a small stack, and may have a table of descriptors of its own, in which
+ * the program's exit handlers would write nowhere.
+ *
+ * So another thread takes the main thread's place: it has a stack and a table of descriptors as
+ * the program's threads have, counts the threads once a second, and when only the agent is left
+ * ends it and then itself. It is made when the main thread ends, and costs nothing before.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct main_thread_agent {
+	/* Threads of the agent at the moment; any thread. */
+	unsigned (*count_threads)(void);
+	/* Ends the agent for good and waits until its thread has left. */
+	void (*end)(void);
+};
+
+/* At the loading of the library: notices the end of the calling thread, if that is the main thread.
+ */
+void main_thread_note(void);
+
+/* In a child after fork, whose main thread the calling one is. Makes no system call. */
+void main_thread_note_child(void);
+
+/* There is an agent to be ended. */
+void main_thread_watch(const struct main_thread_agent *agent);
+
+/*
+ * Before a thread of the agent is made: false when the main thread has ended and there can be no
+ * thread in its place.
+ */
+MUST_CHECK bool main_thread_allow_agent(void);
+
+/* The library is unloaded, or the process ends. */
+void main_thread_forget(void);
