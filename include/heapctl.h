@@ -19,11 +19,13 @@
  * HEAPCTL_NOT_IN_CHILDREN says otherwise. Children made by clone(2) directly have none.
  *
  * Results: 0, or a negative enum heapctl_code, and then the error is filled. Every `err` may be
- * NULL. Nothing here ends the process, and nothing but heapctl_start takes memory from malloc.
+ * NULL; every other pointer only where that is said, else NULL is HEAPCTL_USAGE. Nothing here ends
+ * the process, and nothing but heapctl_start takes memory from malloc.
  *
  * Structures begin with their size, which the caller sets; so programs that were compiled against
- * an older header go on working. Fields are only ever added at the end. 0 is every default, and
- * what an older library leaves in the fields that it does not know.
+ * an older header go on working: no more than that is read or written. Fields are only ever added
+ * at the end. 0 is every default, and what an older library leaves in the fields that it does not
+ * know. The exception is struct heapctl_error, which has no size and never changes.
  */
 #ifndef HEAPCTL_H
 #define HEAPCTL_H
@@ -37,7 +39,10 @@ extern "C" {
 
 #define HEAPCTL_API __attribute__((visibility("default")))
 
-/* Incremented when something here changes its meaning. heapctl_abi() is the library's. */
+/*
+ * Incremented when something here changes its meaning, not when something is added. heapctl_abi()
+ * is the library's. heapctl(3) explains versions.
+ */
 #define HEAPCTL_ABI 1
 
 enum heapctl_code {
@@ -64,6 +69,7 @@ HEAPCTL_API int heapctl_abi(void);
 
 /* --- Starting and stopping --- */
 
+/* Others are HEAPCTL_USAGE: a library that is older than the program says that it lacks one. */
 enum heapctl_flags {
 	/* No socket: the program alone uses the agent, by the calls below. */
 	HEAPCTL_NO_SOCKET = 1,
@@ -78,11 +84,16 @@ enum heapctl_flags {
 enum heapctl_log_level { HEAPCTL_LOG_ERROR, HEAPCTL_LOG_WARNING, HEAPCTL_LOG_INFO };
 
 struct heapctl_options {
-	size_t size;	     /* sizeof(struct heapctl_options) */
-	unsigned flags;	     /* enum heapctl_flags */
-	unsigned keep;	     /* finished runs kept, 1 to 32; 0: HEAPCTL_KEEP, else 16 */
-	const char *folder;  /* of socket and kept runs; NULL: HEAPCTL_DIR, else the usual place */
-	const char *name;    /* of this program in lists; NULL: as it was started */
+	size_t size;	/* sizeof(struct heapctl_options) */
+	unsigned flags; /* enum heapctl_flags */
+	unsigned keep;	/* finished runs kept, 1 to 32; 0: HEAPCTL_KEEP, else 16 */
+	/* Of socket and kept runs, an absolute path; NULL: HEAPCTL_DIR, else the usual place. */
+	const char *folder;
+	/*
+	 * Of this program in lists, what follows the last '/', at most 63 bytes; so argv[0] will
+	 * do. Not empty. NULL: as it was started.
+	 */
+	const char *name;
 	uint64_t keep_bytes; /* all kept runs together; 0: HEAPCTL_KEEP_BYTES, else 256 MiB */
 	/*
 	 * What the agent reports, one line without a newline. Called from the agent's thread, or
@@ -138,7 +149,10 @@ HEAPCTL_API int heapctl_process(struct heapctl_error *err);
 HEAPCTL_API int heapctl_activate(struct heapctl_error *err);
 HEAPCTL_API int heapctl_deactivate(struct heapctl_error *err);
 
-/* Writes a profile (jemalloc's heap_v2 text) to a descriptor: a file, a pipe, a socket. Waits. */
+/*
+ * Writes a profile (jemalloc's heap_v2 text) to a descriptor: a file, a pipe, a socket. Waits. It
+ * stays open.
+ */
 HEAPCTL_API int heapctl_dump_fd(int fd, struct heapctl_error *err);
 
 /* The same to a file, mode 0600, which appears complete or not at all, replacing an older one. */
@@ -193,6 +207,13 @@ HEAPCTL_API int heapctl_warnings(
 
 /* --- Runs: sampling for a length of time, a profile at the start and one at the end --- */
 
+enum heapctl_run_end {
+	HEAPCTL_RUN_END_NONE = 0, /* it is on, or failed at its start */
+	HEAPCTL_RUN_END_DEADLINE = 1,
+	HEAPCTL_RUN_END_STOP = 2, /* it was stopped earlier */
+	HEAPCTL_RUN_END_EXIT = 3  /* the process ended first */
+};
+
 enum heapctl_run_state {
 	HEAPCTL_RUN_RUNNING = 1,
 	HEAPCTL_RUN_FINISHED = 2,
@@ -215,6 +236,8 @@ struct heapctl_run {
 	unsigned resets;
 	unsigned reserved;
 	char error[200]; /* why it failed; empty */
+	int pid; /* of the process that it ran in: this one, or an earlier one of the program */
+	int ended_by; /* enum heapctl_run_end */
 };
 
 /*
@@ -234,7 +257,7 @@ HEAPCTL_API int heapctl_run_start(
 /* Ends the run now. HEAPCTL_STATE when none is on. `run` may be NULL. */
 HEAPCTL_API int heapctl_run_stop(struct heapctl_run *run, struct heapctl_error *err);
 
-/* A run that is on or kept; `id` 0: the newest. */
+/* A run that is on or kept; `id` 0: the newest. HEAPCTL_NOT_FOUND when there is none. */
 HEAPCTL_API int heapctl_run_get(int64_t id, struct heapctl_run *run, struct heapctl_error *err);
 
 /* Writes a run's profile to a descriptor: that of its end, or with `start` that of its start. */
@@ -262,15 +285,17 @@ struct heapctl_response {
 
 /*
  * Answers a request as the socket would; who may ask is the program's business. Errors of the
- * request are answers, too: the result is negative only when there is no agent. Release every
- * response.
+ * request are answers, too: the result is negative only when there is no agent, the arguments
+ * are wrong, or a text has 2 KiB or more. Release every response.
  */
 HEAPCTL_API int heapctl_handle(const struct heapctl_request *request,
 	struct heapctl_response *response, struct heapctl_error *err);
 
 /*
- * Gives back what the response holds. A response belongs to the process that asked: a child after
- * fork inherits neither its body nor its descriptor, and must not touch or release it.
+ * Gives back what the response holds, and closes its `fd`. Does nothing with NULL, with a response
+ * that was released already, and with one that heapctl_handle never filled if it is all zeros; a
+ * copy of a response must not be released as well. A response belongs to the process that asked: a
+ * child after fork inherits neither its body nor its descriptor, and must not touch or release it.
  */
 HEAPCTL_API void heapctl_response_release(struct heapctl_response *response);
 

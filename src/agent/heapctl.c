@@ -88,6 +88,11 @@ static char *no_variable(const char *name)
 	return NULL;
 }
 
+enum {
+	KNOWN_FLAGS = HEAPCTL_NO_SOCKET | HEAPCTL_NO_THREAD | HEAPCTL_NOT_IN_CHILDREN |
+		      HEAPCTL_NO_ENVIRONMENT,
+};
+
 static bool apply_options(
 	const struct heapctl_options *from, struct agent_options *options, struct error *err)
 {
@@ -95,6 +100,12 @@ static bool apply_options(
 	struct settings *const settings = &options->settings;
 
 	settings_read(settings, ignore_environment ? no_variable : secure_getenv);
+	if ((from->flags & ~(unsigned)KNOWN_FLAGS) != 0)
+		return error_set(err, ERROR_USAGE, "this library does not know the flags %#x",
+			from->flags & ~(unsigned)KNOWN_FLAGS);
+	if (from->folder != NULL && from->folder[0] != '/')
+		return error_set(
+			err, ERROR_USAGE, "the folder '%s' is not an absolute path", from->folder);
 	if (from->folder != NULL && strlen(from->folder) >= sizeof settings->folder)
 		return error_set(err, ERROR_USAGE, "the folder's path is too long");
 	if (from->folder != NULL)
@@ -121,13 +132,16 @@ static bool apply_options(
 	return true;
 }
 
-static void choose_name(const char *given, struct agent_options *options)
+static bool choose_name(const char *given, struct agent_options *options, struct error *err)
 {
 	struct launch launch;
 
 	launch_look(&launch);
-	strncat(options->name, given == NULL ? launch_name(&launch) : given,
-		sizeof options->name - 1);
+	const char *const name = given == NULL ? launch_name(&launch) : given;
+	const char *const slash = given == NULL ? NULL : strrchr(given, '/');
+	strncat(options->name, slash == NULL ? name : slash + 1, sizeof options->name - 1);
+	return given == NULL || options->name[0] != '\0' ||
+	       error_set(err, ERROR_USAGE, "the name '%s' is empty", given);
 }
 
 int heapctl_is_started(void)
@@ -165,9 +179,9 @@ int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err
 		return fail_usage(err, "options.size is not set");
 	if (given != NULL)
 		copy_in(&known, sizeof known, given, given->size);
-	if (!apply_options(&known, &options, &problem))
+	if (!apply_options(&known, &options, &problem) ||
+		!choose_name(known.name, &options, &problem))
 		return fail(&problem, err);
-	choose_name(known.name, &options);
 	leave_the_socket_to_the_other(&options);
 	return agent_start(&options, &problem) ? HEAPCTL_OK : fail(&problem, err);
 }
@@ -212,6 +226,8 @@ int heapctl_deactivate(struct heapctl_error *err)
 	return set_active(false, err);
 }
 
+static const char NO_DESCRIPTOR[] = "the descriptor is negative";
+
 static bool take_profile(struct capture *capture, struct error *err)
 {
 	struct agent_use use;
@@ -228,6 +244,8 @@ int heapctl_dump_fd(int fd, struct heapctl_error *err)
 	struct capture capture = CAPTURE_NONE;
 	struct error problem;
 
+	if (fd < 0)
+		return fail_usage(err, NO_DESCRIPTOR);
 	if (!take_profile(&capture, &problem))
 		return fail(&problem, err);
 	const bool done = deliver_to_fd(&capture.file, fd, &problem);
@@ -397,7 +415,9 @@ static void give_run(const struct core *core, const struct run *from, bool alrea
 		.profile_bytes = from->profile_bytes,
 		.lg_sample = from->lg_sample,
 		.sampling_gaps = from->sampling_gaps,
-		.resets = from->resets };
+		.resets = from->resets,
+		.pid = from->pid,
+		.ended_by = (int)from->ended_by };
 	memcpy(filled.error, from->error, sizeof filled.error);
 	copy_out(run, run->size, &filled, sizeof filled);
 }
@@ -407,6 +427,11 @@ _Static_assert((int)RUN_RUNNING == (int)HEAPCTL_RUN_RUNNING &&
 		       (int)RUN_FINISHED == (int)HEAPCTL_RUN_FINISHED &&
 		       (int)RUN_FAILED == (int)HEAPCTL_RUN_FAILED,
 	"states have the same numbers");
+_Static_assert((int)RUN_END_NONE == (int)HEAPCTL_RUN_END_NONE &&
+		       (int)RUN_END_DEADLINE == (int)HEAPCTL_RUN_END_DEADLINE &&
+		       (int)RUN_END_STOP == (int)HEAPCTL_RUN_END_STOP &&
+		       (int)RUN_END_EXIT == (int)HEAPCTL_RUN_END_EXIT,
+	"and so have ends");
 
 static bool size_is_set(const struct heapctl_run *run)
 {
@@ -484,6 +509,8 @@ int heapctl_run_dump_fd(int64_t id, int start, int fd, struct heapctl_error *err
 	struct error problem;
 	struct run found;
 
+	if (fd < 0)
+		return fail_usage(err, NO_DESCRIPTOR);
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool opened = find_run(use.core, id, &found, &problem) &&

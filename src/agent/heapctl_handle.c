@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl_handle: the agent's routes behind somebody else's HTTP server. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,15 +72,22 @@ static void give(struct owned_response *owned, struct heapctl_response *response
 int heapctl_handle(const struct heapctl_request *request, struct heapctl_response *response,
 	struct heapctl_error *err)
 {
-	/* What is larger was never set. */
-	enum { LARGEST_RESPONSE = 65536 };
+	enum {
+		/* What is larger was never set. */
+		LARGEST = 65536,
+		/* All that the first header had. */
+		REQUEST_LEAST = offsetof(struct heapctl_request, form) + sizeof request->form,
+		RESPONSE_LEAST = offsetof(struct heapctl_response, owner) + sizeof response->owner,
+	};
 	struct agent_use use;
 	struct error problem;
 
-	if (request == NULL || request->size < sizeof *request || request->method == NULL ||
-		request->target == NULL || response == NULL || response->size < sizeof *response ||
-		response->size > LARGEST_RESPONSE)
-		return fail(HEAPCTL_USAGE, "request or response is not filled in", err);
+	if (request == NULL || request->size < REQUEST_LEAST || request->size > LARGEST ||
+		request->method == NULL || request->target == NULL)
+		return fail(
+			HEAPCTL_USAGE, "the request or its size, method or target is not set", err);
+	if (response == NULL || response->size < RESPONSE_LEAST || response->size > LARGEST)
+		return fail(HEAPCTL_USAGE, "the response or its size is not set", err);
 	struct owned_response *const owned = memory_resize(&memory_private, NULL, 0, sizeof *owned);
 	if (owned == NULL)
 		return fail(HEAPCTL_MEMORY, "no memory for the answer", err);

@@ -51,6 +51,15 @@ class Calls:
         self.assertEqual(server("run-get").split()[1], "2")
         self.assertIn("error -3", server.refuses("run-start", 10))
 
+    def test_a_run_says_where_it_ran_and_how_it_ended(self):
+        server = self.host(self.kind)
+        self.assertEqual(server("run-start", 60000).split()[4:], [str(server.pid), "0"])
+        self.assertEqual(server("run-stop").split()[4:], [str(server.pid), "2"])
+        server("run-start", 1000)
+        wait_until(lambda: server("status").split()[3] == "0", "the run's end")
+        self.assertEqual(server("run-get").split()[4:], [str(server.pid), "1"])
+        self.assertEqual(server("run-get-as-before").split()[:2], server("run-get").split()[:2])
+
     def test_requests_without_a_socket(self):
         server = self.host(self.kind, flags=NO_SOCKET)
         self.assertEqual(self.sockets(), [])

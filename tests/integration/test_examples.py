@@ -295,6 +295,37 @@ class ManPage(unittest.TestCase):
         result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", SOURCE / "docs/heapctl.3"], capture_output=True, text=True)
         self.assertEqual(result.stdout, "")
 
+    def test_every_function_has_a_page_that_is_installed(self):
+        functions = set(re.findall(r"^\t(heapctl_\w+);", (SOURCE / "src/agent/heapctl.map").read_text(), re.M))
+        self.assertGreater(len(functions), 15)
+        pages = SOURCE / "docs/man3"
+        self.assertEqual({path.stem for path in pages.iterdir()}, functions)
+        installed = json.loads(subprocess.run(["meson", "introspect", BUILD, "--installed"], check=True, capture_output=True, text=True).stdout)
+        self.assertEqual({pathlib.Path(path).stem for path in installed.values() if "/man3/heapctl_" in path}, functions)
+        links = {}
+        for path in sorted(pages.iterdir()):
+            link = re.match(r"\.so man3/(\w+)\.3\n", path.read_text())
+            if link:
+                links[path.stem] = link[1]
+                continue
+            result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", path], capture_output=True, text=True)
+            self.assertEqual(result.stdout, "", path)
+        # What is a link is among the names of the page that it leads to, and declared there.
+        for name, target in {**links, **{name: name for name in functions - set(links)}}.items():
+            text = (pages / f"{target}.3").read_text()
+            self.assertRegex(text, rf"(?m)^\.Nm {name}( ,)?$")
+            self.assertRegex(text, rf"(?m)^\.F[no] {name}\b")
+
+    def test_it_names_the_versions_that_the_library_has(self):
+        page = (SOURCE / "docs/heapctl.3").read_text()
+        dynamic = subprocess.run(["readelf", "-d", "-V", "-W", AGENT], check=True, capture_output=True, text=True).stdout
+        name = re.search(r"SONAME.*\[(.*)\]", dynamic)[1]
+        self.assertTrue(re.search(rf"(?m)^\.P[aq] .*{re.escape(name)} ", page), name)
+        defined = re.search(r"Version definition section.*?\n\n", dynamic, re.S)[0]
+        versions = re.findall(r"Name: (HEAPCTL_\d+)", defined)
+        self.assertEqual(versions, ["HEAPCTL_1"])
+        self.assertTrue(re.search(rf"(?m)^\.Li {versions[-1]} ", page), versions)
+
 
 if __name__ == "__main__":
     unittest.main()

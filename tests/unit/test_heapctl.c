@@ -123,6 +123,105 @@ static void wrong_arguments_are_told_apart_from_wrong_moments(void **state)
 	heapctl_response_release(NULL);
 }
 
+static int start_with(unsigned flags, const char *folder, const char *name, unsigned keep,
+	struct heapctl_error *err)
+{
+	const struct heapctl_options options = { .size = sizeof options,
+		.flags = flags | HEAPCTL_NO_SOCKET | HEAPCTL_NO_THREAD | HEAPCTL_NO_ENVIRONMENT,
+		.folder = folder,
+		.name = name,
+		.keep = keep };
+	const int code = heapctl_start(&options, err);
+
+	assert_int_equal(heapctl_is_started(), code == HEAPCTL_OK);
+	return code;
+}
+
+static void a_start_with_wrong_options_says_which(void **state)
+{
+	char long_path[5000] = "/";
+	struct heapctl_error err;
+
+	(void)state;
+	memset(long_path + 1, 'x', sizeof long_path - 2);
+	assert_int_equal(start_with(0x10, NULL, NULL, 0, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "0x10");
+	assert_int_equal(start_with(1U << 31, NULL, NULL, 0, NULL), HEAPCTL_USAGE);
+	assert_int_equal(start_with(0, "", NULL, 0, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "folder");
+	assert_int_equal(start_with(0, "runs", NULL, 0, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "'runs'");
+	assert_contains(err.message, "absolute");
+	assert_int_equal(start_with(0, long_path, NULL, 0, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "long");
+	assert_int_equal(start_with(0, NULL, "", 0, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "name");
+	assert_int_equal(start_with(0, NULL, "/usr/bin/", 0, NULL), HEAPCTL_USAGE);
+	assert_int_equal(start_with(0, NULL, NULL, 33, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "32");
+	assert_int_equal(
+		heapctl_start(&(struct heapctl_options){ .size = 1 }, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "size");
+}
+
+static void a_name_is_what_follows_its_last_slash(void **state)
+{
+	const struct heapctl_request request = {
+		.size = sizeof request, .method = "GET", .target = "/v1/status"
+	};
+	struct heapctl_response response = { .size = sizeof response };
+
+	(void)state;
+	assert_int_equal(start_with(0, NULL, "/opt/x/bin/server", 0, NULL), HEAPCTL_OK);
+	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_OK);
+	assert_contains(response.body, "\"server\"");
+	assert_null(strstr(response.body, "bin/server"));
+	heapctl_response_release(&response);
+	heapctl_stop();
+}
+
+static void a_missing_argument_is_an_error_of_use(void **state)
+{
+	struct heapctl_request request = {
+		.size = sizeof request, .method = "GET", .target = "/v1/status"
+	};
+	struct heapctl_response response = { .size = sizeof response };
+	struct heapctl_error err;
+
+	(void)state;
+	assert_int_equal(heapctl_get_status(NULL, &err), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_dump_fd(-1, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "negative");
+	assert_int_equal(heapctl_run_dump_fd(0, 0, -1, &err), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_parse_duration("1s", NULL, NULL), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_handle(&request, NULL, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "response");
+	request.method = NULL;
+	assert_int_equal(heapctl_handle(&request, &response, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "method");
+	request = (struct heapctl_request){ .size = sizeof request, .method = "GET" };
+	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
+	request = (struct heapctl_request){ .size = 8, .method = "GET", .target = "/" };
+	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
+	request.size = sizeof request;
+	response.size = 8;
+	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
+	/* It was never filled. */
+	heapctl_response_release(&response);
+	/* No mistake: the error need not be wanted, a run not be looked at. */
+	assert_int_equal(heapctl_run_start(0, NULL, NULL), HEAPCTL_UNSUPPORTED);
+}
+
+static void an_error_has_the_layout_of_the_first_release(void **state)
+{
+	(void)state;
+	assert_int_equal(offsetof(struct heapctl_error, code), 0);
+	assert_int_equal(offsetof(struct heapctl_error, errnum), 4);
+	assert_int_equal(offsetof(struct heapctl_error, message), 8);
+	assert_int_equal(offsetof(struct heapctl_error, hint), 408);
+	assert_int_equal(sizeof(struct heapctl_error), 728);
+}
+
 static void durations_need_no_agent(void **state)
 {
 	int64_t duration_ms = 7;
@@ -161,6 +260,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_library_is_what_the_header_says),
 	cmocka_unit_test(everything_says_that_there_is_no_agent),
 	cmocka_unit_test(durations_need_no_agent),
+	cmocka_unit_test(a_start_with_wrong_options_says_which),
+	cmocka_unit_test(a_name_is_what_follows_its_last_slash),
+	cmocka_unit_test(an_error_has_the_layout_of_the_first_release),
+	cmocka_unit_test_setup_teardown(a_missing_argument_is_an_error_of_use, start, stop),
 	cmocka_unit_test_setup_teardown(it_starts_once_and_again_after_its_stop, start, stop),
 	cmocka_unit_test_setup_teardown(
 		a_program_of_an_older_header_gets_what_it_knows, start, stop),

@@ -470,8 +470,26 @@ static void give_run(int code, const struct heapctl_run *run)
 {
 	report(code);
 	if (code == HEAPCTL_OK)
-		snprintf(answer, sizeof answer, "%lld %d %d %lld", (long long)run->id, run->state,
-			run->already_running, (long long)run->remaining_ms);
+		snprintf(answer, sizeof answer, "%lld %d %d %lld %d %d", (long long)run->id,
+			run->state, run->already_running, (long long)run->remaining_ms, run->pid,
+			run->ended_by);
+}
+
+/* As a program does that was compiled before a run had a pid: nothing behind may be written. */
+static void do_run_get_as_before(void)
+{
+	union {
+		struct heapctl_run run;
+		unsigned char bytes[sizeof(struct heapctl_run)];
+	} given;
+
+	memset(&given, 0x5a, sizeof given);
+	given.run.size = offsetof(struct heapctl_run, pid);
+	give_run(heapctl_run_get(0, &given.run, &error), &given.run);
+	for (size_t i = given.run.size; i < sizeof given.bytes; i++) {
+		if (given.bytes[i] != 0x5a)
+			snprintf(answer, sizeof answer, "error byte %zu was written", i);
+	}
 }
 
 static int collect(void *context, const char *data, size_t size)
@@ -647,6 +665,8 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 		give_run(heapctl_run_stop(&run, &error), &run);
 	else if (strcmp(order, "run-get") == 0)
 		give_run(heapctl_run_get(0, &run, &error), &run);
+	else if (strcmp(order, "run-get-as-before") == 0)
+		do_run_get_as_before();
 	else if (strcmp(order, "handle") == 0)
 		do_handle(text, more);
 	else if (strcmp(order, "loop") == 0)
