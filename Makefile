@@ -3,7 +3,8 @@
 # beforehand: they call scripts/setup first.
 
 BUILD   ?= build
-PREFIX  ?= /usr/local
+# An installation elsewhere: make install PREFIX=/opt. Kept by the build folder; /usr/local at first.
+PREFIX  ?=
 DESTDIR ?=
 # One test: make test TEST=heap_v2, and of its cases those that a glob matches: CASE='refuses*'
 TEST    ?=
@@ -18,14 +19,14 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all demo test check check-asan check-tsan check-clang fuzz bench lint format golden install clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang fuzz bench lint format golden install clean
 
-all: $(BUILD)/build.ninja
+all: configured
 	@ninja -C $(BUILD) --quiet
 	@scripts/link-products $(BUILD)
 
-$(BUILD)/build.ninja:
-	@scripts/configure $(BUILD) --prefix=$(PREFIX)
+configured:
+	@scripts/configure $(BUILD) $(if $(PREFIX),--prefix='$(PREFIX)')
 
 demo:
 	@scripts/setup demo

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/configure: what a build folder was set up for is noticed, on a project of three lines."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Configure(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hc-configure-")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.tree = self.make_tree("tree")
+
+    def make_tree(self, name):
+        tree = self.folder / name
+        tree.mkdir()
+        (tree / "meson.build").write_text("project('small', 'c')\nconfigure_file(input: 'where.in', output: 'where', install: true,\n"
+                                          "    install_dir: 'share', configuration: {'prefix': get_option('prefix')})\n")
+        (tree / "where.in").write_text("@prefix@\n")
+        shutil.copytree(ROOT / "scripts", tree / "scripts")
+        shutil.copy(ROOT / "Makefile", tree)
+        return tree
+
+    def make(self, *words, tree=None):
+        environment = {key: value for key, value in os.environ.items() if key not in ("PREFIX", "DESTDIR", "MAKEFLAGS", "BUILD")}
+        done = subprocess.run(["make", "-C", tree or self.tree, *words], env=environment, text=True, capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def installed(self, *words):
+        """The prefixes at which, and for which, it is installed."""
+        target = self.folder / "root"
+        shutil.rmtree(target, ignore_errors=True)
+        self.make("install", f"DESTDIR={target}", *words)
+        return {(f"/{path.parent.parent.relative_to(target)}", path.read_text().strip()) for path in target.rglob("where")}
+
+    def test_a_prefix_given_after_the_first_build_counts_and_is_kept(self):
+        self.make()
+        self.assertEqual(self.installed(), {("/usr/local", "/usr/local")})
+        self.assertEqual(self.installed("PREFIX=/opt/heapctl"), {("/opt/heapctl", "/opt/heapctl")})
+        self.assertEqual(self.installed(), {("/opt/heapctl", "/opt/heapctl")})
+
+    def test_a_copied_tree_is_built_from_its_own_sources(self):
+        self.make()
+        copy = self.folder / "copy"
+        shutil.copytree(self.tree, copy, symlinks=True)
+        (copy / "where.in").write_text("copy\n")
+        self.assertIn(f"build was set up for {self.tree}; setting it up anew", self.make(tree=copy))
+        self.assertEqual((copy / "build/where").read_text(), "copy\n")
+        self.assertEqual((self.tree / "build/where").read_text(), "/usr/local\n")
+        self.assertEqual(self.make(tree=copy), "")
+
+    def test_a_moved_tree_and_one_reached_by_a_link(self):
+        self.make()
+        moved = self.tree.rename(self.folder / "moved")
+        self.assertIn("setting it up anew", self.make(tree=moved))
+        link = self.folder / "link"
+        link.symlink_to(moved)
+        self.assertEqual(self.make(tree=link), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
