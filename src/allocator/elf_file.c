@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocator/elf_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NATIVE_DATA ELFDATA2LSB
@@ -14,34 +20,109 @@
 #define NATIVE_CLASS ELFCLASS32
 #endif
 
-/* Bytes of the file; NULL when they are not all there. */
-static const unsigned char *bytes_at(const struct elf_file *elf, uint64_t offset, uint64_t size)
+/* Up to `size` bytes of the file; how many there are. */
+static size_t read_at(const struct elf_file *elf, uint64_t offset, void *bytes, size_t size)
 {
-	if (offset > elf->size || size > elf->size - offset)
-		return NULL;
-	return elf->data + offset;
+	size_t done = 0;
+
+	if (offset >= elf->size)
+		return 0;
+	if (size > elf->size - offset)
+		size = (size_t)(elf->size - offset);
+	if (elf->fd < 0) {
+		memcpy(bytes, elf->data + offset, size);
+		return size;
+	}
+	while (done < size) {
+		const ssize_t got =
+			pread(elf->fd, (char *)bytes + done, size - done, (off_t)(offset + done));
+		if (got > 0)
+			done += (size_t)got;
+		else if (got == 0 || errno != EINTR)
+			break;
+	}
+	return done;
 }
 
-bool elf_file_init(
-	struct elf_file *elf, const void *data, size_t size, const char *name, struct error *err)
+/*
+ * At most a window of bytes; NULL when they are not all there. Valid until the next call.
+ */
+static const unsigned char *bytes_at(struct elf_file *elf, uint64_t offset, size_t size)
 {
-	struct elf_file opened = { .data = data, .size = size };
-	const unsigned char *const ident = opened.header.e_ident;
+	if (size > sizeof elf->window)
+		return NULL;
+	if (offset < elf->window_offset || offset - elf->window_offset > elf->window_size ||
+		size > elf->window_size - (offset - elf->window_offset)) {
+		elf->window_offset = offset;
+		elf->window_size = read_at(elf, offset, elf->window, sizeof elf->window);
+	}
+	const size_t at = (size_t)(offset - elf->window_offset);
+	return size <= elf->window_size - at ? elf->window + at : NULL;
+}
 
-	if (size < sizeof opened.header)
-		return error_set(
-			err, ERROR_INPUT, "%s: byte %zu: too short for an ELF file", name, size);
-	memcpy(&opened.header, data, sizeof opened.header);
+static bool check_header(
+	const ElfW(Ehdr) * header, uint64_t size, const char *name, struct error *err)
+{
+	const unsigned char *const ident = header->e_ident;
+
+	if (size < sizeof *header)
+		return error_set(err, ERROR_INPUT, "%s: byte %zu: too short for an ELF file", name,
+			(size_t)size);
 	if (memcmp(ident, ELFMAG, SELFMAG) != 0)
 		return error_set(err, ERROR_INPUT, "%s: byte 0: no ELF file", name);
 	if (ident[EI_CLASS] != NATIVE_CLASS || ident[EI_DATA] != NATIVE_DATA)
 		return error_set(
 			err, ERROR_INPUT, "%s: byte 4: an ELF file of another machine", name);
-	*elf = opened;
 	return true;
 }
 
-static bool section_at(const struct elf_file *elf, uint64_t index, ElfW(Shdr) * section)
+static void init(
+	struct elf_file *elf, int fd, const void *data, uint64_t size, const ElfW(Ehdr) * header)
+{
+	elf->fd = fd;
+	elf->data = data;
+	elf->size = size;
+	elf->header = *header;
+	elf->window_offset = 0;
+	elf->window_size = 0;
+}
+
+bool elf_file_init(
+	struct elf_file *elf, const void *data, size_t size, const char *name, struct error *err)
+{
+	ElfW(Ehdr) header = { 0 };
+
+	memcpy(&header, data, size < sizeof header ? size : sizeof header);
+	if (!check_header(&header, size, name, err))
+		return false;
+	init(elf, -1, data, size, &header);
+	return true;
+}
+
+bool elf_file_open(struct elf_file *elf, const char *path, struct error *err)
+{
+	ElfW(Ehdr) header = { 0 };
+	struct stat status;
+	/* Without O_NONBLOCK a named pipe would keep us until another process writes to it. */
+	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0 || fstat(fd, &status) != 0)
+		return error_system(err, errno, "%s", path);
+	if (!S_ISREG(status.st_mode))
+		return error_set(err, ERROR_INPUT, "%s: not a regular file", path);
+	const ssize_t got = pread(fd, &header, sizeof header, 0);
+	if (!check_header(&header, got < 0 ? 0 : (uint64_t)got, path, err))
+		return false;
+	init(elf, TAKE_FD(fd), NULL, (uint64_t)status.st_size, &header);
+	return true;
+}
+
+void elf_file_close(struct elf_file *elf)
+{
+	fd_cleanup(&elf->fd);
+}
+
+static bool section_at(struct elf_file *elf, uint64_t index, ElfW(Shdr) * section)
 {
 	uint64_t offset = 0;
 
@@ -57,7 +138,7 @@ static bool section_at(const struct elf_file *elf, uint64_t index, ElfW(Shdr) * 
 }
 
 /* More than 65279 sections are counted in the first section header. */
-static uint64_t section_count(const struct elf_file *elf)
+static uint64_t section_count(struct elf_file *elf)
 {
 	ElfW(Shdr) first;
 
@@ -69,35 +150,37 @@ static uint64_t section_count(const struct elf_file *elf)
 }
 
 struct symbol_table {
-	const unsigned char *symbols;
-	size_t count;
-	const char *names; /* ends in NUL */
-	size_t names_size;
+	uint64_t symbols_offset;
+	uint64_t count;
+	uint64_t names_offset;
+	uint64_t names_size;
 };
 
-static bool open_table(
-	const struct elf_file *elf, const ElfW(Shdr) * section, struct symbol_table *table)
+/* Whether a part of the file is there; it may still get shorter. */
+static bool is_inside(const struct elf_file *elf, uint64_t offset, uint64_t size)
+{
+	return offset <= elf->size && size <= elf->size - offset;
+}
+
+static bool open_table(struct elf_file *elf, const ElfW(Shdr) * section, struct symbol_table *table)
 {
 	ElfW(Shdr) names;
 
 	if (section->sh_entsize != sizeof(ElfW(Sym)) ||
 		!section_at(elf, section->sh_link, &names) || names.sh_type != SHT_STRTAB ||
-		names.sh_size == 0)
-		return false;
-	const unsigned char *const symbols = bytes_at(elf, section->sh_offset, section->sh_size);
-	const unsigned char *const texts = bytes_at(elf, names.sh_offset, names.sh_size);
-	if (symbols == NULL || texts == NULL || texts[names.sh_size - 1] != '\0')
+		names.sh_size == 0 || !is_inside(elf, section->sh_offset, section->sh_size) ||
+		!is_inside(elf, names.sh_offset, names.sh_size))
 		return false;
 	*table = (struct symbol_table){
-		.symbols = symbols,
+		.symbols_offset = section->sh_offset,
 		.count = section->sh_size / sizeof(ElfW(Sym)),
-		.names = (const char *)texts,
+		.names_offset = names.sh_offset,
 		.names_size = names.sh_size,
 	};
 	return true;
 }
 
-static bool find_table(const struct elf_file *elf, uint32_t type, struct symbol_table *table)
+static bool find_table(struct elf_file *elf, uint32_t type, struct symbol_table *table)
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
@@ -109,18 +192,11 @@ static bool find_table(const struct elf_file *elf, uint32_t type, struct symbol_
 	return false;
 }
 
-bool elf_file_has_symbol_table(const struct elf_file *elf)
+bool elf_file_has_symbol_table(struct elf_file *elf)
 {
 	struct symbol_table table;
 
 	return find_table(elf, SHT_SYMTAB, &table);
-}
-
-static bool ends_in(const char *text, const char *suffix, size_t suffix_size)
-{
-	const size_t length = strlen(text);
-
-	return length >= suffix_size && strcmp(text + length - suffix_size, suffix) == 0;
 }
 
 static bool is_function_here(const ElfW(Sym) * symbol)
@@ -131,27 +207,116 @@ static bool is_function_here(const ElfW(Sym) * symbol)
 	       (type == STT_FUNC || type == STT_NOTYPE);
 }
 
-static bool visit_table(const struct symbol_table *table, const char *suffix,
-	bool (*visit)(void *context, const char *name, uint64_t value), void *context)
-{
-	const size_t suffix_size = strlen(suffix);
+/*
+ * Where the wanted names are among the texts: a name that begins at `first` or later, at `last` at
+ * the latest, ends in the suffix. Names may share their ends.
+ */
+struct wanted_names {
+	struct {
+		uint64_t first, last;
+	} items[ELF_NAMES_MAX];
+	size_t count;
+	size_t suffix_size;
+	bool exact; /* the suffix is the whole name */
+};
 
-	/* Nearly every file lacks the name: ask its texts before walking its symbols. */
-	if (memmem(table->names, table->names_size, suffix, suffix_size + 1) == NULL)
+static void add_wanted(struct wanted_names *wanted, uint64_t begin, uint64_t end)
+{
+	if (end - begin < wanted->suffix_size || wanted->count == ELF_NAMES_MAX)
+		return;
+	const uint64_t last = end - wanted->suffix_size;
+	wanted->items[wanted->count].first = wanted->exact ? last : begin;
+	wanted->items[wanted->count++].last = last;
+}
+
+/* Where the name begins that ends at `end`, or the end of it that is read. */
+static uint64_t name_begin(
+	const struct elf_file *elf, const struct symbol_table *table, uint64_t end)
+{
+	char before[ELF_NAME_MAX];
+	const size_t size = end < sizeof before - 1 ? (size_t)end : sizeof before - 1;
+
+	if (read_at(elf, table->names_offset + end - size, before, size) != size)
+		return end;
+	const char *const nul = memrchr(before, '\0', size);
+	return nul == NULL ? end - size : end - size + (uint64_t)(nul + 1 - before);
+}
+
+/* Nearly every file lacks the name: its texts are read before its symbols. Pieces overlap. */
+static void find_wanted(struct elf_file *elf, const struct symbol_table *table, const char *suffix,
+	struct wanted_names *wanted)
+{
+	const size_t size = wanted->suffix_size + 1;
+
+	for (uint64_t at = 0; at < table->names_size; at += ELF_WINDOW_BYTES - size + 1) {
+		const uint64_t left = table->names_size - at;
+		const size_t piece = left < ELF_WINDOW_BYTES ? (size_t)left : ELF_WINDOW_BYTES;
+		const unsigned char *const bytes = bytes_at(elf, table->names_offset + at, piece);
+		if (bytes == NULL)
+			return;
+		const unsigned char *found = memmem(bytes, piece, suffix, size);
+		while (found != NULL) {
+			const uint64_t end = at + (uint64_t)(found - bytes) + size - 1;
+			add_wanted(wanted, name_begin(elf, table, end), end);
+			const size_t next = (size_t)(found + 1 - bytes);
+			found = memmem(bytes + next, piece - next, suffix, size);
+		}
+	}
+}
+
+static bool is_wanted(const struct wanted_names *wanted, uint64_t name)
+{
+	for (size_t i = 0; i < wanted->count; i++) {
+		if (name >= wanted->items[i].first && name <= wanted->items[i].last)
+			return true;
+	}
+	return false;
+}
+
+static bool read_name(const struct elf_file *elf, const struct symbol_table *table, uint64_t at,
+	char name[ELF_NAME_MAX])
+{
+	const uint64_t left = table->names_size - at;
+	const size_t size = left < ELF_NAME_MAX ? (size_t)left : ELF_NAME_MAX;
+
+	return read_at(elf, table->names_offset + at, name, size) == size &&
+	       memchr(name, '\0', size) != NULL;
+}
+
+static bool ends_in(const char *text, const char *suffix)
+{
+	const size_t length = strlen(text), suffix_size = strlen(suffix);
+
+	return length >= suffix_size && strcmp(text + length - suffix_size, suffix) == 0;
+}
+
+static bool visit_table(struct elf_file *elf, const struct symbol_table *table, const char *suffix,
+	bool exact, bool (*visit)(void *context, const char *name, uint64_t value), void *context)
+{
+	struct wanted_names wanted = { .suffix_size = strlen(suffix), .exact = exact };
+	char name[ELF_NAME_MAX];
+	ElfW(Sym) symbol;
+
+	if (wanted.suffix_size >= ELF_NAME_MAX)
 		return true;
-	for (size_t i = 0; i < table->count; i++) {
-		ElfW(Sym) symbol;
-		memcpy(&symbol, table->symbols + i * sizeof symbol, sizeof symbol);
-		if (!is_function_here(&symbol) || symbol.st_name >= table->names_size)
+	find_wanted(elf, table, suffix, &wanted);
+	for (uint64_t i = 0; wanted.count > 0 && i < table->count; i++) {
+		const unsigned char *const at =
+			bytes_at(elf, table->symbols_offset + i * sizeof symbol, sizeof symbol);
+		if (at == NULL)
+			return true;
+		memcpy(&symbol, at, sizeof symbol);
+		if (!is_function_here(&symbol) || !is_wanted(&wanted, symbol.st_name))
 			continue;
-		const char *const name = table->names + symbol.st_name;
-		if (ends_in(name, suffix, suffix_size) && !visit(context, name, symbol.st_value))
+		/* The file may have changed since its texts were searched. */
+		if (read_name(elf, table, symbol.st_name, name) && ends_in(name, suffix) &&
+			!visit(context, name, symbol.st_value))
 			return false;
 	}
 	return true;
 }
 
-void elf_file_functions(const struct elf_file *elf, const char *suffix,
+static void visit_functions(struct elf_file *elf, const char *suffix, bool exact,
 	bool (*visit)(void *context, const char *name, uint64_t value), void *context)
 {
 	static const uint32_t types[] = { SHT_SYMTAB, SHT_DYNSYM };
@@ -159,9 +324,15 @@ void elf_file_functions(const struct elf_file *elf, const char *suffix,
 
 	for (size_t i = 0; i < 2; i++) {
 		if (find_table(elf, types[i], &table) &&
-			!visit_table(&table, suffix, visit, context))
+			!visit_table(elf, &table, suffix, exact, visit, context))
 			return;
 	}
+}
+
+void elf_file_functions(struct elf_file *elf, const char *suffix,
+	bool (*visit)(void *context, const char *name, uint64_t value), void *context)
+{
+	visit_functions(elf, suffix, false, visit, context);
 }
 
 struct exact_search {
@@ -179,11 +350,11 @@ static bool stop_at_exact_name(void *context, const char *name, uint64_t value)
 	return false;
 }
 
-uint64_t elf_file_function(const struct elf_file *elf, const char *name)
+uint64_t elf_file_function(struct elf_file *elf, const char *name)
 {
 	struct exact_search search = { .name = name };
 
-	elf_file_functions(elf, name, stop_at_exact_name, &search);
+	visit_functions(elf, name, true, stop_at_exact_name, &search);
 	return search.value;
 }
 
@@ -204,31 +375,51 @@ static bool has_text(const unsigned char *at, size_t size, char first, const cha
 	return false;
 }
 
-bool elf_file_has_text(const struct elf_file *elf, char first, const char *rest)
+/* Pieces overlap by the length of the text. */
+static bool section_has_text(
+	struct elf_file *elf, const ElfW(Shdr) * section, char first, const char *rest)
+{
+	const size_t step = ELF_WINDOW_BYTES - strlen(rest);
+
+	if (!is_inside(elf, section->sh_offset, section->sh_size))
+		return false;
+	for (uint64_t at = 0; at < section->sh_size; at += step) {
+		const uint64_t left = section->sh_size - at;
+		const size_t piece = left < ELF_WINDOW_BYTES ? (size_t)left : ELF_WINDOW_BYTES;
+		const unsigned char *const bytes = bytes_at(elf, section->sh_offset + at, piece);
+		if (bytes == NULL)
+			return false;
+		if (has_text(bytes, piece, first, rest))
+			return true;
+	}
+	return false;
+}
+
+bool elf_file_has_text(struct elf_file *elf, char first, const char *rest)
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
 	const uint64_t kind = SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR;
 
 	for (uint64_t i = 0; i < count && section_at(elf, i, &section); i++) {
-		if (section.sh_type != SHT_PROGBITS || (section.sh_flags & kind) != SHF_ALLOC)
-			continue;
-		const unsigned char *const bytes =
-			bytes_at(elf, section.sh_offset, section.sh_size);
-		if (bytes != NULL && has_text(bytes, section.sh_size, first, rest))
+		if (section.sh_type == SHT_PROGBITS && (section.sh_flags & kind) == SHF_ALLOC &&
+			section_has_text(elf, &section, first, rest))
 			return true;
 	}
 	return false;
 }
 
-bool elf_file_has_headers(const struct elf_file *elf, const ElfW(Phdr) * headers, size_t count)
+bool elf_file_has_headers(struct elf_file *elf, const ElfW(Phdr) * headers, size_t count)
 {
-	const size_t size = count * sizeof *headers;
-
 	if (elf->header.e_phnum != count || elf->header.e_phentsize != sizeof *headers)
 		return false;
-	const unsigned char *const own = bytes_at(elf, elf->header.e_phoff, size);
-	return own != NULL && memcmp(own, headers, size) == 0;
+	for (size_t i = 0; i < count; i++) {
+		const unsigned char *const own =
+			bytes_at(elf, elf->header.e_phoff + i * sizeof *headers, sizeof *headers);
+		if (own == NULL || memcmp(own, &headers[i], sizeof *headers) != 0)
+			return false;
+	}
+	return true;
 }
 
 static void write_hex(const unsigned char *bytes, size_t size, char *text)
@@ -272,7 +463,7 @@ bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX
 	return false;
 }
 
-bool elf_file_build_id(const struct elf_file *elf, char id[ELF_BUILD_ID_MAX])
+bool elf_file_build_id(struct elf_file *elf, char id[ELF_BUILD_ID_MAX])
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
@@ -280,9 +471,11 @@ bool elf_file_build_id(const struct elf_file *elf, char id[ELF_BUILD_ID_MAX])
 	for (uint64_t i = 0; i < count && section_at(elf, i, &section); i++) {
 		if (section.sh_type != SHT_NOTE)
 			continue;
-		const unsigned char *const notes =
-			bytes_at(elf, section.sh_offset, section.sh_size);
-		if (notes != NULL && elf_notes_build_id(notes, section.sh_size, id))
+		/* Of longer ones, which are no build-id's, the beginning. */
+		const size_t size = section.sh_size < ELF_WINDOW_BYTES ? (size_t)section.sh_size
+								       : ELF_WINDOW_BYTES;
+		const unsigned char *const notes = bytes_at(elf, section.sh_offset, size);
+		if (notes != NULL && elf_notes_build_id(notes, size, id))
 			return true;
 	}
 	return false;

@@ -3,6 +3,9 @@
  * Functions by name out of an ELF file of this machine's kind (elf(5)), for programs that keep
  * their allocator's names out of the dynamic symbols. Every offset is checked against the file: a
  * damaged file yields fewer names or an error, never a wild read. Takes no memory.
+ *
+ * The file is read piece by piece and never mapped: one that is cut short meanwhile yields fewer
+ * names as well, where a mapping would end the process by SIGBUS.
  */
 #pragma once
 
@@ -13,45 +16,58 @@
 
 #include "base/error.h"
 
-enum { ELF_BUILD_ID_MAX = 2 * 64 + 1 };
-
-/* Borrows the bytes. */
-struct elf_file {
-	const unsigned char *data;
-	size_t size;
-	ElfW(Ehdr) header;
+enum {
+	ELF_BUILD_ID_MAX = 2 * 64 + 1,
+	ELF_WINDOW_BYTES = 4096,
+	ELF_NAME_MAX = 128, /* longer names are left out */
+	ELF_NAMES_MAX = 64, /* and so are names beyond this number that end alike */
 };
 
-/* ERROR_INPUT when it is no ELF file of this machine's kind; `name` is for the message. */
+/* One thread at a time. */
+struct elf_file {
+	int fd;			   /* -1: the bytes are in memory */
+	const unsigned char *data; /* borrowed */
+	uint64_t size;
+	ElfW(Ehdr) header;
+	unsigned char window[ELF_WINDOW_BYTES]; /* the last piece read */
+	uint64_t window_offset;
+	size_t window_size;
+};
+
+/* ERROR_INPUT when it is no ELF file of this machine's kind. Close with elf_file_close. */
+MUST_CHECK bool elf_file_open(struct elf_file *elf, const char *path, struct error *err);
+void elf_file_close(struct elf_file *elf);
+
+/* The same of bytes in memory, which are borrowed; `name` is for the message. */
 MUST_CHECK bool elf_file_init(
 	struct elf_file *elf, const void *data, size_t size, const char *name, struct error *err);
 
 /* Whether there is a full symbol table, that is: it was not stripped. */
-bool elf_file_has_symbol_table(const struct elf_file *elf);
+bool elf_file_has_symbol_table(struct elf_file *elf);
 
 /*
  * Calls `visit` for each defined function whose name ends in `suffix`, first those of the full
  * symbol table, then the dynamic ones. `value` is as linked, without the load bias. Ends early when
- * `visit` returns false.
+ * `visit` returns false, which may read the same file.
  */
-void elf_file_functions(const struct elf_file *elf, const char *suffix,
+void elf_file_functions(struct elf_file *elf, const char *suffix,
 	bool (*visit)(void *context, const char *name, uint64_t value), void *context);
 
 /* Where a function of exactly this name is; 0 when there is none. */
-uint64_t elf_file_function(const struct elf_file *elf, const char *name);
+uint64_t elf_file_function(struct elf_file *elf, const char *name);
 
 /*
  * Whether a constant text contains `first` followed by `rest`; those of a stripped file are still
  * there. In two parts, so that the asker's own constant, which may be in this very file, does not
  * count.
  */
-bool elf_file_has_text(const struct elf_file *elf, char first, const char *rest);
+bool elf_file_has_text(struct elf_file *elf, char first, const char *rest);
 
 /* Whether its program headers are these. */
-bool elf_file_has_headers(const struct elf_file *elf, const ElfW(Phdr) * headers, size_t count);
+bool elf_file_has_headers(struct elf_file *elf, const ElfW(Phdr) * headers, size_t count);
 
 /* The NT_GNU_BUILD_ID note in lower-case hex; false when there is none. */
-bool elf_file_build_id(const struct elf_file *elf, char id[ELF_BUILD_ID_MAX]);
+bool elf_file_build_id(struct elf_file *elf, char id[ELF_BUILD_ID_MAX]);
 
 /* The same out of note bytes, of a loaded object for instance. */
 bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX]);

@@ -9,7 +9,7 @@
 
 #include "allocator/elf_file.h"
 #include "allocator/malloc_owner.h"
-#include "base/file.h"
+#include "base/error.h"
 
 /* Builds name their functions with one of these in front of "mallctl". */
 static const char *const known_prefixes[] = { "", "je_", "_rjem_", "rjem_", "je", "jemalloc_" };
@@ -172,11 +172,26 @@ static void search_dynamic(struct jemalloc_search *search)
 	}
 }
 
+/*
+ * A loaded object, copied: the loader holds a lock while it shows its own list, and nothing may
+ * read a file meanwhile.
+ */
+struct object {
+	size_t wanted; /* the number of the object in the list */
+	size_t seen;
+	bool found;
+	ElfW(Addr) bias;
+	char path[ALLOCATOR_PATH_MAX];
+	char build_id[ELF_BUILD_ID_MAX]; /* "" when it has none */
+	ElfW(Phdr) segments[32];
+	size_t segment_count;
+};
+
 /* A file's names, with what is needed to turn them into addresses of the running object. */
 struct names {
 	struct jemalloc_search *search;
-	const struct elf_file *elf;
-	const struct dl_phdr_info *object;
+	struct elf_file *elf;
+	const struct object *object;
 	const char *where;
 	const char *found_by;
 };
@@ -184,13 +199,13 @@ struct names {
 /* Where the function runs; 0 when that is not code of the object. */
 static uintptr_t running_address(const struct names *names, uint64_t value)
 {
-	const struct dl_phdr_info *const object = names->object;
+	const struct object *const object = names->object;
 
-	for (unsigned i = 0; value != 0 && i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
+	for (size_t i = 0; value != 0 && i < object->segment_count; i++) {
+		const ElfW(Phdr) *const segment = &object->segments[i];
 		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) != 0 &&
 			value >= segment->p_vaddr && value - segment->p_vaddr < segment->p_memsz)
-			return (uintptr_t)(object->dlpi_addr + value);
+			return (uintptr_t)(object->bias + value);
 	}
 	return 0;
 }
@@ -233,47 +248,73 @@ static bool add_from_file(void *context, const char *name, uint64_t value)
 	return true;
 }
 
-static bool object_build_id(const struct dl_phdr_info *object, char id[ELF_BUILD_ID_MAX])
+static void copy_build_id(const struct dl_phdr_info *loaded, char id[ELF_BUILD_ID_MAX])
 {
-	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
-		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
-		const uintptr_t at = (uintptr_t)(object->dlpi_addr + segment->p_vaddr);
+	id[0] = '\0';
+	for (unsigned i = 0; i < loaded->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &loaded->dlpi_phdr[i];
+		const uintptr_t at = (uintptr_t)(loaded->dlpi_addr + segment->p_vaddr);
 		if (segment->p_type == PT_NOTE &&
 			elf_notes_build_id((const void *)at, segment->p_memsz, id))
-			return true;
+			return;
 	}
-	return false;
+}
+
+/* Under the loader's lock: copies, and calls nothing that was found. */
+static int copy_object(struct dl_phdr_info *loaded, size_t size, void *context)
+{
+	struct object *const object = context;
+	const size_t room = sizeof object->segments / sizeof object->segments[0];
+
+	(void)size;
+	if (object->seen++ < object->wanted)
+		return 0;
+	object->found = true;
+	object->bias = loaded->dlpi_addr;
+	snprintf(object->path, sizeof object->path, "%s",
+		loaded->dlpi_name == NULL ? "" : loaded->dlpi_name);
+	copy_build_id(loaded, object->build_id);
+	object->segment_count = loaded->dlpi_phnum < room ? loaded->dlpi_phnum : room;
+	memcpy(object->segments, loaded->dlpi_phdr,
+		object->segment_count * sizeof *object->segments);
+	return 1;
+}
+
+/* The object of that number in the loader's list, 0 is the program; false behind the last one. */
+static bool object_at(size_t number, struct object *object)
+{
+	object->wanted = number;
+	object->seen = 0;
+	object->found = false;
+	dl_iterate_phdr(copy_object, object);
+	return object->found;
 }
 
 /*
  * Whether the file is what was loaded. It may have been replaced since; names of another build
  * would lead into the middle of some function.
  */
-static bool is_same_build(
-	const struct elf_file *elf, const struct dl_phdr_info *object, bool must_have_id)
+static bool is_same_build(struct elf_file *elf, const struct object *object, bool must_have_id)
 {
-	char loaded[ELF_BUILD_ID_MAX];
 	char on_disk[ELF_BUILD_ID_MAX];
 
-	if (object_build_id(object, loaded))
-		return elf_file_build_id(elf, on_disk) && strcmp(loaded, on_disk) == 0;
-	return !must_have_id && elf_file_has_headers(elf, object->dlpi_phdr, object->dlpi_phnum);
+	if (object->build_id[0] != '\0')
+		return elf_file_build_id(elf, on_disk) && strcmp(object->build_id, on_disk) == 0;
+	return !must_have_id && elf_file_has_headers(elf, object->segments, object->segment_count);
 }
 
 /* Adds what the file names; whether it could be read and has a full symbol table. */
 static bool search_file(struct jemalloc_search *search, const char *path, const char *where,
-	const char *found_by, const struct dl_phdr_info *object)
+	const char *found_by, const struct object *object)
 {
-	struct file_map map;
 	struct elf_file elf;
 	struct error ignored;
 	bool has_symbol_table = false;
 	const bool is_debug_file = strcmp(found_by, "debug-file") == 0;
 
-	if (!file_map(path, &map, &ignored))
+	if (!elf_file_open(&elf, path, &ignored))
 		return false;
-	if (elf_file_init(&elf, map.data, map.size, path, &ignored) &&
-		is_same_build(&elf, object, is_debug_file)) {
+	if (is_same_build(&elf, object, is_debug_file)) {
 		struct names names = { .search = search,
 			.elf = &elf,
 			.object = object,
@@ -282,22 +323,22 @@ static bool search_file(struct jemalloc_search *search, const char *path, const 
 		elf_file_functions(&elf, mallctl_suffix, add_from_file, &names);
 		has_symbol_table = elf_file_has_symbol_table(&elf);
 	}
-	file_unmap(&map);
+	elf_file_close(&elf);
 	return has_symbol_table;
 }
 
-static void search_program(struct jemalloc_search *search, const struct dl_phdr_info *object)
+static void search_program(struct jemalloc_search *search, const struct object *object)
 {
 	char where[ALLOCATOR_PATH_MAX];
 	char path[ELF_BUILD_ID_MAX + 48];
-	char id[ELF_BUILD_ID_MAX];
+	const char *const id = object->build_id;
 
 	program_path(where, sizeof where);
 	const char *const program = access("/proc/self/exe", R_OK) == 0 ? "/proc/self/exe" : where;
 	if (search_file(search, program, where, "symbol-table", object))
 		return;
 	search->program_stripped = true;
-	if (!object_build_id(object, id))
+	if (id[0] == '\0')
 		return;
 	snprintf(search->program_build_id, sizeof search->program_build_id, "%s", id);
 	snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
@@ -308,15 +349,13 @@ static void search_program(struct jemalloc_search *search, const struct dl_phdr_
 /* The complaint that every version knows is there even when all names are gone. */
 static bool program_contains_jemalloc(void)
 {
-	struct file_map map;
 	struct elf_file elf;
 	struct error ignored;
 
-	if (!file_map("/proc/self/exe", &map, &ignored))
+	if (!elf_file_open(&elf, "/proc/self/exe", &ignored))
 		return false;
-	const bool contains = elf_file_init(&elf, map.data, map.size, "program", &ignored) &&
-			      elf_file_has_text(&elf, 'I', "nvalid conf pair");
-	file_unmap(&map);
+	const bool contains = elf_file_has_text(&elf, 'I', "nvalid conf pair");
+	elf_file_close(&elf);
 	return contains;
 }
 
@@ -329,39 +368,33 @@ static bool has_owner(const struct jemalloc_search *search)
 	return false;
 }
 
-/*
- * The loader holds a lock meanwhile: these only read files, and call nothing that was found. The
- * program comes first.
- */
-static int visit_program(struct dl_phdr_info *object, size_t size, void *context)
+static void search_libraries(struct jemalloc_search *search)
 {
-	(void)size;
-	search_program(context, object);
-	return 1;
-}
+	struct object object;
 
-static int visit_library(struct dl_phdr_info *object, size_t size, void *context)
-{
-	(void)size;
-	if (object->dlpi_name != NULL && object->dlpi_name[0] == '/')
-		search_file(context, object->dlpi_name, object->dlpi_name, "library", object);
-	return 0;
+	for (size_t number = 1; object_at(number, &object); number++) {
+		if (object.path[0] == '/')
+			search_file(search, object.path, object.path, "library", &object);
+	}
 }
 
 void jemalloc_search(struct jemalloc_search *search)
 {
+	struct object program;
+
 	*search = (struct jemalloc_search){ 0 };
 	search_dynamic(search);
 	keep_those_that_speak(search, 0);
 
 	/* The program's own jemalloc is worth naming even when malloc is another's. */
 	size_t known = search->count;
-	dl_iterate_phdr(visit_program, search);
+	if (object_at(0, &program))
+		search_program(search, &program);
 	keep_those_that_speak(search, known);
 	if (has_owner(search))
 		return;
 	known = search->count;
-	dl_iterate_phdr(visit_library, search);
+	search_libraries(search);
 	keep_those_that_speak(search, known);
 	if (search->count == 0)
 		search->program_has_jemalloc = program_contains_jemalloc();

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "allocator/elf_file.h"
-#include "base/file.h"
+#include "base/error.h"
 
 void program_path(char *path, size_t room)
 {
@@ -87,15 +87,13 @@ static const char *name_by_symbol(const void *base)
 
 static bool program_defines_malloc(void)
 {
-	struct file_map map;
 	struct elf_file elf;
 	struct error ignored;
 
-	if (!file_map("/proc/self/exe", &map, &ignored))
+	if (!elf_file_open(&elf, "/proc/self/exe", &ignored))
 		return true;
-	const bool defines = !elf_file_init(&elf, map.data, map.size, "program", &ignored) ||
-			     elf_file_function(&elf, "malloc") != 0;
-	file_unmap(&map);
+	const bool defines = elf_file_function(&elf, "malloc") != 0;
+	elf_file_close(&elf);
 	return defines;
 }
 

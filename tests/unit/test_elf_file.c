@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -163,6 +164,72 @@ static void ask_everything(const void *data, size_t size)
 	elf_file_has_headers(&elf, &segment, 1);
 }
 
+/* Where a name lies across the end of a piece that is read. */
+static void finds_a_name_wherever_it_lies(void **state)
+{
+	(void)state;
+	enum { FILLER = 2 * ELF_WINDOW_BYTES };
+	const struct image small = image_of_a_program();
+	static unsigned char file[sizeof small + FILLER + sizeof texts];
+
+	for (size_t shift = 0; shift < FILLER; shift += shift % ELF_WINDOW_BYTES < 4060 ? 290 : 1) {
+		struct image image = small;
+		struct elf_file elf;
+		struct error err;
+		struct sightings seen = { 0 };
+
+		memset(file, 'x', sizeof file);
+		memcpy(file + sizeof image + shift, texts, sizeof texts);
+		image.sections[2].sh_offset = sizeof image;
+		image.sections[2].sh_size = shift + sizeof texts;
+		for (size_t i = 1; i < 5; i++)
+			image.symbols[i].st_name += (uint32_t)shift;
+		memcpy(file, &image, sizeof image);
+		assert_true(elf_file_init(&elf, file, sizeof file, "long", &err));
+		elf_file_functions(&elf, "mallctl", note_sighting, &seen);
+		assert_int_equal(seen.count, 1);
+		assert_string_equal(seen.name, "_rjem_mallctl");
+		assert_int_equal(elf_file_function(&elf, "malloc"), 0x1300);
+		assert_int_equal(elf_file_function(&elf, "jem_mallctl"), 0);
+	}
+}
+
+/* As a package's upgrade in place may do. A mapping would end the process by SIGBUS. */
+static void a_file_that_is_cut_meanwhile_has_fewer_names(void **state)
+{
+	(void)state;
+	const struct image image = image_of_a_program();
+	char path[] = "/tmp/heapctl-test-XXXXXX";
+	const int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	for (size_t left = sizeof image; left > 0; left /= 2) {
+		struct elf_file elf;
+		struct error err;
+		struct sightings seen = { 0 };
+		char id[ELF_BUILD_ID_MAX];
+
+		assert_int_equal(pwrite(fd, &image, sizeof image, 0), sizeof image);
+		assert_true(elf_file_open(&elf, path, &err));
+		assert_int_equal(ftruncate(fd, (off_t)(left / 2)), 0);
+		elf_file_functions(&elf, "mallctl", note_sighting, &seen);
+		assert_int_equal(seen.count, 0);
+		assert_int_equal(elf_file_function(&elf, "malloc"), 0);
+		assert_false(elf_file_build_id(&elf, id));
+		assert_false(elf_file_has_text(&elf, '<', "jemalloc>: "));
+		elf_file_close(&elf);
+	}
+	struct elf_file elf;
+	struct error err;
+	assert_false(elf_file_open(&elf, path, &err));
+	assert_int_equal(pwrite(fd, &image, sizeof image, 0), sizeof image);
+	assert_true(elf_file_open(&elf, path, &err));
+	assert_int_equal(elf_file_function(&elf, "malloc"), 0x1300);
+	elf_file_close(&elf);
+	close(fd);
+	unlink(path);
+}
+
 /* Each length in a block of its own, so that a sanitizer or valgrind sees a step too far. */
 static void survives_every_cut(void **state)
 {
@@ -200,6 +267,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_functions_by_their_end),
 	cmocka_unit_test(reads_what_identifies_a_build),
 	cmocka_unit_test(refuses_what_is_no_file_of_this_machine),
+	cmocka_unit_test(finds_a_name_wherever_it_lies),
+	cmocka_unit_test(a_file_that_is_cut_meanwhile_has_fewer_names),
 	cmocka_unit_test(survives_every_cut),
 	cmocka_unit_test(survives_every_damaged_byte),
 };
