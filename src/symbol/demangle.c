@@ -41,22 +41,37 @@ static bool is_rust(const char *linkage_name)
 
 bool demangle_append(const char *linkage_name, struct buffer *out)
 {
+	size_t work = 0;
+
+	return demangle_append_counted(linkage_name, out, &work);
+}
+
+bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work)
+{
 	struct sink sink = { .out = out, .start = out->size };
+
+	*work = 0;
 
 	if (!demangle_wanted(linkage_name) ||
 		strnlen(linkage_name, DEMANGLE_LONGEST_NAME + 1) > DEMANGLE_LONGEST_NAME)
 		return false;
 	if (setjmp(sink.too_long) != 0) {
+		*work = DEMANGLE_LONGEST_RESULT;
 		out->size = sink.start;
 		return false;
 	}
+	*work = strlen(linkage_name);
 	/* Rust's back references can recurse without end, so there the library's limit stays. */
-	if (is_rust(linkage_name) && rust_demangle_callback(linkage_name, 0, collect, &sink) != 0)
+	if (is_rust(linkage_name) && rust_demangle_callback(linkage_name, 0, collect, &sink) != 0) {
+		*work += out->size - sink.start;
 		return true;
+	}
 	out->size = sink.start;
 	if (cplus_demangle_v3_callback(linkage_name,
-		    DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT, collect, &sink) != 0)
+		    DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT, collect, &sink) != 0) {
+		*work += out->size - sink.start;
 		return true;
+	}
 	out->size = sink.start;
 	return false;
 }

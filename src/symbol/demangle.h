@@ -25,3 +25,6 @@ bool demangle_wanted(const char *linkage_name);
  * False, with nothing appended, when the name is no mangled one or is too long.
  */
 bool demangle_append(const char *linkage_name, struct buffer *out);
+
+/* The same; `work` is about how many bytes were read and written, also where that was in vain. */
+bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work);

@@ -37,7 +37,8 @@ struct dwarf_reader {
 	const bool *is_function;
 	size_t count;
 	struct dwarf_answer *answers;
-	uint32_t *unit_of; /* per address */
+	uint32_t *unit_of;   /* per address */
+	uint32_t *unclaimed; /* while units are assigned: see vaddrs_first_free */
 	uint32_t *job_positions;
 	struct job *jobs;
 	size_t job_count;
@@ -59,7 +60,7 @@ static void open_alternate(
 		return;
 	if (file_search_alternate(search, image, &reader->alternate_image))
 		reader->has_alternate = dwarf_init(&reader->alternate, &reader->alternate_image,
-			false, search->options->threads, &err);
+			false, search->options->threads, &search->budget, &err);
 	if (reader->has_alternate)
 		reader->dwarf.alternate = &reader->alternate;
 	reader->misses_alternate = !reader->has_alternate;
@@ -70,7 +71,8 @@ bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
 {
 	struct dwarf_reader *const opened = xcalloc(1, sizeof *opened);
 
-	if (!dwarf_init(&opened->dwarf, image, false, search->options->threads, err)) {
+	if (!dwarf_init(
+		    &opened->dwarf, image, false, search->options->threads, &search->budget, err)) {
 		free(opened);
 		return false;
 	}
@@ -98,13 +100,18 @@ void dwarf_reader_free(struct dwarf_reader *reader)
 	free(reader);
 }
 
-/* The first unit that claims an address has it. */
-static void claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, uint64_t limit)
+/* The first unit that claims an address has it. False when there was more to do than there may. */
+static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, uint64_t limit)
 {
-	for (size_t i = vaddrs_lower_bound(reader->vaddrs, reader->count, start);
-		i < reader->count && reader->vaddrs[i] < limit; i++)
-		if (reader->unit_of[i] == NO_UNIT)
-			reader->unit_of[i] = unit;
+	const size_t first = vaddrs_lower_bound(reader->vaddrs, reader->count, start);
+
+	for (uint32_t i = vaddrs_first_free(reader->unclaimed, (uint32_t)first);
+		i < reader->count && reader->vaddrs[i] < limit;
+		i = vaddrs_first_free(reader->unclaimed, i)) {
+		reader->unit_of[i] = unit;
+		vaddrs_take(reader->unclaimed, i);
+	}
+	return dwarf_spend(&reader->dwarf, 1);
 }
 
 /* One set of .debug_aranges: the ranges of one unit. False when there are no more. */
@@ -154,8 +161,9 @@ static bool claim_set(struct dwarf_reader *reader, struct cursor *in)
 		if (start == 0 && size == 0)
 			break;
 		unit->in_aranges = true;
-		if (start >= dwarf->code_start && !__builtin_add_overflow(start, size, &limit))
-			claim(reader, position, start, limit);
+		if (start >= dwarf->code_start && !__builtin_add_overflow(start, size, &limit) &&
+			!claim(reader, position, start, limit))
+			return false;
 	}
 	return true;
 }
@@ -171,8 +179,9 @@ static void claim_by_root(struct dwarf_reader *reader, uint32_t position)
 		return;
 	const struct dwarf_root *const root = dwarf_unit_root(unit);
 	dwarf_range_begin(&ranges, unit, &root->low_pc, &root->high_pc, &root->ranges);
-	while (dwarf_range_next(&ranges, &range))
-		claim(reader, position, range.start, range.limit);
+	while (dwarf_range_next(&ranges, &range) &&
+		claim(reader, position, range.start, range.limit))
+		continue;
 }
 
 static void assign_units(struct dwarf_reader *reader)
@@ -180,6 +189,8 @@ static void assign_units(struct dwarf_reader *reader)
 	const struct elf_bytes *const aranges = &reader->dwarf.sections[DWARF_ARANGES];
 	struct cursor in = cursor_over(aranges->data, aranges->size);
 
+	reader->unclaimed = xcalloc(reader->count + 1, sizeof *reader->unclaimed);
+	vaddrs_free_all(reader->unclaimed, reader->count);
 	for (size_t i = 0; i < reader->count; i++)
 		reader->unit_of[i] = NO_UNIT;
 	while (cursor_left(&in) > 0 && claim_set(reader, &in))
@@ -195,6 +206,8 @@ static void assign_units(struct dwarf_reader *reader)
 	for (size_t i = 0; is_missing && i < reader->dwarf.unit_count; i++)
 		if (reader->dwarf.units[i].in_aranges)
 			claim_by_root(reader, (uint32_t)i);
+	free(reader->unclaimed);
+	reader->unclaimed = NULL;
 }
 
 void dwarf_plan(
@@ -266,6 +279,8 @@ static const char *path_of(struct job_state *state, uint64_t file)
 		CLEANUP(buffer_cleanup) struct buffer path = { 0 };
 		buffer_init(&path, &memory_or_exit);
 		dwarf_lines_path(&state->lines, file, &path);
+		if (!dwarf_spend(&state->reader->dwarf, path.size))
+			buffer_clear(&path);
 		state->paths[file] = arena_copy_text(&state->job->arena, path.data, path.size);
 	}
 	return state->paths[file];

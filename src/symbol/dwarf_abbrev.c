@@ -264,7 +264,7 @@ static struct dwarf_abbrevs *make_table(const struct reading *reading)
 }
 
 struct dwarf_abbrevs *dwarf_abbrevs_new(
-	const struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
+	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
 {
 	struct reading reading = { .in = *in, .encoding = encoding };
 	struct dwarf_abbrev abbrev = { 0 };
@@ -280,6 +280,7 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 		is_dense = is_dense && abbrev.code == reading.count;
 		last_code = abbrev.code;
 	}
+	*in = reading.in;
 	struct dwarf_abbrevs *const table = make_table(&reading);
 	table->is_dense = is_dense;
 	free(reading.abbrevs);

@@ -66,11 +66,12 @@ struct dwarf_abbrevs {
 };
 
 /*
- * Reads the table at the cursor. With `only` it stops at the abbreviation of that code, which is
- * all that a unit's first DIE needs. A damaged table ends where the damage begins.
+ * Reads the table at the cursor, which ends where reading did. With `only` it stops at the
+ * abbreviation of that code, which is all that a unit's first DIE needs. A damaged table ends where
+ * the damage begins.
  */
 struct dwarf_abbrevs *dwarf_abbrevs_new(
-	const struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only);
+	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only);
 void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs);
 
 const struct dwarf_abbrev *dwarf_abbrevs_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);

@@ -64,6 +64,8 @@ static void read_new_table(struct dwarf_lines *lines, struct cursor *in,
 	}
 	const uint64_t count = cursor_uleb(in);
 	for (uint64_t i = 0; i < count && cursor_left(in) > 0; i++) {
+		if (!dwarf_spend(lines->unit->dwarf, format_count))
+			break;
 		const unsigned char *const begin = in->position;
 		const char *name = "";
 		uint64_t directory = 0;
@@ -100,6 +102,9 @@ static bool read_header(struct dwarf_lines *lines, struct cursor *in)
 	if (!cursor_ok(in) || length > cursor_left(in))
 		return false;
 	in->end = in->position + length;
+	/* Units may share a program. */
+	if (!dwarf_spend(lines->unit->dwarf, length))
+		return false;
 	const uint16_t version = cursor_u16(in);
 	if (version < 2 || version > 5)
 		return false;
@@ -145,9 +150,7 @@ bool dwarf_lines_init(struct dwarf_lines *lines, struct dwarf_unit *unit)
 		return false;
 	struct cursor in = cursor_over(section->data, section->size);
 	cursor_seek(&in, root->lines.number);
-	if (!read_header(lines, &in) ||
-		!dwarf_spend(unit->dwarf,
-			(uint64_t)(lines->program.end - in.start) - root->lines.number)) {
+	if (!read_header(lines, &in)) {
 		dwarf_lines_deinit(lines);
 		return false;
 	}

@@ -3,6 +3,8 @@
 #include "symbol/dwarf_line.h"
 #include "symbol/vaddrs.h"
 
+enum { WORK_AT_ONCE = 256 }; /* that is charged together */
+
 /* The registers of the machine that runs the program, as far as they are of interest. */
 struct registers {
 	uint64_t address;
@@ -25,6 +27,7 @@ struct line_run {
 	bool is_dead;	       /* the sequence is of code that the linker threw away */
 	bool is_moved;	       /* the address was set, so `next` is to be searched */
 	size_t next;	       /* first of vaddrs not below the last row */
+	uint64_t unpaid;       /* work that is still to be charged */
 	uint64_t ends_at;      /* a row below this neither ends nor begins one that is asked for */
 };
 
@@ -34,6 +37,8 @@ struct line_run {
  */
 static void fill_rows(struct line_run *run, uint64_t limit)
 {
+	const size_t first = run->next;
+
 	for (; run->next < run->count && run->vaddrs[run->next] < limit; run->next++) {
 		struct dwarf_row *const row = &run->rows[run->next];
 		if (row->has_row)
@@ -43,6 +48,13 @@ static void fill_rows(struct line_run *run, uint64_t limit)
 		row->line = run->last.line > UINT32_MAX ? 0 : (uint32_t)run->last.line;
 		run->missing--;
 	}
+	/* A program that goes back and forth comes past the same addresses again and again. */
+	run->unpaid += run->next - first;
+	if (run->unpaid < WORK_AT_ONCE)
+		return;
+	if (!dwarf_spend(run->dwarf, run->unpaid))
+		run->missing = 0;
+	run->unpaid = 0;
 }
 
 /* A row that is not below `ends_at`. */
@@ -192,6 +204,8 @@ void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, si
 			now.address += specials[opcode].address;
 			now.line += (uint64_t)(int64_t)specials[opcode].line;
 		} else if (!take_standard(&run, lines, &in, &now, opcode)) {
+			if (run.missing == 0)
+				break;
 			continue;
 		}
 		emit_row(&run, &now);

@@ -22,15 +22,30 @@ void dwarf_names_deinit(struct dwarf_names *names)
 	*names = (struct dwarf_names){ 0 };
 }
 
+/* Charges work, not each bit of it alone. */
+static bool pay(struct dwarf_names *names, const struct dwarf_unit *unit, unsigned work)
+{
+	enum { WORK_AT_ONCE = 256 };
+
+	names->unpaid += work;
+	if (names->unpaid < WORK_AT_ONCE)
+		return true;
+	work = names->unpaid;
+	names->unpaid = 0;
+	return dwarf_spend(unit->dwarf, work);
+}
+
 /* Takes what this DIE says and is still unknown, and the reference to the next one. */
-static void read_names(
-	struct dwarf_unit *unit, uint64_t offset, struct dwarf_name *name, struct dwarf_value *next)
+static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t offset,
+	struct dwarf_name *name, struct dwarf_value *next)
 {
 	const struct dwarf_abbrevs *const abbrevs = dwarf_unit_abbrevs(unit);
 	struct cursor in = dwarf_unit_cursor(unit, offset);
 	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_find(abbrevs, cursor_uleb(&in));
 
-	for (unsigned i = 0; abbrev != NULL && i < abbrev->attribute_count; i++) {
+	if (abbrev == NULL || !pay(names, unit, abbrev->attribute_count))
+		return;
+	for (unsigned i = 0; i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =
 			&abbrevs->attributes[abbrev->first_attribute + i];
 		const struct dwarf_value value = dwarf_value_read(&in, attribute, &unit->encoding);
@@ -60,11 +75,12 @@ static void read_names(
 	}
 }
 
-static void follow(struct dwarf_unit *unit, uint64_t offset, struct dwarf_name *name)
+static void follow(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t offset,
+	struct dwarf_name *name)
 {
 	for (int i = 0; i < MOST_STEPS; i++) {
 		struct dwarf_value next = { 0 };
-		read_names(unit, offset, name, &next);
+		read_names(names, unit, offset, name, &next);
 		if (next.form == 0 || !dwarf_value_reference(unit, &next, &unit, &offset))
 			return;
 	}
@@ -94,6 +110,6 @@ struct dwarf_name dwarf_names_find(
 	names->names =
 		xgrow(names->names, &names->capacity, names->count + 1, sizeof *names->names);
 	names->names[names->count++] = key;
-	follow(unit, offset, &names->names[next]);
+	follow(names, unit, offset, &names->names[next]);
 	return names->names[next];
 }

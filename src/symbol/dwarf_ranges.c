@@ -3,6 +3,8 @@
 
 #include "symbol/dwarf_constants.h"
 
+enum { ENTRIES_AT_ONCE = 16 }; /* that are paid for; most lists are shorter */
+
 /* Where a list begins in its section; false when the attribute says nothing that can be. */
 static bool list_offset(struct dwarf_unit *unit, const struct dwarf_value *ranges, uint64_t *offset)
 {
@@ -46,7 +48,7 @@ static void begin_list(struct dwarf_range_reader *reader, const struct dwarf_val
 		&dwarf->sections[is_new ? DWARF_RNGLISTS : DWARF_RANGES];
 	uint64_t offset = 0;
 
-	if (!dwarf_spend(unit->dwarf, 1) || !list_offset(unit, ranges, &offset))
+	if (!list_offset(unit, ranges, &offset))
 		return;
 	reader->in = cursor_over(section->data, section->size);
 	cursor_seek(&reader->in, offset);
@@ -164,13 +166,17 @@ bool dwarf_range_next(struct dwarf_range_reader *reader, struct dwarf_range *ran
 		return is_alive(reader, range);
 	}
 	while (reader->has_list) {
-		reader->entries++;
+		/* Lists are shared: it is not enough to pay at the end. */
+		if (reader->entries++ % ENTRIES_AT_ONCE == 0 &&
+			!dwarf_spend(reader->unit->dwarf, ENTRIES_AT_ONCE)) {
+			reader->has_list = false;
+			break;
+		}
 		const bool more = reader->unit->encoding.version >= 5
 					  ? take_new_entry(reader, range)
 					  : take_old_entry(reader, range);
 		if (!more || !cursor_ok(&reader->in)) {
 			reader->has_list = false;
-			(void)dwarf_spend(reader->unit->dwarf, reader->entries);
 			break;
 		}
 		if (is_alive(reader, range))

@@ -34,8 +34,23 @@ struct pass {
 	size_t missing;		    /* addresses that the pass is still looking for */
 	uint32_t depth;		    /* of the DIE being read; the root has 0 */
 	uint32_t function_depth;    /* of the outermost function around it; NO_FUNCTION for none */
+	unsigned unpaid;	    /* work that was done and is still to be charged */
 	uint32_t open[DEEPEST + 1]; /* the code at each depth above, NO_CODE where it is none */
 };
+
+/* Charges work, not each bit of it alone. Ends the pass when there is none left. */
+static inline bool pay(struct pass *pass, unsigned work)
+{
+	enum { WORK_AT_ONCE = 256 };
+
+	pass->unpaid += work;
+	if (__builtin_expect(pass->unpaid < WORK_AT_ONCE, true))
+		return true;
+	if (!dwarf_spend(pass->scan->unit->dwarf, pass->unpaid))
+		cursor_fail(&pass->in, "more work than the file is worth");
+	pass->unpaid = 0;
+	return cursor_ok(&pass->in);
+}
 
 /* Reads a DIE with addresses; the cursor ends behind it. */
 static void read_code(struct pass *pass, const struct dwarf_abbrev *abbrev, struct dwarf_code *code,
@@ -128,6 +143,8 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 		size_t i = vaddrs_lower_bound(scan->vaddrs, scan->count, range.start);
 		for (; i < scan->count && scan->vaddrs[i] < range.limit; i++) {
 			*holds = true;
+			if (!pay(pass, 1))
+				return;
 			if (is_block)
 				break;
 			if (!extends_chain(pass, scan->chains[i], code->is_inlined))
@@ -281,6 +298,7 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 	const bool is_block = !code.is_inlined && abbrev->tag != DW_TAG_subprogram;
 	bool holds = false;
 
+	(void)pay(pass, abbrev->attribute_count);
 	read_code(pass, abbrev, &code, &attributes);
 	if (cursor_ok(&pass->in))
 		link_code(pass, &code, is_block, &attributes, &holds);

@@ -48,7 +48,7 @@ static bool open_contents(struct dwarf_splits *splits, struct dwarf_split_file *
 
 	if (!file_search_open(splits->search, file->path, &file->image, &is_there, &err))
 		return false;
-	if (dwarf_init(&file->dwarf, &file->image, true, 1, &err))
+	if (dwarf_init(&file->dwarf, &file->image, true, 1, &splits->search->budget, &err))
 		return true;
 	elf_image_close(&file->image);
 	return false;
@@ -77,7 +77,7 @@ bool dwarf_unit_is_skeleton(struct dwarf_unit *unit)
 
 static struct dwarf_unit *unit_by_id(struct dwarf *dwarf, uint64_t id)
 {
-	for (size_t i = 0; i < dwarf->unit_count; i++) {
+	for (size_t i = 0; i < dwarf->unit_count && dwarf_spend(dwarf, 1); i++) {
 		struct dwarf_unit *const unit = &dwarf->units[i];
 		if (unit->encoding.version < 5)
 			(void)dwarf_unit_root(unit);
@@ -116,13 +116,14 @@ static bool read_index(const struct elf_image *image, struct package_index *inde
 }
 
 /* The row of an id, counted from 1; 0 when it is not there. */
-static uint32_t find_row(const struct package_index *index, uint64_t id)
+static uint32_t find_row(const struct dwarf *dwarf, const struct package_index *index, uint64_t id)
 {
 	const uint32_t mask = index->slots - 1;
 	uint32_t slot = (uint32_t)id & mask;
 	const uint32_t step = ((uint32_t)(id >> 32) & mask) | 1;
 
-	for (uint32_t i = 0; i < index->slots; i++, slot = (slot + step) & mask) {
+	for (uint32_t i = 0; i < index->slots && dwarf_spend(dwarf, 1);
+		i++, slot = (slot + step) & mask) {
 		struct cursor in = index->table;
 		cursor_skip(&in, (uint64_t)slot * 8);
 		const uint64_t found = cursor_u64(&in);
@@ -160,11 +161,11 @@ static struct dwarf_unit *find_in_package(struct dwarf_split_file *package, uint
 
 	if (!read_index(&package->image, &index))
 		return NULL;
-	const uint32_t row = find_row(&index, id);
+	const uint32_t row = find_row(&package->dwarf, &index, id);
 	if (row == 0)
 		return NULL;
 	const uint64_t offset = part_start(&index, row, DW_SECT_INFO);
-	for (size_t i = 0; i < package->dwarf.unit_count; i++) {
+	for (size_t i = 0; i < package->dwarf.unit_count && dwarf_spend(&package->dwarf, 1); i++) {
 		struct dwarf_unit *const unit = &package->dwarf.units[i];
 		if (unit->offset != offset)
 			continue;

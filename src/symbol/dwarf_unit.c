@@ -9,8 +9,8 @@
 #include "symbol/dwarf_constants.h"
 #include "symbol/parallel.h"
 
-static const long long WORK_BASE = 1 << 20;
-static const long long WORK_PER_BYTE = 16;
+/* A table of abbreviations is compiled, and kept in several times its size. */
+static const uint64_t WORK_PER_ABBREV_BYTE = 4;
 
 static const char *const section_names[DWARF_SECTIONS] = {
 	[DWARF_INFO] = ".debug_info",
@@ -133,8 +133,25 @@ static void find_units(struct dwarf *dwarf)
 	}
 }
 
+/* Counts what the sections hold: for the work that they may cause, and for memory. */
+static bool charge_sections(struct dwarf *dwarf, struct error *err)
+{
+	uint64_t bytes = 0;
+	uint64_t unpacked = 0;
+
+	for (int i = 0; i < DWARF_SECTIONS; i++) {
+		bytes += dwarf->sections[i].size;
+		unpacked += dwarf->sections[i].owned == NULL ? 0 : dwarf->sections[i].size;
+	}
+	work_budget_allow_file(dwarf->budget, bytes);
+	return work_budget_take_memory(dwarf->budget, unpacked) ||
+	       error_set(err, ERROR_MEMORY,
+		       "%s: its debug information takes more than half of this machine's memory",
+		       dwarf->path);
+}
+
 bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split, unsigned threads,
-	struct error *err)
+	struct work_budget *budget, struct error *err)
 {
 	*dwarf = (struct dwarf){
 		.path = xstrdup(image->path),
@@ -142,16 +159,14 @@ bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_spli
 		.code_limit = image->code_limit,
 		.is_split = is_split,
 		.table_index = xcalloc(1, sizeof *dwarf->table_index),
+		.budget = budget,
 	};
 	pthread_mutex_init(&dwarf->lock, NULL);
-	if (!load_sections(dwarf, image, threads, err)) {
+	if (!load_sections(dwarf, image, threads, err) || !charge_sections(dwarf, err)) {
 		dwarf_deinit(dwarf);
 		return false;
 	}
 	find_units(dwarf);
-	const size_t bytes = dwarf->sections[DWARF_LINE].size + dwarf->sections[DWARF_RANGES].size +
-			     dwarf->sections[DWARF_RNGLISTS].size;
-	atomic_init(&dwarf->work_left, WORK_BASE + WORK_PER_BYTE * (long long)bytes);
 	return true;
 }
 
@@ -170,14 +185,9 @@ void dwarf_deinit(struct dwarf *dwarf)
 	pthread_mutex_destroy(&dwarf->lock);
 }
 
-bool dwarf_spend(struct dwarf *dwarf, uint64_t amount)
+bool dwarf_spend(const struct dwarf *dwarf, uint64_t work)
 {
-	const long long cost = amount > (uint64_t)INT64_MAX / 2 ? INT64_MAX / 2 : (long long)amount;
-
-	if (atomic_load(&dwarf->work_left) < cost)
-		return false;
-	atomic_fetch_sub(&dwarf->work_left, cost);
-	return true;
+	return work_budget_spend(dwarf->budget, work);
 }
 
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset)
@@ -280,19 +290,32 @@ static void set_split_bases(struct dwarf_unit *unit)
 	}
 }
 
+/* A table is read as far as `only`, see dwarf_abbrevs_new, and paid for. */
+static struct dwarf_abbrevs *read_table(const struct dwarf_unit *unit, uint64_t only)
+{
+	struct cursor in = abbrev_cursor(unit);
+	const size_t start = cursor_offset(&in);
+
+	if (work_budget_is_spent(unit->dwarf->budget))
+		in = cursor_over(NULL, 0);
+	struct dwarf_abbrevs *const table = dwarf_abbrevs_new(&in, &unit->encoding, only);
+	(void)dwarf_spend(unit->dwarf, 1 + (cursor_offset(&in) - start) * WORK_PER_ABBREV_BYTE);
+	return table;
+}
+
 static void read_root(struct dwarf_unit *unit)
 {
 	struct cursor in = dwarf_unit_cursor(unit, unit->first_die);
-	const struct cursor table = abbrev_cursor(unit);
 	const uint64_t code = cursor_uleb(&in);
 	const struct dwarf_abbrevs *const known = atomic_load(&unit->abbrevs);
-	struct dwarf_abbrevs *const made =
-		known == NULL ? dwarf_abbrevs_new(&table, &unit->encoding, code) : NULL;
+	struct dwarf_abbrevs *const made = known == NULL ? read_table(unit, code) : NULL;
 	const struct dwarf_abbrevs *const abbrevs = known == NULL ? made : known;
 	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_search(abbrevs, code);
 
 	if (unit->dwarf->is_split)
 		set_split_bases(unit);
+	if (abbrev != NULL)
+		(void)dwarf_spend(unit->dwarf, abbrev->attribute_count);
 	for (unsigned i = 0; abbrev != NULL && i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =
 			&abbrevs->attributes[abbrev->first_attribute + i];
@@ -376,8 +399,7 @@ const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit)
 		return abbrevs;
 	abbrevs = find_table(unit);
 	if (abbrevs == NULL) {
-		const struct cursor in = abbrev_cursor(unit);
-		abbrevs = keep_table(unit, dwarf_abbrevs_new(&in, &unit->encoding, 0));
+		abbrevs = keep_table(unit, read_table(unit, 0));
 	}
 	atomic_store(&unit->abbrevs, abbrevs);
 	return abbrevs;

@@ -21,6 +21,7 @@
 #include "base/cursor.h"
 #include "symbol/dwarf_abbrev.h"
 #include "symbol/elf_image.h"
+#include "symbol/work_budget.h"
 
 enum dwarf_section {
 	DWARF_INFO,
@@ -56,12 +57,7 @@ struct dwarf {
 	struct dwarf_abbrevs_at *tables;
 	size_t table_count, table_capacity;
 	struct hash_index *table_index;
-
-	/*
-	 * Entries of range lists and bytes of line programs that may still be read: far more than
-	 * honest files need, so that units which share one huge list cannot take for ever.
-	 */
-	atomic_llong work_left;
+	struct work_budget *budget; /* of the module; borrowed */
 };
 
 /* A value of an attribute; form 0 when the attribute is absent. */
@@ -112,11 +108,11 @@ struct dwarf_unit {
  * sections are unpacked on `threads` threads.
  */
 MUST_CHECK bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split,
-	unsigned threads, struct error *err);
+	unsigned threads, struct work_budget *budget, struct error *err);
 void dwarf_deinit(struct dwarf *dwarf);
 
-/* Spends `amount` of work_left; false when there is none left. */
-bool dwarf_spend(struct dwarf *dwarf, uint64_t amount);
+/* work_budget_spend on the file's budget. */
+bool dwarf_spend(const struct dwarf *dwarf, uint64_t work);
 
 /* The unit that holds a DIE's offset; NULL when none does. */
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset);

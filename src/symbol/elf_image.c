@@ -224,6 +224,43 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
 	return NULL;
 }
 
+/* What the packed sections claim to hold, of both kinds: several may claim the same bytes. */
+static uint64_t claimed_bytes(const struct elf_image *image)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < image->section_count; i++) {
+		const struct elf_section *const section = &image->sections[i];
+		const unsigned char *const data = image->data + section->offset;
+		Elf64_Chdr header;
+		uint64_t size = 0;
+		if (section->type == SHT_NULL || section->type == SHT_NOBITS)
+			continue;
+		if ((section->flags & SHF_COMPRESSED) != 0 && section->size >= sizeof header) {
+			memcpy(&header, data, sizeof header);
+			size = header.ch_size;
+		} else if (strncmp(section->name, ".zdebug_", 8) == 0 && section->size >= 12) {
+			memcpy(&size, data + 4, sizeof size);
+			size = be64toh(size);
+		}
+		if (__builtin_add_overflow(sum, size, &sum))
+			return UINT64_MAX;
+	}
+	return sum;
+}
+
+static bool check_claims(const struct elf_image *image, struct error *err)
+{
+	const uint64_t claimed = claimed_bytes(image);
+
+	if (claimed <= unpack_limit(image->size))
+		return true;
+	return error_set(err, ERROR_INPUT,
+		"%s: its compressed sections claim to hold %llu bytes, which a file of %zu bytes "
+		"does not",
+		image->path, (unsigned long long)claimed, image->size);
+}
+
 /* gcc's older way: ".zdebug_info" begins with "ZLIB" and the size, big-endian. */
 static bool load_zdebug(
 	const struct elf_image *image, const char *name, struct elf_bytes *bytes, struct error *err)
@@ -238,6 +275,8 @@ static bool load_zdebug(
 		return true;
 	const unsigned char *const data = image->data + section->offset;
 	uint64_t size = 0;
+	if (!check_claims(image, err))
+		return false;
 	if (section->size < 12 || memcmp(data, "ZLIB", 4) != 0)
 		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, old_name);
 	memcpy(&size, data + 4, sizeof size);
@@ -262,6 +301,8 @@ bool elf_image_load(
 	}
 	if (section->size < sizeof header)
 		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, name);
+	if (!check_claims(image, err))
+		return false;
 	memcpy(&header, data, sizeof header);
 	const enum unpack_format format =
 		header.ch_type == ELFCOMPRESS_ZLIB	     ? UNPACK_ZLIB

@@ -25,6 +25,7 @@ void file_search_init(
 	buffer_init(&search->problem, &memory_or_exit);
 	buffer_init(&search->cure, &memory_or_exit);
 	pthread_mutex_init(&search->lock, NULL);
+	work_budget_init(&search->budget);
 }
 
 void file_search_deinit(struct file_search *search)

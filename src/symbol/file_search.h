@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbolizer.h"
+#include "symbol/work_budget.h"
 
 struct debuginfod;
 
@@ -45,6 +46,7 @@ struct file_search {
 	struct file_probe *probes;
 	size_t probe_count, probe_capacity;
 	bool is_unsteady; /* a path had different files at different times */
+	struct work_budget budget;
 };
 
 void file_search_init(

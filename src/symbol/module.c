@@ -69,6 +69,7 @@ void module_begin(
 	module->work = xcalloc(1, sizeof *module->work);
 	file_search_init(&module->work->search, module->options, module->pid);
 	module->work->search.debuginfod = module->debuginfod;
+	work_budget_allow_addresses(&module->work->search.budget, module->query_count);
 }
 
 struct vaddr_of_query {
@@ -198,7 +199,7 @@ static bool name_by_perf_map(struct module *module)
 		return false;
 	for (size_t i = 0; i < module->query_count; i++)
 		addresses[i] = module->queries[i].address;
-	perf_map_find(&text, addresses, module->query_count, matches);
+	(void)perf_map_find(&text, addresses, module->query_count, matches);
 	for (size_t i = 0; i < module->query_count; i++)
 		if (matches[i].name_size != 0)
 			module_add_named_frame(module, &module->queries[i],
@@ -315,6 +316,13 @@ void module_explain(struct module *module, const char *package)
 	if (work->image.data == NULL || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
 		return;
+	if (work_budget_is_spent(&work->search.budget)) {
+		tell(module,
+			"reading it was stopped: it takes far more work than a file of its size "
+			"does, so it is damaged or made for that",
+			"get the file from where it was built");
+		return;
+	}
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
 		tell(module, buffer_string(&module->work->search.problem),
 			buffer_string(&module->work->search.cure));
@@ -345,7 +353,8 @@ void module_finish(struct module *module)
 
 	module_build_frames(module);
 	/* What the servers could not be asked today they may answer tomorrow. */
-	if (work->image.data != NULL && work->search.problem.size == 0)
+	if (work->image.data != NULL && work->search.problem.size == 0 &&
+		!work_budget_is_spent(&work->search.budget))
 		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)
 		module_forget_demangled(module);

@@ -22,9 +22,22 @@ struct pending {
 	struct text_map texts; /* frames share them */
 };
 
+/* Texts may overlap, so that all of them together are far longer than the file. */
+static bool pay_for_texts(struct module *module, uint64_t read_before)
+{
+	enum { BYTES_AT_ONCE = 8 };
+
+	return module->strings.read_bytes == read_before ||
+	       work_budget_spend(&module->work->search.budget,
+		       (module->strings.read_bytes - read_before) / BYTES_AT_ONCE);
+}
+
 static const char *keep(struct module *module, struct pending *pending, const char *text)
 {
-	return text_map_add(&pending->texts, &module->strings, text);
+	const uint64_t before = module->strings.read_bytes;
+	const char *const kept = text_map_add(&pending->texts, &module->strings, text);
+
+	return pay_for_texts(module, before) ? kept : "";
 }
 
 /*
@@ -36,12 +49,14 @@ static void set_name(struct module *module, struct pending *pending, struct symb
 {
 	frame->function = keep(module, pending, name);
 	frame->linkage_name = "";
-	if (linkage[0] == '\0')
+	if (linkage[0] == '\0' || work_budget_is_spent(&module->work->search.budget))
 		return;
+	const uint64_t before = module->strings.read_bytes;
 	pending->frames = xgrow(
 		pending->frames, &pending->capacity, pending->count + 1, sizeof *pending->frames);
 	pending->frames[pending->count++] =
 		(struct pending_frame){ frame, name_table_add(&pending->names, linkage) };
+	(void)pay_for_texts(module, before);
 }
 
 static struct symbol_frame *new_frames(
@@ -109,7 +124,7 @@ void module_build_frames(struct module *module)
 		work->dwarf == NULL ? NULL : dwarf_answers(work->dwarf);
 	struct pending pending = { 0 };
 
-	name_table_init(&pending.names, &module->strings);
+	name_table_init(&pending.names, &module->strings, &work->search.budget);
 	text_map_init(&pending.texts);
 	for (size_t i = 0; i < work->count; i++) {
 		if (answers != NULL && answers[i].frame_count != 0)

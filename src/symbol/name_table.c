@@ -13,13 +13,15 @@ enum { NAMES_PER_PIECE = 512 };
 struct piece {
 	struct name *names;
 	size_t count;
+	struct work_budget *budget;
 	struct buffer text; /* the readable names, NUL-terminated, one after another */
 	size_t *starts;	    /* in text; SIZE_MAX where there is none */
 };
 
-void name_table_init(struct name_table *table, struct string_pool *strings)
+void name_table_init(
+	struct name_table *table, struct string_pool *strings, struct work_budget *budget)
 {
-	*table = (struct name_table){ .strings = strings };
+	*table = (struct name_table){ .strings = strings, .budget = budget };
 	hash_index_init(&table->index);
 	hash_index_init(&table->seen_index);
 }
@@ -74,13 +76,26 @@ uint32_t name_table_add(struct name_table *table, const char *linkage_name)
 	return table->seen[next].position;
 }
 
+/* A name of a few bytes may become a megabyte, and then be abandoned. */
+static bool demangle_paid(struct piece *piece, const char *linkage)
+{
+	enum { BYTES_AT_ONCE = 8 };
+	size_t work = 0;
+
+	if (work_budget_is_spent(piece->budget))
+		return false;
+	const bool is_readable = demangle_append_counted(linkage, &piece->text, &work);
+	(void)work_budget_spend(piece->budget, work / BYTES_AT_ONCE);
+	return is_readable;
+}
+
 static void demangle_piece(void *context, size_t index)
 {
 	struct piece *const piece = (struct piece *)context + index;
 
 	for (size_t i = 0; i < piece->count; i++) {
 		const size_t start = piece->text.size;
-		const bool readable = demangle_append(piece->names[i].linkage, &piece->text);
+		const bool readable = demangle_paid(piece, piece->names[i].linkage);
 		piece->starts[i] = readable ? start : SIZE_MAX;
 		if (readable)
 			buffer_append_char(&piece->text, '\0');
@@ -109,6 +124,7 @@ void name_table_demangle(
 		const size_t first = i * NAMES_PER_PIECE;
 		const size_t left = table->count - first;
 		pieces[i].names = table->names + first;
+		pieces[i].budget = table->budget;
 		pieces[i].count = left < NAMES_PER_PIECE ? left : NAMES_PER_PIECE;
 		pieces[i].starts = xcalloc(pieces[i].count, sizeof *pieces[i].starts);
 		buffer_init(&pieces[i].text, &memory_or_exit);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
+#include "symbol/work_budget.h"
 
 struct name {
 	const char *linkage;  /* in the string pool */
@@ -25,6 +26,7 @@ struct seen_name {
 
 struct name_table {
 	struct string_pool *strings;
+	struct work_budget *budget;
 	struct hash_index index;
 	struct name *names;
 	size_t count, capacity;
@@ -33,7 +35,9 @@ struct name_table {
 	size_t seen_count, seen_capacity;
 };
 
-void name_table_init(struct name_table *table, struct string_pool *strings);
+/* Demangling is paid for from the budget; what cannot be paid stays as it is. */
+void name_table_init(
+	struct name_table *table, struct string_pool *strings, struct work_budget *budget);
 void name_table_deinit(struct name_table *table);
 
 /*

@@ -11,8 +11,10 @@
 #include "base/file.h"
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
+#include "symbol/vaddrs.h"
 
-enum { LARGEST_MAP_BYTES = 512 << 20 };
+/* Some hundred thousand functions, which no process compiles. */
+enum { LARGEST_MAP_BYTES = 128 << 20 };
 
 /* The process' number where it lives, which names its map; `pid` when that is not known. */
 static pid_t inner_pid(pid_t pid)
@@ -99,32 +101,50 @@ static bool take_hex(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-void perf_map_find(const struct buffer *text, const uint64_t *addresses, size_t count,
+/* A line of the map; false when it is none. */
+struct map_line {
+	uint64_t start;
+	uint64_t size;
+	const char *name;
+};
+
+static bool parse_line(const char *line, const char *end, struct map_line *parsed)
+{
+	const char *at = line;
+
+	if (!take_hex(&at, end, &parsed->start) || !take_hex(&at, end, &parsed->size) || at == end)
+		return false;
+	parsed->name = at;
+	return true;
+}
+
+/* From the last line to the first, so that each address is named once. */
+uint64_t perf_map_find(const struct buffer *text, const uint64_t *addresses, size_t count,
 	struct perf_map_match *matches)
 {
-	const char *const limit = text->data + text->size;
+	CLEANUP(free_cleanup) uint32_t *unnamed = xcalloc(count + 1, sizeof *unnamed);
+	struct map_line parsed = { 0 };
+	uint64_t steps = 0;
 
-	for (const char *line = text->data; line < limit;) {
-		const char *const newline = memchr(line, '\n', (size_t)(limit - line));
-		const char *const end = newline == NULL ? limit : newline;
-		const char *at = line;
-		uint64_t start = 0;
-		uint64_t size = 0;
-		line = end + 1;
-		if (!take_hex(&at, end, &start) || !take_hex(&at, end, &size) || at == end)
+	vaddrs_free_all(unnamed, count);
+	for (size_t limit = text->size; limit > 0;) {
+		const char *const newline = memrchr(text->data, '\n', limit - 1);
+		const char *const line = newline == NULL ? text->data : newline + 1;
+		const char *const last = text->data + limit - 1;
+		const char *const end = *last == '\n' ? last : last + 1;
+		limit = (size_t)(line - text->data);
+		steps++;
+		if (!parse_line(line, end, &parsed))
 			continue;
-		size_t low = 0;
-		for (size_t left = count; left > 0;) {
-			const size_t half = left / 2;
-			if (addresses[low + half] < start) {
-				low += half + 1;
-				left -= half + 1;
-			} else {
-				left = half;
-			}
+		const size_t first = vaddrs_lower_bound(addresses, count, parsed.start);
+		for (uint32_t i = vaddrs_first_free(unnamed, (uint32_t)first);
+			i < count && addresses[i] - parsed.start < parsed.size;
+			i = vaddrs_first_free(unnamed, i)) {
+			matches[i] = (struct perf_map_match){ (size_t)(parsed.name - text->data),
+				(size_t)(end - parsed.name) };
+			vaddrs_take(unnamed, i);
+			steps++;
 		}
-		for (; low < count && addresses[low] - start < size; low++)
-			matches[low] = (struct perf_map_match){ (size_t)(at - text->data),
-				(size_t)(end - at) };
 	}
+	return steps;
 }

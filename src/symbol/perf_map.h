@@ -23,6 +23,9 @@ struct perf_map_match {
 /* Reads the map of a process, through its own root where it lives in a container. */
 MUST_CHECK bool perf_map_read(pid_t pid, struct buffer *path, struct buffer *text);
 
-/* Fills matches[i] for addresses[i], which are sorted. Lines that are none are skipped. */
-void perf_map_find(const struct buffer *text, const uint64_t *addresses, size_t count,
+/*
+ * Fills matches[i] for addresses[i], which are sorted. Lines that are none are skipped. Returns how
+ * many lines and addresses it went through, for tests.
+ */
+uint64_t perf_map_find(const struct buffer *text, const uint64_t *addresses, size_t count,
 	struct perf_map_match *matches);

@@ -8,7 +8,7 @@
 #include "symbol/vaddrs.h"
 
 /* Comparisons spent per address: far more than the aliases of any real table need. */
-static const size_t WORK_PER_ADDRESS = 4096;
+static const size_t WORK_PER_ADDRESS = 1024;
 
 struct matching {
 	const uint64_t *vaddrs;
@@ -30,6 +30,18 @@ static int binding_rank(unsigned char info)
 	}
 }
 
+/* Comparing two aliases is one comparison, however long names were made. */
+enum { LONGEST_UNDERSCORES = 16, LONGEST_COMPARED = 1024 };
+
+static size_t count_underscores(const char *name)
+{
+	size_t count = 0;
+
+	while (count < LONGEST_UNDERSCORES && name[count] == '_')
+		count++;
+	return count;
+}
+
 static bool is_better(const struct symbol_match *a, const struct symbol_match *b)
 {
 	if (b->name == NULL)
@@ -40,11 +52,11 @@ static bool is_better(const struct symbol_match *a, const struct symbol_match *b
 	const int rank_b = binding_rank(b->info);
 	if (rank_a != rank_b)
 		return rank_a > rank_b;
-	const size_t underscores_a = strspn(a->name, "_");
-	const size_t underscores_b = strspn(b->name, "_");
+	const size_t underscores_a = count_underscores(a->name);
+	const size_t underscores_b = count_underscores(b->name);
 	if (underscores_a != underscores_b)
 		return underscores_a < underscores_b;
-	return strcmp(a->name, b->name) < 0;
+	return strncmp(a->name, b->name, LONGEST_COMPARED) < 0;
 }
 
 static bool is_function(const struct elf_image *image, const Elf64_Sym *symbol)

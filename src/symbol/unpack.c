@@ -12,6 +12,8 @@
 
 /* More than debug information ever shrinks by, and what deflate can do at most. */
 static const uint64_t LARGEST_RATIO = 1100;
+static const uint64_t FAIR_RATIO = 20;
+static const uint64_t FAIR_BASE_BYTES = (uint64_t)32 << 20;
 static const uint64_t BIG_PAGE_BYTES = (uint64_t)2 << 20;
 static const uint64_t LEAST_FOR_BIG_PAGES = (uint64_t)512 << 10;
 static const size_t LARGEST_XZ_BYTES = (size_t)1 << 30;
@@ -87,13 +89,21 @@ static bool run_xz(lzma_stream *stream, struct buffer *out)
 	return result == LZMA_STREAM_END;
 }
 
+uint64_t unpack_limit(uint64_t packed)
+{
+	return packed > UINT64_MAX / FAIR_RATIO / 2 ? UINT64_MAX
+						    : FAIR_BASE_BYTES + packed * FAIR_RATIO;
+}
+
 bool unpack_xz(const void *data, size_t data_size, struct elf_bytes *bytes, struct error *err)
 {
+	const uint64_t fair = unpack_limit(data_size);
+
 	lzma_stream stream = LZMA_STREAM_INIT;
 	struct buffer out;
 
 	buffer_init(&out, &memory_heap);
-	out.limit = LARGEST_XZ_BYTES;
+	out.limit = fair < LARGEST_XZ_BYTES ? fair : LARGEST_XZ_BYTES;
 	if (lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, 0) != LZMA_OK)
 		return error_set(err, ERROR_MEMORY, "no memory to unpack xz");
 	stream.next_in = data;

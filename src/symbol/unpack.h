@@ -20,6 +20,12 @@ enum unpack_format {
 	UNPACK_ZSTD,
 };
 
+/*
+ * What all that so many bytes hold may unpack to: debug information shrinks to a third or a fifth,
+ * and single sections to a tenth.
+ */
+uint64_t unpack_limit(uint64_t packed);
+
 /* Unpacks to exactly `size` bytes. */
 MUST_CHECK bool unpack_sized(enum unpack_format format, const void *data, size_t data_size,
 	uint64_t size, struct elf_bytes *bytes, struct error *err);

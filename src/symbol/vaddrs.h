@@ -21,3 +21,27 @@ static inline size_t vaddrs_lower_bound(const uint64_t *vaddrs, size_t count, ui
 	}
 	return low;
 }
+
+/*
+ * Positions that are taken one by one, the first claim of each counting: next[i] == i while `i` is
+ * free; `count` is always. A taken one points to a later one, and the ways are made shorter as they
+ * are gone, so that many claims to the same positions cost little each.
+ */
+static inline void vaddrs_free_all(uint32_t *next, size_t count)
+{
+	for (size_t i = 0; i <= count; i++)
+		next[i] = (uint32_t)i;
+}
+
+/* The first free position from `i` on. */
+static inline uint32_t vaddrs_first_free(uint32_t *next, uint32_t i)
+{
+	for (; next[i] != i; i = next[i])
+		next[i] = next[next[i]];
+	return i;
+}
+
+static inline void vaddrs_take(uint32_t *next, uint32_t i)
+{
+	next[i] = i + 1;
+}

@@ -269,6 +269,19 @@ class Packaging(BuiltOnce):
                     self.skipTest(f"objcopy cannot compress with {kind}")
                 self.assertEqual("dwarf", self.check(self.copy, self.expected)["source"])
 
+    def test_compressed_sections_are_bounded_by_the_file(self):
+        """Two sections of zeros that shrink to a thousandth: refused by what they claim, before anything is unpacked."""
+        zeros, plain = (os.path.join(self.folder, name) for name in ("zeros", "plain"))
+        with open(zeros, "wb") as file:
+            file.truncate(48 << 20)
+        run("objcopy", f"--update-section=.debug_rnglists={zeros}", f"--update-section=.debug_str={zeros}",
+            self.program, plain)
+        run("objcopy", "--compress-debug-sections=zlib", plain, self.copy)
+        self.assertLess(os.path.getsize(self.copy), 1 << 20)
+        module = self.ours(self.copy, sorted(self.expected))[1]
+        self.assertIn("its compressed sections claim to hold 100", module["problem"])
+        self.assertEqual("table", module["source"])
+
     def test_build_id_directory(self):
         self.strip()
         debug = self.build_id_path(os.path.join(self.folder, "ids"))

@@ -90,7 +90,10 @@ static void demangles_each_name_of_a_table_once(void **state)
 	size_t text_count = 0;
 
 	string_pool_init(&strings);
-	name_table_init(&table, &strings);
+	struct work_budget budget;
+
+	work_budget_init(&budget);
+	name_table_init(&table, &strings, &budget);
 	static char names[3000][32];
 	static char same[3000][32];
 	for (int i = 0; i < 3000; i++) {

@@ -20,12 +20,14 @@ enum abbrev {
 	REFERRING,	     /* origin */
 	FIXED,		     /* sibling, origin, low_pc, size of one byte */
 	VARYING,	     /* block, text, number, sibling; behind them a byte */
+	RANGED_UNIT,	     /* ranges */
 };
 
 struct writer {
 	struct buffer info;
 	struct buffer abbrev;
 	struct buffer lines;
+	struct buffer ranges;
 };
 
 static void u8(struct buffer *out, unsigned value)
@@ -75,6 +77,7 @@ static void writer_init(struct writer *w)
 	buffer_init(&w->info, &memory_heap);
 	buffer_init(&w->abbrev, &memory_heap);
 	buffer_init(&w->lines, &memory_heap);
+	buffer_init(&w->ranges, &memory_heap);
 	ABBREV(w, UNIT, DW_TAG_compile_unit, true, DW_AT_low_pc, DW_FORM_addr, DW_AT_high_pc,
 		DW_FORM_data4, DW_AT_stmt_list, DW_FORM_sec_offset, DW_AT_comp_dir, DW_FORM_string);
 	ABBREV(w, FUNCTION, DW_TAG_subprogram, true, DW_AT_name, DW_FORM_string, DW_AT_low_pc,
@@ -92,6 +95,7 @@ static void writer_init(struct writer *w)
 		DW_FORM_data1);
 	ABBREV(w, VARYING, 0x34, true, 0x02, DW_FORM_block1, DW_AT_name, DW_FORM_string, 0x1c,
 		DW_FORM_udata, DW_AT_sibling, DW_FORM_ref4, 0x3b, DW_FORM_data1);
+	ABBREV(w, RANGED_UNIT, DW_TAG_compile_unit, false, DW_AT_ranges, DW_FORM_sec_offset);
 	u8(&w->abbrev, 0);
 }
 
@@ -100,6 +104,7 @@ static void writer_deinit(struct writer *w)
 	buffer_deinit(&w->info);
 	buffer_deinit(&w->abbrev);
 	buffer_deinit(&w->lines);
+	buffer_deinit(&w->ranges);
 }
 
 /* Returns where the unit begins; unit_end writes its length. */
@@ -189,6 +194,8 @@ static void read_all(
 	elf_builder_add_data(&reading->builder, ".debug_abbrev", w->abbrev.data, w->abbrev.size);
 	elf_builder_add_data(&reading->builder, ".debug_line",
 		w->lines.size == 0 ? "" : w->lines.data, w->lines.size);
+	elf_builder_add_data(&reading->builder, ".debug_ranges",
+		w->ranges.size == 0 ? "" : w->ranges.data, w->ranges.size);
 	elf_builder_finish(&reading->builder);
 	assert_true(elf_image_over("test", reading->builder.out.data, reading->builder.out.size,
 		NULL, &reading->image, &err));
@@ -567,7 +574,73 @@ static void takes_the_last_row_of_an_address(void **state)
 	writer_deinit(&w);
 }
 
+/* Each unit has the same long list, which holds none of the addresses. */
+static void a_list_that_all_units_share_is_paid_for_each_time(void **state)
+{
+	(void)state;
+	enum { UNITS = 2000, ENTRIES = 20000 };
+	struct writer w;
+	struct reading reading;
+
+	writer_init(&w);
+	for (int i = 0; i < UNITS; i++) {
+		u32(&w.info, 12);
+		u16(&w.info, 4);
+		u32(&w.info, 0);
+		u8(&w.info, 8);
+		u8(&w.info, RANGED_UNIT);
+		u32(&w.info, 0);
+	}
+	for (int i = 0; i < ENTRIES; i++) {
+		u64(&w.ranges, 0x1100);
+		u64(&w.ranges, 0x1101);
+	}
+	static const uint64_t vaddrs[] = { 0x1000 };
+	read_all(&reading, &w, vaddrs, 1);
+	assert_int_equal(reading.answers[0].frame_count, 0);
+	assert_true(work_budget_is_spent(&reading.search.budget));
+	const uint64_t limit = reading.search.budget.limit;
+	assert_in_range(limit, 1, (uint64_t)UNITS * ENTRIES / 2);
+	assert_in_range(reading.search.budget.used, limit, limit + 1000);
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
+/* Ends of sequences that go back to the first address, past all of them. */
+static void a_line_program_that_goes_back_is_paid_for_each_time(void **state)
+{
+	(void)state;
+	struct writer w;
+	struct reading reading;
+	uint64_t vaddrs[16];
+
+	writer_init(&w);
+	const size_t unit = unit_begin(&w, 0x1000, 0x1000);
+	function(&w, "outer", 0x1000, 0x80);
+	end_children(&w);
+	end_children(&w);
+	unit_end(&w, unit);
+	write_lines(&w);
+	const uint32_t rows = 1000;
+	for (uint32_t i = 0; i < rows; i++) {
+		set_address(&w, 0x1000);
+		row(&w, 1, 0);
+		row(&w, 1, 15);
+	}
+	end_sequence(&w, 1);
+	const uint32_t length = (uint32_t)w.lines.size - 4;
+	memcpy(w.lines.data, &length, sizeof length);
+	for (uint64_t i = 0; i < 16; i++)
+		vaddrs[i] = i < 15 ? 0x1000 + i : 0x1800;
+	read_all(&reading, &w, vaddrs, 16);
+	assert_in_range(reading.search.budget.used, rows * 15, rows * 15 + 2 * w.lines.size);
+	reading_end(&reading);
+	writer_deinit(&w);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_list_that_all_units_share_is_paid_for_each_time),
+	cmocka_unit_test(a_line_program_that_goes_back_is_paid_for_each_time),
 	cmocka_unit_test(tells_inlined_calls_from_the_inside_out),
 	cmocka_unit_test(finds_names_in_other_units),
 	cmocka_unit_test(finds_functions_inside_types),

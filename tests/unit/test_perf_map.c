@@ -57,7 +57,27 @@ static void skips_lines_that_say_nothing(void **state)
 	assert_null(names[0]);
 }
 
+static void lines_that_hold_all_addresses_cost_no_more_than_others(void **state)
+{
+	(void)state;
+	enum { LINES = 2000, ADDRESSES = 1000 };
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	static uint64_t addresses[ADDRESSES];
+	static struct perf_map_match matches[ADDRESSES];
+
+	buffer_init(&text, &memory_or_exit);
+	for (uint64_t i = 0; i < ADDRESSES; i++)
+		addresses[i] = 0x1000 + i;
+	for (int i = 0; i < LINES; i++)
+		buffer_printf(&text, "1 ffffffff name%d\n", i);
+	assert_in_range(
+		perf_map_find(&text, addresses, ADDRESSES, matches), LINES, LINES + ADDRESSES);
+	for (size_t i = 0; i < ADDRESSES; i++)
+		assert_memory_equal(text.data + matches[i].name, "name1999", 8);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(lines_that_hold_all_addresses_cost_no_more_than_others),
 	cmocka_unit_test(finds_what_covers_an_address),
 	cmocka_unit_test(takes_the_last_line_of_reused_memory),
 	cmocka_unit_test(skips_lines_that_say_nothing),

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much work the files of a module may cause. Files are input, and a small one can be made so
+ * that reading it never ends: lists that all units share, texts that all frames share. Whatever is
+ * done more than once for a byte of a file, or once for each address, is charged here, and stops
+ * when nothing is left. The limit grows with the files and the addresses; it is far beyond what
+ * compilers' files take, which tests/unit/test_dwarf.c and tests/integration/test_symbol.py check.
+ *
+ * A unit of work is about what it takes to read a byte of a line program. Any thread.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct work_budget {
+	atomic_ullong limit;
+	atomic_ullong used; /* may pass the limit: what was refused was not done, but is counted */
+	atomic_ullong memory_bytes; /* of what was unpacked and is kept */
+	uint64_t memory_limit_bytes;
+};
+
+void work_budget_init(struct work_budget *budget);
+
+/* For contents of this size, and for this many addresses. */
+void work_budget_allow_file(struct work_budget *budget, uint64_t bytes);
+void work_budget_allow_addresses(struct work_budget *budget, uint64_t count);
+
+/* False when it is more than is left; then everything that follows is, too. */
+bool work_budget_spend(struct work_budget *budget, uint64_t work);
+bool work_budget_is_spent(const struct work_budget *budget);
+
+/* For memory that is not given back. False when it would be too much. */
+bool work_budget_take_memory(struct work_budget *budget, uint64_t bytes);
