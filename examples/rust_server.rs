@@ -3,10 +3,11 @@
 // A Rust program whose allocations go to a jemalloc of its own, under the names that the crate
 // tikv-jemallocator gives it (_rjem_...); malloc stays the C library's. It knows nothing of heapctl:
 //
-//	_RJEM_MALLOC_CONF=prof:true,prof_active:false heapctl run ./rust_server
+//	heapctl run ./rust_server
 //	heapctl record rust_server --duration 30s -o rust.heap
 //
-// With the crate this is `#[global_allocator] static GLOBAL: tikv_jemallocator::Jemalloc = ...`.
+// `heapctl run` finds out which variable this jemalloc reads for its options: that of the crate reads
+// _RJEM_MALLOC_CONF, the one that is built here MALLOC_CONF. With the crate this is `#[global_allocator] static GLOBAL: tikv_jemallocator::Jemalloc = ...`.
 // It reads lines, keeps each 1000 times, and prints how many strings it has.
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::{self, BufRead};

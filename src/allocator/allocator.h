@@ -71,7 +71,8 @@ struct allocator_profiling {
 struct allocator_configuration {
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* the one this build reads: "MALLOC_CONF",
 						      "JE_MALLOC_CONF" */
-	char environment[ALLOCATOR_CONF_MAX];	   /* its value; "" when not set or not readable */
+	char environment[ALLOCATOR_CONF_MAX];	   /* its value; "" when it is not set or was
+						      not read */
 	char build[ALLOCATOR_CONF_MAX];		   /* config.malloc_conf */
 	char program[ALLOCATOR_CONF_MAX];	   /* the symbol malloc_conf */
 	char file[ALLOCATOR_CONF_MAX];		   /* target of the symlink /etc/malloc.conf */

@@ -88,18 +88,107 @@ static void read_profiling(struct allocator *allocator)
 	read_unwinder(allocator);
 }
 
-static void find_ignored_variable(struct allocator_configuration *configuration)
-{
-	static const char *const variables[] = { "MALLOC_CONF", "JEMALLOC_CONF", "JE_MALLOC_CONF",
-		"_RJEM_MALLOC_CONF", "RJEM_MALLOC_CONF", "JEMALLOC_MALLOC_CONF" };
+/* What an option says about a text; the sum, how much it says that jemalloc has read the text. */
+enum evidence {
+	EVIDENCE_AGAINST = -1, /* jemalloc has another value than the text asks for */
+	EVIDENCE_NONE = 0,
+	EVIDENCE_FOR = 1, /* it has a value that is not its default */
+};
 
-	for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-		if (strcmp(variables[i], configuration->variable) == 0 ||
-			getenv(variables[i]) == NULL)
-			continue;
+static enum evidence compare_flag(
+	const struct allocator *allocator, const char *text, const char *key, bool is_default_on)
+{
+	struct malloc_conf_pair pair;
+	char name[40];
+	bool is_on = false;
+
+	snprintf(name, sizeof name, "opt.%s", key);
+	if (!malloc_conf_find(text, key, &pair) ||
+		jemalloc_read_bool(&allocator->jemalloc, name, &is_on) != 0)
+		return EVIDENCE_NONE;
+	/* What is neither true nor false is as if it were not there. */
+	const bool is_wanted = malloc_conf_is_on(text, key, is_on);
+	if (is_wanted != is_on)
+		return EVIDENCE_AGAINST;
+	return is_on == is_default_on ? EVIDENCE_NONE : EVIDENCE_FOR;
+}
+
+static enum evidence compare_lg_sample(const struct allocator *allocator, const char *text)
+{
+	enum { DEFAULT = 19, LARGEST = 63 };
+	struct malloc_conf_pair pair;
+	size_t value = 0;
+
+	if (!malloc_conf_find(text, "lg_prof_sample", &pair) ||
+		jemalloc_read_size(&allocator->jemalloc, "opt.lg_prof_sample", &value) != 0)
+		return EVIDENCE_NONE;
+	const unsigned long wanted = strtoul(pair.value, NULL, 10);
+	if (wanted > LARGEST || wanted == value)
+		return wanted == value && value != DEFAULT ? EVIDENCE_FOR : EVIDENCE_NONE;
+	return EVIDENCE_AGAINST;
+}
+
+/* Negative: jemalloc has not read this text. Else the number of options that say it has. */
+static int weigh(const struct allocator *allocator, const char *text)
+{
+	static const struct {
+		const char *key;
+		bool is_default_on;
+	} flags[] = { { "prof", false }, { "prof_active", true }, { "prof_accum", false },
+		{ "prof_gdump", false }, { "prof_final", false } };
+	int sum = 0;
+
+	if (text == NULL || !allocator->profiling.compiled_in)
+		return 0;
+	/* It changes others. */
+	if (malloc_conf_is_on(text, "prof_leak", false))
+		return 0;
+	for (size_t i = 0; i <= sizeof flags / sizeof flags[0]; i++) {
+		const enum evidence one = i == sizeof flags / sizeof flags[0]
+						  ? compare_lg_sample(allocator, text)
+						  : compare_flag(allocator, text, flags[i].key,
+							    flags[i].is_default_on);
+		if (one == EVIDENCE_AGAINST)
+			return EVIDENCE_AGAINST;
+		sum += one;
+	}
+	return sum;
+}
+
+/*
+ * The names of the functions tell the variable of a jemalloc that was configured with a prefix. One
+ * whose functions were renamed later reads MALLOC_CONF: the options show it, once some are set.
+ */
+static void choose_variable(struct allocator *allocator)
+{
+	static const char plain[] = "MALLOC_CONF";
+	char *const variable = allocator->configuration.variable;
+
+	malloc_conf_variable(allocator->identity.symbol, variable);
+	if (weigh(allocator, getenv(plain)) > weigh(allocator, getenv(variable)))
+		memcpy(variable, plain, sizeof plain);
+}
+
+static void note_ignored(struct allocator_configuration *configuration, const char *variable)
+{
+	if (configuration->ignored_variable[0] == '\0' &&
+		strcmp(variable, configuration->variable) != 0 && getenv(variable) != NULL)
 		snprintf(configuration->ignored_variable, sizeof configuration->ignored_variable,
-			"%s", variables[i]);
-		return;
+			"%s", variable);
+}
+
+static void find_ignored_variable(struct allocator *allocator)
+{
+	/* Not as whole names: heapctl run looks for those in a program, which may contain this
+	 * code. */
+	static const char *const beginnings[] = { "", "JE", "JE_", "_RJEM_", "RJEM_", "JEMALLOC_" };
+	char named[MALLOC_CONF_VARIABLE_BYTES];
+
+	malloc_conf_variable(allocator->identity.symbol, named);
+	note_ignored(&allocator->configuration, named);
+	for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+		snprintf(named, sizeof named, "%sMALLOC_CONF", beginnings[i]);
+		note_ignored(&allocator->configuration, named);
 	}
 }
 
@@ -119,13 +208,13 @@ static void read_configuration(struct allocator *allocator)
 {
 	struct allocator_configuration *const configuration = &allocator->configuration;
 
-	malloc_conf_variable(allocator->identity.symbol, configuration->variable);
+	choose_variable(allocator);
 	configuration->secure = getauxval(AT_SECURE) != 0;
-	const char *const value = getenv(configuration->variable);
-	if (value != NULL)
+	const char *const value = secure_getenv(configuration->variable);
+	if (value != NULL && weigh(allocator, value) >= 0)
 		snprintf(
 			configuration->environment, sizeof configuration->environment, "%s", value);
-	find_ignored_variable(configuration);
+	find_ignored_variable(allocator);
 	(void)jemalloc_read_text(&allocator->jemalloc, "config.malloc_conf", configuration->build,
 		sizeof configuration->build);
 	read_program_conf(allocator);

@@ -50,6 +50,29 @@ static void print_process(const struct target *target, const json_t *status)
 		control_moment(json_number(status, "started_ms"), begun));
 }
 
+/* In the order in which jemalloc reads them: the last one wins. */
+static void print_options(const json_t *status)
+{
+	const struct {
+		const char *name;
+		const char *text;
+	} sources[] = {
+		{ "its build", json_text(status, "malloc_conf.build") },
+		{ "the program's malloc_conf", json_text(status, "malloc_conf.program") },
+		{ "/etc/malloc.conf", json_text(status, "malloc_conf.file") },
+		{ json_text(status, "malloc_conf.variable"),
+			json_text(status, "malloc_conf.environment") },
+	};
+	const char *name = "options";
+
+	for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+		if (*sources[i].text == '\0')
+			continue;
+		line(name, "%s (%s)", sources[i].text, sources[i].name);
+		name = "";
+	}
+}
+
 static void print_allocator(const json_t *status)
 {
 	const char *const name = json_text(status, "allocator.name");
@@ -59,8 +82,7 @@ static void print_allocator(const json_t *status)
 	line("allocator", "%s%s%s%s%s%s", name, *version == '\0' ? "" : " ", version,
 		*where == '\0' ? "" : " in ", where,
 		json_flag(status, "allocator.owns_malloc") ? "" : "; malloc is not its own");
-	if (*json_text(status, "malloc_conf.environment") != '\0')
-		line("options", "%s", json_text(status, "malloc_conf.environment"));
+	print_options(status);
 }
 
 static void describe_sampling(const json_t *status, char *text, size_t size)

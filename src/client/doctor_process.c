@@ -52,8 +52,7 @@ static bool examine_access(struct diagnosis *diagnosis, struct patient *patient)
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		program_find_mallctl(fd, patient->mallctl);
-	malloc_conf_variable(
-		patient->mallctl[0] == '\0' ? "mallctl" : patient->mallctl, patient->variable);
+	program_conf_variable(fd, patient->mallctl, patient->variable);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -202,18 +203,22 @@ static bool set_preload(
 static bool set_conf(
 	const struct launch_request *request, struct launch_plan *plan, struct error *err)
 {
-	char variable[MALLOC_CONF_VARIABLE_BYTES];
+	char variable[MALLOC_CONF_VARIABLE_BYTES], named[MALLOC_CONF_VARIABLE_BYTES];
 	const char *value;
 	const bool has_own = plan->program.mallctl[0] != '\0' && plan->jemalloc == NULL;
-	const char *misnamed = getenv("JEMALLOC_CONF");
+	const char *wrong_name = "JEMALLOC_CONF";
 
-	malloc_conf_variable(has_own ? plan->program.mallctl : "mallctl", variable);
-	if (strcmp(variable, "JEMALLOC_CONF") == 0)
-		misnamed = NULL;
+	CLEANUP(fd_cleanup) const int fd = open(plan->program.path, O_RDONLY | O_CLOEXEC);
+	program_conf_variable(fd, has_own ? plan->program.mallctl : "", variable);
+	/* What the names of the functions promise, and what the documentation of some servers says.
+	 */
+	malloc_conf_variable(has_own ? plan->program.mallctl : "mallctl", named);
+	if (strcmp(named, variable) != 0 && getenv(named) != NULL)
+		wrong_name = named;
+	const char *const misnamed = strcmp(variable, wrong_name) == 0 ? NULL : getenv(wrong_name);
 	if (misnamed != NULL)
-		launch_note(plan,
-			"this jemalloc does not read JEMALLOC_CONF: its options go into %s",
-			variable);
+		launch_note(plan, "this jemalloc does not read %s: its options go into %s",
+			wrong_name, variable);
 	if (!launch_conf(plan, request, getenv(variable), misnamed, &value, err))
 		return false;
 	set(plan, variable, value);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/program.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -72,6 +73,49 @@ bool program_find_mallctl(int fd, char name[64])
 	CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
 
 	return elf != NULL && elf_kind(elf) == ELF_K_ELF && find_mallctl(elf, name);
+}
+
+/* Whether the text is there with a NUL behind it, and no letter of a longer name before it. */
+static bool has_name(const char *data, size_t size, const char *name)
+{
+	const size_t length = strlen(name) + 1;
+	const char *at = data;
+
+	while ((at = memmem(at, (size_t)(data + size - at), name, length)) != NULL) {
+		if (at == data || (!isalnum((unsigned char)at[-1]) && at[-1] != '_'))
+			return true;
+		at++;
+	}
+	return false;
+}
+
+/* Where constant texts are. */
+static bool has_text(Elf *elf, const char *name)
+{
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+		GElf_Shdr header;
+		if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_PROGBITS ||
+			(header.sh_flags & (SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR)) != SHF_ALLOC)
+			continue;
+		const Elf_Data *const data = elf_rawdata(section, NULL);
+		if (data != NULL && data->d_buf != NULL &&
+			has_name(data->d_buf, data->d_size, name))
+			return true;
+	}
+	return false;
+}
+
+const char *program_conf_variable(
+	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES])
+{
+	malloc_conf_variable(mallctl[0] == '\0' ? "mallctl" : mallctl, variable);
+	elf_version(EV_CURRENT);
+	CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+
+	if (strcmp(variable, "MALLOC_CONF") != 0 && elf != NULL && elf_kind(elf) == ELF_K_ELF &&
+		!has_text(elf, variable) && has_text(elf, "MALLOC_CONF"))
+		strcpy(variable, "MALLOC_CONF");
+	return variable;
 }
 
 static const char *last_part(const char *path)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/malloc_conf.h"
 
 enum program_kind {
 	PROGRAM_DYNAMIC,
@@ -32,6 +33,14 @@ struct program {
  * `command` is searched in PATH unless it has a slash. ERROR_NOT_FOUND, ERROR_DENIED, ERROR_INPUT.
  */
 MUST_CHECK bool program_inspect(const char *command, struct program *program, struct error *err);
+
+/*
+ * The environment variable that the jemalloc reads which the ELF file open on `fd` defines with
+ * this mallctl. Its text is in the file; the names of the functions tell it only where they are
+ * those that jemalloc was configured with. -1 and "": MALLOC_CONF. Returns `variable`.
+ */
+const char *program_conf_variable(
+	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES]);
 
 /*
  * The name under which the ELF file open on `fd` defines mallctl ("mallctl", "je_mallctl", ...),

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from processes import AGENT, BUILD, PATIENCE_SECONDS, Case, ask, free_port, jemalloc_path, need, wait_until
+from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, Case, ask, free_port, jemalloc_path, need, wait_until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = BUILD / "examples"
@@ -199,6 +199,38 @@ class CPlusPlus(Case):
 
 
 class Rust(Case):
+    def start_server(self, *words, env=None):
+        need("rustc")
+        process = self.start(HEAPCTL, "run", *words, EXAMPLES / "rust_server", env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.wait_for_agent(process.pid)
+        return process, ask(self.socket_of(process.pid), "/v1/status")[1]
+
+    def test_run_sets_the_variable_that_it_reads(self):
+        process, status = self.start_server()
+        self.assertEqual(status["allocator"]["symbol"], "_rjem_mallctl")
+        self.assertTrue(status["profiling"]["available"], status["profiling"])
+        self.assertEqual(status["malloc_conf"]["variable"], "MALLOC_CONF")
+        shown, _ = self.heapctl("status", process.pid)
+        self.assertRegex(" ".join(shown.split()), r"options prof:true,prof_active:false \(MALLOC_CONF\)")
+
+    def test_run_takes_options_of_the_variable_that_it_does_not_read(self):
+        _, status = self.start_server(env={"_RJEM_MALLOC_CONF": "lg_prof_sample:14"})
+        self.assertEqual(status["profiling"]["lg_sample"], 14)
+        self.assertEqual(status["malloc_conf"]["ignored_variable"], "_RJEM_MALLOC_CONF")
+
+    def test_options_that_are_not_in_effect_are_not_shown(self):
+        need("rustc")
+        process = self.start(EXAMPLES / "rust_server", env={"LD_PRELOAD": AGENT, "_RJEM_MALLOC_CONF": PROFILING}, stdin=subprocess.PIPE)
+        path = self.wait_for_agent(process.pid)
+        status = ask(path, "/v1/status")[1]
+        self.assertFalse(status["profiling"]["available"])
+        self.assertEqual(status["malloc_conf"]["environment"], "")
+        self.assertEqual(status["malloc_conf"]["variable"], "MALLOC_CONF")
+        self.assertEqual(status["malloc_conf"]["ignored_variable"], "_RJEM_MALLOC_CONF")
+        self.assertIn(" MALLOC_CONF=prof:true", status["profiling"]["cure"])
+        self.assertIn("variable-ignored", [warning["code"] for warning in status["warnings"]])
+        self.assertNotIn("lg_prof_sample:12", self.heapctl("status", process.pid)[0])
+
     def test_reached_by_the_agent(self):
         """heapctl run brings the agent; the program is unchanged and malloc stays the C library's."""
         need("rustc")
