@@ -36,6 +36,13 @@ def is_expected(path, status, words):
     return status in reasons and re.search(reasons[status], words) is not None
 
 
+def counts(load):
+    """Whether more than one request of each client was answered, and most of them not by "busy"."""
+    answered = sum(load.statuses.values())
+    refused = sum(count for (_, _, status), count in load.statuses.items() if status == 503)
+    return answered > load.clients and refused < answered / 2
+
+
 class Crowd(GatewayCase):
     def test_every_answer_is_one_that_is_described(self):
         process, port = self.start_redis()
@@ -61,7 +68,9 @@ class Crowd(GatewayCase):
         traffic = threading.Thread(target=self.keep_busy, args=(port, ended))
         traffic.start()
         try:
-            load = Load(self.port, requests, clients=200, seconds=4).run()
+            # Four seconds are enough unless the machine is busy.
+            needed = {path for _, path in requests if path not in MAY_ALWAYS_FAIL}
+            load = Load(self.port, requests, clients=200, seconds=4, is_enough=lambda load: needed <= load.succeeded and counts(load)).run()
         finally:
             ended.set()
             traffic.join()
@@ -73,12 +82,8 @@ class Crowd(GatewayCase):
             self.assertTrue(status in (200, 201, 302) or status >= 400, f"{path}: {status}")
         unexpected = [(key, words) for key, reasons in load.reasons.items() for words in reasons if not is_expected(key[1], key[2], words)]
         self.assertEqual(unexpected, [])
-        succeeded = {path for _, path, status in load.statuses if status < 300}
-        self.assertEqual({path for _, path in requests if path not in MAY_ALWAYS_FAIL} - succeeded, set())
-        answered = sum(load.statuses.values())
-        refused = sum(count for (_, _, status), count in load.statuses.items() if status == 503)
-        self.assertGreater(answered, 200)
-        self.assertLess(refused, answered / 2, load.statuses)
+        self.assertEqual(needed - load.succeeded, set())
+        self.assertTrue(counts(load), load.statuses)
         self.assertTrue(is_alive(process.pid))
         self.assertIsNone(gateway.poll())
         # Nothing is left behind: descriptors and threads go back to what an idle gateway has.

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 import unittest
 import urllib.error
 import urllib.parse
@@ -43,10 +44,16 @@ class Metrics(GatewayCase):
 
     def test_the_figures_are_the_agents(self):
         self.make_run(self.redis_port)
-        text = self.get("/metrics").text
-        memory = self.get("/v1/status").json["memory"]
-        for name in ("allocated", "active", "metadata", "resident", "mapped"):
-            self.assertAlmostEqual(self.sample(text, f"heapctl_{name}_bytes"), memory[name], delta=0.2 * memory[name], msg=name)
+        text = ""
+
+        def are_alike():
+            nonlocal text
+            text = self.get("/metrics").text
+            memory = self.get("/v1/status").json["memory"]
+            return all(abs(self.sample(text, f"heapctl_{name}_bytes") - memory[name]) <= 0.2 * memory[name]
+                       for name in ("allocated", "active", "metadata", "resident", "mapped"))
+        # Freed pages may go back between the two answers.
+        wait_until(are_alike, "the same figures in both answers")
         self.assertGreater(self.sample(text, "heapctl_rss_bytes"), 1 << 20)
         self.assertEqual(self.sample(text, "heapctl_up"), 1)
         self.assertEqual(self.sample(text, "heapctl_profiling_enabled"), 1)
@@ -57,10 +64,12 @@ class Metrics(GatewayCase):
         self.assertGreaterEqual(self.sample(text, "heapctl_last_dump_bytes"), 1)
         last_dump = self.get("/v1/status").json["last_dump"]
         self.assertAlmostEqual(self.sample(text, "heapctl_last_dump_timestamp_seconds"), last_dump["time_ms"] / 1000, delta=0.01)
+        started = time.monotonic()
         self.get("/memory-profiler/start?duration=5mins")
         text = self.get(f"/targets/{self.process.pid}/metrics").text
         self.assertEqual(self.sample(text, "heapctl_run_active"), 1)
-        self.assertAlmostEqual(self.sample(text, "heapctl_run_remaining_seconds"), 300, delta=30)
+        remaining = self.sample(text, "heapctl_run_remaining_seconds")
+        self.assertTrue(300 - (time.monotonic() - started) - 1 <= remaining <= 300, remaining)
         self.assertNotIn("heapctl_gateway", text)
 
     def test_openmetrics_is_given_to_who_asks_for_it(self):
@@ -112,10 +121,19 @@ scrape_configs:
                    wait_for=lambda: query('up{job="heapctl"} == 1'))
         wait_until(lambda: query(f'heapctl_allocated_bytes{{pid="{self.process.pid}"}} > 0'), "the figures of Redis")
         self.assertEqual(query('scrape_samples_scraped{job="heapctl"} > 100') != [], True)
-        self.check_dashboard(query)
+        empty = []
 
-    def check_dashboard(self, query):
-        """Every panel asks for something that Prometheus understands; all but the slow ones have data."""
+        def have_data():
+            # No profile was taken yet. A rate needs two scrapes.
+            empty[:] = set(self.empty_panels(query)) - {"Growth", "The gateway", "Time of the last profile"}
+            return not empty
+        try:
+            wait_until(have_data, "data in the panels")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {empty}") from None
+
+    def empty_panels(self, query):
+        """Every panel asks for something that Prometheus understands; here are those without data."""
         dashboard = json.loads((CONTRIB / "grafana/heapctl.json").read_text())
         empty = []
         for panel in dashboard["panels"]:
@@ -123,8 +141,7 @@ scrape_configs:
                 expression = target["expr"].replace("$name", ".*").replace("$pid", ".*").replace("$__rate_interval", "1m")
                 if not query(expression):
                     empty.append(panel["title"])
-        # No profile was taken yet.
-        self.assertEqual(set(empty) - {"Growth", "The gateway", "Time of the last profile"}, set())
+        return empty
 
     def test_the_alerts_are_well_formed(self):
         self.promtool("check", "rules", CONTRIB / "prometheus/heapctl.rules.yml")

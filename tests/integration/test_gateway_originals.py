@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 import unittest
 
 from gateway import GatewayCase
@@ -19,13 +20,32 @@ class Originals(GatewayCase):
         self.wait_for_agent(self.redis_process.pid)
         self.start_gateway(self.redis_process.pid)
 
-    def run_program(self, *command, shell=False, env=None):
+    def run_program(self, *command, shell=False, env=None, code=0):
         settings = dict(self.environment, HOME=self.folder, JEPROF_TMPDIR=os.path.join(self.folder, "jeprof"),
                         PPROF_TMPDIR=os.path.join(self.folder, "pprof"), **(env or {}))
         result = subprocess.run(command[0] if shell else [str(word) for word in command], shell=shell, cwd=self.folder,
                                 env=settings, capture_output=True, text=True, timeout=180)
-        self.assertEqual(result.returncode, 0, f"{command}: {result.stdout[-2000:]}{result.stderr[-2000:]}")
+        if code is not None:
+            self.assertEqual(result.returncode, code, f"{command}: {result.stdout[-2000:]}{result.stderr[-2000:]}")
+        self.code = result.returncode
         return result.stdout + result.stderr
+
+
+    def run_until_it_works(self, *command):
+        """For a script that sleeps until it believes a run to be over, and on a busy machine may be wrong."""
+        said = []
+
+        def works():
+            said.append(self.run_program(*command, code=None))
+            return self.code == 0
+        try:
+            wait_until(works, f"{command} to work")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {said[-1][-2000:]}") from None
+
+    def assert_remaining(self, text, seconds, started):
+        """A run of so many seconds began after `started`."""
+        self.assertTrue(seconds - (time.monotonic() - started) - 1 <= int(text) <= seconds, text)
 
 
 class Mesos(Originals):
@@ -37,7 +57,7 @@ class Mesos(Originals):
                        "curl ${HOST}/memory-profiler/start?duration=${SECONDS}\n"
                        "sleep $((${SECONDS} + 1))\n"
                        "wget ${HOST}/memory-profiler/download/raw\n" % self.port)
-        self.run_program("bash", script)
+        self.run_until_it_works("bash", script)
         with open(os.path.join(self.folder, "raw")) as file:
             self.assertTrue(file.read().startswith("heap_v2/524288\n"))
 
@@ -51,11 +71,12 @@ class Mesos(Originals):
                        "wget -O mine ${HOST}/memory-profiler/download/raw?id=${ID}\n"
                        "curl -sf -o mine.txt ${HOST}/memory-profiler/download/text?id=${ID}\n"
                        "curl -sf -o mine.svg ${HOST}/memory-profiler/download/graph?id=${ID}\n" % self.port)
-        self.run_program("bash", script)
+        self.run_until_it_works("bash", script)
         with open(os.path.join(self.folder, "mine")) as file:
             self.assertTrue(file.read().startswith("heap_v2/"))
 
     def test_start_answers_as_the_original(self):
+        started = time.monotonic()
         answer = self.expect(self.get("/memory-profiler/start?duration=5mins"), 200)
         self.assertEqual(answer.headers["Content-Type"], "application/json")
         first = answer.json
@@ -63,7 +84,8 @@ class Mesos(Originals):
         self.assertIs(type(first["id"]), int)
         self.assertIs(type(first["message"]), str)
         self.assertIs(type(first["remaining_seconds"]), str)
-        self.assertRegex(first["remaining_seconds"], r"^(299|300)$")
+        self.assertRegex(first["remaining_seconds"], r"^\d+$")
+        self.assert_remaining(first["remaining_seconds"], 300, started)
         again = self.expect(self.get("/memory-profiler/start?duration=10secs"), 200).json
         self.assertEqual(again["id"], first["id"])
         self.assertIn("already active", again["message"])
@@ -72,13 +94,15 @@ class Mesos(Originals):
         self.assertEqual(posted.json["id"], first["id"])
 
     def test_the_default_is_five_minutes(self):
-        self.assertIn(self.get("/memory-profiler/start").json["remaining_seconds"], ("299", "300"))
+        started = time.monotonic()
+        self.assert_remaining(self.get("/memory-profiler/start").json["remaining_seconds"], 300, started)
 
     def test_every_unit_is_known(self):
         for text, seconds in {"90000ms": 90, "2mins": 120, "1.5mins": 90, "0.5hrs": 1800, "90000000us": 90, "90": 90,
-                              "90secs": 90, "0.001days": 86}.items():
+                              "90secs": 90, "0.001days": 86.4}.items():
+            started = time.monotonic()
             run = self.expect(self.get(f"/memory-profiler/start?duration={text}"), 200).json
-            self.assertAlmostEqual(int(run["remaining_seconds"]), seconds, delta=2, msg=text)
+            self.assert_remaining(run["remaining_seconds"], seconds, started)
             self.expect(self.get("/memory-profiler/stop"), 200)
 
     def test_wrong_durations_are_refused_in_plain_text(self):
@@ -95,7 +119,8 @@ class Mesos(Originals):
     def test_stop_says_where_the_profiles_are(self):
         self.expect(self.get("/memory-profiler/stop"), 400)
         run = self.get("/memory-profiler/start?duration=5mins").json
-        self.load_redis(self.redis_port, keys=20000, size=500)
+        # One sample in 512 KiB, so 40 of the values; none at all once in e^40 runs.
+        self.load_redis(self.redis_port, keys=40000, size=500)
         stopped = self.expect(self.get("/memory-profiler/stop"), 200).json
         self.assertEqual(set(stopped), {"id", "message", "url_raw_profile", "url_graph_profile", "url_symbolized_profile"})
         self.assertEqual(stopped["id"], str(run["id"]))
@@ -121,10 +146,11 @@ class Mesos(Originals):
             "malloc_conf": {"environment": "prof:true,prof_active:false", "build_options": state["jemalloc"]["malloc_conf"]["build_options"]},
             "profiling_enabled": True, "profiling_active": False})
         self.assertIs(type(state["jemalloc"]["malloc_conf"]["build_options"]), str)
+        started = time.monotonic()
         run = self.get("/memory-profiler/start?duration=5mins").json
         running = self.get("/memory-profiler/state").json
         self.assertEqual(running["memory_profiler"]["current_run"]["id"], run["id"])
-        self.assertAlmostEqual(running["memory_profiler"]["current_run"]["remaining_seconds"], 300, delta=30)
+        self.assert_remaining(running["memory_profiler"]["current_run"]["remaining_seconds"], 300, started)
         self.assertTrue(running["jemalloc"]["profiling_active"])
         self.get("/memory-profiler/stop")
         self.get("/memory-profiler/download/raw")
@@ -152,6 +178,8 @@ class Mesos(Originals):
         self.expect(self.get(f"/memory-profiler/download/raw?id={first}"), 200)
 
     def test_a_second_run_does_not_contain_the_first(self):
+        # One sample in 4 KiB: the first holds some 20 +- 0.3 MiB, the second what a connection and ten keys need.
+        self.expect(self.post("/v1/reset?lg_sample=12"), 200)
         first = self.make_run(self.redis_port, keys=40000)
         second = self.make_run(self.redis_port, keys=10)
         total = {}
@@ -163,8 +191,8 @@ class Mesos(Originals):
         self.assertLess(total[second], 2)
 
     def test_more_formats_under_the_same_roof(self):
-        run = self.make_run(self.redis_port)
-        other = self.make_run(self.redis_port, keys=30000)
+        run = self.make_run(self.redis_port, keys=40000)
+        other = self.make_run(self.redis_port, keys=50000)
         flame = self.expect(self.get(f"/memory-profiler/download/flame?id={run}"), 200)
         self.assertIn(b"<html", flame.body)
         pprof = self.expect(self.get(f"/memory-profiler/download/pprof?id={run}"), 200)

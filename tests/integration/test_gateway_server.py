@@ -366,7 +366,8 @@ class Trouble(GatewayCase):
         metrics = self.get("/metrics").text
         self.assertIn(f'heapctl_up{{pid="{process.pid}"', metrics)
         self.assertRegex(metrics, rf'heapctl_up{{pid="{os.getpid()}",name="[^"]*",allocator=""}} 0\n')
-        self.assertLess(time.monotonic() - started, 30)
+        # The hanging one is given 5 s to answer; for twenty clients one after the other that would be 100.
+        self.assertLess(time.monotonic() - started, 60)
         answer = self.expect(self.get(f"/targets/{os.getpid()}/v1/status"), 503)
         self.assertIn("Retry-After", answer.headers)
         # Twenty clients asked for the same thing; the agent was asked a few times at most.

@@ -25,7 +25,8 @@ class Redis(Case):
         process, port = self.start_redis(conf=READY + ",lg_prof_sample:12")
         path = self.wait_for_agent(process.pid)
         self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
-        self.load_redis(port)
+        # Each value, key and entry of the table has a stack; of the smallest, 16 bytes at a time, 78 samples are expected.
+        self.load_redis(port, keys=20000)
         status, profile = ask(path, "/v1/profile")
         self.assertEqual(status, 200)
         self.assertTrue(profile.startswith(b"heap_v2/4096\n"))

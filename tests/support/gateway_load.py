@@ -8,7 +8,9 @@ import time
 
 
 class Load:
-    def __init__(self, port, requests, clients, seconds):
+    def __init__(self, port, requests, clients, seconds, is_enough=lambda load: True, most_seconds=120):
+        """Lasts until `is_enough`, at least so long."""
+        self.is_enough, self.last = is_enough, time.monotonic() + most_seconds
         self.port = port
         self.requests = requests
         self.clients = clients
@@ -16,6 +18,7 @@ class Load:
         self.statuses = collections.Counter()
         self.reasons = collections.defaultdict(collections.Counter)  # of what was refused: (method, path, status) -> words
         self.problems = []
+        self.succeeded = set()
         self.slowest_seconds = collections.defaultdict(float)
 
     def run(self):
@@ -27,7 +30,7 @@ class Load:
 
     async def client(self, number):
         order = itertools.cycle(self.requests[number % len(self.requests):] + self.requests[:number % len(self.requests)])
-        while time.monotonic() < self.deadline:
+        while time.monotonic() < self.deadline or (time.monotonic() < self.last and not self.is_enough(self)):
             method, path = next(order)
             started = time.monotonic()
             try:
@@ -36,6 +39,8 @@ class Load:
                 self.problems.append(f"{method} {path}: {problem!r}")
                 continue
             self.statuses[method, path, status] += 1
+            if status < 300:
+                self.succeeded.add(path)
             if status >= 400:
                 self.reasons[method, path, status][body.decode(errors="replace")] += 1
             self.slowest_seconds[path] = max(self.slowest_seconds[path], time.monotonic() - started)

@@ -3,6 +3,7 @@
 
 The build folder comes from the environment (HEAPCTL_BUILD), as meson sets it.
 """
+import contextlib
 import http.client
 import json
 import os
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
@@ -262,16 +264,17 @@ class Case(unittest.TestCase):
                              env=settings, wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
         return process, port
 
-    def start_named_redis(self, name, port=None, conf="prof:true,prof_active:true,lg_prof_sample:12"):
+    def start_named_redis(self, name, port=None, conf="prof:true,prof_active:true,lg_prof_sample:12", env=None, wait_for_agent=True):
         """A Redis with an agent that answers, of a name from own_name(); returns (process, port)."""
         program = os.path.join(self.folder, name)
         port = port or free_port()
         if not os.path.exists(program):
             shutil.copy(need("redis-server"), program)
         process = self.start(program, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
-                             env={"MALLOC_CONF": conf, "LD_PRELOAD": AGENT},
+                             env=dict(MALLOC_CONF=conf, LD_PRELOAD=AGENT, **(env or {})),
                              wait_for=lambda: self.redis(port, "PING") == b"+PONG\r\n")
-        self.wait_for_agent(process.pid)
+        if wait_for_agent:
+            self.wait_for_agent(process.pid)
         return process, port
 
     def start_varnish(self, conf="prof:true,prof_active:false"):
@@ -330,12 +333,30 @@ class Case(unittest.TestCase):
         except OSError:
             return b""
 
-    def load_redis(self, port, keys=2000, size=200):
+    @contextlib.contextmanager
+    def loading_redis(self, port, keys=2000, size=200):
+        """Fills a Redis with more and more, as long as the block lasts: whatever is recorded meanwhile has some of it, and keeps it."""
+        ended = threading.Event()
+
+        def load():
+            first = 0
+            while not ended.wait(0.02):
+                self.load_redis(port, keys, size, first)
+                first += keys
+        thread = threading.Thread(target=load)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def load_redis(self, port, keys=2000, size=200, first=0):
         """Fills a Redis with that many values of that many bytes in one go."""
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as s:
             value = b"x" * size
             data = b"".join(b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key, size, value)
-                            for key in (b"key:%08d" % n for n in range(keys)))
+                            for key in (b"key:%08d" % n for n in range(first, first + keys)))
             s.sendall(data)
             left = keys * len(b"+OK\r\n")
             while left > 0:
