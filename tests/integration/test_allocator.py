@@ -84,8 +84,12 @@ class Finding(AllocatorCase):
         self.assertEqual(report["identity"]["malloc_name"], "glibc")
         # Its functions were renamed after it was configured, and this is what it reads.
         self.assertEqual(report["configuration"]["variable"], "MALLOC_CONF")
-        self.assertEqual(report["configuration"]["ignored_variable"], "MALLOC_CONF")
-        self.assertTrue({"malloc-not-owned", "variable-ignored"} <= self.codes(report))
+        self.assertEqual(report["configuration"]["ignored_variable"], "")
+        self.assertIn("malloc-not-owned", self.codes(report))
+        report = self.probe("prefixed", conf="prof:false", env={"_RJEM_MALLOC_CONF": "prof:true"})
+        self.assertEqual(report["configuration"]["variable"], "MALLOC_CONF")
+        self.assertEqual(report["configuration"]["ignored_variable"], "_RJEM_MALLOC_CONF")
+        self.assertIn("variable-ignored", self.codes(report))
 
     def test_two_jemallocs(self):
         report = self.probe("prefixed", preload=[jemalloc_path()])
