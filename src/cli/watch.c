@@ -134,7 +134,9 @@ const struct verb verb_watch = {
 		"`A and B` in one condition: both at once. A level that was passed counts again "
 		"after it has fallen 5% below its mark. A capture that failed is tried again after "
 		"10 s.\n\n"
-		"A target that was named is followed through restarts. Captures have names that "
+		"A target that was named is followed through restarts, as long as it belongs to "
+		"the same "
+		"user; NAME@USER says which from the beginning. Captures have names that "
 		"sort by time, and captures.jsonl in their folder tells the reason of each. The "
 		"path of each is printed on standard output.",
 	.examples = "heapctl watch redis-server --when 'rss>2GiB' --when 'growth>10%/h'\n"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/user_name.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -18,6 +19,7 @@ struct session {
 	const struct watch_options *options;
 	struct capture_folder *folder;
 	struct watcher *watcher;
+	uid_t owner; /* of the first process; later ones of the name are that user's too */
 	int64_t searched_ms;
 	char refusal[240]; /* of the last search that failed */
 	bool is_refusal_said;
@@ -88,11 +90,15 @@ static bool attach(struct session *session, struct error *err)
 {
 	struct target target;
 
-	if (!target_resolve(session->options->operand, &target, err))
+	if (!target_resolve_of(session->options->operand, session->owner, &target, err))
 		return false;
 	/* A target that hangs does not hold up the end. */
 	target.give_up_fd = terminal_interrupt_fd();
-	return watcher_attach(session->watcher, &target, err);
+	if (!watcher_attach(session->watcher, &target, err))
+		return false;
+	if (target.kind == TARGET_AGENT)
+		session->owner = target.owner;
+	return true;
 }
 
 static bool is_pid(const char *operand)
@@ -184,7 +190,7 @@ static bool begin(struct session *session, struct error *err)
 
 bool watch_session_run(const struct watch_options *options, struct error *err)
 {
-	struct session session = { .options = options };
+	struct session session = { .options = options, .owner = USER_ANY };
 	const struct watcher_host host = {
 		.context = &session,
 		.keep = keep,

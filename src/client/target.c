@@ -98,7 +98,11 @@ static bool probe(
 	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
-	*target = (struct target){ .kind = TARGET_AGENT, .process = *process };
+	*target = (struct target){
+		.kind = TARGET_AGENT,
+		.process = *process,
+		.owner = process->uid,
+	};
 	snprintf(target->socket_path, sizeof target->socket_path, "%s", path);
 	set_names(target);
 	return connect_agent(target, &stream, err);
@@ -131,7 +135,8 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 
 /*
  * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
- * name may be that of another process, which has the same pid in its pid namespace.
+ * name may be that of another process, which has the same pid in its pid namespace, or of another
+ * user, who put a socket into one of the folders.
  */
 static bool try_candidates(
 	const struct process *process, struct target *target, bool *denied, struct error *err)
@@ -218,17 +223,31 @@ static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
 	return process_read(pid, &process, err) && reach_agent(&process, target, err);
 }
 
-/* A socket is named after the inner pid of its process; /proc may know more of it. */
-static void learn_process(const struct stream *stream, struct process *process)
+/*
+ * A socket is named after the inner pid of its process; /proc may know more of it. Where it does
+ * not, the program belongs to the user that listens.
+ */
+static void learn_process(const struct stream *stream, struct target *target)
 {
 	struct ucred peer;
 	struct error err;
 
-	*process = (struct process){ .name = "process" };
-	if (!read_peer(stream, &peer, &err) || peer.pid == 0)
+	target->process = (struct process){ .name = "process" };
+	target->owner = USER_ANY;
+	if (!read_peer(stream, &peer, &err))
 		return;
-	if (!process_read(peer.pid, process, &err))
-		*process = (struct process){ .name = "process", .pid = peer.pid };
+	target->owner = peer.uid;
+	if (peer.pid == 0)
+		return;
+	if (!process_read(peer.pid, &target->process, &err)) {
+		target->process = (struct process){ .name = "process", .pid = peer.pid };
+	} else if (peer.uid == 0 || peer.uid == target->process.uid ||
+		   peer.uid == target->process.effective_uid) {
+		target->owner = target->process.uid;
+	} else {
+		/* The number is another user's process by now: a child kept the socket. */
+		target->process = (struct process){ .name = "process" };
+	}
 }
 
 static bool is_socket(const char *path)
@@ -260,7 +279,7 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 	}
 	if (!check_peer(&stream, path, &found.process, err))
 		return false;
-	learn_process(&stream, &found.process);
+	learn_process(&stream, &found);
 	snprintf(found.socket_path, sizeof found.socket_path, "%s", path);
 	set_names(&found);
 	*target = found;
@@ -270,8 +289,10 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 /* The processes that have the name: those with an agent, and one without. */
 struct name_search {
 	const char *name;
+	uid_t owner; /* whose alone; USER_ANY for all */
 	struct target first;
 	size_t reachable;
+	bool has_several_owners;
 	char list[200]; /* "4711, 4712" */
 	struct process without_agent;
 	size_t unreachable;
@@ -285,6 +306,7 @@ static void look_at(pid_t pid, struct name_search *search)
 	struct error err;
 
 	if (pid == getpid() || !process_read(pid, &process, &err) ||
+		(search->owner != USER_ANY && process.uid != search->owner) ||
 		!process_is_called(&process, search->name))
 		return;
 	if (!find_agent(&process, &target, &err)) {
@@ -296,6 +318,7 @@ static void look_at(pid_t pid, struct name_search *search)
 	}
 	if (search->reachable++ == 0)
 		search->first = target;
+	search->has_several_owners |= search->first.owner != target.owner;
 	const size_t size = strlen(search->list);
 	if (search->reachable <= NAMES_SHOWN)
 		snprintf(search->list + size, sizeof search->list - size, "%s%d",
@@ -304,13 +327,28 @@ static void look_at(pid_t pid, struct name_search *search)
 		snprintf(search->list + size, sizeof search->list - size, ", ...");
 }
 
-static bool resolve_name(const char *name, struct target *target, struct error *err)
+static bool say_none(const struct name_search *search, struct error *err)
+{
+	char user[USER_NAME_BYTES];
+
+	if (search->owner == USER_ANY) {
+		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", search->name);
+	} else {
+		user_name_format(search->owner, user);
+		error_set(err, ERROR_NOT_FOUND, "no process of user %s is called '%s'", user,
+			search->name);
+	}
+	return error_hint(err, "heapctl ps lists the targets");
+}
+
+static bool resolve_name(const char *name, uid_t owner, struct target *target, struct error *err)
 {
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
 	CLEANUP(free_cleanup) struct name_search *search = xcalloc(1, sizeof *search);
 	size_t count;
 
 	search->name = name;
+	search->owner = owner;
 	if (!process_list(&pids, &count, err))
 		return false;
 	for (size_t i = 0; i < count; i++)
@@ -322,7 +360,11 @@ static bool resolve_name(const char *name, struct target *target, struct error *
 	if (search->reachable > 1) {
 		error_set(err, ERROR_USAGE, "%zu processes are called '%s': %s", search->reachable,
 			name, search->list);
-		return error_hint(err, "give the pid of one of them");
+		return error_hint(
+			err, search->has_several_owners
+				     ? "give the pid of one of them, or NAME@USER: they belong to "
+				       "different users"
+				     : "give the pid of one of them");
 	}
 	if (search->unreachable == 1 && wake_is_asleep(&search->without_agent))
 		return reach_agent(&search->without_agent, target, err);
@@ -330,8 +372,7 @@ static bool resolve_name(const char *name, struct target *target, struct error *
 		*err = search->why;
 		return false;
 	}
-	error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
-	return error_hint(err, "heapctl ps lists the targets");
+	return say_none(search, err);
 }
 
 static bool is_number(const char *text)
@@ -341,6 +382,13 @@ static bool is_number(const char *text)
 
 bool target_resolve(const char *text, struct target *target, struct error *err)
 {
+	return target_resolve_of(text, USER_ANY, target, err);
+}
+
+bool target_resolve_of(const char *text, uid_t owner, struct target *target, struct error *err)
+{
+	char name[256];
+
 	if (target_is_url(text))
 		return target_parse_url(text, target, err);
 	if (*text == '\0')
@@ -352,7 +400,10 @@ bool target_resolve(const char *text, struct target *target, struct error *err)
 	}
 	if (strchr(text, '/') != NULL)
 		return target_of_socket(text, target, err);
-	return resolve_name(text, target, err);
+	/* A process may call itself NAME@USER as well; it does not become that user's by it. */
+	if (user_name_split(text, name, sizeof name, &owner))
+		return resolve_name(name, owner, target, err);
+	return resolve_name(text, owner, target, err);
 }
 
 static bool connect_gateway(const struct target *target, struct stream *stream, struct error *err)

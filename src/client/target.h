@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TARGET, as people type it, and the way there: a pid, the name of a process, the path of an
- * agent's socket, or the URL of a gateway (http://host:port, http://host:port/targets/NAME).
+ * TARGET, as people type it, and the way there: a pid, the name of a process, that name of one user
+ * (NAME@USER), the path of an agent's socket, or the URL of a gateway (http://host:port,
+ * http://host:port/targets/NAME).
  *
  * Nobody is believed because of a file name: before a byte is sent to a socket, the kernel is
  * asked who listens there. It must be the process that was meant, and belong to us, to root, or
@@ -12,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/user_name.h"
 #include "client/process.h"
 #include "client/stream.h"
 
@@ -25,6 +27,7 @@ struct target {
 	char label[128];	/* for messages: "redis-server[4711]", "host:7070/targets/db" */
 	char file_stem[128];	/* for file names: "redis-server.4711" */
 	struct process process; /* of an agent; pid 0 when the kernel cannot say: other namespace */
+	uid_t owner;		/* of an agent: the user whose program it is in */
 	char socket_path[4096]; /* of an agent */
 	/* Of a gateway. */
 	bool use_tls;
@@ -41,6 +44,13 @@ struct target {
  * there on demand.
  */
 MUST_CHECK bool target_resolve(const char *text, struct target *target, struct error *err);
+
+/*
+ * The same; of the processes that have the name, those of that user alone (base/user_name.h).
+ * NAME@USER says so in the text, which then counts. What is no name is not looked at by its owner.
+ */
+MUST_CHECK bool target_resolve_of(
+	const char *text, uid_t owner, struct target *target, struct error *err);
 
 /* The agent of a process that is known by its pid. Lets one on demand sleep. */
 MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
