@@ -140,7 +140,7 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 		return false;
 	else
 		draft->fd = open(draft->temporary,
-			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (draft->fd < 0)
 		return error_system(err, errno, "%s", path);
 	return true;

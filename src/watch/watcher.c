@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/heap_text.h"
 #include "watch/adoption.h"
 #include "watch/command.h"
 #include "watch/observer.h"
@@ -249,6 +250,16 @@ static json_t *describe(const struct watcher_capture *capture)
 	return details;
 }
 
+/* What is kept is given to a command, and takes the place of what was kept before. */
+static bool check_profile(
+	const struct target *target, const struct file_draft *draft, struct error *err)
+{
+	CLEANUP(file_unmap) struct file_map map = { 0 };
+
+	return file_map_fd(draft->fd, draft->path, &map, err) &&
+	       (heap_text_check(map.data, map.size, err) || error_prefix(err, "%s", target->label));
+}
+
 bool watcher_keep_in_folder(
 	struct capture_folder *folder, struct watcher_capture *capture, struct error *err)
 {
@@ -263,6 +274,7 @@ bool watcher_keep_in_folder(
 	if (!capture_folder_begin(folder, tag, target->file_stem, &draft, err))
 		return false;
 	if (!agent_fetch_profile(target, "/v1/profile", draft.fd, draft.path, &answer, err) ||
+		!check_profile(target, &draft, err) ||
 		!capture_folder_commit(folder, &draft, describe(capture), err)) {
 		file_draft_discard(&draft);
 		return false;
