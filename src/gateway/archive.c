@@ -38,7 +38,24 @@ static const char PREPARE[] =
 	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',"
 	" started_ms INTEGER NOT NULL DEFAULT 0, gateway_ms INTEGER NOT NULL DEFAULT 0);"
 	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
-	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);";
+	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);"
+	"CREATE INDEX IF NOT EXISTS moment_pid ON moment (pid, time_ms);";
+
+/* Columns that an index of an earlier version lacks. */
+static const struct {
+	const char *name, *type;
+} later_columns[] = {
+	{ "reason", "TEXT NOT NULL DEFAULT ''" },
+	{ "started_ms", "INTEGER NOT NULL DEFAULT 0" },
+	{ "gateway_ms", "INTEGER NOT NULL DEFAULT 0" },
+	{ "owner", "INTEGER NOT NULL DEFAULT -1" },
+	{ "kept_ms", "INTEGER NOT NULL DEFAULT 0" },
+	{ "boot", "INTEGER NOT NULL DEFAULT 0" },
+	{ "boot_ms", "INTEGER NOT NULL DEFAULT 0" },
+};
+
+static const char PREPARE_LATER[] =
+	"CREATE INDEX IF NOT EXISTS moment_owner ON moment (owner, target);";
 
 bool archive_fail(struct archive *archive, struct error *err)
 {
@@ -57,7 +74,6 @@ bool archive_prepare(
 	       archive_fail(archive, err);
 }
 
-/* An index that an earlier version made lacks the column. */
 static bool add_column(struct archive *archive, const char *name, const char *type)
 {
 	CLEANUP(free_cleanup) char *lookup = xasprintf("SELECT %s FROM moment LIMIT 0", name);
@@ -66,6 +82,53 @@ static bool add_column(struct archive *archive, const char *name, const char *ty
 
 	return sqlite3_exec(archive->index, lookup, NULL, NULL, NULL) == SQLITE_OK ||
 	       sqlite3_exec(archive->index, change, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static bool add_columns(struct archive *archive)
+{
+	for (size_t i = 0; i < sizeof later_columns / sizeof later_columns[0]; i++) {
+		if (!add_column(archive, later_columns[i].name, later_columns[i].type))
+			return false;
+	}
+	return true;
+}
+
+static bool deny(const char *path, const char *name, const char *why, struct error *err)
+{
+	error_set(err, ERROR_DENIED, "%s%s%s %s: another user could change the history", path,
+		name[0] == '\0' ? "" : "/", name, why);
+	return error_hint(err,
+		"give a folder that belongs to the gateway's user, with mode 700 and nothing "
+		"else in it");
+}
+
+/* What is in the folder is believed, and what a link in it points to would be written. */
+static bool check_trust(const struct archive *archive, struct error *err)
+{
+	static const char *const names[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm",
+		"index.sqlite-journal" };
+	struct stat status;
+
+	if (fstat(archive->fd, &status) != 0)
+		return error_system(err, errno, "%s", archive->path);
+	if (status.st_uid != geteuid() && status.st_uid != 0)
+		return deny(archive->path, "", "belongs to another user", err);
+	if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return deny(archive->path, "", "may be written to by others", err);
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (fstatat(archive->fd, names[i], &status, AT_SYMLINK_NOFOLLOW) != 0) {
+			if (errno == ENOENT)
+				continue;
+			return error_system(err, errno, "%s/%s", archive->path, names[i]);
+		}
+		if (!S_ISREG(status.st_mode) || status.st_nlink > 1)
+			return deny(archive->path, names[i], "is a link, or no file", err);
+		if (status.st_uid != geteuid() && status.st_uid != 0)
+			return deny(archive->path, names[i], "belongs to another user", err);
+		if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+			return deny(archive->path, names[i], "may be written to by others", err);
+	}
+	return true;
 }
 
 static bool open_locked(struct archive *archive, struct error *err)
@@ -78,6 +141,8 @@ static bool open_locked(struct archive *archive, struct error *err)
 	/* SQLite would only say that it cannot open its file. */
 	if (faccessat(archive->fd, ".", W_OK, AT_EACCESS) != 0)
 		return error_system(err, errno, "%s", archive->path);
+	if (!check_trust(archive, err))
+		return false;
 	if (flock(archive->fd, LOCK_EX | LOCK_NB) == 0)
 		return true;
 	error_set(err, ERROR_STATE, "%s is the history of another heapctl serve", archive->path);
@@ -94,9 +159,8 @@ static bool try_index(struct archive *archive, const char *path, const char *mod
 	       sqlite3_busy_timeout(archive->index, BUSY_MS) == SQLITE_OK &&
 	       sqlite3_exec(archive->index, mode, NULL, NULL, NULL) == SQLITE_OK &&
 	       sqlite3_exec(archive->index, PREPARE, NULL, NULL, NULL) == SQLITE_OK &&
-	       add_column(archive, "reason", "TEXT NOT NULL DEFAULT ''") &&
-	       add_column(archive, "started_ms", "INTEGER NOT NULL DEFAULT 0") &&
-	       add_column(archive, "gateway_ms", "INTEGER NOT NULL DEFAULT 0");
+	       add_columns(archive) &&
+	       sqlite3_exec(archive->index, PREPARE_LATER, NULL, NULL, NULL) == SQLITE_OK;
 }
 
 /*
@@ -105,7 +169,8 @@ static bool try_index(struct archive *archive, const char *path, const char *mod
  */
 static void make_index(const struct archive *archive)
 {
-	const int fd = openat(archive->fd, "index.sqlite", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	const int fd = openat(
+		archive->fd, "index.sqlite", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd >= 0)
 		close(fd);
@@ -135,16 +200,34 @@ static bool open_index(struct archive *archive, struct error *err)
 				 "its memory figures");
 }
 
+static bool start_clock(struct archive *archive, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *last = NULL;
+	struct archive_time_source source =
+		archive->limits.time != NULL ? *archive->limits.time : archive_time_source_get();
+	struct archive_clock_mark mark;
+
+	if (!archive_prepare(archive,
+		    "SELECT kept_ms, boot, boot_ms, time_ms FROM moment ORDER BY id DESC LIMIT 1",
+		    &last, err))
+		return false;
+	const int step = sqlite3_step(last);
+	if (step != SQLITE_ROW && step != SQLITE_DONE)
+		return archive_fail(archive, err);
+	mark = (struct archive_clock_mark){
+		.kept_ms = step == SQLITE_ROW ? sqlite3_column_int64(last, 0) : 0,
+		.boot = step == SQLITE_ROW ? sqlite3_column_int64(last, 1) : 0,
+		.since_boot_ms = step == SQLITE_ROW ? sqlite3_column_int64(last, 2) : 0,
+		.since_1970_ms = step == SQLITE_ROW ? sqlite3_column_int64(last, 3) : 0,
+	};
+	archive_clock_init(&archive->clock, &source, step == SQLITE_ROW ? &mark : NULL,
+		archive->limits.keep_ms);
+	return true;
+}
+
 static bool count_bytes(struct archive *archive, struct error *err)
 {
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-
-	if (!archive_prepare(archive, "SELECT ifnull(sum(bytes), 0) FROM moment", &statement, err))
-		return false;
-	if (sqlite3_step(statement) != SQLITE_ROW)
-		return archive_fail(archive, err);
-	archive->profile_bytes = sqlite3_column_int64(statement, 0);
-	return true;
+	return archive_usage_load(&archive->usage, archive->index) || archive_fail(archive, err);
 }
 
 bool archive_open(const char *path, const struct archive_limits *limits, struct archive **ret,
@@ -160,7 +243,8 @@ bool archive_open(const char *path, const struct archive_limits *limits, struct 
 			  sizeof archive->path;
 	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
 		open_locked(archive, err) && open_index(archive, err) &&
-		archive_repair(archive, err) && count_bytes(archive, err)) {
+		archive_repair(archive, err) && start_clock(archive, err) &&
+		count_bytes(archive, err)) {
 		*ret = archive;
 		return true;
 	}
@@ -173,6 +257,7 @@ void archive_close(struct archive *archive)
 	if (archive == NULL)
 		return;
 	sqlite3_close(archive->index);
+	archive_usage_deinit(&archive->usage);
 	if (archive->fd >= 0)
 		close(archive->fd);
 	pthread_mutex_destroy(&archive->mutex);
@@ -253,8 +338,10 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 
 	if (!archive_prepare(archive,
 		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, "
-		    "started_ms, gateway_ms, " ARCHIVE_FIGURE_COLUMNS
-		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+		    "started_ms, gateway_ms, owner, kept_ms, boot, "
+		    "boot_ms, " ARCHIVE_FIGURE_COLUMNS
+		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, "
+		    "?16, ?17, ?18, ?19)",
 		    &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 1, moment->time_ms);
@@ -265,8 +352,12 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	sqlite3_bind_text(statement, 6, moment->reason, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 7, moment->started_ms);
 	sqlite3_bind_int64(statement, 8, archive->opened_ms);
+	sqlite3_bind_int64(statement, 9, moment->owner);
+	sqlite3_bind_int64(statement, 10, archive_clock_ms(&archive->clock));
+	sqlite3_bind_int64(statement, 11, archive->clock.source.boot);
+	sqlite3_bind_int64(statement, 12, archive->clock.source.since_boot_ms());
 	for (int i = 0; i < FIGURES; i++)
-		sqlite3_bind_int64(statement, 9 + i, (sqlite3_int64)moment->bytes[i]);
+		sqlite3_bind_int64(statement, 13 + i, (sqlite3_int64)moment->bytes[i]);
 	const int step = sqlite3_step(statement);
 	if (step != SQLITE_DONE) {
 		/* When the disk failed the row may be there once the index is opened again. */
@@ -276,7 +367,7 @@ static bool insert(struct archive *archive, struct archive_moment *moment, const
 	}
 	moment->id = sqlite3_last_insert_rowid(archive->index);
 	moment->file_bytes = size;
-	archive->profile_bytes += (int64_t)size;
+	archive_usage_add(&archive->usage, moment->target, moment->owner, (int64_t)size);
 	strcpy(moment->file, name);
 	return true;
 }
@@ -305,16 +396,17 @@ bool archive_add(struct archive *archive, struct archive_moment *moment, const v
 		return false;
 	ARCHIVE_HOLD(archive);
 	const struct retention retention = { archive->index, archive->fd, archive->path,
-		&archive->limits, &archive->profile_bytes };
+		&archive->limits, &archive->usage };
+	const int64_t now_ms = archive_clock_ms(&archive->clock);
 	make_name(moment, name);
 	if (faccessat(archive->fd, name, F_OK, 0) == 0)
 		return error_set(err, ERROR_STATE, "%s has this moment already", archive->path);
-	if (!retention_make_room(&retention, compressed.size, moment->time_ms, err))
+	if (!retention_make_room(&retention, compressed.size, now_ms, err))
 		return false;
 	if (!write_moment(archive, moment, name, &compressed, err) &&
-		!(is_full(err) && retention_free_surplus(&retention, moment->time_ms) &&
+		!(is_full(err) && retention_free_surplus(&retention, now_ms) &&
 			write_moment(archive, moment, name, &compressed, err)))
 		return false;
-	retention_apply(&retention, moment->id, moment->time_ms);
+	retention_apply(&retention, moment->id, now_ms);
 	return true;
 }

@@ -18,18 +18,23 @@
 #include "gateway/blob.h"
 #include "gateway/memory_figures.h"
 
+struct archive_time_source;
+
 struct archive_limits {
 	int64_t keep_ms;
 	uint64_t bytes;	     /* of compressed profiles */
 	uint64_t free_bytes; /* that the disk keeps; 0: the history may fill it */
+	const struct archive_time_source *time; /* NULL: the machine's */
 };
 
-enum { ARCHIVE_NAME_BYTES = 256 };
+/* ARCHIVE_NO_OWNER: of a target behind another gateway, or kept by an earlier version. */
+enum { ARCHIVE_NAME_BYTES = 256, ARCHIVE_NO_OWNER = -1 };
 
 struct archive_moment {
 	int64_t id;
 	int64_t time_ms;
 	char target[128];
+	int64_t owner; /* the user whose process it is, or ARCHIVE_NO_OWNER */
 	int64_t pid;
 	int64_t started_ms; /* of the process, as its agent says; 0 when it is not known */
 	int64_t gateway_ms; /* when the archive was opened that kept it; set by reading, 0: not
@@ -42,7 +47,10 @@ struct archive_moment {
 
 struct archive;
 
-/* Makes the folder (0700) when it is not there. ERROR_STATE when another process has it. */
+/*
+ * Makes the folder (0700) when it is not there. ERROR_STATE when another process has it,
+ * ERROR_DENIED when another user could change what is in it.
+ */
 MUST_CHECK bool archive_open(const char *path, const struct archive_limits *limits,
 	struct archive **archive, struct error *err);
 void archive_close(struct archive *archive);
@@ -55,9 +63,9 @@ const char *archive_folder(const struct archive *archive);
 
 /*
  * Keeps a moment and sets its id and file, then removes what is too old, a few at a time, or too
- * much. The one just kept stays. Where the disk is short of room, what is above the limits goes
- * before, but for the last moment of each target. What it leaves when it fails is no moment, and
- * removed at the next start at the latest.
+ * much (gateway/retention.h). The one just kept stays. Where the disk is short of room, what is
+ * above the limits goes before, but for the last moment of each target. What it leaves when it
+ * fails is no moment, and removed at the next start at the latest.
  */
 MUST_CHECK bool archive_add(struct archive *archive, struct archive_moment *moment,
 	const void *profile, size_t size, struct error *err);
@@ -99,6 +107,13 @@ MUST_CHECK bool archive_get(struct archive *archive, const struct archive_query 
 /* That moment, of that target only. ERROR_NOT_FOUND. */
 MUST_CHECK bool archive_get_id(struct archive *archive, const char *target, int64_t id,
 	struct archive_moment *moment, struct blob **profile, struct error *err);
+
+/*
+ * The names that are in use, each with the user who had it last.
+ */
+MUST_CHECK bool archive_each_owner(struct archive *archive,
+	void (*take)(void *context, const char *target, int64_t owner), void *context,
+	struct error *err);
 
 struct archive_series {
 	int64_t first_id, last_id; /* with the count they tell whether it has changed */

@@ -8,6 +8,8 @@
 
 #include "base/cleanup.h"
 #include "gateway/archive.h"
+#include "gateway/archive_clock.h"
+#include "gateway/archive_usage.h"
 
 #define ARCHIVE_SUFFIX ".heap.zst"
 /* In the order of gateway/memory_figures.h. */
@@ -18,11 +20,12 @@ struct archive {
 	int fd; /* of the folder, locked */
 	struct archive_limits limits;
 	int64_t opened_ms; /* on the clock of the machine */
+	struct archive_clock clock;
 	size_t listed_again;
 
 	pthread_mutex_t mutex; /* of what follows */
 	sqlite3 *index;
-	int64_t profile_bytes; /* the sum of what its rows say */
+	struct archive_usage usage;
 };
 
 static inline pthread_mutex_t *archive_lock(struct archive *archive)
@@ -58,11 +61,22 @@ MUST_CHECK bool archive_prepare(
  */
 MUST_CHECK bool archive_repair(struct archive *archive, struct error *err);
 
-/* The condition of a query, with its parameters ?1 to ?5 and ?7. */
-#define ARCHIVE_OF_TARGET " (target = ?1 OR CAST(pid AS TEXT) = ?1) "
-#define ARCHIVE_OF_QUERY                                                              \
-	ARCHIVE_OF_TARGET "AND (?2 = 0 OR pid = ?2) AND (?3 = 0 OR started_ms = ?3) " \
-			  "AND time_ms BETWEEN ?4 AND ?5 AND (?7 = 0 OR reason <> '') "
+/* When a moment was kept, on the archive's clock; by an earlier version on the machine's. */
+#define ARCHIVE_KEPT_MS "(CASE kept_ms WHEN 0 THEN time_ms ELSE kept_ms END)"
+
+/*
+ * SELECT `columns` of the moments of the query that `more` ("AND ...", "") holds of as well, with
+ * `tail` behind; its parameters ?1 to ?5 and ?7 are bound. A target is looked up by an index, by
+ * its name alone or, where that could be one, by its pid as well.
+ */
+MUST_CHECK bool archive_prepare_query(struct archive *archive, const struct archive_query *query,
+	const char *columns, const char *more, const char *tail, sqlite3_stmt **statement,
+	struct error *err);
+
+/* The last moment up to ?6, and the first of all. */
+#define ARCHIVE_BEFORE "AND time_ms <= ?6"
+#define ARCHIVE_LAST "ORDER BY time_ms DESC, id DESC LIMIT 1"
+#define ARCHIVE_FIRST "ORDER BY time_ms, id LIMIT 1"
 
 void archive_bind(sqlite3_stmt *statement, const struct archive_query *query);
 

@@ -4,13 +4,43 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/xalloc.h"
 #include "gateway/archive_index.h"
 
 enum { COLUMN_FIGURES = 9 };
 #define COLUMNS                                                       \
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, " \
 	"gateway_ms, " ARCHIVE_FIGURE_COLUMNS
+
+/* A name, and where it could be one a pid. */
+#define OF_NAME "target = ?1"
+#define OF_NAME_OR_PID "(target = ?1 OR pid = CAST(?1 AS INTEGER))"
+#define OF_QUERY                                                     \
+	" AND (?2 = 0 OR pid = ?2) AND (?3 = 0 OR started_ms = ?3) " \
+	"AND time_ms BETWEEN ?4 AND ?5 AND (?7 = 0 OR reason <> '') "
+
+static const char *of_target(const char *name)
+{
+	const size_t digits = strspn(name, "0123456789");
+
+	return digits > 0 && digits < 10 && name[digits] == '\0' ? OF_NAME_OR_PID : OF_NAME;
+}
+
+bool archive_prepare_query(struct archive *archive, const struct archive_query *query,
+	const char *columns, const char *more, const char *tail, sqlite3_stmt **statement,
+	struct error *err)
+{
+	CLEANUP(free_cleanup)
+	char *text = xasprintf("SELECT %s FROM moment WHERE %s" OF_QUERY "%s %s", columns,
+		of_target(query->target), more, tail);
+
+	if (!archive_prepare(archive, text, statement, err))
+		return false;
+	archive_bind(*statement, query);
+	return true;
+}
 
 void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
 {
@@ -76,10 +106,8 @@ static bool count_rows(struct archive *archive, const struct archive_query *quer
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (!archive_prepare(
-		    archive, "SELECT count(*) FROM moment WHERE" ARCHIVE_OF_QUERY, &statement, err))
+	if (!archive_prepare_query(archive, query, "count(*)", "", "", &statement, err))
 		return false;
-	archive_bind(statement, query);
 	if (sqlite3_step(statement) != SQLITE_ROW)
 		return archive_fail(archive, err);
 	*count = (size_t)sqlite3_column_int64(statement, 0);
@@ -95,12 +123,9 @@ bool archive_list(struct archive *archive, const struct archive_query *query, si
 	int step;
 
 	if (!count_rows(archive, query, &count, err) ||
-		!archive_prepare(archive,
-			"SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_QUERY
-			"ORDER BY time_ms, id",
-			&statement, err))
+		!archive_prepare_query(
+			archive, query, COLUMNS, "", "ORDER BY time_ms, id", &statement, err))
 		return false;
-	archive_bind(statement, query);
 	json_array_begin(json);
 	for (; (step = sqlite3_step(statement)) == SQLITE_ROW; at++) {
 		struct archive_moment moment;
@@ -120,12 +145,10 @@ bool archive_list_processes(struct archive *archive, const struct archive_query 
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!archive_prepare(archive,
-		    "SELECT pid, started_ms, min(time_ms), max(time_ms), count(*) FROM moment "
-		    "WHERE" ARCHIVE_OF_QUERY "GROUP BY pid, started_ms ORDER BY 3, 1",
-		    &statement, err))
+	if (!archive_prepare_query(archive, query,
+		    "pid, started_ms, min(time_ms), max(time_ms), count(*)", "",
+		    "GROUP BY pid, started_ms ORDER BY 3, 1", &statement, err))
 		return false;
-	archive_bind(statement, query);
 	json_array_begin(json);
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
 		json_object_begin(json);
@@ -137,6 +160,25 @@ bool archive_list_processes(struct archive *archive, const struct archive_query 
 		json_object_end(json);
 	}
 	json_array_end(json);
+	return step == SQLITE_DONE || archive_fail(archive, err);
+}
+
+bool archive_each_owner(struct archive *archive,
+	void (*take)(void *context, const char *target, int64_t owner), void *context,
+	struct error *err)
+{
+	ARCHIVE_HOLD(archive);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
+
+	/* Of a row with max() SQLite takes the other columns from the row that has it. */
+	if (!archive_prepare(archive,
+		    "SELECT target, owner, max(id) FROM moment WHERE owner >= 0 GROUP BY target",
+		    &statement, err))
+		return false;
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW)
+		take(context, (const char *)sqlite3_column_text(statement, 0),
+			sqlite3_column_int64(statement, 1));
 	return step == SQLITE_DONE || archive_fail(archive, err);
 }
 
@@ -187,20 +229,23 @@ bool archive_get(struct archive *archive, const struct archive_query *query, int
 	struct archive_moment *moment, struct blob **profile, struct error *err)
 {
 	ARCHIVE_HOLD(archive);
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	CLEANUP(statement_cleanup) sqlite3_stmt *before = NULL;
+	CLEANUP(statement_cleanup) sqlite3_stmt *after = NULL;
 
-	/* Those not after the time come first, the last of them at the top. */
-	if (!archive_prepare(archive,
-		    "SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_QUERY
-		    "ORDER BY time_ms > ?6, abs(time_ms - ?6), id DESC LIMIT 1",
-		    &statement, err))
+	if (!archive_prepare_query(
+		    archive, query, COLUMNS, ARCHIVE_BEFORE, ARCHIVE_LAST, &before, err) ||
+		!archive_prepare_query(archive, query, COLUMNS, "", ARCHIVE_FIRST, &after, err))
 		return false;
-	archive_bind(statement, query);
-	sqlite3_bind_int64(statement, 6, time_ms);
-	const int step = sqlite3_step(statement);
+	sqlite3_bind_int64(before, 6, time_ms);
+	sqlite3_stmt *found = before;
+	int step = sqlite3_step(before);
+	if (step == SQLITE_DONE) {
+		found = after;
+		step = sqlite3_step(after);
+	}
 	if (step == SQLITE_DONE)
 		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
-	return step == SQLITE_ROW ? take(archive, statement, moment, profile, err)
+	return step == SQLITE_ROW ? take(archive, found, moment, profile, err)
 				  : archive_fail(archive, err);
 }
 
@@ -210,12 +255,11 @@ bool archive_get_id(struct archive *archive, const char *target, int64_t id,
 	ARCHIVE_HOLD(archive);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (!archive_prepare(archive,
-		    "SELECT " COLUMNS " FROM moment WHERE" ARCHIVE_OF_TARGET "AND id = ?2",
-		    &statement, err))
+	if (!archive_prepare_query(archive,
+		    &(struct archive_query){ .target = target, .to_ms = INT64_MAX }, COLUMNS,
+		    "AND id = ?6", "", &statement, err))
 		return false;
-	sqlite3_bind_text(statement, 1, target, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 2, id);
+	sqlite3_bind_int64(statement, 6, id);
 	const int step = sqlite3_step(statement);
 	if (step == SQLITE_DONE) {
 		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id, target);

@@ -39,12 +39,9 @@ static bool read_rows(struct archive *archive, const struct archive_query *query
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!archive_prepare(archive,
-		    "SELECT id, time_ms, pid, started_ms, bytes, file FROM moment "
-		    "WHERE" ARCHIVE_OF_QUERY "ORDER BY time_ms, id",
-		    &statement, err))
+	if (!archive_prepare_query(archive, query, "id, time_ms, pid, started_ms, bytes, file", "",
+		    "ORDER BY time_ms, id", &statement, err))
 		return false;
-	archive_bind(statement, query);
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
 		rows->items =
 			xgrow(rows->items, &rows->capacity, rows->count + 1, sizeof *rows->items);

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/heap_text.h"
 #include "gateway/thread.h"
 
 enum {
@@ -54,12 +56,16 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 
 	moment->time_ms = clock_realtime_ms();
 	memory_figures_take(backend, status, moment->bytes);
+	moment->owner = backend->owner == USER_ANY ? ARCHIVE_NO_OWNER : (int64_t)backend->owner;
 	moment->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
 	moment->started_ms = json_number(status, "started_ms");
 	snprintf(moment->target, sizeof moment->target, "%s", backend->name);
 	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
 		return false;
+	/* It stays for days, and takes the room of others. */
 	const bool ok =
+		(heap_text_check(answer.body->data, answer.body->size, err) ||
+			error_prefix(err, "%s", backend->target.label)) &&
 		archive_add(gateway->archive, moment, answer.body->data, answer.body->size, err);
 	blob_drop(answer.body);
 	return ok;

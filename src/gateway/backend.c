@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 
@@ -30,6 +31,7 @@ struct backend *backend_new(const struct target *target, const char *name)
 	*backend = (struct backend){
 		.references = 1,
 		.target = *target,
+		.owner = target->kind == TARGET_AGENT ? target->owner : USER_ANY,
 		.pid = target->process.pid,
 	};
 	snprintf(backend->name, sizeof backend->name, "%s", name);

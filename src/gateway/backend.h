@@ -32,6 +32,7 @@ struct backend {
 	unsigned references;
 	struct target target;
 	char name[128];	      /* as people call it, and as it stands in URLs */
+	uid_t owner;	      /* USER_ANY of a target behind another gateway */
 	pid_t pid;	      /* 0 when it is not known: another gateway's target */
 	uint64_t incarnation; /* tells targets apart that had the same pid */
 

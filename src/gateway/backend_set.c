@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/survey.h"
+#include "client/target_url.h"
 
 enum {
 	MISS_REFRESH_MS = 300,
@@ -21,6 +23,13 @@ void backend_set_init(struct backend_set *set, const char *const *wanted, size_t
 	*set = (struct backend_set){ .wanted = wanted, .wanted_count = count, .give_up_fd = -1 };
 	pthread_mutex_init(&set->mutex, NULL);
 	pthread_cond_init(&set->changed, NULL);
+	for (size_t i = 0; i < count; i++) {
+		char name[128];
+		uid_t owner;
+		if (!target_is_url(wanted[i]) && strchr(wanted[i], '/') == NULL &&
+			user_name_split(wanted[i], name, sizeof name, &owner))
+			name_owners_assign(&set->owners, name, owner);
+	}
 }
 
 static void drop_items(struct backend **items, size_t count)
@@ -34,6 +43,7 @@ void backend_set_deinit(struct backend_set *set)
 {
 	drop_items(set->items, set->count);
 	free(set->problems);
+	name_owners_deinit(&set->owners);
 	pthread_cond_destroy(&set->changed);
 	pthread_mutex_destroy(&set->mutex);
 }
@@ -43,7 +53,7 @@ static bool is_same(const struct target *a, const struct target *b)
 	if (a->kind != b->kind)
 		return false;
 	if (a->kind == TARGET_AGENT)
-		return a->process.pid == b->process.pid &&
+		return a->process.pid == b->process.pid && a->owner == b->owner &&
 		       strcmp(a->socket_path, b->socket_path) == 0;
 	return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
 	       strcmp(a->prefix, b->prefix) == 0;
@@ -56,23 +66,47 @@ static bool is_part_of_path(const char *name)
 	       strcmp(name, "..") != 0;
 }
 
-/* What a target is called in URLs. */
-static const char *name_of(const struct target *target, char number[16])
+/* Names that could be taken for a pid or for "NAME@USER" are told by their user. */
+static bool is_ambiguous(const char *name)
 {
+	return name[strspn(name, "0123456789")] == '\0' || strchr(name, '@') != NULL;
+}
+
+static bool claim(struct backend_set *set, const char *name, uid_t owner)
+{
+	pthread_mutex_lock(&set->mutex);
+	const bool is_its = name_owners_claim(&set->owners, name, owner);
+	pthread_mutex_unlock(&set->mutex);
+	return is_its;
+}
+
+/* What a target is called in URLs. Without the mutex. */
+static void name_target(struct backend_set *set, const struct target *target, char name[128])
+{
+	const char *const own = target->process.name;
+	char user[USER_NAME_BYTES];
+
 	if (target->kind == TARGET_GATEWAY) {
 		const char *const slash = strrchr(target->prefix, '/');
-		return slash == NULL || slash[1] == '\0' ? target->host : slash + 1;
+		snprintf(name, 128, "%s",
+			slash == NULL || slash[1] == '\0' ? target->host : slash + 1);
+		return;
 	}
-	if (is_part_of_path(target->process.name))
-		return target->process.name;
-	snprintf(number, 16, "%d", (int)target->process.pid);
-	return number;
+	if (!is_part_of_path(own)) {
+		snprintf(name, 128, "%d", (int)target->process.pid);
+		return;
+	}
+	snprintf(name, 128, "%s", own);
+	if (!is_ambiguous(own) && claim(set, own, target->owner))
+		return;
+	user_name_format(target->owner, user);
+	snprintf(name, 128, "%.70s@%s", own, user);
 }
 
 /* The list that is being made. */
 struct gathering {
 	struct backend **items;
-	size_t count;
+	size_t count, capacity;
 	struct backend_problem *problems;
 	size_t problem_count;
 };
@@ -82,23 +116,24 @@ static void gather(struct backend_set *set, const struct target *target, struct 
 {
 	static uint64_t incarnations;
 	struct backend *backend = NULL;
-	char number[16];
+	char name[128];
 
 	for (size_t i = 0; i < found->count; i++) {
 		if (is_same(&found->items[i]->target, target))
 			return;
 	}
-	if (found->count == BACKEND_SET_MAX)
-		return;
 	for (size_t i = 0; i < set->count && backend == NULL; i++) {
 		if (is_same(&set->items[i]->target, target))
 			backend = backend_share(set->items[i]);
 	}
 	if (backend == NULL) {
-		backend = backend_new(target, name_of(target, number));
+		name_target(set, target, name);
+		backend = backend_new(target, name);
 		backend->target.give_up_fd = &set->give_up_fd;
 		backend->incarnation = __atomic_add_fetch(&incarnations, 1, __ATOMIC_RELAXED);
 	}
+	found->items =
+		xgrow(found->items, &found->capacity, found->count + 1, sizeof(struct backend *));
 	found->items[found->count++] = backend;
 }
 
@@ -138,12 +173,32 @@ static void gather_entry(
 	}
 }
 
+static int compare_entries(const void *a, const void *b)
+{
+	const struct survey_entry *const left = a, *const right = b;
+	const int order = name_owners_compare(left->target.owner, right->target.owner);
+
+	return order != 0 ? order
+			  : (left->target.process.pid > right->target.process.pid) -
+				    (left->target.process.pid < right->target.process.pid);
+}
+
+/* In the order in which they may claim a name. */
+static bool look_around(struct survey *survey, struct error *err)
+{
+	if (!survey_make(false, survey, err))
+		return false;
+	if (survey->count > 0)
+		qsort(survey->entries, survey->count, sizeof *survey->entries, compare_entries);
+	return true;
+}
+
 static void gather_all(struct backend_set *set, struct gathering *found)
 {
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
 	struct error err;
 
-	if (!survey_make(false, &survey, &err)) {
+	if (!look_around(&survey, &err)) {
 		add_problem(found, "targets", 0)->err = err;
 		return;
 	}
@@ -151,20 +206,51 @@ static void gather_all(struct backend_set *set, struct gathering *found)
 		gather_entry(set, &survey.entries[i], found);
 }
 
-/* All processes of a name that several have: a manager and its workers, two instances. */
-static bool gather_namesakes(struct backend_set *set, const char *name, struct gathering *found)
+/*
+ * All processes of a name that several have: a manager and its workers, two instances. Those of
+ * one user, to whom the name is from now on.
+ */
+static bool gather_namesakes(
+	struct backend_set *set, const char *name, uid_t owner, struct gathering *found)
 {
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
 	const size_t before = found->count;
 	struct error err;
 
-	if (!survey_make(false, &survey, &err))
+	if (!look_around(&survey, &err))
 		return false;
 	for (size_t i = 0; i < survey.count; i++) {
-		if (process_is_called(&survey.entries[i].target.process, name))
-			gather_entry(set, &survey.entries[i], found);
+		const struct survey_entry *const entry = &survey.entries[i];
+		if (!process_is_called(&entry->target.process, name) ||
+			(owner != USER_ANY && entry->target.owner != owner))
+			continue;
+		if (entry->kind == SURVEY_REACHABLE && claim(set, name, entry->target.owner))
+			owner = entry->target.owner;
+		gather_entry(set, entry, found);
 	}
 	return found->count > before;
+}
+
+/* Of a name those of its user: another one's process that is called so is no target. */
+static void gather_name(struct backend_set *set, const char *text, struct gathering *found)
+{
+	struct target target;
+	struct error err;
+	char name[256];
+	uid_t owner = USER_ANY;
+
+	if (!user_name_split(text, name, sizeof name, &owner)) {
+		snprintf(name, sizeof name, "%s", text);
+		pthread_mutex_lock(&set->mutex);
+		(void)name_owners_find(&set->owners, name, &owner);
+		pthread_mutex_unlock(&set->mutex);
+	}
+	if (target_resolve_of(name, owner, &target, &err)) {
+		(void)claim(set, name, target.owner);
+		gather(set, &target, found);
+	} else if (err.kind != ERROR_USAGE || !gather_namesakes(set, name, owner, found)) {
+		add_problem(found, text, 0)->err = err;
+	}
 }
 
 static void gather_wanted(struct backend_set *set, struct gathering *found)
@@ -173,11 +259,50 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
 	struct error err;
 
 	for (size_t i = 0; i < set->wanted_count; i++) {
-		if (target_resolve(set->wanted[i], &target, &err))
+		const char *const text = set->wanted[i];
+		if (text[strspn(text, "0123456789")] != '\0' && !target_is_url(text) &&
+			strchr(text, '/') == NULL)
+			gather_name(set, text, found);
+		else if (target_resolve(text, &target, &err))
 			gather(set, &target, found);
-		else if (err.kind != ERROR_USAGE || !gather_namesakes(set, set->wanted[i], found))
-			add_problem(found, set->wanted[i], 0)->err = err;
+		else
+			add_problem(found, text, 0)->err = err;
 	}
+}
+
+/*
+ * More than there are places: each user has as many as any other, as far as it wants them, so that
+ * none can take all by starting processes.
+ */
+static void share_places(struct gathering *found)
+{
+	CLEANUP(free_cleanup) size_t *turns = NULL;
+	size_t kept = 0;
+
+	if (found->count <= BACKEND_SET_MAX)
+		return;
+	turns = xcalloc(found->count, sizeof *turns);
+	for (size_t i = 0; i < found->count; i++) {
+		for (size_t j = 0; j < i; j++)
+			turns[i] += found->items[j]->owner == found->items[i]->owner;
+	}
+	size_t limit = 0, taken = 0;
+	for (size_t fitting = 0;; limit++) {
+		for (size_t i = 0; i < found->count; i++)
+			fitting += turns[i] == limit;
+		if (fitting > BACKEND_SET_MAX)
+			break;
+		taken = fitting;
+	}
+	for (size_t i = 0; i < found->count; i++) {
+		const bool is_last_turn = turns[i] == limit && taken < BACKEND_SET_MAX;
+		taken += is_last_turn;
+		if (turns[i] < limit || is_last_turn)
+			found->items[kept++] = found->items[i];
+		else
+			backend_drop(found->items[i]);
+	}
+	found->count = kept;
 }
 
 static int compare_backends(const void *a, const void *b)
@@ -212,13 +337,14 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	pthread_mutex_unlock(&set->mutex);
 
 	/* Only the refreshing thread changes the items, so it may read them without the mutex. */
-	struct gathering found = { .items = xcalloc(BACKEND_SET_MAX, sizeof(struct backend *)) };
-	if (set->wanted_count > 0) {
+	struct gathering found = { 0 };
+	if (set->wanted_count > 0)
 		gather_wanted(set, &found);
-	} else {
+	else
 		gather_all(set, &found);
+	share_places(&found);
+	if (set->wanted_count == 0 && found.count > 0)
 		qsort(found.items, found.count, sizeof *found.items, compare_backends);
-	}
 
 	pthread_mutex_lock(&set->mutex);
 	struct backend **const old = set->items;
@@ -236,16 +362,74 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	free(old_problems);
 }
 
-bool backend_is_called(const struct backend *backend, const char *name)
+/* With the mutex held. */
+static bool is_called(struct backend_set *set, const struct backend *backend, const char *name)
 {
-	char number[16];
+	char number[16], plain[128];
+	uid_t owner;
 
 	if (strcmp(backend->name, name) == 0)
 		return true;
 	if (backend->target.kind != TARGET_AGENT)
 		return false;
 	snprintf(number, sizeof number, "%d", (int)backend->pid);
-	return strcmp(number, name) == 0 || process_is_called(&backend->target.process, name);
+	if (strcmp(number, name) == 0)
+		return true;
+	/* A process may call itself by the number of another one. */
+	if (is_ambiguous(name) && strchr(name, '@') == NULL)
+		return false;
+	if (user_name_split(name, plain, sizeof plain, &owner))
+		return owner == backend->owner &&
+		       process_is_called(&backend->target.process, plain);
+	if (name_owners_find(&set->owners, name, &owner) && owner != backend->owner)
+		return false;
+	return process_is_called(&backend->target.process, name);
+}
+
+bool backend_set_is_called(struct backend_set *set, const struct backend *backend, const char *name)
+{
+	pthread_mutex_lock(&set->mutex);
+	const bool is_so = is_called(set, backend, name);
+	pthread_mutex_unlock(&set->mutex);
+	return is_so;
+}
+
+void backend_set_remember(struct backend_set *set, const char *name, uid_t owner)
+{
+	(void)claim(set, name, owner);
+}
+
+void backend_set_plain_name(struct backend_set *set, const char *name, char *out, size_t size)
+{
+	char plain[128];
+	uid_t owner, asked;
+
+	pthread_mutex_lock(&set->mutex);
+	const bool is_its = user_name_split(name, plain, sizeof plain, &asked) &&
+			    name_owners_find(&set->owners, plain, &owner) && owner == asked;
+	pthread_mutex_unlock(&set->mutex);
+	snprintf(out, size, "%s", is_its ? plain : name);
+}
+
+/*
+ * A name that nobody has but several users' processes answer to, such as the program's where they
+ * call themselves otherwise: it is the first one's from now on. With the mutex held.
+ */
+static void settle(struct backend_set *set, const char *name)
+{
+	const struct backend *first = NULL;
+	uid_t owner;
+
+	if (name == NULL || is_ambiguous(name) || name_owners_find(&set->owners, name, &owner))
+		return;
+	for (size_t i = 0; i < set->count; i++) {
+		const struct backend *const item = set->items[i];
+		if (item->target.kind == TARGET_AGENT && is_called(set, item, name) &&
+			(first == NULL || name_owners_compare(item->owner, first->owner) < 0))
+			first = item;
+	}
+	if (first != NULL)
+		(void)name_owners_claim(&set->owners, name, first->owner);
 }
 
 static bool explain_none(const struct backend_set *set, const char *name, struct error *err)
@@ -273,13 +457,13 @@ static bool explain_none(const struct backend_set *set, const char *name, struct
 }
 
 static bool explain_many(
-	const struct backend_set *set, const char *name, size_t matches, struct error *err)
+	struct backend_set *set, const char *name, size_t matches, struct error *err)
 {
 	char known[200] = "";
 	size_t size = 0;
 
 	for (size_t i = 0; i < set->count && size < sizeof known; i++) {
-		if (name == NULL || backend_is_called(set->items[i], name))
+		if (name == NULL || is_called(set, set->items[i], name))
 			size += (size_t)snprintf(known + size, sizeof known - size, "%s%s",
 				size == 0 ? "" : ", ", set->items[i]->target.label);
 	}
@@ -296,7 +480,7 @@ static bool look_up_first(struct backend_set *set, struct backend **backend, str
 {
 	size_t matches = 0;
 
-	while (matches < set->count && backend_is_called(set->items[matches], set->wanted[0]))
+	while (matches < set->count && is_called(set, set->items[matches], set->wanted[0]))
 		matches++;
 	if (matches > 1)
 		return explain_many(set, set->wanted[0], matches, err);
@@ -311,8 +495,9 @@ static bool look_up(
 	struct backend *found = NULL;
 	size_t matches = 0;
 
+	settle(set, name);
 	for (size_t i = 0; i < set->count; i++) {
-		if (name != NULL && !backend_is_called(set->items[i], name))
+		if (name != NULL && !is_called(set, set->items[i], name))
 			continue;
 		found = matches == 0 ? set->items[i] : found;
 		matches++;
@@ -334,7 +519,7 @@ static bool look_up(
  */
 static void add_by_pid(struct backend_set *set, const char *pid)
 {
-	struct gathering found = { .items = xcalloc(BACKEND_SET_MAX, sizeof(struct backend *)) };
+	struct gathering found = { 0 };
 	struct target target;
 	struct error err;
 
@@ -342,11 +527,16 @@ static void add_by_pid(struct backend_set *set, const char *pid)
 	set->is_refreshing = true;
 	pthread_mutex_unlock(&set->mutex);
 	const bool is_there = target_resolve(pid, &target, &err);
-	for (size_t i = 0; i < set->count; i++)
+	for (size_t i = 0; i < set->count; i++) {
+		found.items = xgrow(
+			found.items, &found.capacity, found.count + 1, sizeof(struct backend *));
 		found.items[found.count++] = backend_share(set->items[i]);
+	}
 	if (is_there)
 		gather(set, &target, &found);
-	qsort(found.items, found.count, sizeof *found.items, compare_backends);
+	share_places(&found);
+	if (found.count > 0)
+		qsort(found.items, found.count, sizeof *found.items, compare_backends);
 
 	pthread_mutex_lock(&set->mutex);
 	drop_items(set->items, set->count);

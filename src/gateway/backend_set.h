@@ -2,7 +2,9 @@
 /*
  * The targets that the gateway serves: those named on the command line, or every one that can be
  * seen. They are looked for again when somebody asks, at most every two seconds, so that a server
- * that was restarted is found under its new pid and one that ended is gone. Any thread.
+ * that was restarted is found under its new pid and one that ended is gone. A name stands for the
+ * processes of one user (gateway/name_owners.h): where targets were named, only those are served;
+ * else those of others are "NAME@USER". Any thread.
  */
 #pragma once
 
@@ -12,6 +14,7 @@
 #include <stdint.h>
 
 #include "gateway/backend.h"
+#include "gateway/name_owners.h"
 
 enum {
 	BACKEND_SET_MAX = 256,
@@ -31,6 +34,7 @@ struct backend_set {
 	int64_t refresh_took_ms;
 	struct backend **items; /* those wanted in their order, else by name and pid */
 	size_t count;
+	struct name_owners owners; /* assigned before use, or found out */
 	size_t problem_count;
 	struct backend_problem *problems;
 };
@@ -53,8 +57,22 @@ void backend_set_deinit(struct backend_set *set);
 MUST_CHECK bool backend_set_find(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err);
 
-/* Whether people may call the target so: by its name, its pid, its program. */
-bool backend_is_called(const struct backend *backend, const char *name);
+/*
+ * Whether people may call the target so: by its name, its pid, its program, and any of these with
+ * "@USER" behind it. Of a program whose name is another user's it is not called by it.
+ */
+bool backend_set_is_called(
+	struct backend_set *set, const struct backend *backend, const char *name);
+
+/* Before use: a name that was the user's, and still is unless the command line gives it to another.
+ */
+void backend_set_remember(struct backend_set *set, const char *name, uid_t owner);
+
+/*
+ * What a target that may have gone is called in the history: NAME, when NAME@USER was asked for and
+ * the name is that user's.
+ */
+void backend_set_plain_name(struct backend_set *set, const char *name, char *out, size_t size);
 
 struct backend_list {
 	struct backend **items;

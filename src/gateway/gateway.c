@@ -37,11 +37,13 @@ bool gateway_find_name(struct gateway *gateway, const struct request *request,
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 
 	if (request->target_name != NULL)
-		snprintf(name, GATEWAY_NAME_BYTES, "%s", request->target_name);
+		backend_set_plain_name(
+			&gateway->backends, request->target_name, name, GATEWAY_NAME_BYTES);
 	else if (gateway_find(gateway, request, &backend, err))
 		snprintf(name, GATEWAY_NAME_BYTES, "%s", backend->name);
 	else if (gateway->backends.wanted_count > 0)
-		snprintf(name, GATEWAY_NAME_BYTES, "%s", gateway->backends.wanted[0]);
+		backend_set_plain_name(
+			&gateway->backends, gateway->backends.wanted[0], name, GATEWAY_NAME_BYTES);
 	else
 		return false;
 	return true;

@@ -8,6 +8,7 @@
 
 #include "base/xalloc.h"
 #include "gateway/archive_index.h"
+#include "gateway/archive_usage.h"
 
 enum {
 	/* Moments that age may cost for each that is added: a clock that jumps ahead must not cost
@@ -21,11 +22,8 @@ enum {
 #define ANY "1"
 #define HAS_LATER                                                                  \
 	"EXISTS (SELECT 1 FROM moment AS later WHERE later.target = moment.target" \
-	" AND later.id > moment.id)"
-#define NOT_LAST "id NOT IN (SELECT max(id) FROM moment GROUP BY target)"
-
-/* A condition that is always true. */
-#define WHATEVER "?2 = ?2"
+	" AND later.owner = moment.owner AND later.id > moment.id)"
+#define NOT_LAST "id NOT IN (SELECT max(id) FROM moment GROUP BY owner, target)"
 
 static int delete_row(const struct retention *retention, sqlite3_int64 id)
 {
@@ -45,40 +43,64 @@ enum outcome {
 };
 
 /* The row first: a profile without one is removed at the next start, a row without one is a lie. */
-static enum outcome remove_moment(
-	const struct retention *retention, sqlite3_int64 id, const char *name, int64_t bytes)
+static enum outcome remove_row(const struct retention *retention, sqlite3_stmt *row)
 {
-	const int step = delete_row(retention, id);
+	const sqlite3_int64 id = sqlite3_column_int64(row, 0);
+	const int64_t bytes = sqlite3_column_int64(row, 2), owner = sqlite3_column_int64(row, 4);
+	char name[ARCHIVE_NAME_BYTES], target[128];
 
+	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(row, 1));
+	snprintf(target, sizeof target, "%s", (const char *)sqlite3_column_text(row, 3));
+	sqlite3_reset(row);
+	const int step = delete_row(retention, id);
 	if (step != SQLITE_DONE)
 		return step == SQLITE_FULL ? NO_ROOM : NOTHING;
-	*retention->profile_bytes -= bytes;
+	archive_usage_add(retention->usage, target, owner, -bytes);
 	unlinkat(retention->folder_fd, name, 0);
 	return REMOVED;
 }
 
-/* The oldest moment that may go and that the condition (?2 in it) is true of; never `newest`. */
-static enum outcome remove_oldest(const struct retention *retention, int64_t newest,
-	const char *may_go, const char *condition, int64_t limit)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	CLEANUP(free_cleanup)
-	char *query = xasprintf("SELECT id, file, bytes FROM moment WHERE id <> ?1 AND %s AND %s "
-				"ORDER BY id LIMIT 1",
-		may_go, condition);
-	char name[ARCHIVE_NAME_BYTES];
+#define ROW "SELECT id, file, bytes, target, owner FROM moment "
 
-	if (sqlite3_prepare_v2(retention->index, query, -1, &statement, NULL) != SQLITE_OK)
+/* The oldest moment that may go and is older than the limit; never `newest`. */
+static enum outcome remove_older(
+	const struct retention *retention, int64_t newest, const char *may_go, int64_t limit_ms)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf(ROW "WHERE id <> ?1 AND %s AND " ARCHIVE_KEPT_MS
+				    " < ?2 ORDER BY id LIMIT 1",
+		may_go);
+
+	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
-	sqlite3_bind_int64(statement, 1, newest);
-	sqlite3_bind_int64(statement, 2, limit);
-	if (sqlite3_step(statement) != SQLITE_ROW)
+	sqlite3_bind_int64(row, 1, newest);
+	sqlite3_bind_int64(row, 2, limit_ms);
+	return sqlite3_step(row) == SQLITE_ROW ? remove_row(retention, row) : NOTHING;
+}
+
+/* The oldest that may go of the target that has most, or of the next; never `newest`. */
+static enum outcome remove_largest(
+	const struct retention *retention, int64_t newest, const char *may_go)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf(ROW "INDEXED BY moment_owner WHERE owner = ?2 AND target = ?3 "
+				    "AND id <> ?1 AND %s ORDER BY id LIMIT 1",
+		may_go);
+	const struct archive_share *const shares = archive_usage_sort(retention->usage);
+
+	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
-	const sqlite3_int64 id = sqlite3_column_int64(statement, 0);
-	const int64_t bytes = sqlite3_column_int64(statement, 2);
-	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(statement, 1));
-	sqlite3_reset(statement);
-	return remove_moment(retention, id, name, bytes);
+	for (size_t i = 0; i < retention->usage->count; i++) {
+		sqlite3_reset(row);
+		sqlite3_bind_int64(row, 1, newest);
+		sqlite3_bind_int64(row, 2, shares[i].owner);
+		sqlite3_bind_text(row, 3, shares[i].target, -1, SQLITE_TRANSIENT);
+		if (sqlite3_step(row) == SQLITE_ROW)
+			return remove_row(retention, row);
+	}
+	return NOTHING;
 }
 
 /* True when the last of them found no room. */
@@ -88,8 +110,8 @@ static bool remove_aged(const struct retention *retention, int64_t newest, const
 	enum outcome outcome = REMOVED;
 
 	for (unsigned i = 0; i < AGED_MOST && outcome == REMOVED; i++) {
-		outcome = remove_oldest(retention, newest, may_go, "time_ms < ?2",
-			now_ms - retention->limits->keep_ms);
+		outcome = remove_older(
+			retention, newest, may_go, now_ms - retention->limits->keep_ms);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
@@ -108,8 +130,8 @@ static bool remove_bytes(
 {
 	enum outcome outcome = REMOVED;
 
-	while (outcome == REMOVED && *retention->profile_bytes > most_bytes(retention)) {
-		outcome = remove_oldest(retention, newest, may_go, WHATEVER, 0);
+	while (outcome == REMOVED && retention->usage->bytes > most_bytes(retention)) {
+		outcome = remove_largest(retention, newest, may_go);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
@@ -154,17 +176,20 @@ static bool force(const struct retention *retention, int64_t now_ms, bool any)
 {
 	CLEANUP(free_cleanup) sqlite3_int64 *doomed = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	int64_t left = *retention->profile_bytes;
+	int64_t left = retention->usage->bytes;
+	const struct archive_share *const shares = archive_usage_sort(retention->usage);
 	size_t count = 0, capacity = 0;
 	unsigned aged = 0;
 	bool has_room = false;
 
 	if (sqlite3_prepare_v2(retention->index,
-		    "SELECT id, file, bytes, time_ms < ?1 FROM moment WHERE " NOT_LAST
-		    " ORDER BY time_ms < ?1 DESC, id",
+		    "SELECT id, file, bytes, " ARCHIVE_KEPT_MS " < ?1 FROM moment WHERE " NOT_LAST
+		    " ORDER BY " ARCHIVE_KEPT_MS " < ?1 DESC, owner = ?2 DESC, id",
 		    -1, &statement, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_int64(statement, 1, now_ms - retention->limits->keep_ms);
+	sqlite3_bind_int64(
+		statement, 2, retention->usage->count == 0 ? ARCHIVE_NO_OWNER : shares[0].owner);
 	while (!has_room && sqlite3_step(statement) == SQLITE_ROW) {
 		const bool is_aged = sqlite3_column_int(statement, 3) != 0 && aged < AGED_MOST;
 		if (!any && !is_aged && left <= most_bytes(retention))
@@ -177,8 +202,11 @@ static bool force(const struct retention *retention, int64_t now_ms, bool any)
 		has_room = delete_rows(retention, doomed, count);
 	}
 	sqlite3_reset(statement);
-	if (has_room)
-		*retention->profile_bytes = left;
+	/* Whose they were does not matter to a full disk; it is counted anew. */
+	if (has_room) {
+		archive_usage_deinit(retention->usage);
+		(void)archive_usage_load(retention->usage, retention->index);
+	}
 	shorten_log(retention);
 	return has_room;
 }
@@ -196,8 +224,7 @@ static bool free_disk(
 	const struct retention *retention, int64_t newest, uint64_t wanted_bytes, int64_t now_ms)
 {
 	while (free_bytes(retention) < wanted_bytes) {
-		const enum outcome outcome =
-			remove_oldest(retention, newest, HAS_LATER, WHATEVER, 0);
+		const enum outcome outcome = remove_largest(retention, newest, HAS_LATER);
 		if (outcome == NOTHING || (outcome == NO_ROOM && !force(retention, now_ms, true)))
 			return false;
 	}

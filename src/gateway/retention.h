@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes from an archive (gateway/archive.h), and when: moments that are too old, those above
- * its bytes, those that stand in the way of what the disk shall keep free. The oldest go first,
- * in the order in which they were kept: the clock may have been set meanwhile.
+ * What goes from an archive (gateway/archive.h), and when: moments that are too old by its own
+ * clock (gateway/archive_clock.h), those above its bytes, those that stand in the way of what the
+ * disk shall keep free. Where bytes are short the target and user with most of them give first
+ * (gateway/archive_usage.h); of a target the oldest go first, in the order in which they were kept:
+ * the clock may have been set meanwhile.
  *
  * Under the archive's mutex.
  */
@@ -17,6 +19,7 @@
 #include "base/error.h"
 
 struct archive_limits;
+struct archive_usage;
 
 struct retention {
 	sqlite3 *index;
@@ -25,13 +28,13 @@ struct retention {
 	const struct archive_limits *limits;
 	/* Of all profiles, as the index has them. Adding them up at each moment would take too
 	 * long. */
-	int64_t *profile_bytes;
+	struct archive_usage *usage;
 };
 
 /*
- * Before a profile of so many bytes is written at that time: where the disk is short of room,
- * removes what is above the limits, then as much as the new one needs to be written. The last
- * moment of each target stays, for the new one may fail. ERROR_STATE, with nothing removed
+ * Before a profile of so many bytes is written, `now_ms` on the archive's clock: where the disk is
+ * short of room, removes what is above the limits, then as much as the new one needs to be written.
+ * The last moment of each target stays, for the new one may fail. ERROR_STATE, with nothing removed
  * beyond the limits, when there cannot be room enough.
  */
 MUST_CHECK bool retention_make_room(

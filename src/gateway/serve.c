@@ -70,15 +70,26 @@ static bool read_secrets(
 		       read_pem(options->key_file, &serving->key, err));
 }
 
+static void take_owner(void *context, const char *target, int64_t owner)
+{
+	struct backend_set *const backends = context;
+
+	backend_set_remember(backends, target, (uid_t)owner);
+}
+
 static bool open_archive(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
 	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes,
-		options->history_free_bytes };
+		options->history_free_bytes, NULL };
 
 	if (options->history_folder == NULL)
 		return true;
 	if (!archive_open(options->history_folder, &limits, &serving->gateway.archive, err))
+		return false;
+	/* A name goes on being that of the user whose past it has. */
+	if (!archive_each_owner(
+		    serving->gateway.archive, take_owner, &serving->gateway.backends, err))
 		return false;
 	const size_t count = archive_listed_again(serving->gateway.archive);
 	if (count > 0 && options->log != NULL) {

@@ -57,6 +57,24 @@ static bool read_file(struct watchman *watchman, struct watch_file *file, struct
 	return watch_file_read(watchman->state.path, watchman->gateway->archive != NULL, file, err);
 }
 
+/* Root's gateway sees the processes of all users, and each may have any name. */
+static void warn_of_strangers(const struct watchman *watchman)
+{
+	char line[LINE_BYTES];
+
+	for (size_t i = 0; geteuid() == 0 && i < watchman->file.count; i++) {
+		const struct watch_section *const section = &watchman->file.sections[i];
+		if (section->user != USER_ANY || section->settings.then[0] == '\0')
+			continue;
+		snprintf(line, sizeof line, "[%s] in line %u runs a command as root for %s",
+			section->pattern, section->line,
+			watch_section_is_pattern(section)
+				? "any user's process of such a name"
+				: "the user whose process has the name first");
+		say(watchman, line, "add user = NAME");
+	}
+}
+
 static void use_file(struct watchman *watchman, struct watch_file *file)
 {
 	char line[LINE_BYTES];
@@ -70,6 +88,7 @@ static void use_file(struct watchman *watchman, struct watch_file *file)
 	snprintf(line, sizeof line, "%s has %zu section%s", watchman->state.path, file->count,
 		file->count == 1 ? "" : "s");
 	say(watchman, line, "");
+	warn_of_strangers(watchman);
 }
 
 bool watchman_open(
@@ -140,10 +159,26 @@ static void reload(struct watchman *watchman)
 	}
 }
 
-static bool is_meant(const struct watch_section *section, const struct backend *backend)
+/*
+ * A section that names no user is for those whose processes have their names to themselves: another
+ * user's process that is called as theirs is no target of it.
+ */
+static bool is_meant(struct backend_set *backends, const struct watch_section *section,
+	const struct backend *backend)
 {
-	return watch_section_is_pattern(section) ? fnmatch(section->pattern, backend->name, 0) == 0
-						 : backend_is_called(backend, section->pattern);
+	const struct process *const process = &backend->target.process;
+	const bool has_user = section->user != USER_ANY;
+
+	if ((has_user && backend->owner != section->user) ||
+		(section->program[0] != '\0' && strcmp(process->exe, section->program) != 0))
+		return false;
+	if (!watch_section_is_pattern(section))
+		return backend_set_is_called(backends, backend, section->pattern) ||
+		       (has_user && process_is_called(process, section->pattern));
+	if (has_user && fnmatch(section->pattern, process->name, 0) == 0)
+		return true;
+	return fnmatch(section->pattern, backend->name, 0) == 0 &&
+	       (strchr(backend->name, '@') == NULL || strchr(section->pattern, '@') != NULL);
 }
 
 static bool is_listed(const struct backend_list *list, uint64_t incarnation)
@@ -246,7 +281,8 @@ static void make_rounds(struct watchman *watchman)
 	backend_set_list(&watchman->gateway->backends, &list);
 	for (size_t s = 0; s < watchman->file.count; s++) {
 		for (size_t i = 0; i < list.count; i++) {
-			if (is_meant(&watchman->file.sections[s], list.items[i]))
+			if (is_meant(&watchman->gateway->backends, &watchman->file.sections[s],
+				    list.items[i]))
 				cover(watchman, &watchman->file.sections[s], list.items[i], &list);
 		}
 	}

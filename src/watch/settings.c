@@ -150,7 +150,7 @@ bool watch_settings_take(
 		settings->given |= 1u << at;
 		return true;
 	}
-	for (int i = 0; i < WORDS; i++)
+	for (int i = 0; i < WORDS && size < sizeof known; i++)
 		size += (size_t)snprintf(known + size, sizeof known - size, "%s%s",
 			i == 0 ? "" : ", ", words[i].name);
 	error_set(err, ERROR_USAGE, "there is no word '%.40s'", word);

@@ -40,7 +40,7 @@ static bool begin_section(
 	file->sections =
 		xgrow(file->sections, &file->capacity, file->count + 1, sizeof *file->sections);
 	struct watch_section *const section = &file->sections[file->count++];
-	*section = (struct watch_section){ .line = line, .number = 1 };
+	*section = (struct watch_section){ .line = line, .number = 1, .user = USER_ANY };
 	strcpy(section->pattern, pattern);
 	watch_settings_init(&section->settings);
 	for (size_t i = 0; i + 1 < file->count; i++)
@@ -57,6 +57,31 @@ static bool check_absolute(const char *word, const char *value, struct error *er
 	       error_set(err, ERROR_INPUT, "'%.60s' does not begin with /", value);
 }
 
+/* Which of the processes that have the name are meant. */
+static bool take_identity(
+	struct watch_section *section, const char *word, const char *value, struct error *err)
+{
+	const bool is_user = strcmp(word, "user") == 0;
+
+	if (is_user ? section->user != USER_ANY : section->program[0] != '\0')
+		return error_set(
+			err, ERROR_INPUT, "%s is said twice for [%s]", word, section->pattern);
+	if (is_user) {
+		return user_name_parse(value, &section->user) ||
+		       error_set(err, ERROR_INPUT, "user: there is no user '%.40s'", value);
+	}
+	if (value[0] != '/' || strlen(value) >= sizeof section->program)
+		return error_set(
+			err, ERROR_INPUT, "program: '%.60s' is no path that begins with /", value);
+	strcpy(section->program, value);
+	return true;
+}
+
+static bool is_identity(const char *word)
+{
+	return strcmp(word, "user") == 0 || strcmp(word, "program") == 0;
+}
+
 static bool take_setting(struct watch_file *file, char *line, char *sign, struct error *err)
 {
 	struct watch_section *const section = last_section(file);
@@ -68,6 +93,8 @@ static bool take_setting(struct watch_file *file, char *line, char *sign, struct
 	*sign = '\0';
 	if (section == NULL)
 		return error_set(err, ERROR_INPUT, "'%.40s' stands before any [TARGET]", word);
+	if (is_identity(word))
+		return take_identity(section, word, value, err);
 	if (strcmp(word, "when") != 0 && watch_settings_has(&section->settings, word))
 		return error_set(
 			err, ERROR_INPUT, "%s is said twice for [%s]", word, section->pattern);

@@ -5,6 +5,7 @@
  *
  *	# before the OOM killer comes
  *	[redis-server]
+ *	user = redis
  *	when = cgroup>85%
  *	when = growth>10%/h
  *	keep = /var/lib/heaps/redis
@@ -14,8 +15,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/error.h"
+#include "base/user_name.h"
 #include "watch/settings.h"
 
 enum { WATCH_SECTIONS_MAX = 64, WATCH_PATTERN_BYTES = 128 };
@@ -23,6 +26,8 @@ enum { WATCH_SECTIONS_MAX = 64, WATCH_PATTERN_BYTES = 128 };
 struct watch_section {
 	char pattern[WATCH_PATTERN_BYTES]; /* with * ? [...] as in file names, or a name */
 	unsigned line;			   /* of its head */
+	uid_t user;			   /* whose processes alone; USER_ANY */
+	char program[SETTINGS_PATH_BYTES]; /* of that path alone; "" for any */
 	unsigned number; /* 1, or more for a further section of the same pattern */
 	struct watch_settings settings;
 };

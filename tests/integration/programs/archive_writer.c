@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 {
 	const struct archive_limits limits = { INT64_MAX / 2,
 		argc > 4 ? strtoull(argv[4], NULL, 10) : INT64_MAX,
-		argc > 5 ? strtoull(argv[5], NULL, 10) : 0 };
+		argc > 5 ? strtoull(argv[5], NULL, 10) : 0, NULL };
 	const char *const target = argc > 6 ? argv[6] : "writer";
 	struct archive *archive = NULL;
 	struct error err;

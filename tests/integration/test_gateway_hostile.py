@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl serve and watch among agents of other users, that have any name and answer anything."""
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from gateway import GatewayCase
+from hostile_agent import PYTHON, HostileCase
+from processes import HEAPCTL, own_name, wait_until
+
+SERVER, STRANGER = 65002, 65001
+NAME = own_name("own")
+
+
+def resident_peak(pid):
+    """Bytes."""
+    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) * 1024
+
+
+class HostileGatewayCase(GatewayCase, HostileCase):
+    def setUp(self):
+        super().setUp()
+        self.log = os.path.join(self.folder, "gateway.log")
+        self.history = os.path.join(self.folder, "history")
+
+    def serve(self, *arguments, env=None):
+        with open(self.log, "ab") as log:
+            return self.start_gateway(*arguments, env=env, stderr=log)
+
+    def said(self):
+        return pathlib.Path(self.log).read_text()
+
+    def wait_for_log(self, pattern):
+        return wait_until(lambda: re.search(pattern, self.said()), f"/{pattern}/ in the log")
+
+    def pid_of(self, name, path="/v1/status"):
+        return self.expect(self.get(f"/targets/{name}{path}"), 200).json["pid"]
+
+    def moments(self, name):
+        return self.expect(self.get(f"/targets/{name}/api/v1/timeline"), 200).json["moments"]
+
+    def end_now(self, process):
+        process.kill()
+        process.wait()
+
+
+@unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
+class Names(HostileGatewayCase):
+    def test_a_name_is_of_the_user_who_had_it_first(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        self.serve("--history", self.history, "--history-every", "1s")
+        self.assertEqual(self.pid_of(NAME), server.pid)
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        wait_until(lambda: self.get(f"/targets/{stranger.pid}/v1/status").status == 200, "the stranger to be seen")
+        self.assertEqual(self.pid_of(NAME), server.pid)
+        self.assertEqual(self.pid_of(f"{NAME}@{STRANGER}"), stranger.pid)
+        self.assertEqual(self.pid_of(f"{NAME}@{SERVER}"), server.pid)
+        # Its past is another one's.
+        wait_until(lambda: self.moments(f"{NAME}@{STRANGER}"), "a moment of the stranger")
+        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+        self.assertEqual({moment["pid"] for moment in self.moments(f"{NAME}@{STRANGER}")}, {stranger.pid})
+        # Also while the server is away, and after it came back.
+        self.end_now(server)
+        wait_until(lambda: self.get(f"/targets/{NAME}/v1/status").status == 404, "the name to be vacant")
+        again = self.start_hostile(NAME, "honest", SERVER)
+        wait_until(lambda: self.get(f"/targets/{NAME}/v1/status").status == 200, "the server to be back")
+        self.assertEqual(self.pid_of(NAME), again.pid)
+
+    def test_the_history_knows_whose_a_name_is(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        gateway = self.serve("--history", self.history, "--history-every", "1s")
+        wait_until(lambda: self.moments(NAME), "a moment")
+        self.end(gateway)
+        self.end_now(server)
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        self.serve("--history", self.history, "--history-every", "1s")
+        wait_until(lambda: self.get(f"/targets/{NAME}@{STRANGER}/v1/status").status == 200, "the stranger to be seen")
+        self.expect(self.get(f"/targets/{NAME}/v1/status"), 404)
+        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+        self.assertNotEqual(stranger.pid, server.pid)
+
+    def test_a_named_target_is_of_one_user(self):
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        self.serve(f"{NAME}@{SERVER}")
+        self.expect(self.get("/v1/status"), 404)
+        server = self.start_hostile(NAME, "honest", SERVER)
+        wait_until(lambda: self.get("/v1/status").status == 200, "the server to be seen")
+        self.assertEqual(self.get("/v1/status").json["pid"], server.pid)
+        self.assertEqual(self.pid_of(NAME), server.pid)
+        self.expect(self.get(f"/targets/{stranger.pid}/v1/status"), 404)
+        listed = [target["pid"] for target in self.get("/targets").json["targets"]]
+        self.assertEqual(listed, [server.pid])
+
+    def test_root_and_users_of_the_system_come_first(self):
+        self.start_hostile(NAME, "honest", STRANGER)
+        own = self.start_hostile(NAME, "honest", 0)
+        self.serve()
+        self.assertEqual(self.pid_of(NAME), own.pid)
+
+    def test_names_that_look_like_others_do_not_become_them(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        self.serve()
+        self.assertEqual(self.pid_of(NAME), server.pid)
+        number = self.start_hostile(str(server.pid), "honest", STRANGER)
+        other = self.start_hostile(f"x@{SERVER}", "honest", STRANGER)
+        wait_until(lambda: {number.pid, other.pid} <= {target["pid"] for target in self.get("/targets").json["targets"]}, "both to be seen")
+        self.assertEqual(self.pid_of(server.pid), server.pid)
+        self.expect(self.get(f"/targets/x@{SERVER}/v1/status"), 404)
+        self.assertEqual(self.pid_of(f"x@{SERVER}@{STRANGER}"), other.pid)
+        self.assertEqual(self.pid_of(f"{server.pid}@{STRANGER}"), number.pid)
+
+    def test_the_command_says_whose_they_are(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        said = self.heapctl("status", NAME, code=2)[1]
+        self.assertIn("NAME@USER", said)
+        self.assertIn(f"[{server.pid}]", self.heapctl("status", f"{NAME}@{SERVER}")[0])
+        self.assertIn(f"[{stranger.pid}]", self.heapctl("status", f"{NAME}@{STRANGER}")[0])
+        self.assertIn("no process of user 65003", self.heapctl("status", f"{NAME}@65003", code=1)[1])
+
+
+@unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
+class Watches(HostileGatewayCase):
+    def captures(self, folder):
+        return sorted(pathlib.Path(folder).glob("*.heap")) if os.path.isdir(folder) else []
+
+    def write_rules(self, text):
+        path = os.path.join(self.folder, "watch.conf")
+        pathlib.Path(path).write_text(text)
+        os.chmod(path, 0o600)
+        return path
+
+    def test_a_section_follows_the_user_it_began_with(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        keep = os.path.join(self.folder, "captures")
+        rules = self.write_rules(f"[{NAME}]\nwhen = every=1s\ninterval = 50ms\nkeep = {keep}\nthen = /bin/true\n")
+        self.serve("--watch-file", rules)
+        self.wait_for_log(r"\[.*\] in line 1 runs a command as root for the user whose process has the name first")
+        wait_until(lambda: self.captures(keep), "a capture")
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        self.end_now(server)
+        wait_until(lambda: self.get(f"/targets/{stranger.pid}/v1/status").status == 200, "the stranger to be seen")
+        self.wait_for_log("waiting for it to come back")
+        watches = self.get(f"/targets/{NAME}/watch").json["watches"]
+        self.assertEqual([watch["pid"] for watch in watches], [None])
+        again = self.start_hostile(NAME, "honest", SERVER)
+        self.wait_for_log(rf"watching .*\[{again.pid}\]")
+        self.assertNotIn(f"watching {NAME}[{stranger.pid}]", self.said())
+
+    def test_user_and_program_in_a_section(self):
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        keep = os.path.join(self.folder, "captures")
+        rules = self.write_rules(f"[{NAME}]\nuser = {SERVER}\nprogram = {os.path.realpath(PYTHON)}\nwhen = every=1s\n"
+                                 f"interval = 50ms\nkeep = {keep}\n[{NAME}*]\nuser = {SERVER}\nprogram = /bin/other\nwhen = every=1s\n"
+                                 f"keep = {keep}2\n")
+        self.serve("--watch-file", rules)
+        wait_until(lambda: self.get(f"/targets/{stranger.pid}/v1/status").status == 200, "the stranger to be seen")
+        server = self.start_hostile(NAME, "honest", SERVER)
+        self.wait_for_log(rf"watching .*\[{server.pid}\]")
+        wait_until(lambda: self.captures(keep), "a capture")
+        self.assertNotIn(f"[{stranger.pid}]", self.said())
+        self.assertFalse(os.path.exists(keep + "2"))
+
+    def test_what_is_no_profile_is_not_captured(self):
+        self.start_hostile(NAME, "garbage", STRANGER)
+        keep = os.path.join(self.folder, "captures")
+        rules = self.write_rules(f"[{NAME}]\nwhen = every=1s\ninterval = 50ms\nkeep = {keep}\nthen = /usr/bin/touch {self.folder}/ran\n")
+        self.serve("--watch-file", rules)
+        self.wait_for_log("no heap profile")
+        self.assertEqual(self.captures(keep), [])
+        self.assertFalse(os.path.exists(f"{self.folder}/ran"))
+
+    def test_the_command_follows_the_user_it_began_with(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        keep = os.path.join(self.folder, "captures")
+        log = open(os.path.join(self.folder, "watch.log"), "w+", encoding="utf-8")
+        self.addCleanup(log.close)
+        self.start(HEAPCTL, "watch", NAME, "--when", "every=1s", "--interval", "50ms", "--keep", keep, stderr=log, stdout=subprocess.DEVNULL)
+        wait_until(lambda: self.captures(keep), "a capture")
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        self.end_now(server)
+        said = lambda: pathlib.Path(log.name).read_text()
+        wait_until(lambda: re.search("no process of user .* is called", said()), "the watch to miss its target")
+        again = self.start_hostile(NAME, "honest", SERVER)
+        wait_until(lambda: f"[{again.pid}] is there" in said(), "the watch to find it again")
+        self.assertNotIn(f"[{stranger.pid}]", said())
+
+
+class Answers(HostileGatewayCase):
+    def test_what_is_no_profile_does_not_enter_the_history(self):
+        process = self.start_hostile(NAME, "garbage")
+        self.serve(NAME, "--history", self.history, "--history-every", "1s", env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.wait_for_log(r"history: .*no heap profile: line 1")
+        self.assertEqual(self.moments(NAME), [])
+        self.assertEqual([name for name in os.listdir(self.history) if name.endswith(".zst")], [])
+
+    @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
+    def test_one_who_keeps_much_does_not_cost_another_one_its_past(self):
+        server = self.start_hostile(NAME, "honest", SERVER)
+        names = [own_name(f"s{n}-") for n in range(2)]
+        self.serve(NAME, *names, "--history", self.history, "--history-every", "1s", "--history-bytes", "5MiB")
+        wait_until(lambda: len(self.moments(NAME)) >= 3, "a past")
+        first = self.moments(NAME)[0]["id"]
+        for name in names:
+            self.start_hostile(name, "large", STRANGER)
+        newest = lambda: max((moment["id"] for name in names for moment in self.moments(name)), default=0)
+        wait_until(lambda: newest() > first + 16, "many of the stranger's moments")
+        kept = sum(os.path.getsize(entry) for entry in os.scandir(self.history) if entry.name.endswith(".zst"))
+        self.assertLess(kept, 7 << 20)
+        self.assertEqual(self.moments(NAME)[0]["id"], first)
+        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+
+
+if __name__ == "__main__":
+    unittest.main()
