@@ -169,6 +169,29 @@ static bool keep_vigil(void *context, struct error *err)
 	return true;
 }
 
+static bool begins(const char *path, const char *beginning)
+{
+	return strncmp(path, beginning, strlen(beginning)) == 0;
+}
+
+uint64_t agent_answer_limit(const char *path)
+{
+	if (begins(path, "/v1/stats"))
+		return AGENT_STATS_BYTES;
+	/* All that is left of the protocol is one object each; the rest are pages of a gateway. */
+	return begins(path, "/v1/") && strstr(path, "profile") == NULL &&
+			       strstr(path, "/start") == NULL
+		       ? AGENT_JSON_BYTES
+		       : AGENT_ANSWER_BYTES;
+}
+
+static uint64_t limit_of(const struct agent_call *call)
+{
+	if (call->limit != 0)
+		return call->limit;
+	return call->out_name == NULL ? agent_answer_limit(call->path) : AGENT_PROFILE_BYTES;
+}
+
 /* One connection, one request, one answer. */
 static bool exchange_once(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err)
@@ -213,7 +236,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.body_size = call->body_size,
 		.out_fd = call->out_fd,
 		.out_name = call->out_name,
-		.limit = call->out_name == NULL ? AGENT_ANSWER_BYTES : AGENT_PROFILE_BYTES,
+		.limit = limit_of(call),
+		.budget = call->budget,
 	};
 	if (!http_call(&stream, &request, answer, err))
 		return !answer->output_failed && blame(target, &stream, err);
@@ -237,6 +261,23 @@ static bool exchange(const struct target *target, const struct agent_call *call,
 		http_answer_init(answer);
 		poll(NULL, 0, 100);
 	}
+}
+
+json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem)
+{
+	/* Of a status there are some hundred, of statistics some for each 20 bytes. */
+	const size_t limit =
+		size <= AGENT_JSON_BYTES ? AGENT_JSON_VALUES_MAX / 16 : AGENT_JSON_VALUES_MAX;
+	size_t values = 0;
+
+	for (size_t i = 0; i < size; i++)
+		values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	if (values > limit) {
+		memset(problem, 0, sizeof *problem);
+		snprintf(problem->text, sizeof problem->text, "it has more than %zu values", limit);
+		return NULL;
+	}
+	return json_loadb(text, size, JSON_REJECT_DUPLICATES, problem);
 }
 
 bool agent_call(const struct target *target, const struct agent_call *call,
@@ -265,8 +306,8 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err))
 		return false;
-	json_t *const body = json_loadb(answer.body.data == NULL ? "" : answer.body.data,
-		answer.body.size, JSON_REJECT_DUPLICATES, &problem);
+	json_t *const body = agent_json_parse(
+		answer.body.data == NULL ? "" : answer.body.data, answer.body.size, &problem);
 	if (!json_is_object(body)) {
 		json_decref(body);
 		error_set(err, ERROR_INPUT, "%s: the answer to %s is no JSON object: %s",

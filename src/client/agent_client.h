@@ -20,15 +20,27 @@ struct agent_call {
 	const char *path;   /* "/v1/status", query included, encoded */
 	const char *body;   /* NULL for none */
 	size_t body_size;
-	int out_fd;	      /* where the body goes when out_name is set */
-	const char *out_name; /* for errors; NULL: into the answer's buffer */
-	int64_t total_ms;     /* limit for all of it; 0: as long as a huge profile may take */
+	int out_fd;		    /* where the body goes when out_name is set */
+	const char *out_name;	    /* for errors; NULL: into the answer's buffer */
+	int64_t total_ms;	    /* limit for all of it; 0: as long as a huge profile may take */
+	uint64_t limit;		    /* of the answer in bytes; 0: one of those below */
+	struct byte_budget *budget; /* shared with other calls; NULL for none */
 };
 
-/* Answers that go into memory: a statistics table of a server with hundreds of arenas fits. */
-#define AGENT_ANSWER_BYTES UINT64_C(268435456)
-/* Profiles that go into a file. */
-#define AGENT_PROFILE_BYTES UINT64_C(17179869184)
+/*
+ * What an answer may have: another program may listen where an agent would. The status and all else
+ * that is one JSON object, but for the statistics of an allocator.
+ */
+#define AGENT_JSON_BYTES (UINT64_C(1) << 20)
+/* Statistics of a server with hundreds of arenas. */
+#define AGENT_STATS_BYTES (UINT64_C(64) << 20)
+/* A profile, for one who reads it in memory. */
+#define AGENT_ANSWER_BYTES (UINT64_C(256) << 20)
+/* Profiles that go into a file: a million stacks, 200 frames deep, fit. */
+#define AGENT_PROFILE_BYTES (UINT64_C(4) << 30)
+
+/* The limit of an answer to this path that goes into memory. */
+uint64_t agent_answer_limit(const char *path);
 
 /* `answer` was inited and is the caller's to deinit, on failure too. */
 MUST_CHECK bool agent_call(const struct target *target, const struct agent_call *call,
@@ -67,6 +79,13 @@ static inline void json_cleanup(json_t **value)
 {
 	json_decref(*value);
 }
+
+/*
+ * Parses an answer. Many small values take many times the memory of their text, so there is a limit
+ * on them, too. NULL with the reason in `problem`.
+ */
+enum { AGENT_JSON_VALUES_MAX = 1 << 18 };
+json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem);
 
 /* Parts of a JSON object by a path of keys: "profiling.sample_interval". NULL when not there. */
 const json_t *json_at(const json_t *object, const char *path);

@@ -18,8 +18,18 @@ void http_answer_init(struct http_answer *answer)
 
 void http_answer_deinit(struct http_answer *answer)
 {
+	if (answer->budget != NULL)
+		byte_budget_give(answer->budget, http_answer_take_budget(answer));
 	http_parser_deinit(&answer->parser);
 	buffer_deinit(&answer->body);
+}
+
+uint64_t http_answer_take_budget(struct http_answer *answer)
+{
+	const uint64_t bytes = answer->budget_bytes;
+
+	answer->budget_bytes = 0;
+	return bytes;
 }
 
 const char *http_answer_field(const struct http_answer *answer, const char *name)
@@ -41,16 +51,53 @@ static bool send_call(struct stream *stream, const struct http_call *call, struc
 	return ok;
 }
 
+static uint64_t limit_of(const struct http_call *call, const struct http_answer *answer)
+{
+	return answer->status >= 400 && call->limit > ERROR_BODY_BYTES ? ERROR_BODY_BYTES
+								       : call->limit;
+}
+
+static bool refuse_length(uint64_t limit, struct error *err)
+{
+	return error_set(
+		err, ERROR_INPUT, "the answer has more than %llu bytes", (unsigned long long)limit);
+}
+
+/* What is announced to be too long is not read. */
+static bool check_length(
+	const struct http_call *call, const struct http_answer *answer, struct error *err)
+{
+	const uint64_t limit = limit_of(call, answer);
+
+	return !answer->parser.has_length || answer->parser.content_length <= limit ||
+	       refuse_length(limit, err);
+}
+
+static bool take_budget(
+	const struct http_call *call, struct http_answer *answer, size_t size, struct error *err)
+{
+	if (call->budget == NULL)
+		return true;
+	answer->budget = call->budget;
+	if (byte_budget_take(call->budget, answer->budget_bytes, size)) {
+		answer->budget_bytes += size;
+		return true;
+	}
+	error_set(err, ERROR_TIMEOUT, "no room for the answer: too many large ones are held");
+	return error_hint(err, "try again later");
+}
+
 static bool take_body(const struct http_call *call, struct http_answer *answer,
 	const struct http_body *piece, struct error *err)
 {
 	const bool is_error = answer->status >= 400;
-	const uint64_t limit = is_error ? ERROR_BODY_BYTES : call->limit;
+	const uint64_t limit = limit_of(call, answer);
 
 	answer->body_bytes += piece->size;
 	if (answer->body_bytes > limit)
-		return error_set(err, ERROR_INPUT, "the answer has more than %llu bytes",
-			(unsigned long long)limit);
+		return refuse_length(limit, err);
+	if (!take_budget(call, answer, piece->size, err))
+		return false;
 	if (call->out_name != NULL && !is_error) {
 		answer->output_failed =
 			!file_write_fd(call->out_fd, call->out_name, piece->data, piece->size, err);
@@ -72,6 +119,8 @@ static bool take_bytes(const struct http_call *call, struct http_answer *answer,
 			return true;
 		case HTTP_HEAD:
 			answer->status = answer->parser.status;
+			if (!check_length(call, answer, err))
+				return false;
 			break;
 		case HTTP_BODY:
 			if (!take_body(call, answer, &piece, err))

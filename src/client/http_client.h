@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/byte_budget.h"
 #include "client/stream.h"
 #include "wire/http_parser.h"
 #include "wire/http_writer.h"
@@ -24,19 +25,25 @@ struct http_call {
 	size_t body_size;
 	int out_fd;	      /* where a good answer's body goes when out_name is set */
 	const char *out_name; /* for errors; NULL: into the answer's buffer */
-	uint64_t limit;	      /* a longer body is an error */
+	uint64_t limit;	      /* a longer body is an error, before it is read where it says so */
+	struct byte_budget *budget; /* shared with other calls; NULL for none */
 };
 
 struct http_answer {
 	int status;
-	uint64_t body_bytes; /* of the whole body, wherever it went */
-	bool output_failed;  /* the call did, because the body could not be written */
+	uint64_t body_bytes;	    /* of the whole body, wherever it went */
+	struct byte_budget *budget; /* has these bytes of it; given back with the answer */
+	uint64_t budget_bytes;
+	bool output_failed; /* the call did, because the body could not be written */
 	struct buffer body;
 	struct http_parser parser; /* holds the head */
 };
 
 void http_answer_init(struct http_answer *answer);
 void http_answer_deinit(struct http_answer *answer);
+
+/* The bytes that the answer has of its budget are the caller's to give back. */
+uint64_t http_answer_take_budget(struct http_answer *answer);
 
 static inline void http_answer_cleanup(struct http_answer *answer)
 {

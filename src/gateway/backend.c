@@ -73,6 +73,17 @@ static bool say_busy(const struct backend *backend, struct error *err)
 	return error_hint(err, "it is stopped, overloaded or being debugged; try again later");
 }
 
+/* Each waits with a thread and a connection of the gateway's. With the mutex held. */
+static bool join_callers(struct backend *backend, struct error *err)
+{
+	if (backend->callers < BACKEND_CALLERS_MAX) {
+		backend->callers++;
+		return true;
+	}
+	error_set(err, ERROR_TIMEOUT, "too many requests wait for %s", backend->target.label);
+	return error_hint(err, "try again in a moment");
+}
+
 /* One of the few places at the agent; with the mutex held. */
 static bool take_place(struct backend *backend, int64_t deadline_ms, struct error *err)
 {
@@ -114,6 +125,10 @@ static bool explain(
 	return false;
 }
 
+/* Of all targets: one alone cannot fill memory or disk, and neither can many together. */
+static struct byte_budget scratch_budget = { .limit = BACKEND_SCRATCH_BYTES };
+static struct byte_budget memory_budget = { .limit = BACKEND_MEMORY_BYTES };
+
 /* The call itself: the body goes to memory, or to a scratch file for a profile. */
 static bool call_agent(struct backend *backend, const char *method, const char *path,
 	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
@@ -129,12 +144,17 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 		.out_fd = fd,
 		.out_name = is_profile ? "a scratch file" : NULL,
 		.total_ms = limit_ms,
+		.limit = is_profile ? BACKEND_PROFILE_BYTES : agent_answer_limit(path),
+		.budget = is_profile ? &scratch_budget : &memory_budget,
 	};
 	if (!agent_call(&backend->target, &call, answer, err))
 		return explain(backend, answer, err);
-	if (is_profile)
-		return blob_take_fd(TAKE_FD(fd), body, err);
-	*body = blob_take(&answer->body);
+	if (!is_profile)
+		*body = blob_take(&answer->body);
+	else if (!blob_take_fd(TAKE_FD(fd), body, err))
+		return false;
+	(*body)->budget = call.budget;
+	(*body)->budget_bytes = http_answer_take_budget(answer);
 	return true;
 }
 
@@ -224,9 +244,14 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	struct backend_flight own = { .path = path, .waiting = 1 };
 
 	pthread_mutex_lock(&backend->mutex);
+	if (!join_callers(backend, err)) {
+		pthread_mutex_unlock(&backend->mutex);
+		return false;
+	}
 	struct backend_flight *const other = find_flight(backend, path);
 	if (other != NULL) {
 		const bool ok = join_flight(backend, other, limit_ms, answer, err);
+		backend->callers--;
 		pthread_mutex_unlock(&backend->mutex);
 		return ok;
 	}
@@ -244,6 +269,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	while (own.waiting > 0)
 		pthread_cond_wait(&backend->changed, &backend->mutex);
 	remove_flight(backend, &own);
+	backend->callers--;
 	pthread_mutex_unlock(&backend->mutex);
 	if (own.ok)
 		*answer = own.answer;
@@ -268,7 +294,7 @@ static bool parse_object(
 	const struct backend *backend, const struct blob *body, json_t **value, struct error *err)
 {
 	json_error_t problem;
-	json_t *const parsed = json_loadb(body->data, body->size, 0, &problem);
+	json_t *const parsed = agent_json_parse(body->data, body->size, &problem);
 
 	if (json_is_object(parsed)) {
 		*value = parsed;

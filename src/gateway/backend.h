@@ -24,7 +24,15 @@ enum {
 	BACKEND_READ_MS = 5 * 1000,
 	BACKEND_CHANGE_MS = 20 * 1000,
 	BACKEND_PROFILE_MS = 120 * 1000,
+	/* Requests that wait for one target at a time, joined ones included; others are refused. */
+	BACKEND_CALLERS_MAX = 32,
 };
+
+/* Of one profile; and of all answers of all targets that are held at a time: on a disk, in memory.
+ */
+#define BACKEND_PROFILE_BYTES (UINT64_C(1) << 30)
+#define BACKEND_SCRATCH_BYTES (UINT64_C(2) << 30)
+#define BACKEND_MEMORY_BYTES (UINT64_C(256) << 20)
 
 struct backend_flight;
 
@@ -38,7 +46,7 @@ struct backend {
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
-	unsigned calls;
+	unsigned calls, callers;
 	struct backend_flight *flights;
 	struct history history;
 };

@@ -45,13 +45,17 @@ bool blob_take_fd(int fd, struct blob **blob_ret, struct error *err)
 	return true;
 }
 
-bool blob_open_scratch(int *fd_ret, struct error *err)
+static const char *scratch_folder(void)
 {
 	const char *const folder = getenv("TMPDIR");
-	int fd = -1;
 
-	if (folder != NULL && *folder != '\0')
-		fd = open(folder, O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+	return folder != NULL && *folder != '\0' ? folder : "/var/tmp";
+}
+
+bool blob_open_scratch(int *fd_ret, struct error *err)
+{
+	int fd = open(scratch_folder(), O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+
 	if (fd < 0)
 		fd = memfd_create("heapctl", MFD_CLOEXEC);
 	if (fd < 0)
@@ -62,9 +66,7 @@ bool blob_open_scratch(int *fd_ret, struct error *err)
 
 const char *blob_scratch_place(void)
 {
-	const char *const folder = getenv("TMPDIR");
-
-	return folder != NULL && *folder != '\0' ? folder : "in memory";
+	return access(scratch_folder(), W_OK) == 0 ? scratch_folder() : "in memory";
 }
 
 struct blob *blob_share(struct blob *blob)
@@ -91,5 +93,7 @@ void blob_drop(struct blob *blob)
 	if (blob == NULL || __atomic_sub_fetch(&blob->references, 1, __ATOMIC_ACQ_REL) != 0)
 		return;
 	release_data(blob);
+	if (blob->budget != NULL)
+		byte_budget_give(blob->budget, blob->budget_bytes);
 	free(blob);
 }

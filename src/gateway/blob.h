@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
+#include "base/byte_budget.h"
 #include "base/error.h"
 
 struct blob {
@@ -16,6 +17,8 @@ struct blob {
 	int fd; /* of the file that data maps, for another process to read; -1 for none */
 	size_t size;
 	const char *data;
+	struct byte_budget *budget; /* gets so many bytes back in the end; NULL for none */
+	uint64_t budget_bytes;
 };
 
 /* Moves the buffer's contents into a blob with one reference. The buffer is empty afterwards. */
@@ -25,8 +28,8 @@ struct blob *blob_take(struct buffer *contents);
 MUST_CHECK bool blob_take_fd(int fd, struct blob **blob, struct error *err);
 
 /*
- * A file without a name for bytes that another process will read: in TMPDIR when that is set,
- * else in memory.
+ * A file without a name for bytes that are many, or that another process will read: in TMPDIR when
+ * that is set, else in /var/tmp, and in memory where neither is possible.
  */
 MUST_CHECK bool blob_open_scratch(int *fd, struct error *err);
 

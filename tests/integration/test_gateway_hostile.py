@@ -8,7 +8,7 @@ import unittest
 
 from gateway import GatewayCase
 from hostile_agent import PYTHON, HostileCase
-from processes import HEAPCTL, own_name, wait_until
+from processes import HEAPCTL, SANITIZED, own_name, wait_until
 
 SERVER, STRANGER = 65002, 65001
 NAME = own_name("own")
@@ -195,6 +195,26 @@ class Answers(HostileGatewayCase):
         self.wait_for_log(r"history: .*no heap profile: line 1")
         self.assertEqual(self.moments(NAME), [])
         self.assertEqual([name for name in os.listdir(self.history) if name.endswith(".zst")], [])
+
+    def test_answers_without_end_do_not_fill_memory(self):
+        folder = os.path.dirname(self.start_hostile(NAME, "honest").socket_path)
+        names = [own_name("end"), own_name("decl"), own_name("many")]
+        for name, kind in zip(names, ("endless", "declared", "values")):
+            self.start_hostile(name, kind)
+        gateway = self.serve(NAME, *names, "--history", self.history, "--history-every", "1s", env={"HEAPCTL_DIR": folder})
+        for name in names[:2]:
+            for path in ("/v1/status", "/v1/runs", "/mtev/heap_profile"):
+                self.assertIn(self.get(f"/targets/{name}{path}").status, (400, 500, 503), (name, path))
+        for path in ("/v1/profile", "/mtev/memory.json"):
+            self.assertIn(self.get(f"/targets/{names[1]}{path}").status, (400, 500, 503), path)
+        self.expect(self.get("/metrics"), 200)
+        reachable = {target["name"]: target["reachable"] for target in self.expect(self.get("/targets"), 200).json["targets"]}
+        self.assertEqual(reachable, {NAME: True, names[0]: False, names[1]: False, names[2]: False})
+        self.expect(self.get(f"/targets/{NAME}/v1/profile"), 200)
+        wait_until(lambda: self.moments(NAME), "a moment of the honest one")
+        self.assertLess(resident_peak(gateway.pid), (1 << 30) if SANITIZED else (256 << 20))
+        for kind, why in ((0, "more than 1048576 bytes"), (1, "more than 1048576 bytes"), (2, "more than 16384 values")):
+            self.assertIn(why, self.heapctl("status", names[kind], code=1, env={"HEAPCTL_DIR": folder})[1])
 
     @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
     def test_one_who_keeps_much_does_not_cost_another_one_its_past(self):

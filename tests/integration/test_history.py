@@ -55,7 +55,7 @@ class Store(Case):
 
     def tiny_disk(self):
         os.mkdir(self.archive, 0o700)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", self.archive], check=False, capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", self.archive], check=False, capture_output=True).returncode:
             self.skipTest("no tmpfs can be mounted")
         self.addCleanup(subprocess.run, ["umount", "-l", self.archive], check=True)
 

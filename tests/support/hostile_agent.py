@@ -4,7 +4,7 @@
     hostile_agent.py FOLDER KIND
 
 KIND is what it answers: "honest" as a real one; "garbage" where a profile should be; "large" profiles of 3 MB that cannot be
-compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length.
+compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "values" a status of as many values as fit into a megabyte.
 """
 import ctypes
 import json
@@ -72,6 +72,8 @@ def serve(connection, kind, name):
         send_endlessly(connection, head + framing, is_profile)
         return
     body = json.dumps(status_of(name)).encode()
+    if kind == "values":
+        body = body[:-1] + b', "x": [' + b"[]," * 300000 + b"[]]}"
     if is_profile:
         body = {"garbage": b"#!/bin/sh\nid >/tmp/owned\n", "large": large_profile()}.get(kind, PROFILE)
     connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
