@@ -8,6 +8,7 @@ import sys
 ALLOWED = {
     "base": set(),
     "allocator": {"base"},
+    "unwind": {"base"},
     "wire": {"base"},
     "agent": {"allocator", "wire", "base"},
     "profile": {"base"},
@@ -19,7 +20,7 @@ ALLOWED = {
     "gateway": {"watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"gateway", "watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
-RESIDENT = {"allocator", "wire", "agent"}
+RESIDENT = {"allocator", "unwind", "wire", "agent"}
 # Headers of base that end the program when memory runs out.
 OFFLINE_BASE = {"arena.h", "hash_index.h", "string_pool.h", "xalloc.h"}
 RESIDENT_BANNED = re.compile(r"\b(abort|exit|_exit|fopen|fprintf|printf|puts|malloc|calloc|realloc|strdup|file_map|file_map_fd)\s*\(")
