@@ -17,6 +17,7 @@
 #include "agent/private_memory.h"
 #include "agent/process_mark.h"
 #include "agent/service.h"
+#include "agent/stacks.h"
 #include "agent/thread.h"
 
 /* One agent's life: from start, or from fork, to its end. Not inherited by a child. */
@@ -151,6 +152,7 @@ static void *thread_main(void *argument)
 
 	prctl(PR_SET_NAME, "heapctl");
 	thread_leave_real_time();
+	stacks_learn_thread();
 	/* At once: a sandboxed child may soon have another root, without /proc. */
 	if (leave_program_files(agent)) {
 		wait_for_childhood(agent);
@@ -273,9 +275,23 @@ static void after_fork_in_child(void)
 	process.agent = NULL;
 	process.has_thread = false;
 	process.is_joinable = false;
+	stacks_after_fork();
 	if (process.started)
 		begin_in_child(had_agent);
 	errno = errnum;
+}
+
+/* Sampling may be on already; the compiler's unwinder may end the process at the next sample. */
+static void prepare_stacks(void)
+{
+	struct error ignored;
+
+	if (!process.allocator.profiling.active_at_start ||
+		process.options.settings.jemalloc_stacks)
+		return;
+	if (!stacks_take_over(&process.allocator, &ignored)) {
+		/* status says by what stacks are walked. */
+	}
 }
 
 /* jemalloc registers its own handlers first: in a child it works before this one is called. */
@@ -435,6 +451,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	pthread_mutex_unlock(&process.lock);
 	process_mark_set();
 	main_thread_watch(&threads);
+	prepare_stacks();
 	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
 		return false;
 	process.started = true;
@@ -478,6 +495,7 @@ void agent_stop(void)
 			stop_embedded();
 		else
 			stop_thread();
+		stacks_give_back(&process.allocator);
 		process.started = false;
 	}
 	pthread_mutex_unlock(&process.lifetime);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/stacks.h"
 #include "base/duration.h"
 
 void core_init(struct core *core, const struct core_options *options)
@@ -25,7 +26,6 @@ void core_init(struct core *core, const struct core_options *options)
 		core->folder = *options->folder;
 	snprintf(core->name, sizeof core->name, "%s", options->name);
 	run_machine_init(&core->machine, 0);
-	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	store_init(&core->store, core->memory, options->folder, core->name, &retention);
 }
 
@@ -73,11 +73,23 @@ bool core_observe(struct core *core, bool *active, struct error *err)
 	return true;
 }
 
+/* Before the first sample; where it cannot be, the stacks are jemalloc's. */
+static void prepare_stacks(struct core *core)
+{
+	struct error ignored;
+
+	if (!core->settings.jemalloc_stacks && !stacks_take_over(core->allocator, &ignored)) {
+		/* status says by what stacks are walked. */
+	}
+}
+
 static bool switch_sampling(
 	struct core *core, bool active, enum core_cause cause, bool *was_active, struct error *err)
 {
 	bool before = false;
 
+	if (active)
+		prepare_stacks(core);
 	if (!core_observe(core, &before, err) ||
 		!allocator_active_set(core->allocator, active, &before, err))
 		return false;
@@ -99,6 +111,7 @@ bool core_activate(struct core *core, bool active, bool *was_active, struct erro
 
 bool core_profile(struct core *core, struct capture *capture, struct error *err)
 {
+	stacks_refresh();
 	if (!capture_take(core->allocator, &core->folder, capture, err))
 		return false;
 	core->last_dump = (struct core_dump){
@@ -124,6 +137,8 @@ bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type t
 	struct error ignored;
 	bool active = false;
 
+	if (strcmp(name, "prof.active") == 0)
+		prepare_stacks(core);
 	if (strcmp(name, "prof.active") == 0 && core_is_running(core) && !force) {
 		error_set(err, ERROR_STATE, "run %lld is on", (long long)core->machine.run.id);
 		return error_hint(err, "stop the run first, or add force=true");
@@ -154,29 +169,6 @@ static bool refuse_active(const struct core *core, struct error *err)
 	return error_hint(err, "deactivate first, or take a profile with dump");
 }
 
-/* Another interval for the length of the run. */
-static bool change_interval(struct core *core, int lg_sample, struct error *err)
-{
-	unsigned former = 0;
-
-	if (lg_sample == ALLOCATOR_LG_SAMPLE_KEEP)
-		return true;
-	if (!allocator_lg_sample(core->allocator, &former, err) ||
-		!allocator_reset(core->allocator, lg_sample, false, err))
-		return false;
-	core->former_lg_sample = (int)former;
-	return true;
-}
-
-static bool restore_interval(struct core *core, struct error *err)
-{
-	const int former = core->former_lg_sample;
-
-	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
-	return former == ALLOCATOR_LG_SAMPLE_KEEP ||
-	       allocator_reset(core->allocator, former, true, err);
-}
-
 /* The start profile is safe before sampling is switched on. */
 static bool begin_run(struct core *core, struct error *err)
 {
@@ -204,11 +196,9 @@ static bool begin_run(struct core *core, struct error *err)
 	return false;
 }
 
-bool core_run_start(struct core *core, const struct core_run_request *request, struct run *run,
-	bool *already_running, struct error *err)
+bool core_run_start(struct core *core, int64_t duration_ms, struct run *run, bool *already_running,
+	struct error *err)
 {
-	const int64_t duration_ms = request->duration_ms;
-	struct error ignored;
 	bool active = false;
 
 	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_LONGEST_RUN_MS)
@@ -218,7 +208,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 		core->machine.last_id = store_last_id(&core->store);
 	if (!core_observe(core, &active, err))
 		return false;
-	if (active && !core_is_running(core) && !request->keep_active)
+	if (active && !core_is_running(core))
 		return refuse_active(core, err);
 
 	const struct run_input input = { .event = RUN_EVENT_START,
@@ -227,11 +217,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 		.duration_ms = duration_ms };
 	*already_running = run_step(&core->machine, &input) == RUN_ACTION_ALREADY;
 	if (!*already_running) {
-		core->machine.run.was_active = active ? 1 : 0;
-		if (!change_interval(core, request->lg_sample, err) || !begin_run(core, err)) {
-			if (!restore_interval(core, &ignored)) {
-				/* The first failure is the reason of this one, too. */
-			}
+		if (!begin_run(core, err)) {
 			step(core, RUN_EVENT_BEGIN_FAILED);
 			return false;
 		}
@@ -257,12 +243,7 @@ static void finish_run(struct core *core)
 		input.event = RUN_EVENT_END_FAILED;
 		input.error = problem.message;
 	}
-	if (active && core->machine.run.was_active == 0 &&
-		!allocator_active_set(core->allocator, false, NULL, &problem)) {
-		input.event = RUN_EVENT_END_FAILED;
-		input.error = problem.message;
-	}
-	if (!restore_interval(core, &problem)) {
+	if (active && !allocator_active_set(core->allocator, false, NULL, &problem)) {
 		input.event = RUN_EVENT_END_FAILED;
 		input.error = problem.message;
 	}

@@ -87,6 +87,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	settings->disabled =
 		disable != NULL && strcmp(disable, "") != 0 && strcmp(disable, "0") != 0;
 	settings->on_demand = is_word(get, "HEAPCTL_THREAD", "on-demand");
+	settings->jemalloc_stacks = is_word(get, "HEAPCTL_UNWINDER", "jemalloc");
 	settings->log_to_stderr = is_word(get, "HEAPCTL_LOG", "stderr");
 }
 

@@ -24,6 +24,7 @@ struct settings {
 	uint64_t keep_bytes;		 /* HEAPCTL_KEEP_BYTES */
 	bool disabled;			 /* HEAPCTL_DISABLE=1 */
 	bool on_demand;			 /* HEAPCTL_THREAD=on-demand */
+	bool jemalloc_stacks;		 /* HEAPCTL_UNWINDER=jemalloc */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	char problem[128];		 /* "" when all made sense */
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "agent/run_record.h"
+#include "agent/stacks.h"
 
 static void write_allocator(struct json_writer *json, const struct allocator_identity *identity)
 {
@@ -69,12 +70,35 @@ static void write_profiling(struct core *core, struct json_writer *json)
 	json_member_bool(json, "leak", profiling->leak);
 	json_member_bool(json, "sys_thread_name", profiling->sys_thread_name);
 	json_member_integer(json, "lg_interval", profiling->lg_interval);
-	json_member_string(json, "unwinder", profiling->unwinder);
+	json_member_string(json, "unwinder",
+		stacks_are_ours(core->allocator, &core->settings) ? "heapctl"
+								  : profiling->unwinder);
 	json_member_string(json, "prefix", profiling->prefix);
 	json_member_bool(json, "available", available);
 	json_member_string(json, "reason", unavailable.message);
 	json_member_string(json, "cure", unavailable.hint);
 	json_object_end(json);
+}
+
+static void write_module(void *context, const struct stacks_module *module)
+{
+	struct json_writer *const json = context;
+
+	json_object_begin(json);
+	json_member_string(json, "name", module->name);
+	json_member_unsigned(json, "rows", module->rows);
+	json_member_unsigned(json, "code_bytes", module->code_bytes);
+	json_member_unsigned(json, "covered_bytes", module->covered_bytes);
+	json_object_end(json);
+}
+
+/* Empty while stacks are not walked by heapctl. */
+static void write_unwind_tables(struct json_writer *json)
+{
+	json_key(json, "unwind_tables");
+	json_array_begin(json);
+	stacks_visit(write_module, json);
+	json_array_end(json);
 }
 
 static void write_memory(struct core *core, struct json_writer *json)
@@ -200,6 +224,7 @@ void status_json_write(struct core *core, struct json_writer *json)
 	write_agent(core, json);
 	write_allocator(json, &core->allocator->identity);
 	write_profiling(core, json);
+	write_unwind_tables(json);
 	write_memory(core, json);
 	write_current_run(core, json);
 	write_last_dump(&core->last_dump, json);

@@ -84,6 +84,20 @@ static bool absent_has(const struct allocator *allocator, const char *name)
 	return false;
 }
 
+static bool absent_backtrace_get(
+	struct allocator *allocator, allocator_backtrace **function, struct error *err)
+{
+	(void)function;
+	return refuse(allocator, err);
+}
+
+static bool absent_backtrace_set(
+	struct allocator *allocator, allocator_backtrace *function, struct error *err)
+{
+	(void)function;
+	return refuse(allocator, err);
+}
+
 const struct allocator_operations absent_operations = {
 	.active_get = absent_active_get,
 	.active_set = absent_active_set,
@@ -96,4 +110,6 @@ const struct allocator_operations absent_operations = {
 	.read = absent_read,
 	.write = absent_write,
 	.has = absent_has,
+	.backtrace_get = absent_backtrace_get,
+	.backtrace_set = absent_backtrace_set,
 };

@@ -275,3 +275,17 @@ bool allocator_has(const struct allocator *allocator, const char *name)
 {
 	return allocator->operations->has(allocator, name);
 }
+
+bool allocator_backtrace_get(
+	struct allocator *allocator, allocator_backtrace **function, struct error *err)
+{
+	return allocator_available(allocator, err) &&
+	       allocator->operations->backtrace_get(allocator, function, err);
+}
+
+bool allocator_backtrace_set(
+	struct allocator *allocator, allocator_backtrace *function, struct error *err)
+{
+	return allocator_available(allocator, err) &&
+	       allocator->operations->backtrace_set(allocator, function, err);
+}

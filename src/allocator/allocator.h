@@ -63,6 +63,7 @@ struct allocator_profiling {
 	bool sys_thread_name;		 /* opt.prof_sys_thread_name */
 	int64_t lg_interval;		 /* opt.lg_prof_interval; -1: no dumps by interval */
 	unsigned lg_sample;		 /* at the start; allocator_lg_sample() for now */
+	bool has_unwinder_hook;		 /* samples can get their stacks from another function */
 	char unwinder[24];		 /* "libunwind", "libgcc", "gcc", "frameptr"; "unknown" */
 	char prefix[ALLOCATOR_PATH_MAX]; /* opt.prof_prefix */
 };
@@ -90,6 +91,12 @@ struct allocator_memory {
 	uint64_t retained; /* address space kept, not memory */
 };
 
+/*
+ * Takes the calling thread's stack for a sample: up to `max` return addresses, innermost first.
+ * jemalloc calls it within malloc, on any thread.
+ */
+typedef void allocator_backtrace(void **addresses, unsigned *count, unsigned max);
+
 struct allocator_operations {
 	bool (*active_get)(struct allocator *allocator, bool *active, struct error *err);
 	bool (*active_set)(
@@ -108,6 +115,10 @@ struct allocator_operations {
 	bool (*write)(struct allocator *allocator, const char *name,
 		const struct mallctl_value *value, struct error *err);
 	bool (*has)(const struct allocator *allocator, const char *name);
+	bool (*backtrace_get)(
+		struct allocator *allocator, allocator_backtrace **function, struct error *err);
+	bool (*backtrace_set)(
+		struct allocator *allocator, allocator_backtrace *function, struct error *err);
 };
 
 struct allocator {
@@ -191,6 +202,16 @@ MUST_CHECK bool allocator_write(struct allocator *allocator, const char *name,
 
 /* Whether this build has the name. It is looked up, not called. */
 bool allocator_has(const struct allocator *allocator, const char *name);
+
+/*
+ * The function that takes the stacks of samples; another one may be set at any time, and samples
+ * that are just being taken may still use the old one. ERROR_UNSUPPORTED where it cannot be set:
+ * before jemalloc 5.3, or where profiling is not enabled.
+ */
+MUST_CHECK bool allocator_backtrace_get(
+	struct allocator *allocator, allocator_backtrace **function, struct error *err);
+MUST_CHECK bool allocator_backtrace_set(
+	struct allocator *allocator, allocator_backtrace *function, struct error *err);
 
 /* The names that a capability list is made of, NULL-terminated; ask allocator_has for each. */
 extern const char *const allocator_capability_names[];

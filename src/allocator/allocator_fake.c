@@ -184,6 +184,28 @@ static bool fake_has(const struct allocator *allocator, const char *name)
 	return mallctl_name_type(name) != MALLCTL_UNKNOWN;
 }
 
+static bool fake_backtrace_get(
+	struct allocator *allocator, allocator_backtrace **function, struct error *err)
+{
+	struct allocator_fake *const fake = fake_of(allocator);
+
+	if (fake->backtrace == NULL)
+		return no_such_name("experimental.hooks.prof_backtrace", err);
+	*function = fake->backtrace;
+	return true;
+}
+
+static bool fake_backtrace_set(
+	struct allocator *allocator, allocator_backtrace *function, struct error *err)
+{
+	struct allocator_fake *const fake = fake_of(allocator);
+
+	if (fake->backtrace == NULL)
+		return no_such_name("experimental.hooks.prof_backtrace", err);
+	fake->backtrace = function;
+	return true;
+}
+
 static const struct allocator_operations fake_operations = {
 	.active_get = fake_active_get,
 	.active_set = fake_active_set,
@@ -196,6 +218,8 @@ static const struct allocator_operations fake_operations = {
 	.read = fake_read,
 	.write = fake_write,
 	.has = fake_has,
+	.backtrace_get = fake_backtrace_get,
+	.backtrace_set = fake_backtrace_set,
 };
 
 void allocator_fake_init(struct allocator_fake *fake)

@@ -19,6 +19,8 @@ struct allocator_fake {
 	atomic_uint fail_at;	       /* the call with this number fails; 0: none */
 	struct error failure;	       /* what a failing call reports */
 	struct allocator_memory figures;
+	/* What takes the stacks of samples; NULL: it cannot be set. */
+	allocator_backtrace *backtrace;
 	/* what happened */
 	atomic_uint calls; /* fallible operations so far */
 	atomic_uint dumps;

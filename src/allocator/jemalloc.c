@@ -280,6 +280,26 @@ static bool has_name(const struct allocator *allocator, const char *name)
 	return allocator->jemalloc.nametomib(name, mib, &length) == 0;
 }
 
+static const char backtrace_name[] = "experimental.hooks.prof_backtrace";
+
+static bool get_backtrace(
+	struct allocator *allocator, allocator_backtrace **function, struct error *err)
+{
+	const int code =
+		read_exactly(&allocator->jemalloc, backtrace_name, function, sizeof *function);
+
+	return code == 0 || jemalloc_failure(allocator, "reading", backtrace_name, code, err);
+}
+
+static bool set_backtrace(
+	struct allocator *allocator, allocator_backtrace *function, struct error *err)
+{
+	const int code =
+		write_exactly(&allocator->jemalloc, backtrace_name, &function, sizeof function);
+
+	return code == 0 || jemalloc_failure(allocator, "writing", backtrace_name, code, err);
+}
+
 const struct allocator_operations jemalloc_operations = {
 	.active_get = get_active,
 	.active_set = set_active,
@@ -292,4 +312,6 @@ const struct allocator_operations jemalloc_operations = {
 	.read = read_name,
 	.write = write_name,
 	.has = has_name,
+	.backtrace_get = get_backtrace,
+	.backtrace_set = set_backtrace,
 };

@@ -86,6 +86,8 @@ static void read_profiling(struct allocator *allocator)
 		(void)jemalloc_read_bool(&allocator->jemalloc, "prof.thread_active_init",
 			&profiling->thread_active_init);
 	read_unwinder(allocator);
+	profiling->has_unwinder_hook =
+		allocator_has(allocator, "experimental.hooks.prof_backtrace");
 }
 
 /* What an option says about a text; the sum, how much it says that jemalloc has read the text. */

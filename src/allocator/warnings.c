@@ -213,7 +213,7 @@ static void check_unwinder(const struct report *report)
 
 	if (strcmp(unwinder, "libgcc") != 0 && strcmp(unwinder, "gcc") != 0)
 		return;
-	if (has_code_made_at_run_time())
+	if (!report->allocator->profiling.has_unwinder_hook && has_code_made_at_run_time())
 		warn(report, "unwinder-jit",
 			"use a jemalloc configured with --enable-prof-libunwind, or try it on a "
 			"copy first",

@@ -95,5 +95,8 @@ bool doctor_examine_agent(
 	examine_sampling(diagnosis, status);
 	examine_interval(diagnosis, status);
 	examine_warnings(diagnosis, status);
+	if (strcmp(json_text(status, "profiling.unwinder"), "heapctl") == 0)
+		diagnosis_add(diagnosis, FINDING_GOOD, "unwinder-safe", "",
+			"the agent walks the stacks of samples itself");
 	return true;
 }

@@ -230,12 +230,12 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"%s was replaced or removed since it was started: names in its profiles "
 			"may be missing",
 			process->exe_deleted ? process->exe : "one of its libraries");
-	/* The agent may have said it. */
-	if (!diagnosis_has(diagnosis, "unwinder-jit") && modules.has_jit &&
+	/* The agent may have said it, or that it does without libgcc. */
+	if (!diagnosis_has(diagnosis, "unwinder-jit") &&
+		!diagnosis_has(diagnosis, "unwinder-safe") && modules.has_jit &&
 		modules.jemalloc[0] != '\0' && modules.has_libgcc)
 		diagnosis_add(diagnosis, FINDING_NOTE, "unwinder-jit",
-			"try it on a copy first, or use a jemalloc built with "
-			"--enable-prof-libunwind",
+			"start it with heapctl run: with jemalloc 5.3 its agent walks the stacks",
 			"it runs code made at run time (a JIT): stacks end there, and libgcc's "
 			"unwinder has ended such programs when sampling was on");
 }

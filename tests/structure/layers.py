@@ -10,7 +10,7 @@ ALLOWED = {
     "allocator": {"base"},
     "unwind": {"base"},
     "wire": {"base"},
-    "agent": {"allocator", "wire", "base"},
+    "agent": {"allocator", "unwind", "wire", "base"},
     "profile": {"base"},
     "symbol": {"base"},
     "analysis": {"profile", "symbol", "base"},

@@ -275,6 +275,26 @@ static void passes_on_every_failure(void **state)
 	buffer_deinit(&out);
 }
 
+static void count_jit_warnings(void *count, const struct allocator_warning *warning)
+{
+	*(int *)count += strcmp(warning->code, "unwinder-jit") == 0;
+}
+
+static void warns_of_run_time_code_where_the_unwinder_stays(void **state)
+{
+	int without_hook = 0, with_hook = 0;
+	void *const code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(code, MAP_FAILED);
+	allocator_warnings(&fake.allocator, count_jit_warnings, &without_hook);
+	fake.allocator.profiling.has_unwinder_hook = true;
+	allocator_warnings(&fake.allocator, count_jit_warnings, &with_hook);
+	munmap(code, 4096);
+	assert_int_equal(without_hook, 1);
+	assert_int_equal(with_hook, 0);
+}
+
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
 static const struct CMUnitTest tests[] = {
 	TEST(switches_sampling_and_says_what_was),
@@ -290,5 +310,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(reads_and_writes_by_name),
 	TEST(asks_for_a_type_only_when_it_must),
 	TEST(passes_on_every_failure),
+	TEST(warns_of_run_time_code_where_the_unwinder_stays),
 };
 UNIT_MAIN(tests)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/stacks.h"
+
+#include "unwind/backtrace.h"
+#include "unwind/stack_memory.h"
+
+static struct {
+	struct unwind_modules modules;
+	struct unwind_cache cache;
+	allocator_backtrace *before;
+	bool taken_over;
+} stacks;
+
+#if defined(__x86_64__) || defined(__aarch64__)
+static const bool has_walk = true;
+#else
+static const bool has_walk = false;
+#endif
+
+/* Within malloc. An empty stack is fine: the sample is counted without one. */
+static void take_stack(void **addresses, unsigned *count, unsigned max)
+{
+	struct unwind_frame here = { 0 };
+
+	UNWIND_HERE(&here);
+	*count = (unsigned)unwind_backtrace(&stacks.modules, &stacks.cache, &here, addresses, max);
+}
+
+bool stacks_take_over(struct allocator *allocator, struct error *err)
+{
+	allocator_backtrace *before = NULL;
+	bool changed = false;
+
+	if (!has_walk)
+		return error_set(err, ERROR_UNSUPPORTED, "no unwinder for this machine");
+	if (!stacks.taken_over && !allocator_backtrace_get(allocator, &before, err))
+		return false;
+	if (!unwind_modules_update(&stacks.modules, &changed, err))
+		return false;
+	if (stacks.taken_over)
+		return true;
+	if (!allocator_backtrace_set(allocator, take_stack, err)) {
+		unwind_modules_deinit(&stacks.modules);
+		return false;
+	}
+	stacks.before = before;
+	stacks.taken_over = true;
+	return true;
+}
+
+void stacks_refresh(void)
+{
+	struct error ignored;
+	bool changed = false;
+
+	if (stacks.taken_over && !unwind_modules_update(&stacks.modules, &changed, &ignored)) {
+		/* The old tables are still there. */
+	}
+}
+
+void stacks_give_back(struct allocator *allocator)
+{
+	allocator_backtrace *now = NULL;
+	struct error ignored;
+
+	if (!stacks.taken_over || !allocator_backtrace_get(allocator, &now, &ignored))
+		return;
+	if (now == take_stack && !allocator_backtrace_set(allocator, stacks.before, &ignored))
+		return;
+	stacks.taken_over = false;
+	unwind_modules_deinit(&stacks.modules);
+}
+
+void stacks_after_fork(void)
+{
+	unwind_modules_after_fork(&stacks.modules);
+}
+
+void stacks_learn_thread(void)
+{
+	unwind_stack_learn();
+}
+
+void stacks_visit(void (*visit)(void *context, const struct stacks_module *module), void *context)
+{
+	unsigned epoch = 0;
+	const struct unwind_list *const list = unwind_modules_enter(&stacks.modules, &epoch);
+
+	for (size_t i = 0; list != NULL && i < list->count; i++) {
+		const struct unwind_module *const module = &list->modules[i];
+		visit(context, &(struct stacks_module){ .name = module->name,
+				       .rows = module->count,
+				       .code_bytes = module->code_bytes,
+				       .covered_bytes = module->covered_bytes });
+	}
+	unwind_modules_leave(&stacks.modules, epoch);
+}
+
+bool stacks_are_ours(const struct allocator *allocator, const struct settings *settings)
+{
+	return stacks.taken_over ||
+	       (has_walk && allocator->profiling.has_unwinder_hook && !settings->jemalloc_stacks);
+}
