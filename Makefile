@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang fuzz bench lint format golden install clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang fuzz bench soak lint format golden install clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -68,6 +68,10 @@ golden: all
 	@ninja -C $(BUILD) --quiet golden
 
 # After building: it looks at the products.
+# Looks for tests that fail by chance. Takes hours, unless SOAK_REPEAT and the like say less: see scripts/soak.
+soak: all
+	@scripts/soak $(BUILD)
+
 lint: all
 	@scripts/lint $(BUILD)
 
