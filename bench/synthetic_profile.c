@@ -37,8 +37,10 @@ static uint64_t address_of(uint64_t site)
 
 static void write_counters(struct buffer *out, const char *who, uint64_t objects, uint64_t size)
 {
+	const uint64_t bytes = objects * size;
+
 	buffer_printf(out, "  %s: %llu: %llu [0: 0]\n", who, (unsigned long long)objects,
-		(unsigned long long)(objects * size));
+		(unsigned long long)bytes);
 }
 
 static void write_stack(struct buffer *out, uint64_t *random)
@@ -96,7 +98,7 @@ void synthetic_profile_write(struct buffer *out, size_t stack_count)
 			"%llx-%llx r-xp 00001000 fe:00 %llu                     "
 			"/opt/server/%s%llu%s\n",
 			(unsigned long long)module_start(module),
-			(unsigned long long)(module_start(module) + (1 << 22)),
+			(unsigned long long)module_start(module) + (1 << 22),
 			(unsigned long long)module + 100,
 			module == 0 ? "bin/server" : "lib/libpart", (unsigned long long)module,
 			module == 0 ? "" : ".so");

@@ -272,8 +272,8 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 	bool is_sorted = true;
 	bool is_dense = true;
 
-	for (uint16_t form = 0; form < COMMON_FORMS; form++)
-		reading.form_steps[form] = dwarf_form_step(form, encoding);
+	for (int form = 0; form < COMMON_FORMS; form++)
+		reading.form_steps[form] = dwarf_form_step((uint16_t)form, encoding);
 	while ((last_code == 0 || last_code != only) && read_abbrev(&reading, &abbrev)) {
 		add_abbrev(&reading, &abbrev);
 		is_sorted = is_sorted && abbrev.code > last_code;

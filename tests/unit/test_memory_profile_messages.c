@@ -33,7 +33,8 @@ struct tsapi_cont {
 	void *data;
 };
 
-static void add_line(const char *level, const char *format, va_list arguments)
+static void __attribute__((format(printf, 2, 0)))
+add_line(const char *level, const char *format, va_list arguments)
 {
 	pthread_mutex_lock(&server.lock);
 	if (server.count < LINES_MAX) {
