@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 		if (start_and_stop == NULL || start_and_stop() != 0)
 			return 1;
 		dlclose(object);
-		/* Before the plugin is at the same addresses again, the agent's thread has its turn. */
+		/* The agent's thread has its turn before the plugin is at the same addresses. */
 		usleep(1000);
 		if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) {
 			fprintf(stderr, "the plugin is still loaded\n");
