@@ -116,15 +116,15 @@ static void wait_for_childhood(struct agent *agent)
  */
 MUST_CHECK static bool leave_program_files(struct agent *agent)
 {
-	const unsigned first = process.options.log.to_stderr ? STDERR_FILENO + 1 : 0;
+	struct log log = process.options.log;
 	int fd = -1;
 
-	if (!process.own_files || syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+	log_part_files(&log);
+	if (!process.own_files || syscall(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE) != 0)
 		return true;
-	if (first > 0) {
-		close(STDIN_FILENO);
-		close(STDOUT_FILENO);
-	}
+	pthread_mutex_lock(&process.lock);
+	process.options.log = log;
+	pthread_mutex_unlock(&process.lock);
 	/*
 	 * A library that complains on what it takes for stderr must not write into a file of ours.
 	 */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -21,7 +22,19 @@ struct log {
 	void (*write)(void *context, int level, const char *message); /* NULL: none */
 	void *context;
 	bool to_stderr;
+	/* For a thread with a table of descriptors of its own: what the program's stderr was. */
+	bool is_apart;
+	uint64_t device;
+	uint64_t inode;
 };
+
+/*
+ * The calling thread is about to get a table of descriptors of its own. From now on each line goes
+ * to what the program has as stderr at that moment, as long as it is still the same file: a copy
+ * would keep a pipe open that a daemon closes, and another file of that number is the program's
+ * own.
+ */
+void log_part_files(struct log *log);
 
 void log_write(const struct log *log, enum log_level level, const char *format, ...)
 	PRINTF_FORMAT(3, 4);

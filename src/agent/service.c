@@ -30,14 +30,23 @@ static void enter_allocator(struct service *service)
 		log_error(service->log, LOG_WARNING, "own thread", &err);
 }
 
+/* Whether the agent has to leave: its thread has rights that the main thread has given up. */
+static bool compare_rights(struct service *service)
+{
+	if (!service->own_thread || !guard_must_leave(&service->guard))
+		return false;
+	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
+	service->must_leave = true;
+	return true;
+}
+
 static void handle_request(void *context, const struct request *request, struct response *response)
 {
 	struct service *const service = context;
 	struct error err;
 
 	service->used_ms = clock_monotonic_ms();
-	if (service->own_thread && guard_must_leave(&service->guard)) {
-		service->must_leave = true;
+	if (compare_rights(service)) {
 		error_set(&err, ERROR_STATE,
 			"the process has entered a sandbox that the agent must not weaken");
 		response_set_error(response, &err);
@@ -200,12 +209,8 @@ void service_listen_or_log(struct service *service)
 /* Looks at a young process: it may have dropped privileges or entered a sandbox since. */
 static void check_process(struct service *service)
 {
-	if (service->own_thread && guard_must_leave(&service->guard)) {
-		log_write(service->log, LOG_INFO,
-			"the process has entered a sandbox: the agent leaves");
-		service->must_leave = true;
+	if (compare_rights(service))
 		return;
-	}
 	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder)
 		service_listen_or_log(service);
 }

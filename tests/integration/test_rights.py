@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from agent_host import HostCase, only_root
-from processes import AGENT, agent_thread, ask, jemalloc_path, wait_until
+from processes import AGENT, agent_thread, ask, is_alive, jemalloc_path, wait_until
 from agent_host import PROGRAMS
 
 WAITED_FOR = [signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGTRAP, signal.SIGSYS, signal.SIGILL, signal.SIGFPE, signal.SIGUSR1]
@@ -58,6 +58,35 @@ class Signals(GuestCase):
         server = self.host("plain", wrap=["nice", "-n", "5"])
         self.wait_for_agent(server.pid)
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, int(agent_thread(server.pid).name)), os.getpriority(os.PRIO_PROCESS, server.pid))
+
+
+class Output(GuestCase):
+    def start_daemon(self, agent):
+        """Its pid, once nothing has its output open any more; it still runs then."""
+        settings = dict(self.environment, HEAPCTL_LOG="stderr", LD_PRELOAD=f"{AGENT}:{jemalloc_path()}" if agent else "")
+        done = subprocess.run([PROGRAMS / "becomes_daemon"], env=settings, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        pid = int(done.stdout)
+        self.end_pid_later(pid)
+        self.assertTrue(is_alive(pid))
+        return pid
+
+    def test_a_daemons_output_is_let_go(self):
+        self.start_daemon(agent=False)
+        pid = self.start_daemon(agent=True)
+        self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[0], 200)
+
+    def test_a_line_goes_to_the_programs_own_stderr(self):
+        self.environment["HEAPCTL_LOG"] = "stderr"
+        process = self.guest("gives_up_rights", "second-filter")
+        process.stdin.write("x")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline().strip(), "second-filter")
+        try:
+            ask(process.path, "/v1/status")
+        except OSError:
+            pass
+        wait_until(lambda: "sandbox" in self.log_of(process), "the agent's line")
 
 
 @only_root
