@@ -125,6 +125,7 @@ MUST_CHECK static bool leave_program_files(struct agent *agent)
 	pthread_mutex_lock(&process.lock);
 	process.options.log = log;
 	pthread_mutex_unlock(&process.lock);
+	agent->service.is_apart = true;
 	/*
 	 * A library that complains on what it takes for stderr must not write into a file of ours.
 	 */

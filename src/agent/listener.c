@@ -256,16 +256,35 @@ void listener_path(struct listener *listener, char *path, size_t size)
 	pthread_mutex_unlock(&listener->lock);
 }
 
-static void unpublish(struct listener *listener)
+static bool is_named(const struct listener *listener, int folder_fd)
 {
 	struct stat status;
+
+	return fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       status.st_dev == listener->device && status.st_ino == listener->inode;
+}
+
+bool listener_has_name(struct listener *listener)
+{
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+	struct error ignored;
+
+	pthread_mutex_lock(&listener->lock);
+	const bool has_name = listener->published &&
+			      folder_open(&listener->folder, false, &folder_fd, &ignored) &&
+			      is_named(listener, folder_fd);
+	pthread_mutex_unlock(&listener->lock);
+	return has_name;
+}
+
+static void unpublish(struct listener *listener)
+{
 	struct error ignored;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
 
 	if (!listener->published || !folder_open(&listener->folder, false, &folder_fd, &ignored))
 		return;
-	if (fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-		status.st_dev == listener->device && status.st_ino == listener->inode)
+	if (is_named(listener, folder_fd))
 		unlinkat(folder_fd, listener->name, 0);
 	listener->published = false;
 }

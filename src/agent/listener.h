@@ -43,6 +43,9 @@ bool listener_is_open(const struct listener *listener);
 /* Whether it was open and the number stands for something else by now. */
 bool listener_is_lost(const struct listener *listener);
 
+/* Whether its name is still there and leads to it. */
+bool listener_has_name(struct listener *listener);
+
 /* The path that clients find it at, or "" while there is none. Any thread. */
 void listener_path(struct listener *listener, char *path, size_t size);
 

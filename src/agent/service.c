@@ -73,6 +73,9 @@ void service_init(struct service *service, const struct service_options *options
 
 	*service = (struct service){ .wake = { DESCRIPTOR_NONE, DESCRIPTOR_NONE },
 		.guard = GUARD_NONE,
+		.watch = FOLDER_WATCH_NONE,
+		.is_child = options->is_child,
+		.parent = getppid(),
 		.log = options->log,
 		.lock = options->lock,
 		.settings = *options->settings,
@@ -100,6 +103,7 @@ void service_deinit(struct service *service)
 		}
 	}
 	server_deinit(&service->server);
+	folder_watch_close(&service->watch);
 	listener_deinit(&service->listener);
 	descriptor_close(&service->wake[0]);
 	descriptor_close(&service->wake[1]);
@@ -175,6 +179,18 @@ static void drain_wake(struct service *service)
 		continue;
 }
 
+/* A child whose parent lives is one of many; an orphan is a daemon. */
+static void watch_name(struct service *service)
+{
+	const pid_t parent = getppid();
+
+	folder_watch_close_inherited(&service->watch);
+	if (service->watch.fd < 0 &&
+		(!service->is_child || parent <= 1 || parent != service->parent))
+		folder_watch_open(&service->watch, &service->listener.folder,
+			service->listener.name, service->listener.inode, service->is_apart);
+}
+
 bool service_listen(struct service *service, struct error *err)
 {
 	struct folder folder;
@@ -187,8 +203,12 @@ bool service_listen(struct service *service, struct error *err)
 	service->has_folder = true;
 	if (!service->with_socket)
 		return true;
+	/* What happens to the old name says nothing of the new one. */
+	folder_watch_close(&service->watch);
 	if (!listener_open(&service->listener, &folder, err))
 		return false;
+	service->listen_again_ms = 0;
+	watch_name(service);
 	if (service->listener.shares_folder)
 		log_write(service->log, LOG_WARNING,
 			"%s/%d.sock is the socket of a process in another pid namespace: this one "
@@ -213,6 +233,8 @@ static void check_process(struct service *service)
 		return;
 	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder)
 		service_listen_or_log(service);
+	else if (service->with_socket)
+		watch_name(service);
 }
 
 static int64_t next_check_ms(const struct service *service)
@@ -230,10 +252,46 @@ static void run_checks(struct service *service, int64_t now_ms)
 	}
 }
 
+static void plan_to_listen(struct service *service, int64_t now_ms, int64_t pause_ms)
+{
+	service->listen_pause_ms =
+		pause_ms < SERVICE_LISTEN_AGAIN_MAX_MS ? pause_ms : SERVICE_LISTEN_AGAIN_MAX_MS;
+	service->listen_again_ms = now_ms + service->listen_pause_ms;
+}
+
+/*
+ * Not at once: where the folder is being removed, a new socket would be in the way of that. The old
+ * one has no name any more, and clients that have connected to it are served meanwhile.
+ */
+static void notice_lost_name(struct service *service, int64_t now_ms)
+{
+	if (folder_watch_drain(&service->watch) && service->listen_again_ms == 0 &&
+		!listener_has_name(&service->listener))
+		plan_to_listen(service, now_ms, SERVICE_LISTEN_AGAIN_MS);
+}
+
+static void listen_again(struct service *service, int64_t now_ms)
+{
+	const int64_t pause_ms = service->listen_pause_ms;
+	struct error err;
+
+	if (service->listen_again_ms == 0 || now_ms < service->listen_again_ms)
+		return;
+	if (service_listen(service, &err)) {
+		log_write(service->log, LOG_INFO, "the agent's socket was removed: made again");
+		return;
+	}
+	if (pause_ms == SERVICE_LISTEN_AGAIN_MS)
+		log_error(service->log, LOG_WARNING, "the agent's socket was removed", &err);
+	plan_to_listen(service, now_ms, 2 * pause_ms);
+}
+
 size_t service_poll_list(const struct service *service, struct pollfd *fds)
 {
 	size_t count = server_poll_list(&service->server, clock_monotonic_ms(), fds);
 
+	if (service->watch.fd >= 0)
+		fds[count++] = (struct pollfd){ .fd = service->watch.fd, .events = POLLIN };
 	if (service->wake[0].fd >= 0)
 		fds[count++] = (struct pollfd){ .fd = service->wake[0].fd, .events = POLLIN };
 	return count;
@@ -263,6 +321,13 @@ static int64_t check_wait_ms(const struct service *service, int64_t now_ms)
 	return wait < 0 ? 0 : wait;
 }
 
+static int64_t listen_wait_ms(const struct service *service, int64_t now_ms)
+{
+	if (service->listen_again_ms == 0)
+		return -1;
+	return service->listen_again_ms > now_ms ? service->listen_again_ms - now_ms : 0;
+}
+
 int service_timeout_locked_ms(const struct service *service)
 {
 	const int64_t now_ms = clock_monotonic_ms();
@@ -270,6 +335,7 @@ int service_timeout_locked_ms(const struct service *service)
 
 	wait = sooner(wait, core_wait_ms(&service->core));
 	wait = sooner(wait, check_wait_ms(service, now_ms));
+	wait = sooner(wait, listen_wait_ms(service, now_ms));
 	wait = sooner(wait, leave_wait_ms(service, core_is_running(&service->core), now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
 }
@@ -316,7 +382,15 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 		if (fds[server_count].revents != 0)
 			drain_wake(service);
 	}
+	if (server_count > 0 && service->watch.fd >= 0 &&
+		fds[server_count - 1].fd == service->watch.fd) {
+		server_count--;
+		if (fds[server_count].revents != 0)
+			notice_lost_name(service, now_ms);
+	}
 	run_checks(service, now_ms);
+	if (!service->must_leave)
+		listen_again(service, now_ms);
 	/* A number that is a quiet file of the program by now makes no event. */
 	if (!service->must_leave && (!server_step(&service->server, fds, server_count, now_ms) ||
 					    listener_is_lost(&service->listener))) {

@@ -15,18 +15,22 @@
 #include <pthread.h>
 
 #include "agent/core.h"
+#include "agent/folder_watch.h"
 #include "agent/guard.h"
 #include "agent/listener.h"
 #include "agent/log.h"
 #include "agent/server.h"
 
 enum {
-	SERVICE_POLL_MAX = SERVER_POLL_MAX + 1,
+	SERVICE_POLL_MAX = SERVER_POLL_MAX + 2,
 	SERVICE_CHECKS = 3,	   /* looks at a young process, after these times: */
 	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
 	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */
 	SERVICE_CHECK_3_MS = 5000,
 	SERVICE_LEAVE_IDLE_MS = 10000, /* on demand: the thread ends when unused for so long */
+	/* The socket's name is gone: tries to make it again, at growing intervals. */
+	SERVICE_LISTEN_AGAIN_MS = 1000,
+	SERVICE_LISTEN_AGAIN_MAX_MS = 10000,
 };
 
 struct service_options {
@@ -54,11 +58,17 @@ struct service {
 	const struct log *log;
 	pthread_mutex_t *lock;
 	struct guard guard;
+	struct folder_watch watch;
+	int64_t listen_again_ms; /* when to try again; 0: the name is there, or was never made */
+	int64_t listen_pause_ms; /* and how long to wait after that */
 	struct settings settings;
 	bool with_socket;
 	bool leave_idle;
 	bool own_thread;
 	bool has_folder;
+	bool is_child;
+	pid_t parent;  /* at the beginning */
+	bool is_apart; /* the thread has a table of descriptors of its own */
 	bool must_leave;
 	bool in_allocator; /* the thread has called it and is not sampled */
 	int64_t begun_ms;

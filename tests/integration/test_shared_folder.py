@@ -3,12 +3,15 @@
 """One HEAPCTL_DIR for processes of several pid namespaces, as containers with a common volume have it; and what dead ones leave there."""
 import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
+import time
 import unittest
 
-from agent_host import HostCase, only_root
-from processes import ask, children_of, is_alive, need_namespace, wait_until
+from agent_host import HostCase, only_root, voluntary_switches
+from processes import agent_thread, ask, children_of, is_alive, need_namespace, wait_until
 
 
 @only_root
@@ -131,6 +134,97 @@ class LeftBehind(HostCase):
         self.heapctl("ps")
         self.assertTrue(os.path.exists(path))
         wait_until(lambda: self.heapctl("ps") and not os.path.exists(path), "it to be old enough")
+
+
+class Removed:
+    """The folder goes away under a living agent and comes back."""
+
+    def start_server(self):
+        server = self.host(self.kind)
+        server.path = self.wait_for_agent(server.pid)
+        return server
+
+    def test_a_folder_that_is_removed_is_made_again(self):
+        server = self.start_server()
+        shutil.rmtree(self.agents)
+        self.wait_for_agent(server.pid)
+        self.assertEqual(json.loads(self.heapctl("status", server.pid, "--json")[0])["pid"], server.pid)
+        # And once more: the new name is watched as the old one was.
+        shutil.rmtree(self.agents)
+        os.mkdir(self.agents, 0o700)
+        self.wait_for_agent(server.pid)
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_a_folder_whose_parent_was_removed_as_well(self):
+        parent = os.path.join(self.folder, "parent")
+        self.agents = os.path.join(parent, "agents")
+        self.environment["HEAPCTL_DIR"] = self.agents
+        os.mkdir(parent)
+        server = self.start_server()
+        shutil.rmtree(parent)
+        _, complaint = self.heapctl("status", server.pid, code=1)
+        self.assertIn("doctor", complaint)
+        os.makedirs(self.agents, mode=0o700)
+        self.wait_for_agent(server.pid)
+
+    def test_a_folder_that_is_renamed_gets_a_successor(self):
+        server = self.start_server()
+        os.rename(self.agents, self.agents + ".old")
+        self.wait_for_agent(server.pid)
+
+    def test_what_other_processes_do_there_wakes_nothing(self):
+        server = self.start_server()
+        task = agent_thread(server.pid)
+        # The first seconds of a process have looks of their own.
+        wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
+        before = voluntary_switches(task)
+        for number in range(50):
+            name = os.path.join(self.agents, f"{number}.other")
+            pathlib.Path(name).write_text("x")
+            os.unlink(name)
+        os.chmod(self.agents, 0o700)
+        # Another heapctl on this machine that lists what there is may wake it.
+        self.assertLess(voluntary_switches(task) - before, 10)
+
+    def test_a_daemon_notices_too(self):
+        server = self.start_server()
+        pid = int(server("daemon"))
+        self.end_child_later(pid)
+        self.assertEqual(server.process.wait(30), 0)
+        self.wait_for_agent(pid)
+        # Its agent finds out at one of its first looks that its parent has gone.
+        wait_until(lambda: "anon_inode:inotify" in self.descriptors(agent_thread(pid)), "a watch")
+        shutil.rmtree(self.agents)
+        self.wait_for_agent(pid)
+
+    def test_a_child_of_many_takes_none_of_the_users_few_instances(self):
+        server = self.start_server()
+        pid = int(server("fork"))
+        self.end_child_later(pid)
+        self.wait_for_agent(pid)
+        time.sleep(1.5)
+        self.assertNotIn("anon_inode:inotify", self.descriptors(agent_thread(pid)))
+
+    def descriptors(self, task):
+        found = []
+        for name in os.listdir(task / "fd") if task is not None else []:
+            try:
+                found.append(os.readlink(task / "fd" / name))
+            except FileNotFoundError:
+                pass
+        return found
+
+    def setUp(self):
+        super().setUp()
+        self.begun = time.monotonic()
+
+
+class RemovedPreloaded(Removed, HostCase):
+    kind = "plain"
+
+
+class RemovedLinked(Removed, HostCase):
+    kind = "fake"
 
 
 if __name__ == "__main__":

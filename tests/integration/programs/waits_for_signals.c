@@ -20,6 +20,7 @@ int main(void)
 	puts("ready");
 	while (number != SIGTERM) {
 		fflush(stdout);
+		usleep(100000);
 		if (sigwait(&set, &number) != 0)
 			return 1;
 		printf("%d\n", number);
