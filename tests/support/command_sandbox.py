@@ -62,7 +62,7 @@ class Sandbox:
         self.layers = folder / "layers"
         self.work = folder / "work"
         self.lasting = []
-        self.prepared = set()
+        self.profiles = {}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("HEAPCTL", "XDG", "MALLOC"))}
 
     def overlay(self, path):
@@ -148,7 +148,7 @@ class Sandbox:
             shutil.copy(f"redis-server.{PID}.20261123-031500.heap", name)
         for name in ("before.heap", "a.heap", "BEFORE"):
             shutil.copy(f"redis-server.{PID}.20261120-031500.heap", name)
-        self.prepared = set(self.work.glob("*.heap"))
+        self.profiles = {path.name: path.read_bytes() for path in self.work.glob("*.heap")}
 
     def end(self, process):
         """Interrupts it as a user does who has seen enough; what is wrong with that, or None."""
@@ -165,8 +165,10 @@ class Sandbox:
         for process in self.lasting:
             self.end(process)
         self.lasting = []
-        for path in set(self.work.glob("*.heap")) - self.prepared:
+        for path in self.work.glob("*.heap"):
             path.unlink()
+        for name, content in self.profiles.items():
+            (self.work / name).write_bytes(content)
         subprocess.run(["bash", "-c", f"heapctl stop {PID}; heapctl deactivate {PID}"], capture_output=True)
 
     def start(self, text, output):
