@@ -1,13 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""speedscope imports what we write, and finds in it what we had. Its packaged page runs in a browser:
-
-    npm install --prefix DIR speedscope && SPEEDSCOPE=DIR/node_modules/speedscope make check TEST=speedscope
-"""
+"""speedscope imports what we write, and finds in it what we had. Its packaged page runs in a browser."""
 import base64
 import collections
 import json
-import os
 import pathlib
 import subprocess
 import tempfile
@@ -16,7 +12,7 @@ import unittest
 import browser
 from processes import HEAPCTL
 
-PACKAGE = os.environ.get("SPEEDSCOPE")
+PACKAGE = browser.PACKAGES / "speedscope"
 # Its pictures need WebGL, which software can do.
 FLAGS = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 STACKS = "main;serve;parse 3000000\nmain;serve;parse;grow 2000000\nmain;serve 7\nmain;setup;grow 500000\n"
@@ -49,8 +45,12 @@ def flat_weights(saved):
     return {name: weight for name, weight in weights.items() if weight}
 
 
-@unittest.skipIf(browser.missing(), browser.missing())
-@unittest.skipUnless(PACKAGE, "SPEEDSCOPE names no speedscope (npm install speedscope; SPEEDSCOPE=.../node_modules/speedscope)")
+def setUpModule():
+    browser.require()
+    if not PACKAGE.exists():
+        raise unittest.SkipTest(f"no speedscope in {browser.PACKAGES} (scripts/setup test fetches it)")
+
+
 class Speedscope(unittest.TestCase):
     def test_totals_are_ours_in_every_format_that_it_reads(self):
         with tempfile.TemporaryDirectory() as folder, browser.Browser(flags=FLAGS) as chromium:
@@ -59,7 +59,7 @@ class Speedscope(unittest.TestCase):
                     data = subprocess.run([HEAPCTL, "report", option, "-"], input=STACKS.encode(), capture_output=True, check=True).stdout
                     script = pathlib.Path(folder, "load.js")
                     script.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(base64.b64encode(data).decode())})")
-                    chromium.open(str(pathlib.Path(PACKAGE, "dist/release/index.html").resolve()), f"localProfilePath={script}")
+                    chromium.open(str((PACKAGE / "dist/release/index.html").resolve()), f"localProfilePath={script}")
                     chromium.evaluate(CATCH)
                     self.assertEqual(flat_weights(json.loads(chromium.wait_for(EXPORT))), FLAT)
 
