@@ -26,6 +26,7 @@ void core_init(struct core *core, const struct core_options *options)
 		core->folder = *options->folder;
 	snprintf(core->name, sizeof core->name, "%s", options->name);
 	run_machine_init(&core->machine, 0);
+	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	store_init(&core->store, core->memory, options->folder, core->name, &retention);
 }
 
@@ -169,6 +170,29 @@ static bool refuse_active(const struct core *core, struct error *err)
 	return error_hint(err, "deactivate first, or take a profile with dump");
 }
 
+/* Another interval for the length of the run. */
+static bool change_interval(struct core *core, int lg_sample, struct error *err)
+{
+	unsigned former = 0;
+
+	if (lg_sample == ALLOCATOR_LG_SAMPLE_KEEP)
+		return true;
+	if (!allocator_lg_sample(core->allocator, &former, err) ||
+		!allocator_reset(core->allocator, lg_sample, false, err))
+		return false;
+	core->former_lg_sample = (int)former;
+	return true;
+}
+
+static bool restore_interval(struct core *core, struct error *err)
+{
+	const int former = core->former_lg_sample;
+
+	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
+	return former == ALLOCATOR_LG_SAMPLE_KEEP ||
+	       allocator_reset(core->allocator, former, true, err);
+}
+
 /* The start profile is safe before sampling is switched on. */
 static bool begin_run(struct core *core, struct error *err)
 {
@@ -196,9 +220,11 @@ static bool begin_run(struct core *core, struct error *err)
 	return false;
 }
 
-bool core_run_start(struct core *core, int64_t duration_ms, struct run *run, bool *already_running,
-	struct error *err)
+bool core_run_start(struct core *core, const struct core_run_request *request, struct run *run,
+	bool *already_running, struct error *err)
 {
+	const int64_t duration_ms = request->duration_ms;
+	struct error ignored;
 	bool active = false;
 
 	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_LONGEST_RUN_MS)
@@ -208,7 +234,7 @@ bool core_run_start(struct core *core, int64_t duration_ms, struct run *run, boo
 		core->machine.last_id = store_last_id(&core->store);
 	if (!core_observe(core, &active, err))
 		return false;
-	if (active && !core_is_running(core))
+	if (active && !core_is_running(core) && !request->keep_active)
 		return refuse_active(core, err);
 
 	const struct run_input input = { .event = RUN_EVENT_START,
@@ -217,7 +243,11 @@ bool core_run_start(struct core *core, int64_t duration_ms, struct run *run, boo
 		.duration_ms = duration_ms };
 	*already_running = run_step(&core->machine, &input) == RUN_ACTION_ALREADY;
 	if (!*already_running) {
-		if (!begin_run(core, err)) {
+		core->machine.run.was_active = active ? 1 : 0;
+		if (!change_interval(core, request->lg_sample, err) || !begin_run(core, err)) {
+			if (!restore_interval(core, &ignored)) {
+				/* The first failure is the reason of this one, too. */
+			}
 			step(core, RUN_EVENT_BEGIN_FAILED);
 			return false;
 		}
@@ -243,7 +273,12 @@ static void finish_run(struct core *core)
 		input.event = RUN_EVENT_END_FAILED;
 		input.error = problem.message;
 	}
-	if (active && !allocator_active_set(core->allocator, false, NULL, &problem)) {
+	if (active && core->machine.run.was_active == 0 &&
+		!allocator_active_set(core->allocator, false, NULL, &problem)) {
+		input.event = RUN_EVENT_END_FAILED;
+		input.error = problem.message;
+	}
+	if (!restore_interval(core, &problem)) {
 		input.event = RUN_EVENT_END_FAILED;
 		input.error = problem.message;
 	}

@@ -63,6 +63,7 @@ struct core {
 	int64_t (*now_ms)(void);
 	int64_t (*wall_ms)(void);
 	struct run_machine machine;
+	int former_lg_sample; /* to be restored after the run; ALLOCATOR_LG_SAMPLE_KEEP: nothing */
 	struct store store;
 	struct core_activation *activation;
 	struct core_dump last_dump;
@@ -92,12 +93,19 @@ MUST_CHECK bool core_reset(struct core *core, int lg_sample, bool force, struct 
 MUST_CHECK bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type type,
 	const char *text, bool force, struct error *err);
 
+struct core_run_request {
+	int64_t duration_ms;
+	bool keep_active; /* where sampling is on already, the run leaves it on */
+	int lg_sample;	  /* for the run; ALLOCATOR_LG_SAMPLE_KEEP: as it is. Discards all samples,
+			     before the run and after it */
+};
+
 /*
- * Starts a run of `duration_ms`, or finds one on. ERROR_STATE when sampling is on already.
+ * Starts a run, or finds one on. ERROR_STATE when sampling is on already, unless it is to be kept.
  * Copies the run to *run.
  */
-MUST_CHECK bool core_run_start(struct core *core, int64_t duration_ms, struct run *run,
-	bool *already_running, struct error *err);
+MUST_CHECK bool core_run_start(struct core *core, const struct core_run_request *request,
+	struct run *run, bool *already_running, struct error *err);
 
 /*
  * Ends the run now. ERROR_STATE when there is none. A run that failed to end well says so itself.

@@ -449,9 +449,11 @@ int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapc
 		return fail_usage(err, "run.size is not set");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
-	const bool done =
-		core_run_start(use.core, duration_ms == 0 ? DURATION_DEFAULT_RUN_MS : duration_ms,
-			&started, &already_running, &problem);
+	const struct core_run_request request = {
+		.duration_ms = duration_ms == 0 ? DURATION_DEFAULT_RUN_MS : duration_ms,
+		.lg_sample = ALLOCATOR_LG_SAMPLE_KEEP,
+	};
+	const bool done = core_run_start(use.core, &request, &started, &already_running, &problem);
 	if (done)
 		give_run(use.core, &started, already_running, run);
 	agent_unlock(&use, true);

@@ -121,20 +121,30 @@ static bool read_number(const char *name, const char *text, int64_t *number, str
 	return true;
 }
 
+/* ALLOCATOR_LG_SAMPLE_KEEP when it is left out. */
+static bool read_lg_sample(const struct http_target *target, int *lg_sample, struct error *err)
+{
+	const char *const text = http_target_parameter(target, "lg_sample");
+	int64_t number = ALLOCATOR_LG_SAMPLE_KEEP;
+
+	if (text != NULL && !read_number("lg_sample", text, &number, err))
+		return false;
+	if (number > ALLOCATOR_LG_SAMPLE_MAX)
+		return error_set(err, ERROR_USAGE, "lg_sample is from 0 to 40");
+	*lg_sample = (int)number;
+	return true;
+}
+
 static bool handle_reset(struct exchange *exchange, struct error *err)
 {
-	const char *const text = http_target_parameter(exchange->target, "lg_sample");
-	int64_t lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
+	int lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	bool force = false;
 	unsigned now = 0;
 	struct json_writer json;
 
-	if (text != NULL && !read_number("lg_sample", text, &lg_sample, err))
-		return false;
-	if (lg_sample > ALLOCATOR_LG_SAMPLE_MAX)
-		return error_set(err, ERROR_USAGE, "lg_sample is from 0 to 40");
-	if (!read_bool("force", exchange->target, &force, err) ||
-		!core_reset(exchange->core, (int)lg_sample, force, err) ||
+	if (!read_lg_sample(exchange->target, &lg_sample, err) ||
+		!read_bool("force", exchange->target, &force, err) ||
+		!core_reset(exchange->core, lg_sample, force, err) ||
 		!allocator_lg_sample(exchange->core->allocator, &now, err))
 		return false;
 	json_init(&json, &exchange->response->body);
@@ -156,13 +166,14 @@ static void write_run(struct exchange *exchange, const struct run *run, bool alr
 static bool handle_run_start(struct exchange *exchange, struct error *err)
 {
 	const char *const text = http_target_parameter(exchange->target, "duration_ms");
-	int64_t duration_ms = DURATION_DEFAULT_RUN_MS;
+	struct core_run_request request = { .duration_ms = DURATION_DEFAULT_RUN_MS };
 	struct run run;
 	bool already_running = false;
 
-	if (text != NULL && !read_number("duration_ms", text, &duration_ms, err))
-		return false;
-	if (!core_run_start(exchange->core, duration_ms, &run, &already_running, err))
+	if ((text != NULL && !read_number("duration_ms", text, &request.duration_ms, err)) ||
+		!read_bool("keep_active", exchange->target, &request.keep_active, err) ||
+		!read_lg_sample(exchange->target, &request.lg_sample, err) ||
+		!core_run_start(exchange->core, &request, &run, &already_running, err))
 		return false;
 	exchange->response->status = already_running ? 200 : 201;
 	write_run(exchange, &run, already_running);
@@ -330,7 +341,7 @@ static bool handle_mallctl_write(struct exchange *exchange, struct error *err)
 
 static const char *const no_parameters[] = { NULL };
 static const char *const stats_parameters[] = { "format", "options", NULL };
-static const char *const start_parameters[] = { "duration_ms", NULL };
+static const char *const start_parameters[] = { "duration_ms", "keep_active", "lg_sample", NULL };
 static const char *const reset_parameters[] = { "lg_sample", "force", NULL };
 static const char *const read_parameters[] = { "type", NULL };
 static const char *const write_parameters[] = { "type", "value", "force", NULL };

@@ -40,6 +40,7 @@ struct run {
 	int64_t ended_ms;   /* since 1970; 0 while it is on */
 	int64_t duration_ms;
 	unsigned lg_sample;
+	unsigned was_active;	/* sampling was on before, and stays on; 0 or 1 */
 	unsigned sampling_gaps; /* times that sampling was found switched off */
 	unsigned resets;	/* times that the samples were discarded */
 	uint64_t start_bytes;

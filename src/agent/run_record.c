@@ -28,6 +28,7 @@ static const struct field {
 	{ "ended_ms", FIELD_I64, offsetof(struct run, ended_ms), 0 },
 	{ "duration_ms", FIELD_I64, offsetof(struct run, duration_ms), 0 },
 	{ "lg_sample", FIELD_UNSIGNED, offsetof(struct run, lg_sample), 0 },
+	{ "was_active", FIELD_UNSIGNED, offsetof(struct run, was_active), 0 },
 	{ "sampling_gaps", FIELD_UNSIGNED, offsetof(struct run, sampling_gaps), 0 },
 	{ "resets", FIELD_UNSIGNED, offsetof(struct run, resets), 0 },
 	{ "start_bytes", FIELD_U64, offsetof(struct run, start_bytes), 0 },
@@ -156,6 +157,7 @@ void run_record_json(
 	json_member_string(json, "error", run->error[0] == '\0' ? NULL : run->error);
 	json_member_unsigned(json, "lg_sample", run->lg_sample);
 	json_member_unsigned(json, "sample_interval", UINT64_C(1) << (run->lg_sample & 63));
+	json_member_bool(json, "was_active", run->was_active != 0);
 	json_member_string(json, "jemalloc_version", run->version);
 	json_member_unsigned(json, "sampling_gaps", run->sampling_gaps);
 	json_member_unsigned(json, "resets", run->resets);

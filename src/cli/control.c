@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/control.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/sample_interval.h"
 #include "render/quantity.h"
 
 const struct verb_option control_json_options[] = {
@@ -50,23 +50,19 @@ void control_print_json(const json_t *value)
 }
 
 /* An empty profile is a disappointment that is better explained at once. */
-static void warn_if_empty(const struct output *output)
+static void warn_if_empty(const struct output *output, const char *advice)
 {
-	char head[512] = "";
+	struct sample_count samples;
 
-	if (output->is_stdout)
-		return;
-	CLEANUP(fd_cleanup) const int fd = open(output_name(output), O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || read(fd, head, sizeof head - 1) <= 0)
-		return;
-	if (strncmp(head, "heap_v2/", 8) == 0 && strstr(head, "t*: 0: 0 [") != NULL)
+	if (!output->is_stdout && sample_count_of_file(output_name(output), &samples) &&
+		samples.count == 0)
 		verb_warn("%s: there is no sample in it: nothing that is alive was allocated while "
-			  "sampling was on (heapctl record, heapctl activate)",
-			output_name(output));
+			  "sampling was on (%s)",
+			output_name(output), advice);
 }
 
-bool control_save_profile(
-	const struct target *target, const char *path, struct output *output, struct error *err)
+bool control_save_profile(const struct target *target, const char *path, const char *advice,
+	struct output *output, struct error *err)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
@@ -81,7 +77,8 @@ bool control_save_profile(
 	fprintf(stderr, "%s: %s%s%s%s\n", output_name(output), size.text,
 		took_ms == NULL ? "" : ", taken in ", took_ms == NULL ? "" : took_ms,
 		took_ms == NULL ? "" : " ms");
-	warn_if_empty(output);
+	if (advice != NULL)
+		warn_if_empty(output, advice);
 	return true;
 }
 

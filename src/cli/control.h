@@ -31,10 +31,10 @@ void control_print_json(const json_t *value);
 
 /*
  * Fetches the profile at `path` of the protocol into the output, commits it, and says on stderr
- * how much went where.
+ * how much went where; and, unless `advice` is NULL, when it has no sample, with this advice.
  */
-MUST_CHECK bool control_save_profile(
-	const struct target *target, const char *path, struct output *output, struct error *err);
+MUST_CHECK bool control_save_profile(const struct target *target, const char *path,
+	const char *advice, struct output *output, struct error *err);
 
 /* "10:15:00", or with the date when it was not today; "-" for 0. */
 enum { CONTROL_MOMENT_BYTES = 32 };

@@ -45,7 +45,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 		!output_open(path, target.file_stem, is_bundle ? "tar" : "heap", &output, &err))
 		return verb_fail(&err);
 	const bool done = is_bundle ? capture_save(&target, with_symbols, &output, &err)
-				    : control_save_profile(&target, "/v1/profile", &output, &err);
+				    : control_save_profile(&target, "/v1/profile",
+					      "heapctl activate, then wait; or heapctl record",
+					      &output, &err);
 	return done ? EXIT_DONE : verb_fail(&err);
 }
 

@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/profile_run.h"
+#include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
@@ -36,6 +37,7 @@ struct request {
 /* The two files, before and after. */
 struct pair {
 	struct output before, after;
+	bool is_empty; /* the one after: there is nothing to compare */
 };
 
 static void pair_cleanup(struct pair *pair)
@@ -76,6 +78,31 @@ static void settle(const struct target *target, int64_t settle_ms)
 	terminal_progress_end();
 }
 
+static bool switch_sampling(const struct target *target, bool on, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+
+	return agent_call_json(
+		target, "POST", on ? "/v1/activate" : "/v1/deactivate", &answer, err);
+}
+
+/* Nothing new is sampled meanwhile; sampling that was on before the window goes on afterwards. */
+static bool settle_and_save(const struct target *target, const struct request *request,
+	bool was_active, struct pair *pair, struct error *err)
+{
+	struct error failure;
+
+	if (was_active && !switch_sampling(target, false, err))
+		return false;
+	settle(target, request->settle_ms);
+	const bool ok = control_save_profile(target, "/v1/profile", NULL, &pair->after, err);
+	if (!was_active || switch_sampling(target, true, &failure))
+		return ok;
+	verb_warn("%s: sampling was on before and is off now: %s (heapctl activate)", target->label,
+		failure.message);
+	return ok;
+}
+
 /*
  * The window is a run, which the agent ends on time whatever becomes of us; its start profile is
  * the one before.
@@ -83,17 +110,30 @@ static void settle(const struct target *target, int64_t settle_ms)
 static bool collect(const struct target *target, const struct request *request, struct pair *pair,
 	struct error *err)
 {
+	const struct profile_run_request wanted = { .duration_ms = request->window_ms,
+		.lg_sample = SAMPLE_LG_KEEP };
+	struct sample_yield yield = { 0 };
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error ignored;
+	struct profile_run run;
 	char what[160];
-	int64_t id;
 
 	snprintf(what, sizeof what, "sampling %s", target->label);
 	terminal_catch_interrupts();
-	if (!profile_run_start_own(target, request->window_ms, &id, err) ||
-		!profile_run_wait(target, id, request->window_ms, what, err) ||
-		!profile_run_save(target, id, "start", &pair->before, err))
+	if (!profile_run_start_own(target, &wanted, &run, err) ||
+		!profile_run_wait(target, run.id, request->window_ms, what, err))
 		return false;
-	settle(target, request->settle_ms);
-	return control_save_profile(target, "/v1/profile", &pair->after, err);
+	yield.duration_ms = clock_monotonic_ms() - run.begun_ms;
+	if (!profile_run_save(target, run.id, "start", &pair->before, err) ||
+		!settle_and_save(target, request, run.was_active, pair, err))
+		return false;
+	if (!sample_count_of_file(output_name(&pair->after), &yield.samples))
+		return true;
+	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored))
+		yield.grown_bytes = json_number(status, "memory.allocated") - run.allocated_bytes;
+	sample_yield_explain(&yield, target);
+	pair->is_empty = yield.samples.count == 0;
+	return true;
 }
 
 static int print_difference(const struct pair *pair)
@@ -140,7 +180,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		!open_pair(&target, request.path, &pair, &err) ||
 		!collect(&target, &request, &pair, &err))
 		return verb_fail(&err);
-	return print_difference(&pair);
+	return pair.is_empty ? EXIT_DONE : print_difference(&pair);
 }
 
 const struct verb verb_longlived = {
@@ -152,7 +192,8 @@ const struct verb verb_longlived = {
 		"for the window, stops sampling, waits until short-lived objects are gone, takes "
 		"another profile and prints the difference. What is left in it was allocated in "
 		"the window and survived the wait.\n\n"
-		"Both profiles are saved. Ctrl-C ends the current step early.",
+		"Both profiles are saved. Ctrl-C ends the current step early. Sampling that was "
+		"on before is switched off for the wait only.",
 	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",
 	.options = options,
 	.complete = "@target",

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "cli/control.h"
+#include "cli/sample_interval.h"
 #include "cli/terminal.h"
 
 /* How often the bar moves; how often the agent is asked, on the way and when it should be over. */
@@ -18,22 +19,36 @@ enum {
 	PATIENCE_MS = 30 * 1000,
 };
 
-bool profile_run_start(
-	const struct target *target, int64_t duration_ms, json_t **run, struct error *err)
+static bool start_after(const struct target *target, const struct profile_run_request *request,
+	const json_t *status, json_t **run, struct error *err)
 {
-	char path[64];
+	char path[128], lg_sample[32] = "";
 
-	snprintf(path, sizeof path, "/v1/runs?duration_ms=%" PRId64, duration_ms);
+	if (request->lg_sample != SAMPLE_LG_KEEP)
+		snprintf(lg_sample, sizeof lg_sample, "&lg_sample=%d", request->lg_sample);
+	snprintf(path, sizeof path, "/v1/runs?duration_ms=%" PRId64 "%s%s", request->duration_ms,
+		json_flag(status, "profiling.active") ? "&keep_active=true" : "", lg_sample);
 	return agent_call_json(target, "POST", path, run, err);
 }
 
-bool profile_run_start_own(
-	const struct target *target, int64_t duration_ms, int64_t *id, struct error *err)
+bool profile_run_start(const struct target *target, const struct profile_run_request *request,
+	json_t **run, struct error *err)
 {
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	return agent_check_profiling(target, &status, err) &&
+	       start_after(target, request, status, run, err);
+}
+
+bool profile_run_start_own(const struct target *target, const struct profile_run_request *request,
+	struct profile_run *own, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
 	CLEANUP(json_cleanup) json_t *run = NULL;
 	char left[DURATION_TEXT_BYTES];
 
-	if (!profile_run_start(target, duration_ms, &run, err))
+	if (!agent_check_profiling(target, &status, err) ||
+		!start_after(target, request, status, &run, err))
 		return false;
 	if (json_flag(run, "already_running")) {
 		error_set(err, ERROR_STATE, "%s: run %" PRId64 " is on already, with %s left",
@@ -41,7 +56,10 @@ bool profile_run_start_own(
 			duration_format(json_number(run, "remaining_ms"), left));
 		return error_hint(err, "wait for it, or end it with heapctl stop");
 	}
-	*id = json_number(run, "id");
+	*own = (struct profile_run){ .id = json_number(run, "id"),
+		.was_active = json_flag(run, "was_active"),
+		.allocated_bytes = json_number(status, "memory.allocated"),
+		.begun_ms = clock_monotonic_ms() };
 	return true;
 }
 
@@ -130,5 +148,5 @@ bool profile_run_save(const struct target *target, int64_t id, const char *which
 	char path[64];
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
-	return control_save_profile(target, path, output, err);
+	return control_save_profile(target, path, NULL, output, err);
 }

@@ -13,13 +13,29 @@
 #include "client/target.h"
 #include "cli/output.h"
 
-/* Starts one, or tells of the one that is on: "already_running" in it. Release with json_decref. */
-MUST_CHECK bool profile_run_start(
-	const struct target *target, int64_t duration_ms, json_t **run, struct error *err);
+struct profile_run_request {
+	int64_t duration_ms;
+	int lg_sample; /* for the run, see cli/sample_interval.h; SAMPLE_LG_KEEP: as it is */
+};
 
-/* The same, but a run that is on already is ERROR_STATE. Gives the id. */
-MUST_CHECK bool profile_run_start_own(
-	const struct target *target, int64_t duration_ms, int64_t *id, struct error *err);
+/*
+ * Starts one, or tells of the one that is on: "already_running" in it. Sampling that is on stays
+ * on: "was_active". Release with json_decref.
+ */
+MUST_CHECK bool profile_run_start(const struct target *target,
+	const struct profile_run_request *request, json_t **run, struct error *err);
+
+/* One that is ours. */
+struct profile_run {
+	int64_t id;
+	bool was_active;	 /* sampling was on before, and stays on */
+	int64_t allocated_bytes; /* by the program at its start */
+	int64_t begun_ms;	 /* clock_monotonic_ms */
+};
+
+/* The same, but a run that is on already is ERROR_STATE. */
+MUST_CHECK bool profile_run_start_own(const struct target *target,
+	const struct profile_run_request *request, struct profile_run *run, struct error *err);
 
 MUST_CHECK bool profile_run_stop(const struct target *target, json_t **run, struct error *err);
 

@@ -2,14 +2,18 @@
 /* heapctl record: a timed run from start to file. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
+#include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/profile_run.h"
+#include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 
-enum { OPTION_DURATION = 1, OPTION_OUTPUT, OPTION_START };
+enum { OPTION_DURATION = 1, OPTION_OUTPUT, OPTION_START, OPTION_SAMPLE, OPTION_DISCARD };
 
 static const struct verb_option options[] = {
 	{ OPTION_DURATION, "duration", 'd', "TIME", "how long, 1s to 24hrs; default 5mins", NULL,
@@ -21,6 +25,12 @@ static const struct verb_option options[] = {
 		"also save the profile taken at the start, so that heapctl diff FILE OUTPUT shows "
 		"what was allocated meanwhile and is still alive",
 		NULL, "@file", false },
+	{ OPTION_SAMPLE, "sample", 0, "BYTES",
+		"one sample per so many bytes on average, for this recording; discards the "
+		"samples that there are",
+		NULL, "4KiB 16KiB 64KiB 512KiB", false },
+	{ OPTION_DISCARD, "discard", 0, NULL, "with --sample: do not ask before discarding", NULL,
+		NULL, false },
 	{ 0 },
 };
 
@@ -28,6 +38,8 @@ struct request {
 	const char *operand;
 	int64_t duration_ms;
 	const char *path, *start_path;
+	int lg_sample;
+	bool may_discard;
 };
 
 /* The run was worth its time: what could not be saved here is still with the agent. */
@@ -42,32 +54,123 @@ static bool save(const struct target *target, int64_t id, const char *which, str
 	return false;
 }
 
+static bool is_yes(void)
+{
+	char answer[16] = "";
+
+	return fgets(answer, sizeof answer, stdin) != NULL && (*answer == 'y' || *answer == 'Y');
+}
+
+/* Samples that are lost do not come back: --discard, or a person, has to agree. */
+static bool agree_to_discard(
+	const struct target *target, const struct request *request, struct error *err)
+{
+	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	struct sample_count samples;
+
+	if (request->lg_sample == SAMPLE_LG_KEEP || request->may_discard)
+		return true;
+	http_answer_init(&answer);
+	if (!agent_call(target, &call, &answer, err))
+		return false;
+	if (!sample_count_read(buffer_string(&answer.body), &samples) || samples.count == 0 ||
+		samples.interval_bytes == UINT64_C(1) << request->lg_sample)
+		return true;
+	if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1) {
+		fprintf(stderr,
+			"%s has %" PRIu64 " samples, which --sample discards for good. "
+			"Go on? [y/N] ",
+			target->label, samples.count);
+		if (is_yes())
+			return true;
+	}
+	error_set(err, ERROR_STATE, "%s has %" PRIu64 " samples, which --sample would discard",
+		target->label, samples.count);
+	return error_hint(err, "save them with heapctl dump, then add --discard");
+}
+
+/* The interval that the target has already needs no change, and no sample is lost. */
+static bool choose_interval(const struct target *target, const struct request *request,
+	int *lg_sample, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	*lg_sample = request->lg_sample;
+	if (request->lg_sample == SAMPLE_LG_KEEP)
+		return true;
+	if (!agent_check_profiling(target, &status, err))
+		return false;
+	if (json_number(status, "profiling.lg_sample") == request->lg_sample)
+		*lg_sample = SAMPLE_LG_KEEP;
+	return true;
+}
+
+/* Where sampling was on, the profile has older samples, too: the one before goes beside it. */
+static bool open_start(const struct request *request, const struct profile_run *run,
+	const struct output *end, struct output *start, struct error *err)
+{
+	if (request->start_path != NULL || !run->was_active || end->is_stdout)
+		return true;
+	CLEANUP(free_cleanup) char *path = xasprintf("%s.before", output_name(end));
+	return output_open(path, "", "", start, err);
+}
+
+static void explain(const struct target *target, const struct request *request,
+	const struct profile_run *run, const struct output *start, const struct output *end)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
+		.was_lowered = request->lg_sample != SAMPLE_LG_KEEP };
+	struct error ignored;
+
+	if (run->was_active && start->draft.path[0] != '\0')
+		fprintf(stderr,
+			"sampling was on before and stays on: %s has older samples, too; what this "
+			"recording added: heapctl diff %s %s\n",
+			output_name(end), output_name(start), output_name(end));
+	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
+		return;
+	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored))
+		yield.grown_bytes = json_number(status, "memory.allocated") - run->allocated_bytes;
+	sample_yield_explain(&yield, target);
+}
+
 static bool record(const struct target *target, const struct request *request, struct error *err)
 {
+	struct profile_run_request wanted = { .duration_ms = request->duration_ms };
 	CLEANUP(output_cleanup) struct output end = { 0 };
 	CLEANUP(output_cleanup) struct output start = { 0 };
+	struct profile_run run;
 	char what[160];
-	int64_t id;
 
 	/* Opened first: a name that cannot be written must not cost the time of the run. */
 	if (!output_open(request->path, target->file_stem, "heap", &end, err) ||
 		(request->start_path != NULL &&
-			!output_open(request->start_path, "", "", &start, err)))
+			!output_open(request->start_path, "", "", &start, err)) ||
+		!choose_interval(target, request, &wanted.lg_sample, err) ||
+		(wanted.lg_sample != SAMPLE_LG_KEEP && !agree_to_discard(target, request, err)))
 		return false;
 	terminal_catch_interrupts();
-	if (!profile_run_start_own(target, request->duration_ms, &id, err))
+	if (!profile_run_start_own(target, &wanted, &run, err) ||
+		!open_start(request, &run, &end, &start, err))
 		return false;
 	snprintf(what, sizeof what, "recording %s", target->label);
-	if (!profile_run_wait(target, id, request->duration_ms, what, err))
+	if (!profile_run_wait(target, run.id, request->duration_ms, what, err))
 		return false;
-	if (request->start_path != NULL && !save(target, id, "start", &start, err))
+	if ((start.is_stdout || start.draft.path[0] != '\0') &&
+		!save(target, run.id, "start", &start, err))
 		return false;
-	return save(target, id, "profile", &end, err);
+	if (!save(target, run.id, "profile", &end, err))
+		return false;
+	explain(target, request, &run, &start, &end);
+	return true;
 }
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct request request = { .duration_ms = DURATION_DEFAULT_RUN_MS };
+	struct request request = { .duration_ms = DURATION_DEFAULT_RUN_MS,
+		.lg_sample = SAMPLE_LG_KEEP };
 	struct option_parser parser;
 	struct target target;
 	struct error err;
@@ -85,10 +188,19 @@ static int run(const struct verb *verb, int argc, char **argv)
 		case OPTION_START:
 			request.start_path = parser.value;
 			break;
+		case OPTION_SAMPLE:
+			if (!sample_interval_option(&parser, &request.lg_sample))
+				return parser.exit_code;
+			break;
+		case OPTION_DISCARD:
+			request.may_discard = true;
+			break;
 		default:
 			return parser.exit_code;
 		}
 	}
+	if (request.may_discard && request.lg_sample == SAMPLE_LG_KEEP)
+		return verb_usage(verb, "--discard goes with --sample");
 	request.operand = parser.operands[0];
 	if (!target_resolve(request.operand, &target, &err) || !record(&target, &request, &err))
 		return verb_fail(&err);
@@ -97,17 +209,26 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_record = {
 	.name = "record",
-	.arguments = "TARGET [--duration TIME] [-o FILE] [--start-profile FILE]",
+	.arguments = "TARGET [--duration TIME] [--sample BYTES] [-o FILE]",
 	.summary = "sample for some time and save the profile",
 	.description =
 		"Starts a run, waits for its end and saves its profile: everything that is alive "
 		"then, as far as it was sampled. Ctrl-C ends the run early and saves what is "
 		"there. If the terminal goes away the run is saved all the same; if heapctl is "
-		"killed, the run still ends on time, and `heapctl runs` has its profile.",
+		"killed, the run still ends on time, and `heapctl runs` has its profile.\n\n"
+		"Where sampling is on already it stays on. Then the profile has older samples as "
+		"well, and the one from the start is saved beside it, as FILE.before: their "
+		"difference is what was recorded.\n\n"
+		"A profile wants a hundred samples or more. With --sample the interval is another "
+		"one for this recording, and the former one is restored after it. jemalloc "
+		"discards all samples with each change; and each thread first allocates as much "
+		"as the former interval was before the new one counts.",
 	.examples = "heapctl record redis-server --duration 30s -o redis.heap\n"
 		    "# what was allocated meanwhile and is still alive\n"
 		    "heapctl record 4711 -d 5mins --start-profile a.heap -o b.heap\n"
-		    "heapctl diff a.heap b.heap",
+		    "heapctl diff a.heap b.heap\n"
+		    "# a server that allocates little\n"
+		    "heapctl record 4711 -d 30s --sample 16KiB",
 	.options = options,
 	.complete = "@target",
 	.least_operands = 1,

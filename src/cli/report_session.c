@@ -37,7 +37,7 @@ static bool load(struct report_session *session, const char *source, struct erro
 		if (strncmp(profile->comments[i], "%warn", 5) == 0)
 			verb_warn("%s: %s", source, profile->comments[i] + 5);
 	}
-	if (profile->sample_count == 0)
+	if (profile->sample_count == 0 && source != session->options->base)
 		verb_warn("%s has no samples: nothing was allocated while the profiler was active",
 			profile->name);
 	report_session_add(session, profile);

@@ -12,11 +12,20 @@
 #include "cli/option.h"
 #include "cli/run_gateway.h"
 #include "cli/run_recorded.h"
+#include "cli/sample_interval.h"
 #include "cli/verbs.h"
 #include "client/doctor.h"
 #include "client/launch.h"
 
-enum { OPTION_LISTEN = 1, OPTION_RECORD, OPTION_CONF, OPTION_EXE, OPTION_JEMALLOC };
+enum {
+	OPTION_LISTEN = 1,
+	OPTION_RECORD,
+	OPTION_CONF,
+	OPTION_EXE,
+	OPTION_JEMALLOC,
+	OPTION_ACTIVATE,
+	OPTION_SAMPLE
+};
 
 static const struct verb_option options[] = {
 	{ OPTION_LISTEN, "listen", 0, "ADDR",
@@ -26,6 +35,12 @@ static const struct verb_option options[] = {
 	{ OPTION_RECORD, "record", 0, "FILE",
 		"sample from the first allocation to the exit, and save that profile", NULL,
 		"@file", false },
+	{ OPTION_ACTIVATE, "activate", 0, NULL,
+		"sample from the start; at the default of one sample per 512 KiB that costs "
+		"hardly anything",
+		NULL, NULL, false },
+	{ OPTION_SAMPLE, "sample", 0, "BYTES", "one sample per so many bytes on average", NULL,
+		"16KiB 64KiB 512KiB 2MiB", false },
 	{ OPTION_CONF, "conf", 0, "CONF",
 		"options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be repeated, "
 		"the last one wins",
@@ -65,6 +80,18 @@ static void join(char **list, char separator, const char *item)
 	*list = joined;
 }
 
+static bool join_sample(struct option_parser *parser, struct choice *choice)
+{
+	char option[40];
+	int lg_sample;
+
+	if (!sample_interval_option(parser, &lg_sample))
+		return false;
+	snprintf(option, sizeof option, "lg_prof_sample:%d", lg_sample);
+	join(&choice->conf, ',', option);
+	return true;
+}
+
 /* False: return *exit_code. */
 static bool parse(
 	const struct verb *verb, int argc, char **argv, struct choice *choice, int *exit_code)
@@ -79,6 +106,15 @@ static bool parse(
 			break;
 		case OPTION_RECORD:
 			choice->record = parser.value;
+			break;
+		case OPTION_ACTIVATE:
+			join(&choice->conf, ',', "prof_active:true");
+			break;
+		case OPTION_SAMPLE:
+			if (!join_sample(&parser, choice)) {
+				*exit_code = parser.exit_code;
+				return false;
+			}
 			break;
 		case OPTION_CONF:
 			join(&choice->conf, ',', parser.value);
@@ -178,7 +214,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_run = {
 	.name = "run",
-	.arguments = "[--listen ADDR] [--record FILE] [--conf CONF] [--exe NAME] [--] CMD...",
+	.arguments = "[--activate] [--sample BYTES] [--listen ADDR] [--record FILE] [--] CMD...",
 	.summary = "start a program with the agent, ready to be profiled",
 	.description =
 		"Starts CMD with the agent in it and jemalloc's profiler ready but asleep "
@@ -195,6 +231,8 @@ const struct verb verb_run = {
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a page to look at\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"
+		    "# always on: a profile at any time shows all that is in use\n"
+		    "heapctl run --activate -- redis-server --port 6380\n"
 		    "# leaks of a program that ends\n"
 		    "heapctl run --record leaks.heap -- ./myprogram\n"
 		    "# a profile every GiB allocated, as jemalloc itself does it\n"

@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "cli/control.h"
 #include "cli/profile_run.h"
+#include "cli/sample_interval.h"
 #include "cli/verbs.h"
 
 enum { OPTION_DURATION = 2 };
@@ -27,8 +28,10 @@ static void print_started(const struct target *target, const json_t *run)
 		fprintf(stderr, "%s: a run is on already, with %s left\n", target->label,
 			duration_format(json_number(run, "remaining_ms"), length));
 	else
-		fprintf(stderr, "%s: a run of %s has begun; `heapctl stop` ends it early\n",
-			target->label, duration_format(json_number(run, "duration_ms"), length));
+		fprintf(stderr, "%s: a run of %s has begun; `heapctl stop` ends it early%s\n",
+			target->label, duration_format(json_number(run, "duration_ms"), length),
+			json_flag(run, "was_active") ? "; sampling was on before and stays on"
+						     : "");
 }
 
 static int run_start(const struct verb *verb, int argc, char **argv)
@@ -54,8 +57,10 @@ static int run_start(const struct verb *verb, int argc, char **argv)
 		}
 	}
 	CLEANUP(json_cleanup) json_t *started = NULL;
+	const struct profile_run_request request = { .duration_ms = duration_ms,
+		.lg_sample = SAMPLE_LG_KEEP };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
-		!profile_run_start(&target, duration_ms, &started, &err))
+		!profile_run_start(&target, &request, &started, &err))
 		return verb_fail(&err);
 	if (as_json)
 		control_print_json(started);
@@ -69,7 +74,9 @@ const struct verb verb_start = {
 	.arguments = "TARGET [--duration TIME] [--json]",
 	.summary = "start a timed run; prints its id",
 	.description =
-		"Switches sampling on for the given time and takes a profile at its end. The run "
+		"Switches sampling on for the given time and takes a profile at its end. Where "
+		"sampling is on already it stays on, and the difference from the run's start "
+		"profile is what it added. The run "
 		"belongs to the agent: it ends on time when nobody is connected any more. One run "
 		"at a time: while one is on, its id is printed instead.\n\n"
 		"`heapctl runs` lists runs and saves their profiles; `heapctl record` does it all "

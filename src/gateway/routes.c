@@ -227,9 +227,16 @@ static const struct parameter stats_parameters[] = {
 	{ 0 },
 };
 
+static const char *const truths[] = { "true", "false", NULL };
+
 static const struct parameter agent_run_parameters[] = {
 	{ "duration_ms", PARAMETER_NUMBER, .least = 1000, .most = 86400000,
 		.help = "length of the run in milliseconds; 5 minutes when left out" },
+	{ "keep_active", PARAMETER_CHOICE, .choices = truths,
+		.help = "true: where sampling is on already, record and leave it on" },
+	{ "lg_sample", PARAMETER_NUMBER, .least = 12, .most = 40,
+		.help = "another mean distance of samples for the run, as a power of two; discards "
+			"all samples before it and after it" },
 	{ 0 },
 };
 

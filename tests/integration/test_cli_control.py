@@ -311,6 +311,77 @@ class Running(ControlCase):
         self.assertEqual(client.wait(60), 0)
         self.assertTrue(os.path.exists(self.path("r.heap")))
 
+    def test_a_recording_leaves_sampling_on_and_keeps_the_profile_before(self):
+        self.load_redis(self.port, keys=3000)
+        self.heapctl("activate", self.pid)
+        self.load_redis(self.port, keys=6000)
+        record = self.start(HEAPCTL, "record", self.pid, "-d", "1mins", "-o", self.path("on.heap"), stderr=subprocess.PIPE)
+        wait_until(self.runs, "the run")
+        self.load_redis(self.port, keys=20000)
+        record.send_signal(signal.SIGINT)
+        self.assertEqual(record.wait(60), 0)
+        self.assertIn(f"heapctl diff {self.path('on.heap')}.before {self.path('on.heap')}", record.stderr.read().decode())
+        self.assertTrue(self.status()["profiling"]["active"])
+        self.assertEqual(self.status()["profiling"]["activated_by"], "heapctl")
+        before, after = self.total(self.path("on.heap.before")), self.total(self.path("on.heap"))
+        self.assertGreater(before, 0)
+        self.assertAlmostEqual(self.total(self.path("on.heap.before"), self.path("on.heap"), verb="diff"), after - before, delta=1)
+        self.assertIn("stays on", self.heapctl("start", self.pid, "-d", "1mins")[1])
+        self.heapctl("stop", self.pid)
+        self.assertTrue(self.status()["profiling"]["active"])
+
+    def total(self, *paths, verb="report"):
+        return json.loads(self.heapctl(verb, "--json", *paths)[0])["total"]["value"]
+
+    def test_longlived_leaves_sampling_on(self):
+        self.heapctl("activate", self.pid)
+        client = self.start(HEAPCTL, "longlived", self.pid, "-w", "1s", "-s", "1mins", "-o", self.path("l.heap"), stderr=subprocess.PIPE)
+        wait_until(lambda: not self.status()["profiling"]["active"], "the wait without sampling")
+        client.send_signal(signal.SIGINT)
+        self.assertEqual(client.wait(60), 0)
+        self.assertTrue(self.status()["profiling"]["active"])
+
+    def test_an_interval_for_one_recording_needs_consent_to_lose_samples(self):
+        words = ["record", self.pid, "-d", "1s", "--sample", "16KiB", "-o", self.path("s.heap")]
+        self.heapctl("activate", self.pid)
+        self.load_redis(self.port, keys=6000)
+        _, said = self.heapctl(*words, code=1)
+        self.assertRegex(said, r"has \d+ samples, which --sample would discard \(save them with heapctl dump, then add --discard\)")
+        self.assertFalse(os.path.exists(self.path("s.heap")))
+        self.assertNotIn("\nheap_v2/16384", self.heapctl("dump", self.pid, "-o", "-")[0])
+        self.heapctl(*words, "--discard")
+        self.assertTrue(pathlib.Path(self.path("s.heap")).read_text().startswith("heap_v2/16384\n"))
+        self.assertEqual(self.status()["profiling"]["lg_sample"], 12)
+        self.assertTrue(self.status()["profiling"]["active"])
+        # Nothing is lost with the interval that there is.
+        self.load_redis(self.port, keys=6000)
+        words[5] = "4KiB"
+        self.heapctl(*words)
+        self.assertIn("powers of two: one sample per 64KiB",
+                      self.heapctl("record", self.pid, "-d", "1s", "--sample", "100000", "--discard", "-o", self.path("t.heap"))[1])
+        self.assertIn("from 4KiB to", self.heapctl("record", self.pid, "--sample", "1KiB", code=2)[1])
+
+    def test_few_samples_are_said_with_the_interval_that_would_do(self):
+        server, port = self.start_redis(conf="prof:true,prof_active:false")
+        self.wait_for_agent(server.pid)
+        record = self.start(HEAPCTL, "record", server.pid, "-d", "1mins", "-o", self.path("few.heap"), stderr=subprocess.PIPE)
+        wait_until(lambda: json.loads(self.heapctl("status", server.pid, "--json")[0])["run"], "the run")
+        self.load_redis(port, keys=20000)
+        record.send_signal(signal.SIGINT)
+        self.assertEqual(record.wait(60), 0)
+        said = record.stderr.read().decode()
+        found = re.search(r"(\d+) samples? in .* at one per 512KiB: too few to rely on \(--sample (\d+)KiB would have given about a hundred", said)
+        self.assertTrue(found, said)
+        self.assertNotIn("heapctl record", said)
+        # So much smaller as there were too few.
+        self.assertLessEqual(int(found[2]), 512 * int(found[1]) / 100)
+        self.assertGreater(int(found[2]), 512 * int(found[1]) / 200)
+
+    def test_an_empty_recording_is_explained_once(self):
+        _, said = self.heapctl("longlived", self.pid, "-w", "1s", "-s", "1s", "-o", self.path("empty.heap"))
+        self.assertEqual(said.count("sample"), 1, said)
+        self.assertIn("record for longer", said)
+
     def test_a_target_that_ends_is_reported(self):
         client = self.start(HEAPCTL, "record", self.pid, "-d", "8s", "-o", self.path("r.heap"), stderr=subprocess.PIPE)
         wait_until(self.runs, "the run")

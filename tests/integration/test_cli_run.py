@@ -69,6 +69,11 @@ class Choosing(Case):
                          "prof:true,prof_active:false,zero:true,lg_prof_sample:16,lg_prof_sample:14,narenas:2")
         self.assertIn("does not read JEMALLOC_CONF", said)
 
+    def test_sampling_from_the_start_at_an_interval(self):
+        found, _ = self.environment_of("--activate", "--sample", "64KiB")
+        self.assertEqual(found["MALLOC_CONF"], "prof:true,prof_active:false,prof_active:true,lg_prof_sample:16")
+        self.assertIn("'2KiB' is not from 4KiB", self.heapctl("run", "--sample", "2KiB", "--", "true", code=2)[1])
+
     def test_a_folder_that_the_agent_passes_over_is_told(self):
         folder = os.path.join(self.folder, "open")
         os.mkdir(folder, 0o755)

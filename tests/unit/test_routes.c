@@ -247,6 +247,45 @@ static void stop_ends_a_run(void **state)
 	assert_string_equal(f.body, "{\"runs\":[]}\n");
 }
 
+static void a_run_leaves_sampling_on_where_it_was_kept(void **state)
+{
+	(void)state;
+	atomic_store(&f.fake.active, true);
+	assert_int_equal(ask("POST", "/v1/runs?keep_active=true"), 201);
+	assert_contains(f.body, "\"was_active\":true");
+	assert_int_equal(ask("POST", "/v1/runs/stop"), 200);
+	assert_contains(f.body, "\"state\":\"finished\"");
+	assert_true(atomic_load(&f.fake.active));
+	ask("GET", "/v1/status");
+	assert_contains(f.body, "\"activated_by\":\"other\"");
+	ask("POST", "/v1/deactivate");
+	assert_int_equal(ask("POST", "/v1/runs?keep_active=true"), 201);
+	assert_contains(f.body, "\"was_active\":false");
+	ask("POST", "/v1/runs/stop");
+	assert_false(atomic_load(&f.fake.active));
+}
+
+static void a_run_may_have_an_interval_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/runs?lg_sample=14"), 201);
+	assert_contains(f.body, "\"lg_sample\":14,\"sample_interval\":16384");
+	assert_int_equal(atomic_load(&f.fake.lg_sample), 14);
+	ask("POST", "/v1/runs/stop");
+	assert_contains(f.body, "\"lg_sample\":14");
+	assert_contains(f.body, "\"resets\":0");
+	assert_int_equal(atomic_load(&f.fake.lg_sample), 19);
+	/* One that cannot begin leaves things as they were. */
+	assert_int_equal(ask("POST", "/v1/runs?lg_sample=5"), 403);
+	atomic_store(&f.fake.active, true);
+	assert_int_equal(ask("POST", "/v1/runs?lg_sample=14"), 409);
+	assert_int_equal(atomic_load(&f.fake.lg_sample), 19);
+	assert_int_equal(ask("POST", "/v1/runs?lg_sample=14&keep_active=1"), 201);
+	ask("POST", "/v1/runs/stop");
+	assert_int_equal(atomic_load(&f.fake.lg_sample), 19);
+	assert_true(atomic_load(&f.fake.active));
+}
+
 static void a_run_is_refused_while_sampling_is_on(void **state)
 {
 	(void)state;
@@ -463,6 +502,8 @@ static const struct CMUnitTest tests[] = {
 	with_core(gives_statistics),
 	with_core(runs_end_at_their_deadline),
 	with_core(stop_ends_a_run),
+	with_core(a_run_leaves_sampling_on_where_it_was_kept),
+	with_core(a_run_may_have_an_interval_of_its_own),
 	with_core(a_run_is_refused_while_sampling_is_on),
 	with_core(a_run_counts_gaps_and_resets),
 	with_core(a_run_that_cannot_end_well_says_so_and_is_over),

@@ -65,7 +65,9 @@ static void start_run(struct scene *scene)
 	bool already_running = false;
 
 	pthread_mutex_lock(&lock);
-	assert_true(core_run_start(&scene->service.core, 60000, &run, &already_running, &err));
+	const struct core_run_request request = { .duration_ms = 60000,
+		.lg_sample = ALLOCATOR_LG_SAMPLE_KEEP };
+	assert_true(core_run_start(&scene->service.core, &request, &run, &already_running, &err));
 	pthread_mutex_unlock(&lock);
 }
 

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/sample_interval.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/byte_size.h"
+#include "base/cleanup.h"
+#include "base/duration.h"
+#include "render/quantity.h"
+
+enum { ENOUGH_SAMPLES = 100 };
+
+static int floor_lg(uint64_t bytes)
+{
+	return bytes == 0 ? 0 : 63 - __builtin_clzll(bytes);
+}
+
+static struct quantity_text interval_text(uint64_t bytes)
+{
+	struct quantity_text text = { "" };
+
+	/* "16KiB", as --sample takes it. */
+	if (bytes >= 1048576)
+		snprintf(text.text, sizeof text.text, "%" PRIu64 "MiB", bytes / 1048576);
+	else
+		snprintf(text.text, sizeof text.text, "%" PRIu64 "KiB", bytes / 1024);
+	return text;
+}
+
+bool sample_interval_option(struct option_parser *parser, int *lg_sample)
+{
+	uint64_t bytes;
+	struct error err;
+
+	if (!byte_size_parse(parser->value, &bytes, &err)) {
+		option_refuse_error(parser, &err);
+		return false;
+	}
+	const int lg = floor_lg(bytes);
+	if (lg < SAMPLE_LG_MIN || lg > SAMPLE_LG_MAX) {
+		option_refuse(parser, "'%s' is not from 4KiB to 1TiB", parser->value);
+		return false;
+	}
+	if (bytes != UINT64_C(1) << lg)
+		verb_warn("--sample: jemalloc takes powers of two: one sample per %s",
+			interval_text(UINT64_C(1) << lg).text);
+	*lg_sample = lg;
+	return true;
+}
+
+bool sample_count_read(const char *text, struct sample_count *samples)
+{
+	struct sample_count found;
+
+	if (sscanf(text, "heap_v2/%" SCNu64 "\n t*: %" SCNu64 ":", &found.interval_bytes,
+		    &found.count) != 2)
+		return false;
+	*samples = found;
+	return true;
+}
+
+bool sample_count_of_file(const char *path, struct sample_count *samples)
+{
+	char head[512] = "";
+
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, head, sizeof head - 1) > 0 && sample_count_read(head, samples);
+}
+
+/*
+ * The interval that would have given enough: samples are as many as the bytes that are alive of the
+ * time, divided by it. Without a sample only their growth is known.
+ */
+static uint64_t wanted_interval(const struct sample_yield *yield)
+{
+	const uint64_t interval = yield->samples.interval_bytes;
+	const uint64_t grown = yield->grown_bytes < 0 ? 0 : (uint64_t)yield->grown_bytes;
+	const uint64_t bytes = yield->samples.count > 0 ? interval * yield->samples.count : grown;
+	const uint64_t wanted = bytes / ENOUGH_SAMPLES;
+	const int lg = floor_lg(wanted);
+
+	return UINT64_C(1) << (lg < SAMPLE_LG_MIN ? SAMPLE_LG_MIN : lg);
+}
+
+void sample_yield_explain(const struct sample_yield *yield, const struct target *target)
+{
+	const uint64_t interval = yield->samples.interval_bytes;
+	const uint64_t wanted = wanted_interval(yield);
+	const uint64_t grown = yield->grown_bytes < 0 ? 0 : (uint64_t)yield->grown_bytes;
+	const uint64_t bytes = yield->samples.count > 0 ? interval * yield->samples.count : grown;
+	char length[DURATION_TEXT_BYTES];
+	char advice[200];
+
+	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0)
+		return;
+	if (wanted < interval && bytes / wanted >= ENOUGH_SAMPLES)
+		snprintf(advice, sizeof advice,
+			"--sample %s would have given about a hundred in this time",
+			interval_text(wanted).text);
+	else if (wanted < interval && bytes / wanted > 1)
+		snprintf(advice, sizeof advice,
+			"--sample %s would have given about %" PRIu64
+			"; record for longer, or while it has work to do",
+			interval_text(wanted).text, bytes / wanted);
+	else
+		snprintf(advice, sizeof advice, "record for longer, or while it has work to do");
+	verb_warn("%s: %" PRIu64 " sample%s in %s at one per %s: too few to rely on%s (%s)",
+		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
+		duration_format(yield->duration_ms, length), interval_text(interval).text,
+		yield->was_lowered ? "; each thread first allocates as much as the interval was "
+				     "before"
+				   : "",
+		advice);
+}

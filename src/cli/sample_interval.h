@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mean distance of samples in bytes, as people type it (--sample 16KiB) and as jemalloc takes
+ * it (a power of two), and whether as many samples came as a profile needs.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/option.h"
+#include "client/target.h"
+
+enum { SAMPLE_LG_KEEP = -1, SAMPLE_LG_MIN = 12, SAMPLE_LG_MAX = 40 };
+
+/* Of parser.value; one that is no power of two is rounded down, which is said. */
+MUST_CHECK bool sample_interval_option(struct option_parser *parser, int *lg_sample);
+
+/* What the head of a saved profile says. False when it is no profile of jemalloc's. */
+struct sample_count {
+	uint64_t interval_bytes;
+	uint64_t count; /* of what is alive */
+};
+MUST_CHECK bool sample_count_read(const char *text, struct sample_count *samples);
+MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samples);
+
+/* What came of a recording. */
+struct sample_yield {
+	struct sample_count samples;
+	int64_t duration_ms;
+	int64_t grown_bytes; /* more in use by the program than before */
+	bool was_lowered;    /* the interval, for this recording */
+};
+
+/*
+ * Where the samples are few: says so, and which interval would have given a hundred. Nothing where
+ * they are enough.
+ */
+void sample_yield_explain(const struct sample_yield *yield, const struct target *target);
