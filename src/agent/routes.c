@@ -150,7 +150,7 @@ static bool handle_reset(struct exchange *exchange, struct error *err)
 	json_init(&json, &exchange->response->body);
 	json_object_begin(&json);
 	json_member_unsigned(&json, "lg_sample", now);
-	json_member_unsigned(&json, "sample_interval", UINT64_C(1) << (now & 63));
+	json_member_unsigned(&json, "sample_interval", sample_interval_bytes(now));
 	json_object_end(&json);
 	return true;
 }

@@ -94,6 +94,12 @@ enum run_action run_step(struct run_machine *machine, const struct run_input *in
 /* Milliseconds until a TICK is due; 0: now; -1: never. */
 int64_t run_wait_ms(const struct run_machine *machine, int64_t now_ms);
 
+/* The mean distance of samples in bytes; JSON's readers have 63 bits for it. */
+static inline uint64_t sample_interval_bytes(unsigned lg_sample)
+{
+	return lg_sample < 63 ? UINT64_C(1) << lg_sample : INT64_MAX;
+}
+
 /* "running"; "deadline", NULL for RUN_END_NONE. */
 const char *run_state_name(enum run_state state);
 const char *run_end_name(enum run_end end);

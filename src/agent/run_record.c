@@ -156,7 +156,7 @@ void run_record_json(
 	json_member_string(json, "ended_by", run_end_name(run->ended_by));
 	json_member_string(json, "error", run->error[0] == '\0' ? NULL : run->error);
 	json_member_unsigned(json, "lg_sample", run->lg_sample);
-	json_member_unsigned(json, "sample_interval", UINT64_C(1) << (run->lg_sample & 63));
+	json_member_unsigned(json, "sample_interval", sample_interval_bytes(run->lg_sample));
 	json_member_bool(json, "was_active", run->was_active != 0);
 	json_member_string(json, "jemalloc_version", run->version);
 	json_member_unsigned(json, "sampling_gaps", run->sampling_gaps);

@@ -63,7 +63,7 @@ static void write_profiling(struct core *core, struct json_writer *json)
 	json_member_bool(json, "active_at_start", profiling->active_at_start);
 	json_member_bool(json, "thread_active_init", profiling->thread_active_init);
 	json_member_unsigned(json, "lg_sample", lg_sample);
-	json_member_unsigned(json, "sample_interval", UINT64_C(1) << (lg_sample & 63));
+	json_member_unsigned(json, "sample_interval", sample_interval_bytes(lg_sample));
 	json_member_bool(json, "accumulates", profiling->accumulates);
 	json_member_bool(json, "gdump", profiling->gdump);
 	json_member_bool(json, "final", profiling->final);

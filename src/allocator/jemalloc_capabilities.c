@@ -237,7 +237,7 @@ static void decide_availability(struct allocator *allocator)
 	}
 	error_set(why, ERROR_UNSUPPORTED, "the jemalloc in %s was built without profiling",
 		allocator->identity.where);
-	error_hint(why, "use one configured with --enable-prof, such as Debian's libjemalloc2");
+	error_hint(why, "use one configured with --enable-prof (" MALLOC_CONF_JEMALLOC_SOURCE ")");
 }
 
 void jemalloc_read_capabilities(struct allocator *allocator)

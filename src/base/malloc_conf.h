@@ -9,6 +9,14 @@
  */
 #pragma once
 
+/* Where a jemalloc that can profile comes from, for hints. Debian's for arm64 cannot. */
+#ifdef __aarch64__
+#define MALLOC_CONF_JEMALLOC_SOURCE \
+	"build jemalloc with --enable-prof; Debian's libjemalloc2 has no profiling on arm64"
+#else
+#define MALLOC_CONF_JEMALLOC_SOURCE "Debian: apt-get install libjemalloc2"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 

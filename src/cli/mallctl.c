@@ -73,16 +73,18 @@ static void print_value(const json_t *value)
 	}
 }
 
-/* The agent speaks of its protocol's parameter; here it is an option. */
+/* The agent names its protocol's parameters; here they are options. */
 static int fail(struct error *err)
 {
-	static const char parameter[] = "force=true";
-	const char *const at = strstr(err->hint, parameter);
+	static const char *const words[][2] = { { "force=true", "--force" },
+		{ "type=", "--type " } };
 
-	if (at != NULL) {
-		const struct error told = *err;
-		error_hint(err, "%.*s--force%s", (int)(at - err->hint), told.hint,
-			told.hint + (at - err->hint) + sizeof parameter - 1);
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+		const struct error received = *err;
+		const char *const at = strstr(received.hint, words[i][0]);
+		if (at != NULL)
+			error_hint(err, "%.*s%s%s", (int)(at - received.hint), received.hint,
+				words[i][1], at + strlen(words[i][0]));
 	}
 	return verb_fail(err);
 }

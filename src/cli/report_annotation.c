@@ -129,6 +129,25 @@ static bool no_match(const char *pattern, struct error *err)
 	return error_hint(err, "--text lists the functions there are");
 }
 
+static bool has_lines(const struct view *view)
+{
+	for (size_t i = 0; i < view->node_count; i++) {
+		if (view->nodes[i].line != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Without debug information there is no line to show, whatever the pattern is. */
+static bool no_source(const struct view *view, const char *pattern, struct error *err)
+{
+	if (has_lines(view))
+		return no_match(pattern, err);
+	error_set(err, ERROR_NOT_FOUND,
+		"no function has source lines: the programs lack debug information");
+	return error_hint(err, "use --disasm, which needs none, or install the debug files");
+}
+
 static bool annotate_assembly(struct annotation *annotation, enum report_output kind,
 	const char *text, struct pattern *pattern, struct error *err)
 {
@@ -173,5 +192,5 @@ bool report_annotate(const struct report_session *session, const struct report_v
 		       pattern_check(pattern, err);
 	bool any = false;
 	source_listing_write(session, view, pattern, out, &any);
-	return pattern_check(pattern, err) && (any || no_match(text, err));
+	return pattern_check(pattern, err) && (any || no_source(view, text, err));
 }

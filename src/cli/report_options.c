@@ -122,6 +122,13 @@ static bool apply_number(struct parse *parse, int id, struct error *err)
 		return perl_option_real(&parse->parser, &render->graph.edge_fraction, err);
 	if (!perl_option_integer(&parse->parser, &number, err))
 		return false;
+	/* jeprof takes anything for its own options. */
+	if (number < 0 &&
+		(id == OPTION_TOP || id == OPTION_DEBUGINFOD_TIMEOUT || id == OPTION_PID)) {
+		error_set(err, ERROR_USAGE, "invalid value for --%s: %ld",
+			parse->parser.option->name, number);
+		return error_hint(err, "use a number that is not negative");
+	}
 	const size_t count = number < 0 ? 0 : (size_t)number;
 	switch (id) {
 	case OPTION_NODECOUNT:

@@ -95,12 +95,13 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 		snprintf(text, size, "off (heapctl activate, heapctl record)");
 		return;
 	}
-	snprintf(text, size, "on%s%s%s%s", since_ms == 0 ? "" : " since ",
+	snprintf(text, size, "on%s%s, switched on by %s", since_ms == 0 ? "" : " since ",
 		since_ms == 0 ? "" : control_moment(since_ms, since),
-		strcmp(by, "other") == 0 ? ", switched on by somebody else"
-		: strcmp(by, "run") == 0 ? ", by a run"
-					 : "",
-		"");
+		strcmp(by, "heapctl") == 0 ? "heapctl activate"
+		: strcmp(by, "run") == 0   ? "a run"
+		: json_flag(status, "profiling.active_at_start")
+			? "its options at the start (prof_active:true)"
+			: "the program or another tool");
 }
 
 static void print_profiling(const json_t *status)

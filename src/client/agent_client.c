@@ -42,7 +42,14 @@ const char *json_text(const json_t *object, const char *path)
 
 int64_t json_number(const json_t *object, const char *path)
 {
-	return json_integer_value(json_at(object, path));
+	const json_t *const value = json_at(object, path);
+
+	if (!json_is_real(value))
+		return json_integer_value(value);
+	const double number = json_real_value(value);
+	return number >= 9.2233720368547758e18	  ? INT64_MAX
+	       : number <= -9.2233720368547758e18 ? INT64_MIN
+						  : (int64_t)number;
 }
 
 bool json_flag(const json_t *object, const char *path)
@@ -135,6 +142,8 @@ static bool blame(const struct target *target, const struct stream *stream, stru
 {
 	if (strncmp(err->message, target->label, strlen(target->label)) == 0)
 		return false;
+	if (target->process.pid != 0 && process_has_ended(&target->process))
+		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;
 	return error_prefix(err, "%s", target->label);
@@ -277,7 +286,11 @@ json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem)
 		snprintf(problem->text, sizeof problem->text, "it has more than %zu values", limit);
 		return NULL;
 	}
-	return json_loadb(text, size, JSON_REJECT_DUPLICATES, problem);
+	json_t *const value = json_loadb(text, size, JSON_REJECT_DUPLICATES, problem);
+	if (value != NULL || json_error_code(problem) != json_error_numeric_overflow)
+		return value;
+	/* A number that no integer holds: better all rounded than the answer refused. */
+	return json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, problem);
 }
 
 bool agent_call(const struct target *target, const struct agent_call *call,

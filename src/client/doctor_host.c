@@ -169,7 +169,7 @@ static void examine_libraries(struct diagnosis *diagnosis, const char *agent_lib
 			"programs without jemalloc can get %s", path);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "jemalloc-missing",
-			"apt-get install libjemalloc2",
+			MALLOC_CONF_JEMALLOC_SOURCE,
 			"there is no libjemalloc.so.2: only programs that bring jemalloc can be "
 			"profiled");
 }

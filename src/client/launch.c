@@ -165,8 +165,8 @@ static bool choose_jemalloc(
 			"%s does not bring jemalloc, and this machine has "
 			"no libjemalloc.so.2",
 			last_part(program->path));
-		return error_hint(err, "install it (Debian: apt-get install libjemalloc2), or use "
-				       "--jemalloc FILE");
+		return error_hint(err,
+			"install it (" MALLOC_CONF_JEMALLOC_SOURCE "), or use --jemalloc FILE");
 	}
 	plan->jemalloc = string_pool_add(&plan->strings, path);
 	launch_note(plan, "%s does not bring jemalloc: it gets %s%s%s%s", last_part(program->path),

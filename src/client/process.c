@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/proc_maps.h"
@@ -33,7 +34,11 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
 	} else if (err->errnum == EACCES || err->errnum == EPERM) {
 		error_set(err, ERROR_DENIED, "process %d may not be looked into", (int)pid);
-		error_hint(err, "run heapctl as its user or as root");
+		if (geteuid() == 0)
+			error_hint(err, "root needs the capability CAP_SYS_PTRACE for it, which "
+					"containers lack: run heapctl outside, or add it");
+		else
+			error_hint(err, "run heapctl as its user or as root");
 	}
 	return false;
 }

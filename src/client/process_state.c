@@ -3,7 +3,9 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +178,18 @@ static bool check(const struct process *process, struct thread_state *state, str
 		return refuse(process, "is frozen with its control group",
 			"thaw the group (docker unpause, systemctl thaw, cgroup.freeze)", err);
 	return true;
+}
+
+bool process_has_ended(const struct process *process)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	struct thread_state state = { 0 };
+
+	if (kill(process->pid, 0) != 0)
+		return errno == ESRCH;
+	buffer_init(&text, &memory_or_exit);
+	return read_main_state(process->pid, &state, &text) &&
+	       (state.letter == 'Z' || state.letter == 'X');
 }
 
 bool process_state_check(const struct process *process, struct error *err)

@@ -78,6 +78,25 @@ class Looking(ControlCase):
         for line in self.on_terminal(50, "status", "--help").splitlines():
             self.assertLessEqual(len(line), 50, line)
 
+    def test_status_says_who_switched_sampling_on(self):
+        sampling = lambda pid: re.search(r"sampling is (.*)", " ".join(self.heapctl("status", pid)[0].split()))[1]
+        self.heapctl("activate", self.pid)
+        self.assertRegex(sampling(self.pid), r"^on since \S+, switched on by heapctl activate ")
+        self.heapctl("deactivate", self.pid)
+        self.heapctl("start", self.pid)
+        self.assertRegex(sampling(self.pid), r"^on since \S+, switched on by a run ")
+        other, _ = self.start_redis(conf="prof:true")
+        self.wait_for_agent(other.pid)
+        self.assertRegex(sampling(other.pid), r"^on, switched on by its options at the start \(prof_active:true\) ")
+
+    def test_an_interval_beyond_every_size(self):
+        other, _ = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:63")
+        self.wait_for_agent(other.pid)
+        self.assertIn("lg_prof_sample:63", self.heapctl("status", other.pid)[0])
+        self.assertIn("nothing will ever be sampled", self.heapctl("doctor", other.pid, code=1)[0].replace("\n         ", " "))
+        self.assertIn(str(other.pid), self.heapctl("ps")[0])
+        self.heapctl("runs", other.pid)
+
     def test_a_main_thread_with_another_name(self):
         child = self.start("perl", "-e", "$0 = 'perl'; open F, '>', \"/proc/$$/comm\"; syswrite F, '[MAIN]'; close F; print 'x'; sleep 100")
         wait_until(lambda: pathlib.Path(f"/proc/{child.pid}/comm").read_text() == "[MAIN]\n", "its name")
@@ -310,6 +329,10 @@ class Running(ControlCase):
         client.send_signal(signal.SIGHUP)
         self.assertEqual(client.wait(60), 0)
         self.assertTrue(os.path.exists(self.path("r.heap")))
+
+    def test_words_that_are_options_here(self):
+        self.assertIn("(give --type bool, u32,",
+                      self.heapctl("mallctl", self.pid, "no.such", code=None)[1])
 
     def test_a_recording_leaves_sampling_on_and_keeps_the_profile_before(self):
         self.load_redis(self.port, keys=3000)

@@ -71,6 +71,19 @@ class Report(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    # What is refused
+
+    def test_numbers_that_make_no_sense(self):
+        for option in ("--top", "--pid", "--debuginfod-timeout"):
+            said = run("report", option, "-3", self.first, code=2).stderr.decode()
+            self.assertIn(f"invalid value for {option}: -3", said)
+
+    def test_source_without_debug_information_leads_to_assembly(self):
+        profile = self.path("no-lines")
+        pathlib.Path(profile).write_text("heap profile: 1: 7 [1: 7] @ heapprofile\n1: 7 [1: 7] @ 0x1001\n")
+        self.assertIn("(use --disasm, which needs none", run("report", "--list=.", profile, code=1).stderr.decode())
+        self.assertIn("--text lists the functions", run("report", "--list=no_such", self.first, code=1).stderr.decode())
+
     # What is shown
 
     def test_functions(self):

@@ -20,6 +20,12 @@ static void reads_every_unit_of_stout(void **state)
 		{ "2000us", 2 },
 		{ "1000000ns", 1 },
 		{ "10secs", 10000 },
+		{ "1second", 1000 },
+		{ "30seconds", 30000 },
+		{ "1minute", 60000 },
+		{ "5minutes", 300000 },
+		{ "1hour", 3600000 },
+		{ "2hours", 7200000 },
 		{ "1days", 86400000 },
 		{ "1weeks", 604800000 },
 		{ "0.5secs", 500 },
@@ -37,7 +43,7 @@ static void refuses_what_is_no_duration(void **state)
 {
 	(void)state;
 	static const char *const cases[] = { "", "s", "5 mins", "-3s", "1e3", "inf", "0x10",
-		"1..5s", "5parsecs", "99999999999999999999weeks" };
+		"1..5s", "5parsecs", "5minute s", "99999999999999999999weeks" };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct error err;
 		int64_t parsed = 42;

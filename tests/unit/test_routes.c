@@ -265,6 +265,17 @@ static void a_run_leaves_sampling_on_where_it_was_kept(void **state)
 	assert_false(atomic_load(&f.fake.active));
 }
 
+static void intervals_fit_a_signed_number(void **state)
+{
+	(void)state;
+	atomic_store(&f.fake.lg_sample, 63);
+	assert_int_equal(ask("GET", "/v1/status"), 200);
+	assert_contains(f.body, "\"lg_sample\":63,\"sample_interval\":9223372036854775807");
+	assert_int_equal(ask("POST", "/v1/runs"), 201);
+	assert_contains(f.body, "\"sample_interval\":9223372036854775807");
+	ask("POST", "/v1/runs/stop");
+}
+
 static void a_run_may_have_an_interval_of_its_own(void **state)
 {
 	(void)state;
@@ -503,6 +514,7 @@ static const struct CMUnitTest tests[] = {
 	with_core(runs_end_at_their_deadline),
 	with_core(stop_ends_a_run),
 	with_core(a_run_leaves_sampling_on_where_it_was_kept),
+	with_core(intervals_fit_a_signed_number),
 	with_core(a_run_may_have_an_interval_of_its_own),
 	with_core(a_run_is_refused_while_sampling_is_on),
 	with_core(a_run_counts_gaps_and_resets),
