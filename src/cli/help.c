@@ -132,8 +132,8 @@ void help_print_overview(FILE *out)
 			fprintf(out, "  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
 	}
 	fputs("\n`heapctl VERB --help` tells more; `man heapctl` has all of it.\n\n"
-	      "TARGET is a pid, a process name, NAME@USER (the processes of one user), the path of\n"
-	      "an agent's socket, or the URL of a gateway (http://host:port,\n"
+	      "TARGET is a pid, a process name, NAME@USER (the processes of one user), the path\n"
+	      "of an agent's socket, or the URL of a gateway (http://host:port,\n"
 	      "http://host:port/targets/NAME).\n",
 		out);
 }
