@@ -24,10 +24,13 @@ static const double lasting_spans = 4.5, lasting_weight = 0.7;	/* each other lif
 static const double forgetful_whole = 0.9, lasting_whole = 0.4; /* of a share of 1 */
 static const double sampling_only = 0.93;			/* of s = 1 */
 static const double scale_weight = 0.35; /* of each further step, of what is left */
+static const double level = 0.05;	 /* of growth, of a single series */
+static const double alike = 1.1;	 /* weights that differ by less are taken for one */
 
 struct grid {
 	double lifetimes[MOST_LIFETIMES]; /* hours */
 	size_t count;
+	bool left_out[MOST_LIFETIMES][SHARES]; /* members that weigh next to nothing */
 };
 
 static struct grid grid_make(const struct series *series)
@@ -85,12 +88,36 @@ static void average_add(struct average *average, double log_weight, double below
 /* Whose noise is meant: that of sampling, or also the program's own ups and downs. */
 enum noise { NOISE_SAMPLING, NOISE_PROGRAM };
 
+/*
+ * What the profiles count of objects that came tells lifetimes: of n that are in use with lifetime
+ * T n / T come in an hour. It tells them roughly, as lifetimes are no exponentials, and some
+ * objects live and die between two profiles.
+ */
+static double arrivals_likelihood(
+	const struct series *series, double supposed_rate, const struct line_noise *noise)
+{
+	const double roughness = 0.6;
+
+	if (series->arrivals < 0)
+		return 0;
+	const double mean = fmax(series->runs[0].mean_value, series->object_weight);
+	const double lifetime = fmax(noise->lifetime_hours, series->step_hours / 2);
+	const double expected =
+		series->object_hours * (noise->share / lifetime + fabs(supposed_rate) / mean);
+	const double miss = log((series->arrivals + 0.5) / (expected + 0.5));
+	/* Where none is in two profiles there is no end to how fast they come. */
+	if (noise->lifetime_hours == 0 && miss > 0)
+		return 0;
+	return -miss * miss / 2 / (roughness * roughness + 1 / (series->arrivals + 1));
+}
+
 static void add_scales(struct average *average, const struct line_fit *fit, double degrees,
-	double log_prior, double distance, enum noise noise)
+	double log_prior, double distance, double other_variance, enum noise noise)
 {
 	/* Beyond what the residual asks for, s only gets less likely. */
 	const double wanted =
 		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees), 0) + 8;
+	const double variance = noise == NOISE_SAMPLING ? fit->sampling_variance : fit->variance;
 
 	for (size_t step = 0; step < SCALES && (double)step / 2 <= wanted; step++) {
 		const double log_scale = (double)step / 2 * M_LN2;
@@ -100,27 +127,43 @@ static void add_scales(struct average *average, const struct line_fit *fit, doub
 					  (degrees * log_scale + fit->residual / scale) / 2;
 		if (log_weight > average->largest - 40)
 			average_add(average, log_weight,
-				erfc(-distance / sqrt(2 * scale * fit->variance)) / 2);
+				erfc(-distance / sqrt(2 * (scale * variance + other_variance))) /
+					2);
 	}
+}
+
+static void add_member(struct average *average, const struct series *series, double supposed_rate,
+	const struct line_noise *member, double log_prior, enum noise noise)
+{
+	const double degrees = (double)(series->count - series->level_count) - 1;
+	const struct line_fit fit = line_fit_make(series, supposed_rate, member);
+
+	add_scales(average, &fit, degrees,
+		log_prior + arrivals_likelihood(series, supposed_rate, member),
+		supposed_rate - series->plain_rate, series->fold_error * series->fold_error, noise);
 }
 
 /* The probability that the rate is at most the supposed one, with the noise that goes with it. */
 static double probability_below(const struct series *series, const struct grid *grid,
 	double supposed_rate, enum noise noise)
 {
-	const double degrees = (double)(series->count - series->level_count) - 1;
+	/* A pool of objects keeps their number, so that only sampling is left; traffic does not. */
+	const double pool_weight = series->weight, traffic_weight = series->object_weight;
+	const bool may_be_pool = noise == NOISE_SAMPLING && traffic_weight > alike * pool_weight;
 	struct average average = { .largest = -INFINITY };
 
 	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
 		for (size_t halvings = 0; halvings < SHARES; halvings++) {
 			const double prior = share_weight(grid, lifetime, halvings);
-			const struct line_noise member = { exp2(-(double)halvings),
-				grid->lifetimes[lifetime] };
-			if (prior == 0)
+			struct line_noise member = { exp2(-(double)halvings),
+				grid->lifetimes[lifetime], traffic_weight };
+			if (prior == 0 || grid->left_out[lifetime][halvings])
 				continue;
-			const struct line_fit fit = line_fit_make(series, supposed_rate, &member);
-			add_scales(&average, &fit, degrees, log(prior),
-				supposed_rate - series->plain_rate, noise);
+			add_member(&average, series, supposed_rate, &member, log(prior), noise);
+			if (!may_be_pool)
+				continue;
+			member.weight = pool_weight;
+			add_member(&average, series, supposed_rate, &member, log(prior), noise);
 		}
 	}
 	return average.below / average.weights;
@@ -183,16 +226,100 @@ static double expected_width(const struct series *series, double rate)
 	       sqrt(series->weight * (fabs(rate) + series->weight / span) / span);
 }
 
-static struct growth find_growth(const struct series *series, enum noise noise)
+/*
+ * Cauchy's combination of tests (Liu and Xie, Journal of the American Statistical Association 115,
+ * 2020): right for small p however the tests depend on each other, as those of onsets do. A test
+ * that finds the opposite says nothing.
+ */
+struct combination {
+	double weights, tangents;
+};
+
+static void combination_add(struct combination *combination, double p, double weight)
+{
+	const double least = 1e-300;
+
+	combination->weights += weight;
+	if (p < 0.5)
+		combination->tangents += weight / tan(M_PI * fmax(p, least));
+}
+
+static double combination_p(const struct combination *combination)
+{
+	return atan2(1, combination->tangents / combination->weights) / M_PI;
+}
+
+/*
+ * Growth from the start on, or from any other moment on: half of the attention is for either. Of
+ * many moments so many are tried. An onset needs a point before it, and two after it.
+ */
+enum { ONSETS_TRIED = 8 };
+
+/* Whether it falls rather. */
+static bool find_chance(const struct series *series, struct growth *growth)
 {
 	const struct grid grid = grid_make(series);
-	struct growth growth = { .rate = series->plain_rate };
+	const double from_start = probability_below(series, &grid, 0, NOISE_PROGRAM);
+	const size_t onsets = series->count > 3 ? series->count - 3 : 0;
+	const size_t tried = onsets < ONSETS_TRIED ? onsets : ONSETS_TRIED;
+	struct combination rise = { 0 };
 
-	growth.p = probability_below(series, &grid, 0, NOISE_PROGRAM);
-	const double width = expected_width(series, growth.rate);
-	growth.low = find_rate(series, &grid, 0.025, growth.rate, width, -1, noise);
-	growth.high = find_rate(series, &grid, 0.975, growth.rate, width, 1, noise);
-	return growth;
+	combination_add(&rise, from_start, 1);
+	for (size_t i = 0; i < tried; i++) {
+		struct series bent = *series;
+		const size_t at = tried == onsets ? 1 + i : 1 + i * (onsets - 1) / (tried - 1);
+		/* What rises by less than its standard error is not worth the time. */
+		const bool may_rise =
+			series_bend(&bent, series->points[at].hours) && bent.plain_rate > 0 &&
+			bent.plain_rate * bent.plain_rate * bent.square_hours >
+				fmin(series->plain_variance, series_rest_variance(&bent));
+		combination_add(&rise,
+			may_rise ? probability_below(&bent, &grid, 0, NOISE_PROGRAM) : 1,
+			1 / (double)tried);
+	}
+	growth->p = combination_p(&rise);
+	return from_start > 1 - level;
+}
+
+/* Leaves out what weighs next to nothing where the series is as likely as can be. */
+static void grid_thin(struct grid *grid, const struct series *series)
+{
+	const double next_to_nothing = 12;
+	double weights[MOST_LIFETIMES][SHARES], most = -INFINITY;
+
+	for (size_t i = 0; i < grid->count; i++) {
+		for (size_t j = 0; j < SHARES; j++) {
+			const double prior = share_weight(grid, i, j);
+			const struct line_noise member = { exp2(-(double)j), grid->lifetimes[i],
+				series->object_weight };
+			weights[i][j] = -INFINITY;
+			if (prior == 0)
+				continue;
+			const struct line_fit fit =
+				line_fit_make(series, series->plain_rate, &member);
+			weights[i][j] = log(prior) + fit.log_likelihood - fit.residual / 2;
+			most = fmax(most, weights[i][j]);
+		}
+	}
+	for (size_t i = 0; i < grid->count; i++) {
+		for (size_t j = 0; j < SHARES; j++)
+			grid->left_out[i][j] = weights[i][j] < most - next_to_nothing;
+	}
+}
+
+static void find_rates(const struct series *series, enum noise noise, struct growth *growth)
+{
+	struct grid grid = grid_make(series);
+
+	/* Noise of the program may be any. */
+	if (noise == NOISE_SAMPLING && series->object_weight <= alike * series->weight &&
+		series->arrivals < 0)
+		grid_thin(&grid, series);
+
+	growth->rate = series->plain_rate;
+	const double width = expected_width(series, growth->rate);
+	growth->low = find_rate(series, &grid, 0.025, growth->rate, width, -1, noise);
+	growth->high = find_rate(series, &grid, 0.975, growth->rate, width, 1, noise);
 }
 
 static void count_rises(const struct series *series, struct growth *growth)
@@ -205,26 +332,20 @@ static void count_rises(const struct series *series, struct growth *growth)
 	}
 }
 
-static void name_kind(const struct growth_shape *found, struct growth *growth)
+static void name_kind(const struct growth_shape *shape, bool falls, struct growth *growth)
 {
-	const struct growth_shape shape = *found;
-	const double level = 0.05;
+	const bool grows = growth->p < level && growth->low > 0;
 
-	if (shape.is_jump) {
+	growth->period_hours = shape->period_hours;
+	if (shape->is_jump)
 		growth->kind = GROWTH_JUMP;
-		growth->jump = shape.jump;
-		growth->jump_hours = shape.jump_hours;
-		growth->jump_lasted_hours = shape.jump_lasted_hours;
-		return;
-	}
-	growth->period_hours = shape.period_hours;
-	if (growth->p < level && growth->low > 0 &&
-		(shape.period_hours == 0 || shape.outgrows_swings))
+	else if (grows && !shape->is_step && (shape->period_hours == 0 || shape->outgrows_swings))
 		growth->kind = GROWTH_STEADY;
-	else if (shape.period_hours > 0)
+	else if (shape->period_hours > 0)
 		growth->kind = GROWTH_CYCLE;
-	else if (growth->p > 1 - level)
+	else if (falls)
 		growth->kind = GROWTH_FALL;
+	growth->may_be_step = growth->kind == GROWTH_NONE && grows && shape->is_step;
 }
 
 /*
@@ -235,44 +356,97 @@ static void name_kind(const struct growth_shape *found, struct growth *growth)
 static bool is_folded_badly(const struct series *folded)
 {
 	const double most = 3;
-	const double degrees = (double)(folded->count - folded->level_count) - 1;
-	double square_sum = 0;
 
-	for (size_t r = 0; r < folded->run_count; r++) {
-		const struct series_run *const run = &folded->runs[r];
-		double levels[SERIES_PHASES] = { 0 };
-		size_t counts[SERIES_PHASES] = { 0 };
-		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &folded->points[i];
-			levels[point->phase] += (point->value - levels[point->phase]) /
-						(double)++counts[point->phase];
-		}
-		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &folded->points[i];
-			const double rest = point->value - levels[point->phase] -
-					    folded->plain_rate * point->lever;
-			square_sum += rest * rest;
-		}
-	}
-	return square_sum > most * degrees * folded->variance / (double)folded->block;
+	return series_rest_variance(folded) > most * folded->variance / (double)folded->block;
 }
 
-bool growth_fit(const struct growth_point *points, size_t count, struct growth *ret)
+static void copy_steps(const struct growth_shape *shape, struct growth *growth)
+{
+	growth->step_count = shape->step_count;
+	for (size_t i = 0; i < shape->step_count; i++)
+		growth->steps[i] = shape->steps[i].step;
+}
+
+/* Of the values, up or down, an hour. */
+static double mean_change(const struct series *series)
+{
+	double changes = 0, hours = 0;
+
+	for (size_t i = 1; i < series->count; i++) {
+		const struct series_point *const point = &series->points[i];
+		if (point->run != point[-1].run)
+			continue;
+		changes += fabs(point->value - point[-1].value);
+		hours += point->hours - point[-1].hours;
+	}
+	return changes / hours;
+}
+
+/* The series as it is fitted: folded, or with levels between steps. */
+static struct series shaped_series(const struct series *series, const struct growth_shape *shape)
+{
+	size_t steps[GROWTH_MAX_STEPS];
+	struct series shaped;
+
+	/* Phases of a period that is not quite the right one would pass for growth. */
+	if (shape->period_hours > 0 && series_fold(series, shape->period_hours, true, &shaped) &&
+		!is_folded_badly(&shaped)) {
+		shaped.fold_error =
+			shape->period_error_hours / shape->period_hours * mean_change(series);
+		return shaped;
+	}
+	if (shape->period_hours > 0 && series_fold(series, shape->period_hours, false, &shaped))
+		return shaped;
+	shaped = *series;
+	for (size_t i = 0; i < shape->step_count; i++)
+		steps[i] = shape->steps[i].before;
+	if (!shape->grows_beside_steps || !series_split(&shaped, steps, shape->step_count))
+		return *series;
+	return shaped;
+}
+
+bool growth_fit(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth *ret)
 {
 	struct series series;
+	struct growth growth = { 0 };
 
-	if (!series_make(points, count, &series))
+	if (!series_make(points, count, objects, &series))
 		return false;
-	const struct growth_shape shape = growth_shape_of(&series);
-	struct series folded;
-	const bool is_folded =
-		shape.period_hours > 0 && series_fold(&series, shape.period_hours, &folded);
-	struct growth growth =
-		is_folded ? find_growth(&folded,
-				    is_folded_badly(&folded) ? NOISE_PROGRAM : NOISE_SAMPLING)
-			  : find_growth(&series, NOISE_SAMPLING);
+	struct growth_shape shape = growth_shape_of(&series);
+	struct series shaped = shaped_series(&series, &shape);
+	const bool is_folded = shaped.period_hours > 0;
+	const bool falls = find_chance(&shaped, &growth);
+	if (shape.grows_beside_steps && growth.p >= level) {
+		shape.grows_beside_steps = false;
+		shape.is_jump = true;
+		shaped = series;
+	}
+	if (!is_folded && shape.has_onset && growth.p < level &&
+		series_bend(&shaped, shape.onset_hours)) {
+		growth.has_onset = true;
+		growth.onset_hours = shape.onset_hours;
+		growth.onset_low = shape.onset_low;
+		growth.onset_high = shape.onset_high;
+	}
+	/* Swings that no fold has taken out are noise. */
+	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_folded_badly(&shaped));
+	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
+	if (shape.is_jump || shape.grows_beside_steps)
+		copy_steps(&shape, &growth);
 	count_rises(&series, &growth);
-	name_kind(&shape, &growth);
+	name_kind(&shape, falls, &growth);
 	*ret = growth;
 	return true;
+}
+
+const struct growth_step *growth_largest_step(const struct growth *growth)
+{
+	const struct growth_step *largest = &growth->steps[0];
+
+	for (size_t i = 1; i < growth->step_count; i++) {
+		if (fabs(growth->steps[i].size) > fabs(largest->size))
+			largest = &growth->steps[i];
+	}
+	return largest;
 }

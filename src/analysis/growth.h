@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast something grows, by a series of estimates, and how sure that is. The rate is that of the
- * least-squares line through the estimates. Its 95% interval holds the rate of the line through the
- * true values at the same times: what a profiler would have found that records everything. So only
- * sampling makes it wide. `p` asks more: how often a program that does not grow would look as if it
- * grew this much, by sampling and by its own ups and downs.
+ * How fast something grows, by a series of estimates, since when, and how sure that is. The rate is
+ * that of a least-squares line: through all estimates, or, where growth began later, level up to
+ * its onset (a hinge); steps beside it are left to levels of their own. Its 95% interval contains
+ * the rate of the same line through the true values at the same times: what a profiler would have
+ * found that records everything. So only sampling makes it wide. `p` asks more: how often a program
+ * that does not grow would look as if it grew this much, by sampling and by its own ups and downs.
  *
  * Model. Two profiles err together by the variance of the objects that are alive in both, since an
  * object is sampled, or not, once (Horvitz and Thompson; see analysis/unsample.h). What was sampled
@@ -19,22 +20,37 @@
  * s >= 1 for the program itself, of which the interval knows nothing: there s = 1. What the ups and
  * downs of a level itself are above their low was turned over: it is of one profile alone.
  *
- * Of this w is known. T, f and s are not: profiles do not say which objects are the same. The error
- * of the rate is found for each of a grid of their values, and averaged with the weights that the
- * series gives them (restricted likelihood, Patterson and Thompson 1971) times what they weigh
- * beforehand. A restart begins anew: each run has a level of its own, and b is common.
+ * The estimates themselves move by more than sampling: the number of objects of that queue is a
+ * Poisson count, so the value moves by the variance z a for objects of z bytes, with the same
+ * correlation. Together with sampling that is v a with v = w + z, the sum of the squares of what
+ * each recorded object stands for over the sum (growth_objects). For objects far smaller than the
+ * sampling interval v is w; for large ones nearly all is the program's. So p takes v in place of w.
+ * For the interval the series' own moves, which tell T and f, are taken for v a (traffic) and for
+ * w a (a pool that keeps their number), and the rate errs by w either way.
+ *
+ * Of this w and v are known. T, f and s are not: profiles do not say which objects are the same.
+ * Where they count what was ever allocated that tells T, roughly. The error of the rate is found
+ * for each of a grid of their values, and averaged with the weights that the series gives them
+ * (restricted likelihood, Patterson and Thompson 1971) times what they weigh beforehand. A restart
+ * begins anew: each run has a level of its own, and b is common.
  *
  * A rate belongs to the 95% interval when such a model with this rate (and the covariance and the
  * level that go with it) gives neither 2.5% to estimates as high, nor to ones as low. As for a
  * Poisson count the interval is wider above than below, and holds for a few samples. What was seen
  * to come beyond a supposed b did come: the turnover is never less than half of that, so that three
- * samples in a straight line are no proof. bench/bench_trend.py shows how often the intervals hold
- * the truth.
+ * samples in a straight line are no proof.
+ *
+ * p looks for growth from the start on and from other moments on, and pays for having looked at
+ * several (Cauchy's combination of their p). Which shape a series has is decided by Schwarz's
+ * criterion (analysis/growth_shape.h): growth that steps or a rise to a new level explain nearly
+ * as well, with odds of less than 20 to 1 against them, is not called growth.
+ * bench/bench_trend.py and bench/bench_trend_kinds.py show how often all of this is right.
  *
  * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each phase
  * of the period has a level of its own. A period that is no whole number of intervals has other
  * phases each time, and is averaged to one point. Where the levels and the line leave more than
- * sampling does, the fold was not quite right, and the interval has that in it, too: s >= 1.
+ * sampling does, the fold was not quite right, and the interval has that in it, too: s >= 1. So has
+ * it where fewer than three periods leave open how long one is.
  */
 #pragma once
 
@@ -42,7 +58,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GROWTH_POINTS = 64 };
+enum { GROWTH_POINTS = 64, GROWTH_MAX_STEPS = 6 };
+
+struct growth_step {
+	double hours; /* its middle, as the points' */
+	double size;
+	double lasted_hours; /* at most; the distance of two points when it was sudden */
+};
 
 struct growth_point {
 	double hours; /* since any moment; ascending */
@@ -54,22 +76,44 @@ struct growth_point {
 enum growth_kind {
 	GROWTH_NONE,   /* nothing that stands out of the noise */
 	GROWTH_STEADY, /* b > 0 at the 5% level of this series alone, and by its interval */
-	GROWTH_JUMP,   /* it rose (or fell) once, and that explains it better than a line */
+	GROWTH_JUMP,   /* it rose (or fell) by steps between levels, and grows no more */
 	GROWTH_CYCLE,  /* swings with a period; what grows comes back */
 	GROWTH_FALL,   /* b < 0 */
 };
 
 struct growth {
 	enum growth_kind kind;
-	double rate;	  /* per hour */
+	double rate;	  /* per hour; of GROWTH_JUMP that of a line through all */
 	double low, high; /* its 95% interval, as far as sampling goes */
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, intervals; /* of the (averaged) points of one run, how many were rises */
-	double jump_hours;	   /* of GROWTH_JUMP: when (the middle), and by how much */
-	double jump;
-	double jump_lasted_hours; /* at most; the distance of two points when it was sudden */
-	double period_hours;	  /* of GROWTH_CYCLE, and of steady growth with swings; 0 without */
+	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
+	bool has_onset;	    /* of GROWTH_STEADY: it began to grow later, and goes on */
+	double onset_hours; /* the last point before it did, as the points' */
+	double onset_low, onset_high;		    /* its 95% interval */
+	struct growth_step steps[GROWTH_MAX_STEPS]; /* of GROWTH_JUMP, and beside growth */
+	size_t step_count;
+	double period_hours; /* of GROWTH_CYCLE, and of steady growth with swings; 0 without */
 };
 
-/* False when it cannot be said: less than three points, or no run with two. */
-bool growth_fit(const struct growth_point *points, size_t count, struct growth *ret);
+/* What is known of the objects that the values are of; raw counts are of recorded ones. */
+struct growth_objects {
+	/*
+	 * The variance of a value, over the value, when objects come and go independently and are
+	 * sampled: the sum of the squares of what each recorded one stands for, over the sum.
+	 */
+	double weight;
+	bool has_arrivals; /* the profiles count what was ever allocated */
+	double live;	   /* mean number in use */
+	double arrivals;   /* number allocated between the first and last point of all runs */
+};
+
+/*
+ * `objects` may be NULL: then only sampling is taken for what moves a level. False when it cannot
+ * be said: less than three points, or no run with two.
+ */
+bool growth_fit(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth *ret);
+
+/* Of a series with steps. */
+const struct growth_step *growth_largest_step(const struct growth *growth);

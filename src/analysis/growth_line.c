@@ -9,7 +9,7 @@ enum { TIME, VALUE, LEVELS, MOST_SIDES = LEVELS + SERIES_PHASES };
 struct filter {
 	double level_variance; /* of the state that forgets */
 	double lifetime_hours;
-	double walk_variance; /* w |b|, an hour */
+	double walk_variance; /* w |b|, an hour of growth */
 	double excess_weight; /* variance of what a point has alone, over its value */
 
 	size_t sides;
@@ -21,16 +21,37 @@ struct filter {
 	/* Sums of products of the innovations over their variance. */
 	double products[MOST_SIDES][MOST_SIDES];
 	double log_determinant;
+	double determinant; /* what of it is not in there yet */
+
+	/* Times are mostly regular, but for what averages leave: the last answers of survival(). */
+	double last_hours[2], last_kept[2];
 };
 
-static void go_on(struct filter *filter, double hours)
+/* The share of what forgets that is left after a while. */
+static double survival(struct filter *filter, double hours)
 {
-	const double kept = filter->lifetime_hours > 0 ? exp(-hours / filter->lifetime_hours) : 0;
+	const double alike = 1e-9;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (fabs(hours - filter->last_hours[i]) <= alike * hours)
+			return filter->last_kept[i];
+	}
+	filter->last_hours[1] = filter->last_hours[0];
+	filter->last_kept[1] = filter->last_kept[0];
+	filter->last_hours[0] = hours;
+	filter->last_kept[0] =
+		filter->lifetime_hours > 0 ? exp(-hours / filter->lifetime_hours) : 0;
+	return filter->last_kept[0];
+}
+
+static void go_on(struct filter *filter, double hours, double course)
+{
+	const double kept = survival(filter, hours);
 
 	filter->level_level =
 		kept * kept * filter->level_level + (1 - kept * kept) * filter->level_variance;
 	filter->level_walk *= kept;
-	filter->walk_walk += hours * filter->walk_variance;
+	filter->walk_walk += course * filter->walk_variance;
 	for (size_t side = 0; side < filter->sides; side++)
 		filter->level[side] *= kept;
 }
@@ -54,7 +75,12 @@ static void see(struct filter *filter, const double seen[MOST_SIDES], double exc
 		for (size_t j = i; j < filter->sides; j++)
 			filter->products[i][j] += surprise[i] * surprise[j] / variance;
 	}
-	filter->log_determinant += log(variance);
+	/* Few logarithms, and no number beyond what a double holds. */
+	filter->determinant *= variance;
+	if (filter->determinant > 1e150 || filter->determinant < 1e-150) {
+		filter->log_determinant += log(filter->determinant);
+		filter->determinant = 1;
+	}
 }
 
 /* What shrinks by objects that were there from the start is a walk from the end to the start. */
@@ -62,18 +88,19 @@ static void filter_run(struct filter *filter, const struct series *series,
 	const struct series_run *run, bool is_backward)
 {
 	const size_t count = run->end - run->first;
-	const double start = series->points[run->first].hours;
+	const double start = series->points[run->first].course;
 	const double first = series->points[run->first].value;
-	double last = 0;
+	const struct series_point *last = NULL;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct series_point *const point =
 			&series->points[is_backward ? run->end - 1 - i : run->first + i];
-		if (i != 0)
-			go_on(filter, fabs(point->hours - last));
-		last = point->hours;
+		if (last != NULL)
+			go_on(filter, fabs(point->hours - last->hours),
+				fabs(point->course - last->course));
+		last = point;
 		double seen[MOST_SIDES] = {
-			[TIME] = point->hours - start, [VALUE] = point->value - first
+			[TIME] = point->course - start, [VALUE] = point->value - first
 		};
 		seen[LEVELS + point->phase] = 1;
 		see(filter, seen, point->excess);
@@ -122,32 +149,34 @@ static double least_turnover(const struct series *series, double supposed_rate, 
 	const double unexplained = fmax(fabs(series->plain_rate) - fabs(supposed_rate), 0);
 	const double came = unexplained_share * unexplained * series->step_hours;
 
-	return fmax(least_samples * series->weight, came / (2 * (1 - correlation)));
+	return fmax(least_samples * series->object_weight, came / (2 * (1 - correlation)));
 }
 
 /* The noise of a run that begins (or, shrinking, ends) with its level. */
 static struct filter noise_of(const struct series *series, const struct series_run *run,
-	double supposed_rate, const struct line_noise *noise)
+	double supposed_rate, const struct line_noise *noise, double weight)
 {
 	const double hours =
-		supposed_rate >= 0 ? run->mean_hours : run->span_hours - run->mean_hours;
+		supposed_rate >= 0 ? run->mean_course : run->span_course - run->mean_course;
 	const double level =
 		fmax(run->mean_value - run->mean_excess - fabs(supposed_rate) * hours, 0);
 	const double correlation =
 		noise->lifetime_hours > 0 ? exp(-series->step_hours / noise->lifetime_hours) : 0;
 	const double turned_over =
 		fmax(noise->share * level, least_turnover(series, supposed_rate, correlation));
-	const double variance = series->weight * turned_over *
-					average_variance((double)series->block, correlation) +
-				series->least_variance;
+	const double variance =
+		weight * turned_over * average_variance((double)series->block, correlation) +
+		series->least_variance;
 
 	return (struct filter){
 		.sides = LEVELS + series->phases,
 		.level_variance = variance,
 		.lifetime_hours = noise->lifetime_hours,
-		.walk_variance = series->weight * fabs(supposed_rate),
-		.excess_weight = series->weight / (double)series->block,
+		.walk_variance = weight * fabs(supposed_rate),
+		.excess_weight = weight / (double)series->block,
 		.level_level = variance,
+		.determinant = 1,
+		.last_hours = { -1, -1 },
 	};
 }
 
@@ -157,24 +186,25 @@ static struct filter noise_of(const struct series *series, const struct series_r
  * come after it.
  */
 static double rate_variance(
-	const struct filter *noise, const struct series *series, const struct series_run *run)
+	struct filter *noise, const struct series *series, const struct series_run *run)
 {
-	const double start = series->points[run->first].hours;
-	double variance = 0, remembered = 0, weights = 0, last = 0;
+	const struct series_point *last = &series->points[run->first];
+	double variance = 0, remembered = 0, weights = 0;
 
 	for (size_t i = run->first; i < run->end; i++) {
-		const double hours = series->points[i].hours - start;
-		const double weight = series->points[i].lever / series->square_hours;
-		const double step = hours - last;
+		const struct series_point *const point = &series->points[i];
+		const double weight = point->lever / series->square_hours;
+		const double hours = point->hours - last->hours;
 
-		remembered *= noise->lifetime_hours > 0 ? exp(-step / noise->lifetime_hours) : 0;
+		remembered *= survival(noise, hours);
 		/* All weights of a run add up to nothing. */
-		variance += noise->walk_variance * step * weights * weights;
+		variance +=
+			noise->walk_variance * (point->course - last->course) * weights * weights;
 		variance += noise->level_variance * weight * (weight + 2 * remembered);
-		variance += noise->excess_weight * series->points[i].excess * weight * weight;
+		variance += noise->excess_weight * point->excess * weight * weight;
 		remembered += weight;
 		weights += weight;
-		last = hours;
+		last = point;
 	}
 	return variance;
 }
@@ -182,20 +212,27 @@ static double rate_variance(
 struct line_fit line_fit_make(
 	const struct series *series, double supposed_rate, const struct line_noise *noise)
 {
-	double tt = 0, ty = 0, yy = 0, logs = 0, variance = 0;
+	double tt = 0, ty = 0, yy = 0, logs = 0, variance = 0, sampling_variance = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
 		const struct series_run *const run = &series->runs[i];
-		struct filter filter = noise_of(series, run, supposed_rate, noise);
+		struct filter filter = noise_of(series, run, supposed_rate, noise, noise->weight);
 		variance += rate_variance(&filter, series, run);
+		if (noise->weight != series->weight) {
+			struct filter sampling =
+				noise_of(series, run, supposed_rate, noise, series->weight);
+			sampling_variance += rate_variance(&sampling, series, run);
+		}
 		filter_run(&filter, series, run, supposed_rate < 0);
-		logs += filter.log_determinant + eliminate_levels(&filter);
+		logs += filter.log_determinant + log(filter.determinant) +
+			eliminate_levels(&filter);
 		tt += filter.products[TIME][TIME];
 		ty += filter.products[TIME][VALUE];
 		yy += filter.products[VALUE][VALUE];
 	}
 	return (struct line_fit){
 		.variance = variance,
+		.sampling_variance = noise->weight == series->weight ? variance : sampling_variance,
 		.residual = fmax(yy - ty * ty / tt, 0),
 		.log_likelihood = -0.5 * (logs + log(tt)),
 	};

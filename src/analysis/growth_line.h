@@ -13,11 +13,13 @@
 struct line_noise {
 	double share;	       /* of the level that is turned over */
 	double lifetime_hours; /* of its objects; 0: none is in two profiles */
+	double weight;	       /* v of the model: of sampling alone, or of objects, too */
 };
 
 struct line_fit {
-	double variance;       /* of the series' plain rate, with s = 1 */
-	double residual;       /* square sum, in units of the covariance */
+	double variance;	  /* of the series' plain rate by that noise, with s = 1 */
+	double sampling_variance; /* what of it is sampling's */
+	double residual;	  /* square sum, in units of the covariance */
 	double log_likelihood; /* of s = 1, with rate and levels integrated out, less the residual's
 				*/
 };

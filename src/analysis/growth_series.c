@@ -49,10 +49,19 @@ static void end_run(struct series *series, struct series_run *run)
 
 	run->end = series->count;
 	run->span_hours = series->points[run->end - 1].hours - start;
-	for (size_t i = run->first; i < run->end; i++) {
-		run->mean_hours += (series->points[i].hours - start) / count;
+	for (size_t i = run->first; i < run->end; i++)
 		run->mean_value += series->points[i].value / count;
-	}
+}
+
+static void measure_course(const struct series *series, struct series_run *run)
+{
+	const double start = series->points[run->first].course;
+	const double count = (double)(run->end - run->first);
+
+	run->span_course = series->points[run->end - 1].course - start;
+	run->mean_course = 0;
+	for (size_t i = run->first; i < run->end; i++)
+		run->mean_course += (series->points[i].course - start) / count;
 }
 
 static void average_run(
@@ -69,6 +78,7 @@ static void average_run(
 			point->hours += points[i].hours / (double)(end - first);
 			point->value += points[i].value / (double)(end - first);
 		}
+		point->course = point->hours;
 	}
 	end_run(series, run);
 }
@@ -112,24 +122,61 @@ static void measure_noise(const struct growth_point *points, size_t count, struc
 	series->weight = values > 0 ? variances / values : 0;
 }
 
+static void measure_objects(const struct growth_objects *objects, struct series *series)
+{
+	double hours = 0;
+
+	for (size_t i = 0; i < series->run_count; i++)
+		hours += series->runs[i].span_hours;
+	series->object_weight = series->weight;
+	series->arrivals = -1;
+	if (objects == NULL)
+		return;
+	series->object_weight = fmax(objects->weight, series->weight);
+	if (!objects->has_arrivals || !(objects->live > 0))
+		return;
+	series->arrivals = objects->arrivals;
+	series->object_hours = objects->live * hours;
+}
+
+static void measure_restlessness(struct series *series)
+{
+	double sum = 0, square_sum = 0;
+
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct series_run *const run = &series->runs[r];
+		for (size_t i = run->first; i < run->end; i++) {
+			const double rest = series->points[i].value - run->mean_value;
+			sum += series->points[i].value;
+			square_sum += rest * rest;
+		}
+	}
+	series->plain_variance = series->object_weight * fmax(sum, 0) / (double)series->count /
+					 (double)series->block +
+				 series->least_variance;
+	series->plain_square_sum = square_sum / series->plain_variance;
+}
+
 /* Also the levers that it is taken with. */
 static void measure_rate(struct series *series)
 {
 	double tt = 0, ty = 0;
 
+	series->level_count = 0;
 	for (size_t i = 0; i < series->run_count; i++) {
-		const struct series_run *const run = &series->runs[i];
+		struct series_run *const run = &series->runs[i];
+		measure_course(series, run);
 		double middles[SERIES_PHASES] = { 0 };
 		size_t counts[SERIES_PHASES] = { 0 };
 		for (size_t j = run->first; j < run->end; j++) {
 			const struct series_point *const point = &series->points[j];
 			const double count = (double)++counts[point->phase];
 			series->level_count += counts[point->phase] == 1;
-			middles[point->phase] += (point->hours - middles[point->phase]) / count;
+			middles[point->phase] += (point->course - middles[point->phase]) / count;
 		}
 		for (size_t j = run->first; j < run->end; j++) {
 			struct series_point *const point = &series->points[j];
-			point->lever = point->hours - middles[point->phase];
+			point->lever = point->course - middles[point->phase];
 			tt += point->lever * point->lever;
 			ty += point->lever * (point->value - run->mean_value);
 		}
@@ -176,21 +223,51 @@ static bool measure_times(struct series *series)
 	return series->step_hours > 0 && series->usual_hours > 0 && series->square_hours > 0;
 }
 
+double series_rest_variance(const struct series *series)
+{
+	double square_sum = 0;
+
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct series_run *const run = &series->runs[r];
+		double levels[SERIES_PHASES] = { 0 };
+		size_t counts[SERIES_PHASES] = { 0 };
+		for (size_t i = run->first; i < run->end; i++) {
+			const struct series_point *const point = &series->points[i];
+			levels[point->phase] += (point->value - levels[point->phase]) /
+						(double)++counts[point->phase];
+		}
+		for (size_t i = run->first; i < run->end; i++) {
+			const struct series_point *const point = &series->points[i];
+			const double rest = point->value - levels[point->phase] -
+					    series->plain_rate * point->lever;
+			square_sum += rest * rest;
+		}
+	}
+	return square_sum / ((double)(series->count - series->level_count) - 1);
+}
+
 /*
  * What of a point's distance from the line is no noise: as much as the series as a whole is farther
  * from it than noise is, beyond twice of that (as James and Stein shrink).
  */
 static void measure_excess(struct series *series)
 {
-	const double noise = (double)(series->count - series->run_count - 1) * series->variance;
+	const double noise = (double)(series->count - series->level_count - 1) * series->variance;
 	double departure = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
 		const struct series_run *const run = &series->runs[r];
+		double levels[SERIES_PHASES] = { 0 };
+		size_t counts[SERIES_PHASES] = { 0 };
+		for (size_t i = run->first; i < run->end; i++) {
+			const struct series_point *const point = &series->points[i];
+			levels[point->phase] += (point->value - levels[point->phase]) /
+						(double)++counts[point->phase];
+		}
 		for (size_t i = run->first; i < run->end; i++) {
 			struct series_point *const point = &series->points[i];
-			point->excess =
-				point->value - run->mean_value - series->plain_rate * point->lever;
+			point->excess = point->value - levels[point->phase] -
+					series->plain_rate * point->lever;
 			departure += point->excess * point->excess;
 		}
 	}
@@ -206,15 +283,49 @@ static void measure_excess(struct series *series)
 	}
 }
 
-bool series_make(const struct growth_point *points, size_t count, struct series *ret)
+bool series_make(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct series *ret)
 {
 	*ret = (struct series){ .phases = 1 };
 	average(points, count, ret);
 	measure_noise(points, count, ret);
 	if (!measure_times(ret) || ret->count < ret->level_count + 2)
 		return false;
+	measure_objects(objects, ret);
+	measure_restlessness(ret);
 	measure_excess(ret);
 	return true;
+}
+
+/* Whether there is growth to be seen, and more points than what it and the levels need. */
+static bool measure_again(struct series *series)
+{
+	measure_rate(series);
+	if (!(series->square_hours > 0) || series->count < series->level_count + 2)
+		return false;
+	/* A fold has that of the points that it was made of. */
+	if (series->period_hours == 0)
+		measure_excess(series);
+	return true;
+}
+
+bool series_bend(struct series *series, double onset_hours)
+{
+	for (size_t i = 0; i < series->count; i++)
+		series->points[i].course = fmax(series->points[i].hours, onset_hours);
+	return measure_again(series);
+}
+
+bool series_split(struct series *series, const size_t *steps, size_t step_count)
+{
+	for (size_t i = 0; i < series->count; i++) {
+		struct series_point *const point = &series->points[i];
+		point->phase = 0;
+		while (point->phase < step_count && steps[point->phase] < i)
+			point->phase++;
+	}
+	series->phases = step_count + 1;
+	return measure_again(series);
 }
 
 /*
@@ -226,6 +337,7 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 {
 	const double step = series->usual_hours;
 	const double start = series->points[source->first].hours - step / 2;
+	const double last = series->points[source->end - 1].hours;
 	const size_t periods = (size_t)((source->span_hours + step) / period + period_error);
 	const double phase_hours = period / (double)ret->phases;
 	const size_t first = ret->count;
@@ -235,7 +347,8 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 		const size_t from = i;
 		const size_t at = (size_t)((series->points[i].hours - start) / phase_hours);
 		const double end = start + phase_hours * (double)(at + 1);
-		if (at >= periods * ret->phases)
+		/* Phases have levels of their own, so that a part of a period will do. */
+		if (ret->phases == 1 ? at >= periods : end - step / 2 > last + period_error * step)
 			break;
 		struct series_point *const point = &ret->points[ret->count++];
 		*point = (struct series_point){ .run = series->points[from].run,
@@ -246,6 +359,7 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 			point->excess += series->points[i].excess;
 		}
 		point->hours /= (double)(i - from);
+		point->course = point->hours;
 		point->value /= (double)(i - from);
 		point->excess /= (double)(i - from);
 	}
@@ -260,12 +374,13 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 	return i - source->first;
 }
 
-bool series_fold(const struct series *series, double period_hours, struct series *ret)
+bool series_fold(
+	const struct series *series, double period_hours, bool by_phase, struct series *ret)
 {
 	const double steps = period_hours / series->usual_hours, whole_steps = round(steps);
 	/* By how much the phases are other ones at the end. */
 	const double drift = fabs(steps - whole_steps) * series->span_hours / period_hours;
-	const size_t phases = drift <= 0.5 ? (size_t)whole_steps : 1;
+	const size_t phases = by_phase && drift <= 0.5 ? (size_t)whole_steps : 1;
 
 	if (steps < 2 - period_error)
 		return false;
@@ -273,6 +388,11 @@ bool series_fold(const struct series *series, double period_hours, struct series
 		.phases = phases < SERIES_PHASES ? phases : SERIES_PHASES,
 		.variance = series->variance,
 		.weight = series->weight,
+		.object_weight = series->object_weight,
+		.arrivals = series->arrivals,
+		.object_hours = series->object_hours,
+		.plain_variance = series->plain_variance,
+		.period_hours = period_hours,
 		.least_variance = series->least_variance,
 	};
 	size_t averaged = 0;
@@ -282,4 +402,28 @@ bool series_fold(const struct series *series, double period_hours, struct series
 		return false;
 	ret->block = series->block * (size_t)round((double)averaged / (double)ret->count);
 	return measure_times(ret) && ret->count >= ret->level_count + 2;
+}
+
+size_t series_run_end(const struct series *series, size_t at)
+{
+	while (at + 1 < series->count && series->points[at + 1].run == series->points[at].run)
+		at++;
+	return at + 1;
+}
+
+size_t series_run_begin(const struct series *series, size_t at)
+{
+	while (at > 0 && series->points[at - 1].run == series->points[at].run)
+		at--;
+	return at;
+}
+
+bool series_may_step(const struct series *series, size_t at)
+{
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct series_run *const run = &series->runs[r];
+		if (at >= run->first && at < run->end)
+			return at >= run->first + 1 && at + 2 < run->end;
+	}
+	return false;
 }

@@ -11,8 +11,9 @@ enum { SERIES_PHASES = 8 };
 
 struct series_point {
 	double hours;
+	double course; /* hours of growth before it, since any moment of its run */
 	double value;
-	double lever;  /* hours from the middle of all points of its run and phase */
+	double lever;  /* course from the middle of all points of its run and phase */
 	double excess; /* what of the value is beyond the least of its run, by its ups and downs */
 	uint32_t run;
 	uint32_t phase;
@@ -22,7 +23,7 @@ struct series_point {
 struct series_run {
 	size_t first, end;
 	double span_hours;
-	double mean_hours; /* of its points, since its first */
+	double span_course, mean_course; /* of its points, since its first */
 	double mean_value;
 	double mean_excess;
 };
@@ -30,7 +31,11 @@ struct series_run {
 struct series {
 	struct series_point points[GROWTH_POINTS];
 	size_t count;
-	size_t phases; /* of a period of its swings, each with a level of its own; 1 without */
+	/*
+	 * Each phase has a level of its own: the phases of a period where the series swings, the
+	 * stretches between steps where it has some; else there is one.
+	 */
+	size_t phases;
 	struct series_run runs[GROWTH_POINTS / 2];
 	size_t run_count;
 	size_t level_count;  /* of all runs together: phases that have points */
@@ -41,15 +46,47 @@ struct series {
 	double square_hours; /* sum of the squared levers; > 0 */
 	double variance;     /* mean sampling variance of a point as it came; > 0 */
 	double weight; /* of a sample: what it adds to the variance, over what it stands for */
+	double object_weight; /* the same, by sampling and by objects that come and go; >= weight */
+	double arrivals;      /* samples that were seen to come; negative: unknown */
+	double object_hours;  /* of those in use, in which they came */
+	/*
+	 * As if none were in two profiles: the variance of a point, and what a level for each run
+	 * leaves, over it. Much less is left of what stays.
+	 */
+	double plain_variance, plain_square_sum;
 	double least_variance; /* of what is not sampled: as well as a double knows it; > 0 */
+	double period_hours;   /* of a fold; else 0 */
+	double fold_error;     /* standard error of the rate, as the period is not quite known */
 	size_t block;	       /* points as they came that were averaged to one */
 };
 
 /* False when there is too little: see growth_fit. */
-bool series_make(const struct growth_point *points, size_t count, struct series *ret);
+bool series_make(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct series *ret);
+
+/*
+ * Lets growth begin at that moment, and each of the steps (by the last point before it, ascending)
+ * begin a level of its own. False when no growth could be seen then.
+ */
+bool series_bend(struct series *series, double onset_hours);
+bool series_split(struct series *series, const size_t *steps, size_t step_count);
 
 /*
  * The same, folded by the period of its swings, which are no growth: whole periods, each averaged
- * to as many points as it has phases that were seen. False when that leaves too little.
+ * to as many points as it has phases that were seen, or to one. False when that leaves too little.
  */
-bool series_fold(const struct series *series, double period_hours, struct series *ret);
+bool series_fold(
+	const struct series *series, double period_hours, bool by_phase, struct series *ret);
+
+/* Of the points, by what levels and the growth leave. */
+double series_rest_variance(const struct series *series);
+
+/* The first point of the run that a point is of, and the one after its last. */
+size_t series_run_begin(const struct series *series, size_t at);
+size_t series_run_end(const struct series *series, size_t at);
+
+/*
+ * Whether a step after this point has two points of its run on both sides. A hinge there has one
+ * before, and two after.
+ */
+bool series_may_step(const struct series *series, size_t at);

@@ -2,6 +2,9 @@
 #include "analysis/growth_shape.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "analysis/growth_contest.h"
 
 /* Residuals of each run's own mean and a common line. */
 struct flattened {
@@ -20,7 +23,7 @@ static struct flattened flatten(const struct series *series)
 		const struct series_run *const run = &series->runs[r];
 		const double start = series->points[run->first].hours;
 		for (size_t i = run->first; i < run->end; i++) {
-			flat.hours[i] = series->points[i].hours - start - run->mean_hours;
+			flat.hours[i] = series->points[i].hours - start - run->mean_course;
 			flat.residuals[i] = series->points[i].value - run->mean_value;
 			tt += flat.hours[i] * flat.hours[i];
 			ty += flat.hours[i] * flat.residuals[i];
@@ -33,129 +36,6 @@ static struct flattened flatten(const struct series *series)
 	}
 	flat.rise = ty / tt * longest;
 	return flat;
-}
-
-/* Sums of values and their squares up to each point, to have those between any two at once. */
-struct sums {
-	double values[GROWTH_POINTS + 1], squares[GROWTH_POINTS + 1];
-};
-
-static struct sums sum_up(const struct series *series)
-{
-	const double first = series->points[0].value;
-	struct sums sums = { 0 };
-
-	for (size_t i = 0; i < series->count; i++) {
-		const double value = series->points[i].value - first;
-		sums.values[i + 1] = sums.values[i] + value;
-		sums.squares[i + 1] = sums.squares[i] + value * value;
-	}
-	return sums;
-}
-
-/* What is left of a stretch of points by their mean, which is returned too. */
-static double level_square_sum(const struct sums *sums, size_t first, size_t end, double *mean)
-{
-	const double count = (double)(end - first);
-	const double values = sums->values[end] - sums->values[first];
-
-	*mean = values / count;
-	return fmax(sums->squares[end] - sums->squares[first] - values * values / count, 0);
-}
-
-/* A rise of one run: the last point of the level before, the first of the level after. */
-struct rise {
-	const struct series_run *run;
-	size_t before, after;
-	double jump;
-	double square_sum; /* that it leaves of its run */
-};
-
-static void measure_rise(const struct series *series, const struct sums *sums, struct rise *rise)
-{
-	const struct series_point *const points = series->points;
-	double low, high;
-
-	rise->square_sum = level_square_sum(sums, rise->run->first, rise->before + 1, &low) +
-			   level_square_sum(sums, rise->after, rise->run->end, &high);
-	rise->jump = high - low;
-	for (size_t i = rise->before + 1; i < rise->after; i++) {
-		const double share = (points[i].hours - points[rise->before].hours) /
-				     (points[rise->after].hours - points[rise->before].hours);
-		const double rest = points[i].value - points[0].value - low - share * rise->jump;
-		rise->square_sum += rest * rest;
-	}
-}
-
-/* The rise of a run that leaves least; sudden ones go first. */
-static bool best_rise(const struct series *series, const struct sums *sums,
-	const struct series_run *run, struct rise *best)
-{
-	const double price = 0.05; /* of a rise that takes one interval more */
-	const size_t most = (run->end - run->first) / 4;
-	double least = INFINITY;
-
-	for (size_t before = run->first + 1; before + 2 < run->end; before++) {
-		for (size_t after = before + 1;
-			after + 1 < run->end && after - before <= (most > 1 ? most : 1); after++) {
-			struct rise rise = { .run = run, .before = before, .after = after };
-			measure_rise(series, sums, &rise);
-			const double cost =
-				rise.square_sum * (1 + price * (double)(after - before - 1));
-			if (cost < least) {
-				least = cost;
-				*best = rise;
-			}
-		}
-	}
-	return least < INFINITY;
-}
-
-/* The rise explains more than a line, stands out, and is not made of the levels' own slopes. */
-static bool is_one_rise(const struct series *series, const struct flattened *flat,
-	const struct rise *rise, double left)
-{
-	const struct series_point *const points = series->points;
-	const double step = points[rise->after].value - points[rise->before].value;
-
-	return left <= 0.35 * flat->square_sum &&
-	       fabs(rise->jump) >= 4 * sqrt(2 * series->variance) && step / rise->jump >= 0.6;
-}
-
-static void look_for_rise(
-	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
-{
-	const struct sums sums = sum_up(series);
-	double levels[GROWTH_POINTS / 2], all_levels = 0, least = INFINITY;
-	struct rise best = { 0 };
-
-	if (series->count < 5)
-		return;
-	for (size_t r = 0; r < series->run_count; r++) {
-		double mean;
-		levels[r] =
-			level_square_sum(&sums, series->runs[r].first, series->runs[r].end, &mean);
-		all_levels += levels[r];
-	}
-	for (size_t r = 0; r < series->run_count; r++) {
-		struct rise rise;
-		if (!best_rise(series, &sums, &series->runs[r], &rise))
-			continue;
-		/* The other runs have one level each. */
-		const double left = all_levels - levels[r] + rise.square_sum;
-		if (left < least) {
-			least = left;
-			best = rise;
-		}
-	}
-	if (least == INFINITY || !is_one_rise(series, flat, &best, least))
-		return;
-	const double from = series->points[best.before].hours,
-		     to = series->points[best.after].hours;
-	shape->is_jump = true;
-	shape->jump = best.jump;
-	shape->jump_hours = (from + to) / 2;
-	shape->jump_lasted_hours = to - from;
 }
 
 /* How much of the residuals a wave of this period explains; its amplitude. */
@@ -181,6 +61,8 @@ static double wave_square_sum(
 	*amplitude = hypot(a, b);
 	return a * yc + b * ys;
 }
+
+static const double least_period_error = 0.35; /* in steps */
 
 /* At least two periods in the longest run, three points in a period. */
 static void look_for_swings(
@@ -211,16 +93,141 @@ static void look_for_swings(
 	const double whole_steps = round(best_period / step) * step;
 	const bool is_whole = fabs(span / best_period - span / whole_steps) <= 0.25;
 	shape->period_hours = is_whole ? whole_steps : best_period;
+	/* Three periods tell whether it is one of whole steps. */
+	if (is_whole && span / whole_steps < 3)
+		shape->period_error_hours =
+			fmax(fabs(best_period - whole_steps), least_period_error * step);
 	shape->outgrows_swings = flat->rise > 2 * best_amplitude;
+}
+
+static int by_before(const void *a, const void *b)
+{
+	const struct shape_step *const x = a, *const y = b;
+
+	return (x->before > y->before) - (x->before < y->before);
+}
+
+static double mean_between(const struct series *series, size_t first, size_t end)
+{
+	double sum = 0;
+
+	for (size_t i = first; i < end; i++)
+		sum += series->points[i].value;
+	return sum / (double)(end - first);
+}
+
+static struct shape_step step_between(
+	const struct series *series, size_t first, size_t before, size_t after, size_t end)
+{
+	const double from = series->points[before].hours, to = series->points[after].hours;
+
+	return (struct shape_step){
+		.step = { .hours = (from + to) / 2,
+			.size = mean_between(series, after, end) -
+				mean_between(series, first, before + 1),
+			.lasted_hours = to - from },
+		.before = before,
+	};
+}
+
+static void tell_steps(
+	const struct series *series, const struct candidate *candidate, struct growth_shape *shape)
+{
+	if (candidate->shape == SHAPE_RISE) {
+		shape->step_count = 1;
+		shape->steps[0] = step_between(series, series_run_begin(series, candidate->onset),
+			candidate->onset, candidate->end, series_run_end(series, candidate->end));
+		return;
+	}
+	shape->step_count = candidate->step_count;
+	for (size_t i = 0; i < candidate->step_count; i++)
+		shape->steps[i].before = candidate->steps[i];
+	qsort(shape->steps, shape->step_count, sizeof shape->steps[0], by_before);
+	for (size_t i = 0; i < shape->step_count; i++) {
+		const size_t before = shape->steps[i].before;
+		size_t first = series_run_begin(series, before),
+		       end = series_run_end(series, before);
+		if (i > 0 && shape->steps[i - 1].before >= first)
+			first = shape->steps[i - 1].before + 1;
+		if (i + 1 < shape->step_count && shape->steps[i + 1].before < end)
+			end = shape->steps[i + 1].before + 1;
+		shape->steps[i] = step_between(series, first, before, before + 1, end);
+	}
+}
+
+/* 95% of the weight of all moments. */
+static void tell_onset(const struct series *series, const struct candidate *hinge,
+	const double scores[GROWTH_POINTS], struct growth_shape *shape)
+{
+	double weights[GROWTH_POINTS], sum = 0, passed = 0;
+	size_t low = 0, high = 0;
+
+	shape->has_onset = true;
+	shape->onset_hours = series->points[hinge->onset].hours;
+	for (size_t i = 0; i < series->count; i++) {
+		weights[i] = exp(fmin(scores[i] - hinge->score, 0));
+		sum += weights[i];
+	}
+	for (size_t i = 0; i < series->count; i++) {
+		if (passed < 0.025 * sum)
+			low = i;
+		if (passed < 0.975 * sum)
+			high = i;
+		passed += weights[i];
+	}
+	shape->onset_low = fmin(series->points[low].hours, shape->onset_hours);
+	shape->onset_high = fmax(series->points[high].hours, shape->onset_hours);
+}
+
+/* Nothing but noise, as it would be if all were replaced from point to point, and no less of it. */
+static bool is_quiet(const struct series *series)
+{
+	const double freedom = (double)(series->count - series->run_count);
+	const double most = freedom + 1.3 * sqrt(2 * freedom), least = freedom / 2;
+	const double rise = series->plain_rate * series->plain_rate * series->square_hours /
+			    series->plain_variance;
+
+	return series->plain_square_sum <= 0 ||
+	       (series->plain_square_sum < most && series->plain_square_sum > least && rise < 2);
 }
 
 struct growth_shape growth_shape_of(const struct series *series)
 {
+	/* A jump is told where it is as much likelier than a level. */
+	const double clearly = 3;
 	const struct flattened flat = flatten(series);
-	struct growth_shape shape = { 0 };
+	struct candidate best[SHAPES] = { 0 };
+	double onset_scores[GROWTH_POINTS];
+	struct growth_shape swings = { 0 }, shape = { 0 };
 
-	look_for_rise(series, &flat, &shape);
-	if (!shape.is_jump)
-		look_for_swings(series, &flat, &shape);
+	if (series->count < 4)
+		return shape;
+	look_for_swings(series, &flat, &swings);
+	if (swings.period_hours == 0 && is_quiet(series))
+		return shape;
+	contest_hold(series, flat.rise, swings.period_hours, best, onset_scores);
+	const struct candidate *const still = best[SHAPE_RISE].score > best[SHAPE_STEPS].score
+						      ? &best[SHAPE_RISE]
+						      : &best[SHAPE_STEPS];
+	const struct candidate *const growth = best[SHAPE_HINGE].score > best[SHAPE_LINE].score
+						       ? &best[SHAPE_HINGE]
+						       : &best[SHAPE_LINE];
+	const double other = fmax(best[SHAPE_LEVEL].score, growth->score);
+	if (swings.period_hours > 0 &&
+		(best[SHAPE_WAVE].score > fmax(still->score, other) || growth->has_drops))
+		return swings;
+	if (still->score > other - (growth->score >= other ? clearly : 0)) {
+		shape.is_step = true;
+		shape.is_jump =
+			still->score > fmax(growth->score, best[SHAPE_LEVEL].score + clearly);
+		tell_steps(series, still, &shape);
+		return shape;
+	}
+	if (growth->has_drops || growth->score < best[SHAPE_LEVEL].score)
+		return shape;
+	shape.grows_beside_steps = growth->step_count > 0;
+	tell_steps(series, growth, &shape);
+	if (growth->shape == SHAPE_HINGE)
+		tell_onset(series, growth, onset_scores, &shape);
 	return shape;
 }

@@ -1,18 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a series looks like when it is no straight line: one rise (or fall) between two levels that
- * takes a quarter of the series at most, or swings with a period. Each is compared with the line by
- * the square sum that it leaves, and must stand out of the sampling noise by itself.
+ * What a series looks like: level, a line, a hinge (level, then a line to the end), steps between
+ * levels, a rise between two levels, some of them together, or swings with a period. A step needs a
+ * level after it, of two points at least: what still rises at the end is a hinge.
+ *
+ * The shapes are compared by Schwarz's criterion (Annals of Statistics 6, 1978): the logarithm of
+ * the likelihood, less log(n) / 2 for each height or slope, and log(n) for each moment, of which
+ * there are n (Zhang and Siegmund, Biometrics 63, 2007). Each shape is judged with the noise that
+ * suits it best, of a few members of the model in analysis/growth.h. A height or slope is that of
+ * least squares under this noise.
  */
 #pragma once
 
 #include "analysis/growth_series.h"
 
+struct shape_step {
+	struct growth_step step;
+	size_t before; /* the last point before it */
+};
+
 struct growth_shape {
-	bool is_jump;
-	double jump, jump_hours, jump_lasted_hours;
-	double period_hours;  /* 0 when there are no swings */
-	bool outgrows_swings; /* the line rises by more than the swings, from end to end */
+	bool is_jump;				   /* steps, or a rise, and no growth beside them */
+	bool is_step;				   /* the same, but it hardly stands out */
+	struct shape_step steps[GROWTH_MAX_STEPS]; /* in order of time */
+	size_t step_count;
+	bool grows_beside_steps;
+	bool has_onset; /* of growth, which goes on to the end */
+	double onset_hours;
+	double onset_low, onset_high; /* its 95% interval, beyond the resolution of the points */
+	double period_hours;	      /* 0 when there are no swings */
+	double period_error_hours;    /* about */
+	bool outgrows_swings;	      /* the line rises by more than the swings, from end to end */
 };
 
 struct growth_shape growth_shape_of(const struct series *series);

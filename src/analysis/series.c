@@ -234,7 +234,7 @@ static void share_lines(
 		unsample(from, sample->counters, estimates);
 		const struct estimate estimate = estimates[series->counter];
 		added->lines[i] = (struct series_line){ estimate.value, estimate.variance,
-			share_stack(transfer, sample->stack) };
+			(float)estimate.samples, share_stack(transfer, sample->stack) };
 		if (added->allocated != NULL)
 			added->allocated[i] = sample->counters[PROFILE_ALLOC_OBJECTS];
 	}

@@ -21,6 +21,7 @@
 struct series_line {
 	double value;
 	double variance;
+	float objects;	/* that were recorded */
 	uint32_t stack; /* of the shared profile */
 };
 

@@ -87,7 +87,7 @@ static void fit_site(const struct trend *trend, struct trend_site *site)
 	for (size_t i = 0; i < trend->profile_count; i++)
 		points[i] = (struct growth_point){ trend->hours[i], site->series[i].value,
 			site->series[i].variance, trend->runs[i] };
-	site->has_growth = growth_fit(points, trend->profile_count, &site->growth);
+	site->has_growth = growth_fit(points, trend->profile_count, &site->objects, &site->growth);
 	site->adjusted_p = 1;
 }
 
@@ -167,7 +167,7 @@ bool trend_build(const struct series *series, const struct trend_request *reques
 	trend->total.name = "total";
 	trend->total.stack = "";
 	set_times(trend, series);
-	if (!trend_sites_make(trend, series, request, err) || !set_runs(trend, series, err))
+	if (!set_runs(trend, series, err) || !trend_sites_make(trend, series, request, err))
 		return false;
 	for (size_t i = 0; i < trend->site_count; i++)
 		fit_site(trend, &trend->sites[i]);

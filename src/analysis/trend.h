@@ -32,6 +32,7 @@ struct trend_site {
 	const char *name;
 	const char *stack;	 /* where most of the change is: "main > serve > parse" */
 	struct estimate *series; /* one for each profile; without `samples` */
+	struct growth_objects objects;
 	struct growth growth;
 	bool has_growth;   /* false: too few profiles to say */
 	double adjusted_p; /* for the number of sites; 1 unless it grows steadily */

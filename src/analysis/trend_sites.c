@@ -22,6 +22,7 @@ struct record {
 	uint32_t path;
 	uint32_t input;
 	struct estimate estimate;
+	double allocated; /* recorded objects, ever; 0 when unknown */
 };
 
 /* Calls `take` with each line that has a path, profile by profile. */
@@ -36,7 +37,10 @@ static void for_each_record(const struct records *records,
 		for (size_t j = 0; j < profile->line_count; j++) {
 			const struct series_line *const line = &profile->lines[j];
 			const struct record record = { paths[line->stack], (uint32_t)i,
-				{ .value = line->value, .variance = line->variance } };
+				{ .value = line->value,
+					.variance = line->variance,
+					.samples = (double)line->objects },
+				profile->allocated == NULL ? 0 : profile->allocated[j] };
 			if (record.path != NO_PATH)
 				take(context, &record);
 		}
@@ -175,20 +179,57 @@ struct site_map {
 	uint32_t *sites; /* for each unit its site plus one; 0 for none */
 };
 
+/* Sums, for the time being: see finish_site. */
+static void add_objects(
+	const struct trend *trend, const struct record *record, struct growth_objects *objects)
+{
+	const size_t at = record->input;
+	const struct estimate *const estimate = &record->estimate;
+
+	objects->weight += estimate->samples > 0
+				   ? estimate->value * estimate->value / estimate->samples
+				   : estimate->variance;
+	objects->live += estimate->samples;
+	if (at == 0 || trend->runs[at - 1] != trend->runs[at])
+		objects->arrivals -= record->allocated;
+	if (at + 1 == trend->profile_count || trend->runs[at + 1] != trend->runs[at])
+		objects->arrivals += record->allocated;
+}
+
+static void add_to_site(
+	const struct trend *trend, const struct record *record, struct trend_site *site)
+{
+	estimate_add(&site->series[record->input], record->estimate);
+	add_objects(trend, record, &site->objects);
+}
+
 static void add_to_series(void *context, uint32_t unit, const struct record *record)
 {
 	const struct site_map *const map = context;
 
 	if (map->sites[unit] != 0)
-		estimate_add(&map->trend->sites[map->sites[unit] - 1].series[record->input],
-			record->estimate);
+		add_to_site(map->trend, record, &map->trend->sites[map->sites[unit] - 1]);
 }
 
 static void add_to_total(void *context, const struct record *record)
 {
 	struct trend *const trend = context;
 
-	estimate_add(&trend->total.series[record->input], record->estimate);
+	add_to_site(trend, record, &trend->total);
+}
+
+static void finish_site(
+	const struct trend *trend, const struct series *series, struct trend_site *site)
+{
+	double sum = 0;
+
+	site->objects.has_arrivals = true;
+	for (size_t i = 0; i < trend->profile_count; i++) {
+		sum += site->series[i].value;
+		site->objects.has_arrivals &= series->profiles[i].allocated != NULL;
+	}
+	site->objects.weight = sum > 0 ? site->objects.weight / sum : 0;
+	site->objects.live /= (double)trend->profile_count;
 }
 
 /* How each path changed from the first third to the last. */
@@ -269,6 +310,9 @@ static void make_sites(struct trend *trend, const struct records *records, enum 
 		trend->sites[i].series = xcalloc(trend->profile_count, sizeof(struct estimate));
 	for_each_unit(trend, unit, records, add_to_series, &map);
 	for_each_record(records, add_to_total, trend);
+	for (size_t i = 0; i < trend->site_count; i++)
+		finish_site(trend, records->series, &trend->sites[i]);
+	finish_site(trend, records->series, &trend->total);
 	name_sites(trend, records, unit, &map, sizes);
 }
 

@@ -6,7 +6,7 @@
 
 /*
  * Makes the view, the sites with their names and series, and the series of the total, which has
- * room for them. Fails like view_build.
+ * room for them; runs are known. Fails like view_build.
  */
 MUST_CHECK bool trend_sites_make(struct trend *trend, const struct series *series,
 	const struct trend_request *request, struct error *err);

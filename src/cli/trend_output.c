@@ -15,6 +15,41 @@ static enum quantity_style style_of(const struct trend *trend)
 	return quantity_style_of(trend->view->kind, trend->view->counter, false);
 }
 
+static void write_steps_json(struct json_writer *json, const struct growth *growth)
+{
+	json_key(json, "steps");
+	json_array_begin(json);
+	for (size_t i = 0; i < growth->step_count; i++) {
+		json_object_begin(json);
+		json_member_real(json, "hours", growth->steps[i].hours);
+		json_member_real(json, "size", growth->steps[i].size);
+		json_member_real(json, "lasted_hours", growth->steps[i].lasted_hours);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void write_shape_json(struct json_writer *json, const struct growth *growth)
+{
+	json_member_bool(json, "may_be_step", growth->may_be_step);
+	if (growth->has_onset) {
+		json_member_real(json, "onset_hours", growth->onset_hours);
+		json_key(json, "onset_interval95");
+		json_array_begin(json);
+		json_put_real(json, growth->onset_low);
+		json_put_real(json, growth->onset_high);
+		json_array_end(json);
+	}
+	if (growth->step_count > 0)
+		write_steps_json(json, growth);
+	if (growth->kind == GROWTH_JUMP) {
+		const struct growth_step *const jump = growth_largest_step(growth);
+		json_member_real(json, "jump", jump->size);
+		json_member_real(json, "jump_hours", jump->hours);
+		json_member_real(json, "jump_lasted_hours", jump->lasted_hours);
+	}
+}
+
 static void write_growth_json(struct json_writer *json, const struct trend_site *site)
 {
 	const struct growth *const growth = &site->growth;
@@ -33,11 +68,7 @@ static void write_growth_json(struct json_writer *json, const struct trend_site 
 	json_member_real(json, "adjusted_p", site->adjusted_p);
 	json_member_unsigned(json, "rises", growth->rises);
 	json_member_unsigned(json, "intervals", growth->intervals);
-	if (growth->kind == GROWTH_JUMP) {
-		json_member_real(json, "jump", growth->jump);
-		json_member_real(json, "jump_hours", growth->jump_hours);
-		json_member_real(json, "jump_lasted_hours", growth->jump_lasted_hours);
-	}
+	write_shape_json(json, growth);
 	if (growth->period_hours > 0)
 		json_member_real(json, "period_hours", growth->period_hours);
 }
@@ -119,7 +150,7 @@ static void write_head(
 		buffer_printf(out, ", %zu damaged and left out", options->damaged_count);
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs of the program", trend->run_count);
-	buffer_printf(out, "\n%s: %s, then %s; %s\n",
+	buffer_printf(out, "\n%s: first %s, last %s; %s\n",
 		quantity_name(trend->view->kind, trend->view->counter),
 		quantity_format(style_of(trend), trend->total.series[0].value, false).text,
 		quantity_format(style_of(trend), trend->total.series[last].value, false).text,
@@ -131,11 +162,13 @@ static void write_sites(const struct trend *trend, size_t first, size_t end, str
 	for (size_t i = first; i < end; i++) {
 		const struct trend_site *const site = &trend->sites[i];
 		const double now = site->series[trend->profile_count - 1].value;
-		buffer_printf(out, "%12s  %-11s %s: %s\n",
-			quantity_format(style_of(trend), now, false).text, curves_chance(site).text,
-			site->name, curves_describe(trend, site).text);
+		const struct curves_words chance = curves_chance(site);
+		buffer_printf(out, "%12s  %-6s %-8s %s: %s\n",
+			quantity_format(style_of(trend), now, false).text,
+			chance.text[0] == '\0' ? "" : "chance", chance.text, site->name,
+			curves_describe(trend, site).text);
 		if (site->is_suspect && strcmp(site->stack, site->name) != 0)
-			buffer_printf(out, "%26s %s\n", "", site->stack);
+			buffer_printf(out, "%29s %s\n", "", site->stack);
 	}
 }
 

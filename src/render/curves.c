@@ -18,7 +18,7 @@ enum {
 	PLOT_TOP = 54,
 	PLOT_BOTTOM = 26,
 	COLUMNS = 2,
-	HEADING = 64,
+	HEADING = 80,
 };
 
 static const char style[] =
@@ -26,10 +26,12 @@ static const char style[] =
 	".title{font-size:17px;font-weight:600}.name{font-weight:600}.suspect{fill:#cf222e}"
 	".paper{fill:#fff}.axis{stroke:#d0d7de;stroke-width:1}.band{fill:#0969da;fill-opacity:.15}"
 	".line{fill:none;stroke:#0969da;stroke-width:1.5}.dot{fill:#0969da}"
-	".fit{stroke:#cf222e;stroke-width:1.5;stroke-dasharray:6 4}.end{text-anchor:end}"
+	".fit{fill:none;stroke:#57606a;stroke-width:1.5;stroke-dasharray:6 4}"
+	".onset{stroke:#57606a;stroke-width:1;stroke-dasharray:2 3}"
+	".leak{stroke:#cf222e}.end{text-anchor:end}"
 	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}"
 	".suspect{fill:#ff7b72}.paper{fill:#0d1117}.axis{stroke:#3d444d}.band{fill:#4493f8}"
-	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit{stroke:#ff7b72}}";
+	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit,.onset{stroke:#9198a1}.leak{stroke:#ff7b72}}";
 
 static void append_escaped(struct buffer *out, const char *text, size_t most)
 {
@@ -80,12 +82,74 @@ static const char *per(const struct trend *trend)
 	return trend->has_times ? "/h" : " per profile";
 }
 
+/* "one step of +64 MiB within 1 h, 8 h after the start"; of many steps only their sum. */
+static void describe_steps(
+	const struct trend *trend, const struct growth *growth, char *text, size_t size)
+{
+	const enum quantity_style quantity = style_of(trend);
+	const struct growth_step *const steps = growth->steps;
+	const size_t count = growth->step_count;
+	char when[2][32];
+	double sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += steps[i].size;
+	format_span(trend, steps[0].hours, when[0]);
+	if (count == 1) {
+		format_span(trend, steps[0].lasted_hours, when[1]);
+		snprintf(text, size, "one step of %s within %s, %s after the start",
+			quantity_format(quantity, steps[0].size, true).text, when[1], when[0]);
+		return;
+	}
+	format_span(trend, steps[count - 1].hours, when[1]);
+	if (count == 2)
+		snprintf(text, size, "two steps of %s and %s, %s and %s after the start",
+			quantity_format(quantity, steps[0].size, true).text,
+			quantity_format(quantity, steps[1].size, true).text, when[0], when[1]);
+	else
+		snprintf(text, size, "%zu steps, %s in all, %s to %s after the start", count,
+			quantity_format(quantity, sum, true).text, when[0], when[1]);
+}
+
+/* "since 15 h after the start", and from when to when that may have been. */
+static void describe_onset(
+	const struct trend *trend, const struct growth *growth, char *text, size_t size)
+{
+	char onset[32], low[32], high[32];
+
+	format_span(trend, growth->onset_hours, onset);
+	format_span(trend, growth->onset_low, low);
+	format_span(trend, growth->onset_high, high);
+	if (growth->onset_low < growth->onset_high)
+		snprintf(text, size, "since %s after the start (%s to %s)", onset, low, high);
+	else
+		snprintf(text, size, "since %s after the start", onset);
+}
+
+static void describe_growth(const struct trend *trend, const struct growth *growth,
+	const char *rate, const char *error, struct curves_words *words)
+{
+	char more[160] = "";
+
+	if (growth->has_onset) {
+		describe_onset(trend, growth, more, sizeof more);
+		snprintf(words->text, sizeof words->text, "grows %s: %s%s ± %s, still growing",
+			more, rate, per(trend), error);
+		return;
+	}
+	if (growth->step_count > 0)
+		describe_steps(trend, growth, more, sizeof more);
+	snprintf(words->text, sizeof words->text, "%s%s ± %s, grew in %u of %u intervals%s%s", rate,
+		per(trend), error, growth->rises, growth->intervals,
+		growth->step_count > 0 ? ", and " : "", more);
+}
+
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site)
 {
 	const struct growth *const growth = &site->growth;
 	const enum quantity_style quantity = style_of(trend);
 	struct curves_words words = { "too few profiles to say" };
-	char span[32], lasted[32];
+	char span[32];
 
 	if (!site->has_growth)
 		return words;
@@ -96,11 +160,7 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 		quantity_format(quantity, (growth->high - growth->low) / 2, false);
 	switch (growth->kind) {
 	case GROWTH_JUMP:
-		format_span(trend, growth->jump_hours, span);
-		format_span(trend, growth->jump_lasted_hours, lasted);
-		snprintf(words.text, sizeof words.text,
-			"one step of %s within %s, %s after the start",
-			quantity_format(quantity, growth->jump, true).text, lasted, span);
+		describe_steps(trend, growth, words.text, sizeof words.text);
 		break;
 	case GROWTH_CYCLE:
 		format_span(trend, growth->period_hours, span);
@@ -109,13 +169,13 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 		break;
 	case GROWTH_STEADY:
 	case GROWTH_FALL:
-		snprintf(words.text, sizeof words.text, "%s%s ± %s, grew in %u of %u intervals",
-			rate.text, per(trend), error.text, growth->rises, growth->intervals);
+		describe_growth(trend, growth, rate.text, error.text, &words);
 		break;
 	case GROWTH_NONE:
-		snprintf(words.text, sizeof words.text, "no growth %s (%s%s ± %s)",
-			growth->low > 0 || growth->high < 0 ? "beyond its ups and downs"
-							    : "that stands out",
+		snprintf(words.text, sizeof words.text, "%s (%s%s ± %s)",
+			growth->may_be_step ? "rose, but one step explains that as well"
+			: growth->low > 0 || growth->high < 0 ? "no growth beyond its ups and downs"
+							      : "no growth that stands out",
 			rate.text, per(trend), error.text);
 		break;
 	}
@@ -216,21 +276,69 @@ static void draw_run(const struct trend *trend, const struct trend_site *site,
 	buffer_append_char(out, '\n');
 }
 
-/* The fitted line of one run, through its centre. */
+/* Hours of growth up to a moment. */
+static double course_at(const struct growth *growth, double hours)
+{
+	if (growth->kind != GROWTH_STEADY && growth->kind != GROWTH_FALL)
+		return 0;
+	return growth->has_onset ? fmax(hours - growth->onset_hours, 0) : hours;
+}
+
+/* Steps before a moment; SIZE_MAX within one. */
+static size_t stretch_at(const struct growth *growth, double hours)
+{
+	size_t stretch = 0;
+
+	for (size_t i = 0; i < growth->step_count; i++) {
+		const struct growth_step *const step = &growth->steps[i];
+		if (fabs(hours - step->hours) < 0.499 * step->lasted_hours)
+			return SIZE_MAX;
+		stretch += step->hours < hours;
+	}
+	return stretch;
+}
+
+static bool has_fit(const struct trend_site *site)
+{
+	return site->has_growth &&
+	       (site->growth.kind == GROWTH_STEADY || site->growth.kind == GROWTH_JUMP);
+}
+
+/* What was fitted to one run: levels, as their points' mean, and the growth beside them. */
 static void draw_fit(const struct trend *trend, const struct trend_site *site,
 	const struct frame *frame, size_t first, size_t end, struct buffer *out)
 {
-	double hours = 0, value = 0;
+	const struct growth *const growth = &site->growth;
+	double levels[GROWTH_MAX_STEPS + 1] = { 0 };
+	size_t counts[GROWTH_MAX_STEPS + 1] = { 0 };
 
 	for (size_t i = first; i < end; i++) {
-		hours += trend->hours[i] / (double)(end - first);
-		value += site->series[i].value / (double)(end - first);
+		const size_t stretch = stretch_at(growth, trend->hours[i]);
+		if (stretch == SIZE_MAX)
+			continue;
+		levels[stretch] +=
+			site->series[i].value - growth->rate * course_at(growth, trend->hours[i]);
+		counts[stretch]++;
 	}
-	const double from = trend->hours[first], to = trend->hours[end - 1];
-	buffer_printf(out,
-		"<line class=\"fit\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
-		x_of(frame, from), y_of(frame, value + site->growth.rate * (from - hours)),
-		x_of(frame, to), y_of(frame, value + site->growth.rate * (to - hours)));
+	buffer_printf(out, "<path class=\"fit%s\" d=\"M", site->is_suspect ? " leak" : "");
+	for (size_t i = first; i < end; i++) {
+		const double hours = trend->hours[i];
+		const size_t stretch = stretch_at(growth, hours);
+		if (stretch == SIZE_MAX)
+			continue;
+		const double level = levels[stretch] / (double)counts[stretch];
+		buffer_printf(out, "%.1f,%.1f ", x_of(frame, hours),
+			y_of(frame, level + growth->rate * course_at(growth, hours)));
+	}
+	buffer_append_string(out, "\"/>\n");
+	if (growth->kind == GROWTH_STEADY && growth->has_onset &&
+		growth->onset_hours >= trend->hours[first] &&
+		growth->onset_hours < trend->hours[end - 1])
+		buffer_printf(out,
+			"<line class=\"onset%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
+			"y2=\"%.1f\"/>\n",
+			site->is_suspect ? " leak" : "", x_of(frame, growth->onset_hours),
+			x_of(frame, growth->onset_hours), frame->top, frame->top + frame->height);
 }
 
 static void draw_site(const struct trend *trend, const struct trend_site *site, double x, double y,
@@ -253,7 +361,7 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 			end < trend->profile_count && trend->runs[end] == trend->runs[first]; end++)
 			;
 		draw_run(trend, site, &frame, first, end, out);
-		if (site->has_growth && end - first > 1 && site->growth.kind == GROWTH_STEADY)
+		if (end - first > 1 && has_fit(site))
 			draw_fit(trend, site, &frame, first, end, out);
 	}
 	buffer_append_string(out, "</g>\n");
@@ -261,12 +369,16 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 
 struct curves_words curves_chance(const struct trend_site *site)
 {
+	const double percent = 100 * site->adjusted_p;
 	struct curves_words words = { "" };
 
-	if (site->has_growth && site->adjusted_p < 0.0001)
-		strcpy(words.text, "p < 0.0001");
-	else if (site->has_growth && site->adjusted_p < 0.1)
-		snprintf(words.text, sizeof words.text, "p = %.4f", site->adjusted_p);
+	if (!site->has_growth || percent >= 10)
+		return words;
+	if (percent < 0.01)
+		strcpy(words.text, "< 0.01 %");
+	else
+		snprintf(words.text, sizeof words.text, percent < 1 ? "%.2f %%" : "%.1f %%",
+			percent);
 	return words;
 }
 
@@ -296,8 +408,9 @@ void curves_svg(const struct trend *trend, const struct curves_options *options,
 	if (trend->run_count > 1)
 		buffer_printf(out, ", %u runs", trend->run_count);
 	buffer_append_string(out,
-		"; shaded: 95% interval of each point; red: suspected leaks, dashed: "
-		"fitted growth</text>\n");
+		"</text>\n<text class=\"small\" x=\"8\" y=\"64\">shaded: 95% interval of each "
+		"point; dashed: fitted growth and levels, upright where growth begins; red: "
+		"suspected leaks</text>\n");
 	draw_site(trend, &trend->total, 0, HEADING, out);
 	for (size_t i = 1; i < charts; i++) {
 		const size_t column = i % COLUMNS, row = i / COLUMNS;
@@ -337,7 +450,8 @@ void curves_html(
 		"font:14px system-ui,sans-serif;color:#1f2328;background:#fff}svg{max-width:100%;"
 		"height:auto}table{border-collapse:collapse;width:100%;margin-top:1em}"
 		"td,th{padding:.35em .6em;border-top:1px solid #d0d7de;text-align:left;"
-		"vertical-align:top;overflow-wrap:anywhere}small{color:#656d76}"
+		"vertical-align:top;overflow-wrap:anywhere}th{white-space:nowrap}"
+		"small{color:#656d76}"
 		"td:first-child,td:nth-child(3){white-space:nowrap}td:first-child{text-align:right}"
 		"td:nth-child(2){min-width:15em}"
 		".suspect td{color:#cf222e}@media(prefers-color-scheme:dark){body{color:#e6edf3;"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A trend as pictures: one small chart for each site, every point with its 95% interval, the fitted
- * line, restarts as gaps. SVG, or a page that holds it together with a table; both self-contained,
- * in light and dark.
+ * growth with its onset, the levels between steps, restarts as gaps. SVG, or a page that holds it
+ * together with a table; both self-contained, in light and dark.
  */
 #pragma once
 
@@ -23,9 +23,9 @@ void curves_html(
 
 /* Growth in words: "+3.1 MiB/h ± 0.4 MiB, grew in 11 of 12 intervals". */
 struct curves_words {
-	char text[160];
+	char text[200];
 };
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);
 
-/* How likely it is by chance: "p = 0.0123"; "" where it is likely. */
+/* How likely it is by chance: "1.2 %"; "" where it is likely. */
 struct curves_words curves_chance(const struct trend_site *site);

@@ -98,7 +98,7 @@ class Shapes(TrendCase):
         self.assertIn("</html>", text)
         self.assertNotIn("src=", text)
         self.assertNotIn("href=", text)
-        self.assertRegex(text, r'<tr class="suspect">.*p &lt; 0\.0001')
+        self.assertRegex(text, r'<tr class="suspect">.*&lt; 0\.01 %')
 
     def test_a_tar_is_a_series_compressed_or_not(self):
         whole = self.trend(*self.paths)
