@@ -54,7 +54,10 @@ bool profile_run_start_own(const struct target *target, const struct profile_run
 		error_set(err, ERROR_STATE, "%s: run %" PRId64 " is on already, with %s left",
 			target->label, json_number(run, "id"),
 			duration_format(json_number(run, "remaining_ms"), left));
-		return error_hint(err, "wait for it, or end it with heapctl stop");
+		return target->process.pid > 0
+			       ? error_hint(err, "wait for it, or end it with heapctl stop %d",
+					 (int)target->process.pid)
+			       : error_hint(err, "wait for it, or end it with heapctl stop TARGET");
 	}
 	*own = (struct profile_run){ .id = json_number(run, "id"),
 		.was_active = json_flag(run, "was_active"),

@@ -83,7 +83,7 @@ const struct verb_option report_option_table[] = {
 		.is_hidden = true },
 	{ OPTION_TEST_STRIDE, "test_stride", 0, "N",
 		.help = "how much jeprof reads at once; nothing to us", .is_hidden = true },
-	{ OPTION_HELP, "help", 0, NULL, .help = "print this help", .is_hidden = true },
+	{ OPTION_HELP, "help", 'h', NULL, .help = "print this help", .is_hidden = true },
 	{ OPTION_VERSION, "version", 0, NULL, .help = "print the version", .is_hidden = true },
 
 	{ OPTION_NO_INLINES, "no-inlines", 0, NULL,

@@ -18,7 +18,8 @@ static const struct verb_option start_options[] = {
 	{ 0 },
 };
 
-static void print_started(const struct target *target, const json_t *run)
+/* `word` is how the user named the target. */
+static void print_started(const struct target *target, const char *word, const json_t *run)
 {
 	char length[DURATION_TEXT_BYTES];
 
@@ -28,8 +29,9 @@ static void print_started(const struct target *target, const json_t *run)
 		fprintf(stderr, "%s: a run is on already, with %s left\n", target->label,
 			duration_format(json_number(run, "remaining_ms"), length));
 	else
-		fprintf(stderr, "%s: a run of %s has begun; `heapctl stop` ends it early%s\n",
+		fprintf(stderr, "%s: a run of %s has begun; `heapctl stop %s` ends it early%s\n",
 			target->label, duration_format(json_number(run, "duration_ms"), length),
+			word,
 			json_flag(run, "was_active") ? "; sampling was on before and stays on"
 						     : "");
 }
@@ -65,7 +67,7 @@ static int run_start(const struct verb *verb, int argc, char **argv)
 	if (as_json)
 		control_print_json(started);
 	else
-		print_started(&target, started);
+		print_started(&target, parser.operands[0], started);
 	return EXIT_DONE;
 }
 

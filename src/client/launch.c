@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
 #include "client/launch_note.h"
@@ -77,6 +78,66 @@ static bool follow_script(struct launch_plan *plan, const char *command, struct 
 	return program_inspect(interpreter, program, err);
 }
 
+static bool inspect_program(const char *path, struct program *named)
+{
+	struct error ignored;
+
+	return program_inspect(path, named, &ignored) && named->kind != PROGRAM_SCRIPT;
+}
+
+/* Seen from here, and from the folder of the script. */
+static bool try_both(const char *folder, const char *path, struct program *named)
+{
+	CLEANUP(free_cleanup) char *here = xasprintf("./%s", path);
+	CLEANUP(free_cleanup) char *there = xasprintf("%s/%s", folder, path);
+
+	return inspect_program(path[0] == '/' ? path : here, named) ||
+	       (path[0] != '/' && inspect_program(there, named));
+}
+
+/* A word of the script that is a path to a program of that name; variables are not known here. */
+static bool find_in_script(
+	const char *text, const char *folder, const char *name, struct program *named)
+{
+	static const char ends[] = " \t\r\n\"';&|()<>=`$";
+	const size_t size = strlen(name);
+
+	for (const char *at = text; (at = strstr(at, name)) != NULL; at += size) {
+		const char *begin = at;
+		if (strchr(ends, at[size]) == NULL || at == text || at[-1] != '/')
+			continue;
+		while (begin > text && strchr(ends, begin[-1]) == NULL)
+			begin--;
+		CLEANUP(free_cleanup) char *path = xstrndup(begin, (size_t)(at - begin) + size);
+		if (try_both(folder, path, named))
+			return true;
+	}
+	return false;
+}
+
+/* A program that a start script starts and that PATH does not find. */
+static bool find_beside(const struct launch_plan *plan, const char *name, struct program *named)
+{
+	enum { SCRIPT_BYTES = 1 << 20 };
+	const char *const script = plan->program.path;
+	const char *const slash = strrchr(script, '/');
+	CLEANUP(free_cleanup)
+	char *folder = slash == NULL ? xstrdup(".") : xstrndup(script, (size_t)(slash - script));
+	struct buffer text;
+	struct error ignored;
+
+	if (strchr(name, '/') != NULL)
+		return false;
+	if (try_both(folder, name, named))
+		return true;
+	buffer_init(&text, &memory_or_exit);
+	text.limit = SCRIPT_BYTES;
+	const bool found = file_read(script, &text, &ignored) &&
+			   find_in_script(buffer_string(&text), folder, name, named);
+	buffer_deinit(&text);
+	return found;
+}
+
 /* The program to be profiled: the command, or the one that --exe names. */
 static bool find_program(
 	const struct launch_request *request, struct launch_plan *plan, struct error *err)
@@ -94,13 +155,15 @@ static bool find_program(
 	struct error ignored;
 	CLEANUP(free_cleanup)
 	char *first = xstrndup(request->exes, strcspn(request->exes, ":"));
-	if (program_inspect(first, &named, &ignored) && named.kind != PROGRAM_SCRIPT) {
+	if ((program_inspect(first, &named, &ignored) && named.kind != PROGRAM_SCRIPT) ||
+		(plan->program.kind == PROGRAM_SCRIPT && find_beside(plan, first, &named))) {
 		plan->program = named;
 	} else if (plan->program.kind == PROGRAM_SCRIPT) {
 		launch_note(plan,
-			"%s is not in PATH: whether it brings jemalloc is not known "
-			"(--jemalloc FILE preloads one)",
-			first);
+			"%s is not in PATH, not beside %s, and not named there with its folder: "
+			"whether it brings jemalloc is not known (--exe PATH says where it is, "
+			"--jemalloc FILE preloads one)",
+			first, plan->program.path);
 	}
 	return true;
 }

@@ -265,6 +265,7 @@ class Switching(ControlCase):
 class Running(ControlCase):
     def test_start_stop_runs_save(self):
         out, said = self.heapctl("start", self.pid, "--duration", "10mins")
+        self.assertIn(f"`heapctl stop {self.pid}` ends it early", said)
         number = out.strip()
         self.assertRegex(number, r"^\d+$")
         self.assertIn("a run of 10 min has begun", said)

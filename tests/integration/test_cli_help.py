@@ -29,6 +29,7 @@ class Help(Case):
             for line in out.splitlines():
                 self.assertLessEqual(len(line), 110, f"{verb}: {line}")
             self.assertEqual(self.heapctl("help", verb)[0], out)
+            self.assertEqual(self.heapctl(verb, "-h"), (out, ""))
 
     def test_unknown_options_are_usage_errors(self):
         for verb in CONTROL:

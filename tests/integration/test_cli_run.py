@@ -12,6 +12,18 @@ import unittest
 from processes import SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
 
 PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_E', '_RJEM'))})"
+# Says whether it has jemalloc, and ends with its input.
+SERVER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void)
+{
+	printf("%d\\n", dlsym(RTLD_DEFAULT, "mallctl") != NULL);
+	fflush(stdout);
+	return getchar() != EOF;
+}
+"""
 # Keeps memory, says so and goes on until a signal or the end of its input.
 KEEP = """
 import sys
@@ -102,6 +114,29 @@ class Choosing(Case):
         self.end_pid_later(pid)
         self.wait_for_agent(pid)
         self.assertFalse(os.path.exists(self.socket_of(shell.pid)))
+
+    def test_a_program_outside_of_path_that_a_script_starts(self):
+        """Beside the script, in a folder that the script names, or unknown."""
+        folder = pathlib.Path(self.folder, "app")
+        (folder / "bin").mkdir(parents=True)
+        subprocess.run([need("cc"), "-x", "c", "-", "-o", folder / "myserver"], input=SERVER, text=True, check=True)
+        shutil.copy(folder / "myserver", folder / "bin/inner")
+        for name, line in (("myserver", "./myserver"), ("inner", "exec \"bin/inner\""), ("inner", f"{folder}/bin/inner")):
+            script = folder / "start.sh"
+            script.write_text(f"#!/bin/sh\ncd {folder}\n{line}\n")
+            script.chmod(0o755)
+            for cwd, word in ((folder, "./start.sh"), (self.folder, "app/start.sh"), ("/", script)):
+                said = pathlib.Path(self.folder, "said")
+                with said.open("w") as stream:
+                    shell = self.start(HEAPCTL, "run", "--exe", name, "--", word, stdout=subprocess.PIPE, stderr=stream, stdin=subprocess.PIPE, cwd=cwd)
+                self.assertEqual(shell.stdout.readline(), b"1\n", (name, line, word, said.read_text()))
+                self.assertIn(f"{name} does not bring jemalloc: it gets ", said.read_text())
+                shell.stdin.close()
+                shell.wait(60)
+        script.write_text("#!/bin/sh\ntrue\n")
+        _, said = self.heapctl("run", "--exe", "nowhere", "--", script)
+        self.assertIn("nowhere is not in PATH", said)
+        self.assertIn("--exe PATH", said)
 
 
 class Refusing(Case):
