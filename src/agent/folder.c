@@ -14,6 +14,17 @@
 
 #include "base/clock.h"
 
+/* A folder that is used for other things as well, such as /tmp, must stay as it is. */
+static bool hint_mode(const char *path, mode_t mode, struct error *err)
+{
+	const char *const slash = strrchr(path, '/');
+
+	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
+		return error_hint(err, "chmod 700 %s", path);
+	return error_hint(
+		err, "let HEAPCTL_DIR name a folder for this alone, such as %s/heapctl", path);
+}
+
 static bool check_directory(int fd, const char *path, struct error *err)
 {
 	struct stat status;
@@ -28,7 +39,7 @@ static bool check_directory(int fd, const char *path, struct error *err)
 	if ((status.st_mode & 077) != 0) {
 		error_set(err, ERROR_USAGE, "%s is open to other users (mode %04o)", path,
 			status.st_mode & 07777);
-		return error_hint(err, "chmod 700 %s", path);
+		return hint_mode(path, status.st_mode, err);
 	}
 	return true;
 }

@@ -129,7 +129,7 @@ static const char head[] =
 	".TP\n.I NAME\nThe name of the process, if only one reachable process is called so.\n"
 	".TP\n.I NAME@USER\nThe same, of the processes of that user alone, a name or a number: another user's\n"
 	"process may have the same name.\n"
-	".TP\n.I PATH\nThe agent's socket, for instance /run/heapctl/4711.sock.\n"
+	".TP\n.I PATH\nThe agent's socket, for instance /run/heapctl/4711.sock; unix:PATH is the same.\n"
 	".TP\n.I URL\n"
 	"A gateway, http://host:port, and one of its targets, http://host:port/targets/NAME. A\n"
 	"token for it is taken from\n"

@@ -66,5 +66,13 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 /* A folder of sockets and profiles, if it is there: kind, owner, mode, room. */
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner);
 
+/*
+ * The path that HEAPCTL_DIR gives to a process of that user, which sees it below `root` ("" for our
+ * own): whether an agent can have its folder there at all. True when something was found that keeps
+ * it from that.
+ */
+bool doctor_examine_named_folder(
+	struct diagnosis *diagnosis, const char *root, const char *path, uid_t owner);
+
 /* The same of the folder that an agent with this process' user and environment would take. */
 void doctor_examine_own_folder(struct diagnosis *diagnosis);

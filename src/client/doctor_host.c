@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -14,54 +12,6 @@
 #include "client/doctor.h"
 #include "client/library_search.h"
 
-/* Less room than this and the next profile may not fit. */
-enum { ROOM_MIB = 64 };
-
-static void examine_room(struct diagnosis *diagnosis, const char *path)
-{
-	struct statvfs room;
-
-	if (statvfs(path, &room) != 0 || room.f_blocks == 0)
-		return;
-	const unsigned long long free_mib =
-		(unsigned long long)room.f_bavail * room.f_frsize / (1024 * 1024);
-	if (free_mib < ROOM_MIB)
-		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
-			"make room there, or let HEAPCTL_DIR name another folder",
-			"%s has %llu MiB left for kept profiles", path, free_mib);
-	else if (room.f_files > 0 && room.f_favail == 0)
-		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
-			"make room there, or let HEAPCTL_DIR name another folder",
-			"%s has no room for another file", path);
-}
-
-void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner)
-{
-	struct stat status;
-
-	if (lstat(path, &status) != 0) {
-		if (errno == EACCES)
-			diagnosis_add(diagnosis, FINDING_NOTE, "folder-hidden",
-				"run heapctl as its owner or as root", "%s cannot be looked into",
-				path);
-		return;
-	}
-	if (!S_ISDIR(status.st_mode))
-		diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
-			"remove it; the agent makes the folder itself", "%s is not a folder", path);
-	else if (status.st_uid != owner)
-		diagnosis_add(diagnosis, FINDING_WRONG, "folder-owner",
-			"let HEAPCTL_DIR name a folder of that user, mode 0700",
-			"%s belongs to user %u, not to user %u, so the agent passes it over", path,
-			status.st_uid, owner);
-	else if ((status.st_mode & 077) != 0)
-		diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", "chmod 700 on it",
-			"%s is open to other users (mode %04o), so the agent passes it over", path,
-			(unsigned)status.st_mode & 07777);
-	else
-		examine_room(diagnosis, path);
-}
-
 void doctor_examine_own_folder(struct diagnosis *diagnosis)
 {
 	const char *const own = getenv("HEAPCTL_DIR");
@@ -69,12 +19,9 @@ void doctor_examine_own_folder(struct diagnosis *diagnosis)
 	char path[4096];
 
 	if (own != NULL && *own != '\0') {
-		if (own[0] != '/')
-			diagnosis_add(diagnosis, FINDING_WRONG, "folder-relative",
-				"give it as an absolute path",
-				"HEAPCTL_DIR is '%s': relative to whatever folder the server is in",
-				own);
-		else if (access(own, F_OK) != 0)
+		if (doctor_examine_named_folder(diagnosis, "", own, geteuid()))
+			return;
+		if (access(own, F_OK) != 0)
 			diagnosis_add(diagnosis, FINDING_NOTE, "folder-missing", "",
 				"HEAPCTL_DIR, %s, does not exist yet", own);
 		doctor_examine_folder(diagnosis, own, geteuid());

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "base/buffer.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
+#include "client/agent_absence.h"
 #include "client/discovery.h"
 #include "client/doctor.h"
 #include "client/program.h"
@@ -161,31 +163,68 @@ static void examine_conf(struct diagnosis *diagnosis, const struct patient *pati
 			patient->variable);
 }
 
+/* Whether its HEAPCTL_DIR is what keeps the agent from being found. */
+static bool examine_socket_folder(struct diagnosis *diagnosis, const struct patient *patient)
+{
+	const char *const folder = variable_of(patient, "HEAPCTL_DIR");
+	char root[32], seen[4096];
+
+	if (folder == NULL || *folder == '\0')
+		return false;
+	process_root(patient->process, root);
+	if (doctor_examine_named_folder(diagnosis, root, folder, patient->process->effective_uid))
+		return true;
+	snprintf(seen, sizeof seen, "%s%s", root, folder);
+	if (access(seen, F_OK) == 0 || errno != ENOENT)
+		return false;
+	diagnosis_add(diagnosis, FINDING_WRONG, "folder-removed",
+		"wait ten seconds, or make it for that user with mode 0700: the agent of a process "
+		"that can makes it again",
+		"the folder of its socket, %s, does not exist: it was removed, or could not be "
+		"made",
+		folder);
+	return true;
+}
+
+static void examine_silence(
+	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+{
+	if (patient->process->has_seccomp)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-sandboxed",
+			"profile it without that filter, on another machine for instance",
+			"its agent is loaded but does not answer: it leaves a process that filters "
+			"its own system calls (seccomp)");
+	else
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
+			"HEAPCTL_LOG=stderr in its environment makes the agent say what is wrong",
+			"its agent is loaded but does not answer: %s", why->message);
+}
+
 /* Why an agent that is loaded does not answer. */
 static void examine_silent_agent(
 	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
 {
 	const char *const disable = variable_of(patient, "HEAPCTL_DISABLE");
 	const char *const exes = variable_of(patient, "HEAPCTL_EXE");
+	const enum agent_absence absence =
+		patient->has_environment ? agent_absence(patient->process, &patient->environment)
+					 : ABSENCE_UNKNOWN;
 
 	if (why->kind == ERROR_TIMEOUT)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
 			why->message);
-	else if (disable != NULL && *disable != '\0' && strcmp(disable, "0") != 0)
+	else if (absence == ABSENCE_DISABLED)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
 			"start it without that variable",
 			"HEAPCTL_DISABLE=%s keeps its agent quiet", disable);
-	else if (exes != NULL && *exes != '\0')
+	else if (absence == ABSENCE_OTHER_PROGRAM)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-elsewhere",
 			"name this program: heapctl run --exe NAME",
-			"its agent is loaded but does not answer; HEAPCTL_EXE is '%s', and the "
-			"program is %s",
+			"its agent is loaded but stays quiet: HEAPCTL_EXE is '%s', and the program "
+			"is %s",
 			exes, patient->process->exe);
-	else
-		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
-			"see the folders below; in a sandbox (seccomp) the agent stays away by "
-			"itself",
-			"its agent is loaded but does not answer: %s", why->message);
+	else if (!examine_socket_folder(diagnosis, patient))
+		examine_silence(diagnosis, patient, why);
 }
 
 static void examine_agent(

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "client/agent_absence.h"
 #include "client/discovery.h"
 #include "client/process_state.h"
 #include "client/target_url.h"
@@ -119,6 +120,14 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
 			process->name, (int)process->pid);
 		return error_hint(err, "name it by its pid to wake it");
+	}
+	const enum agent_absence absence =
+		modules.agent[0] == '\0' ? ABSENCE_UNKNOWN : agent_absence_of(process);
+	if (absence != ABSENCE_UNKNOWN) {
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent: %s keeps it out",
+			process->name, (int)process->pid,
+			absence == ABSENCE_DISABLED ? "HEAPCTL_DISABLE" : "HEAPCTL_EXE");
+		return error_hint(err, "heapctl doctor %d shows the variable", (int)process->pid);
 	}
 	if (modules.agent[0] != '\0') {
 		error_set(err, ERROR_NOT_FOUND,
@@ -398,6 +407,9 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 			return error_set(err, ERROR_USAGE, "%s is no pid", text);
 		return resolve_pid(atoi(text), target, err);
 	}
+	/* As listeners print their address. */
+	if (strncmp(text, "unix:", 5) == 0 && strchr(text, '/') != NULL)
+		return target_of_socket(text + 5, target, err);
 	if (strchr(text, '/') != NULL)
 		return target_of_socket(text, target, err);
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */

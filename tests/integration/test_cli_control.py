@@ -169,8 +169,9 @@ class Looking(ControlCase):
         self.assertRegex(out, r"last dump +\S+: \d+ stacks, .* took \d+ ms")
 
     def test_a_target_is_a_socket_too(self):
-        out, _ = self.heapctl("status", self.socket_of(self.pid))
-        self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
+        for path in (self.socket_of(self.pid), "unix:" + self.socket_of(self.pid)):
+            out, _ = self.heapctl("status", path)
+            self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
 
     @unittest.skipIf(os.environ.get("HEAPCTL_SANITIZE", "none") != "none", "the sanitizers need /proc themselves")
     def test_a_socket_without_proc(self):

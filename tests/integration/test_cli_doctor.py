@@ -13,9 +13,10 @@ from processes import AGENT, HEAPCTL, Case, jemalloc_path, need, wait_until
 
 class Doctor(Case):
     def examine(self, *arguments, ok, env=None):
-        out, _ = self.heapctl("doctor", "--json", *arguments, code=0 if ok else 1, env=env)
+        """What is found, by its code; `ok` None: well or not."""
+        out, _ = self.heapctl("doctor", "--json", *arguments, code=None if ok is None else 0 if ok else 1, env=env)
         answer = json.loads(out)
-        self.assertEqual(answer["ok"], ok)
+        self.assertIn(answer["ok"], (True, False) if ok is None else (ok,))
         return {finding["code"]: finding for finding in answer["findings"]}
 
     def sleeper(self, env=None, **options):
@@ -105,6 +106,67 @@ class Doctor(Case):
         os.chmod(self.agents, 0o755)
         self.assertIn("folder-mode", self.examine(ok=False))
         self.assertIn("folder-mode", self.examine(self.sleeper(), ok=False))
+
+    def test_a_shared_folder_keeps_its_mode(self):
+        os.makedirs(self.agents)
+        os.chmod(self.agents, 0o1777)
+        cure = self.examine(ok=False)["folder-mode"]["cure"]
+        self.assertNotIn("chmod", cure)
+        self.assertIn(f"{self.agents}/heapctl", cure)
+        for path in (self.agents, "/tmp"):
+            self.environment.update(HEAPCTL_DIR=path, HEAPCTL_LOG="stderr", LD_PRELOAD=AGENT, HEAPCTL_EXE="sleep")
+            result = subprocess.run(["sleep", "0.3"], env=self.environment, capture_output=True, text=True)
+            self.assertIn("such as", result.stderr)
+            self.assertNotIn("chmod", result.stderr)
+
+    def unreachable(self, folder):
+        """What is found about a process with an agent that has this folder, and what run says beforehand."""
+        settings = {"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_DIR": folder}
+        found = self.examine(self.sleeper(settings), ok=False)
+        _, said = self.heapctl("run", "--", "true", env={"HEAPCTL_DIR": folder})
+        return found, said
+
+    def test_a_folder_without_a_parent(self):
+        found, said = self.unreachable(os.path.join(self.folder, "missing/agents"))
+        self.assertIn(f"no folder {self.folder}/missing", found["folder-parent"]["message"])
+        self.assertIn(f"no folder {self.folder}/missing", said)
+        self.assertNotIn("agent-elsewhere", found)
+
+    def test_a_folder_with_too_long_a_name(self):
+        folder = self.folder + "/" + "x" * 250
+        self.assertIn("more than 255", self.examine(ok=False, env={"HEAPCTL_DIR": folder})["folder-long"]["message"])
+        self.assertIn("more than 255", self.heapctl("run", "--", "true", env={"HEAPCTL_DIR": folder})[1])
+
+    def test_a_folder_that_is_longer_than_a_sockets_address(self):
+        self.assertEqual(self.examine(ok=True, env={"HEAPCTL_DIR": self.folder + "/" + "x" * 100})["folder-deep"]["level"], "note")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a file system")
+    def test_a_folder_that_cannot_be_written(self):
+        place = os.path.join(self.folder, "place")
+        os.makedirs(place + "/agents", mode=0o700)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,mode=700", "none", place], capture_output=True).returncode != 0:
+            self.skipTest("nothing may be mounted here")
+        self.addCleanup(subprocess.run, ["umount", place], check=True)
+        for folder in (place + "/agents", place):
+            found, said = self.unreachable(folder)
+            self.assertIn("read-only", found["folder-read-only"]["message"])
+            self.assertIn("read-only", said)
+
+    def test_a_folder_that_was_removed(self):
+        pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
+        self.wait_for_agent(pid)
+        shutil.rmtree(self.agents)
+        # Until its agent has made it again, a second later.
+        found = self.examine(pid, ok=None)
+        self.assertTrue("folder-removed" in found or "agent-answers" in found, found)
+        self.assertNotIn("agent-elsewhere", found)
+
+    def test_a_disabled_agent_is_no_lost_socket(self):
+        for variable, value in (("HEAPCTL_DISABLE", "1"), ("HEAPCTL_EXE", "redis-server")):
+            pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", variable: value})
+            listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+            self.assertIn(f"{variable} keeps it out", listed[pid]["problem"])
+            self.assertNotIn("socket", listed[pid]["problem"])
 
     def test_a_folder_that_is_none(self):
         pathlib.Path(self.agents).write_text("")

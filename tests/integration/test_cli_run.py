@@ -90,7 +90,7 @@ class Choosing(Case):
         folder = os.path.join(self.folder, "open")
         os.mkdir(folder, 0o755)
         _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
-        self.assertIn(f"{folder} is open to other users (mode 0755), so the agent passes it over (chmod 700 on it)", said)
+        self.assertIn(f"{folder} is open to other users (mode 0755), so the agent passes it over (let HEAPCTL_DIR name", said)
         os.chmod(folder, 0o700)
         _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
         self.assertNotIn(folder, said)
