@@ -36,7 +36,7 @@ static void selector_init(struct selector *selector, const struct selection_requ
 {
 	*selector = (struct selector){ .request = request };
 	selector->out = profile_new("selection");
-	stack_picker_init(&selector->picker, request->filter, request->keep_allocator_frames);
+	stack_picker_init(&selector->picker, request->filter, request->pruning);
 	address_space_init(&selector->space, selector->out);
 }
 
@@ -127,7 +127,8 @@ static bool is_hidden(struct selector *selector, const struct profile_location *
 
 static uint32_t location_of(struct selector *selector, uint32_t at)
 {
-	const struct profile_location *const from = &selector->profile->locations[at];
+	const struct profile_location shown = stack_picker_location(&selector->picker, at);
+	const struct profile_location *const from = &shown;
 	uint32_t *const made = &selector->locations[at];
 
 	if (*made != NOT_MADE)
@@ -304,10 +305,14 @@ bool selection_make(const struct view_input *inputs, size_t input_count,
 
 	selector_init(&selector, request);
 	describe(selector.out, inputs[0].profile);
+	CLEANUP(free_cleanup)
+	const struct profile **profiles = xcalloc(input_count, sizeof(void *));
 	for (size_t i = 0; i < input_count; i++) {
 		is_difference |= inputs[i].is_base;
 		places[i] = module_table_add(&selector.space.modules, inputs[i].profile);
+		profiles[i] = inputs[i].profile;
 	}
+	stack_picker_prepare(&selector.picker, profiles, input_count);
 	for (size_t i = 0; done && i < input_count; i++)
 		done = add_profile(&selector, &inputs[i], places[i], err);
 	for (size_t i = 0; i < input_count; i++)

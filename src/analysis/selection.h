@@ -18,7 +18,7 @@ struct selection_request {
 	 * allocated, what is in use.
 	 */
 	enum profile_counter counter;
-	bool keep_allocator_frames;
+	enum stack_pruning pruning;
 	bool by_thread;	    /* samples of single threads where the profiles have them */
 	bool drop_negative; /* of a difference: stacks that shrank are left out */
 };

@@ -8,28 +8,28 @@
 #include "base/xalloc.h"
 
 void stack_picker_init(
-	struct stack_picker *picker, struct filter *filter, bool keep_allocator_frames)
+	struct stack_picker *picker, struct filter *filter, enum stack_pruning pruning)
 {
 	*picker = (struct stack_picker){
 		.filter = filter,
-		.keep_allocator_frames = keep_allocator_frames,
+		.pruning = pruning,
 	};
 	buffer_init(&picker->text, &memory_or_exit);
 }
 
 void stack_picker_deinit(struct stack_picker *picker)
 {
+	allocator_wrappers_free(picker->wrappers);
 	free(picker->facts);
 	free(picker->locations);
 	buffer_deinit(&picker->text);
 }
 
-static bool is_allocator(struct stack_picker *picker, const struct profile_location *location)
+static bool is_allocator(
+	void *context, const struct profile *profile, const struct profile_location *location)
 {
-	const struct profile *const profile = picker->profile;
+	struct stack_picker *const picker = context;
 
-	if (picker->keep_allocator_frames)
-		return false;
 	if (location->mapping != PROFILE_NONE && allocator_frame_has_module(profile->kind,
 							 profile->mappings[location->mapping].path))
 		return true;
@@ -42,12 +42,23 @@ static bool is_allocator(struct stack_picker *picker, const struct profile_locat
 	return allocator_frame_has_name(profile->kind, buffer_string(&picker->text));
 }
 
+void stack_picker_prepare(
+	struct stack_picker *picker, const struct profile *const *profiles, size_t count)
+{
+	const enum profile_kind kind = count == 0 ? PROFILE_CPU : profiles[0]->kind;
+
+	if (picker->pruning == PRUNE_WRAPPERS && (kind == PROFILE_HEAP || kind == PROFILE_GROWTH))
+		picker->wrappers = allocator_wrappers_find(profiles, count, is_allocator, picker);
+}
+
 static uint8_t find_facts(struct stack_picker *picker, const struct profile_location *location)
 {
 	const struct filter_verdict verdict =
 		filter_judge(picker->filter, picker->profile, location);
 
-	return (uint8_t)((is_allocator(picker, location) ? LOCATION_IS_ALLOCATOR : 0) |
+	const bool is_pruned =
+		picker->pruning != PRUNE_NOTHING && is_allocator(picker, picker->profile, location);
+	return (uint8_t)((is_pruned ? LOCATION_IS_ALLOCATOR : 0) |
 			 (verdict.is_dropped
 					 ? LOCATION_IS_DROPPED
 					 : (verdict.is_ignored ? LOCATION_IS_IGNORED : 0) |
@@ -59,10 +70,17 @@ void stack_picker_enter(struct stack_picker *picker, const struct profile *profi
 	picker->profile = profile;
 	picker->facts =
 		xreallocarray(picker->facts, profile->location_count, sizeof *picker->facts);
-	for (size_t i = 0; i < profile->location_count; i++)
+	picker->wrapper_facts = picker->wrappers == NULL
+					? NULL
+					: allocator_wrappers_facts(picker->wrappers, profile);
+	for (size_t i = 0; i < profile->location_count; i++) {
 		picker->facts[i] = find_facts(picker, &profile->locations[i]);
-	const uint32_t trampoline =
-		picker->keep_allocator_frames ? PROFILE_NONE : allocator_frame_trampoline(profile);
+		if (picker->wrapper_facts != NULL && picker->wrapper_facts[i].is_wrapper)
+			picker->facts[i] |= LOCATION_IS_WRAPPER;
+	}
+	const uint32_t trampoline = picker->pruning == PRUNE_NOTHING
+					    ? PROFILE_NONE
+					    : allocator_frame_trampoline(profile);
 	if (trampoline != PROFILE_NONE)
 		picker->facts[trampoline] |= LOCATION_IS_ALLOCATOR;
 }
@@ -87,6 +105,9 @@ static struct pick pick_callers(
 			break;
 		facts |= fact;
 	}
+	/* All that a wrapper calls are wrappers and allocators, so they are next to them. */
+	while (cut < depth && (picker->facts[locations[cut]] & LOCATION_IS_WRAPPER) != 0)
+		cut++;
 	return (struct pick){ locations + cut, depth - cut, facts };
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks of a profile are looked at, and which part of them: without the allocator's frames
- * at the leaf, and as the filter says. What is said of a location is found out once.
+ * Which stacks of a profile are looked at, and which part of them: without the frames of the
+ * allocator and of wrappers at the leaf, and as the filter says. What is said of a location is
+ * found out once.
  */
 #pragma once
 
+#include "analysis/allocator_wrappers.h"
 #include "analysis/filter.h"
 #include "base/buffer.h"
 
@@ -14,11 +16,21 @@ enum location_fact {
 	LOCATION_IS_DROPPED = 2, /* and then neither of the following */
 	LOCATION_IS_IGNORED = 4,
 	LOCATION_HAS_FOCUS = 8,
+	LOCATION_IS_WRAPPER = 16, /* between the allocator and the program */
+};
+
+/* What is cut off at the leaf. */
+enum stack_pruning {
+	PRUNE_WRAPPERS,	 /* the allocator's frames and those of wrappers (allocator_wrappers.h) */
+	PRUNE_ALLOCATOR, /* what jeprof cuts off */
+	PRUNE_NOTHING,
 };
 
 struct stack_picker {
 	struct filter *filter;
-	bool keep_allocator_frames;
+	enum stack_pruning pruning;
+	struct allocator_wrappers *wrappers;	  /* NULL when none are cut off */
+	const struct wrapper_fact *wrapper_facts; /* of the profile, NULL as above */
 	const struct profile *profile;
 	uint8_t *facts; /* one for each location of the profile */
 	uint32_t *locations;
@@ -27,8 +39,12 @@ struct stack_picker {
 };
 
 void stack_picker_init(
-	struct stack_picker *picker, struct filter *filter, bool keep_allocator_frames);
+	struct stack_picker *picker, struct filter *filter, enum stack_pruning pruning);
 void stack_picker_deinit(struct stack_picker *picker);
+
+/* All profiles that will be entered, before the first one is. They are borrowed. */
+void stack_picker_prepare(
+	struct stack_picker *picker, const struct profile *const *profiles, size_t count);
 
 /* Stacks come from this profile now. */
 void stack_picker_enter(struct stack_picker *picker, const struct profile *profile);
@@ -43,3 +59,16 @@ bool stack_picker_pick(struct stack_picker *picker, const struct profile_stack *
 /* The samples to go through: of all threads together, or of single threads if the filter asks. */
 MUST_CHECK bool stack_picker_samples(const struct stack_picker *picker,
 	const struct profile_sample **samples, size_t *count, struct error *err);
+
+/* The location as it is shown: without wrappers that were inlined at its leaf. */
+static inline struct profile_location stack_picker_location(
+	const struct stack_picker *picker, uint32_t at)
+{
+	struct profile_location location = picker->profile->locations[at];
+
+	if (picker->wrapper_facts != NULL) {
+		location.first_frame += picker->wrapper_facts[at].inlined;
+		location.frame_count -= picker->wrapper_facts[at].inlined;
+	}
+	return location;
+}

@@ -74,7 +74,7 @@ static void builder_init(struct builder *builder, const struct view_request *req
 	builder->view->counter = request->counter;
 	module_table_init(&builder->modules);
 	builder->maker = node_maker_new(builder->view, request->filter, &builder->modules, rules);
-	stack_picker_init(&builder->picker, request->filter, request->keep_allocator_frames);
+	stack_picker_init(&builder->picker, request->filter, request->pruning);
 }
 
 static void builder_deinit(struct builder *builder)
@@ -119,8 +119,8 @@ static void enter_profile(
 static struct node_span make_span(struct builder *builder, uint32_t location)
 {
 	const uint32_t *nodes = NULL;
-	const size_t count =
-		node_maker_make(builder->maker, &builder->profile->locations[location], &nodes);
+	const struct profile_location shown = stack_picker_location(&builder->picker, location);
+	const size_t count = node_maker_make(builder->maker, &shown, &nodes);
 	const size_t first = builder->node_count;
 
 	if (count == 1)
@@ -216,7 +216,8 @@ static bool gather_usual(struct builder *builder, const struct profile_stack *st
 	begin_list(&builder->line->list, depth);
 	while ((depth = append_single_nodes(builder, locations, depth)) > 0) {
 		const uint32_t location = locations[--depth];
-		if (builder->picker.facts[location] == LOCATION_IS_ALLOCATOR)
+		if (builder->picker.facts[location] == LOCATION_IS_ALLOCATOR ||
+			builder->picker.facts[location] == LOCATION_IS_WRAPPER)
 			return true;
 		if (builder->spans[location].first == NOT_MADE)
 			return false;
@@ -365,8 +366,13 @@ static bool add_profiles(
 	bool done = true;
 
 	/* All of them first: whether modules differ decides what is the same node. */
-	for (size_t i = 0; i < count; i++)
+	CLEANUP(free_cleanup)
+	const struct profile **profiles = xcalloc(count, sizeof(void *));
+	for (size_t i = 0; i < count; i++) {
 		places[i] = module_table_add(&builder->modules, inputs[i].profile);
+		profiles[i] = inputs[i].profile;
+	}
+	stack_picker_prepare(&builder->picker, profiles, count);
 	for (size_t i = 0; done && i < count; i++) {
 		builder->input = i;
 		done = add_profile(builder, &inputs[i], places[i], err);

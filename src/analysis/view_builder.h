@@ -8,6 +8,7 @@
 #pragma once
 
 #include "analysis/filter.h"
+#include "analysis/stack_picker.h"
 #include "analysis/view.h"
 
 struct view_input {
@@ -19,7 +20,7 @@ struct view_request {
 	enum view_granularity granularity;
 	enum profile_counter counter;
 	struct filter *filter;
-	bool keep_allocator_frames;
+	enum stack_pruning pruning;
 	bool no_inlines;
 	bool mean_delay;    /* of contention: for each line the time of one delay */
 	bool drop_negative; /* stacks that shrank count as unchanged, as in jeprof */

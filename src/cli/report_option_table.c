@@ -130,7 +130,8 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_WASTE, "waste", 0, NULL,
 		.help = "free places in slabs, by the sites whose objects keep them (of a bundle "
 			"or a TARGET)" },
-	{ OPTION_NO_PRUNE, "no-prune", 0, NULL, .help = "keep the allocator's own functions" },
+	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
+		.help = "keep the allocator's own functions, and wrappers of them" },
 	{ 0 },
 };
 

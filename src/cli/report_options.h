@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "analysis/filter.h"
+#include "analysis/stack_picker.h"
 #include "analysis/view.h"
 #include "base/error.h"
 #include "render/render.h"
@@ -79,4 +80,12 @@ struct report_options {
  */
 MUST_CHECK bool report_options_parse(
 	struct report_options *options, int argc, char **argv, bool is_jeprof, struct error *err);
+/* What is cut off at the leaf of each stack: under jeprof's name, what jeprof cuts off. */
+static inline enum stack_pruning report_options_pruning(const struct report_options *options)
+{
+	if (options->keep_allocator_frames)
+		return PRUNE_NOTHING;
+	return options->is_jeprof ? PRUNE_ALLOCATOR : PRUNE_WRAPPERS;
+}
+
 void report_options_deinit(struct report_options *options);

@@ -113,8 +113,8 @@ static bool is_unfiltered(const struct report_options *options)
 	return text->tag_count == 0 && text->thread == NULL;
 }
 
-static bool select_all(const struct report_session *session, bool by_thread, bool keep_allocator,
-	struct profile **ret, struct error *err)
+static bool select_all(const struct report_session *session, bool by_thread,
+	enum stack_pruning pruning, struct profile **ret, struct error *err)
 {
 	const struct profile *const first = session->profiles[0];
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
@@ -127,7 +127,7 @@ static bool select_all(const struct report_session *session, bool by_thread, boo
 		/* Of a CPU profile we show samples, where pprof's readers look for time. */
 		.counter = first->kind == PROFILE_CPU ? first->default_counter
 						      : report_session_counter(session),
-		.keep_allocator_frames = keep_allocator,
+		.pruning = pruning,
 		.by_thread = by_thread,
 		.drop_negative = session->options->drop_negative,
 	};
@@ -152,7 +152,7 @@ static bool write_raw(const struct report_session *session, struct buffer *out, 
 	}
 	if (session->profile_count == 1 && is_unfiltered(session->options))
 		return symbolized_write(session->profiles[0], allocator_frame_has_module, out, err);
-	return select_all(session, false, true, &selected, err) &&
+	return select_all(session, false, PRUNE_NOTHING, &selected, err) &&
 	       symbolized_write(selected, allocator_frame_has_module, out, err);
 }
 
@@ -161,7 +161,7 @@ static bool write_pprof(const struct report_session *session, struct buffer *out
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
 	const struct pprof_write_options options = { 0 };
 
-	if (!select_all(session, session->base_count == 0, session->options->keep_allocator_frames,
+	if (!select_all(session, session->base_count == 0, report_options_pruning(session->options),
 		    &selected, err))
 		return false;
 	const size_t all_count = selected->sample_count;

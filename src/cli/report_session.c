@@ -394,7 +394,7 @@ bool report_session_view(const struct report_session *session,
 		.granularity = variation->granularity,
 		.counter = report_session_counter(session),
 		.filter = filter,
-		.keep_allocator_frames = options->keep_allocator_frames,
+		.pruning = report_options_pruning(options),
 		.no_inlines = variation->no_inlines,
 		.mean_delay =
 			options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION,

@@ -79,9 +79,9 @@ class Bundles(InsightCase):
         os.mkdir(elsewhere)
         there, _ = self.heapctl("report", "--text", f"--sysroot={elsewhere}", "--no-cache", named)
         self.assertEqual(there, here)
-        self.assertRegex(there, "zmalloc")
+        self.assertRegex(there, "aeCreateEventLoop")
         without, _ = self.heapctl("report", "--text", f"--sysroot={elsewhere}", "--no-cache", plain)
-        self.assertNotRegex(without, "zmalloc")
+        self.assertNotRegex(without, "aeCreateEventLoop")
 
     def test_every_analysis_reads_it_compressed_too(self):
         first = self.bundle(name="first.tar")
@@ -373,7 +373,7 @@ class Waste(InsightCase):
         self.assertGreater(shared, 100000)
         self.assertAlmostEqual(shared, rows["slab_waste"], delta=rows["slab_waste"] * 0.02 + 1000)
         most = max(report["nodes"], key=lambda node: node["flat"]["value"])
-        self.assertIn("malloc", most["function"])
+        self.assertNotIn("malloc", most["function"])
 
     def test_flame_graph_and_target(self):
         page = os.path.join(self.folder, "waste.html")

@@ -108,7 +108,7 @@ static void cuts_the_allocator_off_even_without_names(void **state)
 static void keeps_the_allocator_when_asked(void **state)
 {
 	(void)state;
-	assert_paths(WORDS(0), REQUEST(.keep_allocator_frames = true),
+	assert_paths(WORDS(0), REQUEST(.pruning = PRUNE_NOTHING),
 		"main;serve;handle (inline);[libjemalloc.so.2]+0x10f 1\n"
 		"main;serve;handle (inline);parse;[libjemalloc.so.2]+0x10f 2\n"
 		"main;[libparse.so.1]+0x20f;[libjemalloc.so.2]+0x10f 1\n");
@@ -464,7 +464,7 @@ static void assert_cpu_paths(
 	const struct view_request request = {
 		.filter = made.filter,
 		.counter = PROFILE_INUSE_OBJECTS,
-		.keep_allocator_frames = keep_handler,
+		.pruning = keep_handler ? PRUNE_NOTHING : PRUNE_WRAPPERS,
 	};
 	assert_true(view_build(&input, 1, &request, &made.view, &err));
 	buffer_clear(&bytes);

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/allocator_wrappers.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash_index.h"
+#include "base/string_pool.h"
+#include "base/xalloc.h"
+
+enum {
+	CALLERS_WANTED = 3,
+	MAX_PASSES = 16, /* each may show that another one is none */
+	MAX_NAME_BYTES = 4096,
+};
+
+static const uint32_t NO_FUNCTION = UINT32_MAX;
+
+/* What languages put between the program and the allocator: the name begins so. */
+static const char *const beginnings[] = {
+	"__rdl_alloc",
+	"__rdl_realloc",
+	"__rg_alloc",
+	"__rg_realloc",
+	"__rust_alloc",
+	"__rust_realloc",
+	"__rustc::__rust_alloc",
+	"__rustc::__rust_realloc",
+	"alloc::alloc::",
+	"alloc::raw_vec::",
+	"<alloc::alloc::Global as ",
+	"<alloc::raw_vec::",
+	"<tikv_jemallocator::",
+	"<jemallocator::",
+	"std::alloc::",
+	"std::sys::alloc::",
+	"void* fallback_impl",
+	"void* fallbackNewImpl",
+	"fallback_impl",
+};
+
+/* Parts of C++'s containers that do nothing but allocate: what is left without <...> ends so. */
+static const char *const endings[] = {
+	"__new_allocator::allocate",
+	"new_allocator::allocate",
+	"std::allocator::allocate",
+	"allocator_traits::allocate",
+	"__alloc_traits::allocate",
+	"std::__1::allocator::allocate",
+	"std::__1::__allocate_at_least",
+	"std::__1::__libcpp_allocate",
+	"std::__1::__libcpp_operator_new",
+	"std::__allocate_guarded",
+	"_Vector_base::_M_allocate",
+	"_Deque_base::_M_allocate_node",
+	"_Deque_base::_M_allocate_map",
+	"_Rb_tree::_M_get_node",
+	"_List_base::_M_get_node",
+	"_Hashtable_alloc::_M_allocate_node",
+	"_Hashtable_alloc::_M_allocate_node_ptr",
+	"_Hashtable_alloc::_M_allocate_buckets",
+	"malloc_allocator::allocate",
+	"polymorphic_allocator::allocate",
+	"new_delete_resource_t::do_allocate",
+};
+
+/* Well-known ones whose names would be weak. */
+static const char *const known[] = {
+	"allocsetalloc",
+	"allocsetallocfromnewblock",
+	"allocsetalloclarge",
+	"allocsetrealloc",
+	"alloc_root",
+	"generationalloc",
+	"l_alloc",
+	"memorycontextalloc",
+	"memorycontextallocaligned",
+	"memorycontextallocextended",
+	"memorycontextallochuge",
+	"memorycontextallocinternal",
+	"memorycontextalloczero",
+	"memorycontextalloczeroaligned",
+	"ngx_alloc",
+	"pymalloc_alloc",
+	"slaballoc",
+	"bumpalloc",
+};
+
+/* What may stand behind the verb. */
+static const char *const suffixes[] = { "_usable", "_internal", "_impl", "_inline", "_block",
+	"_small", "_large", "_huge", "_extended", "_aligned", "_nothrow", "_noerr", "_safe",
+	"_or_die", "_or_exit", "_or_abort", "_array", "_zero", "_slow", "_fast", "_cold", "_common",
+	"_helper", "_wrapper", "_default", "_raw", "_hook", "_ex", "_noprof", "_st", "_mt", "_n",
+	"_num", "_debug", "_atomic", "zero", "raw", "rawnn", "nn", "z", "_" };
+
+static const char *const sure_verbs[] = { "malloc", "calloc", "realloc", "zalloc", "memalign",
+	"palloc", "reallocarray", "mallocarray", "callocarray", "recallocarray", "reallocf" };
+static const char *const weak_verbs[] = { "alloc", "allocate", "reallocate" };
+
+static bool ends_with(const char *text, size_t size, const char *end)
+{
+	const size_t end_size = strlen(end);
+
+	return size >= end_size && memcmp(text + size - end_size, end, end_size) == 0;
+}
+
+/* Without groups of angle brackets. */
+static size_t copy_without_templates(char *to, size_t room, const char *name)
+{
+	size_t size = 0;
+	unsigned depth = 0;
+
+	for (const char *at = name; *at != '\0' && size < room - 1; at++) {
+		if (*at == '<')
+			depth++;
+		else if (*at == '>' && depth > 0)
+			depth--;
+		else if (depth == 0 && *at == '(')
+			break;
+		else if (depth == 0)
+			to[size++] = *at;
+	}
+	to[size] = '\0';
+	return size;
+}
+
+static bool is_of_language(const char *function)
+{
+	char name[MAX_NAME_BYTES];
+
+	for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+		const size_t size = strlen(beginnings[i]);
+		if (strncmp(function, beginnings[i], size) == 0)
+			return true;
+	}
+	if (strstr(function, " as core::alloc::global::GlobalAlloc>::") != NULL ||
+		strstr(function, " as core::alloc::GlobalAlloc>::") != NULL ||
+		strstr(function, " as core::alloc::Allocator>::") != NULL)
+		return true;
+	const size_t size = copy_without_templates(name, sizeof name, function);
+	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (ends_with(name, size, endings[i]))
+			return true;
+	return false;
+}
+
+/* The size without one of the suffixes, or without digits behind; the same if there is none. */
+static size_t cut_suffix(const char *name, size_t size)
+{
+	if (size > 0 && isdigit((unsigned char)name[size - 1]))
+		return size - 1;
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+		if (ends_with(name, size, suffixes[i]))
+			return size - strlen(suffixes[i]);
+	return size;
+}
+
+static bool ends_with_any(
+	const char *name, size_t size, const char *const *verbs, size_t verb_count)
+{
+	for (size_t i = 0; i < verb_count; i++)
+		if (ends_with(name, size, verbs[i]))
+			return true;
+	return false;
+}
+
+/* The last part of a qualified name, in small letters, without what compilers put behind. */
+static size_t last_part(char *to, size_t room, const char *function)
+{
+	char name[MAX_NAME_BYTES];
+	size_t size = copy_without_templates(name, sizeof name, function);
+	size_t begin = size;
+	size_t made = 0;
+
+	while (begin > 0 && name[begin - 1] != ':' && name[begin - 1] != ' ')
+		begin--;
+	for (; begin < size && made < room - 1 && name[begin] != '.'; begin++)
+		to[made++] = (char)tolower((unsigned char)name[begin]);
+	to[made] = '\0';
+	return made;
+}
+
+enum wrapper_name wrapper_name_judge(const char *function)
+{
+	char name[256];
+
+	if (function[0] == '\0')
+		return WRAPPER_NAME_NONE;
+	if (is_of_language(function))
+		return WRAPPER_NAME_SURE;
+	size_t size = last_part(name, sizeof name, function);
+	if (ends_with(name, size, "dealloc") || ends_with(name, size, "fallocate"))
+		return WRAPPER_NAME_NONE;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strcmp(name, known[i]) == 0)
+			return WRAPPER_NAME_SURE;
+	for (size_t last = 0; size != last && size > 0; size = cut_suffix(name, size)) {
+		if (ends_with_any(name, size, sure_verbs, sizeof sure_verbs / sizeof *sure_verbs))
+			return WRAPPER_NAME_SURE;
+		if (ends_with_any(name, size, weak_verbs, sizeof weak_verbs / sizeof *weak_verbs))
+			return WRAPPER_NAME_WEAK;
+		last = size;
+	}
+	return WRAPPER_NAME_NONE;
+}
+
+struct function {
+	const char *name; /* in the pool */
+	enum wrapper_name judgement;
+	bool is_wrapper; /* as far as is known */
+	uint32_t callers[CALLERS_WANTED];
+	uint32_t caller_count;
+};
+
+/* What is kept of one of the profiles. */
+struct examined {
+	const struct profile *profile;
+	uint32_t *functions; /* of each frame; NO_FUNCTION where its name is no wrapper's */
+	/* Of each location; shown: where it stands it is not cut off. */
+	uint8_t *is_allocator, *has_candidate, *is_shown;
+	struct wrapper_fact *facts;
+};
+
+struct allocator_wrappers {
+	struct string_pool names;
+	struct hash_index index;
+	struct function *functions;
+	size_t function_count, function_capacity;
+	struct examined *examined;
+	size_t count;
+};
+
+static bool is_function(const void *items, uint32_t position, const void *key)
+{
+	return ((const struct function *)items)[position].name == key;
+}
+
+static uint32_t find_function(struct allocator_wrappers *wrappers, const char *name)
+{
+	const uint32_t next = (uint32_t)wrappers->function_count;
+	const uint32_t found = hash_index_add(&wrappers->index, hash_u64((uintptr_t)name),
+		is_function, wrappers->functions, name, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	wrappers->functions = xgrow(wrappers->functions, &wrappers->function_capacity,
+		wrappers->function_count + 1, sizeof *wrappers->functions);
+	const enum wrapper_name judgement = wrapper_name_judge(name);
+	wrappers->functions[wrappers->function_count++] = (struct function){
+		.name = name,
+		.judgement = judgement,
+		.is_wrapper = judgement != WRAPPER_NAME_NONE,
+	};
+	return next;
+}
+
+static bool is_wrapper(const struct allocator_wrappers *wrappers, uint32_t function)
+{
+	return wrappers->functions[function].is_wrapper;
+}
+
+static void examine(struct allocator_wrappers *wrappers, struct examined *examined,
+	const struct profile *profile, wrapper_is_allocator *is_allocator, void *context)
+{
+	CLEANUP(text_map_cleanup) struct text_map texts = { 0 };
+
+	*examined = (struct examined){
+		.profile = profile,
+		.functions = xcalloc(profile->frame_count, sizeof *examined->functions),
+		.is_allocator = xcalloc(profile->location_count, 1),
+		.has_candidate = xcalloc(profile->location_count, 1),
+		.is_shown = xcalloc(profile->location_count, 1),
+		.facts = xcalloc(profile->location_count, sizeof *examined->facts),
+	};
+	for (size_t i = 0; i < profile->frame_count; i++)
+		examined->functions[i] = find_function(wrappers,
+			text_map_add(&texts, &wrappers->names, profile->frames[i].function));
+	for (size_t i = 0; i < profile->location_count; i++) {
+		const struct profile_location *const location = &profile->locations[i];
+		examined->is_allocator[i] = is_allocator(context, profile, location);
+		for (uint32_t f = 0; f < location->frame_count; f++)
+			if (is_wrapper(wrappers, examined->functions[location->first_frame + f]))
+				examined->has_candidate[i] = true;
+	}
+}
+
+static void note_caller(struct function *function, uint32_t caller)
+{
+	for (uint32_t i = 0; i < function->caller_count; i++)
+		if (function->callers[i] == caller)
+			return;
+	if (function->caller_count < CALLERS_WANTED)
+		function->callers[function->caller_count++] = caller;
+}
+
+/* A pass over a stack: from the allocator outwards. */
+struct walk {
+	struct allocator_wrappers *wrappers;
+	uint32_t last;	/* the wrapper before, whose caller comes now; NO_FUNCTION for none */
+	bool is_inside; /* nothing but allocators and wrappers so far */
+	bool has_changed;
+};
+
+static void step(struct walk *walk, uint32_t position)
+{
+	struct function *const function = &walk->wrappers->functions[position];
+
+	if (walk->last != NO_FUNCTION && walk->last != position)
+		note_caller(&walk->wrappers->functions[walk->last], position);
+	walk->last = NO_FUNCTION;
+	if (!function->is_wrapper) {
+		walk->is_inside = false;
+	} else if (walk->is_inside) {
+		walk->last = position;
+	} else {
+		function->is_wrapper = false;
+		walk->has_changed = true;
+	}
+}
+
+static size_t allocator_depth(
+	const struct examined *examined, const uint32_t *locations, size_t depth)
+{
+	while (depth > 0 && !examined->is_allocator[locations[depth - 1]])
+		depth--;
+	return depth;
+}
+
+static void walk_stack(
+	struct walk *walk, struct examined *examined, const struct profile_stack *stack)
+{
+	const struct profile *const profile = examined->profile;
+	const uint32_t *const locations = &profile->stack_locations[stack->first];
+
+	walk->is_inside = true;
+	walk->last = NO_FUNCTION;
+	for (size_t i = allocator_depth(examined, locations, stack->depth); i < stack->depth; i++) {
+		const uint32_t at = locations[i];
+		const struct profile_location *const location = &profile->locations[at];
+		const bool was_inside = walk->is_inside;
+		if (!was_inside && !examined->has_candidate[at])
+			continue;
+		if (!was_inside)
+			examined->is_shown[at] = true;
+		for (uint32_t f = 0; f < location->frame_count; f++)
+			step(walk, examined->functions[location->first_frame + f]);
+		if (location->frame_count == 0)
+			walk->is_inside = false;
+	}
+	/* The unwinder came no further: a wrapper is more than nothing. */
+	if (stack->depth != 0 && walk->is_inside)
+		examined->is_shown[locations[stack->depth - 1]] = true;
+}
+
+static bool walk_all(struct allocator_wrappers *wrappers)
+{
+	struct walk walk = { .wrappers = wrappers };
+
+	for (size_t i = 0; i < wrappers->count; i++) {
+		const struct profile *const profile = wrappers->examined[i].profile;
+		for (size_t s = 0; s < profile->stack_count; s++)
+			walk_stack(&walk, &wrappers->examined[i], &profile->stacks[s]);
+	}
+	return walk.has_changed;
+}
+
+static bool drop_weak(struct allocator_wrappers *wrappers)
+{
+	bool has_changed = false;
+
+	for (size_t i = 0; i < wrappers->function_count; i++) {
+		struct function *const function = &wrappers->functions[i];
+		if (!function->is_wrapper || function->judgement != WRAPPER_NAME_WEAK ||
+			function->caller_count >= CALLERS_WANTED)
+			continue;
+		function->is_wrapper = false;
+		has_changed = true;
+	}
+	return has_changed;
+}
+
+static void set_facts(const struct allocator_wrappers *wrappers, struct examined *examined)
+{
+	const struct profile *const profile = examined->profile;
+
+	for (size_t i = 0; i < profile->location_count; i++) {
+		const struct profile_location *const location = &profile->locations[i];
+		struct wrapper_fact *const fact = &examined->facts[i];
+		uint32_t count = 0;
+		if (examined->is_shown[i])
+			continue;
+		while (count < location->frame_count && count < UINT16_MAX &&
+			is_wrapper(wrappers, examined->functions[location->first_frame + count]))
+			count++;
+		fact->is_wrapper = count != 0 && count == location->frame_count;
+		fact->inlined = fact->is_wrapper ? 0 : (uint16_t)count;
+	}
+}
+
+struct allocator_wrappers *allocator_wrappers_find(const struct profile *const *profiles,
+	size_t count, wrapper_is_allocator *is_allocator, void *context)
+{
+	struct allocator_wrappers *const wrappers = xcalloc(1, sizeof *wrappers);
+
+	string_pool_init(&wrappers->names);
+	hash_index_init(&wrappers->index);
+	wrappers->examined = xcalloc(count, sizeof *wrappers->examined);
+	wrappers->count = count;
+	for (size_t i = 0; i < count; i++)
+		examine(wrappers, &wrappers->examined[i], profiles[i], is_allocator, context);
+	for (int pass = 0; pass < MAX_PASSES; pass++) {
+		/* Only what is left counts when callers are told apart. */
+		if (!walk_all(wrappers) && !drop_weak(wrappers))
+			break;
+	}
+	for (size_t i = 0; i < count; i++)
+		set_facts(wrappers, &wrappers->examined[i]);
+	return wrappers;
+}
+
+void allocator_wrappers_free(struct allocator_wrappers *wrappers)
+{
+	if (wrappers == NULL)
+		return;
+	for (size_t i = 0; i < wrappers->count; i++) {
+		struct examined *const examined = &wrappers->examined[i];
+		free(examined->functions);
+		free(examined->is_allocator);
+		free(examined->has_candidate);
+		free(examined->is_shown);
+		free(examined->facts);
+	}
+	free(wrappers->examined);
+	free(wrappers->functions);
+	hash_index_deinit(&wrappers->index);
+	string_pool_deinit(&wrappers->names);
+	free(wrappers);
+}
+
+const struct wrapper_fact *allocator_wrappers_facts(
+	const struct allocator_wrappers *wrappers, const struct profile *profile)
+{
+	for (size_t i = 0; i < wrappers->count; i++)
+		if (wrappers->examined[i].profile == profile)
+			return wrappers->examined[i].facts;
+	return NULL;
+}
