@@ -391,7 +391,8 @@ class Running(ControlCase):
         self.wait_for_agent(server.pid)
         record = self.start(HEAPCTL, "record", server.pid, "-d", "1mins", "-o", self.path("few.heap"), stderr=subprocess.PIPE)
         wait_until(lambda: json.loads(self.heapctl("status", server.pid, "--json")[0])["run"], "the run")
-        self.load_redis(port, keys=20000)
+        # Some 36 samples: none at all, or the hundred that would be enough, come in less than one run of a billion.
+        self.load_redis(port, keys=30000, size=500)
         record.send_signal(signal.SIGINT)
         self.assertEqual(record.wait(60), 0)
         said = record.stderr.read().decode()

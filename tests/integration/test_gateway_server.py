@@ -721,8 +721,8 @@ class Safety(GatewayCase):
         self.port = free_port()
         self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", self.process.pid, stderr=log, wait_for=self.is_serving)
         self.post("/v1/activate")
-        log.seek(0)
-        self.assertIn("127.0.0.1 asked for POST /v1/activate: 200", log.read())
+        # It is written when the answer has gone.
+        wait_until(lambda: "127.0.0.1 asked for POST /v1/activate: 200" in pathlib.Path(log.name).read_text(), "the line in the log")
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(b"POST /v1/activate#\x1b[2J\x9b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             while connection.recv(4096):
