@@ -152,6 +152,22 @@ static bool read_bundle(const char *path, struct capture *capture, struct error 
 	return done;
 }
 
+bool capture_read_process(const char *path, char process[192])
+{
+	struct capture capture = { 0 };
+	struct input input = { 0 };
+	struct error ignored;
+
+	if (!input_open(path, NULL, &input, &ignored))
+		return false;
+	const bool ok = bundle_detect(cursor_over(input.data, input.size)) &&
+			read_about(&input, &capture, &ignored);
+	input_close(&input);
+	if (ok)
+		memcpy(process, capture.process, sizeof capture.process);
+	return ok;
+}
+
 bool capture_open(const char *operand, struct capture *capture, struct error *err)
 {
 	struct error without_profile;

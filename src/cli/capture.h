@@ -45,6 +45,9 @@ MUST_CHECK bool capture_take(const struct target *target, struct capture *captur
 /* Of whichever the operand is: the path of a bundle, or a target. */
 MUST_CHECK bool capture_open(const char *operand, struct capture *capture, struct error *err);
 
+/* What a bundle says of its process, "redis-server[4711]". False for a file that is no bundle. */
+bool capture_read_process(const char *path, char process[192]);
+
 /*
  * Takes a target and writes a bundle of it. `with_symbols` puts the names of all functions into
  * the profile, so that the binaries are not needed to read it.

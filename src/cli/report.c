@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/comparison.h"
+#include "analysis/modules.h"
 #include "analysis/unsample.h"
 #include "cli/address_names.h"
 #include "cli/help.h"
@@ -19,6 +20,17 @@
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
 
+/* A service may be called otherwise after an update; mixed up files are to be noticed. */
+static void warn_of_programs(const struct profile *base, const struct profile *now)
+{
+	const char *const before = module_base_name(module_main_path(base));
+	const char *const after = module_base_name(module_main_path(now));
+
+	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0)
+		verb_warn("%s is of %s, %s of %s: the difference of two programs says little",
+			base->name, before, now->name, after);
+}
+
 /* Says what a reader of the difference has to know. */
 static void warn_of_comparison(const struct report_session *session)
 {
@@ -27,6 +39,7 @@ static void warn_of_comparison(const struct report_session *session)
 
 	if (session->base_count == 0)
 		return;
+	warn_of_programs(base, now);
 	const struct comparison comparison = comparison_of(base, now);
 	if (comparison.was_reset)
 		verb_warn("%s and %s are of one run of the program, but prof.reset was called in "
@@ -67,8 +80,13 @@ static bool take_base(struct report_options *options, struct error *err)
 	const size_t program_count =
 		options->operand_count != 0 && report_source_is_program(options->operands[0]);
 
-	if (options->base != NULL || options->operand_count < program_count + 2)
-		return error_set(err, ERROR_USAGE, "diff takes two profiles: BASE and PROFILE");
+	if (options->base != NULL || options->operand_count != program_count + 2) {
+		error_set(err, ERROR_USAGE, "diff takes two profiles: BASE and PROFILE");
+		return options->operand_count <= program_count + 2
+			       ? false
+			       : error_hint(err, "heapctl trend takes many; heapctl report --base "
+						 "BASE A B subtracts from the sum of A and B");
+	}
 	options->base = options->operands[program_count];
 	for (size_t i = program_count + 1; i < options->operand_count; i++)
 		options->operands[i - 1] = options->operands[i];

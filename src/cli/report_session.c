@@ -13,6 +13,7 @@
 #include "analysis/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/file_mappings.h"
+#include "cli/process_name.h"
 #include "cli/report_source.h"
 #include "cli/verb.h"
 #include "cli/waste_classes.h"
@@ -33,6 +34,8 @@ static bool load(struct report_session *session, const char *source, struct erro
 		    source, session->options, session->program != NULL, &pid, &profile, err))
 		return false;
 	session->pid = pid;
+	if (session->profile_count == 0)
+		process_name_of_source(source, pid, session->process_name);
 	for (size_t i = 0; i < profile->comment_count; i++) {
 		if (strncmp(profile->comments[i], "%warn", 5) == 0)
 			verb_warn("%s: %s", source, profile->comments[i] + 5);
@@ -373,6 +376,15 @@ enum profile_counter report_session_counter(const struct report_session *session
 					     : session->profiles[0]->default_counter;
 }
 
+const char *report_session_title(const struct report_session *session)
+{
+	if (session->program != NULL)
+		return module_base_name(session->program);
+	if (session->process_name[0] != '\0')
+		return session->process_name;
+	return module_base_name(module_main_path(session->profiles[0]));
+}
+
 bool report_session_view(const struct report_session *session,
 	const struct report_variation *variation, struct view **ret, struct error *err)
 {
@@ -387,9 +399,6 @@ bool report_session_view(const struct report_session *session,
 	text.thread = variation->thread;
 	if (!filter_new(&text, &filter, err))
 		return false;
-	const char *const program = session->program != NULL
-					    ? session->program
-					    : module_main_path(session->profiles[0]);
 	const struct view_request request = {
 		.granularity = variation->granularity,
 		.counter = report_session_counter(session),
@@ -401,7 +410,7 @@ bool report_session_view(const struct report_session *session,
 		.drop_negative = options->drop_negative,
 		.totals_only =
 			variation->totals_only && session->base_count == 0 && !options->waste,
-		.title = options->title != NULL ? options->title : module_base_name(program),
+		.title = options->title != NULL ? options->title : report_session_title(session),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};
 	if (!options->waste)

@@ -22,6 +22,7 @@ struct report_session {
 	size_t base_count;     /* of the profiles, at the end */
 	size_t damaged_count;  /* of a series, which are left out */
 	const char *program;   /* the operand; NULL when there was none */
+	char process_name[64]; /* of the first profile, where it is known; "" */
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
 	struct symbolizer *symbolizer;
 	struct waste_class *waste_classes; /* with options->waste */
@@ -38,6 +39,9 @@ void report_session_check_counter(const struct report_session *session);
 /* The second half of it, for profiles that did not come from the command line. */
 MUST_CHECK bool report_session_add_symbols(struct report_session *session, struct error *err);
 void report_session_close(struct report_session *session);
+
+/* What a report is of, for its title: the process where it is known, else the program. */
+const char *report_session_title(const struct report_session *session);
 
 /* Where symbols are cached; NULL when there is no place. Free with free(). */
 char *report_session_cache_dir(void);

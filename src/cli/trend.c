@@ -214,12 +214,7 @@ static bool make(const struct request *request, struct error *err)
 	char period[TREND_PERIOD_BYTES];
 	trend_output_period(trend, period);
 	const struct curves_options shown = {
-		.title =
-			request->title != NULL
-				? request->title
-				: module_base_name(session.program != NULL
-							   ? session.program
-							   : module_main_path(session.profiles[0])),
+		.title = request->title != NULL ? request->title : report_session_title(&session),
 		.site_limit = site_limit(request),
 		.period = period,
 		.damaged_count = session.damaged_count,
@@ -250,7 +245,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_trend = {
 	.name = "trend",
-	.arguments = "[OPTION...] [PROGRAM] PROFILE... | TARGET",
+	.arguments = "[OPTION...] [PROGRAM] PROFILE|FOLDER... | TARGET",
 	.summary = "show what grew over many profiles, how fast and how surely",
 	.description =
 		"Fits the growth of every function (or stack) over a series of profiles of one "
@@ -266,7 +261,9 @@ const struct verb verb_trend = {
 		"± is half of the 95% interval.",
 	.examples = "heapctl trend redis-server.*.heap\n"
 		    "heapctl trend --html -o trend.html --exclude='^zmalloc' *.heap\n"
-		    "heapctl trend redis-server",
+		    "heapctl trend redis-server\n"
+		    "# what heapctl watch has kept\n"
+		    "heapctl trend redis-server.captures",
 	.options = options,
 	.complete = "@file",
 	.least_operands = 1,

@@ -40,8 +40,7 @@ static bool load_member(struct series *series, const char *path, const struct ta
 	struct profile *profile = NULL;
 
 	if (!profile_read(name, member->data.start, size, &wanted, &profile, err)) {
-		if (err->kind != ERROR_INPUT ||
-			(size > 0 && expander_find(member->data.start, size) == NULL))
+		if (err->kind != ERROR_INPUT)
 			return false;
 		damage->count++;
 		damage->last = *err;

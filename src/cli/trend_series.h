@@ -15,8 +15,8 @@ struct trend_damage {
 };
 
 /*
- * Adds all profiles of a tar, each with its member's time unless it tells its own. Compressed ones
- * that are damaged are left out, counted and told: one in a history of weeks shall not cost it all.
+ * Adds all profiles of a tar, each with its member's time unless it tells its own. What is damaged
+ * or no profile is left out, counted and told: one in a history of weeks shall not cost it all.
  */
 MUST_CHECK bool trend_series_load(struct series *series, const char *name, struct cursor in,
 	struct trend_damage *damage, struct error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/trend_source.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,12 +14,15 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "cli/process_name.h"
 #include "cli/report_source.h"
 #include "cli/trend_series.h"
 #include "cli/trend_time.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
 #include "profile/codec.h"
+#include "watch/capture_folder.h"
+#include "watch/capture_list.h"
 
 /* Nothing in a trend is about single threads. */
 static const struct profile_read_options wanted = { .leaves_out_threads = true };
@@ -29,6 +33,7 @@ struct source {
 	struct trend_damage *damage;
 	struct trend_time *times; /* of profiles that do not tell */
 	size_t time_count, time_capacity;
+	int64_t known_ms; /* of the next profile, by a catalogue; 0: not known */
 };
 
 static void source_deinit(struct source *source)
@@ -41,6 +46,8 @@ static void note_time(struct source *source, struct profile *profile, const char
 {
 	struct stat status;
 
+	if (profile->time_ms == 0)
+		profile->time_ms = source->known_ms;
 	if (profile->time_ms != 0 || strcmp(path, "-") == 0)
 		return;
 	if (stat(path, &status) != 0 || S_ISSOCK(status.st_mode)) {
@@ -71,8 +78,113 @@ static bool load_file(struct source *source, const char *path, struct error *err
 		    path, session->options, session->program != NULL, &pid, &profile, err))
 		return false;
 	note_time(source, profile, path);
+	if (source->series->profile_count == 0)
+		process_name_of_source(path, pid, session->process_name);
 	series_add(source->series, profile);
 	return true;
+}
+
+/* One file of many shall not cost the others; one that is not there is a typing error. */
+static bool load_or_leave(struct source *source, const char *path, struct error *err)
+{
+	if (load_file(source, path, err))
+		return true;
+	if (err->kind != ERROR_INPUT && err->kind != ERROR_DENIED &&
+		(err->kind != ERROR_SYSTEM || err->errnum == ENOENT || err->errnum == ENOTDIR))
+		return false;
+	source->damage->count++;
+	source->damage->last = *err;
+	verb_warn("left out: %s", err->message);
+	return true;
+}
+
+/* What `heapctl watch` keeps: its catalogue has the moment of each. */
+static bool load_captures(struct source *source, const char *folder, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *captures = NULL;
+	size_t index;
+	json_t *entry;
+
+	if (!capture_list_read(folder, &captures, err))
+		return false;
+	json_array_foreach(captures, index, entry)
+	{
+		CLEANUP(free_cleanup)
+		char *path = xasprintf("%s/%s", folder, json_text(entry, "file"));
+		source->known_ms = json_number(entry, "time_ms");
+		if (!load_or_leave(source, path, err))
+			return false;
+	}
+	source->known_ms = 0;
+	return true;
+}
+
+/* Of those that heapctl, jemalloc and the history write. */
+static bool is_profile_name(const char *name)
+{
+	static const char *const parts[] = { ".heap", ".tar", ".pb.gz", ".prof" };
+
+	for (size_t i = 0; name[0] != '.' && i < sizeof parts / sizeof parts[0]; i++) {
+		if (strstr(name, parts[i]) != NULL)
+			return true;
+	}
+	return false;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_profile_entry(const struct dirent *entry)
+{
+	return is_profile_name(entry->d_name);
+}
+
+/* A folder of files that were put there by people, or by jemalloc. */
+static bool load_folder(struct source *source, const char *folder, struct error *err)
+{
+	struct dirent **entries = NULL;
+	const int count = scandir(folder, &entries, is_profile_entry, by_name);
+	bool ok = count > 0;
+
+	if (count < 0)
+		error_system(err, errno, "%s", folder);
+	else if (count == 0)
+		error_set(err, ERROR_INPUT,
+			"%s: there are neither captures of heapctl watch nor profiles (*.heap)",
+			folder);
+	for (int i = 0; i < count; i++) {
+		CLEANUP(free_cleanup) char *path = xasprintf("%s/%s", folder, entries[i]->d_name);
+		ok = ok && load_or_leave(source, path, err);
+		free(entries[i]);
+	}
+	free(entries);
+	return ok;
+}
+
+static bool has_catalogue(const char *folder)
+{
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_CATALOGUE, folder);
+
+	return access(path, F_OK) == 0;
+}
+
+static bool load_operand(struct source *source, const char *operand, struct error *err)
+{
+	const char *const slash = strrchr(operand, '/');
+	struct stat status;
+
+	if (strcmp(slash == NULL ? operand : slash + 1, CAPTURE_CATALOGUE) == 0) {
+		CLEANUP(free_cleanup)
+		char *folder =
+			slash == NULL ? xstrdup(".") : xstrndup(operand, (size_t)(slash - operand));
+		return load_captures(source, folder, err);
+	}
+	if (stat(operand, &status) != 0 || !S_ISDIR(status.st_mode))
+		return load_or_leave(source, operand, err);
+	return has_catalogue(operand) ? load_captures(source, operand, err)
+				      : load_folder(source, operand, err);
 }
 
 static bool load_files(struct report_session *session, struct series *series, char *const *paths,
@@ -82,7 +194,7 @@ static bool load_files(struct report_session *session, struct series *series, ch
 	struct source source = { .session = session, .series = series, .damage = damage };
 
 	for (size_t i = 0; i < count; i++) {
-		if (!load_file(&source, paths[i], err))
+		if (!load_operand(&source, paths[i], err))
 			return false;
 	}
 	if (trend_time_set(series, source.times, source.time_count))
@@ -175,8 +287,11 @@ static bool load_target(struct report_session *session, struct series *series, c
 	}
 	if (!fetch(series, &target, "/v1/profile", target.label, clock_realtime_ms(), err))
 		return false;
-	if (target.kind == TARGET_AGENT)
+	if (target.kind == TARGET_AGENT) {
 		session->pid = target.process.pid;
+		snprintf(session->process_name, sizeof session->process_name, "%s",
+			target.process.name);
+	}
 	if (series->profile_count >= 2)
 		return true;
 	error_set(err, ERROR_STATE, "%s keeps no finished run", target.label);

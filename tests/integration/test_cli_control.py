@@ -332,6 +332,15 @@ class Running(ControlCase):
         self.assertEqual(client.wait(60), 0)
         self.assertTrue(os.path.exists(self.path("r.heap")))
 
+    def test_titles_are_the_name_of_the_process(self):
+        # The program's file is redis-check-rdb on Debian.
+        self.heapctl("activate", self.pid)
+        self.load_redis(self.port)
+        bundle = self.path("b.tar")
+        self.heapctl("dump", self.pid, "--bundle", "-o", bundle)
+        for source in (self.pid, self.socket_of(self.pid), bundle):
+            self.assertEqual(json.loads(self.heapctl("report", "--json", source)[0])["program"], "redis-server")
+
     def test_words_that_are_options_here(self):
         self.assertIn("(give --type bool, u32,",
                       self.heapctl("mallctl", self.pid, "no.such", code=None)[1])

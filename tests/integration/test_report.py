@@ -394,6 +394,25 @@ class Report(unittest.TestCase):
         coarse = self.take("coarse", ",lg_prof_sample:10")
         self.assertIn("each is scaled up by its own interval", run("diff", self.first, coarse).stderr.decode())
         self.assertIn("two profiles", run("diff", self.first, code=2).stderr.decode())
+        self.assertIn("subtracts from the sum", run("diff", self.first, self.second, self.second, code=2).stderr.decode())
+        self.assertNotIn("two programs", run("diff", STORE, self.first, self.second).stderr.decode())
+
+    def test_a_difference_of_two_programs_is_pointed_out(self):
+        program = self.path("other")
+        shutil.copy(STORE, program)
+        other = self.take("other-profile", program=program)
+        self.assertIn(" of other: the difference of two programs says little", run("diff", self.first, other).stderr.decode())
+        self.assertIn("the difference of two programs", run("report", "--base", self.first, other).stderr.decode())
+
+    def test_the_title_is_the_name_of_the_process(self):
+        for name, title in (("my.server.4711.20261121-101500.heap", "my.server"), ("s.1.20261121-101500-2.heap.before", "s"),
+                            ("00000017-20261121T101500Z-rss2048MiB-my-server.4711.heap", "my-server"), ("s.4711.heap", "store"),
+                            ("4711.20261121-101500.heap", "store"), ("00000017-x-my.4711.heap", "store")):
+            path = self.path(name)
+            shutil.copy(self.first, path)
+            with self.subTest(name):
+                self.assertEqual(json.loads(text("report", "--json", path))["program"], title)
+        self.assertEqual(json.loads(text("report", "--json", STORE, self.path("s.1.20261121-101500-2.heap.before")))["program"], "store")
 
     # Other programs read what we write
 

@@ -118,8 +118,8 @@ class Shapes(TrendCase):
         with tarfile.open(path, "w") as tar:
             for profile in (self.paths[0], __file__):
                 tar.add(profile, os.path.basename(profile))
-        _, messages = self.heapctl("trend", self.paths[1], path, code=1)
-        self.assertIn("series(test_trend.py): byte 0: not a profile of any known format", messages)
+        _, messages = self.heapctl("trend", self.paths[1], path)
+        self.assertIn("left out: " + path + "(test_trend.py): byte 0: not a profile of any known format", messages)
 
     def test_a_damaged_member_costs_nothing_else(self):
         series = [os.path.join(self.folder, name) for name in ("first", "second")]
@@ -136,6 +136,40 @@ class Shapes(TrendCase):
             self.assertEqual((json.loads(out)["damaged"], len(json.loads(out)["hours"])), (1, len(self.paths) - 1))
         _, messages = self.heapctl("trend", series[0], code=1)
         self.assertIn("first(damaged.gz): ", messages.splitlines()[-1])
+
+    def test_damaged_files_cost_nothing_else(self):
+        garbage, empty = (os.path.join(self.folder, name) for name in ("garbage.heap", "empty.heap"))
+        for path, text in ((garbage, "garbage\n"), (empty, "")):
+            with open(path, "w") as file:
+                file.write(text)
+        out, messages = self.heapctl("trend", "--json", garbage, *self.paths, empty)
+        self.assertEqual(messages.count("left out: "), 2)
+        self.assertEqual((json.loads(out)["damaged"], len(json.loads(out)["hours"])), (2, len(self.paths)))
+        # Too few are left, or it is a typing error.
+        self.assertIn("garbage.heap", self.heapctl("trend", garbage, self.paths[0], code=1)[1].splitlines()[-1])
+        self.assertIn("No such file", self.heapctl("trend", *self.paths, "no-such.heap", code=1)[1])
+
+    def test_a_folder_of_profiles_and_one_of_captures(self):
+        folder = os.path.dirname(self.paths[0])
+        expected = self.trend(*self.paths)
+        self.assertEqual(self.trend(folder), expected)
+        # Copied: only the catalogue knows the times, which are an hour apart, too, and one file is gone.
+        captures = os.path.join(self.folder, "captures")
+        os.mkdir(captures)
+        with open(f"{captures}/captures.jsonl", "w") as catalogue:
+            for at, path in enumerate(self.paths):
+                name = f"{at + 1:08}-20261121T000000Z-rss1MiB-my-server.4711.heap"
+                shutil.copyfile(path, f"{captures}/{name}")
+                catalogue.write(json.dumps({"file": name, "time_ms": (1763600000 + at * HOUR) * 1000, "target": "my-server[4711]"}) + "\n")
+            catalogue.write(json.dumps({"file": "00009999-removed.heap", "time_ms": 1}) + "\n")
+        for operand in (captures, f"{captures}/captures.jsonl"):
+            trend = self.trend(operand)
+            self.assertEqual(trend["title"], "my-server")
+            trend["title"] = expected["title"]
+            self.assertEqual(trend, expected)
+        nothing = os.path.join(self.folder, "nothing")
+        os.mkdir(nothing)
+        self.assertIn("neither captures of heapctl watch nor profiles", self.heapctl("trend", nothing, code=1)[1])
 
     def test_what_was_not_counted_is_told(self):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
