@@ -216,13 +216,21 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 
 	string_pool_init(&folders);
 	discovery_folders(process, &folders);
-	for (size_t i = 0; i < folders.count; i++)
-		add_process_sockets(folders.strings[i], process, namespace, paths);
+	process_root(process, root);
+	for (size_t i = 0; i < folders.count; i++) {
+		const char *const folder = folders.strings[i];
+		add_process_sockets(folder, process, namespace, paths);
+		/* It may have changed its root after its agent had made the socket. */
+		if (root[0] != '\0' && strncmp(folder, root, strlen(root)) == 0)
+			add_process_sockets(folder + strlen(root), process, namespace, paths);
+	}
 	string_pool_deinit(&folders);
 	if (paths->count > before)
 		return;
 	snprintf(proc_folder, sizeof proc_folder, "%d", (int)process->pid);
-	add_listening(proc_folder, process->inner_pid, process_root(process, root), paths);
+	add_listening(proc_folder, process->inner_pid, root, paths);
+	if (root[0] != '\0' && paths->count == before)
+		add_listening(proc_folder, process->inner_pid, "", paths);
 }
 
 /* The folders that other users' agents make: PARENT/BEGINNING*TAIL. */

@@ -163,6 +163,24 @@ static void examine_conf(struct diagnosis *diagnosis, const struct patient *pati
 			patient->variable);
 }
 
+/* Whether it has changed its root to one in which a child's agent does not stay. */
+static bool examine_root(struct diagnosis *diagnosis, const struct process *process)
+{
+	char root[32], version[64];
+
+	if (process_root(process, root)[0] == '\0')
+		return false;
+	snprintf(version, sizeof version, "%s/proc/version", root);
+	if (access(version, F_OK) == 0 || errno != ENOENT)
+		return false;
+	diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-proc",
+		"mount /proc and make HEAPCTL_DIR in its root, or profile the process that forked "
+		"it",
+		"it has another root, without /proc: a child's agent that finds itself there "
+		"leaves, and one that is forked inside needs HEAPCTL_DIR there");
+	return true;
+}
+
 /* Whether its HEAPCTL_DIR is what keeps the agent from being found. */
 static bool examine_socket_folder(struct diagnosis *diagnosis, const struct patient *patient)
 {
@@ -223,7 +241,8 @@ static void examine_silent_agent(
 			"its agent is loaded but stays quiet: HEAPCTL_EXE is '%s', and the program "
 			"is %s",
 			exes, patient->process->exe);
-	else if (!examine_socket_folder(diagnosis, patient))
+	else if (!examine_root(diagnosis, patient->process) &&
+		 !examine_socket_folder(diagnosis, patient))
 		examine_silence(diagnosis, patient, why);
 }
 

@@ -152,6 +152,22 @@ class Doctor(Case):
             self.assertIn("read-only", found["folder-read-only"]["message"])
             self.assertIn("read-only", said)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to change the root")
+    def test_a_changed_root(self):
+        """The agent's socket stays where it was made; a child's agent needs /proc in the new root."""
+        root = os.path.join(self.folder, "root")
+        os.mkdir(root)
+        program = "import os,sys,time\nos.chroot(sys.argv[1])\nprint(os.fork() or 0, flush=True)\ntime.sleep(600)"
+        process = self.start(shutil.which("python3"), "-c", program, root, stdout=subprocess.PIPE, text=True,
+                             env={"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(
+                                 os.path.realpath(shutil.which("python3")))})
+        child = max(int(process.stdout.readline()), int(process.stdout.readline()))
+        self.end_pid_later(child)
+        self.wait_for_agent(process.pid)
+        self.assertIn("agent-answers", self.examine(process.pid, ok=True))
+        found = self.examine(child, ok=False)
+        self.assertEqual([code for code in found if code.startswith(("agent-", "folder-"))], ["agent-without-proc"])
+
     def test_a_folder_that_was_removed(self):
         pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
         self.wait_for_agent(pid)

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import tempfile
 import time
 import unittest
 
@@ -128,6 +129,23 @@ class LeftBehind(HostCase):
         wait_until(lambda: not os.path.exists(dead), "the dead name to go")
         # Its process may be about to listen.
         self.assertTrue(os.path.exists(living))
+
+    @only_root
+    def test_a_name_outside_of_a_changed_root_is_removed_later(self):
+        """As `named -t` leaves it: nothing in the process can reach its folder at the end."""
+        for remover in ("the next agent", "heapctl ps"):
+            server = self.host("fake")
+            path = self.wait_for_agent(server.pid)
+            root = tempfile.mkdtemp(dir=self.folder)
+            server("chroot", root)
+            server.send("exit", 0)
+            self.assertEqual(server.process.wait(30), 0)
+            self.assertTrue(os.path.exists(path))
+            if remover == "heapctl ps":
+                self.heapctl("ps")
+            else:
+                self.wait_for_agent(self.host("fake").pid)
+            wait_until(lambda: not os.path.exists(path), f"{remover} to remove it")
 
     def test_ps_removes_it_when_it_is_old(self):
         path = self.bind(self.dead_pid())
