@@ -157,7 +157,7 @@ class Doctor(Case):
         """The agent's socket stays where it was made; a child's agent needs /proc in the new root."""
         root = os.path.join(self.folder, "root")
         os.mkdir(root)
-        program = "import os,sys,time\nos.chroot(sys.argv[1])\nprint(os.fork() or 0, flush=True)\ntime.sleep(600)"
+        program = "import os,sys,time\nos.chroot(sys.argv[1])\nos.write(1, b'%d\\n' % os.fork())\ntime.sleep(600)"
         process = self.start(shutil.which("python3"), "-c", program, root, stdout=subprocess.PIPE, text=True,
                              env={"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(
                                  os.path.realpath(shutil.which("python3")))})
