@@ -13,10 +13,13 @@
  *
  * Threads: every function may be called by any thread at any time, but not from a signal handler,
  * from inside the allocator, or from the agent's own log callback. Calls wait for each other; a
- * dump can take seconds. The program's signals are not touched.
+ * dump can take seconds. Of the program's signals only SIGRTMAX-3 is touched, if it has no handler:
+ * it wakes the agent of a forked child.
  *
  * Fork: a child gets an agent of its own, with neither the parent's runs nor its clients, unless
- * HEAPCTL_NOT_IN_CHILDREN says otherwise. Children made by clone(2) directly have none.
+ * HEAPCTL_NOT_IN_CHILDREN says otherwise. Its thread begins when a client or a call asks for it
+ * (HEAPCTL_CHILDREN=thread in the environment: at once). Children made by clone(2) directly have
+ * none.
  *
  * Results: 0, or a negative enum heapctl_code, and then the error is filled. Every `err` may be
  * NULL; every other pointer only where that is said, else NULL is HEAPCTL_USAGE. Nothing here ends

@@ -45,7 +45,11 @@ static struct {
 	bool is_joinable; /* `thread` is to be joined; under `lifetime` */
 	pthread_t thread;
 	bool has_tried_to_listen;
-	bool own_files; /* the thread may have a table of descriptors of its own */
+	bool own_files;		    /* the thread may have a table of descriptors of its own */
+	_Atomic bool has_own_files; /* it has */
+	bool has_inherited_files;   /* of the parent's agent: to be closed before one begins */
+	bool is_child;
+	enum settings_children children; /* what they get; never the default */
 } process = {
 	.lifetime = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -126,6 +130,7 @@ MUST_CHECK static bool leave_program_files(struct agent *agent)
 	process.options.log = log;
 	pthread_mutex_unlock(&process.lock);
 	agent->service.is_apart = true;
+	atomic_store(&process.has_own_files, true);
 	/*
 	 * A library that complains on what it takes for stderr must not write into a file of ours.
 	 */
@@ -208,8 +213,13 @@ static int make_thread(struct agent *agent)
 /* Makes the agent and its thread, where the mode has one. Under `lifetime`, or alone in a child. */
 static bool begin(bool is_child, struct error *err)
 {
+	if (process.has_inherited_files) {
+		embedded_close_inherited();
+		descriptor_close_inherited();
+	}
+	process.has_inherited_files = false;
+	atomic_store(&process.has_own_files, false);
 	struct agent *const agent = make_agent(is_child);
-
 	if (agent == NULL)
 		return error_set(err, ERROR_MEMORY, "no memory for the agent");
 	if (process.options.need_socket && !is_child && !service_listen(&agent->service, err)) {
@@ -237,16 +247,26 @@ static void end_inherited_run(void)
 		atomic_store(&process.activation.cause, CORE_CAUSE_NONE);
 }
 
+/*
+ * Makes no system call, as most children exec or exit at once and some are in a sandbox that would
+ * end them; save for SETTINGS_CHILDREN_THREAD. Without a thread an agent begins when a client asks
+ * for it by signal, or the child calls it.
+ */
 static void begin_in_child(bool had_agent)
 {
 	struct error ignored;
 
 	process_mark_inherit();
-	end_inherited_run();
 	main_thread_note_child();
-	process.started = process.options.in_children;
-	if (process.started && had_agent && process.options.mode != AGENT_ON_DEMAND &&
-		!begin(true, &ignored))
+	process.is_child = true;
+	end_inherited_run();
+	process.options.need_socket = false;
+	process.started = process.children != SETTINGS_CHILDREN_NO;
+	if (!process.started || process.options.mode != AGENT_THREAD)
+		return;
+	if (process.children == SETTINGS_CHILDREN_ON_DEMAND)
+		process.options.mode = AGENT_ON_DEMAND;
+	else if (had_agent && !begin(true, &ignored))
 		process.started = false;
 }
 
@@ -271,8 +291,10 @@ static void after_fork_in_child(void)
 	pthread_mutex_init(&process.lifetime, NULL);
 	pthread_mutex_init(&process.lock, NULL);
 	init_changed();
-	embedded_close_inherited();
-	descriptor_close_inherited();
+	if (had_agent && atomic_load(&process.has_own_files))
+		descriptor_forget_inherited();
+	else
+		process.has_inherited_files = true;
 	process.agent = NULL;
 	process.has_thread = false;
 	process.is_joinable = false;
@@ -437,6 +459,26 @@ static void end_for_good(void)
 	pthread_mutex_unlock(&process.lifetime);
 }
 
+static enum settings_children choose_children(const struct agent_options *options)
+{
+	if (!options->in_children)
+		return SETTINGS_CHILDREN_NO;
+	if (options->settings.children != SETTINGS_CHILDREN_DEFAULT)
+		return options->settings.children;
+	return on_demand_is_possible() ? SETTINGS_CHILDREN_ON_DEMAND : SETTINGS_CHILDREN_THREAD;
+}
+
+/* A child inherits the handler of the signal. Without a socket only its own calls reach it. */
+static void install_for_children(const struct agent_options *options)
+{
+	struct error err;
+
+	if (!options->with_socket || on_demand_install(options->preloaded, &err))
+		return;
+	log_error(&options->log, LOG_WARNING, "children get a thread at once", &err);
+	process.children = SETTINGS_CHILDREN_THREAD;
+}
+
 static bool start(const struct agent_options *options, struct error *err)
 {
 	static const struct main_thread_agent threads = { count_own_threads, end_for_good };
@@ -453,7 +495,12 @@ static bool start(const struct agent_options *options, struct error *err)
 	process_mark_set();
 	main_thread_watch(&threads);
 	prepare_stacks();
-	if (options->mode == AGENT_ON_DEMAND ? !on_demand_install(err) : !begin(false, err))
+	process.children = choose_children(options);
+	if (options->mode == AGENT_ON_DEMAND && !on_demand_install(options->preloaded, err))
+		return false;
+	if (process.children == SETTINGS_CHILDREN_ON_DEMAND && options->mode == AGENT_THREAD)
+		install_for_children(options);
+	if (options->mode != AGENT_ON_DEMAND && !begin(false, err))
 		return false;
 	process.started = true;
 	if (options->preloaded && options->mode == AGENT_THREAD)
@@ -490,8 +537,7 @@ void agent_stop(void)
 	pthread_mutex_lock(&process.lifetime);
 	/* A preloaded agent that the program never took over is not the program's to stop. */
 	if (is_ours() && !process.own_files) {
-		if (process.options.mode == AGENT_ON_DEMAND)
-			on_demand_remove();
+		on_demand_remove();
 		if (process.options.mode == AGENT_EMBEDDED)
 			stop_embedded();
 		else
@@ -507,36 +553,42 @@ void agent_leave_at_exit(void)
 	/*
 	 * The thread may be at work: then the name stays, and the next visitor finds nobody there.
 	 */
-	if (!is_ours() || pthread_mutex_trylock(&process.lock) != 0)
+	/* Without an agent no system call is made: a child may be in a sandbox that would end it.
+	 */
+	if (!process.started || pthread_mutex_trylock(&process.lock) != 0)
 		return;
-	if (process.agent != NULL) {
+	if (process.agent != NULL && is_ours()) {
 		atomic_store(&process.agent->stopping, true);
 		listener_unpublish(&process.agent->service.listener);
 	}
 	pthread_mutex_unlock(&process.lock);
 }
 
-/* On demand the thread may be away, or just leaving because it was unused. */
-static bool make_sure_of_thread(struct error *err)
+/*
+ * On demand the thread may be away, or just leaving because it was unused; and in a child nothing
+ * has begun.
+ */
+static bool make_sure_of_agent(struct error *err)
 {
 	pthread_mutex_lock(&process.lifetime);
 	pthread_mutex_lock(&process.lock);
 	while (process.has_thread && process.agent == NULL)
 		pthread_cond_wait(&process.changed, &process.lock);
-	const bool has_thread = process.has_thread;
+	const bool has_agent = process.agent != NULL;
 	pthread_mutex_unlock(&process.lock);
-	const bool done = has_thread || begin(false, err);
+	const bool is_embedded = process.options.mode == AGENT_EMBEDDED;
+	const bool done = has_agent || begin(is_embedded && process.is_child, err);
 	pthread_mutex_unlock(&process.lifetime);
 	return done;
 }
 
-static bool is_on_demand(void)
+/* Whether the program's calls make an agent that is not there. */
+static bool begins_when_called(void)
 {
 	pthread_mutex_lock(&process.lock);
-	const bool on_demand =
-		is_ours() && process.options.mode == AGENT_ON_DEMAND && !process.own_files;
+	const bool begins = is_ours() && process.options.mode != AGENT_THREAD && !process.own_files;
 	pthread_mutex_unlock(&process.lock);
-	return on_demand;
+	return begins;
 }
 
 static bool try_lock(struct agent_use *use)
@@ -558,11 +610,11 @@ bool agent_lock(struct agent_use *use, struct error *err)
 {
 	/* A thread that was still there may have left before the lock was had. */
 	enum { TRIES = 3 };
-	bool on_demand = true;
+	bool begins = true;
 
-	for (int i = 0; on_demand && i < TRIES; i++) {
-		on_demand = is_on_demand();
-		if (on_demand && !make_sure_of_thread(err))
+	for (int i = 0; begins && i < TRIES; i++) {
+		begins = begins_when_called();
+		if (begins && !make_sure_of_agent(err))
 			return false;
 		if (try_lock(use))
 			return true;
@@ -599,7 +651,7 @@ int agent_fd(void)
 {
 	struct error ignored;
 
-	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || process.agent == NULL)
+	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || !make_sure_of_agent(&ignored))
 		return -1;
 	struct embedded *const embedded = &process.agent->embedded;
 	if (!embedded_is_open(embedded) && (!open_embedded(embedded) || !agent_process(&ignored)))
@@ -612,9 +664,11 @@ bool agent_process(struct error *err)
 	struct pollfd fds[SERVICE_POLL_MAX];
 	struct held_signals signals;
 
-	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || process.agent == NULL)
+	if (!is_ours() || process.options.mode != AGENT_EMBEDDED)
 		return error_set(
 			err, ERROR_STATE, "there is no agent to be driven by this program");
+	if (!make_sure_of_agent(err))
+		return false;
 	struct service *const service = &process.agent->service;
 	held_signals_begin(&signals);
 	size_t count = service_poll_list(service, fds);

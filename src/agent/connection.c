@@ -27,6 +27,9 @@ void connection_deinit(struct connection *connection)
 	buffer_deinit(&connection->unread);
 	buffer_deinit(&connection->head);
 	response_deinit(&connection->response);
+	/* The client sees the end although a child may have inherited the socket. */
+	if (descriptor_is_ours(&connection->socket))
+		shutdown(connection->socket.fd, SHUT_WR);
 	descriptor_close(&connection->socket);
 }
 

@@ -117,3 +117,9 @@ void descriptor_close_inherited(void)
 			close(fd);
 	}
 }
+
+void descriptor_forget_inherited(void)
+{
+	for (int i = 0; i < SLOTS; i++)
+		atomic_store_explicit(&slots[i].fd, 0, memory_order_release);
+}

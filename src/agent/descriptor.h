@@ -44,5 +44,11 @@ bool descriptor_is_ours(const struct descriptor *descriptor);
 /* Closes it when it is still ours; forgets it in any case. */
 void descriptor_close(struct descriptor *descriptor);
 
-/* In a child after fork: closes all that the parent's agent had. Async-signal-safe. */
+/*
+ * In a child after fork, before an agent begins in it: closes what the parent's agent had.
+ * Async-signal-safe.
+ */
 void descriptor_close_inherited(void);
+
+/* The same where the parent's agent had a table of its own: nothing was inherited. */
+void descriptor_forget_inherited(void);

@@ -47,21 +47,44 @@ static const char *last_part(const char *path, size_t size)
 	return path;
 }
 
-/* Whether one of the entries is the file with the agent. */
+static const char preload_separators[] = ": \t\n";
+
+/* Whether the entry, of `size` bytes, is the file with the agent. */
+static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
+{
+	const char *const own = last_part(own_path, strlen(own_path));
+	const char *const name = last_part(entry, size);
+	const size_t length = (size_t)(entry + size - name);
+
+	return length > 0 && strlen(own) == length && memcmp(name, own, length) == 0;
+}
+
 static bool preload_names(const char *preload, const char *own_path)
 {
-	static const char separators[] = ": \t\n";
-	const char *const own = last_part(own_path, strlen(own_path));
-
 	while (*preload != '\0') {
-		const size_t size = strcspn(preload, separators);
-		const char *const name = last_part(preload, size);
-		const size_t length = (size_t)(preload + size - name);
-		if (length > 0 && strlen(own) == length && memcmp(name, own, length) == 0)
+		const size_t size = strcspn(preload, preload_separators);
+		if (entry_is_agent(preload, size, own_path))
 			return true;
-		preload += size + strspn(preload + size, separators);
+		preload += size + strspn(preload + size, preload_separators);
 	}
 	return false;
+}
+
+void launch_remove_preload(const char *preload, const char *own_path, char *kept)
+{
+	char *end = kept;
+
+	while (*preload != '\0') {
+		const size_t size = strcspn(preload, preload_separators);
+		if (size > 0 && !entry_is_agent(preload, size, own_path)) {
+			if (end != kept)
+				*end++ = ':';
+			memcpy(end, preload, size);
+			end += size;
+		}
+		preload += size + strspn(preload + size, preload_separators);
+	}
+	*end = '\0';
 }
 
 enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,

@@ -41,5 +41,9 @@ struct launch_source {
 enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
 	const struct launch_source *source);
 
+/* Copies LD_PRELOAD without the entries that are the file with the agent; `kept` has room for it.
+ */
+void launch_remove_preload(const char *preload, const char *own_path, char *kept);
+
 /* The last part of the path it was started as: "redis-server". */
 const char *launch_name(const struct launch *launch);

@@ -294,6 +294,10 @@ void listener_close(struct listener *listener)
 	pthread_mutex_lock(&listener->lock);
 	unpublish(listener);
 	pthread_mutex_unlock(&listener->lock);
+	/* A child may have inherited it: nothing is to wait in a queue that is not read any more.
+	 */
+	if (descriptor_is_ours(&listener->socket))
+		shutdown(listener->socket.fd, SHUT_RDWR);
 	descriptor_close(&listener->socket);
 }
 

@@ -2,64 +2,163 @@
 #include "agent/on_demand.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/safe_point.h"
 
+enum { FILTERS_UNKNOWN = (1 << ON_DEMAND_FILTERS_BITS) - 1 };
+
+/* The process' seccomp filters when the handler was installed; a child begins with its parent's. */
+static unsigned filters_at_start;
+
 int on_demand_signal(void)
 {
 	return SIGRTMAX - 3;
 }
 
-#if defined(__x86_64__)
-static bool is_safe_point(const ucontext_t *context)
+static unsigned count_filters(void)
 {
-	const uintptr_t pointer = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-	uint8_t code[4];
+	static const char label[] = "\nSeccomp_filters:\t";
+	char text[4096];
 
-	/* All four bytes on the page that the thread runs on: the next one may not be there. */
-	if ((pointer & 4095) < 2 || (pointer & 4095) > 4094)
-		return false;
-	memcpy(code, (const void *)(pointer - 2), sizeof code);
-	return safe_point_is_waiting(code, context->uc_mcontext.gregs[REG_RAX]);
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) <= 0)
+		return 0;
+	CLEANUP(fd_cleanup) const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	const ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+	text[got < 0 ? 0 : got] = '\0';
+	const char *const at = strstr(text, label);
+	const unsigned long count = at == NULL ? 0 : strtoul(at + sizeof label - 1, NULL, 10);
+	return count < FILTERS_UNKNOWN ? (unsigned)count : 0;
+}
+
+/*
+ * A mapping whose name in /proc/PID/maps says that the process, and each child of it, has the
+ * handler, and with how many filters it began.
+ */
+static void show_mark(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "heapctl.filters.%u", filters_at_start);
+	CLEANUP(fd_cleanup) const int fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd >= 0 && mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+		/* Then a client does not wake what has filters, or the agent inside. */
+	}
+}
+
+static unsigned bits(uint64_t value, unsigned shift, unsigned count)
+{
+	return (unsigned)(value >> shift & ((UINT64_C(1) << count) - 1));
+}
+
+static bool is_sandboxed_since_start(uint64_t value)
+{
+	const unsigned filters = bits(value, ON_DEMAND_FILTERS_SHIFT, ON_DEMAND_FILTERS_BITS);
+
+	return filters == FILTERS_UNKNOWN || filters > filters_at_start;
+}
+
+#if defined(__x86_64__)
+/* The bytes around the pointer that are on its page: the others may not be there. */
+static void read_code(uint64_t pointer, uint8_t code[SAFE_POINT_BEFORE + SAFE_POINT_BEHIND])
+{
+	enum { PAGE_SHIFT = 12 };
+
+	for (int i = 0; i < SAFE_POINT_BEFORE + SAFE_POINT_BEHIND; i++) {
+		const uint64_t at = pointer - SAFE_POINT_BEFORE + (uint64_t)i;
+		code[i] = 0;
+		if (at >> PAGE_SHIFT == pointer >> PAGE_SHIFT)
+			memcpy(&code[i], (const void *)(uintptr_t)at, 1);
+	}
+}
+
+static void begin(uint64_t value, ucontext_t *context)
+{
+	greg_t *const registers = context->uc_mcontext.gregs;
+	const struct safe_point_hint hint = {
+		.number = (int)bits(value, ON_DEMAND_NUMBER_SHIFT, ON_DEMAND_NUMBER_BITS) - 1,
+		.check = bits(value, ON_DEMAND_CHECK_SHIFT, SAFE_POINT_CHECK_BITS),
+	};
+	struct safe_point_registers point = {
+		.rax = (uint64_t)registers[REG_RAX],
+		.rdi = (uint64_t)registers[REG_RDI],
+		.rsi = (uint64_t)registers[REG_RSI],
+		.rdx = (uint64_t)registers[REG_RDX],
+		.r10 = (uint64_t)registers[REG_R10],
+		.rip = (uint64_t)registers[REG_RIP],
+		.rsp = (uint64_t)registers[REG_RSP],
+	};
+	uint8_t code[SAFE_POINT_BEFORE + SAFE_POINT_BEHIND];
+
+	read_code(point.rip, code);
+	const enum safe_point_kind kind = safe_point_find(code, &hint, &point);
+	if (kind != SAFE_POINT_NONE && !is_sandboxed_since_start(value))
+		agent_begin_on_demand();
+	if (kind != SAFE_POINT_RESTART)
+		return;
+	registers[REG_RAX] = (greg_t)point.rax;
+	registers[REG_RDI] = (greg_t)point.rdi;
+	registers[REG_RDX] = (greg_t)point.rdx;
+	registers[REG_RIP] = (greg_t)point.rip;
+}
+
+bool on_demand_is_possible(void)
+{
+	return true;
 }
 #else
-static bool is_safe_point(const ucontext_t *context)
+static void begin(uint64_t value, ucontext_t *context)
 {
+	(void)value;
 	(void)context;
+}
+
+bool on_demand_is_possible(void)
+{
 	return false;
 }
 #endif
 
+/* The kernel lets only root and the process' own user send it a signal. */
 static void handle_signal(int number, siginfo_t *info, void *context)
 {
 	const int errnum = errno;
 
 	(void)number;
-	if (info->si_code == SI_QUEUE && info->si_value.sival_int == ON_DEMAND_WORD &&
-		(info->si_uid == 0 || info->si_uid == geteuid()) && is_safe_point(context))
-		agent_begin_on_demand();
+	if (info->si_code == SI_QUEUE && info->si_value.sival_int == ON_DEMAND_WORD)
+		begin((uint64_t)(uintptr_t)info->si_value.sival_ptr, context);
 	errno = errnum;
 }
 
-bool on_demand_install(struct error *err)
+bool on_demand_install(bool is_seen_as_library, struct error *err)
 {
+	static bool has_mark;
 	struct sigaction action = { .sa_sigaction = handle_signal,
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	struct sigaction before;
 
-#if !defined(__x86_64__)
-	return error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
-#endif
+	if (!on_demand_is_possible())
+		return error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
 	if (sigaction(on_demand_signal(), NULL, &before) != 0)
 		return error_system(err, errno, "looking at signal %d", on_demand_signal());
-	if (before.sa_handler != SIG_DFL)
+	if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN &&
+		before.sa_sigaction != handle_signal)
 		return error_set(
 			err, ERROR_STATE, "the program uses signal %d itself", on_demand_signal());
+	filters_at_start = count_filters();
+	if (!has_mark && (filters_at_start > 0 || !is_seen_as_library)) {
+		show_mark();
+		has_mark = true;
+	}
 	sigemptyset(&action.sa_mask);
 	if (sigaction(on_demand_signal(), &action, NULL) != 0)
 		return error_system(err, errno, "handling signal %d", on_demand_signal());

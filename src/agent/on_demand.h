@@ -1,26 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting the agent's thread only when somebody asks, for programs that need to have one thread
- * for a while (unshare(CLONE_NEWUSER), setns).
+ * Starting the agent's thread only when a client asks, for children (most of them end or exec at
+ * once) and for programs that need to have one thread for a while (unshare(CLONE_NEWUSER), setns).
  *
  * The client asks by a real-time signal that carries a word (docs/protocol.md). The handler may
  * interrupt the program anywhere, and a thread cannot be started anywhere: it does so only when
- * the signal has cut short a system call that waits, where the program is in no allocator and
- * holds no lock of the C library; else it does nothing, and the client asks again.
+ * the signal has interrupted a system call that waits, where the program is in no allocator and
+ * holds no lock of the C library; else it does nothing, and the client asks again. The interrupted
+ * call goes on (agent/safe_point.h).
+ *
+ * A process that has more seccomp filters than when the handler was installed has entered a
+ * sandbox of its own, in which the agent's calls may end it. The client says how many there are,
+ * since asking could be the call that ends the process.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
-/* The word: "hctl". */
+/* The word, "hctl", and what the client adds to it, in the 64 bits of the signal's value. */
 #define ON_DEMAND_WORD 0x6c746368
+enum {
+	ON_DEMAND_NUMBER_SHIFT = 32, /* the number of the system call plus 1; 0: unknown */
+	ON_DEMAND_NUMBER_BITS = 10,
+	ON_DEMAND_FILTERS_SHIFT = 42, /* of seccomp; the largest number is unknown */
+	ON_DEMAND_FILTERS_BITS = 8,
+	ON_DEMAND_CHECK_SHIFT = 50, /* safe_point_check */
+};
 
 /* SIGRTMAX - 3. */
 int on_demand_signal(void);
 
-/* ERROR_STATE when the program uses the signal;
- * ERROR_UNSUPPORTED on this machine. */
-MUST_CHECK bool on_demand_install(struct error *err);
+/* Whether it works on this machine. */
+bool on_demand_is_possible(void);
+
+/*
+ * `is_seen_as_library`: the process has mapped libheapctl.so, by which clients know it; else it
+ * gets a mark. ERROR_STATE when the program uses the signal; ERROR_UNSUPPORTED on this machine.
+ */
+MUST_CHECK bool on_demand_install(bool is_seen_as_library, struct error *err);
 void on_demand_remove(void);

@@ -30,6 +30,21 @@ static void name_for_descendants(const struct launch *launch)
 	setenv("HEAPCTL_EXE", launch->path[0] == '\0' ? launch->started_as : launch->path, 1);
 }
 
+/* Takes this library's file out of what the program hands on to those that it starts. */
+static void leave_preload(void)
+{
+	char *const preload = getenv("LD_PRELOAD");
+	char kept[4096];
+
+	if (preload == NULL || strlen(preload) >= sizeof kept)
+		return;
+	launch_remove_preload(preload, own_path(), kept);
+	if (kept[0] == '\0')
+		unsetenv("LD_PRELOAD");
+	else
+		setenv("LD_PRELOAD", kept, 1);
+}
+
 /* What all programs of this machine are preloaded with. */
 static void read_preload_file(char *text, size_t size)
 {
@@ -75,6 +90,8 @@ static void preload_start(void)
 		return;
 	if (decision == LAUNCH_START_AND_NAME)
 		name_for_descendants(&launch);
+	if (options.settings.children == SETTINGS_CHILDREN_NO)
+		leave_preload();
 	options.mode = options.settings.on_demand ? AGENT_ON_DEMAND : AGENT_THREAD;
 	options.log.to_stderr = options.settings.log_to_stderr;
 	strncat(options.name, launch_name(&launch), sizeof options.name - 1);

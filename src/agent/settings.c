@@ -65,15 +65,37 @@ static void read_number(struct settings *settings, char *(*get)(const char *name
 	*number = parsed < highest ? parsed : highest;
 }
 
-static bool is_word(char *(*get)(const char *name), const char *name, const char *word)
+/* The place of the value in `words`, which NULL ends; -1 when it is not set, or is none of them. */
+static int read_word(struct settings *settings, char *(*get)(const char *name), const char *name,
+	const char *const *words)
 {
 	const char *const value = get(name);
 
-	return value != NULL && strcmp(value, word) == 0;
+	if (value == NULL || *value == '\0')
+		return -1;
+	for (int i = 0; words[i] != NULL; i++) {
+		if (strcmp(value, words[i]) == 0)
+			return i;
+	}
+	complain(settings, name, value);
+	return -1;
+}
+
+static enum settings_children read_children(struct settings *settings, char *(*get)(const char *))
+{
+	static const char *const words[] = { "no", "on-demand", "thread", NULL };
+	static const enum settings_children meanings[] = { SETTINGS_CHILDREN_NO,
+		SETTINGS_CHILDREN_ON_DEMAND, SETTINGS_CHILDREN_THREAD };
+	const int word = read_word(settings, get, "HEAPCTL_CHILDREN", words);
+
+	return word < 0 ? SETTINGS_CHILDREN_DEFAULT : meanings[word];
 }
 
 void settings_read(struct settings *settings, char *(*get)(const char *name))
 {
+	static const char *const on_demand[] = { "on-demand", NULL };
+	static const char *const to_stderr[] = { "stderr", NULL };
+	static const char *const by_jemalloc[] = { "jemalloc", NULL };
 	uint64_t keep = 16;
 
 	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
@@ -86,9 +108,10 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	const char *const disable = get("HEAPCTL_DISABLE");
 	settings->disabled =
 		disable != NULL && strcmp(disable, "") != 0 && strcmp(disable, "0") != 0;
-	settings->on_demand = is_word(get, "HEAPCTL_THREAD", "on-demand");
-	settings->jemalloc_stacks = is_word(get, "HEAPCTL_UNWINDER", "jemalloc");
-	settings->log_to_stderr = is_word(get, "HEAPCTL_LOG", "stderr");
+	settings->on_demand = read_word(settings, get, "HEAPCTL_THREAD", on_demand) == 0;
+	settings->children = read_children(settings, get);
+	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;
+	settings->jemalloc_stacks = read_word(settings, get, "HEAPCTL_UNWINDER", by_jemalloc) == 0;
 }
 
 static const char *last_part(const char *path)

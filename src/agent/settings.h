@@ -16,6 +16,13 @@ enum {
 	SETTINGS_KEEP_MOST = 32, /* each may need two descriptors */
 };
 
+enum settings_children {
+	SETTINGS_CHILDREN_DEFAULT,
+	SETTINGS_CHILDREN_NO,
+	SETTINGS_CHILDREN_ON_DEMAND,
+	SETTINGS_CHILDREN_THREAD,
+};
+
 struct settings {
 	char folder[SETTINGS_PATH_MAX];	 /* HEAPCTL_DIR; "" for the usual place */
 	char runtime[SETTINGS_PATH_MAX]; /* XDG_RUNTIME_DIR; "" */
@@ -25,6 +32,7 @@ struct settings {
 	bool disabled;			 /* HEAPCTL_DISABLE=1 */
 	bool on_demand;			 /* HEAPCTL_THREAD=on-demand */
 	bool jemalloc_stacks;		 /* HEAPCTL_UNWINDER=jemalloc */
+	enum settings_children children; /* HEAPCTL_CHILDREN=no, on-demand or thread */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	char problem[128];		 /* "" when all made sense */
 };

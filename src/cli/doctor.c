@@ -90,9 +90,10 @@ static void count_targets(struct diagnosis *diagnosis)
 				"%s", entry->problem.message);
 	}
 	diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID looks at one of them",
-		"%zu processes have an agent that answers, %zu one that does not, %zu have "
-		"jemalloc without an agent",
-		counts[SURVEY_REACHABLE], counts[SURVEY_SILENT], counts[SURVEY_NO_AGENT]);
+		"%zu processes have an agent that answers, %zu one that is asleep, %zu one that "
+		"does not answer, %zu have jemalloc without an agent",
+		counts[SURVEY_REACHABLE], counts[SURVEY_ASLEEP], counts[SURVEY_SILENT],
+		counts[SURVEY_NO_AGENT]);
 	if (counts[SURVEY_STALE] > 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "stale-sockets",
 			"heapctl ps names them; they can be removed",

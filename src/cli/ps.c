@@ -95,12 +95,14 @@ static void add_entry(struct table *table, const struct survey_entry *entry)
 	snprintf(pid, sizeof pid, "%d", (int)entry->target.process.pid);
 	if (entry->kind == SURVEY_NO_AGENT)
 		snprintf(text, sizeof text, "no agent: start it with heapctl run");
+	else if (entry->kind == SURVEY_ASLEEP)
+		snprintf(text, sizeof text, "asleep: a command for %s wakes its agent", pid);
 	else
 		snprintf(text, sizeof text, "%s",
 			without_label(entry->problem.message, &entry->target));
 	table_add(table, TERMINAL_DIM,
 		(const char *[]){ pid, entry->target.process.name,
-			entry->kind == SURVEY_NO_AGENT ? "jemalloc" : "-", "-", text });
+			entry->jemalloc[0] != '\0' ? "jemalloc" : "-", "-", text });
 }
 
 static size_t count_kind(const struct survey *survey, enum survey_kind kind)
@@ -141,6 +143,8 @@ static const char *kind_name(enum survey_kind kind)
 	switch (kind) {
 	case SURVEY_REACHABLE:
 		return "reachable";
+	case SURVEY_ASLEEP:
+		return "asleep";
 	case SURVEY_SILENT:
 		return "silent";
 	case SURVEY_NO_AGENT:
@@ -187,7 +191,8 @@ static void print_names(const struct survey *survey)
 {
 	for (size_t i = 0; i < survey->count; i++) {
 		const struct process *const process = &survey->entries[i].target.process;
-		if (survey->entries[i].kind == SURVEY_REACHABLE)
+		if (survey->entries[i].kind == SURVEY_REACHABLE ||
+			survey->entries[i].kind == SURVEY_ASLEEP)
 			printf("%d\n%s\n", (int)process->pid, process->name);
 	}
 }
@@ -230,7 +235,8 @@ const struct verb verb_ps = {
 	.description =
 		"Lists the processes of this machine that have an agent, in containers too, with "
 		"their allocator, the bytes allocated and the state of profiling; and those that "
-		"have jemalloc but no agent. Names of sockets that processes left behind are "
+		"have jemalloc but no agent. An agent on demand is listed as asleep, and stays so. "
+		"Names of sockets that processes left behind are "
 		"removed. What belongs to other "
 		"users shows up for root only.",
 	.examples = "heapctl ps\n"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -192,6 +193,28 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	return true;
 }
 
+int64_t process_age_ms(pid_t pid)
+{
+	enum { START_FIELD = 22, FIELD_BEHIND_NAME = 3 };
+	CLEANUP(buffer_cleanup) struct buffer stat = { 0 };
+	const int64_t ticks = sysconf(_SC_CLK_TCK);
+	struct timespec now;
+	struct error ignored;
+
+	buffer_init(&stat, &memory_or_exit);
+	if (!read_proc(pid, "stat", &stat, &ignored) || clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+		return INT64_MAX;
+	const char *at = strrchr(buffer_string(&stat), ')');
+	for (int i = FIELD_BEHIND_NAME; at != NULL && i <= START_FIELD; i++) {
+		at = strchr(at, ' ');
+		at = at == NULL ? NULL : at + 1;
+	}
+	if (at == NULL)
+		return INT64_MAX;
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 -
+	       (int64_t)strtoll(at, NULL, 10) * 1000 / ticks;
+}
+
 static bool is_first_argument(pid_t pid, const char *name)
 {
 	struct buffer arguments;
@@ -228,6 +251,7 @@ static void note_path(char path[1024], const struct proc_map *map)
 
 static void note_module(struct process_modules *modules, const struct proc_map *map)
 {
+	static const char agent_mark[] = "memfd:heapctl.filters.";
 	static const char *const agents[] = { "libheapctl.so", "memory_profile.so", NULL };
 	static const char *const jemallocs[] = { "libjemalloc", NULL };
 	static const char *const others[] = { "libtcmalloc", "libmimalloc", "libsnmalloc",
@@ -247,7 +271,10 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		modules->has_jit = true;
 	if (map->executable && map->deleted)
 		modules->has_deleted = true;
-	if (begins_with_any(name, agents))
+	if (strncmp(name, agent_mark, sizeof agent_mark - 1) == 0) {
+		modules->has_agent_mark = true;
+		modules->filters_at_start = atoi(name + sizeof agent_mark - 1);
+	} else if (begins_with_any(name, agents))
 		note_path(modules->agent, map);
 	else if (begins_with_any(name, jemallocs))
 		note_path(modules->jemalloc, map);

@@ -38,6 +38,9 @@ struct process {
 /* ERROR_NOT_FOUND when there is no such process (or it is a zombie). */
 MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *err);
 
+/* How long ago it was started or forked; INT64_MAX when that cannot be read. */
+int64_t process_age_ms(pid_t pid);
+
 /* Whether people may call the process so: comm, the last part of exe, or of argv[0]. */
 bool process_is_called(const struct process *process, const char *name);
 
@@ -47,6 +50,8 @@ struct process_modules {
 	char jemalloc[1024];	    /* libjemalloc.so.2 and the like */
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
+	bool has_agent_mark;  /* of an agent on demand, where it matters: see docs/protocol.md */
+	int filters_at_start; /* that the mark tells, of seccomp */
 	bool has_libgcc;
 	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */
 	bool has_deleted; /* some library was replaced since */

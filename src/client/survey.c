@@ -13,6 +13,9 @@
 #include "client/discovery.h"
 #include "client/program.h"
 #include "client/stale_socket.h"
+#include "client/wake.h"
+
+enum { PASSING_MS = 200 };
 
 /* Each waits two seconds at most. */
 enum { SURVEY_THREADS = 32 };
@@ -138,6 +141,33 @@ static void search_agent(void *items, size_t at)
 		search->has_agent = target_of_process(search->pid, &search->target, &search->why);
 }
 
+/* A child that was just forked, and may be about to exec or to exit. */
+static bool is_passing(const struct process *process)
+{
+	struct process parent;
+	struct error ignored;
+
+	return process_age_ms(process->pid) < PASSING_MS &&
+	       process_read(process->parent, &parent, &ignored) &&
+	       strcmp(parent.exe, process->exe) == 0;
+}
+
+/* False when it is not asleep. */
+static bool add_asleep(struct survey *survey, const struct process *process)
+{
+	struct process_modules modules;
+	struct error ignored;
+
+	if (wake_look(process) != WAKE_ASLEEP)
+		return false;
+	if (is_passing(process) || !process_read_modules(process->pid, &modules, &ignored))
+		return true;
+	struct survey_entry *const entry = add(survey, SURVEY_ASLEEP);
+	target_of_sleeper(process, &entry->target);
+	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s", modules.jemalloc);
+	return true;
+}
+
 /* A process without an agent that answers: of interest when it has jemalloc. */
 static void add_unreachable(struct survey *survey, const struct process *process,
 	const struct error *why, struct program_cache *cache)
@@ -177,7 +207,8 @@ static void add_processes(struct survey *survey, const pid_t *pids, size_t count
 		const struct search *const search = &searches[i];
 		if (search->is_there && search->has_agent)
 			add_reachable(survey, &search->target);
-		else if (search->is_there)
+		else if (search->is_there && (search->why.kind != ERROR_NOT_FOUND ||
+						     !add_asleep(survey, &search->process)))
 			add_unreachable(survey, &search->process, &search->why, &cache);
 	}
 	free(cache.items);

@@ -14,6 +14,7 @@
 
 enum survey_kind {
 	SURVEY_REACHABLE, /* an agent answered */
+	SURVEY_ASLEEP,	  /* an agent on demand: target_connect wakes it */
 	SURVEY_SILENT,	  /* an agent is there but did not answer, or may not be asked */
 	SURVEY_NO_AGENT,  /* jemalloc without an agent */
 	SURVEY_STALE,	  /* a socket whose process is gone, and that we may not remove */
@@ -24,7 +25,7 @@ struct survey_entry {
 	struct target
 		target;	    /* process is filled where it is known; for a stale one only the path */
 	json_t *status;	    /* the agent's answer when it is reachable */
-	char jemalloc[256]; /* for one without agent: the library, or "in the program" */
+	char jemalloc[256]; /* for one without agent, or asleep: the library, or "in the program" */
 	struct error problem; /* of a silent one */
 };
 

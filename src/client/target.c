@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 
 enum {
 	PROBE_IDLE_MS = 2000,
+	/* A young process: its agent looks for a place 0.1 s and 1 s after its start. */
+	YOUNG_MS = 1200,
 	NAMES_SHOWN = 6,
 };
 
@@ -116,10 +119,15 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 
 	if (!process_read_modules(process->pid, &modules, err))
 		return error_prefix(err, "%s", process->name);
-	if (modules.agent[0] != '\0' && wake_is_asleep(process)) {
+	switch (wake_look(process)) {
+	case WAKE_ASLEEP:
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
 			process->name, (int)process->pid);
 		return error_hint(err, "name it by its pid to wake it");
+	case WAKE_SANDBOXED:
+		return wake_refuse(process, err);
+	case WAKE_NO_AGENT:
+		break;
 	}
 	const enum agent_absence absence =
 		modules.agent[0] == '\0' ? ABSENCE_UNKNOWN : agent_absence_of(process);
@@ -172,24 +180,37 @@ static bool try_candidates(
 	return ok;
 }
 
+static bool explain_no_waking(
+	const struct process *process, const struct wake *wake, struct error *err)
+{
+	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
+		(int)process->pid);
+	if (wake->all_block)
+		return error_hint(err,
+			"all its threads block signal %d (SIGRTMAX-3), which wakes it: start it "
+			"with HEAPCTL_CHILDREN=thread, or without HEAPCTL_THREAD=on-demand",
+			SIGRTMAX - 3);
+	return error_hint(err,
+		"it was too busy to be interrupted: try again; a child made by clone(2) or one "
+		"that handles signal %d (SIGRTMAX-3) itself has no agent",
+		SIGRTMAX - 3);
+}
+
 /* The signal counts only when it finds the program waiting, so it is sent again and again. */
 static bool wake_agent(
 	const struct process *process, struct target *target, bool *denied, struct error *err)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WAKE_PATIENCE_MS;
+	struct wake wake = { 0 };
 
 	do {
-		if (!wake_ask(process, err))
+		if (!wake_ask(process, &wake, err))
 			return false;
 		poll(NULL, 0, WAKE_INTERVAL_MS);
 		if (try_candidates(process, target, denied, err))
 			return true;
 	} while (!*denied && clock_monotonic_ms() < deadline_ms);
-	if (*denied)
-		return false;
-	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
-		(int)process->pid);
-	return error_hint(err, "it is too busy to be interrupted; try again");
+	return *denied ? false : explain_no_waking(process, &wake, err);
 }
 
 static bool find_agent(const struct process *process, struct target *target, struct error *err)
@@ -203,19 +224,36 @@ static bool find_agent(const struct process *process, struct target *target, str
 	return explain_no_agent(process, err);
 }
 
-/* The same, and wakes an agent that is there on demand. */
+/*
+ * The same, and wakes an agent that is there on demand. Of a young process the agent may just be
+ * making its socket.
+ */
 static bool reach_agent(const struct process *process, struct target *target, struct error *err)
 {
 	bool denied;
 
-	if (try_candidates(process, target, &denied, err))
-		return true;
-	if (denied)
-		return false;
-	if (wake_is_asleep(process))
-		return process_state_check(process, err) &&
-		       wake_agent(process, target, &denied, err);
-	return explain_no_agent(process, err);
+	for (;;) {
+		if (try_candidates(process, target, &denied, err))
+			return true;
+		if (denied)
+			return false;
+		const enum wake_state state = wake_look(process);
+		if (state == WAKE_SANDBOXED)
+			return wake_refuse(process, err);
+		if (state == WAKE_ASLEEP)
+			return process_state_check(process, err) &&
+			       wake_agent(process, target, &denied, err);
+		if (process_age_ms(process->pid) >= YOUNG_MS)
+			return explain_no_agent(process, err);
+		poll(NULL, 0, WAKE_INTERVAL_MS);
+	}
+}
+
+void target_of_sleeper(const struct process *process, struct target *target)
+{
+	*target =
+		(struct target){ .kind = TARGET_AGENT, .process = *process, .owner = process->uid };
+	set_names(target);
 }
 
 bool target_of_process(pid_t pid, struct target *target, struct error *err)
@@ -300,13 +338,27 @@ struct name_search {
 	const char *name;
 	uid_t owner; /* whose alone; USER_ANY for all */
 	struct target first;
-	size_t reachable;
+	size_t reachable;	    /* asleep or not */
+	struct process first_child; /* asleep and young: of a server that forks all day */
+	size_t children;
 	bool has_several_owners;
 	char list[200]; /* "4711, 4712" */
 	struct process without_agent;
 	size_t unreachable;
 	struct error why; /* of the first unreachable one */
 };
+
+static void note_reachable(pid_t pid, struct name_search *search)
+{
+	const size_t size = strlen(search->list);
+
+	search->reachable++;
+	if (search->reachable <= NAMES_SHOWN)
+		snprintf(search->list + size, sizeof search->list - size, "%s%d",
+			size == 0 ? "" : ", ", (int)pid);
+	else if (search->reachable == NAMES_SHOWN + 1)
+		snprintf(search->list + size, sizeof search->list - size, ", ...");
+}
 
 static void look_at(pid_t pid, struct name_search *search)
 {
@@ -318,22 +370,25 @@ static void look_at(pid_t pid, struct name_search *search)
 		(search->owner != USER_ANY && process.uid != search->owner) ||
 		!process_is_called(&process, search->name))
 		return;
-	if (!find_agent(&process, &target, &err)) {
-		if (search->unreachable++ == 0) {
-			search->without_agent = process;
-			search->why = err;
+	bool is_there = find_agent(&process, &target, &err);
+	if (!is_there && wake_look(&process) == WAKE_ASLEEP) {
+		target_of_sleeper(&process, &target);
+		is_there = true;
+		if (process_age_ms(pid) < YOUNG_MS) {
+			if (search->children++ == 0)
+				search->first_child = process;
+			return;
 		}
-		return;
 	}
-	if (search->reachable++ == 0)
-		search->first = target;
-	search->has_several_owners |= search->first.owner != target.owner;
-	const size_t size = strlen(search->list);
-	if (search->reachable <= NAMES_SHOWN)
-		snprintf(search->list + size, sizeof search->list - size, "%s%d",
-			size == 0 ? "" : ", ", (int)pid);
-	else if (search->reachable == NAMES_SHOWN + 1)
-		snprintf(search->list + size, sizeof search->list - size, ", ...");
+	if (is_there) {
+		if (search->reachable == 0)
+			search->first = target;
+		search->has_several_owners |= search->first.owner != target.owner;
+		note_reachable(pid, search);
+	} else if (search->unreachable++ == 0) {
+		search->without_agent = process;
+		search->why = err;
+	}
 }
 
 static bool say_none(const struct name_search *search, struct error *err)
@@ -362,9 +417,18 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 		return false;
 	for (size_t i = 0; i < count; i++)
 		look_at(pids[i], search);
+	if (search->reachable == 0 && search->children == 1)
+		return reach_agent(&search->first_child, target, err);
+	if (search->reachable == 1 && search->first.socket_path[0] == '\0')
+		return reach_agent(&search->first.process, target, err);
 	if (search->reachable == 1) {
 		*target = search->first;
 		return true;
+	}
+	if (search->reachable == 0 && search->children > 1) {
+		error_set(err, ERROR_USAGE, "%zu processes are called '%s', all just started",
+			search->children, name);
+		return error_hint(err, "give the pid of one of them");
 	}
 	if (search->reachable > 1) {
 		error_set(err, ERROR_USAGE, "%zu processes are called '%s': %s", search->reachable,
@@ -375,7 +439,7 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 				       "different users"
 				     : "give the pid of one of them");
 	}
-	if (search->unreachable == 1 && wake_is_asleep(&search->without_agent))
+	if (search->unreachable == 1 && process_age_ms(search->without_agent.pid) < YOUNG_MS)
 		return reach_agent(&search->without_agent, target, err);
 	if (search->unreachable > 0) {
 		*err = search->why;
@@ -426,8 +490,23 @@ static bool connect_gateway(const struct target *target, struct stream *stream, 
 	       stream_start_tls(stream, target->host, getenv("HEAPCTL_CACERT"), err);
 }
 
+/* Connects, and wakes an agent on demand that is asleep, or asleep again. */
+static bool connect_or_wake(const struct target *target, struct stream *stream, struct error *err)
+{
+	CLEANUP(free_cleanup) struct target *woken = NULL;
+	const bool is_asleep = target->socket_path[0] == '\0';
+
+	if (!is_asleep && connect_agent(target, stream, err))
+		return true;
+	if (!is_asleep && (err->kind != ERROR_NOT_FOUND || target->process.pid == 0 ||
+				  wake_look(&target->process) != WAKE_ASLEEP))
+		return false;
+	woken = xcalloc(1, sizeof *woken);
+	return reach_agent(&target->process, woken, err) && connect_agent(woken, stream, err);
+}
+
 bool target_connect(const struct target *target, struct stream *stream, struct error *err)
 {
-	return target->kind == TARGET_AGENT ? connect_agent(target, stream, err)
+	return target->kind == TARGET_AGENT ? connect_or_wake(target, stream, err)
 					    : connect_gateway(target, stream, err);
 }

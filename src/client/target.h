@@ -28,7 +28,7 @@ struct target {
 	char file_stem[128];	/* for file names: "redis-server.4711" */
 	struct process process; /* of an agent; pid 0 when the kernel cannot say: other namespace */
 	uid_t owner;		/* of an agent: the user whose program it is in */
-	char socket_path[4096]; /* of an agent */
+	char socket_path[4096]; /* of an agent; "" for one on demand that is asleep */
 	/* Of a gateway. */
 	bool use_tls;
 	char host[256];
@@ -55,12 +55,18 @@ MUST_CHECK bool target_resolve_of(
 /* The agent of a process that is known by its pid. Lets one on demand sleep. */
 MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
 
+/* An agent on demand that is asleep: target_connect wakes it. */
+void target_of_sleeper(const struct process *process, struct target *target);
+
 /* The agent behind a socket. */
 MUST_CHECK bool target_of_socket(const char *path, struct target *target, struct error *err);
 
 /* Takes a gateway's URL apart. ERROR_USAGE when it is none. */
 MUST_CHECK bool target_parse_url(const char *url, struct target *target, struct error *err);
 
-/* Connects (with TLS where the URL says so) and checks who answers. */
+/*
+ * Connects (with TLS where the URL says so) and checks who answers. Wakes an agent on demand, which
+ * may have left since the target was found.
+ */
 MUST_CHECK bool target_connect(
 	const struct target *target, struct stream *stream, struct error *err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Agents on demand (docs/protocol.md): a process that has no agent's thread until a signal asks
- * for it. The signal is sent only where the kernel says that it is handled, and through a
- * descriptor of the process, so that it can hit no other.
+ * for it, as the children of a target have by default. The signal is sent only where the kernel
+ * says that it is handled, never to a process that has entered a sandbox of its own, and to a
+ * thread that waits where an interruption does no harm.
  */
 #pragma once
 
@@ -10,11 +11,31 @@
 
 #include "client/process.h"
 
-/* Whether the process may wait to be asked: it has the agent, and handles the signal. */
-bool wake_is_asleep(const struct process *process);
+enum wake_state {
+	WAKE_NO_AGENT,	/* nothing there handles the signal */
+	WAKE_ASLEEP,	/* may be asked */
+	WAKE_SANDBOXED, /* has seccomp filters that it had not when it was started */
+};
 
-/* Asks once. ERROR_DENIED, ERROR_NOT_FOUND when it is not asleep at all. */
-MUST_CHECK bool wake_ask(const struct process *process, struct error *err);
+enum wake_state wake_look(const struct process *process);
+
+/* Why a sandboxed one is not asked. Returns false. */
+MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
+
+/* An agent being woken, from 0 on. */
+struct wake {
+	int64_t begun_ms;
+	unsigned long switches; /* of the thread `thread`, at the last look */
+	pid_t thread;
+	int64_t sent_ms;
+	bool all_block; /* no thread could take the signal */
+};
+
+/*
+ * Asks once, if there is a thread to be interrupted now. ERROR_DENIED, ERROR_NOT_FOUND when it is
+ * not asleep at all.
+ */
+MUST_CHECK bool wake_ask(const struct process *process, struct wake *wake, struct error *err);
 
 /* How long to go on asking, and how often. */
-enum { WAKE_PATIENCE_MS = 5000, WAKE_INTERVAL_MS = 50 };
+enum { WAKE_PATIENCE_MS = 5000, WAKE_INTERVAL_MS = 20 };

@@ -16,6 +16,7 @@ enum {
 	/* Looking through a machine full of processes costs time: rest some times as long. */
 	REFRESH_REST = 8,
 	REFRESH_REST_MOST_MS = 10 * 1000,
+	SLEEPER_AGE_MS = 2000,
 };
 
 void backend_set_init(struct backend_set *set, const char *const *wanted, size_t count)
@@ -52,9 +53,12 @@ static bool is_same(const struct target *a, const struct target *b)
 {
 	if (a->kind != b->kind)
 		return false;
+	/* One on demand has a socket at times. */
 	if (a->kind == TARGET_AGENT)
 		return a->process.pid == b->process.pid && a->owner == b->owner &&
-		       strcmp(a->socket_path, b->socket_path) == 0;
+		       (strcmp(a->socket_path, b->socket_path) == 0 ||
+			       (a->process.pid != 0 &&
+				       (*a->socket_path == '\0' || *b->socket_path == '\0')));
 	return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
 	       strcmp(a->prefix, b->prefix) == 0;
 }
@@ -156,6 +160,11 @@ static void gather_entry(
 	switch (entry->kind) {
 	case SURVEY_REACHABLE:
 		gather(set, &entry->target, found);
+		return;
+	case SURVEY_ASLEEP:
+		/* Every look at it wakes it, which a child of a moment is not worth. */
+		if (process_age_ms(process->pid) >= SLEEPER_AGE_MS)
+			gather(set, &entry->target, found);
 		return;
 	case SURVEY_SILENT:
 		add_problem(found, process->name, process->pid)->err = entry->problem;

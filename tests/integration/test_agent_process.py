@@ -70,6 +70,7 @@ class Guest:
         server, path = self.start_host()
         pid = self.child(server("daemon"))
         self.assertEqual(server.process.wait(30), 0)
+        self.wake(pid)
         wait_until(lambda: self.sockets() == [f"{pid}.sock"], "the daemon's socket alone")
         self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[1]["pid"], pid)
         self.assertEqual(server("pid"), str(pid))
@@ -209,6 +210,7 @@ class Guest:
         # A worker has no right to its parent's folder and takes one of its own.
         pid = self.child(server("fork"))
         own = f"/tmp/heapctl-{user}/{pid}.sock"
+        self.wake(pid)
         wait_until(lambda: os.path.exists(own), "the worker's socket")
         self.assertEqual(ask(own, "/v1/status")[1]["uid"], user)
         self.assertEqual(os.stat(os.path.dirname(own)).st_uid, user)
@@ -230,6 +232,7 @@ class Guest:
         os.mkdir(root + self.agents, 0o700)
         second = self.child(server("fork"))
         inside = f"{root}{self.agents}/{second}.sock"
+        self.wake(second)
         wait_until(lambda: self.answers(inside), "an agent inside the new root")
         # No /proc in there: the profile goes through a file without a name.
         status, profile = ask(inside, "/v1/profile")
@@ -450,16 +453,6 @@ class OnDemand(HostCase):
         if SANITIZER == "thread":
             self.skipTest("the thread sanitizer delivers signals when it likes, not where they came")
 
-    def ask_for_agent(self, pid):
-        # The protocol's word, sent as its client would.
-        libc = __import__("ctypes").CDLL(None, use_errno=True)
-
-        def there():
-            libc.sigqueue(pid, signal.SIGRTMAX - 3, 0x6c746368)
-            return f"{pid}.sock" in self.sockets()
-        wait_until(there, "the agent to come")
-        return self.wait_for_agent(pid)
-
     def test_a_program_can_be_alone_in_its_process(self):
         self.hide_from_others()
         for kind in ("fake",) if SANITIZED else ("fake", "plain"):
@@ -470,16 +463,16 @@ class OnDemand(HostCase):
                 if kind == "plain":
                     need_namespace("--user")
                     server("unshare")
-                path = self.ask_for_agent(server.pid)
+                path = self.wait_for_agent(server.pid)
                 self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
                 self.assertEqual(ask(path, "/v1/profile")[0], 200)
                 wait_until(lambda: agent_thread(server.pid) is None, "the thread to leave")
                 wait_until(lambda: self.sockets() == [], "its socket to go")
-                path = self.ask_for_agent(server.pid)
+                path = self.wait_for_agent(server.pid)
                 self.assertTrue(ask(path, "/v1/status")[1]["profiling"]["active"])
                 pid = int(server("fork"))
                 self.end_child_later(pid)
-                self.ask_for_agent(pid)
+                self.wait_for_agent(pid)
 
     def test_with_a_thread_a_user_namespace_cannot_be_left(self):
         need_namespace("--user")

@@ -16,7 +16,7 @@ import time
 import unittest
 
 from gateway import FakeAgent, fake_status
-from processes import HEAPCTL, Case, ask, free_port, is_alive, need_namespace, own_name, wait_until
+from processes import HEAPCTL, Case, ask, children_of, free_port, is_alive, need_namespace, own_name, wait_until
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -145,6 +145,7 @@ class Looking(ControlCase):
         self.load_redis(self.port, keys=200)
         self.redis(self.port, "CONFIG", "SET", "rdb-key-save-delay", "10000")
         self.redis(self.port, "BGSAVE")
+        self.wake(wait_until(lambda: children_of(self.pid), "the saving child")[0])
         wait_until(lambda: len(self.sockets()) == 2, "the saving child's agent")
         self.redis(self.port, "CONFIG", "SET", "rdb-key-save-delay", "0")
         wait_until(lambda: b"rdb_bgsave_in_progress:0" in self.redis(self.port, "INFO", "persistence"), "the end of BGSAVE")
@@ -563,7 +564,7 @@ class OverTheGap(Case):
         # Of a name of its own: a client that looks for another by its name wakes up all that are called so.
         server, _ = self.start_named_redis(own_name("sleepy"), conf="prof:true,prof_active:false", env={"HEAPCTL_THREAD": "on-demand"}, wait_for_agent=False)
         line = next(line for line in self.heapctl("ps")[0].splitlines() if line.split()[0] == str(server.pid))
-        self.assertIn("on demand", line)
+        self.assertIn("asleep", line)
         self.assertIn("possible; sampling is off", self.heapctl("status", server.pid)[0])
         self.assertTrue(is_alive(server.pid))
 

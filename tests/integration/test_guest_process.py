@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are hard on a guest, each without the agent and with it: they must behave the same."""
+import concurrent.futures
+import json
+import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import unittest
 
-from agent_host import NO_THREAD, PROGRAMS, SANITIZED
-from processes import AGENT, Case, agent_thread, wait_until
+from agent_host import NO_THREAD, PROGRAMS, SANITIZED, Host
+from processes import AGENT, Case, agent_thread, free_port, handles_waking, is_alive, need, own_name, wait_until
 
 
 @unittest.skipIf(SANITIZED, "a sanitizer's allocator and jemalloc exclude each other")
@@ -69,6 +73,133 @@ class MainThreadEnds(GuestCase):
         process = self.start("sleep", "600", env=self.guest_environment())
         self.wait_for_agent(process.pid)
         self.assertEqual(self.threads(process.pid), ["heapctl", "sleep"])
+
+
+class InterruptedWaits(GuestCase):
+    """Waking an agent on demand interrupts a system call; the program must not notice."""
+    # What a call returns, errno, and its least and most seconds. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.
+    KINDS = {"sleep": (0, 0, 3), "nanosleep-rest": (0, 0, 3), "clock_nanosleep": (0, 0, 3), "ppoll": (0, 0, 3), "select": (0, 0, 3),
+             "pselect": (0, 0, 3), "sem_timedwait": (-1, 110, 3), "pause": (-1, 4, 3), "sigsuspend": (-1, 4, 3)}
+    # The kernel does not say how long these have waited: they wait their time once more.
+    ANEW = {"usleep": (0, 0, 0.9), "nanosleep-short": (0, 0, 0.9), "poll": (0, 0, 3), "epoll_wait": (0, 0, 3), "recv": (-1, 11, 3),
+            "read": (-1, 11, 3)}
+
+    def wake_and_look(self, pid, kind):
+        self.heapctl("status", pid, code=None)
+        if agent_thread(pid) is not None:
+            self.awake.add(kind)
+
+    def test_all_kinds(self):
+        self.awake = set()
+        kinds = dict(self.KINDS, **self.ANEW)
+        programs = {kind: self.start(self.program("waits"), kind, stdout=subprocess.PIPE, text=True,
+                                     env=dict(self.guest_environment(), HEAPCTL_THREAD="on-demand")) for kind in kinds}
+        for process in programs.values():
+            self.assertEqual(process.stdout.readline(), "waits\n")
+            self.assertIsNone(agent_thread(process.pid))
+        with concurrent.futures.ThreadPoolExecutor(len(kinds)) as pool:
+            # The short ones may be over by then.
+            for kind in kinds:
+                pool.submit(self.wake_and_look, programs[kind].pid, kind)
+        self.assertEqual(self.awake | {"usleep", "nanosleep-short"}, set(kinds))
+        for kind, (value, errnum, seconds) in kinds.items():
+            result = programs[kind].stdout.readline().split()
+            self.assertEqual([int(word) for word in result[:2]], [value, errnum], kind)
+            self.assertGreaterEqual(float(result[2]), seconds - 0.01, kind)
+            # On a busy machine anything may take longer; the agent itself adds its waiting time at most.
+            self.assertLess(float(result[2]), seconds * (2 if kind in self.ANEW else 1) + 2, kind)
+
+
+class Children(GuestCase):
+    """Children of a program with the agent: without a thread, and reachable."""
+
+    def forks_in_sandbox(self, env):
+        process = self.start(self.program("forks_in_sandbox"), "kill", stdout=subprocess.PIPE, text=True, env=env)
+        lines = [process.stdout.readline().split() for _ in range(11)]
+        self.end_pid_later(int(lines[10][1]))
+        return process, [line for line in lines[:10]], int(lines[10][1])
+
+    def test_a_killing_filter_does_not_meet_the_agent(self):
+        _, plain, _ = self.forks_in_sandbox(self.environment)
+        self.assertEqual(plain, 5 * [["_exit", "0"], ["exit", "0"]])
+        for env in ({}, {"HEAPCTL_CHILDREN": "no"}, {"HEAPCTL_THREAD": "on-demand"}):
+            process, guest, child = self.forks_in_sandbox(self.guest_environment(**env))
+            self.assertEqual(guest, plain, env)
+            for verb in ("status", "dump"):
+                _, complaint = self.heapctl(verb, child, code=1)
+                self.assertIn("has no agent" if env.get("HEAPCTL_CHILDREN") else "sandbox", complaint.replace("its socket is nowhere", "has no agent"))
+            self.heapctl("ps")
+            self.assertTrue(is_alive(child))
+            self.assertTrue(is_alive(process.pid))
+
+    def test_a_filter_that_was_there_before_is_none_of_its_own(self):
+        """As in a container, or with systemd's SystemCallFilter."""
+        process = self.start(self.program("forks_in_sandbox"), self.program("agent_host_plain"), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True, env=self.guest_environment(HEAPCTL_EXE="agent_host_plain"))
+        server = Host(process)
+        pid = int(server("fork"))
+        self.end_pid_later(pid)
+        self.assertIsNone(agent_thread(pid))
+        self.assertIn("agent_host_plai", self.heapctl("status", pid)[0])
+
+    def test_a_daemon_is_found_by_its_name(self):
+        name = own_name("daemon")
+        program = os.path.join(self.folder, name)
+        shutil.copy(need("redis-server"), program)
+        pidfile = os.path.join(self.folder, "pid")
+        process = self.start(program, "--bind", "127.0.0.1", "--port", free_port(), "--save", "", "--dir", self.folder, "--daemonize", "yes",
+                             "--pidfile", pidfile, env=self.guest_environment())
+        self.assertEqual(process.wait(30), 0)
+        pid = int(wait_until(lambda: os.path.exists(pidfile) and pathlib.Path(pidfile).read_text().strip(), "the pid file"))
+        self.end_pid_later(pid)
+        wait_until(lambda: any(entry.get("pid") == pid for entry in json.loads(self.heapctl("ps", "--json")[0])), "it to be listed")
+        entry = next(entry for entry in json.loads(self.heapctl("ps", "--json")[0]) if entry.get("pid") == pid)
+        self.assertEqual((entry["state"], entry["name"]), ("asleep", name))
+        # To be listed did not wake it.
+        self.assertIsNone(agent_thread(pid))
+        self.assertEqual(os.listdir(self.agents), [])
+        out, _ = self.heapctl("record", name, "--duration", "1s", "-o", self.folder + "/run.heap")
+        self.assertTrue(pathlib.Path(self.folder, "run.heap").read_bytes().startswith(b"heap_v2/"))
+        self.assertIsNotNone(agent_thread(pid))
+        self.heapctl("activate", pid)
+        wait_until(lambda: agent_thread(pid) is None, "the agent to leave when it is unused")
+        self.assertTrue(json.loads(self.heapctl("status", name, "--json")[0])["profiling"]["active"])
+
+    def test_with_a_thread_at_once(self):
+        process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env=self.guest_environment(HEAPCTL_CHILDREN="thread"))
+        server = Host(process)
+        pid = int(server("fork"))
+        self.end_pid_later(pid)
+        # Younger than its socket: the verb waits.
+        self.heapctl("activate", pid)
+        self.assertIsNotNone(agent_thread(pid))
+        self.assertFalse(handles_waking(pid))
+
+    def test_kept_out(self):
+        process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env=self.guest_environment(HEAPCTL_CHILDREN="no", HEAPCTL_EXE="agent_host_plain:sleep"))
+        server = Host(process)
+        self.wait_for_agent(process.pid)
+        child, program = int(server("fork")), int(server("spawn", "/bin/sleep"))
+        for pid in (child, program):
+            self.end_pid_later(pid)
+        wait_until(lambda: pathlib.Path(f"/proc/{program}/comm").read_text() == "sleep\n", "the child to exec")
+        for pid in (child, program):
+            self.assertFalse(handles_waking(pid))
+            self.assertIsNone(agent_thread(pid))
+        self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{program}/maps").read_text())
+        self.heapctl("status", child, code=1)
+
+    def test_a_run_of_the_parent_does_not_go_on_in_the_child(self):
+        process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env=self.guest_environment())
+        server = Host(process)
+        self.heapctl("start", process.pid, "--duration", "1m")
+        pid = int(server("fork"))
+        self.end_pid_later(pid)
+        status = json.loads(self.heapctl("status", pid, "--json")[0])
+        self.assertEqual((status["profiling"]["active"], status["run"]), (False, None))
 
 
 if __name__ == "__main__":

@@ -72,6 +72,9 @@ class HostCase(Case):
         super().setUp()
         # The sanitizer refuses threads in a child of a program with threads, which is what the agent is made for.
         self.environment["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":die_after_fork=0"
+        # It delivers signals when it likes, not where they came.
+        if SANITIZER == "thread":
+            self.environment["HEAPCTL_CHILDREN"] = "thread"
 
     def hide_from_others(self):
         """Hosts that start from now on and obey "hide" are found by their path alone: another heapctl on this machine, which lists

@@ -149,6 +149,18 @@ def agent_thread(pid):
     return None
 
 
+WAKE_SIGNAL = signal.SIGRTMAX - 3
+
+
+def handles_waking(pid):
+    """Whether the process has an agent on demand, or a thread's agent whose children have."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return int(status.partition("SigCgt:")[2].split()[0], 16) >> (WAKE_SIGNAL - 1) & 1 == 1
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=PATIENCE_SECONDS):
         super().__init__("agent", timeout=timeout)
@@ -242,16 +254,22 @@ class Case(unittest.TestCase):
         return os.path.join(self.agents, f"{pid}.sock")
 
     def wait_for_agent(self, pid):
-        """The path of the agent's socket once it answers."""
+        """The path of the agent's socket once it answers; wakes one on demand, as the children of a target have."""
         path = self.socket_of(pid)
 
         def answers():
             try:
                 return ask(path, "/v1/status", timeout=5)[0] == 200
             except OSError:
+                self.wake(pid)
                 return False
         wait_until(answers, f"an agent in process {pid}")
         return path
+
+    def wake(self, pid):
+        """Lets heapctl wake an agent on demand."""
+        if handles_waking(pid):
+            self.heapctl("status", pid, code=None)
 
     def start_redis(self, *arguments, conf="prof:true,prof_active:false", preload=True, env=None):
         """Debian's redis-server with the agent preloaded; returns (process, port)."""

@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 
 #include "agent/guard.h"
-#include "agent/safe_point.h"
 #include "unit.h"
 
 static const char *const *variables; /* name, value, ..., NULL */
@@ -233,25 +232,47 @@ static void this_process_is_in_no_sandbox_of_its_own(void **state)
 	guard_close(&guard);
 }
 
-static void a_thread_is_started_only_out_of_a_waiting_call(void **state)
+static void children_are_told_by_a_word(void **state)
 {
 	(void)state;
-	const uint8_t behind_call[] = { 0x0f, 0x05, 0x48, 0x3d };
-	const uint8_t at_call[] = { 0x00, 0x00, 0x0f, 0x05 };
-	const uint8_t elsewhere[] = { 0x48, 0x89, 0xc3, 0x90 };
-	assert_true(safe_point_is_waiting(behind_call, -EINTR));
-	assert_false(safe_point_is_waiting(behind_call, 0));
-	assert_false(safe_point_is_waiting(behind_call, -EAGAIN));
-	assert_true(safe_point_is_waiting(at_call, SYS_ppoll));
-	assert_true(safe_point_is_waiting(at_call, SYS_clock_nanosleep));
-	assert_false(safe_point_is_waiting(at_call, SYS_futex));
-	assert_false(safe_point_is_waiting(at_call, SYS_mmap));
-	assert_false(safe_point_is_waiting(at_call, SYS_madvise));
-	assert_false(safe_point_is_waiting(at_call, -EINTR));
-	assert_false(safe_point_is_waiting(elsewhere, -EINTR));
+	assert_int_equal(
+		read_settings((const char *[]){ NULL }).children, SETTINGS_CHILDREN_DEFAULT);
+	assert_int_equal(read_settings((const char *[]){ "HEAPCTL_CHILDREN", "no", NULL }).children,
+		SETTINGS_CHILDREN_NO);
+	assert_int_equal(
+		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "on-demand", NULL }).children,
+		SETTINGS_CHILDREN_ON_DEMAND);
+	assert_int_equal(
+		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "thread", NULL }).children,
+		SETTINGS_CHILDREN_THREAD);
+	const struct settings wrong =
+		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "yes", NULL });
+	assert_int_equal(wrong.children, SETTINGS_CHILDREN_DEFAULT);
+	assert_string_equal(wrong.problem, "HEAPCTL_CHILDREN='yes' is not understood");
+	assert_string_equal(read_settings((const char *[]){ "HEAPCTL_THREAD", "no", NULL }).problem,
+		"HEAPCTL_THREAD='no' is not understood");
+}
+
+static const char *without_agent(const char *preload)
+{
+	static char kept[200];
+
+	launch_remove_preload(preload, "/opt/libheapctl.so", kept);
+	return kept;
+}
+
+static void the_agent_is_taken_out_of_a_preload_list(void **state)
+{
+	(void)state;
+	assert_string_equal(without_agent("/usr/lib/libheapctl.so"), "");
+	assert_string_equal(without_agent("a.so:/x/libheapctl.so b.so"), "a.so:b.so");
+	assert_string_equal(without_agent(":libheapctl.so:"), "");
+	assert_string_equal(without_agent("libheapctl.so.old"), "libheapctl.so.old");
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(children_are_told_by_a_word),
+	cmocka_unit_test(the_agent_is_taken_out_of_a_preload_list),
 	cmocka_unit_test(settings_have_defaults),
 	cmocka_unit_test(settings_come_from_the_environment),
 	cmocka_unit_test(nonsense_is_named_and_the_default_kept),
@@ -263,6 +284,5 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_sandbox_is_seen),
 	cmocka_unit_test(rights_that_were_given_up_for_good_count),
 	cmocka_unit_test(this_process_is_in_no_sandbox_of_its_own),
-	cmocka_unit_test(a_thread_is_started_only_out_of_a_waiting_call),
 };
 UNIT_MAIN(tests)

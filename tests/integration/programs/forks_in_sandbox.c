@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program in a seccomp sandbox that forks:
+ *
+ *	forks_in_sandbox kill     enters a filter that kills for every call but those that it needs
+ *	                          itself; its children end by _exit, by exit, and one stays
+ *	forks_in_sandbox COMMAND  enters a filter that allows all calls and becomes the command
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int enter(struct sock_filter *code, unsigned short size)
+{
+	const struct sock_fprog program = { .len = size, .filter = code };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+#define ALLOW(call)                                            \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static int enter_killing(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(clone),
+		ALLOW(set_robust_list),
+		ALLOW(wait4),
+		ALLOW(write),
+		ALLOW(pause),
+		ALLOW(exit_group),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+
+	return enter(code, sizeof code / sizeof *code);
+}
+
+static int enter_permissive(void)
+{
+	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+
+	return enter(code, sizeof code / sizeof *code);
+}
+
+static int end_of(pid_t pid)
+{
+	int status = -1;
+
+	if (pid < 0)
+		return -errno;
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static void say(const char *what, int number)
+{
+	char line[64];
+	const int size = snprintf(line, sizeof line, "%s %d\n", what, number);
+
+	if (write(STDOUT_FILENO, line, (size_t)size) != size)
+		_exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return 2;
+	if (strcmp(argv[1], "kill") != 0) {
+		if (enter_permissive() != 0)
+			return 1;
+		execvp(argv[1], argv + 1);
+		return 127;
+	}
+	if (enter_killing() != 0)
+		return 1;
+	for (int i = 0; i < 5; i++) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(0);
+		say("_exit", end_of(pid));
+		pid = fork();
+		if (pid == 0)
+			exit(0);
+		say("exit", end_of(pid));
+	}
+	const pid_t pid = fork();
+	for (;;) {
+		if (pid > 0)
+			say("stays", pid);
+		pause();
+	}
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "agent/safe_point.h"
+#include "client/wake_choice.h"
+#include "unit.h"
+
+enum { SIGNAL = 61 };
+
+#define STATUS(state, blocked, seccomp)                             \
+	"Name:\tx\nState:\t" state " (sleeping)\nSigBlk:\t" blocked \
+	"\nSigCgt:\t1000000000000000\n" seccomp "voluntary_ctxt_switches:\t17\n"
+#define NO_SIGNALS "0000000000000000"
+
+static enum wake_rank rank_of(const char *call)
+{
+	char line[200];
+
+	snprintf(line, sizeof line, "%s 0x7ffe0000 0x7f0000001234\n", call);
+	return wake_choose(STATUS("S", NO_SIGNALS, ""), line, SIGNAL).rank;
+}
+
+static void endless_waits_go_on_exactly_and_others_wait_anew(void **state)
+{
+	(void)state;
+	/* epoll_wait, poll */
+	assert_int_equal(rank_of("232 0x5 0x1 0x80 0xffffffff 0x0 0x8"), WAKE_EXACT);
+	assert_int_equal(rank_of("232 0x5 0x1 0x80 0x64 0x0 0x8"), WAKE_ANEW);
+	assert_int_equal(rank_of("7 0x5 0x1 0xffffffffffffffff 0x0 0x0 0x0"), WAKE_EXACT);
+	assert_int_equal(rank_of("7 0x5 0x1 0x1388 0x0 0x0 0x0"), WAKE_ANEW);
+	/* clock_nanosleep: with a rest, without, until a moment */
+	assert_int_equal(rank_of("230 0x0 0x0 0x7ff0 0x7ff0 0x0 0x0"), WAKE_EXACT);
+	assert_int_equal(rank_of("230 0x0 0x0 0x7ff0 0x0 0x0 0x0"), WAKE_ANEW);
+	assert_int_equal(rank_of("230 0x0 0x1 0x7ff0 0x0 0x0 0x0"), WAKE_EXACT);
+}
+
+static void neither_locks_nor_waits_for_signals_are_interrupted(void **state)
+{
+	(void)state;
+	/* futex: for a lock, for a condition; rt_sigtimedwait; connect; not in a call */
+	assert_int_equal(rank_of("202 0x7f00 0x80 0x2 0x0 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("202 0x7f00 0x189 0x2 0x0 0x0 0xffffffff"), WAKE_EXACT);
+	assert_int_equal(rank_of("128 0x7f00 0x0 0x0 0x8 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("42 0x3 0x7f00 0x10 0x0 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("-1"), WAKE_NEVER);
+	assert_int_equal(
+		wake_choose(STATUS("S", NO_SIGNALS, ""), "running\n", SIGNAL).rank, WAKE_NEVER);
+}
+
+static void only_a_sleeping_thread_that_takes_the_signal_is_chosen(void **state)
+{
+	(void)state;
+	static const char pause[] = "34 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffe0000 0x7f0000001234\n";
+	struct wake_choice choice = wake_choose(STATUS("S", NO_SIGNALS, ""), pause, SIGNAL);
+
+	assert_int_equal(choice.rank, WAKE_EXACT);
+	assert_int_equal(choice.switches, 17);
+	choice = wake_choose(STATUS("R", NO_SIGNALS, ""), pause, SIGNAL);
+	assert_int_equal(choice.rank, WAKE_NEVER);
+	assert_false(choice.blocks_signal);
+	choice = wake_choose(STATUS("S", "1000000000000000", ""), pause, SIGNAL);
+	assert_int_equal(choice.rank, WAKE_NEVER);
+	assert_true(choice.blocks_signal);
+	assert_int_equal(wake_choose(STATUS("S", NO_SIGNALS, ""), NULL, SIGNAL).rank, WAKE_UNKNOWN);
+}
+
+static void the_signal_carries_what_the_agent_checks(void **state)
+{
+	(void)state;
+	const struct safe_point_registers registers = { .rdi = 5,
+		.rsi = 1,
+		.rdx = 128,
+		.r10 = 0xffffffff,
+		.rip = 0x7f0000001234,
+		.rsp = 0x7ffe0000 };
+	const uint64_t value =
+		wake_choose(STATUS("S", NO_SIGNALS, "Seccomp:\t2\nSeccomp_filters:\t3\n"),
+			"232 0x5 0x1 0x80 0xffffffff 0x0 0x8 0x7ffe0000 0x7f0000001234\n", SIGNAL)
+			.value;
+
+	assert_int_equal((uint32_t)value, 0x6c746368);
+	assert_int_equal(value >> 32 & 1023, 233);
+	assert_int_equal(value >> 42 & 255, 3);
+	assert_int_equal(value >> 50, safe_point_check(&registers));
+}
+
+static void filters_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(wake_filters("Seccomp:\t0\nSeccomp_filters:\t0\n"), 0);
+	assert_int_equal(wake_filters("Seccomp:\t2\nSeccomp_filters:\t2\n"), 2);
+	assert_int_equal(wake_filters("Seccomp:\t2\n"), -1);
+	assert_int_equal(wake_filters("Seccomp:\t1\nSeccomp_filters:\t0\n"), -1);
+	assert_int_equal(wake_filters("Name:\tx\n"), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(endless_waits_go_on_exactly_and_others_wait_anew),
+	cmocka_unit_test(neither_locks_nor_waits_for_signals_are_interrupted),
+	cmocka_unit_test(only_a_sleeping_thread_that_takes_the_signal_is_chosen),
+	cmocka_unit_test(the_signal_carries_what_the_agent_checks),
+	cmocka_unit_test(filters_are_counted),
+};
+UNIT_MAIN(tests)
