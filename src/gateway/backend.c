@@ -74,10 +74,10 @@ static bool say_busy(const struct backend *backend, struct error *err)
 }
 
 /* Each waits with a thread and a connection of the gateway's. With the mutex held. */
-static bool join_callers(struct backend *backend, struct error *err)
+static bool join_callers(struct backend *backend, bool is_profile, struct error *err)
 {
-	if (backend->callers < BACKEND_CALLERS_MAX) {
-		backend->callers++;
+	if (backend->callers[is_profile] < BACKEND_CALLERS_MAX) {
+		backend->callers[is_profile]++;
 		return true;
 	}
 	error_set(err, ERROR_TIMEOUT, "too many requests wait for %s", backend->target.label);
@@ -244,14 +244,14 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	struct backend_flight own = { .path = path, .waiting = 1 };
 
 	pthread_mutex_lock(&backend->mutex);
-	if (!join_callers(backend, err)) {
+	if (!join_callers(backend, is_profile, err)) {
 		pthread_mutex_unlock(&backend->mutex);
 		return false;
 	}
 	struct backend_flight *const other = find_flight(backend, path);
 	if (other != NULL) {
 		const bool ok = join_flight(backend, other, limit_ms, answer, err);
-		backend->callers--;
+		backend->callers[is_profile]--;
 		pthread_mutex_unlock(&backend->mutex);
 		return ok;
 	}
@@ -269,7 +269,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	while (own.waiting > 0)
 		pthread_cond_wait(&backend->changed, &backend->mutex);
 	remove_flight(backend, &own);
-	backend->callers--;
+	backend->callers[is_profile]--;
 	pthread_mutex_unlock(&backend->mutex);
 	if (own.ok)
 		*answer = own.answer;

@@ -24,7 +24,10 @@ enum {
 	BACKEND_READ_MS = 5 * 1000,
 	BACKEND_CHANGE_MS = 20 * 1000,
 	BACKEND_PROFILE_MS = 120 * 1000,
-	/* Requests that wait for one target at a time, joined ones included; others are refused. */
+	/*
+	 * Requests that wait for a profile of one target at a time, and for other things of it,
+	 * joined ones included; more are refused.
+	 */
 	BACKEND_CALLERS_MAX = 32,
 };
 
@@ -46,7 +49,8 @@ struct backend {
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
-	unsigned calls, callers;
+	unsigned calls;
+	unsigned callers[2]; /* that wait for something else, for a profile */
 	struct backend_flight *flights;
 	struct history history;
 };

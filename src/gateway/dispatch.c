@@ -149,6 +149,21 @@ static void log_change(const struct gateway *gateway, const struct incoming *inc
 	gateway->log(line);
 }
 
+/* The page's own files and the description of all paths need no target, and so no place. */
+static void handle(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	struct error err = { 0 };
+
+	if (request->route->is_open) {
+		request->route->handle(gateway, request, reply);
+	} else if (!gateway_begin_work(gateway, &err)) {
+		route_reply_error(request, &err, reply);
+	} else {
+		request->route->handle(gateway, request, reply);
+		gateway_end_work(gateway);
+	}
+}
+
 static void answer(struct gateway *gateway, const struct incoming *incoming, struct parsed *parsed,
 	struct reply *reply)
 {
@@ -179,7 +194,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		reply_not_allowed(request->route->methods, &err, reply);
 		return;
 	}
-	request->route->handle(gateway, request, reply);
+	handle(gateway, request, reply);
 	if (is_change)
 		log_change(gateway, incoming, reply->status);
 }

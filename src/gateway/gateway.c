@@ -25,6 +25,35 @@ bool gateway_wait(const struct gateway *gateway, const struct request *request, 
 	return true;
 }
 
+static bool take_place(unsigned *taken, unsigned limit, struct error *err)
+{
+	if (__atomic_add_fetch(taken, 1, __ATOMIC_RELAXED) <= limit)
+		return true;
+	__atomic_sub_fetch(taken, 1, __ATOMIC_RELAXED);
+	error_set(err, ERROR_TIMEOUT, "too many requests are waiting");
+	return error_hint(err, "try again later");
+}
+
+bool gateway_begin_wait(struct gateway *gateway, struct error *err)
+{
+	return take_place(&gateway->counters.waiting, GATEWAY_WAITING_MAX, err);
+}
+
+void gateway_end_wait(struct gateway *gateway)
+{
+	__atomic_sub_fetch(&gateway->counters.waiting, 1, __ATOMIC_RELAXED);
+}
+
+bool gateway_begin_work(struct gateway *gateway, struct error *err)
+{
+	return take_place(&gateway->counters.working, GATEWAY_WORKING_MAX, err);
+}
+
+void gateway_end_work(struct gateway *gateway)
+{
+	__atomic_sub_fetch(&gateway->counters.working, 1, __ATOMIC_RELAXED);
+}
+
 bool gateway_find(struct gateway *gateway, const struct request *request, struct backend **backend,
 	struct error *err)
 {

@@ -13,12 +13,22 @@
 #include "gateway/request.h"
 #include "gateway/worker.h"
 
-enum { GATEWAY_STATUS_CLASSES = 6 };
+enum {
+	GATEWAY_STATUS_CLASSES = 6,
+	/*
+	 * Requests that are answered at a time and may wait for a target, and those of them that
+	 * wait for minutes because they were asked to. Each has a connection and a thread; the rest
+	 * of the connections (SERVER_CONNECTIONS_MAX) are for the page and for refusals.
+	 */
+	GATEWAY_WORKING_MAX = 384,
+	GATEWAY_WAITING_MAX = 64,
+};
 
 /* Changed with atomic operations only. */
 struct gateway_counters {
 	uint64_t answers[GATEWAY_STATUS_CLASSES]; /* by the first digit of the status */
 	uint64_t refused;			  /* by the guard */
+	unsigned working, waiting;		  /* of GATEWAY_WORKING_MAX, ... */
 	int64_t active; /* requests being answered and moments being kept now */
 };
 
@@ -45,6 +55,17 @@ struct gateway {
  */
 bool gateway_wait(
 	const struct gateway *gateway, const struct request *request, int64_t duration_ms);
+
+/*
+ * A place among those that wait for minutes, until gateway_end_wait. ERROR_TIMEOUT when there is
+ * none.
+ */
+MUST_CHECK bool gateway_begin_wait(struct gateway *gateway, struct error *err);
+void gateway_end_wait(struct gateway *gateway);
+
+/* The same for any request that may wait for a target. */
+MUST_CHECK bool gateway_begin_work(struct gateway *gateway, struct error *err);
+void gateway_end_work(struct gateway *gateway);
 
 /* The target that the request is for; drop the reference. */
 MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *request,

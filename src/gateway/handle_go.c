@@ -29,8 +29,7 @@ void go_index(struct gateway *gateway, const struct request *request, struct rep
 		backend->target.label);
 }
 
-/* Two snapshots with the time between them. */
-static bool draw_difference(struct gateway *gateway, struct backend *backend,
+static bool draw_two(struct gateway *gateway, struct backend *backend,
 	const struct request *request, const struct picture *picture, struct blob **product,
 	struct error *err)
 {
@@ -43,6 +42,18 @@ static bool draw_difference(struct gateway *gateway, struct backend *backend,
 		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
 	return recording_load(gateway, backend, RECORDING_NOW, &now, err) &&
 	       picture_draw(gateway, backend, picture, now.profile, before.profile, product, err);
+}
+
+/* Two snapshots with the time between them. */
+static bool draw_difference(struct gateway *gateway, struct backend *backend,
+	const struct request *request, const struct picture *picture, struct blob **product,
+	struct error *err)
+{
+	if (!gateway_begin_wait(gateway, err))
+		return false;
+	const bool ok = draw_two(gateway, backend, request, picture, product, err);
+	gateway_end_wait(gateway);
+	return ok;
 }
 
 static void reply_heap(struct gateway *gateway, const struct request *request, const char *counter,

@@ -85,18 +85,17 @@ static int64_t limit_of(const struct seat *seat)
 void seats_make_room(struct seats *seats)
 {
 	const int64_t now_ms = clock_monotonic_ms();
-	struct seat *slowest = NULL;
+	unsigned cleared = 0;
 
 	pthread_mutex_lock(&seats->mutex);
-	for (struct seat *seat = seats->first; seat != NULL; seat = seat->next) {
-		if (now_ms - seat->since_ms > limit_of(seat) &&
-			(slowest == NULL || seat->since_ms < slowest->since_ms))
-			slowest = seat;
-	}
-	/* Its thread sees the end of the stream and closes it. */
-	if (slowest != NULL) {
-		shutdown(slowest->fd, SHUT_RDWR);
-		slowest->since_ms = now_ms;
+	for (struct seat *seat = seats->first; seat != NULL && cleared < SEATS_CLEARED_MAX;
+		seat = seat->next) {
+		if (now_ms - seat->since_ms <= limit_of(seat))
+			continue;
+		/* Its thread sees the end of the stream and closes it. */
+		shutdown(seat->fd, SHUT_RDWR);
+		seat->since_ms = now_ms;
+		cleared++;
 	}
 	pthread_mutex_unlock(&seats->mutex);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The places for connections: how many are taken, and by whom for how long. When all are taken
- * and somebody waits, a client that is slow on purpose has to leave: one that has not sent a whole
- * request, or taken its answer, within a time that no honest one needs.
+ * and another client waits, clients that are slow on purpose have to leave: those that have not
+ * sent a whole request, or taken their answer, within a time that no honest one needs then.
  *
  * Any thread.
  */
@@ -13,8 +13,9 @@
 #include <stdint.h>
 
 enum {
-	SEATS_REQUEST_MS = 20 * 1000, /* from connecting, or the last answer, to a whole request */
+	SEATS_REQUEST_MS = 2000,      /* from connecting, or the last answer, to a whole request */
 	SEATS_ANSWER_MS = 120 * 1000, /* to take an answer */
+	SEATS_CLEARED_MAX = 32,	      /* that have to leave at once */
 };
 
 enum seat_state {
@@ -48,5 +49,5 @@ void seats_leave(struct seats *seats, struct seat *seat);
 
 void seats_enter(struct seats *seats, struct seat *seat, enum seat_state state);
 
-/* Cuts off the one that has been too slow for longest, if there is one. */
+/* Cuts off some of those that have been too slow. */
 void seats_make_room(struct seats *seats);

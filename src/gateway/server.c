@@ -2,6 +2,7 @@
 #include "gateway/server.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
@@ -36,6 +37,7 @@ struct exchange {
 	struct buffer body;
 	size_t body_limit;
 	bool has_begun;
+	bool is_last; /* of its connection */
 	bool is_too_large;
 	size_t discarded;
 };
@@ -201,6 +203,8 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	enter(server, connection, SEAT_WORK);
 	dispatch(server->gateway, &incoming, &reply);
+	if (exchange->is_last)
+		reply_header(&reply, "Connection", "close");
 	enter(server, connection, SEAT_ANSWER);
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	__atomic_sub_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
@@ -223,18 +227,43 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
 
 /* What of a request's head two readers may read differently, so that it slips past one of them. */
 struct head {
+	bool has_odd_field; /* a name that is no token, a bare CR or NUL */
 	unsigned hosts;
 	unsigned framings; /* that say where the body ends */
 	bool has_unknown_coding;
 	uint64_t length; /* of the body; 0 when it is not said */
 };
 
-static enum MHD_Result look_at_field(
-	void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+/* RFC 9110, 5.6.2. "Content-Length " is another field to the library, but not to all proxies. */
+static bool is_token(const char *name, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		const unsigned char c = (unsigned char)name[i];
+		if (!isalnum(c) && (c == '\0' || strchr("!#$%&'*+-.^_`|~", c) == NULL))
+			return false;
+	}
+	return size > 0;
+}
+
+static bool is_field_value(const char *value, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (value[i] == '\0' || value[i] == '\r' || value[i] == '\n')
+			return false;
+	}
+	return true;
+}
+
+static enum MHD_Result look_at_field(void *context, enum MHD_ValueKind kind, const char *name,
+	size_t name_size, const char *value, size_t value_size)
 {
 	struct head *const head = context;
 
 	(void)kind;
+	if (!is_token(name, name_size) || (value != NULL && !is_field_value(value, value_size)))
+		head->has_odd_field = true;
+	if (value == NULL)
+		return MHD_YES;
 	if (strcasecmp(name, "Host") == 0)
 		head->hosts++;
 	if (strcasecmp(name, "Content-Length") == 0) {
@@ -249,15 +278,21 @@ static enum MHD_Result look_at_field(
 }
 
 /* Answers at once what is not worth its body. */
-static enum MHD_Result look_at_head(const struct server *server, struct MHD_Connection *connection,
-	const struct exchange *exchange)
+static enum MHD_Result look_at_head(
+	const struct server *server, struct MHD_Connection *connection, struct exchange *exchange)
 {
 	struct head head = { 0 };
 	struct error err = { 0 };
 	struct reply reply;
 
-	MHD_get_connection_values(connection, MHD_HEADER_KIND, look_at_field, &head);
-	const bool is_clear = head.hosts <= 1 && head.framings <= 1 && !head.has_unknown_coding;
+	MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look_at_field, &head);
+	const bool is_clear = !head.has_odd_field && head.hosts <= 1 && head.framings <= 1 &&
+			      !head.has_unknown_coding;
+	/*
+	 * The library cuts a value at a NUL, so where a body ends may be read differently after
+	 * all. Then what another reader takes for the body is not read as a request.
+	 */
+	exchange->is_last = head.framings > 0;
 	if (is_clear && head.length <= exchange->body_limit + DISCARDED_BYTES_MAX)
 		return MHD_YES;
 	reply_init(&reply);
@@ -266,10 +301,12 @@ static enum MHD_Result look_at_head(const struct server *server, struct MHD_Conn
 	} else {
 		error_set(&err, ERROR_USAGE, "the request's head can be read in two ways");
 		error_hint(&err,
-			"it has one Host at most, and one Content-Length or Transfer-Encoding: "
-			"chunked");
+			"it has one Host at most, one Content-Length or Transfer-Encoding: "
+			"chunked, no blank before a ':', no bare CR and no NUL");
 		reply_error(&reply, &err);
 	}
+	/* What follows may be what another reader takes for its body. */
+	reply_header(&reply, "Connection", "close");
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	reply_deinit(&reply);
 	return result;

@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import select
+import socket
 import subprocess
 import unittest
 
@@ -231,6 +233,53 @@ class Answers(HostileGatewayCase):
         self.assertLess(kept, 7 << 20)
         self.assertEqual(self.moments(NAME)[0]["id"], first)
         self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+
+
+class Clients(HostileGatewayCase):
+    """540 of them, more than there are places."""
+
+    def request(self, path):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        self.addCleanup(s.close)
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        return s
+
+    def answered(self, sockets):
+        return select.select(sockets, [], [], 0)[0]
+
+    def test_who_asks_to_wait_leaves_places_for_others(self):
+        process = self.start_hostile(NAME, "honest")
+        gateway = self.serve(NAME, env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        waiting = [self.request("/debug/pprof/heap?seconds=600") for _ in range(540)]
+        wait_until(lambda: len(self.answered(waiting)) >= 540 - 64, "those above the limit to be refused")
+        for s in self.answered(waiting):
+            head = s.recv(4096)
+            self.assertIn(b" 503 ", head)
+            self.assertIn(b"Retry-After: ", head)
+        self.expect(self.get("/v1/status", timeout=20), 200)
+        self.expect(self.get("/openapi.json", timeout=20), 200)
+        self.expect(self.get("/metrics", timeout=20), 200)
+        self.assertIsNone(gateway.poll())
+
+    def test_who_waits_for_a_target_that_hangs_leaves_places_for_others(self):
+        process = self.start_hostile(NAME, "honest")
+        hanging = self.start_hostile(own_name("hang"), "hang")
+        self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.assertEqual(self.pid_of(NAME), process.pid)
+        waiting = [self.request(f"/targets/{hanging.pid}/v1/profile") for _ in range(540)]
+        wait_until(lambda: len(self.answered(waiting)) >= 540 - 32, "those above the limit to be refused")
+        self.assertIn(b" 503 ", self.answered(waiting)[0].recv(4096))
+        self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
+        self.assertLess(len(self.answered(waiting)), 540)
+
+    def test_slow_clients_delay_others_by_seconds_at_most(self):
+        self.serve("1")
+        slow = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(600)]
+        for s in slow:
+            self.addCleanup(s.close)
+            s.sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
+        for _ in range(5):
+            self.expect(self.get("/openapi.json", timeout=10), 200)
 
 
 if __name__ == "__main__":

@@ -456,11 +456,11 @@ class Trouble(GatewayCase):
         wait_until(lambda: threads() >= 512, "all places to be taken")
         late = socket.create_connection(("127.0.0.1", self.port))
         late.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        self.assertEqual(select.select([*idle, late], [], [], 0.5)[0], [], "somebody was answered or cut off")
+        # Those that send nothing leave for it by themselves.
+        self.assertTrue(select.select([late], [], [], 10)[0])
         self.assertLess(threads(), 540)
         for s in idle:
             s.close()
-        self.assertTrue(select.select([late], [], [], 60)[0])
         self.assertIn(b" 200 ", late.recv(100))
         late.close()
         wait_until(lambda: threads() < 20, "the places to be free")
@@ -476,8 +476,7 @@ class Trouble(GatewayCase):
             wait_until(lambda: descriptors() >= before + 511, "as many connections as there are places")
             self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
             self.assertLessEqual(descriptors(), before + 513)
-        wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 512, "all places to be taken")
-        self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
+        wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 256, "the places to be taken")
 
     def test_who_is_slow_on_purpose_has_to_leave_when_others_wait(self):
         self.start_gateway("1")
@@ -516,6 +515,13 @@ class Trouble(GatewayCase):
             answer = self.raw(post + fields + b"\r\n0\r\n\r\n")
             self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer)
             self.assertIn(b"two ways", answer)
+        hidden = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        keeping = b"POST /memory-profiler/stop HTTP/1.1\r\nHost: localhost\r\n"
+        for field in (b"Content-Length : 50", b"Content-Length\t: 50", b"X: a\rContent-Length: 50", b"X: a\r\r", b"Content-Length: 5\0 0",
+                      b"Content-Length\0: 50", b"X: a\r\n Content-Length: 50", b"Transfer-Encoding : chunked", b"X y: 1"):
+            answer = self.raw(keeping + field + b"\r\n\r\n" + hidden * 2)
+            self.assertNotIn(b" 200 ", answer, field)
+            self.assertLessEqual(answer.count(b"HTTP/1.1 "), 1, field)
         chunked = self.raw(post.replace(b"stop", b"start") + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n"
                            b"Content-Type: application/x-www-form-urlencoded\r\n\r\n4\r\ndura\r\n7\r\ntion=so\r\n0\r\n\r\n")
         self.assertIn(b"'so' is not a duration", chunked)

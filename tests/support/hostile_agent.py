@@ -4,7 +4,8 @@
     hostile_agent.py FOLDER KIND
 
 KIND is what it answers: "honest" as a real one; "garbage" where a profile should be; "large" profiles of 3 MB that cannot be
-compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "values" a status of as many values as fit into a megabyte.
+compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "hang" no
+profile ever; "values" a status of as many values as fit into a megabyte.
 """
 import ctypes
 import json
@@ -65,6 +66,9 @@ def serve(connection, kind, name):
         data += piece
     target = re.match(rb"\S+ (\S+)", data).group(1)
     is_profile = b"profile" in target
+    if is_profile and kind == "hang":
+        connection.recv(1)
+        return
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nHeapctl-Protocol: 1\r\nConnection: close\r\n" % (
         b"application/x-jemalloc-heap-profile" if is_profile else b"application/json")
     if kind in ("endless", "endless-profile", "declared") and (is_profile or kind != "endless-profile"):
