@@ -5,6 +5,7 @@
 #include "base/byte_size.h"
 #include "base/duration.h"
 #include "cli/option.h"
+#include "cli/serve_log.h"
 #include "cli/verbs.h"
 #include "client/agent_client.h"
 #include "gateway/listener.h"
@@ -58,11 +59,6 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static void log_line(const char *line)
-{
-	fprintf(stderr, "heapctl: %s\n", line);
-}
-
 static bool take_history(struct serve_options *serve, int id, const char *text, struct error *err)
 {
 	if (id == OPTION_BYTES)
@@ -79,7 +75,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
 	const char *addresses[LISTENERS_MAX];
 	struct serve_options serve = { .addresses = addresses,
-		.log = log_line,
+		.log = serve_log,
 		.history_every_ms = 15 * 60 * 1000,
 		.history_keep_ms = INT64_C(30) * 24 * 3600 * 1000,
 		.history_bytes = UINT64_C(10) << 30,

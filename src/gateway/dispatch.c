@@ -45,7 +45,17 @@ static void reply_not_allowed(unsigned allowed, const struct error *err, struct 
 		(allowed & METHOD_POST) != 0 ? "POST" : "");
 }
 
-static void reply_without_token(struct reply *reply)
+/*
+ * A program, or a browser that opens the address, may have the token as the password of the URL,
+ * and sends it when it is asked for. For a request of the page's own a browser would ask its user.
+ */
+static bool may_have_password(const struct incoming *incoming)
+{
+	return incoming->guard.fetch_mode == NULL ||
+	       strcmp(incoming->guard.fetch_mode, "navigate") == 0;
+}
+
+static void reply_without_token(const struct incoming *incoming, struct reply *reply)
 {
 	struct error err = { 0 };
 
@@ -55,6 +65,9 @@ static void reply_without_token(struct reply *reply)
 	reply_error(reply, &err);
 	reply->status = 401;
 	reply_header(reply, "WWW-Authenticate", "Bearer realm=\"heapctl\"");
+	/* Chromium reads one challenge in a line. */
+	if (may_have_password(incoming))
+		reply_header(reply, "WWW-Authenticate", "Basic realm=\"heapctl\"");
 }
 
 static bool is_form(const struct incoming *incoming)
@@ -181,7 +194,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 	if (gateway->token != NULL && !incoming->is_private && !request->route->is_open &&
 		!guard_has_token(incoming->guard.authorization, gateway->token)) {
 		__atomic_add_fetch(&gateway->counters.refused, 1, __ATOMIC_RELAXED);
-		reply_without_token(reply);
+		reply_without_token(incoming, reply);
 		return;
 	}
 	if (!is_valid) {

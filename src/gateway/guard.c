@@ -67,12 +67,18 @@ bool guard_check_host(const char *host, struct error *err)
 		"use its address or localhost; to serve under a name, start it with --token-file");
 }
 
+static bool is_scheme_of_ours(const char *url, size_t size)
+{
+	return (size == 4 && strncasecmp(url, "http", 4) == 0) ||
+	       (size == 5 && strncasecmp(url, "https", 5) == 0);
+}
+
 /* Whether the URL or origin has exactly this authority: "http://HOST" and then its end or '/'. */
 static bool is_of_host(const char *url, const char *host)
 {
 	const char *const colon = strstr(url, "://");
 
-	if (colon == NULL || host == NULL)
+	if (colon == NULL || host == NULL || !is_scheme_of_ours(url, (size_t)(colon - url)))
 		return false;
 	const char *const authority = colon + 3;
 	const size_t size = strcspn(authority, "/?#");
@@ -169,15 +175,15 @@ bool guard_has_token(const char *authorization, const char *token)
 	return colon != NULL && equals_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
 }
 
-static bool check_token_file(int fd, const char *path, struct error *err)
+bool guard_check_secret(int fd, const char *path, const char *what, struct error *err)
 {
 	struct stat status;
 
 	if (fstat(fd, &status) != 0)
 		return error_system(err, errno, "%s", path);
-	if (S_ISREG(status.st_mode) && (status.st_mode & S_IROTH) != 0) {
-		error_set(err, ERROR_DENIED, "%s: everybody on this machine can read the token",
-			path);
+	if (S_ISREG(status.st_mode) && (status.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+		error_set(err, ERROR_DENIED, "%s: all users of this machine can %s %s", path,
+			(status.st_mode & S_IROTH) != 0 ? "read" : "change", what);
 		return error_hint(err, "chmod 600 %s", path);
 	}
 	return true;
@@ -190,7 +196,7 @@ bool guard_read_token(const char *path, char **token, struct error *err)
 
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
-	if (!check_token_file(fd, path, err))
+	if (!guard_check_secret(fd, path, "the token", err))
 		return false;
 	buffer_init(&text, &memory_or_exit);
 	text.limit = TOKEN_FILE_BYTES;
@@ -200,7 +206,8 @@ bool guard_read_token(const char *path, char **token, struct error *err)
 	if (ok && (size < TOKEN_LEAST_BYTES || size > TOKEN_MOST_BYTES)) {
 		ok = error_set(
 			err, ERROR_INPUT, "%s: its first line has %zu characters", path, size);
-		error_hint(err, "a token has %d to %d: head -c 24 /dev/urandom | base64 >%s",
+		error_hint(err,
+			"a token has %d to %d: head -c 24 /dev/urandom | base64 | tr +/ -_ >%s",
 			TOKEN_LEAST_BYTES, TOKEN_MOST_BYTES, path);
 	}
 	for (size_t i = 0; i < size && ok; i++) {

@@ -43,5 +43,8 @@ MUST_CHECK bool guard_check_site(
  */
 bool guard_has_token(const char *authorization, const char *token);
 
+/* ERROR_DENIED when the file, open there, can be read or changed by all. `what`: "the token". */
+MUST_CHECK bool guard_check_secret(int fd, const char *path, const char *what, struct error *err);
+
 /* The first line of the file. ERROR_DENIED when others may read it. Free with free(). */
 MUST_CHECK bool guard_read_token(const char *path, char **token, struct error *err);

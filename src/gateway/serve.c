@@ -44,13 +44,19 @@ struct serving {
 	char *certificate, *key;
 };
 
-static bool read_pem(const char *path, char **text, struct error *err)
+/* `secret` names it when it must not be for all to read; NULL for a certificate. */
+static bool read_pem(const char *path, const char *secret, char **text, struct error *err)
 {
 	struct buffer buffer;
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
+	if (fd < 0)
+		return error_system(err, errno, "%s", path);
+	if (secret != NULL && !guard_check_secret(fd, path, secret, err))
+		return false;
 	buffer_init(&buffer, &memory_or_exit);
 	buffer.limit = PEM_BYTES;
-	const bool ok = file_read(path, &buffer, err);
+	const bool ok = file_read_fd(fd, path, &buffer, err);
 	if (ok)
 		*text = buffer_take(&buffer);
 	buffer_deinit(&buffer);
@@ -66,8 +72,8 @@ static bool read_secrets(
 		!guard_read_token(options->token_file, &serving->token, err))
 		return false;
 	return options->certificate_file == NULL ||
-	       (read_pem(options->certificate_file, &serving->certificate, err) &&
-		       read_pem(options->key_file, &serving->key, err));
+	       (read_pem(options->certificate_file, NULL, &serving->certificate, err) &&
+		       read_pem(options->key_file, "the private key", &serving->key, err));
 }
 
 static void take_owner(void *context, const char *target, int64_t owner)

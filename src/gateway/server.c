@@ -23,6 +23,11 @@ enum {
 	LIBRARY_CONNECTIONS_MAX = 2 * SERVER_CONNECTIONS_MAX,
 };
 
+/* TLS 1.2 and 1.3, with forward secrecy and authenticated encryption. */
+#define TLS_PRIORITIES                                                                         \
+	"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:+DHE-RSA:" \
+	"-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
+
 struct server {
 	struct gateway *gateway;
 	const struct listener *listener;
@@ -356,8 +361,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 	const struct MHD_OptionItem tls[] = {
 		{ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)certificate },
 		{ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key },
-		{ MHD_OPTION_HTTPS_PRIORITIES, 0,
-			(void *)(uintptr_t) "NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
 		{ MHD_OPTION_END, 0, NULL },
 	};
 	const bool is_tls = certificate != NULL && !listener->is_unix;

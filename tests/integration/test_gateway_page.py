@@ -427,6 +427,23 @@ class Shown(GatewayCase):
         self.start_gateway()
         self.open_page("/name%2").wait_for_text("There is no target")
 
+    def test_the_token_comes_with_a_link_or_as_a_password(self):
+        token = os.path.join(self.folder, "token")
+        with open(token, "w") as file:
+            file.write("correct-horse-battery\n")
+        os.chmod(token, 0o600)
+        self.start_gateway("--token-file", token, self.process.pid)
+        page = self.open_page("token=correct-horse-battery")
+        page.wait_for_text(str(self.process.pid))
+        self.assertNotIn("battery", page.evaluate("location.href"))
+        with Page() as other:
+            # A page below such an address asks at the gateway's own one, which has no password in it.
+            address = self.url.replace("http://", "http://any:correct-horse-battery@")
+            other.goto(f"{address}/targets")
+            self.assertIn(f'"pid":{self.process.pid}', other.evaluate("document.body.textContent"))
+            other.goto(f"{address}/#token=correct-horse-battery")
+            other.wait_for_text(str(self.process.pid))
+
     def test_the_token_is_asked_for_once(self):
         token = os.path.join(self.folder, "token")
         with open(token, "w") as file:

@@ -640,6 +640,9 @@ class Safety(GatewayCase):
                         {"Authorization": "Basic Og=="}):
             answer = self.expect(self.get("/targets", headers=headers), 401)
             self.assertIn("Bearer", answer.headers["WWW-Authenticate"])
+            self.assertEqual(answer.headers.get_all("WWW-Authenticate"), ['Bearer realm="heapctl"', 'Basic realm="heapctl"'])
+            own = self.get("/targets", headers=dict(headers, **{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}))
+            self.assertEqual(self.expect(own, 401).headers.get_all("WWW-Authenticate"), ['Bearer realm="heapctl"'])
             self.expect(self.get("/metrics", headers=headers), 401)
             self.expect(self.ask("/v1/activate", "POST", headers), 401)
         self.expect(self.get("/targets", headers={"Authorization": "Bearer correct-horse-battery"}), 200)
@@ -676,11 +679,20 @@ class Safety(GatewayCase):
             self.get("/targets", timeout=10)
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         self.assertEqual(ask_tls(), 200)
+        for ciphers in ("ECDHE-ECDSA-AES128-SHA256", "ECDHE-ECDSA-AES256-SHA", "AES128-GCM-SHA256"):
+            context.set_ciphers(ciphers)
+            with self.assertRaises(OSError, msg=ciphers):
+                ask_tls()
+        os.chmod(key, 0o644)
+        _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key, code=1)
+        self.assertIn("can read the private key", message)
+        os.chmod(key, 0o600)
         status, _ = self.heapctl("status", f"https://localhost:{self.port}/targets/{self.process.pid}",
                                  env={"HEAPCTL_CACERT": certificate})
         self.assertIn("redis", status)
         _, message = self.heapctl("serve", "--tls-cert", certificate, code=2)
         self.assertIn("key", message)
+        os.chmod(certificate, 0o600)
         _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--tls-cert", key, "--tls-key", certificate, code=1)
         self.assertIn("PEM", message)
 

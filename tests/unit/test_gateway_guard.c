@@ -56,6 +56,23 @@ static bool allows_site(const struct guard_headers *headers, bool is_change)
 	return guard_check_site(headers, is_change, &err);
 }
 
+static void an_origin_is_of_the_web(void **state)
+{
+	(void)state;
+	assert_true(allows_site(&(struct guard_headers){ .host = "127.0.0.1:7070",
+					.origin = "http://127.0.0.1:7070" },
+		true));
+	assert_true(allows_site(&(struct guard_headers){ .host = "127.0.0.1:7070",
+					.origin = "HTTPS://127.0.0.1:7070" },
+		true));
+	static const char *const origins[] = { "evil://127.0.0.1:7070", "://127.0.0.1:7070",
+		"chrome-extension://127.0.0.1:7070", "httpx://127.0.0.1:7070", "null" };
+	for (size_t i = 0; i < sizeof origins / sizeof origins[0]; i++)
+		assert_false(allows_site(
+			&(struct guard_headers){ .host = "127.0.0.1:7070", .origin = origins[i] },
+			false));
+}
+
 static void lets_programs_do_everything(void **state)
 {
 	const struct guard_headers program = { .host = "127.0.0.1:7070" };
@@ -184,6 +201,7 @@ static void reads_a_token_that_nobody_else_can_read(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(knows_itself_by_address_and_as_localhost),
 	cmocka_unit_test(refuses_names_that_a_stranger_can_point_here),
+	cmocka_unit_test(an_origin_is_of_the_web),
 	cmocka_unit_test(lets_programs_do_everything),
 	cmocka_unit_test(lets_the_own_page_do_everything),
 	cmocka_unit_test(refuses_other_sites),

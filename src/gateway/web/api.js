@@ -30,7 +30,8 @@ async function ask(path, options = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers: token ? { Authorization: `Bearer ${token}` } : {} });
+    // Not below the page's own address, which may have a password in it: a browser refuses such URLs.
+    answer = await fetch(new URL(path, location.origin), { ...options, headers: token ? { Authorization: `Bearer ${token}` } : {} });
   } catch (error) {
     if (error.name === 'AbortError')
       throw error;

@@ -99,6 +99,16 @@ function startTheme() {
   });
 }
 
+/* "#token=TOKEN" in a link; it does not stay in the address. */
+function takeToken() {
+  const [, token] = location.hash.match(/^#token=(.+)$/) ?? [];
+  if (!token)
+    return;
+  setToken(decode(token));
+  history.replaceState(null, '', `${location.pathname}${location.search}`);
+}
+
+takeToken();
 startTheme();
 addEventListener('hashchange', show);
 show();

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/serve_log.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+enum {
+	LINES_MAX = 64, /* that are remembered */
+	AGAIN_MS = 60 * 1000,
+};
+
+struct line {
+	char text[256]; /* its beginning */
+	int64_t written_ms;
+	unsigned held_back;
+};
+
+static struct line lines[LINES_MAX];
+static size_t line_count;
+
+/* The one that is there, or a place for it: that of the one that was written first. */
+static struct line *find(const char *text, bool *is_new)
+{
+	struct line *oldest = &lines[0];
+
+	for (size_t i = 0; i < line_count; i++) {
+		if (strncmp(lines[i].text, text, sizeof lines[i].text - 1) == 0) {
+			*is_new = false;
+			return &lines[i];
+		}
+		if (lines[i].written_ms < oldest->written_ms)
+			oldest = &lines[i];
+	}
+	*is_new = true;
+	return line_count < LINES_MAX ? &lines[line_count++] : oldest;
+}
+
+void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LOG_LINE_BYTES])
+{
+	bool is_new;
+	struct line *const known = find(line, &is_new);
+
+	text[0] = '\0';
+	if (!is_new && monotonic_ms - known->written_ms < AGAIN_MS) {
+		known->held_back++;
+		return;
+	}
+	if (!is_new && known->held_back > 0)
+		snprintf(text, SERVE_LOG_LINE_BYTES, "%.1100s (%u times more since)", line,
+			known->held_back);
+	else
+		snprintf(text, SERVE_LOG_LINE_BYTES, "%s", line);
+	snprintf(known->text, sizeof known->text, "%s", line);
+	known->written_ms = monotonic_ms;
+	known->held_back = 0;
+}
+
+void serve_log(const char *line)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	const time_t now = time(NULL);
+	char text[SERVE_LOG_LINE_BYTES], when[32];
+	struct tm moment;
+
+	pthread_mutex_lock(&mutex);
+	serve_log_filter(line, clock_boottime_ms(), text);
+	if (text[0] != '\0') {
+		gmtime_r(&now, &moment);
+		strftime(when, sizeof when, "%FT%TZ", &moment);
+		fprintf(stderr, "heapctl: %s %s\n", when, text);
+	}
+	pthread_mutex_unlock(&mutex);
+}
