@@ -76,9 +76,12 @@ static void add_active(struct account *account, const struct account_stats *stat
 			     "less of it (or tcache:false) makes frees slower and gives it back",
 			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "slab_waste",
-			     "free places in slabs of small objects", slabs, "narenas",
-			     "fewer arenas share slabs better; heapctl report --waste says whose "
-			     "objects keep them",
+			     "free places in slabs of small objects", slabs,
+			     stats->has_one_arena ? "" : "narenas",
+			     stats->has_one_arena
+				     ? "heapctl report --waste says whose objects keep them"
+				     : "fewer arenas share slabs better; heapctl report --waste "
+				       "says whose objects keep them",
 			     ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
 			     "a page for each large allocation", padding, "cache_oblivious",
@@ -160,6 +163,12 @@ static void add_kernel(
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
 			     (double)smaps->files, "", "shared with other processes, mostly",
 			     ACCOUNT_MEASURED });
+	add(account,
+		(struct account_row){ ACCOUNT_KERNEL, "shmem", "shared memory",
+			(double)smaps->shmem, "",
+			"the program's own: shared_buffers and the like, memfd, /dev/shm; each "
+			"process that maps it counts it",
+			ACCOUNT_MEASURED });
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
 			     "changed data of programs and libraries", (double)smaps->file_data, "",
 			     "", ACCOUNT_MEASURED });
@@ -222,6 +231,13 @@ static void add_outside(struct account *account, const struct account_stats *sta
 			     ACCOUNT_COUNTED });
 }
 
+static const char *metadata_advice(bool has_one_arena, bool has_profile)
+{
+	if (has_one_arena)
+		return has_profile ? "prof:false saves what samples take" : "";
+	return has_profile ? "fewer arenas; prof:false saves what samples take" : "fewer arenas";
+}
+
 struct account account_make(const struct account_stats *stats, const struct smaps *smaps,
 	const struct account_profile *profile)
 {
@@ -239,9 +255,9 @@ struct account account_make(const struct account_stats *stats, const struct smap
 			"freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
 			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED });
 	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
-			      stats->base + stats->internal - unused_index, "narenas",
-			      profile->is_there ? "fewer arenas; prof:false saves what samples take"
-						: "fewer arenas",
+			      stats->base + stats->internal - unused_index,
+			      stats->has_one_arena ? "" : "narenas",
+			      metadata_advice(stats->has_one_arena, profile->is_there),
 			      unused_index > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	if (smaps != NULL)
 		add_kernel(&account, smaps, stats);

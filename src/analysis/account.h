@@ -44,6 +44,7 @@ struct account_stats {
 	double slab_waste;    /* of small classes: slabs less the objects in them */
 	double large_padding; /* of large ones, with opt.cache_oblivious */
 	bool is_in_break;     /* opt.dss is primary: jemalloc's heap is the program break */
+	bool has_one_arena;   /* that is used: fewer are not possible */
 	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
 };
 

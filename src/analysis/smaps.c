@@ -8,7 +8,7 @@
 
 enum { GUARD_MOST = 65536, ALLOCATOR_LEAST = 1 << 20 };
 
-enum use { USE_FILE, USE_STACK, USE_BREAK, USE_ANONYMOUS };
+enum use { USE_FILE, USE_SHARED, USE_STACK, USE_BREAK, USE_ANONYMOUS };
 
 struct reader {
 	struct smaps sums;
@@ -48,6 +48,10 @@ static void settle(struct reader *reader)
 		sums->file_data += own;
 		sums->files += reader->resident - own;
 		break;
+	case USE_SHARED:
+		sums->file_data += own;
+		sums->shmem += reader->resident - own;
+		break;
 	case USE_STACK:
 		sums->stacks += reader->resident;
 		break;
@@ -79,6 +83,19 @@ static size_t count_ranges(const struct proc_map *map, unsigned bits, uint64_t *
 	return limit - from;
 }
 
+/* The names that the kernel gives to what is no file of a disk, and the folder of shm_open(3). */
+static bool is_shared_memory(const struct proc_map *map)
+{
+	static const char *const names[] = { "/dev/zero", "/SYSV", "/memfd:", "/dev/shm/",
+		"/run/shm/", "/anon_hugepage", "[anon_shmem" };
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (begins_with(map, names[i]))
+			return true;
+	}
+	return false;
+}
+
 static void begin(struct reader *reader, const struct proc_map *map)
 {
 	const bool is_guard = !map->readable && !map->writable && !map->executable &&
@@ -92,6 +109,8 @@ static void begin(struct reader *reader, const struct proc_map *map)
 	else if (is_called(map, "[stack]") ||
 		 (map->path_size == 0 && map->start == reader->guard_limit))
 		reader->use = USE_STACK;
+	else if (is_shared_memory(map))
+		reader->use = USE_SHARED;
 	else if (map->path_size != 0 && !begins_with(map, "[anon"))
 		reader->use = USE_FILE;
 	else

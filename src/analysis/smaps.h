@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 struct smaps {
-	uint64_t resident;  /* sum of the following five */
-	uint64_t files;	    /* pages of files, shared memory and the kernel's own */
+	uint64_t resident; /* sum of the following six */
+	uint64_t files;	   /* pages of files and the kernel's own */
+	uint64_t shmem; /* shared memory: of System V, MAP_SHARED without a file, memfd, /dev/shm */
 	uint64_t file_data; /* private copies of files' pages: .data, relocations */
 	uint64_t stacks;
 	uint64_t program_break; /* [heap] */

@@ -12,3 +12,8 @@
 
 /* ERROR_USAGE for a text that is no amount, or one that does not fit. */
 MUST_CHECK bool byte_size_parse(const char *text, uint64_t *bytes, struct error *err);
+
+enum { BYTE_SIZE_TEXT_BYTES = 24 };
+
+/* "512 MiB", "1.5 GiB", "3 B": in the largest unit of which there is one. */
+void byte_size_format(uint64_t bytes, char text[BYTE_SIZE_TEXT_BYTES]);

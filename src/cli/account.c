@@ -79,6 +79,8 @@ static bool read_stats(
 		.internal = (double)json_number(merged, "internal"),
 		.tcache = (double)json_number(merged, "tcache_bytes"),
 		.is_in_break = strcmp(json_text(jemalloc, "opt.dss"), "primary") == 0,
+		.has_one_arena = json_number(merged, "nthreads") <= 1 ||
+				 json_number(jemalloc, "opt.narenas") == 1,
 		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
 	};
 	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);

@@ -30,6 +30,9 @@ struct archive_limits {
 /* ARCHIVE_NO_OWNER: of a target behind another gateway, or kept by an earlier version. */
 enum { ARCHIVE_NAME_BYTES = 256, ARCHIVE_NO_OWNER = -1 };
 
+/* Moments in one answer, 220 bytes each: what a client may ask for, and what it gets otherwise. */
+enum { TIMELINE_MOMENTS_MAX = 20000, TIMELINE_MOMENTS = 5000 };
+
 struct archive_moment {
 	int64_t id;
 	int64_t time_ms;
@@ -84,10 +87,10 @@ struct archive_query {
 
 /*
  * Appends an array of the moments, oldest first; of more than `most` so many, evenly spread, with
- * the first and the last.
+ * the first and the last. `total`: how many there are.
  */
 MUST_CHECK bool archive_list(struct archive *archive, const struct archive_query *query,
-	size_t most, struct json_writer *json, struct error *err);
+	size_t most, struct json_writer *json, size_t *total, struct error *err);
 
 /* Appends an array of the processes that have moments, in the order of their first ones. */
 MUST_CHECK bool archive_list_processes(struct archive *archive, const struct archive_query *query,

@@ -115,7 +115,7 @@ static bool count_rows(struct archive *archive, const struct archive_query *quer
 }
 
 bool archive_list(struct archive *archive, const struct archive_query *query, size_t most,
-	struct json_writer *json, struct error *err)
+	struct json_writer *json, size_t *total, struct error *err)
 {
 	ARCHIVE_HOLD(archive);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
@@ -135,6 +135,7 @@ bool archive_list(struct archive *archive, const struct archive_query *query, si
 		put_moment(json, &moment);
 	}
 	json_array_end(json);
+	*total = count;
 	return step == SQLITE_DONE || archive_fail(archive, err);
 }
 

@@ -68,14 +68,16 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 	struct json_writer json;
 	struct buffer body;
 	char name[128] = "";
+	size_t total = 0;
 
 	start_object(&json, &body, "moments");
 	const bool is_known = find_name(gateway, request, name, &err);
 	const struct archive_query query = make_query(request, name);
-	bool ok = is_known &&
-		  archive_list(gateway->archive, &query,
-			  (size_t)request_number(request, "most", INT64_MAX), &json, &err);
+	bool ok = is_known && archive_list(gateway->archive, &query,
+				      (size_t)request_number(request, "most", TIMELINE_MOMENTS),
+				      &json, &total, &err);
 	if (ok) {
+		json_member_unsigned(&json, "total", total);
 		json_key(&json, "processes");
 		ok = archive_list_processes(gateway->archive, &query, &json, &err);
 	}

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/byte_size.h"
 #include "base/xalloc.h"
 #include "gateway/archive_index.h"
 #include "gateway/archive_usage.h"
@@ -248,6 +249,7 @@ bool retention_free_surplus(const struct retention *retention, int64_t now_ms)
 bool retention_make_room(
 	const struct retention *retention, uint64_t bytes, int64_t now_ms, struct error *err)
 {
+	char text[BYTE_SIZE_TEXT_BYTES];
 	const uint64_t needed = bytes + SLACK_BYTES, floor = retention->limits->free_bytes;
 
 	if (free_bytes(retention) >= floor + needed)
@@ -262,8 +264,9 @@ bool retention_make_room(
 		(uint64_t)ask_number(retention, "SELECT sum(bytes) FROM moment WHERE " NOT_LAST);
 	if (now_free + removable >= floor + needed && free_disk(retention, 0, needed, now_ms))
 		return true;
-	error_set(err, ERROR_STATE, "%s: less than %" PRIu64 " KiB would stay free on its disk",
-		retention->folder, floor >> 10);
+	byte_size_format(floor, text);
+	error_set(err, ERROR_STATE, "%s: less than %s would stay free on its disk",
+		retention->folder, text);
 	return error_hint(err, "make room, or allow less with --history-free");
 }
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "watch/capture_catalogue.h"
@@ -196,13 +197,19 @@ static void make_name(struct capture_folder *folder, const char *tag, const char
 static bool may_have_room(const struct capture_folder *folder, struct error *err)
 {
 	uint64_t wanted_bytes;
+	char floor[BYTE_SIZE_TEXT_BYTES];
 
 	if (!__builtin_add_overflow(
 		    folder->limits.free_bytes, newest_bytes(folder), &wanted_bytes) &&
 		can_free(folder, wanted_bytes, 0))
 		return true;
-	error_set(err, ERROR_STATE, "%s: less than %" PRIu64 " MiB would stay free on its disk",
-		folder->path, folder->limits.free_bytes >> 20);
+	if (folder->limits.free_bytes == 0) {
+		error_set(err, ERROR_STATE, "%s: its disk has no room for a capture", folder->path);
+		return error_hint(err, "make room");
+	}
+	byte_size_format(folder->limits.free_bytes, floor);
+	error_set(err, ERROR_STATE, "%s: less than %s would stay free on its disk", folder->path,
+		floor);
 	return error_hint(err, "make room, or allow less with keep-free");
 }
 

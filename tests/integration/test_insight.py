@@ -159,12 +159,12 @@ class Account(InsightCase):
         self.assertAlmostEqual(rows["metadata"] + rows["index"], counted["metadata"], delta=1)
         active = sum(rows[name] for name in ("in_use", "sampling", "thread_caches", "slab_waste", "large_padding", "rounding", "untouched"))
         self.assertAlmostEqual(active + merged["internal"], counted["active"], delta=1)
-        self.assertEqual({name: rows[name] for name in ("files", "file_data", "stacks", "program_break")}, self.kernel_rows(smaps))
+        self.assertEqual({name: rows[name] for name in ("files", "shmem", "file_data", "stacks", "program_break")}, self.kernel_rows(smaps))
 
     @staticmethod
     def kernel_rows(smaps):
         """Of the mappings of one process, by proc(5) and nothing of heapctl's."""
-        rows = dict(files=0, file_data=0, stacks=0, program_break=0)
+        rows = dict(files=0, shmem=0, file_data=0, stacks=0, program_break=0)
         guard_end = ""
         for text in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", smaps):
             head, *lines = text.split("\n")
@@ -172,7 +172,8 @@ class Account(InsightCase):
             start, end = span.split("-")
             field = {key: int(value.split()[0]) * 1024 for key, _, value in (line.partition(":") for line in lines) if value.endswith("kB")}
             private = field["Anonymous"]
-            rows["files"] += field["Rss"] - private
+            is_shared = bool(name) and name[0].startswith(("/dev/zero", "/SYSV", "/memfd:", "/dev/shm/"))
+            rows["shmem" if is_shared else "files"] += field["Rss"] - private
             if inode != "0":
                 rows["file_data"] += private
             elif name and name[0].startswith("[heap]"):

@@ -42,6 +42,54 @@ static void tells_kinds_of_memory_apart(void **state)
 	assert_int_equal(smaps.two_mib_ranges, 4);
 }
 
+static void shared_memory_is_no_file(void **state)
+{
+	(void)state;
+	static const char maps[] =
+		"7f0000000000-7f0010000000 rw-s 00000000 00:01 1 /dev/zero (deleted)\n" FIELDS(
+			"200",
+			"0") "7f0020000000-7f0021000000 rw-s 00000000 00:01 2 /SYSV00000000 "
+			     "(deleted)\n" FIELDS("30",
+				     "0") "7f0030000000-7f0031000000 rw-p 00000000 00:01 3 "
+					  "/memfd:jit (deleted)\n" FIELDS("4",
+						  "1") "7f0040000000-7f0041000000 rw-s 00000000 "
+						       "00:18 4 /dev/shm/PostgreSQL.1\n" FIELDS("5"
+												"0",
+							       "0") "7f0050000000-7f0051000000 "
+								    "r--p 00000000 08:01 5 "
+								    "/dev/shmfile\n" FIELDS("7",
+									    "0");
+	struct smaps smaps;
+
+	assert_true(smaps_read(maps, sizeof maps - 1, &smaps));
+	assert_int_equal(smaps.shmem, (200 + 30 + 3 + 50) * 1024);
+	assert_int_equal(smaps.file_data, 1 * 1024);
+	assert_int_equal(smaps.files, 7 * 1024);
+	assert_int_equal(smaps.resident, smaps.shmem + smaps.file_data + smaps.files);
+}
+
+static void one_arena_cannot_become_fewer(void **state)
+{
+	(void)state;
+	const struct account_profile none = { 0 };
+	struct account_stats stats = {
+		.allocated = 1000, .active = 5000, .base = 100, .slab_waste = 10
+	};
+
+	for (int one = 0; one < 2; one++) {
+		stats.has_one_arena = one;
+		const struct account account = account_make(&stats, NULL, &none);
+		for (size_t i = 0; i < account.row_count; i++) {
+			const struct account_row *const row = &account.rows[i];
+			if (one && (strstr(row->advice, "fewer arenas") != NULL ||
+					   strcmp(row->option, "narenas") == 0))
+				fail_msg("%s: %s", row->name, row->advice);
+			if (!one && strcmp(row->name, "metadata") == 0)
+				assert_string_equal(row->option, "narenas");
+		}
+	}
+}
+
 static void counts_ranges_of_addresses_once(void **state)
 {
 	(void)state;
@@ -321,6 +369,7 @@ static void each_row_has_its_figure_and_option(void **state)
 		{ "metadata", 37000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "other", 1000 * 1024 - 683000, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "files", 110 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "shmem", 0, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "file_data", 20 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "stacks", 40 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "program_break", 40 * 1024, "dss", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
@@ -396,6 +445,8 @@ static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_kinds_of_memory_apart),
+	cmocka_unit_test(shared_memory_is_no_file),
+	cmocka_unit_test(one_arena_cannot_become_fewer),
 	cmocka_unit_test(counts_ranges_of_addresses_once),
 	cmocka_unit_test(no_stack_lies_above_a_large_reservation),
 	cmocka_unit_test(refuses_what_is_no_smaps),

@@ -119,9 +119,10 @@ static size_t count(struct scene *scene, const char *target)
 
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
+	size_t total = 0;
 	assert_true(archive_list(scene->archive,
 		&(struct archive_query){ .target = target, .to_ms = INT64_MAX }, 1000, &json,
-		&err));
+		&total, &err));
 	for (const char *at = buffer_string(&text); (at = strstr(at, "\"id\":")) != NULL; at++)
 		found++;
 	buffer_deinit(&text);
@@ -460,7 +461,7 @@ static char *list(struct scene *scene, const struct archive_query *query, size_t
 
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
-	assert_true(archive_list(scene->archive, query, most, &json, &err));
+	assert_true(archive_list(scene->archive, query, most, &json, &(size_t){ 0 }, &err));
 	return buffer_take(&text);
 }
 

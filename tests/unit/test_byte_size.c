@@ -36,7 +36,25 @@ static void refuses_what_is_no_amount(void **state)
 	}
 }
 
+static void writes_the_largest_unit_of_which_there_is_one(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} cases[] = { { 0, "0 B" }, { 1, "1 B" }, { 1023, "1023 B" }, { 1024, "1 KiB" },
+		{ 1536, "1.5 KiB" }, { UINT64_C(512) << 20, "512 MiB" },
+		{ UINT64_MAX, "15.9 EiB" } };
+	char text[BYTE_SIZE_TEXT_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		byte_size_format(cases[i].bytes, text);
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(writes_the_largest_unit_of_which_there_is_one),
 	cmocka_unit_test(reads_amounts_with_and_without_units),
 	cmocka_unit_test(refuses_what_is_no_amount),
 };
