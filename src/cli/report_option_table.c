@@ -113,6 +113,13 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_TITLE, "title", 0, "TEXT", .help = "heading of pictures, instead of the program" },
 	{ OPTION_SUBTITLE, "subtitle", 0, "TEXT",
 		.help = "what stands below it, instead of the profiles' names" },
+	/* Of the gateway, whose scratch files know none of this. */
+	{ OPTION_WHEN_MS, "when-ms", 0, "MS", .help = "for --pprof: when it was taken",
+		.is_hidden = true },
+	{ OPTION_SPAN_MS, "span-ms", 0, "MS", .help = "for --pprof: the time that it covers",
+		.is_hidden = true },
+	{ OPTION_REMARK, "remark", 0, "TEXT", .help = "for --pprof: a comment in it",
+		.is_hidden = true },
 	{ OPTION_TOP, "top", 0, "N", .help = "only so many rows of the text report" },
 	{ OPTION_SORT, "sort", 0, "KEY", .help = "flat, cum, change or name",
 		.complete = "flat cum change name" },

@@ -200,6 +200,12 @@ static const char **text_place(struct report_options *options, int id)
 		return &options->title;
 	case OPTION_SUBTITLE:
 		return &options->subtitle;
+	case OPTION_WHEN_MS:
+		return &options->when_ms;
+	case OPTION_SPAN_MS:
+		return &options->span_ms;
+	case OPTION_REMARK:
+		return &options->remark;
 	default:
 		return NULL;
 	}

@@ -39,8 +39,9 @@ struct report_options {
 	bool has_counter;
 	struct filter_text filter;
 	struct render_options render;
-	const char *base;	      /* profile to subtract; NULL for none */
-	const char *title, *subtitle; /* NULL: from the profiles */
+	const char *base;			/* profile to subtract; NULL for none */
+	const char *title, *subtitle;		/* NULL: from the profiles */
+	const char *when_ms, *span_ms, *remark; /* for REPORT_PPROF; NULL: from the profiles */
 	bool drop_negative;
 	bool keep_allocator_frames;
 	bool counts_delays; /* of contention profiles: delays rather than seconds */

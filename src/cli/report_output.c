@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analysis/allocator_frames.h"
 #include "analysis/selection.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/report_annotation.h"
@@ -156,6 +158,33 @@ static bool write_raw(const struct report_session *session, struct buffer *out, 
 	       symbolized_write(selected, allocator_frame_has_module, out, err);
 }
 
+/* When the profile was taken: a file has the time of its last change, a target the present one. */
+static int64_t find_time(const struct report_session *session)
+{
+	const struct report_options *const options = session->options;
+	struct stat status;
+
+	if (options->operand_count > 0 &&
+		stat(options->operands[options->operand_count - 1], &status) == 0 &&
+		S_ISREG(status.st_mode))
+		return (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
+	return clock_realtime_ms();
+}
+
+static void add_times(const struct report_session *session, struct profile *profile)
+{
+	const struct report_options *const options = session->options;
+
+	if (options->when_ms != NULL)
+		profile->time_ms = strtoll(options->when_ms, NULL, 10);
+	else if (profile->time_ms == 0)
+		profile->time_ms = find_time(session);
+	if (options->span_ms != NULL)
+		profile->duration_ms = strtoll(options->span_ms, NULL, 10);
+	if (options->remark != NULL)
+		profile_add_comment(profile, options->remark, strlen(options->remark));
+}
+
 static bool write_pprof(const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
@@ -164,6 +193,7 @@ static bool write_pprof(const struct report_session *session, struct buffer *out
 	if (!select_all(session, session->base_count == 0, report_options_pruning(session->options),
 		    &selected, err))
 		return false;
+	add_times(session, selected);
 	const size_t all_count = selected->sample_count;
 	const size_t count = all_count + selected->thread_sample_count;
 	CLEANUP(free_cleanup)

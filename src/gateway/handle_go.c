@@ -67,6 +67,7 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 		.format = picture_format_find(is_text ? "raw" : "pprof"),
 		.counter = counter,
 		.base_id = is_difference ? RECORDING_NOW : -1,
+		.span_ms = request_number(request, "seconds", 0) * 1000,
 	};
 	struct error err = { 0 };
 

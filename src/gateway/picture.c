@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "client/agent_client.h"
 #include "gateway/command_line.h"
 
 /* A page of its own origin that can run its own scripts and reach nothing else. */
@@ -98,15 +99,53 @@ static void add_heading(
 	command_line_add(line, "--pid", number);
 }
 
-bool picture_draw(struct gateway *gateway, const struct backend *backend,
-	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
-	struct error *err)
+/* What sampling that is off means for a scraper, which sees a fine answer with nothing in it. */
+static void add_remark(struct command_line *line, struct backend *backend)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	CLEANUP(free_cleanup) char *text = NULL;
+	struct error ignored;
+
+	if (!backend_get_json(backend, "/v1/status", &status, &ignored) ||
+		!json_is_false(json_at(status, "profiling.active")))
+		return;
+	text = xasprintf("sampling is off: nothing is added to this profile (heapctl activate %d, "
+			 "or POST /v1/activate)",
+		(int)backend->pid);
+	command_line_add(line, "--remark", text);
+}
+
+/* pprof's readers put profiles on a time line, and divide by what they cover. */
+static void add_times(
+	struct command_line *line, struct backend *backend, const struct picture *picture)
+{
+	const bool is_now = picture->id == RECORDING_NOW;
+	const int64_t when_ms = is_now ? clock_realtime_ms() : picture->id;
+	const int64_t base_ms = picture->base_id;
+	char number[32];
+	int64_t span_ms = picture->span_ms;
+
+	if (strcmp(picture->format->name, "pprof") != 0)
+		return;
+	if (span_ms == 0 && base_ms > 0 && when_ms > base_ms)
+		span_ms = when_ms - base_ms;
+	snprintf(number, sizeof number, "%" PRId64, when_ms);
+	command_line_add(line, "--when-ms", number);
+	snprintf(number, sizeof number, "%" PRId64, span_ms);
+	command_line_add(line, "--span-ms", number);
+	if (is_now)
+		add_remark(line, backend);
+}
+
+bool picture_draw(struct gateway *gateway, struct backend *backend, const struct picture *picture,
+	struct blob *profile, struct blob *base, struct blob **blob, struct error *err)
 {
 	struct command_line line = { 0 };
 	char now[64], before[64];
 
 	add_options(&line, picture);
 	add_heading(&line, backend, picture);
+	add_times(&line, backend, picture);
 	if (base != NULL)
 		command_line_add(&line, "--base", "/proc/self/fd/4");
 	/* Of a run, what was there before it and went away is no part. */
@@ -156,9 +195,12 @@ static bool make_picture(void *context, struct blob **blob, struct error *err)
 		*blob = blob_share(shown.profile);
 		return true;
 	}
-	if (picture->base_id < 0)
-		return picture_draw(order->gateway, order->backend, picture, shown.profile,
+	if (picture->base_id < 0) {
+		struct picture own = *picture;
+		own.span_ms = shown.span_ms;
+		return picture_draw(order->gateway, order->backend, &own, shown.profile,
 			shown.start, blob, err);
+	}
 	return recording_load(order->gateway, order->backend, picture->base_id, &base, err) &&
 	       picture_draw(order->gateway, order->backend, picture, shown.profile, base.profile,
 		       blob, err);

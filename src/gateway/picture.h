@@ -29,6 +29,7 @@ struct picture {
 	const char *focus, *ignore; /* patterns; NULL for none */
 	bool is_inverted;
 	bool by_cumulative;
+	int64_t span_ms; /* that a difference of two snapshots covers; 0: by its ids */
 };
 
 /* NULL when there is none of that name. */
@@ -42,6 +43,6 @@ MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
 char *picture_key(const char *owner, const struct picture *picture);
 
 /* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
-MUST_CHECK bool picture_draw(struct gateway *gateway, const struct backend *backend,
+MUST_CHECK bool picture_draw(struct gateway *gateway, struct backend *backend,
 	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
 	struct error *err);

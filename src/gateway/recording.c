@@ -98,6 +98,8 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct re
 		return false;
 	if (is_running(run))
 		return say_running(loaded->id, err);
+	if (json_number(run, "ended_ms") > json_number(run, "started_ms"))
+		loaded->span_ms = json_number(run, "ended_ms") - json_number(run, "started_ms");
 	if (!get_kept(gateway, backend, loaded->id, "profile", &loaded->profile, err))
 		return false;
 	if (json_number(run, "start_bytes") == 0)

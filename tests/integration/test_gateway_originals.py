@@ -271,6 +271,49 @@ class Gperftools(Originals):
 
 
 class Go(Originals):
+    def numbers_of(self, path):
+        """The fields of a pprof answer that are one number, and its comments."""
+        data = gzip.decompress(self.expect(self.get(path), 200).body)
+        fields, lists, at = {}, {}, 0
+
+        def varint():
+            nonlocal at
+            value = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 0x7f) << shift
+                shift += 7
+                if byte < 0x80:
+                    return value
+        while at < len(data):
+            key = varint()
+            if key & 7 == 0:
+                fields[key >> 3] = varint()
+            else:
+                self.assertEqual(key & 7, 2)
+                size = varint()
+                lists.setdefault(key >> 3, []).append(data[at:at + size])
+                at += size
+        comments = [lists[6][number].decode() for number in b"".join(lists.get(13, []))]
+        return {"time": fields.get(9, 0), "duration": fields.get(10, 0), "comments": comments}
+
+    def test_pprof_says_when_it_was_taken_and_whether_sampling_is_on(self):
+        now = self.numbers_of("/debug/pprof/heap")
+        self.assertLess(abs(now["time"] / 1e9 - time.time()), 300)
+        self.assertEqual(now["duration"], 0)
+        self.post("/v1/deactivate")
+        self.assertTrue(any("sampling is off" in text for text in self.numbers_of("/debug/pprof/heap")["comments"]))
+        self.post("/v1/activate")
+        self.assertFalse(any("sampling is off" in text for text in self.numbers_of("/debug/pprof/heap")["comments"]))
+        self.assertEqual(self.numbers_of("/debug/pprof/heap?seconds=1")["duration"], 10**9)
+        self.post("/v1/deactivate")
+        started = self.expect(self.post("/v1/runs?duration_ms=1000"), 201).json
+        wait_until(lambda: self.get("/v1/runs").json["runs"][-1]["state"] == "finished", "the run to end")
+        run = self.numbers_of(f"/memory-profiler/download/pprof?id={started['id']}")
+        self.assertEqual(run["time"] // 10**6, started["started_ms"])
+        self.assertGreaterEqual(run["duration"], 10**9)
+
     def test_go_tool_pprof_reads_it(self):
         go = need("go")
         self.make_run(self.redis_port)
