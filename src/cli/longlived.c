@@ -127,6 +127,7 @@ static bool collect(const struct target *target, const struct request *request, 
 	if (!profile_run_save(target, run.id, "start", &pair->before, err) ||
 		!settle_and_save(target, request, run.was_active, pair, err))
 		return false;
+	yield.was_active = run.was_active;
 	if (!sample_count_of_file(output_name(&pair->after), &yield.samples))
 		return true;
 	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored))

@@ -121,7 +121,8 @@ static void explain(const struct target *target, const struct request *request,
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
-		.was_lowered = request->lg_sample != SAMPLE_LG_KEEP };
+		.was_lowered = request->lg_sample != SAMPLE_LG_KEEP,
+		.was_active = run->was_active };
 	struct error ignored;
 
 	if (run->was_active && start->draft.path[0] != '\0')

@@ -86,6 +86,25 @@ static uint64_t wanted_interval(const struct sample_yield *yield)
 	return UINT64_C(1) << (lg < SAMPLE_LG_MIN ? SAMPLE_LG_MIN : lg);
 }
 
+/* Of a process that samples always, the time of this recording says nothing. */
+static void explain_all(
+	const struct sample_yield *yield, uint64_t wanted, const struct target *target)
+{
+	const uint64_t interval = yield->samples.interval_bytes;
+	char hint[120] = "it has little in use";
+
+	if (wanted < interval && yield->samples.count > 0)
+		snprintf(hint, sizeof hint, "heapctl run --activate --sample %s would take %s",
+			interval_text(wanted).text,
+			yield->samples.count * (interval / wanted) >= ENOUGH_SAMPLES
+				? "a hundred"
+				: "more");
+	verb_warn("%s: all that is in use has %" PRIu64
+		  " sample%s at one per %s: too few to rely on (%s)",
+		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
+		interval_text(interval).text, hint);
+}
+
 void sample_yield_explain(const struct sample_yield *yield, const struct target *target)
 {
 	const uint64_t interval = yield->samples.interval_bytes;
@@ -93,10 +112,14 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 	const uint64_t grown = yield->grown_bytes < 0 ? 0 : (uint64_t)yield->grown_bytes;
 	const uint64_t bytes = yield->samples.count > 0 ? interval * yield->samples.count : grown;
 	char length[DURATION_TEXT_BYTES];
-	char advice[200];
+	char advice[240];
 
 	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0)
 		return;
+	if (yield->was_active && !yield->was_lowered) {
+		explain_all(yield, wanted, target);
+		return;
+	}
 	if (wanted < interval && bytes / wanted >= ENOUGH_SAMPLES)
 		snprintf(advice, sizeof advice,
 			"--sample %s would have given about a hundred in this time",
@@ -106,6 +129,11 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 			"--sample %s would have given about %" PRIu64
 			"; record for longer, or while it has work to do",
 			interval_text(wanted).text, bytes / wanted);
+	else if (yield->samples.count == 0)
+		snprintf(advice, sizeof advice,
+			"record for longer, or while it has work to do; what it had allocated "
+			"before is in a profile only when it is started with heapctl run "
+			"--activate");
 	else
 		snprintf(advice, sizeof advice, "record for longer, or while it has work to do");
 	verb_warn("%s: %" PRIu64 " sample%s in %s at one per %s: too few to rely on%s (%s)",

@@ -30,6 +30,7 @@ struct sample_yield {
 	int64_t duration_ms;
 	int64_t grown_bytes; /* more in use by the program than before */
 	bool was_lowered;    /* the interval, for this recording */
+	bool was_active;     /* sampling, before: the samples are of all that is in use */
 };
 
 /*

@@ -34,27 +34,36 @@ static void examine_sampling(struct diagnosis *diagnosis, const json_t *status)
 			"sampling is off: what is allocated now will not be in any profile, and a "
 			"dump may come out empty");
 	if (strcmp(json_text(status, "profiling.activated_by"), "other") == 0)
-		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-by-other",
-			"heapctl deactivate, if timed runs are wanted",
-			"sampling was not switched on by heapctl: timed runs are refused "
-			"meanwhile");
+		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-by-other", "",
+			"sampling was not switched on by heapctl: heapctl record leaves it on, and "
+			"saves the profile before for the difference; the URLs of Mesos are "
+			"refused");
 }
 
 /* So few samples that a profile says little, by the memory in use. */
 static void examine_interval(struct diagnosis *diagnosis, const json_t *status)
 {
-	enum { ENOUGH_SAMPLES = 100 };
+	enum { ENOUGH_SAMPLES = 100, MIN_INTERVAL = 4096 };
 	const int64_t interval = json_number(status, "profiling.sample_interval");
 	const int64_t allocated = json_number(status, "memory.allocated");
 
 	if (!json_flag(status, "profiling.available") || interval <= 0 || allocated <= 0)
 		return;
-	if (allocated / interval < ENOUGH_SAMPLES)
-		diagnosis_add(diagnosis, FINDING_NOTE, "few-samples",
-			"start it with a smaller interval: heapctl run --conf lg_prof_sample:14",
-			"%" PRId64 " KiB in use and one sample per %" PRId64
-			" KiB make about %" PRId64 " samples: the profile will be coarse",
-			allocated / 1024, interval / 1024, allocated / interval);
+	if (allocated / interval >= ENOUGH_SAMPLES)
+		return;
+	int64_t wanted = interval;
+	while (wanted > MIN_INTERVAL && allocated / wanted < ENOUGH_SAMPLES)
+		wanted /= 2;
+	char hint[160] = "";
+	if (wanted < interval)
+		snprintf(hint, sizeof hint,
+			"heapctl record --sample %" PRId64 "KiB, or start it with heapctl run "
+			"--activate --sample %" PRId64 "KiB",
+			wanted / 1024, wanted / 1024);
+	diagnosis_add(diagnosis, FINDING_NOTE, "few-samples", hint,
+		"%" PRId64 " KiB in use and one sample per %" PRId64
+		" KiB make %" PRId64 " samples at most: the profile will be coarse",
+		allocated / 1024, interval / 1024, allocated / interval);
 }
 
 /* The agent's own warnings; those that make a profile wrong count as such. */
