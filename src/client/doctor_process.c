@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -298,6 +299,14 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"unwinder has ended such programs when sampling was on");
 }
 
+static bool is_own_folder(const char *path, uid_t owner)
+{
+	struct stat status;
+
+	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == owner &&
+	       (status.st_mode & 077) == 0;
+}
+
 void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct process *process)
 {
 	struct string_pool folders;
@@ -318,7 +327,10 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 		const char *const path = folders.strings[i];
 		const bool is_roots = strstr(path, "/run/heapctl") != NULL ||
 				      strstr(path, "/tmp/heapctl-0") != NULL;
-		if (!is_roots || process->effective_uid == 0)
+		/* An agent that answers has chosen one already: ours may be another one. */
+		const bool is_unused = diagnosis_has(diagnosis, "agent-answers") &&
+				       !is_own_folder(path, process->effective_uid);
+		if (!is_unused && (!is_roots || process->effective_uid == 0))
 			doctor_examine_folder(diagnosis, path, process->effective_uid);
 	}
 	string_pool_deinit(&folders);

@@ -107,6 +107,16 @@ class Doctor(Case):
         self.assertIn("folder-mode", self.examine(ok=False))
         self.assertIn("folder-mode", self.examine(self.sleeper(), ok=False))
 
+    def test_a_folder_that_is_only_ours_is_no_fault_of_a_target_that_answers(self):
+        server, _ = self.start_redis(conf="prof:true,prof_active:true")
+        self.wait_for_agent(server.pid)
+        other = os.path.join(self.folder, "open")
+        os.mkdir(other, 0o777)
+        found = self.examine(server.pid, ok=True, env={"HEAPCTL_DIR": other})
+        self.assertIn("agent-answers", found)
+        self.assertIn("leaves it on", found["sampling-by-other"]["message"])
+        self.assertRegex(found["few-samples"]["cure"], r"heapctl record --sample \d+KiB, or")
+
     def test_a_shared_folder_keeps_its_mode(self):
         os.makedirs(self.agents)
         os.chmod(self.agents, 0o1777)
