@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
+#include "base/printable.h"
 #include "base/xalloc.h"
 
 /* What makes a node; texts are the view's, so they are compared by pointer. */
@@ -197,6 +198,14 @@ static void set_name(struct node_maker *maker, size_t at, enum detail detail)
 {
 	buffer_clear(&maker->text);
 	append_name(maker, &maker->view->nodes[at], &maker->keys[at], detail);
+	/* It is printed as it is; the function in the node stays what it was. */
+	if (!printable_is_all(maker->text.data, maker->text.size)) {
+		CLEANUP(buffer_cleanup) struct buffer printable = { 0 };
+		buffer_init(&printable, &memory_or_exit);
+		printable_append(&printable, maker->text.data, maker->text.size);
+		buffer_clear(&maker->text);
+		buffer_append(&maker->text, printable.data, printable.size);
+	}
 	maker->view->nodes[at].name =
 		string_pool_add_sized(&maker->view->strings, maker->text.data, maker->text.size);
 }

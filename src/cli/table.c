@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/xalloc.h"
 #include "cli/help.h"
 
@@ -42,13 +43,11 @@ void table_free(struct table *table)
 
 static char *copy_printable(const char *text)
 {
-	char *const copy = xstrdup(text);
+	struct buffer copy;
 
-	for (char *c = copy; *c != '\0'; c++) {
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	}
-	return copy;
+	buffer_init(&copy, &memory_or_exit);
+	printable_append(&copy, text, strlen(text));
+	return buffer_take(&copy);
 }
 
 void table_add(struct table *table, enum terminal_style style, const char *const *texts)

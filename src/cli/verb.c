@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+#include "base/xalloc.h"
+
 const struct verb *verb_find(const char *name)
 {
 	for (size_t i = 0; verbs[i] != NULL; i++) {
@@ -24,14 +27,36 @@ bool verb_reader_has_left(void)
 	return poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+/* One line; messages hold paths and what other programs answered. */
+static void print_line(const char *format, va_list arguments)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer line = { 0 };
+
+	buffer_init(&text, &memory_or_exit);
+	buffer_init(&line, &memory_or_exit);
+	buffer_vprintf(&text, format, arguments);
+	printable_append(&line, text.data, text.size);
+	buffer_append_char(&line, '\n');
+	fputs(buffer_string(&line), stderr);
+}
+
+static PRINTF_FORMAT(1, 2) void print(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	print_line(format, arguments);
+	va_end(arguments);
+}
+
 int verb_fail(const struct error *err)
 {
 	if (err->errnum == EPIPE && verb_reader_has_left())
 		return EXIT_FAILED;
-	fprintf(stderr, "%s: %s", program_invocation_short_name, err->message);
-	if (err->hint[0] != '\0')
-		fprintf(stderr, " (%s)", err->hint);
-	fputc('\n', stderr);
+	const bool has_hint = err->hint[0] != '\0';
+	print("%s: %s%s%s%s", program_invocation_short_name, err->message, has_hint ? " (" : "",
+		err->hint, has_hint ? ")" : "");
 	return err->kind == ERROR_USAGE ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -41,9 +66,8 @@ void verb_warn(const char *format, ...)
 
 	fprintf(stderr, "%s: ", program_invocation_short_name);
 	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
+	print_line(format, arguments);
 	va_end(arguments);
-	fputc('\n', stderr);
 }
 
 int verb_usage(const struct verb *verb, const char *format, ...)

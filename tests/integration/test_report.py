@@ -51,6 +51,41 @@ def line_of(part):
     return next(i for i, line in enumerate(SOURCE.read_text().splitlines(), 1) if part in line)
 
 
+class Foreign(unittest.TestCase):
+    """Profiles that were damaged on their way, or made by another user."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="heapctl-foreign-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def report(self, contents, *options, name="p"):
+        path = f"{self.folder}/{name}"
+        with open(path, "wb") as file:
+            file.write(contents)
+        return subprocess.run([HEAPCTL, "report", *options, path], capture_output=True, check=False)
+
+    def test_names_cannot_control_the_terminal(self):
+        names = "größe;\x1b[2Jclear;a\u202egnp.exe;\x9b31m;日本"
+        for form in ("--text", "--tree", "--collapsed", "--lines", "--cum"):
+            run = self.report(f"{names} 10\n".encode(), form, name="p\x1b[31m")
+            self.assertEqual(0, run.returncode, run.stderr)
+            text = (run.stdout + run.stderr).decode()
+            self.assertRegex(text, r"\\x1b\[2Jclear", form)
+            self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", form)
+            self.assertIn("größe", text)
+            self.assertIn("日本", text)
+
+    def test_errors_cannot_control_the_terminal(self):
+        run = self.report(b"nothing", name="p\x1b[31m")
+        self.assertNotIn(b"\x1b", run.stderr)
+        self.assertIn(rb"p\x1b[31m", run.stderr)
+
+    def test_profile_without_its_mappings_was_cut_off(self):
+        run = self.report(b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n", "--text")
+        self.assertIn(b"it has no list of mappings (MAPPED_LIBRARIES), so it was cut off", run.stderr)
+        self.assertNotIn(b"java", run.stderr)
+
+
 class Report(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
