@@ -151,6 +151,25 @@ static bool is_said_alike(
 	       strcmp(left->cure, right->cure) == 0;
 }
 
+/* Memory without a file is one thing, and a profile that was cut off before its mappings another.
+ */
+static bool warn_of_missing_mappings(const struct report_session *session)
+{
+	bool has_warned = false;
+
+	for (size_t i = 0; i < session->profile_count; i++) {
+		const struct profile *const profile = session->profiles[i];
+		if (profile->has_mappings || profile->mapping_count != 0)
+			continue;
+		verb_warn("%s: no address has a name: it has no list of mappings "
+			  "(MAPPED_LIBRARIES), so it was cut off (get the whole file, or give the "
+			  "program in front of it)",
+			profile->name);
+		has_warned = true;
+	}
+	return has_warned;
+}
+
 /*
  * A module of profiles of which only one tells build-ids has two reports; what both say is said
  * once.
@@ -158,6 +177,8 @@ static bool is_said_alike(
 static void report_modules(const struct report_session *session,
 	const struct symbol_module_report *reports, size_t count)
 {
+	if (count == 1 && reports[0].path[0] == '\0' && warn_of_missing_mappings(session))
+		return;
 	for (size_t i = 0; i < count; i++) {
 		struct symbol_module_report sum = reports[i];
 		/* The allocator's own frames are not shown, so nobody misses their names. */

@@ -90,6 +90,11 @@ bool bundle_read(struct cursor *in, struct profile *profile, struct error *err)
 		return error_set(err, ERROR_INPUT, "the bundle has no " BUNDLE_PROFILE);
 	if (!read_member(&body, profile, err))
 		return false;
+	/* What comes behind the profile is for other verbs, but half a bundle is none. */
+	if (!tar_check_end(&member)) {
+		*in = member;
+		return false;
+	}
 	profile->time_ms = number_behind(&text, "\"time_ms\":");
 	cursor_seek(in, (size_t)(in->end - in->start));
 	return true;

@@ -81,7 +81,9 @@ bool tar_next(struct cursor *in, struct tar_member *member)
 	const unsigned char *const header = cursor_take(in, TAR_BLOCK);
 	uint64_t size = 0, time_s = 0;
 
-	if (header == NULL || is_zero(header))
+	if (header == NULL)
+		return fail(in, here, "the archive is truncated: it has no end");
+	if (is_zero(header))
 		return false;
 	if (!is_header(header) || !octal(header + SIZE_AT, SIZE_DIGITS, &size))
 		return fail(in, here, "the archive is damaged: no header of a member here");
@@ -100,6 +102,15 @@ bool tar_next(struct cursor *in, struct tar_member *member)
 	const size_t padding = tar_padding(size);
 	cursor_skip(in, padding < cursor_left(in) ? padding : cursor_left(in));
 	return true;
+}
+
+bool tar_check_end(struct cursor *in)
+{
+	struct tar_member member;
+
+	while (tar_next(in, &member))
+		continue;
+	return cursor_ok(in);
 }
 
 void tar_header(char header[TAR_BLOCK], const char *name, uint64_t size, int64_t time_ms)

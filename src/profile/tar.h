@@ -33,6 +33,9 @@ bool tar_detect(struct cursor in);
  */
 bool tar_next(struct cursor *in, struct tar_member *member);
 
+/* Goes on to the archive's end. False when it is damaged, or cut off before its end. */
+MUST_CHECK bool tar_check_end(struct cursor *in);
+
 /* The header of a member, whose name is shorter than TAR_NAME_BYTES. */
 void tar_header(char header[TAR_BLOCK], const char *name, uint64_t size, int64_t time_ms);
 

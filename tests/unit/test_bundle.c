@@ -43,6 +43,25 @@ static void reads_its_profile_and_the_moment(void **state)
 	buffer_deinit(&text);
 }
 
+/* What was cut off is missing in silence, or half of it is there, wherever the cut is. */
+static void a_bundle_that_was_cut_anywhere_is_refused(void **state)
+{
+	(void)state;
+	struct buffer text = make();
+
+	for (size_t size = 4096; size > 512; size -= 64) {
+		struct profile *profile = NULL;
+		struct error err = { 0 };
+		if (text.size - size < 1024)
+			continue;
+		if (profile_read("cut", text.data, text.size - size, NULL, &profile, &err))
+			fail_msg("%zu of %zu bytes are enough", text.size - size, text.size);
+		assert_contains(err.message, "truncated");
+	}
+	assert_refused(text.data, text.size - 1024, "the archive is truncated: it has no end");
+	buffer_deinit(&text);
+}
+
 static void finds_members(void **state)
 {
 	(void)state;
@@ -172,6 +191,7 @@ static void refuses_a_bundle_in_a_bundle(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_its_profile_and_the_moment),
+	cmocka_unit_test(a_bundle_that_was_cut_anywhere_is_refused),
 	cmocka_unit_test(finds_members),
 	cmocka_unit_test(passes_over_what_is_no_file),
 	cmocka_unit_test(refuses_every_truncation),
