@@ -13,6 +13,9 @@
 #include "agent/launch.h"
 #include "agent/main_thread.h"
 
+/* There in programs that were built with the thread sanitizer. */
+extern void __tsan_init(void) __attribute__((weak));
+
 static void preload_start(void) __attribute__((constructor));
 static void preload_end(void) __attribute__((destructor));
 
@@ -88,12 +91,18 @@ static void preload_start(void)
 	const enum launch_decision decision = decide(&options.settings, &launch);
 	if (decision == LAUNCH_STAY_OUT)
 		return;
+	options.log.to_stderr = options.settings.log_to_stderr;
+	/* With a second thread it ends each child that starts one. */
+	if (__tsan_init != NULL) {
+		log_write(&options.log, LOG_WARNING,
+			"no agent: the program was built with the thread sanitizer");
+		return;
+	}
 	if (decision == LAUNCH_START_AND_NAME)
 		name_for_descendants(&launch);
 	if (options.settings.children == SETTINGS_CHILDREN_NO)
 		leave_preload();
 	options.mode = options.settings.on_demand ? AGENT_ON_DEMAND : AGENT_THREAD;
-	options.log.to_stderr = options.settings.log_to_stderr;
 	strncat(options.name, launch_name(&launch), sizeof options.name - 1);
 	if (!agent_start(&options, &err))
 		log_error(&options.log, LOG_ERROR, "no agent", &err);

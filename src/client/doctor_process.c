@@ -242,6 +242,11 @@ static void examine_silent_agent(
 			"its agent is loaded but stays quiet: HEAPCTL_EXE is '%s', and the program "
 			"is %s",
 			exes, patient->process->exe);
+	else if (strstr(patient->modules.sanitizer, "libtsan") != NULL)
+		diagnosis_add(diagnosis, FINDING_WRONG, "thread-sanitizer",
+			"use a build without it, or link the agent",
+			"it was built with the thread sanitizer, out of which a preloaded agent "
+			"keeps");
 	else if (!examine_root(diagnosis, patient->process) &&
 		 !examine_socket_folder(diagnosis, patient))
 		examine_silence(diagnosis, patient, why);

@@ -202,5 +202,38 @@ class Children(GuestCase):
         self.assertEqual((status["profiling"]["active"], status["run"]), (False, None))
 
 
+class ThreadSanitizer(GuestCase):
+    SOURCE = """
+        #include <pthread.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static void *nothing(void *argument) { return argument; }
+        int main(int argc, char **argv) {
+            (void)argv;
+            usleep(300000);
+            if (argc > 1)
+                pause();
+            const pid_t pid = fork();
+            pthread_t thread;
+            if (pid == 0)
+                _exit(pthread_create(&thread, 0, nothing, 0) != 0 || pthread_join(thread, 0) != 0);
+            int status = -1;
+            waitpid(pid, &status, 0);
+            return status != 0;
+        }"""
+
+    def test_a_program_built_with_it_is_left_alone(self):
+        program = os.path.join(self.folder, "built-with-tsan")
+        if subprocess.run(["cc", "-fsanitize=thread", "-x", "c", "-", "-o", program], input=self.SOURCE, capture_output=True,
+                          text=True).returncode != 0:
+            self.skipTest("cc -fsanitize=thread does not work")
+        plain = self.outcome(program, env=self.environment)
+        self.assertEqual(plain, (0, "", ""))
+        self.assertEqual(self.outcome(program, env=self.guest_environment()), plain)
+        process = self.start(program, "waits", env=self.guest_environment())
+        wait_until(lambda: "libheapctl" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "it to be loaded")
+        self.assertIn("thread sanitizer", self.heapctl("doctor", process.pid, code=None)[0].replace("\n         ", " "))
+
+
 if __name__ == "__main__":
     unittest.main()
