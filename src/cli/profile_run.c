@@ -61,6 +61,7 @@ bool profile_run_start_own(const struct target *target, const struct profile_run
 	}
 	*own = (struct profile_run){ .id = json_number(run, "id"),
 		.was_active = json_flag(run, "was_active"),
+		.was_reset = request->lg_sample != SAMPLE_LG_KEEP,
 		.allocated_bytes = json_number(status, "memory.allocated"),
 		.begun_ms = clock_monotonic_ms() };
 	return true;

@@ -29,6 +29,7 @@ MUST_CHECK bool profile_run_start(const struct target *target,
 struct profile_run {
 	int64_t id;
 	bool was_active;	 /* sampling was on before, and stays on */
+	bool was_reset;		 /* it has an interval of its own: no older samples */
 	int64_t allocated_bytes; /* by the program at its start */
 	int64_t begun_ms;	 /* clock_monotonic_ms */
 };

@@ -110,22 +110,24 @@ static bool choose_interval(const struct target *target, const struct request *r
 static bool open_start(const struct request *request, const struct profile_run *run,
 	const struct output *end, struct output *start, struct error *err)
 {
-	if (request->start_path != NULL || !run->was_active || end->is_stdout)
+	if (request->start_path != NULL || !run->was_active || run->was_reset || end->is_stdout)
 		return true;
 	CLEANUP(free_cleanup) char *path = xasprintf("%s.before", output_name(end));
 	return output_open(path, "", "", start, err);
 }
 
-static void explain(const struct target *target, const struct request *request,
-	const struct profile_run *run, const struct output *start, const struct output *end)
+static void explain(const struct target *target, const struct profile_run *run,
+	const struct output *start, const struct output *end)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
-		.was_lowered = request->lg_sample != SAMPLE_LG_KEEP,
+		.was_lowered = run->was_reset,
 		.was_active = run->was_active };
 	struct error ignored;
 
-	if (run->was_active && start->draft.path[0] != '\0')
+	if (run->was_active && run->was_reset)
+		fprintf(stderr, "sampling was on before and stays on; its samples are discarded\n");
+	else if (run->was_active && start->draft.path[0] != '\0')
 		fprintf(stderr,
 			"sampling was on before and stays on: %s has older samples, too; what this "
 			"recording added: heapctl diff %s %s\n",
@@ -164,7 +166,7 @@ static bool record(const struct target *target, const struct request *request, s
 		return false;
 	if (!save(target, run.id, "profile", &end, err))
 		return false;
-	explain(target, request, &run, &start, &end);
+	explain(target, &run, &start, &end);
 	return true;
 }
 

@@ -141,7 +141,7 @@ static bool has_lines(const struct view *view)
 /* Without debug information there is no line to show, whatever the pattern is. */
 static bool no_source(const struct view *view, const char *pattern, struct error *err)
 {
-	if (has_lines(view))
+	if (view->node_count == 0 || has_lines(view))
 		return no_match(pattern, err);
 	error_set(err, ERROR_NOT_FOUND,
 		"no function has source lines: the programs lack debug information");

@@ -96,9 +96,8 @@ static void explain_all(
 	if (wanted < interval && yield->samples.count > 0)
 		snprintf(hint, sizeof hint, "heapctl run --activate --sample %s would take %s",
 			interval_text(wanted).text,
-			yield->samples.count * (interval / wanted) >= ENOUGH_SAMPLES
-				? "a hundred"
-				: "more");
+			yield->samples.count * (interval / wanted) >= ENOUGH_SAMPLES ? "a hundred"
+										     : "more");
 	verb_warn("%s: all that is in use has %" PRIu64
 		  " sample%s at one per %s: too few to rely on (%s)",
 		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
@@ -129,7 +128,7 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 			"--sample %s would have given about %" PRIu64
 			"; record for longer, or while it has work to do",
 			interval_text(wanted).text, bytes / wanted);
-	else if (yield->samples.count == 0)
+	else if (yield->samples.count == 0 && !yield->was_active)
 		snprintf(advice, sizeof advice,
 			"record for longer, or while it has work to do; what it had allocated "
 			"before is in a profile only when it is started with heapctl run "
