@@ -44,19 +44,21 @@ static bool await_end(int fd, int give_up_fd)
 	return false;
 }
 
-/* Waits for the end; kills what takes too long. */
+/* Waits for the end; kills what takes too long, or cannot be waited for in bounded time. */
 static bool await(pid_t pid, int give_up_fd, int *status, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
-	struct error ignored;
 
-	const bool in_time = open_pidfd(pid, &fd, &ignored) && await_end(fd, give_up_fd);
+	const bool is_watched = open_pidfd(pid, &fd, err);
+	const bool in_time = is_watched && await_end(fd, give_up_fd);
 	if (!in_time)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
 	if (in_time)
 		return true;
+	if (!is_watched)
+		return error_hint(err, "try again when fewer requests are served at once");
 	error_set(err, ERROR_TIMEOUT, "rendering took more than %d s", WORKER_WALL_MS / 1000);
 	return error_hint(err, "fetch the raw profile and use heapctl report");
 }

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -71,8 +72,39 @@ static void whatever_numbers_the_descriptors_have(void **state)
 	worker_pool_deinit(&pool);
 }
 
+/* There are as many as the worker's own take, and none to watch it with. */
+static void says_that_descriptors_ran_out(void **state)
+{
+	enum { OTHERS = 20, FREE = 3 };
+	static const char *const arguments[] = { NULL };
+	const struct worker_job job = { .arguments = arguments, .standard_input = "" };
+	CLEANUP(blob_cleanup) struct blob *output = NULL;
+	struct error err = { 0 };
+	struct rlimit before;
+	struct worker_pool pool;
+	int others[OTHERS];
+
+	(void)state;
+	worker_pool_init(&pool, 1);
+	for (int i = 0; i < OTHERS; i++)
+		others[i] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	const struct rlimit few = { (rlim_t)others[OTHERS - 1] + 1, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (int i = 0; i < FREE; i++)
+		close(others[i]);
+	const bool done = worker_run(&pool, &job, &output, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	for (int i = FREE; i < OTHERS; i++)
+		close(others[i]);
+	assert_false(done);
+	assert_string_equal(err.message, "watching the worker: Too many open files");
+	worker_pool_deinit(&pool);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(whatever_numbers_the_descriptors_have),
+	cmocka_unit_test(says_that_descriptors_ran_out),
 };
 
 int main(int argc, char **argv)
