@@ -39,9 +39,15 @@ static bool is_older(const struct allocator_identity *identity, unsigned major, 
 
 static void check_conf(const struct report *report, const char *source, const char *conf)
 {
+	char whole[ALLOCATOR_CONF_MAX];
 	struct error problem;
 
-	for (size_t i = 0; malloc_conf_problem(conf, i, &problem); i++)
+	/* Of a longer text a part is kept, whose last option may be half of one. */
+	snprintf(whole, sizeof whole, "%s", conf);
+	char *const last = strlen(conf) < sizeof whole - 1 ? NULL : strrchr(whole, ',');
+	if (last != NULL)
+		*last = '\0';
+	for (size_t i = 0; malloc_conf_problem(whole, i, &problem); i++)
 		warn(report, "conf-malformed", problem.hint, "%s: %s", source, problem.message);
 }
 

@@ -283,7 +283,8 @@ static void count_jit_warnings(void *count, const struct allocator_warning *warn
 static void warns_of_run_time_code_where_the_unwinder_stays(void **state)
 {
 	int without_hook = 0, with_hook = 0;
-	void *const code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const code =
+		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
 	assert_ptr_not_equal(code, MAP_FAILED);
@@ -296,7 +297,33 @@ static void warns_of_run_time_code_where_the_unwinder_stays(void **state)
 }
 
 #define TEST(function) cmocka_unit_test_setup(function, set_up)
+static void count_malformed(void *count, const struct allocator_warning *warning)
+{
+	if (strcmp(warning->code, "conf-malformed") == 0)
+		++*(unsigned *)count;
+}
+
+/* Of a long one a part is kept, which ends anywhere. */
+static void a_long_configuration_is_not_malformed(void **state)
+{
+	static const char option[] = "background_thread:true,";
+	unsigned found = 0;
+
+	(void)state;
+	char *const text = fake.allocator.configuration.environment;
+	for (size_t i = 0; i < ALLOCATOR_CONF_MAX - 1; i++)
+		text[i] = option[i % (sizeof option - 1)];
+	text[ALLOCATOR_CONF_MAX - 1] = '\0';
+	assert_int_not_equal(text[ALLOCATOR_CONF_MAX - 2], ',');
+	allocator_warnings(&fake.allocator, count_malformed, &found);
+	assert_int_equal(found, 0);
+	strcpy(text, "prof:true,half");
+	allocator_warnings(&fake.allocator, count_malformed, &found);
+	assert_int_not_equal(found, 0);
+}
+
 static const struct CMUnitTest tests[] = {
+	TEST(a_long_configuration_is_not_malformed),
 	TEST(switches_sampling_and_says_what_was),
 	TEST(dumps_into_a_descriptor),
 	TEST(dumps_into_a_descriptor_of_the_thread_alone),
