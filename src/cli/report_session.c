@@ -16,6 +16,7 @@
 #include "cli/process_name.h"
 #include "cli/report_source.h"
 #include "cli/verb.h"
+#include "cli/watchdog.h"
 #include "cli/waste_classes.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)
@@ -30,8 +31,11 @@ static bool load(struct report_session *session, const char *source, struct erro
 	struct profile *profile = NULL;
 	pid_t pid = 0;
 
-	if (!report_source_read(
-		    source, session->options, session->program != NULL, &pid, &profile, err))
+	watchdog_begin("reading a profile");
+	const bool is_read = report_source_read(
+		source, session->options, session->program != NULL, &pid, &profile, err);
+	watchdog_end();
+	if (!is_read)
 		return false;
 	session->pid = pid;
 	if (session->profile_count == 0)
@@ -246,8 +250,11 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 	if (session->options->add_lib != NULL && !add_library(session, err))
 		return false;
 	open_symbolizer(session);
-	if (!symbolize(
-		    session->symbolizer, session->profiles, session->profile_count, &options, err))
+	watchdog_begin("finding the names of functions");
+	const bool is_done = symbolize(
+		session->symbolizer, session->profiles, session->profile_count, &options, err);
+	watchdog_end();
+	if (!is_done)
 		return false;
 	const struct symbol_module_report *const reports =
 		symbolizer_reports(session->symbolizer, &count);

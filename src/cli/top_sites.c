@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top_sites.h"
+#include "cli/watchdog.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +55,10 @@ static bool make_view(
 	CLEANUP(symbolizer_cleanup) struct symbolizer *symbolizer = symbolizer_new(&symbols);
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 
-	if (!symbolize(symbolizer, &profile, 1, &process, err) ||
-		!filter_new(&everything, &filter, err))
+	watchdog_begin("finding the names of functions");
+	const bool is_done = symbolize(symbolizer, &profile, 1, &process, err);
+	watchdog_end();
+	if (!is_done || !filter_new(&everything, &filter, err))
 		return false;
 	const struct view_request request = { .granularity = VIEW_FUNCTIONS,
 		.counter = PROFILE_INUSE_SPACE,

@@ -10,6 +10,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -74,6 +75,17 @@ class Foreign(unittest.TestCase):
             self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", form)
             self.assertIn("größe", text)
             self.assertIn("日本", text)
+
+    def test_watchdog_ends_a_report_with_a_message(self):
+        """Its timer is a signal, which comes from us here: reading has begun once the first bytes are taken."""
+        process = subprocess.Popen([HEAPCTL, "report", "--text", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        process.stdin.write(b"heap_v2/1\n  t*: 1: 64 [0: 0]\n" + b"@ 0x1\n  t*: 1: 64 [0: 0]\n" * 20000)
+        process.stdin.flush()
+        process.send_signal(signal.SIGPROF)
+        self.assertEqual(1, process.wait(60))
+        process.stdin.close()
+        self.assertIn(b"reading a profile took more than 300 s of processor time", process.stderr.read())
 
     def test_errors_cannot_control_the_terminal(self):
         run = self.report(b"nothing", name="p\x1b[31m")
