@@ -30,9 +30,10 @@ bool agent_library_find(char path[4096], struct error *err)
 {
 	static const char *const places[] = {
 		".",
-		"../agent",		/* the build tree, seen from src/cli */
-		"src/agent",		/* the same, seen from its top */
-		("../" HEAPCTL_LIBDIR), /* installed, wherever the prefix was moved to */
+		"../agent",		   /* the build tree, seen from src/cli */
+		"src/agent",		   /* the same, seen from its top */
+		("../" HEAPCTL_LIBDIR),	   /* installed, wherever the prefix was moved to */
+		("../../" HEAPCTL_LIBDIR), /* the same, seen from heapctl-net */
 		"../lib",
 	};
 	char folder[PATH_MAX], candidate[2 * PATH_MAX];

@@ -2,11 +2,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "cli/bus_guard.h"
 #include "cli/commit.h"
 #include "cli/control.h"
 #include "cli/help.h"
+#include "cli/net_program.h"
 #include "cli/report.h"
 #include "cli/verb.h"
 
@@ -79,6 +81,15 @@ int main(int argc, char **argv)
 	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	bus_guard_install();
+	net_program_init(argc, argv);
+#if defined(HEAPCTL_NET)
+	/* Users know it by the name that they called. */
+	prctl(PR_SET_NAME, "heapctl");
+#else
+	struct error err;
+	if (net_program_is_needed(argc, argv) && !net_program_become(&err))
+		return verb_fail(&err);
+#endif
 	agent_on_silence(control_note_silence);
 	if (argc > 0 && is_jeprof(argv[0]))
 		return finish(jeprof_main(argc, argv));

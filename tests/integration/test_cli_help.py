@@ -2,6 +2,7 @@
 """Help, manual page and completion: made from one table, so they must agree and be well formed."""
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -14,6 +15,18 @@ CONTROL = ["run", "ps", "status", "activate", "deactivate", "dump", "stats", "st
 class Help(Case):
     def verbs(self):
         return re.findall(r"^  ([a-z]+) +\S", self.heapctl("--help")[0], re.M)
+
+    def test_most_commands_load_no_network_libraries(self):
+        needed = subprocess.run(["readelf", "-d", HEAPCTL], capture_output=True, text=True, check=True).stdout
+        for library in ("gnutls", "microhttpd", "sqlite"):
+            self.assertNotIn(library, needed)
+
+    def test_without_its_other_half_it_says_what_is_missing(self):
+        alone = os.path.join(self.folder, "heapctl")
+        shutil.copy(HEAPCTL, alone)
+        done = subprocess.run([alone, "dump", "https://localhost:1"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"heapctl-net is not beside {alone}", done.stderr)
 
     def test_the_overview_has_every_verb(self):
         self.assertLessEqual(set(CONTROL), set(self.verbs()))

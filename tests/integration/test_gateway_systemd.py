@@ -80,7 +80,7 @@ class Sockets(GatewayCase):
         self.assertNotEqual(program(), os.path.realpath(HEAPCTL))
         # Waits in the backlog meanwhile.
         self.assertEqual(self.expect(self.get("/v1/status"), 200).json["pid"], self.process.pid)
-        self.assertEqual(program(), os.path.realpath(HEAPCTL))
+        self.assertEqual(program(), os.path.realpath(HEAPCTL) + "-net")
 
     def test_a_path_that_stays_systemds(self):
         path = os.path.join(self.folder, "gateway.sock")

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Processor time of a whole command, beside /bin/true and rivals: the commands in turns, so that they meet the same machine."""
+import os
+import pathlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(sys.argv[1])
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "9"))
+RUNS = 20
+
+
+def cpu_ms(command):
+    """Mean over some runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(RUNS):
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / RUNS * 1000
+
+
+with tempfile.TemporaryDirectory() as folder:
+    profile = f"{folder}/small.heap"
+    subprocess.run([BUILD / "bench/write_profile", "200"], stdout=open(profile, "wb"), stderr=subprocess.DEVNULL,
+                   check=True)
+    os.environ["XDG_CACHE_HOME"] = folder
+    commands = {
+        "/bin/true": ["/bin/true"],
+        "heapctl --version": [BUILD / "heapctl", "--version"],
+        "heapctl status PID": [BUILD / "heapctl", "status", "1"],
+        "heapctl report, 200 stacks": [BUILD / "heapctl", "report", "--text", profile],
+        "heapctl-net --version": [BUILD / "src/cli/heapctl-net", "--version"],
+        "jeprof --version": ["jeprof", "--version"],
+    }
+    if shutil.which("go"):
+        commands["go tool pprof --help"] = ["go", "tool", "pprof", "--help"]
+    times = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            times[name].append(cpu_ms(command))
+print(f"  {'command':28} {'median ms':>10} {'min':>6} {'max':>6}   / heapctl --version")
+base = times["heapctl --version"]
+for name, values in times.items():
+    ratio = statistics.median(value / other for value, other in zip(values, base))
+    print(f"  {name:28} {statistics.median(values):10.2f} {min(values):6.2f} {max(values):6.2f}   {ratio:.2f}")

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What heapctl has in place of the parts that only heapctl-net is linked with. */
+#include "cli/net_program.h"
+#include "client/stream_tls.h"
+#include "gateway/serve.h"
+
+bool serve_run(const struct serve_options *options, struct error *err)
+{
+	(void)options;
+	return net_program_become(err);
+}
+
+struct stream_tls *stream_tls_new(
+	int fd, const char *host, const char *authorities, struct error *err)
+{
+	(void)fd;
+	(void)host;
+	(void)authorities;
+	if (!net_program_become(err))
+		error_prefix(err, "TLS");
+	return NULL;
+}
+
+void stream_tls_free(struct stream_tls *tls)
+{
+	(void)tls;
+}
+
+enum stream_tls_result stream_tls_handshake(struct stream_tls *tls, struct error *err)
+{
+	(void)tls;
+	error_set(err, ERROR_STATE, "no TLS here");
+	return STREAM_TLS_FAILED;
+}
+
+enum stream_tls_result stream_tls_send(
+	struct stream_tls *tls, const void *data, size_t size, size_t *sent, struct error *err)
+{
+	(void)data;
+	(void)size;
+	(void)sent;
+	return stream_tls_handshake(tls, err);
+}
+
+enum stream_tls_result stream_tls_receive(
+	struct stream_tls *tls, void *data, size_t size, size_t *got, struct error *err)
+{
+	(void)data;
+	(void)size;
+	(void)got;
+	return stream_tls_handshake(tls, err);
+}
