@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -84,13 +85,34 @@ static void free_agent(struct agent *agent)
 	memory_resize(&memory_private, agent, sizeof *agent, 0);
 }
 
+/*
+ * poll takes no more descriptors than RLIMIT_NOFILE says, which the program may have lowered since.
+ * Clients come first in the list: they have to wait until one of them is closed.
+ */
+static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
+{
+	enum { LOOK_AGAIN_MS = 1000 };
+	struct rlimit limit = { 0 };
+	const int ready = poll(fds, count, timeout_ms);
+
+	if (ready >= 0 || errno != EINVAL || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+		limit.rlim_cur == 0 || limit.rlim_cur >= count)
+		return ready;
+	const size_t skipped = count - limit.rlim_cur;
+	for (size_t i = 0; i < skipped; i++)
+		fds[i].revents = 0;
+	return poll(fds + skipped, limit.rlim_cur,
+		timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : timeout_ms);
+}
+
 static void serve(struct agent *agent)
 {
 	struct pollfd fds[SERVICE_POLL_MAX];
 
 	while (!atomic_load(&agent->stopping)) {
 		const size_t count = service_poll_list(&agent->service, fds);
-		const int ready = poll(fds, count, service_timeout_ms(&agent->service));
+		const int ready =
+			poll_within_limit(fds, count, service_timeout_ms(&agent->service));
 		if (ready < 0 && errno != EINTR && errno != ENOMEM && errno != EAGAIN)
 			return;
 		for (size_t i = 0; ready <= 0 && i < count; i++)
@@ -256,8 +278,7 @@ static void begin_in_child(bool had_agent)
 {
 	struct error ignored;
 
-	process_mark_inherit();
-	main_thread_note_child();
+	main_thread_reset();
 	process.is_child = true;
 	end_inherited_run();
 	process.options.need_socket = false;
@@ -281,13 +302,15 @@ static void init_changed(void)
 	pthread_condattr_destroy(&attributes);
 }
 
-/* In the child, where this thread is the only one. What the parent's agent was is gone. */
-static void after_fork_in_child(void)
+/*
+ * In a new child, before anything here is used. What the parent's agent was is gone, and threads
+ * that are gone as well may have held the locks.
+ */
+static void adopt_child(void)
 {
-	const int errnum = errno;
+	if (!process_mark_begin_adoption())
+		return;
 	const bool had_agent = process.agent != NULL;
-
-	/* Another thread may just have been starting or stopping the agent, and held these. */
 	pthread_mutex_init(&process.lifetime, NULL);
 	pthread_mutex_init(&process.lock, NULL);
 	init_changed();
@@ -298,9 +321,28 @@ static void after_fork_in_child(void)
 	process.agent = NULL;
 	process.has_thread = false;
 	process.is_joinable = false;
-	stacks_after_fork();
 	if (process.started)
 		begin_in_child(had_agent);
+	process_mark_end_adoption();
+}
+
+/* Whether there is more to do at once than to mark the child. */
+static bool must_adopt_at_once(void)
+{
+	return process.started && (process.children == SETTINGS_CHILDREN_THREAD ||
+					  atomic_load(&process.activation.cause) == CORE_CAUSE_RUN);
+}
+
+/* In the child, where this thread is the only one. */
+static void after_fork_in_child(void)
+{
+	const int errnum = errno;
+
+	process_mark_set_new_child();
+	main_thread_note_child();
+	stacks_after_fork();
+	if (must_adopt_at_once())
+		adopt_child();
 	errno = errnum;
 }
 
@@ -325,12 +367,14 @@ static void prepare(void)
 	init_changed();
 	allocator_find(&process.allocator);
 	process.stack_bytes = thread_stack_bytes();
+	process_mark_open();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	process.prepared = true;
 }
 
 static bool is_ours(void)
 {
+	adopt_child();
 	return process.started && process_mark_is_ours();
 }
 
@@ -437,6 +481,8 @@ static void stop_thread(void)
 
 static unsigned count_own_threads(void)
 {
+	if (process_mark_is_new_child())
+		return 0;
 	pthread_mutex_lock(&process.lock);
 	const unsigned count = process.has_thread;
 	pthread_mutex_unlock(&process.lock);
@@ -448,6 +494,7 @@ static void end_for_good(void)
 {
 	struct error ignored;
 
+	adopt_child();
 	pthread_mutex_lock(&process.lifetime);
 	if (is_ours() && process.options.mode != AGENT_EMBEDDED) {
 		process.started = false;
@@ -510,6 +557,7 @@ static bool start(const struct agent_options *options, struct error *err)
 
 bool agent_start(const struct agent_options *options, struct error *err)
 {
+	adopt_child();
 	pthread_mutex_lock(&process.lifetime);
 	const bool done = start(options, err);
 	pthread_mutex_unlock(&process.lifetime);
@@ -534,6 +582,7 @@ static void stop_embedded(void)
 
 void agent_stop(void)
 {
+	adopt_child();
 	pthread_mutex_lock(&process.lifetime);
 	/* A preloaded agent that the program never took over is not the program's to stop. */
 	if (is_ours() && !process.own_files) {
@@ -555,7 +604,8 @@ void agent_leave_at_exit(void)
 	 */
 	/* Without an agent no system call is made: a child may be in a sandbox that would end it.
 	 */
-	if (!process.started || pthread_mutex_trylock(&process.lock) != 0)
+	if (!process.started || process_mark_is_new_child() ||
+		pthread_mutex_trylock(&process.lock) != 0)
 		return;
 	if (process.agent != NULL && is_ours()) {
 		atomic_store(&process.agent->stopping, true);
@@ -585,6 +635,7 @@ static bool make_sure_of_agent(struct error *err)
 /* Whether the program's calls make an agent that is not there. */
 static bool begins_when_called(void)
 {
+	adopt_child();
 	pthread_mutex_lock(&process.lock);
 	const bool begins = is_ours() && process.options.mode != AGENT_THREAD && !process.own_files;
 	pthread_mutex_unlock(&process.lock);

@@ -91,6 +91,10 @@ void main_thread_note_child(void)
 		has_key = pthread_key_create(&key, main_thread_ends) == 0;
 	if (has_key)
 		pthread_setspecific(key, &agent);
+}
+
+void main_thread_reset(void)
+{
 	atomic_store(&has_ended, false);
 	atomic_store(&is_replaced, false);
 }

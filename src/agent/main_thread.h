@@ -29,6 +29,9 @@ void main_thread_note(void);
 /* In a child after fork, whose main thread the calling one is. Makes no system call. */
 void main_thread_note_child(void);
 
+/* In a child before its agent begins: forgets that the parent's main thread has ended. */
+void main_thread_reset(void);
+
 /* There is an agent to be ended. */
 void main_thread_watch(const struct main_thread_agent *agent);
 

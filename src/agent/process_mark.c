@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process_mark.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -8,7 +9,9 @@
 
 enum {
 	NOT_OURS = 0,	  /* what a cleared page says */
-	PID_UNKNOWN = -1, /* a forked child that has not asked for its number yet */
+	PID_UNKNOWN = -1, /* an adopted child that has not asked for its number yet */
+	NEW_CHILD = -2,
+	ADOPTING = -3,
 };
 
 typedef _Atomic pid_t mark_t;
@@ -30,17 +33,45 @@ static mark_t *map_page(void)
 	return &kept_by_fork;
 }
 
-void process_mark_set(void)
+void process_mark_open(void)
 {
 	if (mark == NULL)
 		mark = map_page();
+}
+
+void process_mark_set(void)
+{
 	atomic_store(mark, getpid());
 }
 
-void process_mark_inherit(void)
+void process_mark_set_new_child(void)
 {
 	if (mark != NULL)
-		atomic_store(mark, PID_UNKNOWN);
+		atomic_store(mark, NEW_CHILD);
+}
+
+bool process_mark_is_new_child(void)
+{
+	return mark != NULL && atomic_load(mark) == NEW_CHILD;
+}
+
+bool process_mark_begin_adoption(void)
+{
+	pid_t state = NEW_CHILD;
+
+	if (mark == NULL)
+		return false;
+	if (atomic_load(mark) == NEW_CHILD &&
+		atomic_compare_exchange_strong(mark, &state, ADOPTING))
+		return true;
+	while (atomic_load(mark) == ADOPTING)
+		sched_yield();
+	return false;
+}
+
+void process_mark_end_adoption(void)
+{
+	atomic_store(mark, PID_UNKNOWN);
 }
 
 bool process_mark_is_ours(void)
@@ -50,5 +81,5 @@ bool process_mark_is_ours(void)
 	if (pid == PID_UNKNOWN)
 		atomic_store(mark, getpid());
 	/* A child that shares all memory (CLONE_VM) sees the parent's mark. */
-	return pid == PID_UNKNOWN || (pid != NOT_OURS && pid == getpid());
+	return pid == PID_UNKNOWN || (pid > 0 && pid == getpid());
 }

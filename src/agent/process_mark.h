@@ -5,17 +5,34 @@
  * namespace). So the mark is in a page that the kernel clears in every child (MADV_WIPEONFORK);
  * before Linux 4.14, which cannot, the pid alone decides.
  *
- * Any thread; process_mark_inherit in a child after fork, where it makes no system call.
+ * A child made by fork is marked as new and nothing else is written in it, as each page that it
+ * writes to costs it a fault and most children exec or exit at once. What it has is put in order
+ * (adopted) when something here is used for the first time.
+ *
+ * Any thread; process_mark_set_new_child in a child after fork, where it makes no system call.
  */
 #pragma once
 
 #include <stdbool.h>
 
+/* Once, before the others and before there is a fork handler. */
+void process_mark_open(void);
+
 /* Marks the calling process. */
 void process_mark_set(void);
 
 /* Marks a child made by fork, from its fork handler. */
-void process_mark_inherit(void);
+void process_mark_set_new_child(void);
 
-/* Whether the calling process is the one that was marked last. */
+/* Makes no system call. */
+bool process_mark_is_new_child(void);
+
+/*
+ * True in one thread of a new child, which calls process_mark_end_adoption when all is in order;
+ * the others wait until it has.
+ */
+bool process_mark_begin_adoption(void);
+void process_mark_end_adoption(void);
+
+/* Whether the calling process is the one that was marked last. Not of a new child. */
 bool process_mark_is_ours(void);
