@@ -139,8 +139,8 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	else if (!name_temporary(draft, err))
 		return false;
 	else
-		draft->fd = open(draft->temporary,
-			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		draft->fd = open(
+			draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (draft->fd < 0)
 		return error_system(err, errno, "%s", path);
 	return true;
@@ -179,4 +179,26 @@ bool file_write(const char *path, const void *data, size_t size, mode_t mode, st
 		return true;
 	file_draft_discard(&draft);
 	return false;
+}
+
+bool file_make_folder(const char *path, mode_t mode, struct error *err)
+{
+	char part[4096];
+	struct stat status;
+
+	if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part)
+		return error_system(err, ENAMETOOLONG, "%.100s...", path);
+	for (char *at = part + 1; part[0] != '\0'; at++) {
+		const char was = *at;
+		if (was != '/' && was != '\0')
+			continue;
+		*at = '\0';
+		if (mkdir(part, mode) != 0 && errno != EEXIST &&
+			(stat(part, &status) != 0 || !S_ISDIR(status.st_mode)))
+			return error_system(err, errno, "making the folder %s", part);
+		*at = was;
+		if (was == '\0')
+			break;
+	}
+	return true;
 }

@@ -53,6 +53,9 @@ MUST_CHECK bool file_copy_fd(
 MUST_CHECK bool file_write(
 	const char *path, const void *data, size_t size, mode_t mode, struct error *err);
 
+/* Makes the folder and those above it that are not there. */
+MUST_CHECK bool file_make_folder(const char *path, mode_t mode, struct error *err);
+
 /*
  * A file in the making, for contents that come piece by piece: write to `fd`, then commit. Until
  * then the old file, if there is one, is untouched; discarding leaves nothing behind. A path that

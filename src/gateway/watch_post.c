@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "gateway/archivist.h"
 #include "gateway/thread.h"
@@ -150,8 +151,8 @@ static bool open_folder(struct watch_post *post, struct error *err)
 		return true;
 	}
 	const bool is_pattern = watch_section_is_pattern(section);
-	if (is_pattern && mkdir(settings->keep, 0700) != 0 && errno != EEXIST)
-		return error_system(err, errno, "making the folder %s", settings->keep);
+	if (is_pattern && !file_make_folder(settings->keep, 0700, err))
+		return false;
 	watch_report_folder(&post->report, path);
 	if (!watch_folders_take(post->folders, path, &settings->limits, &folder, err))
 		return false;

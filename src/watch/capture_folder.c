@@ -51,8 +51,8 @@ void capture_folder_limit(struct capture_folder *folder, const struct capture_li
 
 static bool open_locked(struct capture_folder *folder, struct error *err)
 {
-	if (mkdir(folder->path, 0700) != 0 && errno != EEXIST)
-		return error_system(err, errno, "making the folder %s", folder->path);
+	if (!file_make_folder(folder->path, 0700, err))
+		return false;
 	CLEANUP(fd_cleanup) int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return error_system(err, errno, "%s", folder->path);

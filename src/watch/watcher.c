@@ -155,12 +155,30 @@ static bool prepare_sampling(
 	return true;
 }
 
+/*
+ * Conditions that can never be seen of this target, such as a limit that its control group does not
+ * have, do not cost the others: each is a line. False when nothing else is left to watch for.
+ */
 static bool check_rules(
 	const struct watcher *watcher, const struct observer *observer, struct error *err)
 {
-	for (size_t i = 0; i < watcher->settings.rule_count; i++) {
-		if (!observer_check_rule(observer, &watcher->settings.rules[i], err))
-			return false;
+	const size_t count = watcher->settings.rule_count;
+	char line[LINE_BYTES];
+	size_t seen = 0;
+	struct error why = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		seen += observer_check_rule(observer, &watcher->settings.rules[i], &why);
+	if (seen == 0 && count > 0 && watcher->settings.adopt[0] == '\0') {
+		*err = why;
+		return false;
+	}
+	for (size_t i = 0; i < count && seen < count; i++) {
+		if (observer_check_rule(observer, &watcher->settings.rules[i], &why))
+			continue;
+		snprintf(line, sizeof line, "`%s` is never true here: %.240s",
+			watcher->settings.rules[i].text, why.message);
+		note(watcher, line);
 	}
 	return true;
 }

@@ -61,7 +61,7 @@ void watcher_change(struct watcher *watcher, const struct watch_settings *settin
 /*
  * Begins to watch the target: another one than before starts the conditions over. Switches
  * sampling on where that is wanted, or notes that it is off. ERROR_UNSUPPORTED when the target
- * cannot be profiled or a condition can never be seen of it.
+ * cannot be profiled, or none of the conditions can ever be seen of it; one of several is noted.
  */
 MUST_CHECK bool watcher_attach(
 	struct watcher *watcher, const struct target *target, struct error *err);

@@ -75,6 +75,27 @@ class WatchFileCase(GatewayCase):
         wait_until(lambda: "watch.conf" in self.said()[seen:], "the file to be read again")
 
 
+class Document(WatchFileCase):
+    def test_the_example_of_the_document_starts_and_watches(self):
+        document = (pathlib.Path(__file__).parents[2] / "docs/watch-file.md").read_text()
+        example = "\n".join(line[4:] for line in document.split("\nA section begins")[0].splitlines() if line.startswith("    "))
+        for word, mine in (("redis-server", FILED), ("user = redis", f"user = {os.getuid()}"), ("/var/lib", self.folder),
+                           ("api-*", ALL.replace("*", "ap*"))):
+            self.assertIn(word, example)
+            example = example.replace(word, mine)
+        server, _ = self.start_named_redis(FILED)
+        self.serve(example, "--history", self.archive)
+        self.wait_for_watch(FILED, lambda watch: watch["state"] == "watching" and watch["pid"] == server.pid, "the watch to begin")
+        # A process without a limit loses no other condition by it.
+        self.assertEqual([condition["when"] for condition in self.watch(FILED)["conditions"]], ["cgroup>85%", "growth>10%/h"])
+
+    def test_a_condition_that_cannot_be_seen_costs_no_other(self):
+        self.start_named_redis(FILED)
+        limits = pathlib.Path("/proc/self/cgroup").read_text()
+        self.serve(f"[{FILED}]\nwhen = cgroup>85%\nwhen = every=1s\nkeep = {self.keep}/a/b\n")
+        wait_until(lambda: self.captures(f"{self.keep}/a/b"), f"a capture ({limits})")
+
+
 class Captures(WatchFileCase):
     def test_a_level_is_captured_into_the_folder_and_told_everywhere(self):
         server, port = self.start_named_redis(FILED)
