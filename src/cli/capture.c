@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 
 #include "analysis/allocator_frames.h"
 #include "analysis/symbolize.h"
@@ -89,11 +88,33 @@ static void fetch_kernel_parts(const struct target *target, struct capture *capt
 	};
 	struct error ignored;
 
-	for (int part = 0; part < KERNEL_PARTS; part++) {
+	for (int part = 0; part < KERNEL_MACHINE; part++) {
 		struct buffer *const place = &capture->parts[places[part]];
 		if (!kernel_view_fetch(target, (enum kernel_part)part, place, &ignored))
 			buffer_clear(place);
 	}
+}
+
+/* Which process it was, on what machine: that of a gateway's target is another one. */
+static void read_whereabouts(const struct target *target, struct capture *capture)
+{
+	const struct buffer *const status = &capture->parts[CAPTURE_STATUS];
+	CLEANUP(json_cleanup)
+	json_t *parsed = json_loadb(status->size == 0 ? "" : status->data, status->size, 0, NULL);
+	CLEANUP(buffer_cleanup) struct buffer machine = { 0 };
+	struct error ignored;
+
+	capture->own_pid = capture->pid != 0 ? capture->pid : json_number(parsed, "pid");
+	buffer_init(&machine, &memory_or_exit);
+	if (!kernel_view_fetch(target, KERNEL_MACHINE, &machine, &ignored))
+		return;
+	const char *const release = buffer_string(&machine);
+	const char *const end = strchr(release, '\n');
+	if (end == NULL)
+		return;
+	snprintf(capture->kernel, sizeof capture->kernel, "%.*s", (int)(end - release), release);
+	snprintf(capture->machine, sizeof capture->machine, "%.*s", (int)strcspn(end + 1, "\n"),
+		end + 1);
 }
 
 bool capture_take(const struct target *target, struct capture *capture,
@@ -110,6 +131,7 @@ bool capture_take(const struct target *target, struct capture *capture,
 	fetch_kernel_parts(target, capture);
 	if (target->kind == TARGET_AGENT)
 		capture->pid = target->process.pid;
+	read_whereabouts(target, capture);
 	if (fetch(target, "/v1/profile", &capture->parts[CAPTURE_PROFILE], without_profile))
 		return true;
 	buffer_clear(&capture->parts[CAPTURE_PROFILE]);
@@ -255,7 +277,6 @@ static bool enrich(struct capture *capture, bool with_symbols, struct error *err
 static void write_about(const struct capture *capture, bool has_symbols,
 	const struct error *without_profile, struct buffer *out)
 {
-	struct utsname system = { 0 };
 	struct json_writer json;
 
 	json_init(&json, out);
@@ -263,12 +284,12 @@ static void write_about(const struct capture *capture, bool has_symbols,
 	json_member_integer(&json, "bundle", BUNDLE_FORMAT);
 	json_member_integer(&json, "time_ms", capture->time_ms);
 	json_member_string(&json, "target", capture->label);
-	json_member_integer(&json, "pid", capture->pid);
+	json_member_integer(&json, "pid", capture->own_pid);
 	json_member_bool(&json, "has_symbols", has_symbols);
 	json_member_string(&json, "heapctl_version", HEAPCTL_VERSION);
-	if (capture->pid != 0 && uname(&system) == 0) {
-		json_member_string(&json, "kernel", system.release);
-		json_member_string(&json, "machine", system.machine);
+	if (capture->kernel[0] != '\0') {
+		json_member_string(&json, "kernel", capture->kernel);
+		json_member_string(&json, "machine", capture->machine);
 	}
 	if (without_profile->message[0] != '\0')
 		json_member_string(&json, "without_profile", without_profile->message);

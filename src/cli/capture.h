@@ -29,6 +29,8 @@ struct capture {
 	struct buffer parts[CAPTURE_PARTS]; /* empty where there is none */
 	int64_t time_ms;		    /* 0 where a bundle does not tell */
 	pid_t pid;			    /* of a process here; 0 otherwise */
+	int64_t own_pid;		    /* that it has on its machine; 0 when it is not known */
+	char kernel[72], machine[72];	    /* of that machine; "" when they are not known */
 };
 
 void capture_init(struct capture *capture);

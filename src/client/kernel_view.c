@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "base/file.h"
 #include "base/xalloc.h"
@@ -15,6 +16,7 @@ const char *const kernel_part_names[KERNEL_PARTS + 1] = {
 	[KERNEL_LIMITS] = "limits",
 	[KERNEL_STATUS] = "process-status",
 	[KERNEL_CGROUP] = "cgroup",
+	[KERNEL_MACHINE] = "machine",
 };
 
 static const char *const proc_names[KERNEL_PARTS] = {
@@ -67,6 +69,16 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 	return true;
 }
 
+static bool read_machine(struct buffer *out, struct error *err)
+{
+	struct utsname system = { 0 };
+
+	if (uname(&system) != 0)
+		return error_system(err, errno, "asking for the kernel's release");
+	buffer_printf(out, "%s\n%s\n", system.release, system.machine);
+	return true;
+}
+
 static bool ask_gateway(
 	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err)
 {
@@ -88,6 +100,8 @@ bool kernel_view_fetch(
 {
 	if (target->kind == TARGET_GATEWAY)
 		return ask_gateway(target, part, out, err);
+	if (part == KERNEL_MACHINE)
+		return read_machine(out, err);
 	if (target->process.pid == 0)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"%s is in another namespace: its pid here is not known", target->label);

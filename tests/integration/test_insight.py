@@ -340,6 +340,9 @@ class Account(InsightCase):
                 with tarfile.open(path) as tar:
                     for name in ("smaps", "maps", "limits", "process-status"):
                         self.assertGreater(tar.getmember(name).size, 0)
+                    about = json.loads(tar.extractfile("heapctl-bundle.json").read())
+                system = os.uname()
+                self.assertEqual((about["pid"], about["kernel"], about["machine"]), (self.server.pid, system.release, system.machine))
         for part, start in (("smaps", ""), ("limits", "Limit"), ("process-status", "Name:\tredis-server")):
             answer = self.expect(self.get(f"/api/v1/kernel?part={part}"), 200)
             self.assertTrue(answer.text.startswith(start))
