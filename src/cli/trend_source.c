@@ -296,8 +296,8 @@ static bool load_target(struct report_session *session, struct series *series, c
 		return true;
 	error_set(err, ERROR_STATE, "%s keeps no finished run", target.label);
 	return error_hint(err,
-		"heapctl record or start take some, which the agent keeps; where sampling is "
-		"always on, take several with heapctl dump and give those files");
+		"heapctl record or start take some, which the agent keeps; or give the files of "
+		"heapctl dump or watch");
 }
 
 static int by_time(const void *a, const void *b)
