@@ -190,6 +190,15 @@ class Counting(unittest.TestCase):
         self.assertEqual((status, text.splitlines()[-1]), (1, "2 passed, 1 failed, 5 skipped"))
         self.assertIn("stage: skips: A.test_two\n      skipped: zzip is not installed", text)
 
+    def test_many_runs_are_summed_up_with_the_reasons(self):
+        records = [dict(record, stage=stage) for stage in ("idle", "busy", "busy") for record in self.records if record["file"] == "c_fails"]
+        result = subprocess.run([RESULTS, "soak"], input="".join(json.dumps(record) + "\n" for record in records), capture_output=True,
+                                text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("| idle | 2 | 2 | 1 | 0 |\n| busy | 2 | 4 | 2 | 0 |\n", result.stdout)
+        self.assertIn("c_fails: a: failed 3 times of 3 (idle: 1, busy: 2)\n\n    3 x 1 != 2\n        test.c:6: error: Failure!\n", result.stdout)
+        self.assertTrue(result.stdout.endswith("\n3 failures of 1 cases\n"))
+
     def test_one_case_can_be_chosen(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "test_passes.py")
