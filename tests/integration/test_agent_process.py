@@ -242,16 +242,22 @@ class Guest:
 
     def test_no_descriptors_left(self):
         server, path = self.start_host()
+        task = agent_thread(server.pid)
+        # With a client all that it waits for is more than poll() takes then.
+        wait_until(lambda: "anon_inode:inotify" in [os.readlink(link) for link in (task / "fd").iterdir()], "the watch of its folder")
+        known = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
+        self.assertTrue(known.recv(1))
         server("nofile", 3)
         self.assert_alive_and_idle(server)
-        # A client waits in the queue; the agent must not spin over it.
+        # A client waits in the queue; the agent must not spin over it, nor leave.
         client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
-        wait_until_asleep(agent_thread(server.pid))
+        wait_until_asleep(task)
         client.close()
         child = self.child(server("fork"))
         self.let_young_processes_look()
         self.assertTrue(is_alive(child))
         self.assert_alive_and_idle(server)
+        wait_until_asleep(task)
 
     def assert_alive_and_idle(self, server):
         self.assertEqual(server("pid"), str(server.pid))
