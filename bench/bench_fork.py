@@ -59,8 +59,8 @@ def pairs_of(plain, guest, measure, rounds=ROUNDS):
     return pairs
 
 
-def children(folder, title, **more):
-    plain, guest = Forker(folder, False), Forker(folder, True, **more)
+def children(folder, title, with_agent=True, **more):
+    plain, guest = Forker(folder, False), Forker(folder, with_agent, **more)
     try:
         time.sleep(6)  # a young process is looked at three times in its first five seconds
         for name, order in (("fork and _exit", "exit 40"), ("fork and exec of a program that is no target", f"exec 20 {shutil.which('true')}"),
@@ -128,6 +128,8 @@ def postgres(folder):
 
 with tempfile.TemporaryDirectory() as work:
     children(work, "with the agent / without")
+    # What of that is the C library's price of a second thread.
+    children(work, "with a second thread that sleeps / without", with_agent=False, FORK_COST_THREAD="1")
     children(work, "with HEAPCTL_THREAD=on-demand / without", HEAPCTL_THREAD="on-demand")
     children(work, "with HEAPCTL_CHILDREN=no / without", HEAPCTL_CHILDREN="no")
     children(work, "with HEAPCTL_CHILDREN=thread / without", HEAPCTL_CHILDREN="thread")

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes children and says what one costs: reads "exit N", "exec N PROGRAM" or "spawn N PROGRAM"
- * line by line and answers each with nanoseconds per child. With an argument it ends at once.
+ * line by line and answers each with nanoseconds per child. With an argument it ends at once. With
+ * FORK_COST_THREAD in its environment it has a second thread, which sleeps.
  */
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,14 +38,24 @@ static pid_t make_child(const char *kind, char *program)
 	_exit(strcmp(kind, "exit") == 0 ? 0 : 127);
 }
 
+static void *sleep_on(void *nothing)
+{
+	for (;;)
+		pause();
+	return nothing;
+}
+
 int main(int argc, char **argv)
 {
 	char kind[16], program[1024];
+	pthread_t thread;
 	int count;
 
 	(void)argv;
 	if (argc > 1)
 		return 0;
+	if (getenv("FORK_COST_THREAD") != NULL)
+		pthread_create(&thread, NULL, sleep_on, NULL);
 	while (scanf("%15s %d", kind, &count) == 2) {
 		program[0] = '\0';
 		if (strcmp(kind, "exit") != 0 && scanf("%1023s", program) != 1)

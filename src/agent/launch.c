@@ -59,7 +59,7 @@ static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
 	return length > 0 && strlen(own) == length && memcmp(name, own, length) == 0;
 }
 
-static bool preload_names(const char *preload, const char *own_path)
+bool launch_preload_names(const char *preload, const char *own_path)
 {
 	while (*preload != '\0') {
 		const size_t size = strcspn(preload, preload_separators);
@@ -90,10 +90,10 @@ void launch_remove_preload(const char *preload, const char *own_path, char *kept
 enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
 	const struct launch_source *source)
 {
-	const bool preloaded = preload_names(source->preload, source->own_path);
+	const bool preloaded = launch_preload_names(source->preload, source->own_path);
 
 	if (settings->disabled ||
-		(!preloaded && !preload_names(source->preload_file, source->own_path)))
+		(!preloaded && !launch_preload_names(source->preload_file, source->own_path)))
 		return LAUNCH_STAY_OUT;
 	if (settings->exes[0] != '\0')
 		return settings_exe_is_listed(settings->exes, launch->path, launch->started_as)

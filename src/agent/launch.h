@@ -31,7 +31,7 @@ enum launch_decision {
 struct launch_source {
 	const char *own_path;	  /* the file that it was loaded from */
 	const char *preload;	  /* LD_PRELOAD; "" */
-	const char *preload_file; /* what is in /etc/ld.so.preload; "" */
+	const char *preload_file; /* what is in /etc/ld.so.preload; "" where LD_PRELOAD has it */
 };
 
 /*
@@ -40,6 +40,9 @@ struct launch_source {
  */
 enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
 	const struct launch_source *source);
+
+/* Whether LD_PRELOAD, or such a text, has the file with the agent. */
+bool launch_preload_names(const char *preload, const char *own_path);
 
 /* Copies LD_PRELOAD without the entries that are the file with the agent; `kept` has room for it.
  */

@@ -70,7 +70,8 @@ static enum launch_decision decide(const struct settings *settings, struct launc
 	 */
 	if (preload == NULL && settings->exes[0] == '\0')
 		return LAUNCH_STAY_OUT;
-	read_preload_file(preload_file, sizeof preload_file);
+	if (!launch_preload_names(source.preload, source.own_path))
+		read_preload_file(preload_file, sizeof preload_file);
 	launch_look(launch);
 	return launch_decide(settings, launch, &source);
 }
