@@ -371,10 +371,17 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	free(old_problems);
 }
 
+static void take_apart(const char *text, struct called_name *called)
+{
+	snprintf(called->text, sizeof called->text, "%s", text);
+	if (!user_name_split(called->text, called->name, sizeof called->name, &called->owner))
+		called->owner = USER_ANY;
+}
+
 /* With the mutex held. */
 static bool is_called(struct backend_set *set, const struct backend *backend, const char *name)
 {
-	char number[16], plain[128];
+	char number[16];
 	uid_t owner;
 
 	if (strcmp(backend->name, name) == 0)
@@ -387,9 +394,11 @@ static bool is_called(struct backend_set *set, const struct backend *backend, co
 	/* A process may call itself by the number of another one. */
 	if (is_ambiguous(name) && strchr(name, '@') == NULL)
 		return false;
-	if (user_name_split(name, plain, sizeof plain, &owner))
-		return owner == backend->owner &&
-		       process_is_called(&backend->target.process, plain);
+	if (strncmp(set->last.text, name, sizeof set->last.text - 1) != 0)
+		take_apart(name, &set->last);
+	if (set->last.owner != USER_ANY)
+		return set->last.owner == backend->owner &&
+		       process_is_called(&backend->target.process, set->last.name);
 	if (name_owners_find(&set->owners, name, &owner) && owner != backend->owner)
 		return false;
 	return process_is_called(&backend->target.process, name);
@@ -573,8 +582,14 @@ static bool find_newcomer(
 bool backend_set_find(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err)
 {
+	struct called_name called;
+
+	if (name != NULL)
+		take_apart(name, &called);
 	pthread_mutex_lock(&set->mutex);
 	refresh(set, BACKEND_SET_REFRESH_MS);
+	if (name != NULL)
+		set->last = called;
 	bool ok = look_up(set, name, backend, err);
 	if (!ok && err->kind == ERROR_NOT_FOUND) {
 		/* It may have started a moment ago. */

@@ -21,6 +21,13 @@ enum {
 	BACKEND_SET_REFRESH_MS = 2000,
 };
 
+/* A name that was asked for, taken apart once: looking up a user may take long. */
+struct called_name {
+	char text[160];
+	char name[128];
+	uid_t owner; /* USER_ANY: it does not say */
+};
+
 struct backend_set {
 	const char *const *wanted; /* as people typed them; borrowed */
 	size_t wanted_count;	   /* 0: everybody */
@@ -34,6 +41,7 @@ struct backend_set {
 	int64_t refresh_took_ms;
 	struct backend **items; /* those wanted in their order, else by name and pid */
 	size_t count;
+	struct called_name last;   /* that was looked up */
 	struct name_owners owners; /* assigned before use, or found out */
 	size_t problem_count;
 	struct backend_problem *problems;
