@@ -89,6 +89,7 @@ static enum dwarf_interest interest_of(const struct dwarf_abbrev *abbrev, bool h
 	case DW_TAG_subprogram:
 		return has_addresses ? DWARF_CODE : DWARF_UNLIKELY;
 	case DW_TAG_inlined_subroutine:
+		return DWARF_CODE;
 	case DW_TAG_lexical_block:
 	case DW_TAG_try_block:
 	case DW_TAG_catch_block:

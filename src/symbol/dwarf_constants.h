@@ -86,6 +86,7 @@ enum dwarf_form {
 	DW_FORM_addrx4 = 0x2c,
 	DW_FORM_GNU_addr_index = 0x1f01,
 	DW_FORM_GNU_str_index = 0x1f02,
+	DW_FORM_LLVM_addrx_offset = 0x2001,
 	DW_FORM_GNU_ref_alt = 0x1f20,
 	DW_FORM_GNU_strp_alt = 0x1f21,
 };
@@ -142,4 +143,20 @@ enum dwarf_index_column {
 	DW_SECT_STR_OFFSETS = 6,
 	DW_SECT_MACRO = 7,
 	DW_SECT_RNGLISTS = 8, /* version 2: .debug_macro */
+};
+
+/* Of expressions, as far as addresses are written with them. */
+enum {
+	DW_OP_addr = 0x03,
+	DW_OP_const1u = 0x08,
+	DW_OP_const2u = 0x0a,
+	DW_OP_const4u = 0x0c,
+	DW_OP_const8u = 0x0e,
+	DW_OP_constu = 0x10,
+	DW_OP_plus = 0x22,
+	DW_OP_plus_uconst = 0x23,
+	DW_OP_lit0 = 0x30,
+	DW_OP_lit31 = 0x4f,
+	DW_OP_addrx = 0xa1,
+	DW_OP_GNU_addr_index = 0xfb,
 };

@@ -63,6 +63,8 @@ struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *en
 	case DW_FORM_GNU_addr_index:
 	case DW_FORM_GNU_str_index:
 		return (struct dwarf_step){ DWARF_STEP_LEB128, 0 };
+	case DW_FORM_LLVM_addrx_offset:
+		return (struct dwarf_step){ DWARF_STEP_LEB128_U32, 0 };
 	case DW_FORM_string:
 		return (struct dwarf_step){ DWARF_STEP_STRING, 0 };
 	case DW_FORM_block1:
@@ -116,6 +118,10 @@ static inline void take_step(struct cursor *in, const struct dwarf_step *step,
 		break;
 	case DWARF_STEP_LEB128:
 		(void)cursor_uleb(in);
+		break;
+	case DWARF_STEP_LEB128_U32:
+		(void)cursor_uleb(in);
+		cursor_skip(in, 4);
 		break;
 	case DWARF_STEP_STRING:
 		cursor_skip_string(in);

@@ -18,6 +18,7 @@ struct dwarf_encoding {
 enum dwarf_step_kind {
 	DWARF_STEP_BYTES, /* over `size` bytes */
 	DWARF_STEP_LEB128,
+	DWARF_STEP_LEB128_U32, /* and four bytes behind it */
 	DWARF_STEP_STRING,
 	DWARF_STEP_BLOCK1, /* over a block with a length of that many bytes */
 	DWARF_STEP_BLOCK2,

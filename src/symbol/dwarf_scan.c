@@ -34,9 +34,19 @@ struct pass {
 	size_t missing;		    /* addresses that the pass is still looking for */
 	uint32_t depth;		    /* of the DIE being read; the root has 0 */
 	uint32_t function_depth;    /* of the outermost function around it; NO_FUNCTION for none */
+	bool is_old;		    /* DWARF 2, see is_in_pieces */
 	unsigned unpaid;	    /* work that was done and is still to be charged */
 	uint32_t open[DEEPEST + 1]; /* the code at each depth above, NO_CODE where it is none */
 };
+
+/*
+ * Whether the call may have more addresses than the DIE says: DWARF 2 has no ranges, so gcc writes
+ * the first piece, or none. What is inlined into such a call has pieces of its own.
+ */
+static inline bool is_in_pieces(const struct pass *pass, const struct dwarf_abbrev *abbrev)
+{
+	return pass->scan->unit->encoding.version <= 2 && abbrev->tag == DW_TAG_inlined_subroutine;
+}
 
 /* Charges work, not each bit of it alone. Ends the pass when there is none left. */
 static inline bool pay(struct pass *pass, unsigned work)
@@ -106,6 +116,14 @@ static bool extends_chain(const struct pass *pass, uint32_t link, bool is_inline
 	return is_inlined && depth < pass->depth && pass->open[depth] == code;
 }
 
+static uint32_t add_code(struct dwarf_scan *scan, const struct dwarf_code *code)
+{
+	scan->codes =
+		xgrow(scan->codes, &scan->code_capacity, scan->code_count + 1, sizeof *scan->codes);
+	scan->codes[scan->code_count] = *code;
+	return (uint32_t)scan->code_count++;
+}
+
 static bool add_link(struct pass *pass, size_t address, uint32_t code)
 {
 	struct dwarf_scan *const scan = pass->scan;
@@ -121,6 +139,23 @@ static bool add_link(struct pass *pass, size_t address, uint32_t code)
 		pass->missing--;
 	scan->links[scan->link_count] = (struct dwarf_link){ code, scan->chains[address] };
 	scan->chains[address] = (uint32_t)scan->link_count++;
+	return true;
+}
+
+/* Such calls between the innermost code of an address and the DIE being read. */
+static bool add_bare_links(struct pass *pass, size_t address)
+{
+	const struct dwarf_scan *const scan = pass->scan;
+	const uint32_t link = scan->chains[address];
+
+	if (link == DWARF_NO_LINK)
+		return true;
+	for (uint32_t depth = scan->codes[scan->links[link].code].depth + 1; depth < pass->depth;
+		depth++) {
+		const uint32_t code = pass->open[depth];
+		if (code != NO_CODE && scan->codes[code].is_bare && !add_link(pass, address, code))
+			return false;
+	}
 	return true;
 }
 
@@ -149,13 +184,10 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 				break;
 			if (!extends_chain(pass, scan->chains[i], code->is_inlined))
 				continue;
-			if (!is_linked) {
-				scan->codes = xgrow(scan->codes, &scan->code_capacity,
-					scan->code_count + 1, sizeof *scan->codes);
-				scan->codes[scan->code_count++] = *code;
-				is_linked = true;
-			}
-			if (!add_link(pass, i, position))
+			if (!is_linked)
+				(void)add_code(scan, code);
+			is_linked = true;
+			if (!add_bare_links(pass, i) || !add_link(pass, i, position))
 				return;
 		}
 	}
@@ -267,7 +299,8 @@ static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
 				return NULL;
 			continue;
 		}
-		if (abbrev->interest == DWARF_CODE && !is_elsewhere(pass, &in, &abbrev->fixed)) {
+		if (abbrev->interest == DWARF_CODE &&
+			(!is_elsewhere(pass, &in, &abbrev->fixed) || is_in_pieces(pass, abbrev))) {
 			pass->in = in;
 			return abbrev;
 		}
@@ -300,11 +333,16 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 
 	(void)pay(pass, abbrev->attribute_count);
 	read_code(pass, abbrev, &code, &attributes);
+	const bool has_addresses = attributes.low_pc.form != 0 || attributes.ranges.form != 0;
+	code.is_bare = code.is_inlined && (!has_addresses || is_in_pieces(pass, abbrev));
+	pass->open[pass->depth] = NO_CODE;
 	if (cursor_ok(&pass->in))
 		link_code(pass, &code, is_block, &attributes, &holds);
+	if (code.is_bare && pass->open[pass->depth] == NO_CODE)
+		pass->open[pass->depth] = add_code(pass->scan, &code);
 	if (!abbrev->has_children)
 		return;
-	if (holds || pass->is_thorough) {
+	if (holds || pass->is_thorough || code.is_bare) {
 		if (holds && pass->function_depth == NO_FUNCTION)
 			pass->function_depth = pass->depth;
 		pass->depth++;
@@ -324,6 +362,7 @@ static void run_pass(struct dwarf_scan *scan, bool is_thorough, size_t missing)
 		.abbrevs = dwarf_unit_abbrevs(unit),
 		.in = dwarf_unit_cursor(unit, unit->first_die),
 		.is_thorough = is_thorough,
+		.is_old = unit->encoding.version <= 2,
 		.missing = missing,
 		.function_depth = NO_FUNCTION,
 	};

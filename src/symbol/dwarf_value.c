@@ -66,6 +66,11 @@ static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf
 	case DW_FORM_GNU_addr_index:
 	case DW_FORM_GNU_str_index:
 		return cursor_uleb(in);
+	case DW_FORM_LLVM_addrx_offset: {
+		/* An index, and what is added to the address there. */
+		const uint64_t index = cursor_uleb(in);
+		return index > UINT32_MAX ? UINT64_MAX : index << 32 | cursor_u32(in);
+	}
 	case DW_FORM_flag_present:
 		return 1;
 	default:
@@ -87,7 +92,10 @@ struct dwarf_value dwarf_value_read(struct cursor *in, const struct dwarf_attrib
 		value.text = cursor_string(in);
 	else if (value.form == DW_FORM_implicit_const)
 		value.number = (uint64_t)attribute->implicit;
-	else
+	else if (value.form == DW_FORM_exprloc) {
+		value.number = cursor_uleb(in);
+		value.text = (const char *)cursor_take(in, value.number);
+	} else
 		value.number = take_number(in, value.form, encoding);
 	return value;
 }
@@ -165,6 +173,72 @@ bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *ad
 	       number_at(&holder->dwarf->sections[DWARF_ADDR], at, bytes, address);
 }
 
+/*
+ * An address that is written as an expression: to add a number to an address that several share
+ * (clang's -minimize-addr-in-v5=Expressions). False for any other one.
+ */
+static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address)
+{
+	enum { DEEPEST = 4 };
+	struct cursor in = cursor_over(value->text, value->number);
+	uint64_t stack[DEEPEST] = { 0 };
+	size_t depth = 0;
+	bool has_address = false;
+
+	while (cursor_left(&in) > 0) {
+		const uint8_t operation = cursor_u8(&in);
+		uint64_t number = 0;
+		switch (operation) {
+		case DW_OP_addr:
+			number = take_offset(&in, unit->encoding.address_bytes);
+			has_address = true;
+			break;
+		case DW_OP_addrx:
+		case DW_OP_GNU_addr_index:
+			if (!dwarf_indexed_address(unit, cursor_uleb(&in), &number))
+				return false;
+			has_address = true;
+			break;
+		case DW_OP_const1u:
+			number = cursor_u8(&in);
+			break;
+		case DW_OP_const2u:
+			number = cursor_u16(&in);
+			break;
+		case DW_OP_const4u:
+			number = cursor_u32(&in);
+			break;
+		case DW_OP_const8u:
+			number = cursor_u64(&in);
+			break;
+		case DW_OP_constu:
+			number = cursor_uleb(&in);
+			break;
+		case DW_OP_plus_uconst:
+			if (depth == 0)
+				return false;
+			stack[depth - 1] += cursor_uleb(&in);
+			continue;
+		case DW_OP_plus:
+			if (depth < 2)
+				return false;
+			depth--;
+			stack[depth - 1] += stack[depth];
+			continue;
+		default:
+			if (operation < DW_OP_lit0 || operation > DW_OP_lit31)
+				return false;
+			number = operation - DW_OP_lit0;
+			break;
+		}
+		if (depth == DEEPEST)
+			return false;
+		stack[depth++] = number;
+	}
+	*address = stack[0];
+	return cursor_ok(&in) && depth == 1 && has_address;
+}
+
 bool dwarf_value_address(
 	struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address)
 {
@@ -179,6 +253,13 @@ bool dwarf_value_address(
 	case DW_FORM_addrx4:
 	case DW_FORM_GNU_addr_index:
 		return dwarf_indexed_address(unit, value->number, address);
+	case DW_FORM_LLVM_addrx_offset:
+		if (!dwarf_indexed_address(unit, value->number >> 32, address))
+			return false;
+		*address += value->number & UINT32_MAX;
+		return true;
+	case DW_FORM_exprloc:
+		return value->text != NULL && evaluate(unit, value, address);
 	default:
 		return false;
 	}

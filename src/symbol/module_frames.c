@@ -83,13 +83,17 @@ static void take_answer(
 		const struct dwarf_frame *const from = &answer->frames[j];
 		const bool is_outermost = j + 1 == answer->frame_count;
 		const char *linkage = from->linkage;
+		/* gcc's name, in DWARF 2, for the cold part of a function: the linker has a better.
+		 */
+		const bool is_part = strncmp(from->name, "__second_sect_of_", 17) == 0;
+		const char *const name = is_part && symbol != NULL ? "" : from->name;
 		frames[j].file = keep(module, pending, from->file);
 		frames[j].line = from->line;
 		frames[j].start_line = from->start_line;
 		if (is_outermost && linkage[0] == '\0' && symbol != NULL &&
-			(from->name[0] == '\0' || demangle_wanted(symbol)))
+			(name[0] == '\0' || demangle_wanted(symbol)))
 			linkage = symbol;
-		set_name(module, pending, &frames[j], linkage, from->name);
+		set_name(module, pending, &frames[j], linkage, name);
 	}
 }
 

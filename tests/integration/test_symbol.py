@@ -97,6 +97,28 @@ class Compilers(SymbolCase):
     def test_gcc_dwarf3(self):
         self.check_flavour("gcc", ["-g", "-gdwarf-3", "-gstrict-dwarf"])
 
+    def test_gcc_dwarf2(self):
+        """Without ranges a call in several pieces has only the first; the cold parts are functions of their own."""
+        path = self.build(flags=["-g", "-gdwarf-2", "-gstrict-dwarf"])
+        cold = [(start, start + size) for start, size, name in functions(path) if name.endswith(".cold")]
+        addresses = [a for a in addresses_in(path) if not any(start <= a < end for start, end in cold)]
+        self.assert_same(addresses, self.ours(path, addresses)[0], oracles.llvm(path, addresses))
+        starts = [start for start, _ in cold]
+        self.assertEqual(*([frames[-1][0].removesuffix(".cold") for frames in answers]
+                           for answers in (oracles.llvm(path, starts), self.ours(path, starts)[0])))
+
+    @unittest.skipUnless(have("clang"), "no clang")
+    def test_clang_with_few_addresses(self):
+        """Addresses as the sum of one that is shared and an offset, in two notations; the code is the same."""
+        flags = ["-g", "-gdwarf-5", "-mllvm"]
+        path = self.build("program", compiler="clang", flags=flags + ["-minimize-addr-in-v5=Disabled"])
+        addresses = addresses_in(path)
+        expected = oracles.llvm(path, addresses)
+        for way in "Form", "Expressions":
+            shutil.rmtree(os.path.dirname(path))
+            self.assertEqual(path, self.build("program", compiler="clang", flags=flags + [f"-minimize-addr-in-v5={way}"]))
+            self.assert_same(addresses, self.ours(path, addresses)[0], expected)
+
     def test_gcc_dwarf64(self):
         self.check_flavour("gcc", ["-g", "-gdwarf64"])
 
