@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from agent_host import HostCase, only_root, voluntary_switches
+from agent_host import SANITIZED, HostCase, only_root, voluntary_switches
 from processes import agent_thread, ask, children_of, is_alive, need_namespace, wait_until
 
 
@@ -130,6 +130,7 @@ class LeftBehind(HostCase):
         # Its process may be about to listen.
         self.assertTrue(os.path.exists(living))
 
+    @unittest.skipIf(SANITIZED, "the sanitizers need /proc at the end")
     @only_root
     def test_a_name_outside_of_a_changed_root_is_removed_later(self):
         """As `named -t` leaves it: nothing in the process can reach its folder at the end."""
