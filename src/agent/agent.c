@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,38 +84,16 @@ static void free_agent(struct agent *agent)
 	memory_resize(&memory_private, agent, sizeof *agent, 0);
 }
 
-/*
- * poll takes no more descriptors than RLIMIT_NOFILE says, which the program may have lowered since.
- * Clients come first in the list: they have to wait until one of them is closed.
- */
-static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
-{
-	enum { LOOK_AGAIN_MS = 1000 };
-	struct rlimit limit = { 0 };
-	const int ready = poll(fds, count, timeout_ms);
-
-	if (ready >= 0 || errno != EINVAL || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-		limit.rlim_cur == 0 || limit.rlim_cur >= count)
-		return ready;
-	const size_t skipped = count - limit.rlim_cur;
-	for (size_t i = 0; i < skipped; i++)
-		fds[i].revents = 0;
-	return poll(fds + skipped, limit.rlim_cur,
-		timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : timeout_ms);
-}
-
 static void serve(struct agent *agent)
 {
 	struct pollfd fds[SERVICE_POLL_MAX];
 
 	while (!atomic_load(&agent->stopping)) {
-		const size_t count = service_poll_list(&agent->service, fds);
-		const int ready =
-			poll_within_limit(fds, count, service_timeout_ms(&agent->service));
+		size_t count = 0;
+		const int ready = service_poll(
+			&agent->service, fds, &count, service_timeout_ms(&agent->service));
 		if (ready < 0 && errno != EINTR && errno != ENOMEM && errno != EAGAIN)
 			return;
-		for (size_t i = 0; ready <= 0 && i < count; i++)
-			fds[i].revents = 0;
 		if (!service_step(&agent->service, fds, count))
 			return;
 	}
@@ -722,8 +699,8 @@ bool agent_process(struct error *err)
 		return false;
 	struct service *const service = &process.agent->service;
 	held_signals_begin(&signals);
-	size_t count = service_poll_list(service, fds);
-	if (poll(fds, count, 0) < 0)
+	size_t count = 0;
+	if (service_poll(service, fds, &count, 0) < 0)
 		count = 0;
 	const bool go_on = service_step(service, fds, count);
 	count = service_poll_list(service, fds);

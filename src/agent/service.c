@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -295,6 +296,39 @@ size_t service_poll_list(const struct service *service, struct pollfd *fds)
 	if (service->wake[0].fd >= 0)
 		fds[count++] = (struct pollfd){ .fd = service->wake[0].fd, .events = POLLIN };
 	return count;
+}
+
+/*
+ * poll takes no more descriptors than RLIMIT_NOFILE says, which the program may have lowered since.
+ * Clients come first in the list: they have to wait until one of them is closed.
+ */
+static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
+{
+	enum { LOOK_AGAIN_MS = 1000 };
+	struct rlimit limit = { 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0 ||
+		limit.rlim_cur >= count) {
+		errno = EINVAL;
+		return -1;
+	}
+	return poll(fds + (count - limit.rlim_cur), limit.rlim_cur,
+		timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : timeout_ms);
+}
+
+int service_poll(struct service *service, struct pollfd *fds, size_t *count, int timeout_ms)
+{
+	*count = service_poll_list(service, fds);
+	for (size_t i = 0; i < *count; i++)
+		fds[i].revents = 0;
+	int ready = poll(fds, *count, timeout_ms);
+	if (ready < 0 && errno == EINVAL && service->watch.fd >= 0) {
+		folder_watch_close(&service->watch);
+		return service_poll(service, fds, count, timeout_ms);
+	}
+	if (ready < 0 && errno == EINVAL)
+		ready = poll_within_limit(fds, *count, timeout_ms);
+	return ready;
 }
 
 static int64_t sooner(int64_t a, int64_t b)

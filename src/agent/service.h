@@ -3,8 +3,7 @@
  * One agent, without the thread that drives it: core, socket, clients, and what has to be looked
  * at when. Its owner polls and steps it, in a thread of its own or in the program's event loop:
  *
- *	count = service_poll_list(&service, fds);
- *	poll(fds, count, service_timeout_ms(&service));
+ *	service_poll(&service, fds, &count, service_timeout_ms(&service));
  *	go_on = service_step(&service, fds, count);
  *
  * When nobody asks and no run is on, the time-out is infinite. Other threads may use the core
@@ -95,6 +94,12 @@ void service_listen_or_log(struct service *service);
 
 /* Fills `fds`, room for SERVICE_POLL_MAX. */
 size_t service_poll_list(const struct service *service, struct pollfd *fds);
+
+/*
+ * Fills `fds` and polls them: as poll(), which refuses more than RLIMIT_NOFILE. Then the name of
+ * the socket is watched no more. On failure nothing has happened to `fds`, all *count of them.
+ */
+int service_poll(struct service *service, struct pollfd *fds, size_t *count, int timeout_ms);
 
 /* For poll: -1 is for ever. */
 int service_timeout_ms(const struct service *service);

@@ -259,6 +259,15 @@ class Guest:
         self.assert_alive_and_idle(server)
         wait_until_asleep(task)
 
+    def test_fewer_descriptors_than_it_waits_for(self):
+        server, path = self.start_host()
+        client = self.raw(path, b"GET /v1/sta")
+        wait_until(lambda: ask(path, "/v1/status")[0] == 200, "the first client to be known")
+        # poll() refuses to look at more than so many.
+        server("nofile", 3)
+        client.sendall(b"tus HTTP/1.1\r\n\r\n")
+        self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 "))
+
     def assert_alive_and_idle(self, server):
         self.assertEqual(server("pid"), str(server.pid))
 
