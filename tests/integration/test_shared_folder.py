@@ -219,6 +219,7 @@ class Removed:
         self.wait_for_agent(pid)
 
     def test_a_child_of_many_takes_none_of_the_users_few_instances(self):
+        self.environment["HEAPCTL_CHILDREN"] = "thread"
         server = self.start_server()
         pid = int(server("fork"))
         self.end_child_later(pid)
@@ -226,6 +227,7 @@ class Removed:
         # A daemon that came later has its watch by then.
         later = int(self.start_server()("daemon"))
         self.end_child_later(later)
+        self.wait_for_agent(later)
         wait_until(lambda: "anon_inode:inotify" in self.descriptors(agent_thread(later)), "the watch of another")
         self.assertNotIn("anon_inode:inotify", self.descriptors(agent_thread(pid)))
 
