@@ -272,7 +272,7 @@ static bool exchange(const struct target *target, const struct agent_call *call,
 	}
 }
 
-json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem)
+json_t *agent_json_parse(const char *text, size_t size, size_t flags, json_error_t *problem)
 {
 	/* Of a status there are some hundred, of statistics some for each 20 bytes. */
 	const size_t limit =
@@ -286,11 +286,11 @@ json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem)
 		snprintf(problem->text, sizeof problem->text, "it has more than %zu values", limit);
 		return NULL;
 	}
-	json_t *const value = json_loadb(text, size, JSON_REJECT_DUPLICATES, problem);
+	json_t *const value = json_loadb(text, size, flags, problem);
 	if (value != NULL || json_error_code(problem) != json_error_numeric_overflow)
 		return value;
 	/* A number that no integer holds: better all rounded than the answer refused. */
-	return json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, problem);
+	return json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, problem);
 }
 
 bool agent_call(const struct target *target, const struct agent_call *call,
@@ -319,8 +319,8 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err))
 		return false;
-	json_t *const body = agent_json_parse(
-		answer.body.data == NULL ? "" : answer.body.data, answer.body.size, &problem);
+	json_t *const body = agent_json_parse(answer.body.data == NULL ? "" : answer.body.data,
+		answer.body.size, JSON_REJECT_DUPLICATES, &problem);
 	if (!json_is_object(body)) {
 		json_decref(body);
 		error_set(err, ERROR_INPUT, "%s: the answer to %s is no JSON object: %s",

@@ -82,10 +82,11 @@ static inline void json_cleanup(json_t **value)
 
 /*
  * Parses an answer. Many small values take many times the memory of their text, so there is a limit
- * on them, too. NULL with the reason in `problem`.
+ * on them, too. `flags` as of json_loadb: jemalloc's statistics have a key twice. NULL with the
+ * reason in `problem`.
  */
 enum { AGENT_JSON_VALUES_MAX = 1 << 18 };
-json_t *agent_json_parse(const char *text, size_t size, json_error_t *problem);
+json_t *agent_json_parse(const char *text, size_t size, size_t flags, json_error_t *problem);
 
 /* Parts of a JSON object by a path of keys: "profiling.sample_interval". NULL when not there. */
 const json_t *json_at(const json_t *object, const char *path);

@@ -294,7 +294,7 @@ static bool parse_object(
 	const struct backend *backend, const struct blob *body, json_t **value, struct error *err)
 {
 	json_error_t problem;
-	json_t *const parsed = agent_json_parse(body->data, body->size, &problem);
+	json_t *const parsed = agent_json_parse(body->data, body->size, 0, &problem);
 
 	if (json_is_object(parsed)) {
 		*value = parsed;

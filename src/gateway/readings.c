@@ -26,7 +26,7 @@ static void look_at(struct reading *item, const char *path)
 	if (!backend_get(item->backend, path, READINGS_LIMIT_MS, &answer, &item->err))
 		return;
 	item->milliseconds = answer.milliseconds;
-	item->value = agent_json_parse(answer.body->data, answer.body->size, &problem);
+	item->value = agent_json_parse(answer.body->data, answer.body->size, 0, &problem);
 	if (item->value == NULL)
 		error_set(&item->err, ERROR_INPUT, "%s gave an answer that is no JSON: %s",
 			item->backend->target.label, problem.text);
