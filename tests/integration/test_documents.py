@@ -4,12 +4,13 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
 
 import documented_commands
-from processes import BUILD, HEAPCTL, SANITIZED, Case, need, need_namespace
+from processes import BUILD, HEAPCTL, SANITIZED, Case, ask, need, need_namespace
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SUPPORT = SOURCE / "tests/support"
@@ -70,6 +71,147 @@ class Commands(Case):
         page = page.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\").replace("\\(ha", "^")
         missing = [command.text for command in documented_commands.of_help(HEAPCTL) if command.text not in page]
         self.assertEqual(missing, [])
+
+
+def text_of(path):
+    return (SOURCE / path).read_text()
+
+
+def section(text, title):
+    """What stands under a heading, up to the next of its level."""
+    found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", text, re.M | re.S)
+    assert found, title
+    return found[2]
+
+
+def first_column(text):
+    """The words in code of the first cells of a table."""
+    return {word for cell in re.findall(r"^\| ([^|]*?) +\|", text, re.M) for word in re.findall(r"`([^`]+)`", cell)}
+
+
+def keys_in(text):
+    return set(re.findall(r'"(\w+)":', text))
+
+
+def keys_of(value):
+    if isinstance(value, dict):
+        return set(value).union(*map(keys_of, value.values()))
+    return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
+
+
+class Names(Case):
+    """What the code reads, answers and prints, and what the documents say of it: both ways."""
+
+    def sources(self, *patterns):
+        return "\n".join(path.read_text() for pattern in patterns for path in sorted(SOURCE.glob(pattern)))
+
+    def test_codes_of_warnings_and_findings(self):
+        warnings = set(re.findall(r'warn\(report,\s*"([a-z0-9-]+)"', text_of("src/allocator/warnings.c")))
+        self.assertGreater(len(warnings), 15)
+        findings = set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/client/doctor*.c")))
+        findings |= set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/cli/doctor.c")))
+        self.assertGreater(len(findings), 35)
+        page = text_of("docs/warnings.md")
+        self.assertEqual(first_column(section(page, "Warnings")), warnings)
+        self.assertEqual(first_column(section(page, "Findings of the doctor")), findings - warnings)
+
+    def test_variables_of_the_environment(self):
+        named = re.findall(r'"(HEAPCTL_[A-Z_]+)[="]', self.sources("src/**/*.c", "plugins/**/*.c"))
+        constants = set(re.findall(r"\bHEAPCTL_[A-Z_]+\b", re.sub(r"/\*.*?\*/", "", text_of("include/heapctl.h"), flags=re.S)))
+        read = set(named) - constants
+        self.assertGreaterEqual(read, {"HEAPCTL_DIR", "HEAPCTL_KEEP", "HEAPCTL_TOKEN"})
+        manual = subprocess.run([HEAPCTL, "man"], check=True, capture_output=True, text=True).stdout.replace("\\-", "-")
+        documents = manual + self.sources("README.md", "docs/*.md", "docs/*.3", "docs/man3/*.3")
+        said = set(re.findall(r"\bHEAPCTL_[A-Z_]+\b", re.sub(r"^\.Dt .*", "", documents, flags=re.M))) - constants - {"HEAPCTL_1"}
+        self.assertEqual(said, read)
+        # The agent's own have one place where all of them are.
+        settings = set(re.findall(r'"(HEAPCTL_[A-Z_]+)"', text_of("src/agent/settings.c")))
+        table = first_column(section(text_of("README.md"), "Settings of the agent"))
+        self.assertEqual({name.partition("=")[0] for name in table}, settings)
+
+    def test_requests_of_the_agent(self):
+        table = re.search(r"\} routes\[\] = \{(.*?)\n\};", text_of("src/agent/routes.c"), re.S)[1]
+        answered = {(method, path.replace("*", "NAME" if "mallctl" in path else "ID"))
+                    for method, path in re.findall(r'\{ "(\w+)", "([^"]+)"', table)}
+        self.assertGreater(len(answered), 12)
+        said = set(re.findall(r"`(GET|POST) (/v1/[\w/]+)", section(text_of("docs/protocol.md"), "Paths")))
+        self.assertEqual(said, answered)
+
+    def test_keys_of_the_agents_answers(self):
+        server, _ = self.start_redis()
+        path = self.wait_for_agent(server.pid)
+        ask(path, "/v1/profile")
+        run = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]
+        status = ask(path, "/v1/status")[1]
+        page = text_of("docs/protocol.md")
+        self.assertEqual(keys_in(section(page, "RUN")), keys_of(run))
+        # Where there is nothing to be warned of.
+        answered = keys_of({name: value for name, value in status.items() if name != "run"}) | {"run", "code", "message", "cure"}
+        self.assertEqual(keys_in(section(page, "Status")), answered)
+
+    def test_keys_of_the_command(self):
+        """Against what it prints here; what it prints only elsewhere is in its source."""
+        page = text_of("docs/command-json.md")
+        server, _ = self.start_redis()
+        self.wait_for_agent(server.pid)
+        sources = {"heapctl ps": "src/cli/ps.c", "heapctl doctor": "src/cli/doctor.c", "heapctl account": "src/cli/account.c"}
+        for title, words in (("heapctl ps", ["ps"]), ("heapctl account", ["account", server.pid]), ("heapctl doctor", ["doctor", server.pid])):
+            printed = json.loads(subprocess.run([HEAPCTL, *map(str, words), "--json"], capture_output=True, text=True,
+                                                env=self.environment).stdout)
+            shown = {key for entry in printed for key in entry} if isinstance(printed, list) else keys_of(printed)
+            said = keys_in(section(page, title))
+            self.assertLessEqual(shown, said, title)
+            code = text_of(sources[title])
+            self.assertEqual([key for key in said - shown if f'"{key}"' not in code], [], title)
+        captured = set(re.findall(r'"(\w+)"', " ".join(re.findall(r'json_\w+\([^;]*?"[^;]*;', self.sources("src/watch/watcher.c", "src/watch/capture_folder.c")))))
+        self.assertEqual(keys_in(section(page, "Captures")) - captured, set())
+
+    def test_words_arguments_and_metrics_of_the_plugin(self):
+        page = text_of("docs/trafficserver.md")
+        words = set(re.findall(r'\[MESSAGE_\w+\] = \{ "(\w+)"', text_of("plugins/trafficserver/message.c")))
+        self.assertEqual({re.match(r"\w+", word)[0] for word in first_column(section(page, "Messages"))}, words)
+        arguments = set(re.findall(r'"(--[\w-]+)=?"', text_of("plugins/trafficserver/arguments.c")))
+        self.assertEqual({word.partition("=")[0] for word in first_column(section(page, "Arguments in plugin.config"))}, arguments)
+        metrics = set(re.findall(r'PLUGIN_TAG "\.(\w+)"', text_of("plugins/trafficserver/metrics.c")))
+        self.assertEqual(set(re.findall(r"`(?:memory_profile)?\.(\w+)`", section(page, "Metrics"))), metrics)
+
+    def options(self):
+        """Of each verb, with what it calls a value."""
+        table = {}
+        for verb in re.findall(r"^  ([a-z]+) +\S", self.heapctl("--help")[0], re.M):
+            table[verb] = set(re.findall(r"(?<!\w)--([a-z][a-z_-]*)", self.heapctl(verb, "--help")[0]))
+        return table
+
+    def test_options(self):
+        table = self.options()
+        known = set().union(*table.values()) - {"help"} | {"version"}
+        # In commands of a document: of that verb.
+        for command in all_commands():
+            match = re.match(r"heapctl ([a-z]+) (.*)", command.text.partition(" -- ")[0].partition(" | ")[0].partition("   #")[0])
+            if match:
+                unknown = set(re.findall(r"(?<!\S)--([a-z][a-z_-]*)", match[2])) - table[match[1]] - {"bucket"}
+                self.assertEqual(unknown, set(), command.text)
+        # In sentences: of some verb.
+        for path in ("README.md", "docs/gateway.md", "docs/watch-file.md", "docs/bundle.md", "docs/report-json.md", "docs/trend-json.md"):
+            said = set(re.findall(r"`--([a-z][a-z_-]*)", text_of(path)))
+            self.assertEqual(said - known - {"help"}, set(), path)
+        # And in the manual.
+        manual = self.heapctl("man")[0].replace("\\-", "-")
+        self.assertEqual([option for option in known if f"--{option}" not in manual], [])
+
+    def test_paths_of_the_gateway(self):
+        """Those that a document names exist; /openapi.json has all of them."""
+        patterns = set(re.findall(r'\.pattern = "([^"]+)"', text_of("src/gateway/routes.c")))
+        patterns |= {f"/memory-profiler/download/{name}" for name in re.findall(r'DOWNLOAD\w*\("(\w+)"', text_of("src/gateway/routes.c"))}
+        self.assertGreater(len(patterns), 30)
+        said = {re.sub(r"^/targets/NAME(?=/)", "", path.partition("?")[0]).rstrip("/") or "/"
+                for path in re.findall(r"`(/(?:api|targets|pprof|debug|mtev|metrics|openapi|watch)[\w./{}-]*)", self.sources("README.md", "docs/*.md"))}
+        self.assertEqual(said - patterns - {"/targets/redis-server", "/targets/NAME", "/api/v1/..."}, set())
+
+    def test_the_manual_has_what_is_no_verb(self):
+        manual = self.heapctl("man")[0].replace("\\-", "-")
+        for words in ("heapctl --version", "heapctl help"):
+            self.assertIn(words, re.sub(r"\\f[BRI]", "", manual))
 
 
 if __name__ == "__main__":
