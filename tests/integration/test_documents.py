@@ -112,8 +112,8 @@ class Names(Case):
         findings |= set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/cli/doctor.c")))
         self.assertGreater(len(findings), 35)
         page = text_of("docs/warnings.md")
-        self.assertEqual(first_column(section(page, "Warnings")), warnings)
-        self.assertEqual(first_column(section(page, "Findings of the doctor")), findings - warnings)
+        self.assertEqual(first_column(section(page, "Warnings")), warnings, "docs/warnings.md")
+        self.assertEqual(first_column(section(page, "Findings of the doctor")), findings - warnings, "docs/warnings.md")
 
     def test_variables_of_the_environment(self):
         named = re.findall(r'"(HEAPCTL_[A-Z_]+)[="]', self.sources("src/**/*.c", "plugins/**/*.c"))

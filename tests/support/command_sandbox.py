@@ -122,6 +122,14 @@ class Sandbox:
         pathlib.Path("token").write_text("c0ffee0123456789\n")
         run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "cert.pem")
 
+    def write_captures(self):
+        """What a watch left in its usual folder."""
+        folder = self.work / "redis-server.captures"
+        watch = subprocess.Popen(["heapctl", "watch", str(PID), "--when", "every=1s", "--keep", str(folder)], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True)
+        wait_until(lambda: len(list(folder.glob("*.heap"))) >= 3, "three captures")
+        self.end(watch)
+
     def script(self, path, text):
         pathlib.Path(path).write_text(f"#!/bin/sh\n{text}\n")
         os.chmod(path, 0o755)
@@ -143,6 +151,7 @@ class Sandbox:
         shell(f"heapctl activate {PID}")
         for number in range(4):
             shell(f"redis-cli -p {PORT} debug populate 3000 key{number} 500; heapctl dump {PID} -o redis-server.{PID}.2026112{number}-031500.heap")
+        self.write_captures()
         shell(f"heapctl deactivate {PID}; heapctl dump {PID} --bundle -o night.tar")
         for name in ("server.heap", "after.heap", "b.heap", "FILE", "AFTER"):
             shutil.copy(f"redis-server.{PID}.20261123-031500.heap", name)
@@ -186,10 +195,17 @@ class Sandbox:
             output.seek(0)
             return problem and f"{problem}; it said:\n{output.read().decode(errors='replace')}"
 
+    def has_run(self, target):
+        said = subprocess.run(["heapctl", "status", target, "--json"], capture_output=True, text=True).stdout
+        return bool(said) and json.loads(said)["run"] is not None
+
     def watch(self, process, text, lasts, stays):
         port = re.search(r" (\d{4}) &$", text)
         if stays and port:
             wait_until(lambda: process.poll() is not None or f":{port[1]}" in run("ss", "-ltn"), f"port {port[1]}")
+        target = re.match(r"heapctl (?:record|longlived) (\S+)", text)
+        if target:
+            wait_until(lambda: process.poll() is not None or self.has_run(target[1]), f"the run of {text}")
         try:
             code = process.wait(LASTS_SECONDS if lasts else SECONDS)
             return None if code == 0 else f"ends with {code}"
