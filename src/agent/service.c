@@ -180,13 +180,17 @@ static void drain_wake(struct service *service)
 		continue;
 }
 
-/* A child whose parent lives is one of many; an orphan is a daemon. */
+/*
+ * A child whose parent lives is one of many; an orphan is a daemon. The end of a process that has
+ * an inotify descriptor takes the kernel some 20 ms: those that end soon have none.
+ */
 static void watch_name(struct service *service)
 {
 	const pid_t parent = getppid();
 
 	folder_watch_close_inherited(&service->watch);
 	if (service->watch.fd < 0 &&
+		clock_monotonic_ms() >= service->begun_ms + SERVICE_CHECK_2_MS &&
 		(!service->is_child || parent <= 1 || parent != service->parent))
 		folder_watch_open(&service->watch, &service->listener.folder,
 			service->listener.name, service->listener.inode, service->is_apart);
