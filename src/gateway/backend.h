@@ -28,7 +28,7 @@ enum {
 	 * Requests that wait for a profile of one target at a time, and for other things of it,
 	 * joined ones included; more are refused.
 	 */
-	BACKEND_CALLERS_MAX = 32,
+	BACKEND_CALLERS_MAX = 128,
 };
 
 /* Of one profile; and of all answers of all targets that are held at a time: on a disk, in memory.

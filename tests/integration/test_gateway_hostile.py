@@ -267,7 +267,7 @@ class Clients(HostileGatewayCase):
         self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
         self.assertEqual(self.pid_of(NAME), process.pid)
         waiting = [self.request(f"/targets/{hanging.pid}/v1/profile") for _ in range(540)]
-        wait_until(lambda: len(self.answered(waiting)) >= 540 - 32, "those above the limit to be refused")
+        wait_until(lambda: len(self.answered(waiting)) >= 540 - 128, "those above the limit to be refused")
         self.assertIn(b" 503 ", self.answered(waiting)[0].recv(4096))
         self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
         self.assertLess(len(self.answered(waiting)), 540)

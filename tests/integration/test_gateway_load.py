@@ -24,7 +24,7 @@ REFUSALS = {
     "/v1/deactivate": {409: RUN_IS_ON},
 }
 WITH_AN_ID = {400: RUN_IS_GONE, 404: RUN_IS_GONE}
-BUSY = r"did not answer in time|too many profiles are being worked on"
+BUSY = r"did not answer in time|too many requests (wait|are waiting)|too many profiles are being worked on"
 # Whether these ever succeed is a matter of who was first.
 MAY_ALWAYS_FAIL = {"/memory-profiler/stop", "/memory-profiler/download/raw", "/v1/deactivate", "/v1/activate"}
 
