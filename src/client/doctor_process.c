@@ -229,10 +229,7 @@ static void examine_silent_agent(
 		patient->has_environment ? agent_absence(patient->process, &patient->environment)
 					 : ABSENCE_UNKNOWN;
 
-	if (why->kind == ERROR_TIMEOUT)
-		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
-			why->message);
-	else if (absence == ABSENCE_DISABLED)
+	if (absence == ABSENCE_DISABLED)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
 			"start it without that variable",
 			"HEAPCTL_DISABLE=%s keeps its agent quiet", disable);
@@ -247,8 +244,13 @@ static void examine_silent_agent(
 			"use a build without it, or link the agent",
 			"it was built with the thread sanitizer, out of which a preloaded agent "
 			"keeps");
-	else if (!examine_root(diagnosis, patient->process) &&
-		 !examine_socket_folder(diagnosis, patient))
+	else if (examine_root(diagnosis, patient->process) ||
+		 examine_socket_folder(diagnosis, patient))
+		return;
+	else if (why->kind == ERROR_TIMEOUT)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
+			why->message);
+	else
 		examine_silence(diagnosis, patient, why);
 }
 
