@@ -269,10 +269,11 @@ static bool find_chance(const struct series *series, struct growth *growth)
 		struct series bent = *series;
 		const size_t at = tried == onsets ? 1 + i : 1 + i * (onsets - 1) / (tried - 1);
 		/* What rises by less than its standard error is not worth the time. */
-		const bool may_rise =
-			series_bend(&bent, series->points[at].hours) && bent.plain_rate > 0 &&
-			bent.plain_rate * bent.plain_rate * bent.square_hours >
-				fmin(series->plain_variance, series_rest_variance(&bent));
+		const bool may_rise = series_bend(&bent, series->points[at].hours) &&
+				      bent.plain_rate > 0 &&
+				      bent.plain_rate * bent.plain_rate * bent.square_hours >
+					      fmin(series->plain_variance / (double)series->block,
+						      series_rest_variance(&bent));
 		combination_add(&rise,
 			may_rise ? probability_below(&bent, &grid, 0, NOISE_PROGRAM) : 1,
 			1 / (double)tried);
@@ -357,7 +358,7 @@ static bool is_folded_badly(const struct series *folded)
 {
 	const double most = 3;
 
-	return series_rest_variance(folded) > most * folded->variance / (double)folded->block;
+	return series_rest_variance(folded) > most * folded->plain_variance / (double)folded->block;
 }
 
 static void copy_steps(const struct growth_shape *shape, struct growth *growth)
@@ -432,6 +433,12 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	/* Swings that no fold has taken out are noise. */
 	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_folded_badly(&shaped));
 	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
+	/* No growth has no onset, and steps are all that there is. */
+	if ((growth.has_onset || shape.grows_beside_steps) && growth.low <= 0) {
+		shape.is_jump = shape.grows_beside_steps;
+		growth.has_onset = shape.grows_beside_steps = false;
+		find_rates(&series, NOISE_SAMPLING, &growth);
+	}
 	if (shape.is_jump || shape.grows_beside_steps)
 		copy_steps(&shape, &growth);
 	count_rises(&series, &growth);

@@ -151,10 +151,9 @@ static void measure_restlessness(struct series *series)
 			square_sum += rest * rest;
 		}
 	}
-	series->plain_variance = series->object_weight * fmax(sum, 0) / (double)series->count /
-					 (double)series->block +
+	series->plain_variance = series->object_weight * fmax(sum, 0) / (double)series->count +
 				 series->least_variance;
-	series->plain_square_sum = square_sum / series->plain_variance;
+	series->plain_square_sum = square_sum * (double)series->block / series->plain_variance;
 }
 
 /* Also the levers that it is taken with. */
@@ -252,7 +251,8 @@ double series_rest_variance(const struct series *series)
  */
 static void measure_excess(struct series *series)
 {
-	const double noise = (double)(series->count - series->level_count - 1) * series->variance;
+	const double noise =
+		(double)(series->count - series->level_count - 1) * series->plain_variance;
 	double departure = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {

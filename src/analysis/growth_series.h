@@ -50,8 +50,8 @@ struct series {
 	double arrivals;      /* samples that were seen to come; negative: unknown */
 	double object_hours;  /* of those in use, in which they came */
 	/*
-	 * As if none were in two profiles: the variance of a point, and what a level for each run
-	 * leaves, over it. Much less is left of what stays.
+	 * As if none were in two profiles: the variance of a point as it came, and what a level for
+	 * each run leaves of the averaged points, over theirs. Much less is left of what stays.
 	 */
 	double plain_variance, plain_square_sum;
 	double least_variance; /* of what is not sampled: as well as a double knows it; > 0 */

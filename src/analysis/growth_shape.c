@@ -68,7 +68,7 @@ static const double least_period_error = 0.35; /* in steps */
 static void look_for_swings(
 	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
 {
-	const double noise = (double)series->count * series->variance;
+	const double noise = (double)series->count * series->plain_variance;
 	const double step = series->usual_hours;
 	/* Holes make room for waves that no points have shown. */
 	const double most_waves = (double)series->count / 3;
@@ -185,7 +185,7 @@ static bool is_quiet(const struct series *series)
 	const double freedom = (double)(series->count - series->run_count);
 	const double most = freedom + 1.3 * sqrt(2 * freedom), least = freedom / 2;
 	const double rise = series->plain_rate * series->plain_rate * series->square_hours /
-			    series->plain_variance;
+			    series->plain_variance * (double)series->block;
 
 	return series->plain_square_sum <= 0 ||
 	       (series->plain_square_sum < most && series->plain_square_sum > least && rise < 2);

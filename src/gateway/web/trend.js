@@ -14,7 +14,25 @@ const HOUR = 3600000;
 
 export const TREND_KEYS = ['by', 'counter', 'focus', 'ignore', 'exclude'];
 
-/* A small picture of a series with its error, and the line that was fitted. */
+/* Hours of growth up to a moment. */
+function course(site, hour) {
+  return site.kind !== 'steady' ? 0 : site.onset_hours === undefined ? hour : Math.max(hour - site.onset_hours, 0);
+}
+
+/* What was fitted to the profiles of one run: the mean of each stretch between steps, and the growth beside them. */
+function fittedPoints(site, hours, run) {
+  const steps = site.steps ?? [];
+  const rate = site.rate_per_hour;
+  const stretch = hour => steps.filter(step => step.hours < hour).length;
+  const between = run.filter(i => !steps.some(step => Math.abs(hours[i] - step.hours) < 0.499 * step.lasted_hours));
+  const levels = steps.concat({}).map((_, at) => {
+    const rests = between.filter(i => stretch(hours[i]) === at).map(i => site.values[i] - rate * course(site, hours[i]));
+    return rests.reduce((sum, rest) => sum + rest, 0) / rests.length;
+  });
+  return between.map(i => [hours[i], levels[stretch(hours[i])] + rate * course(site, hours[i])]);
+}
+
+/* A small picture of a series with its error, the growth or the steps that were fitted, and when it began. */
 function sparkline(trend, site, format, isLarge) {
   const width = isLarge ? 900 : 300, height = isLarge ? 180 : 44, pad = 3;
   const { hours, runs } = trend;
@@ -25,7 +43,8 @@ function sparkline(trend, site, format, isLarge) {
   const x = hour => pad + (hour - hours[0]) / span * (width - 2 * pad);
   const y = value => pad + (1 - (value - least) / (top - least)) * (height - 2 * pad);
   const at = (hour, value) => `${x(hour).toFixed(1)},${y(value).toFixed(1)}`;
-  let line = '', bands = '';
+  const isFitted = site.kind === 'steady' || site.kind === 'jump';
+  let line = '', bands = '', fit = '';
   for (let first = 0; first < hours.length;) {
     let end = first + 1;
     while (end < hours.length && runs[end] === runs[first])
@@ -34,18 +53,35 @@ function sparkline(trend, site, format, isLarge) {
     line += `M${at(hours[first], site.values[first])}L${run.map(i => at(hours[i], site.values[i])).join('L')}`;
     bands += `M${run.map(i => at(hours[i], site.values[i] + errors[i])).join('L')}L${
       run.toReversed().map(i => at(hours[i], site.values[i] - errors[i])).join('L')}Z`;
+    if (isFitted && run.length > 1)
+      fit += `M${fittedPoints(site, hours, run).map(([hour, value]) => at(hour, value)).join('L')}`;
     first = end;
   }
   return el('div.spark', svg('svg', {
     class: isLarge ? 'curves large' : 'curves', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
     'aria-label': `from ${format(site.values[0])} to ${format(site.values.at(-1))}`,
-  }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line })),
+  }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line }),
+  ...(fit ? [svg('path', { class: site.is_suspect ? 'fit leak' : 'fit', d: fit })] : []),
+  ...(site.onset_hours === undefined ? [] : [svg('path', { class: 'onset', d: `M${x(site.onset_hours).toFixed(1)},${pad}V${height - pad}` })])),
   isLarge ? el('p.spark-ends.quiet', el('span', `${moment(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
     el('span', `${moment(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
 }
 
 function chance(p) {
-  return p < 0.0001 ? 'less than 1 in 10,000' : p >= 0.5 ? 'likely' : `1 in ${count(1 / p)}`;
+  return p < 0.0001 ? 'less than 0.01 %' : `${(100 * p).toFixed(p < 0.01 ? 2 : 1)} %`;
+}
+
+const after = hours => `${duration(hours * HOUR)} after the start`;
+
+function describeSteps({ steps }, format) {
+  if (steps.length === 1)
+    return [`one step of ${change(steps[0].size, format)}`, `${after(steps[0].hours)}, level since`];
+  return [`${steps.length} steps, ${change(steps.reduce((sum, step) => sum + step.size, 0), format)} in all`,
+    steps.map(step => `${change(step.size, format)} ${after(step.hours)}`).join('; ')];
+}
+
+function describeOnset({ onset_hours: onset, onset_interval95: [low, high] }) {
+  return `since ${after(onset)}${low < high ? ` (${duration(low * HOUR)} to ${duration(high * HOUR)})` : ''}, still growing`;
 }
 
 /* Growth in words, and what they rest on. */
@@ -55,11 +91,12 @@ function describe(site, format) {
   const rate = () => `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}`;
   const period = site.period_hours ? `, with swings every ${duration(site.period_hours * HOUR)}` : '';
   switch (site.kind) {
-  case 'steady': return [rate(), `grew in ${site.rises} of ${site.intervals} intervals${period}`];
+  case 'steady': return [rate(), (site.onset_hours === undefined ? `grew in ${site.rises} of ${site.intervals} intervals${period}`
+    : describeOnset(site)) + (site.steps ? `, beside ${describeSteps(site, format).join(', ')}` : '')];
   case 'falling': return [rate(), `fell steadily${period}`];
-  case 'jump': return [`one step of ${change(site.jump, format)}`, `${duration(site.jump_hours * HOUR)} after the start`];
+  case 'jump': return describeSteps(site, format);
   case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
-  case 'none': return [low > 0 || high < 0 ? 'no growth beyond its ups and downs' : 'no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
+  case 'none': return [site.may_be_step ? 'rose, but one step explains that as well' : low > 0 || high < 0 ? 'no growth beyond its ups and downs' : 'no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
   default: return ['too few profiles to say', ''];
   }
 }
@@ -136,7 +173,7 @@ export class TrendView {
         : `${count(trend.damaged)} more profiles are damaged and were left out.`) : null,
       restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'
         : `The program was started again ${restarts} times, or its samples were discarded.`) : null,
-      el('p', el('b', `${format(trend.total.values[0])} then ${format(trend.total.values.at(-1))}`), `: ${total}`, note ? `; ${note}` : '', '.'),
+      el('p', el('b', `first ${format(trend.total.values[0])}, last ${format(trend.total.values.at(-1))}`), `: ${total}`, note ? `; ${note}` : '', '.'),
       sparkline(trend, trend.total, format, true)),
       el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
         el('p.quiet', suspects.length === 0
