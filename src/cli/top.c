@@ -447,7 +447,8 @@ const struct verb verb_top = {
 		"Keys: u, g, o sort by bytes in use, growth, objects; / asks for a part of the "
 		"names to be shown; f or the space bar freezes; a switches sampling on or off; b "
 		"counts growth from now; arrows scroll; q ends.\n\n"
-		"Into a pipe it prints a table each time.",
+		"Into a pipe it prints a table each time, with the error of the growth: what "
+		"it is at most, when no object of the start is left.",
 	.examples = "heapctl top redis-server\n"
 		    "# what grows within a minute, for a log\n"
 		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",

@@ -172,6 +172,7 @@ void top_look_compare(struct top_look *look, const struct top_look *base)
 	const size_t own_count = look->site_count;
 
 	look->base_bytes = base->bytes.value;
+	look->base_variance = base->bytes.variance;
 	look->base_ms = base->time_ms;
 	look->sites = xreallocarray(look->sites, own_count + base->site_count, sizeof *look->sites);
 	for (size_t i = 0; i < base->site_count; i++) {
@@ -180,12 +181,15 @@ void top_look_compare(struct top_look *look, const struct top_look *base)
 						     ? NULL
 						     : bsearch(before, look->sites, own_count,
 							       sizeof *before, compare_names);
-		if (now != NULL)
+		if (now != NULL) {
 			now->base_bytes = before->bytes.value;
-		else
-			look->sites[look->site_count++] = (struct top_site){
-				.name = string_pool_add(&look->names, before->name),
-				.base_bytes = before->bytes.value,
-			};
+			now->base_variance = before->bytes.variance;
+			continue;
+		}
+		look->sites[look->site_count++] = (struct top_site){
+			.name = string_pool_add(&look->names, before->name),
+			.base_bytes = before->bytes.value,
+			.base_variance = before->bytes.variance,
+		};
 	}
 }

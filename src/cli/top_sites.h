@@ -19,6 +19,7 @@ struct top_site {
 	struct estimate bytes;
 	double objects;
 	double base_bytes; /* when growth began to be counted */
+	double base_variance;
 };
 
 struct top_look {
@@ -27,7 +28,7 @@ struct top_look {
 	struct string_pool names;
 	struct estimate bytes; /* of all sites */
 	double objects;
-	double base_bytes;
+	double base_bytes, base_variance;
 	int64_t base_ms; /* when that was */
 	bool is_sampling;
 	int64_t pid;

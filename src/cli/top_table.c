@@ -14,6 +14,8 @@
 
 /* "1023.9 MiB", the same with a sign, objects by the million. */
 #define SITE_FORMAT "%10s %10s %11s %11s  %s"
+/* A pipe has room for the error of the growth, too. */
+#define WIDE_SITE_FORMAT "%10s %10s %11s %10s %11s  %s"
 
 /* Half the width of a 95% interval, in standard errors. */
 static const double INTERVAL = 1.96;
@@ -21,6 +23,15 @@ static const double INTERVAL = 1.96;
 static double growth(const struct top_site *site)
 {
 	return site->bytes.value - site->base_bytes;
+}
+
+/*
+ * As if no object were in both profiles: what stayed was sampled once, so that the error is this at
+ * most. A site that did not change at all is the same samples.
+ */
+static double growth_error(struct estimate now, double base_bytes, double base_variance)
+{
+	return now.value == base_bytes ? 0 : INTERVAL * sqrt(now.variance + base_variance);
 }
 
 static int descending(double x, double y)
@@ -96,39 +107,53 @@ static void write_styled(
 static void write_heading(
 	const struct top_table *table, const struct top_look *look, struct buffer *out)
 {
-	char text[512], moment[CONTROL_MOMENT_BYTES];
+	char text[512], error[64], moment[CONTROL_MOMENT_BYTES];
 
 	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
 		control_moment(look->time_ms, moment), look->is_sampling ? "on" : "off",
 		table->is_frozen ? "  FROZEN" : "", *table->filter == '\0' ? "" : "  only ",
 		table->filter);
 	write_styled(out, table->columns, TERMINAL_BOLD, text);
-	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s since %s",
+	snprintf(error, sizeof error, " +-%s",
+		bytes_text(growth_error(look->bytes, look->base_bytes, look->base_variance), false)
+			.text);
+	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s%s since %s",
 		bytes_text(look->bytes.value, false).text,
 		bytes_text(INTERVAL * sqrt(look->bytes.variance), false).text,
 		bytes_text(look->bytes.value - look->base_bytes, true).text,
-		control_moment(look->base_ms, moment));
+		table->columns == 0 ? error : "", control_moment(look->base_ms, moment));
 	top_table_line(out, table->columns, text);
 	snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
 		bytes_text((double)look->allocated_bytes, false).text,
 		bytes_text((double)look->resident_bytes, false).text);
 	top_table_line(out, table->columns, text);
-	snprintf(text, sizeof text, SITE_FORMAT,
-		table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE", "+-",
-		table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH",
-		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS",
-		"SITE (innermost functions)");
+	const char *const in_use = table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE";
+	const char *const grown = table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH";
+	const char *const objects = table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS";
+	const char *const site = "SITE (innermost functions)";
+	if (table->columns == 0)
+		snprintf(text, sizeof text, WIDE_SITE_FORMAT, in_use, "+-", grown, "+-", objects,
+			site);
+	else
+		snprintf(text, sizeof text, SITE_FORMAT, in_use, "+-", grown, objects, site);
 	write_styled(out, table->columns, TERMINAL_DIM, text);
 }
 
 static void write_site(
 	const struct top_table *table, const struct top_site *site, struct buffer *out)
 {
+	const struct quantity_text in_use = bytes_text(site->bytes.value, false);
+	const struct quantity_text error = bytes_text(INTERVAL * sqrt(site->bytes.variance), false);
+	const struct quantity_text grown = bytes_text(growth(site), true);
+	const struct quantity_text grown_error =
+		bytes_text(growth_error(site->bytes, site->base_bytes, site->base_variance), false);
+	const struct quantity_text objects = quantity_format(QUANTITY_COUNT, site->objects, false);
 	CLEANUP(free_cleanup)
-	char *text = xasprintf(SITE_FORMAT, bytes_text(site->bytes.value, false).text,
-		bytes_text(INTERVAL * sqrt(site->bytes.variance), false).text,
-		bytes_text(growth(site), true).text,
-		quantity_format(QUANTITY_COUNT, site->objects, false).text, site->name);
+	char *text = table->columns == 0
+			     ? xasprintf(WIDE_SITE_FORMAT, in_use.text, error.text, grown.text,
+				       grown_error.text, objects.text, site->name)
+			     : xasprintf(SITE_FORMAT, in_use.text, error.text, grown.text,
+				       objects.text, site->name);
 
 	top_table_line(out, table->columns, text);
 }

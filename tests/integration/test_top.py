@@ -124,7 +124,7 @@ class Piped(TopCase):
             self.assertIn("sampling is on", lines[0])
             self.assertRegex(lines[1], r"in use \S+ MiB .* since \d\d:\d\d:\d\d$")
             self.assertRegex(lines[2], r"allocated \S+ MiB, resident \S+ MiB")
-            self.assertRegex(lines[4], r"MiB +\S+ \w+ +\S+ ?\w* +[\d,]+  \w+ < \w+")
+            self.assertRegex(lines[4], r"MiB +\S+ \w+ +\S+ ?\w* +\S+ \w+ +[\d,]+  \w+ < \w+")
 
     def test_the_total_is_near_what_redis_holds(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1")
@@ -137,17 +137,18 @@ class Piped(TopCase):
                                    stdout=subprocess.PIPE, env=self.environment, text=True)
         self.addCleanup(self.end, process)
         first = [process.stdout.readline() for _ in range(5)]
-        self.assertIn(", 0 B since ", first[1])
+        self.assertIn(", 0 B +-0 B since ", first[1])
+        self.assertRegex(first[3], r"IN USE +\+- +GROWTH\* +\+- +OBJECTS")
         self.load_redis(self.port, keys=60000, size=500)
         # 40000 values more, 20 MiB in all; sampled, they are 20.0 +- 0.3.
         table = []
 
         def has_grown():
             table.append(process.stdout.readline())
-            match = re.search(r"\+(\S+) MiB since ", table[-1])
+            match = re.search(r"\+(\S+) MiB \+-\S+ [KM]iB since ", table[-1])
             return match and float(match.group(1)) > 15
         wait_until(has_grown, "growth by more than 15 MiB")
-        self.assertRegex([process.stdout.readline() for _ in range(3)][-1], r"\+\S+ MiB")
+        self.assertRegex([process.stdout.readline() for _ in range(3)][-1], r"\+\S+ MiB +\S+ [KM]iB +[\d,]+")
 
     def test_the_filter_leaves_what_it_names(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--filter", "SDSNEW")
