@@ -129,6 +129,8 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 	const struct whitener whitener = make_whitener(series, noise, walk_variance);
 
 	const struct levels levels = whiten_levels(series, &whitener);
+	/* Without a dimension columns can be told from rounding errors. */
+	const double unit = sqrt(series->plain_variance);
 
 	basis->count = series->count;
 	basis->log_determinant = whitener.log_determinant;
@@ -136,9 +138,10 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 		const struct series_point *const point = &series->points[i];
 		const double angle = period > 0 ? 2 * M_PI * point->hours / period : 0;
 		basis->values.at[i] = point->value - series->points[0].value;
-		basis->line.at[i] = point->hours - series->points[0].hours;
-		basis->cosine.at[i] = cos(angle);
-		basis->sine.at[i] = sin(angle);
+		basis->line.at[i] =
+			unit * (point->hours - series->points[0].hours) / series->span_hours;
+		basis->cosine.at[i] = unit * cos(angle);
+		basis->sine.at[i] = unit * sin(angle);
 	}
 	take_out_levels(series, &whitener, &levels, 0, &basis->values);
 	take_out_levels(series, &whitener, &levels, 0, &basis->line);
@@ -150,10 +153,12 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 		if (!series_may_step(series, at))
 			continue;
 		for (size_t i = 0; i < series->count; i++) {
-			basis->steps[at].at[i] =
-				i > at && series->points[i].run == series->points[at].run;
-			basis->hinges[at].at[i] =
+			const double hours =
 				fmax(series->points[i].hours - series->points[at].hours, 0);
+			const bool is_after =
+				i > at && series->points[i].run == series->points[at].run;
+			basis->steps[at].at[i] = is_after ? unit : 0;
+			basis->hinges[at].at[i] = unit * hours / series->span_hours;
 		}
 		take_out_levels(series, &whitener, &levels, at, &basis->steps[at]);
 		take_out_levels(series, &whitener, &levels, at, &basis->hinges[at]);

@@ -31,10 +31,33 @@ static double worthwhile_gain(const struct contest *contest, double left)
 	return fmax(left / (double)contest->basis->count, 1) * moment_price * contest->log_count;
 }
 
+/* Whether steps against the growth take back half of it, or more, in the run where it begins. */
+static bool is_taken_back(const struct contest *contest, const struct candidate *candidate)
+{
+	const struct series_point *const points = contest->series->points;
+	const size_t first = candidate->shape == SHAPE_HINGE ? candidate->onset
+							     : series_run_begin(contest->series,
+								       contest->series->count - 1);
+	const size_t last = series_run_end(contest->series, first) - 1;
+	const double grown = candidate->slope * sqrt(contest->series->plain_variance) *
+			     (points[last].hours - points[first].hours) /
+			     contest->series->span_hours;
+
+	return (points[last].value - points[first].value) / grown < 0.5;
+}
+
 static void enter(const struct contest *contest, const struct candidate *candidate)
 {
-	if (candidate->score > contest->best[candidate->shape].score)
-		contest->best[candidate->shape] = *candidate;
+	const bool grows = candidate->shape == SHAPE_LINE || candidate->shape == SHAPE_HINGE;
+	const bool has_drops =
+		grows && (candidate->slope > 0 ? candidate->steps_down : candidate->steps_up);
+	const int shape = has_drops ? SHAPE_SAW : candidate->shape;
+
+	/* Small ones bend a line only, as when growth began between two points. */
+	if (candidate->score <= contest->best[shape].score ||
+		(has_drops && !is_taken_back(contest, candidate)))
+		return;
+	contest->best[shape] = *candidate;
 }
 
 static bool is_apart(const struct candidate *candidate, size_t at)
@@ -66,10 +89,10 @@ static void enter_growth(
 		candidate.score = score_of(contest,
 			left - basis_explained(basis, &basis->hinges[at], &candidate.slope),
 			price + moment_price);
-		candidate.has_drops =
-			candidate.slope > 0 ? candidate.steps_down : candidate.steps_up;
+		if (candidate.slope > 0 ? !candidate.steps_down : !candidate.steps_up)
+			contest->onset_scores[at] =
+				fmax(contest->onset_scores[at], candidate.score);
 		enter(contest, &candidate);
-		contest->onset_scores[at] = fmax(contest->onset_scores[at], candidate.score);
 		/* A step to the line that follows: they share the moment. */
 		if (steps->step_count != 0 || !is_apart(steps, at))
 			continue;
@@ -83,7 +106,8 @@ static void enter_growth(
 		both.score = score_of(contest,
 			left - by_step - basis_explained(basis, &hinge, &both.slope),
 			price + moment_price + 0.5);
-		both.has_drops = step * both.slope < 0;
+		both.steps_up = step > 0;
+		both.steps_down = step < 0;
 		both.steps[both.step_count++] = at;
 		enter(contest, &both);
 	}
@@ -99,46 +123,95 @@ static void enter_line(const struct contest *contest)
 	enter(contest, &candidate);
 }
 
-/* Takes steps, one after the other, each where it explains most. Whether there was any. */
-static bool enter_steps(const struct contest *contest, bool beside_line)
+/*
+ * Adds to the candidate the step that explains most of what the basis is left with, and takes it
+ * out; false when none is worth it.
+ */
+static bool take_step(
+	const struct contest *contest, struct basis *basis, struct candidate *candidate)
+{
+	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
+	/* A step that does not pay half of its price does not pave the way for others. */
+	double most = worthwhile_gain(contest, left), step = 0;
+	size_t at = basis->count;
+
+	if (candidate->step_count == GROWTH_MAX_STEPS)
+		return false;
+	for (size_t i = 0; i < basis->count; i++) {
+		double height;
+		if (!series_may_step(contest->series, i) || !is_apart(candidate, i))
+			continue;
+		const double gain = basis_explained(basis, &basis->steps[i], &height);
+		if (gain > most) {
+			most = gain;
+			step = height;
+			at = i;
+		}
+	}
+	if (at == basis->count)
+		return false;
+	candidate->steps_up |= step > 0;
+	candidate->steps_down |= step < 0;
+	candidate->steps[candidate->step_count++] = at;
+	basis_remove(basis, contest->series, basis->steps[at]);
+	return true;
+}
+
+/* Steps between levels, and growth beside them. Whether there was any. */
+static bool enter_steps(const struct contest *contest)
 {
 	struct basis basis = *contest->basis;
+	struct candidate candidate = { 0 };
+
+	do
+		enter_growth(contest, &basis, &candidate);
+	while (take_step(contest, &basis, &candidate));
+	return candidate.step_count > 0;
+}
+
+/* Steps that are seen when a line is taken out first. */
+static void enter_steps_beside_line(const struct contest *contest)
+{
+	struct basis basis = *contest->basis, stepped = *contest->basis;
 	struct candidate candidate = { .shape = SHAPE_LINE };
 
-	if (beside_line)
-		basis_remove(&basis, contest->series, contest->basis->line);
-	for (;;) {
+	basis_remove(&basis, contest->series, contest->basis->line);
+	while (take_step(contest, &basis, &candidate)) {
 		const double left = column_product(&basis.values, &basis.values, 0, basis.count);
-		if (beside_line) {
-			candidate.score = score_of(
-				contest, left, 0.5 + moment_price * (double)candidate.step_count);
-			enter(contest, &candidate);
-		} else {
-			enter_growth(contest, &basis, &candidate);
-		}
-		/* A step that does not pay half of its price does not pave the way for others. */
-		double most = worthwhile_gain(contest, left), step = 0;
-		size_t at = basis.count;
-		for (size_t i = 0; i < basis.count; i++) {
-			double height;
-			if (!series_may_step(contest->series, i) || !is_apart(&candidate, i))
-				continue;
-			const double gain = basis_explained(&basis, &basis.steps[i], &height);
-			if (gain > most) {
-				most = gain;
-				step = height;
-				at = i;
-			}
-		}
-		if (at == basis.count || candidate.step_count == GROWTH_MAX_STEPS)
-			break;
-		candidate.steps_up |= step > 0;
-		candidate.steps_down |= step < 0;
-		candidate.has_drops = candidate.steps_down;
-		candidate.steps[candidate.step_count++] = at;
-		basis_remove(&basis, contest->series, basis.steps[at]);
+		const size_t last = candidate.steps[candidate.step_count - 1];
+		basis_remove(&stepped, contest->series, stepped.steps[last]);
+		(void)basis_explained(&stepped, &stepped.line, &candidate.slope);
+		candidate.score =
+			score_of(contest, left, 0.5 + moment_price * (double)candidate.step_count);
+		enter(contest, &candidate);
 	}
-	return candidate.step_count > 0;
+}
+
+/* The same for the hinge that fits best, which may fit better elsewhere with the steps. */
+static void enter_steps_beside_hinge(const struct contest *contest)
+{
+	struct basis basis = *contest->basis, stepped = *contest->basis;
+	struct candidate candidate = { 0 };
+	double most = worthwhile_gain(contest, contest->square_sum);
+	size_t at = basis.count;
+
+	for (size_t i = 0; i < basis.count; i++) {
+		if (!series_may_step(contest->series, i))
+			continue;
+		const double gain = basis_explained(&basis, &basis.hinges[i], NULL);
+		if (gain > most) {
+			most = gain;
+			at = i;
+		}
+	}
+	if (at == basis.count)
+		return;
+	basis_remove(&basis, contest->series, contest->basis->hinges[at]);
+	while (take_step(contest, &basis, &candidate)) {
+		const size_t last = candidate.steps[candidate.step_count - 1];
+		basis_remove(&stepped, contest->series, stepped.steps[last]);
+		enter_growth(contest, &stepped, &candidate);
+	}
 }
 
 /* Growth is over when the level after it has lasted as long as half of it, at least. */
@@ -252,14 +325,16 @@ void contest_hold(const struct series *series, double rise, double period,
 			.best = best,
 			.onset_scores = onset_scores,
 		};
-		const bool has_steps = enter_steps(&contest, false);
+		const bool has_steps = enter_steps(&contest);
 		const bool has_slope = basis_explained(&basis, &basis.line, NULL) >
 				       worthwhile_gain(&contest, contest.square_sum);
 		enter_line(&contest);
 		if (has_slope)
-			enter_steps(&contest, true);
-		if (has_slope || has_steps)
+			enter_steps_beside_line(&contest);
+		if (has_slope || has_steps) {
+			enter_steps_beside_hinge(&contest);
 			enter_rises(&contest);
+		}
 		if (period > 0)
 			enter_waves(&contest);
 	}

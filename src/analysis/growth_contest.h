@@ -7,15 +7,23 @@
 
 #include "analysis/growth_basis.h"
 
-enum { SHAPE_LEVEL, SHAPE_LINE, SHAPE_HINGE, SHAPE_STEPS, SHAPE_RISE, SHAPE_WAVE, SHAPES };
+enum {
+	SHAPE_LEVEL,
+	SHAPE_LINE,
+	SHAPE_HINGE,
+	SHAPE_STEPS,
+	SHAPE_RISE,
+	SHAPE_WAVE,
+	SHAPE_SAW,
+	SHAPES
+};
 
 /* One shape, and how well it fits; better is more. */
 struct candidate {
 	int shape;
-	bool has_drops; /* steps against the growth beside them */
 	bool steps_up, steps_down;
 	double score;
-	double slope; /* at the end */
+	double slope; /* at the end, in roots of plain_variance over the span of the series */
 	size_t onset; /* point; of a rise its first, with `end` its last */
 	size_t end;
 	size_t steps[GROWTH_MAX_STEPS];
@@ -23,9 +31,10 @@ struct candidate {
 };
 
 /*
- * The best of each shape; those that grow beside steps are lines and hinges. `rise` is that of the
- * line, over the longest run; waves take part for a period above 0. Of the scores of hinges the
- * best for each point are kept, or -INFINITY.
+ * The best of each shape; SHAPE_SAW is what grows beside steps that take it back. Those that grow
+ * beside steps are lines and hinges. `rise` is that of the line, over the longest run; waves take
+ * part for a period above 0. Of the scores of hinges the best for each point are kept, or
+ * -INFINITY.
  */
 void contest_hold(const struct series *series, double rise, double period,
 	struct candidate best[SHAPES], double onset_scores[GROWTH_POINTS]);

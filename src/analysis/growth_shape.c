@@ -213,9 +213,12 @@ struct growth_shape growth_shape_of(const struct series *series)
 						       ? &best[SHAPE_HINGE]
 						       : &best[SHAPE_LINE];
 	const double other = fmax(best[SHAPE_LEVEL].score, growth->score);
+	const double saw = best[SHAPE_SAW].score;
 	if (swings.period_hours > 0 &&
-		(best[SHAPE_WAVE].score > fmax(still->score, other) || growth->has_drops))
+		fmax(best[SHAPE_WAVE].score, saw) > fmax(still->score, other))
 		return swings;
+	if (saw > fmax(still->score, other) + clearly)
+		return shape;
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
 		shape.is_jump =
@@ -223,7 +226,7 @@ struct growth_shape growth_shape_of(const struct series *series)
 		tell_steps(series, still, &shape);
 		return shape;
 	}
-	if (growth->has_drops || growth->score < best[SHAPE_LEVEL].score)
+	if (growth->score < best[SHAPE_LEVEL].score)
 		return shape;
 	shape.grows_beside_steps = growth->step_count > 0;
 	tell_steps(series, growth, &shape);

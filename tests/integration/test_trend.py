@@ -11,6 +11,7 @@ import unittest
 import xml.etree.ElementTree
 
 from chance import fewest, most
+from deployed import DeployedCase
 from processes import AGENT, BUILD, Case, jemalloc_path
 
 HOUR = 3600
@@ -301,6 +302,17 @@ class Live(TrendCase):
         self.assertEqual(len(trend["hours"]), 4)
         self.assertTrue(trend["has_times"])
         self.assertGreater(trend["total"]["values"][2], trend["total"]["values"][0])
+
+
+class Deployed(DeployedCase):
+    def test_onset_steps_and_a_leak_below_a_cycle(self):
+        # With an onset after ten minutes this is bench/bench_deployed.py.
+        self.follow(every=1, profiles=30)
+        self.assertRegex(self.text, r"new_version: grows since [0-9.]+ s after the start.*: \+[0-9.]+ [KMG]iB/h ± [0-9.]+ [KMG]iB, still growing")
+        self.assertRegex(self.text, r"load_plugin: two steps of \+\S+ \w+ and \+\S+ \w+, \S+ s and \S+ s after the start")
+        self.assertRegex(self.text, r"chance < 0\.01 %")
+        self.assertIn('class="onset leak"', self.page)
+        self.assertIn('class="fit"', self.page)
 
 
 if __name__ == "__main__":

@@ -488,6 +488,31 @@ static void a_step_needs_a_level_after_it(void **state)
 	assert_true(growth.low < 100 && 100 < growth.high);
 }
 
+static void neither_unit_of_time_nor_of_value_counts(void **state)
+{
+	(void)state;
+	/* Of a real program: level, and a leak that began between two profiles. */
+	static const double values[] = { 246, 246, 246, 246, 246, 246, 246, 246, 246, 246, 246, 246,
+		246, 246, 251, 306, 360, 425, 485, 540, 593, 644, 701, 744, 794, 852, 888, 958,
+		1010 };
+	static const double units[] = { 1, 4096, 1e6, 1e-3 }, hours[] = { 1, 1.0 / 3600, 24 };
+	enum { COUNT = sizeof values / sizeof values[0] };
+	struct growth_point points[COUNT];
+	struct growth growth;
+
+	for (size_t u = 0; u < 4; u++) {
+		for (size_t h = 0; h < 3; h++) {
+			for (size_t i = 0; i < COUNT; i++)
+				points[i] = (struct growth_point){ hours[h] * (double)i,
+					units[u] * values[i], units[u] * units[u] * values[i], 0 };
+			assert_true(growth_fit(points, COUNT, NULL, &growth));
+			assert_int_equal(growth.kind, GROWTH_STEADY);
+			assert_true(growth.has_onset);
+			assert_true(fabs(growth.onset_hours / hours[h] - 14) < 1.01);
+		}
+	}
+}
+
 static void a_step_and_a_leak_after_it_are_growth(void **state)
 {
 	(void)state;
@@ -647,6 +672,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(one_small_step_of_what_stays_is_a_step),
 	cmocka_unit_test(two_deploys_are_two_steps),
 	cmocka_unit_test(a_step_needs_a_level_after_it),
+	cmocka_unit_test(neither_unit_of_time_nor_of_value_counts),
 	cmocka_unit_test(a_step_and_a_leak_after_it_are_growth),
 	cmocka_unit_test(what_fills_after_the_start_is_no_leak),
 	cmocka_unit_test(few_large_objects_that_come_and_go_are_no_leak),
