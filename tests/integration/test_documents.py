@@ -18,6 +18,12 @@ SUPPORT = SOURCE / "tests/support"
 NOT_RUN = {
     "make demo": "scripts/demo is run by the tests of the command itself; it needs the sources and a minute",
     "make test": "runs this test",
+    "make soak SOAK_TEST='trend watch' SOAK_REPEAT=20 SOAK_PHASES='idle busy'": "repeats the tests for hours",
+    "make soak SOAK_TEST=agent_process SOAK_CASE='*descriptors*' SOAK_REPEAT=200 SOAK_PHASES=idle": "repeats a test 200 times",
+    "make soak SOAK_SECONDS=3600": "takes hours",
+    "make soak SOAK_PHASES=root": "takes minutes, and makes a bare root from the network",
+    "make soak SOAK_TEST='agent_protocol agent_api agent_process trafficserver guest trend confidence insight' "
+    "SOAK_REPEAT=10 SOAK_SECONDS=80 SOAK_PHASES='idle busy'": "repeats the tests for hours",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
     "systemctl daemon-reload && systemctl restart trafficserver && grep memory_profile /var/log/trafficserver/diags.log":
         "needs systemd; test_trafficserver.py starts Traffic Server in the same way",
