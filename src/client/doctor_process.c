@@ -208,10 +208,7 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct pati
 static void examine_silence(
 	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
 {
-	if (why->kind == ERROR_TIMEOUT)
-		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
-			why->message);
-	else if (patient->process->has_seccomp)
+	if (patient->process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-sandboxed",
 			"profile it without that filter, on another machine for instance",
 			"its agent is loaded but does not answer: it leaves a process that filters "
