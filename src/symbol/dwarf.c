@@ -11,6 +11,7 @@
 #include "symbol/dwarf_name.h"
 #include "symbol/dwarf_ranges.h"
 #include "symbol/dwarf_scan.h"
+#include "symbol/dwarf_scope.h"
 #include "symbol/dwarf_split.h"
 #include "symbol/dwarf_unit.h"
 #include "symbol/elf_identity.h"
@@ -269,6 +270,8 @@ struct job_state {
 	struct dwarf_row *rows;
 	const char **paths; /* of the line program's files, made when wanted */
 	struct dwarf_names names;
+	struct dwarf_scope_query *queries; /* frames whose names may want what is around them */
+	size_t query_count, query_capacity;
 };
 
 static const char *path_of(struct job_state *state, uint64_t file)
@@ -308,6 +311,12 @@ static void name_frame(
 	frame->name = name.name;
 	frame->linkage = name.linkage;
 	frame->start_line = name.line;
+	/* The symbol table has the full name of a function that was not inlined. */
+	if (!code->is_inlined || !dwarf_scope_wanted(&name))
+		return;
+	state->queries = xgrow(state->queries, &state->query_capacity, state->query_count + 1,
+		sizeof *state->queries);
+	state->queries[state->query_count++] = (struct dwarf_scope_query){ name, &frame->name };
 }
 
 static void answer(struct job_state *state, size_t i)
@@ -372,6 +381,8 @@ void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 	dwarf_scan_init(&state.scan, state.die_unit, vaddrs, is_function, job->count);
 	for (size_t i = 0; i < job->count; i++)
 		answer(&state, i);
+	dwarf_scope_qualify(&state.names, state.queries, state.query_count, &job->arena);
+	free(state.queries);
 	dwarf_scan_deinit(&state.scan);
 	if (state.has_lines)
 		dwarf_lines_deinit(&state.lines);

@@ -65,7 +65,8 @@ static void add_abbrev(struct reading *reading, const struct dwarf_abbrev *abbre
 	reading->abbrevs[reading->count++] = *abbrev;
 }
 
-/* Whether anybody reads the values of such a DIE, which is then a unit's root or code. */
+/* Whether anybody reads the values of such a DIE: a unit's root, code, or what names are made of.
+ */
 static bool is_read(uint16_t tag)
 {
 	switch (tag) {
@@ -77,6 +78,10 @@ static bool is_read(uint16_t tag)
 	case DW_TAG_compile_unit:
 	case DW_TAG_partial_unit:
 	case DW_TAG_skeleton_unit:
+	case DW_TAG_class_type:
+	case DW_TAG_namespace:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
 		return true;
 	default:
 		return false;

@@ -46,7 +46,7 @@ struct dwarf_fixed {
 
 struct dwarf_abbrev {
 	uint32_t code;
-	uint32_t first_attribute; /* kept of units and of code: nobody reads those of other DIEs */
+	uint32_t first_attribute; /* kept of few kinds of DIE: nobody reads those of others */
 	uint32_t first_step;	  /* behind what lies at fixed places */
 	uint16_t attribute_count;
 	uint16_t step_count;

@@ -3,8 +3,11 @@
 #pragma once
 
 enum dwarf_tag {
+	DW_TAG_class_type = 0x02,
 	DW_TAG_lexical_block = 0x0b,
 	DW_TAG_compile_unit = 0x11,
+	DW_TAG_structure_type = 0x13,
+	DW_TAG_union_type = 0x17,
 	DW_TAG_inlined_subroutine = 0x1d,
 	DW_TAG_module = 0x1e,
 	DW_TAG_catch_block = 0x25,
@@ -21,9 +24,11 @@ enum dwarf_attribute_name {
 	DW_AT_stmt_list = 0x10,
 	DW_AT_low_pc = 0x11,
 	DW_AT_high_pc = 0x12,
+	DW_AT_language = 0x13,
 	DW_AT_comp_dir = 0x1b,
 	DW_AT_abstract_origin = 0x31,
 	DW_AT_decl_line = 0x3b,
+	DW_AT_external = 0x3f,
 	DW_AT_specification = 0x47,
 	DW_AT_ranges = 0x55,
 	DW_AT_call_file = 0x58,
@@ -38,6 +43,16 @@ enum dwarf_attribute_name {
 	DW_AT_GNU_dwo_id = 0x2131,
 	DW_AT_GNU_ranges_base = 0x2132,
 	DW_AT_GNU_addr_base = 0x2133,
+};
+
+enum dwarf_language {
+	DW_LANG_C_plus_plus = 0x04,
+	DW_LANG_C_plus_plus_03 = 0x19,
+	DW_LANG_C_plus_plus_11 = 0x1a,
+	DW_LANG_Rust = 0x1c,
+	DW_LANG_C_plus_plus_14 = 0x21,
+	DW_LANG_C_plus_plus_17 = 0x2a,
+	DW_LANG_C_plus_plus_20 = 0x2b,
 };
 
 enum dwarf_form {

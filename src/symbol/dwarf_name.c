@@ -65,6 +65,9 @@ static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint6
 			if (name->line == 0 && value.number <= UINT32_MAX)
 				name->line = (uint32_t)value.number;
 			break;
+		case DW_AT_external:
+			name->is_external = value.number != 0;
+			break;
 		case DW_AT_abstract_origin:
 		case DW_AT_specification:
 			*next = value;
@@ -80,6 +83,8 @@ static void follow(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t 
 {
 	for (int i = 0; i < MOST_STEPS; i++) {
 		struct dwarf_value next = { 0 };
+		name->unit = unit;
+		name->place = offset;
 		read_names(names, unit, offset, name, &next);
 		if (next.form == 0 || !dwarf_value_reference(unit, &next, &unit, &offset))
 			return;

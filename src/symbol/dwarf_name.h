@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,9 +17,12 @@
 struct dwarf_name {
 	const struct dwarf *dwarf; /* the DIE */
 	uint64_t offset;
-	const char *name;    /* "" when there is none; borrowed from the sections */
-	const char *linkage; /* "" when there is none */
-	uint32_t line;	     /* of the declaration; 0 when unknown */
+	const char *name;	 /* "" when there is none; borrowed from the sections */
+	const char *linkage;	 /* "" when there is none */
+	struct dwarf_unit *unit; /* of the last DIE that it refers to, the declaration */
+	uint64_t place;
+	uint32_t line;	  /* of the declaration; 0 when unknown */
+	bool is_external; /* other files may call it */
 };
 
 struct dwarf_names {

@@ -248,6 +248,9 @@ static void take_root_attribute(
 	case DW_AT_ranges:
 		root->ranges = *value;
 		break;
+	case DW_AT_language:
+		root->language = value->number;
+		break;
 	case DW_AT_stmt_list:
 		root->lines = *value;
 		break;

@@ -80,6 +80,7 @@ struct dwarf_root {
 	uint64_t addr_base;
 	uint64_t rnglists_base;
 	uint64_t ranges_base; /* of DWARF 4 split units */
+	uint64_t language;
 };
 
 struct dwarf_unit {

@@ -13,7 +13,7 @@
 #include "base/xalloc.h"
 #include "symbol/cache_directory.h"
 
-enum { VERSION = 2, REFRESH_SECONDS = 24 * 3600 };
+enum { VERSION = 3, REFRESH_SECONDS = 24 * 3600 };
 
 static const char magic[8] = "heapsym";
 

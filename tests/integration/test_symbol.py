@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, files and lines against other symbolizers, over every way that debug information is kept."""
 import ctypes
+import functools
 import http.server
 import json
 import os
@@ -233,6 +234,30 @@ class Names(BuiltOnce):
         self.assertEqual([[]], mine)
         self.assertEqual("dynamic", module["source"])
         self.assertIn("stripped", module["problem"])
+
+    def scoped_names(self, *compiler):
+        """The functions of scopes.cc, without parameters."""
+        path = os.path.join(self.folder, "scopes")
+        run(*compiler, "-O2", SOURCES / "scopes.cc", "-o", path, cwd=self.folder)
+        start, size = next((int(f[0], 16), int(f[1], 16)) for f in map(str.split, run("nm", "-S", path).splitlines())
+                           if f[-1].startswith("_Z13scopes_aroundi"))
+        answer = json.loads(run(TOOL, "--no-demangle", path, *map(hex, range(start, start + size))))
+        frames = {frame["linkage_name"] or frame["function"]
+                  for result in answer["results"] for frame in result["frames"]}
+        names = run("c++filt", "-p", *frames).splitlines()
+        same = [("long unsigned int", "unsigned long"), ("scopes_around(int)::", "scopes_around::"), ("$_0", "{lambda}")]
+        return {functools.reduce(lambda text, pair: text.replace(*pair), same, name) for name in names}
+
+    @unittest.skipUnless(have("clang++"), "no clang")
+    def test_names_without_linkage_names_say_what_is_around_them(self):
+        """clang writes linkage names where gcc writes none; so its names are the ones to be found."""
+        expected = self.scoped_names("clang++", "-g")
+        self.assertGreater(len(expected), 20)
+        self.assertIn("scopes::(anonymous namespace)::Nested::Declared::later", expected)
+        for flags in ["-gdwarf-5"], ["-gdwarf-4", "-fdebug-types-section"], ["-g", "-flto"], ["-g", "-gsplit-dwarf"], \
+                ["-gdwarf-3", "-gstrict-dwarf"]:
+            with self.subTest(" ".join(flags)):
+                self.assertEqual(expected, self.scoped_names("g++", *flags))
 
     @unittest.skipUnless(have("rustc"), "rustc is not installed")
     def test_rust(self):

@@ -19,6 +19,12 @@ def plain_name(name):
     return VARIANT.sub(r"\1#", CLONE.sub("", name))
 
 
+def same_name(name, other):
+    """The others leave out what is around a function that has no linkage name."""
+    name, other = plain_name(name), plain_name(other)
+    return name == other or bool(other) and not other.startswith("_Z") and name.endswith("::" + other)
+
+
 def plain_path(path):
     """Some tools leave the compiler's directory away; the end of the path is what all agree on."""
     return "" if path in UNKNOWN else "/".join(part for part in path.split("/") if part not in ("", "."))
@@ -76,7 +82,7 @@ def difference(mine, other):
     if len(mine) != len(other):
         return "number of frames"
     for (name, path, line), (other_name, other_path, other_line) in zip(mine, other):
-        if plain_name(name) != plain_name(other_name):
+        if not same_name(name, other_name):
             return "name"
         if line != other_line:
             return "line"
