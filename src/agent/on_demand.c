@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,15 +129,34 @@ bool on_demand_is_possible(void)
 }
 #endif
 
-/* The kernel lets only root and the process' own user send it a signal. */
+/*
+ * The kernel lets only root and the process' own user send it a signal. A thread that is cancelled
+ * ends after the handler, not in it with a lock.
+ */
 static void handle_signal(int number, siginfo_t *info, void *context)
 {
 	const int errnum = errno;
+	int state = PTHREAD_CANCEL_ENABLE;
 
 	(void)number;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (info->si_code == SI_QUEUE && info->si_value.sival_int == ON_DEMAND_WORD)
 		begin((uint64_t)(uintptr_t)info->si_value.sival_ptr, context);
 	errno = errnum;
+	pthread_setcancelstate(state, NULL);
+}
+
+/*
+ * The program's signals wait until the handler has ended: one handled within it would not end the
+ * call that goes on then, and sigsuspend or ppoll would wait for it for ever. Faults cannot wait.
+ */
+static void block_for_handler(sigset_t *mask)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT };
+
+	sigfillset(mask);
+	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+		sigdelset(mask, faults[i]);
 }
 
 bool on_demand_install(bool is_seen_as_library, struct error *err)
@@ -159,7 +179,7 @@ bool on_demand_install(bool is_seen_as_library, struct error *err)
 		show_mark();
 		has_mark = true;
 	}
-	sigemptyset(&action.sa_mask);
+	block_for_handler(&action.sa_mask);
 	if (sigaction(on_demand_signal(), &action, NULL) != 0)
 		return error_system(err, errno, "handling signal %d", on_demand_signal());
 	return true;

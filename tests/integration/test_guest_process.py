@@ -109,6 +109,11 @@ class InterruptedWaits(GuestCase):
             # On a busy machine anything may take longer; the agent itself adds its waiting time at most.
             self.assertLess(float(result[2]), seconds * (2 if kind in self.ANEW else 1) + 2, kind)
 
+    def test_a_signal_that_comes_with_the_waking_ends_the_wait(self):
+        for kind in ("sigsuspend", "ppoll"):
+            outcome = self.outcome(self.program("signal_with_wake"), kind, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
+            self.assertEqual(outcome, (0, "ended\n", ""), kind)
+
 
 class Children(GuestCase):
     """Children of a program with the agent: without a thread, and reachable."""
