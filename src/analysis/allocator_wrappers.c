@@ -30,6 +30,7 @@ static const char *const beginnings[] = {
 	"alloc::alloc::",
 	"alloc::raw_vec::",
 	"<alloc::alloc::Global as ",
+	"<alloc::alloc::Global>::",
 	"<alloc::raw_vec::",
 	"<tikv_jemallocator::",
 	"<jemallocator::",
@@ -38,6 +39,7 @@ static const char *const beginnings[] = {
 	"void* fallback_impl",
 	"void* fallbackNewImpl",
 	"fallback_impl",
+	"hashbrown::raw::alloc::",
 };
 
 /* Parts of C++'s containers that do nothing but allocate: what is left without <...> ends so. */

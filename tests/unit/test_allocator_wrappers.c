@@ -16,6 +16,8 @@ static void names_say_what_may_be_a_wrapper(void **state)
 		"sqlite3DbMallocRawNN", "zmalloc.part.0", "alloc::alloc::alloc",
 		"alloc::raw_vec::RawVec<T,A>::grow_one", "__rust_alloc",
 		"<alloc::alloc::Global as core::alloc::Allocator>::allocate",
+		"<alloc::alloc::Global>::alloc_impl_runtime",
+		"hashbrown::raw::alloc::inner::do_alloc",
 		"<tikv_jemallocator::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
 		"std::__new_allocator<int>::allocate(unsigned long, void const*)",
 		"std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&, "
