@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "cli/bus_guard.h"
 #include "cli/commit.h"
@@ -74,8 +77,20 @@ static bool is_jeprof(const char *called)
 	return strcmp(slash == NULL ? called : slash + 1, "jeprof") == 0;
 }
 
+/*
+ * A descriptor of these that is closed would become the next file or connection, and messages would
+ * be written into it. With O_PATH reads and writes fail with EBADF as before, without any device.
+ */
+static void reserve_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/", O_PATH | O_CLOEXEC) < 0)
+			return;
+}
+
 int main(int argc, char **argv)
 {
+	reserve_standard_descriptors();
 	/* A reader that goes away is an error of write(), not a sudden death. */
 	signal(SIGPIPE, SIG_IGN);
 	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */

@@ -419,6 +419,13 @@ class Running(ControlCase):
         self.assertEqual(said.count("sample"), 1, said)
         self.assertIn("record for longer", said)
 
+    def test_a_closed_output_sends_nothing_to_the_agent(self):
+        for words in (["dump", self.pid, "-o", "-"], ["status", self.pid]):
+            done = subprocess.run(["sh", "-c", '"$@" >&-', "-", HEAPCTL, *map(str, words)], stderr=subprocess.PIPE,
+                                  env=self.environment, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"Bad file descriptor", done.stderr)
+
     def test_a_target_that_ends_is_reported(self):
         client = self.start(HEAPCTL, "record", self.pid, "-d", "8s", "-o", self.path("r.heap"), stderr=subprocess.PIPE)
         wait_until(self.runs, "the run")
