@@ -130,8 +130,10 @@ static bool collect(const struct target *target, const struct request *request, 
 	yield.was_active = run.was_active;
 	if (!sample_count_of_file(output_name(&pair->after), &yield.samples))
 		return true;
-	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored))
-		yield.grown_bytes = json_number(status, "memory.allocated") - run.allocated_bytes;
+	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored)) {
+		yield.in_use_bytes = json_number(status, "memory.allocated");
+		yield.grown_bytes = yield.in_use_bytes - run.allocated_bytes;
+	}
 	sample_yield_explain(&yield, target);
 	pair->is_empty = yield.samples.count == 0;
 	return true;

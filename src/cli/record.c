@@ -134,8 +134,10 @@ static void explain(const struct target *target, const struct profile_run *run,
 			output_name(end), output_name(start), output_name(end));
 	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
-	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored))
-		yield.grown_bytes = json_number(status, "memory.allocated") - run->allocated_bytes;
+	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored)) {
+		yield.in_use_bytes = json_number(status, "memory.allocated");
+		yield.grown_bytes = yield.in_use_bytes - run->allocated_bytes;
+	}
 	sample_yield_explain(&yield, target);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -86,14 +87,27 @@ static uint64_t wanted_interval(const struct sample_yield *yield)
 	return UINT64_C(1) << (lg < SAMPLE_LG_MIN ? SAMPLE_LG_MIN : lg);
 }
 
+/* Four standard errors fewer than sampling from the start would have given. */
+static bool is_older_than_sampling(const struct sample_yield *yield)
+{
+	const double expected = (double)yield->in_use_bytes / (double)yield->samples.interval_bytes;
+
+	return expected - (double)yield->samples.count > 4 * sqrt(expected);
+}
+
 /* Of a process that samples always, the time of this recording says nothing. */
 static void explain_all(
 	const struct sample_yield *yield, uint64_t wanted, const struct target *target)
 {
 	const uint64_t interval = yield->samples.interval_bytes;
-	char hint[120] = "it has little in use";
+	char hint[160] = "it has little in use";
 
-	if (wanted < interval && yield->samples.count > 0)
+	if (is_older_than_sampling(yield))
+		snprintf(hint, sizeof hint,
+			"most of the %s in use were allocated before sampling was on: heapctl run "
+			"--activate samples from the start",
+			quantity_format(QUANTITY_BYTES, (double)yield->in_use_bytes, false).text);
+	else if (wanted < interval && yield->samples.count > 0)
 		snprintf(hint, sizeof hint, "heapctl run --activate --sample %s would take %s",
 			interval_text(wanted).text,
 			yield->samples.count * (interval / wanted) >= ENOUGH_SAMPLES ? "a hundred"

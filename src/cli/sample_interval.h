@@ -28,9 +28,10 @@ MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samp
 struct sample_yield {
 	struct sample_count samples;
 	int64_t duration_ms;
-	int64_t grown_bytes; /* more in use by the program than before */
-	bool was_lowered;    /* the interval, for this recording */
-	bool was_active;     /* sampling, before: the samples are of all that is in use */
+	int64_t grown_bytes;  /* more in use by the program than before */
+	int64_t in_use_bytes; /* by the program, after it; 0: not known */
+	bool was_lowered;     /* the interval, for this recording */
+	bool was_active;      /* sampling, before: the samples are of all that is in use */
 };
 
 /*

@@ -414,6 +414,15 @@ class Running(ControlCase):
         self.assertLessEqual(int(found[2]), 512 * int(found[1]) / 100)
         self.assertGreater(int(found[2]), 512 * int(found[1]) / 200)
 
+    def test_what_is_older_than_sampling_is_not_called_little(self):
+        server, port = self.start_redis(conf="prof:true,prof_active:false")
+        self.wait_for_agent(server.pid)
+        self.load_redis(port, keys=60000, size=500)
+        self.heapctl("activate", server.pid)
+        _, said = self.heapctl("record", server.pid, "-d", "1s", "-o", self.path("late.heap"))
+        self.assertRegex(said, r"most of the \S+ MiB in use were allocated before sampling was on: heapctl run --activate samples")
+        self.assertNotIn("little in use", said)
+
     def test_an_empty_recording_is_explained_once(self):
         _, said = self.heapctl("longlived", self.pid, "-w", "1s", "-s", "1s", "-o", self.path("empty.heap"))
         self.assertEqual(said.count("sample"), 1, said)
