@@ -131,9 +131,8 @@ void help_print_overview(FILE *out)
 		if (!verbs[i]->is_hidden)
 			fprintf(out, "  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
 	}
-	fputs("\n`heapctl VERB --help` (or `heapctl help VERB`) explains a verb, `man heapctl` all "
-	      "of them;\n"
-	      "`heapctl --version` prints the version.\n\n"
+	fputs("\n`heapctl VERB --help` (or `heapctl help VERB`) explains a verb, `man heapctl`\n"
+	      "all of them; `heapctl --version` prints the version.\n\n"
 	      "TARGET is a pid, a process name, NAME@USER (the processes of one user), the path\n"
 	      "of an agent's socket, or the URL of a gateway (http://host:port,\n"
 	      "http://host:port/targets/NAME).\n",
