@@ -70,13 +70,19 @@ static bool read_answer(struct backend *backend, const struct request *request, 
 		answer, err);
 }
 
+const char *stats_media_type(const char *format)
+{
+	return strcmp(format, "text") == 0 ? "text/plain; charset=utf-8" : "application/json";
+}
+
 static const char *media_type(const struct request *request)
 {
+	const struct route *const route = request->route;
 	const char *const format = request_text(request, "format");
 
-	if (format != NULL && strcmp(format, "text") == 0)
-		return "text/plain; charset=utf-8";
-	return request->route->media_type;
+	return format == NULL || route->format_media_type == NULL
+		       ? route->media_type
+		       : route->format_media_type(format);
 }
 
 void agent_read(struct gateway *gateway, const struct request *request, struct reply *reply)

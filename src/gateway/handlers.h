@@ -27,6 +27,7 @@ handler metrics;
 
 /* The agent's protocol, handed through. */
 handler agent_read, agent_change;
+const char *stats_media_type(const char *format);
 
 /* What serve --history has kept. */
 handler api_archive, api_timeline, api_moment, api_trend;

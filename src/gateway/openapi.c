@@ -6,6 +6,7 @@
 
 #include "base/json_writer.h"
 #include "base/xalloc.h"
+#include "gateway/answer_schemas.h"
 #include "gateway/route.h"
 
 static void put_schema(struct json_writer *json, const struct parameter *parameter)
@@ -74,9 +75,75 @@ static bool has_status(const struct route_status *statuses, int status)
 	return false;
 }
 
-static void put_status(
-	struct json_writer *json, const struct route_status *status, const char *media_type)
+/* A binary body has an empty schema. */
+static void put_body_schema(struct json_writer *json, const char *name)
 {
+	char reference[64];
+
+	json_key(json, "schema");
+	json_object_begin(json);
+	if (name != NULL) {
+		snprintf(reference, sizeof reference, "#/components/schemas/%s", name);
+		json_member_string(json, "$ref", reference);
+	}
+	json_object_end(json);
+}
+
+static void put_content(struct json_writer *json, const char *media_type, const char *schema)
+{
+	char type[64];
+
+	/* The key is the media type without its parameters. */
+	snprintf(type, sizeof type, "%.*s", (int)strcspn(media_type, ";"), media_type);
+	json_key(json, type);
+	json_object_begin(json);
+	put_body_schema(json, schema);
+	json_object_end(json);
+}
+
+static const struct parameter *find_format(const struct route *route)
+{
+	for (const struct parameter *parameter = route->parameters;
+		parameter != NULL && parameter->name != NULL; parameter++) {
+		if (strcmp(parameter->name, "format") == 0)
+			return parameter;
+	}
+	return NULL;
+}
+
+static bool is_type(const char *a, const char *b)
+{
+	const size_t size = strcspn(a, ";");
+
+	return size == strcspn(b, ";") && strncmp(a, b, size) == 0;
+}
+
+static const char *schema_of_format(const char *type)
+{
+	if (is_type(type, "application/json"))
+		return "Drawing";
+	return strncmp(type, "text/", 5) == 0 || is_type(type, "image/svg+xml") ? "Picture" : NULL;
+}
+
+/* The other media types that `format` selects: each once. */
+static void put_other_formats(struct json_writer *json, const struct route *route)
+{
+	const char *const *const names = find_format(route)->choices;
+
+	for (size_t i = 0; names[i] != NULL; i++) {
+		const char *const type = route->format_media_type(names[i]);
+		bool is_known = is_type(type, route->media_type);
+		for (size_t j = 0; j < i; j++)
+			is_known |= is_type(type, route->format_media_type(names[j]));
+		if (!is_known)
+			put_content(json, type, schema_of_format(type));
+	}
+}
+
+static void put_status(
+	struct json_writer *json, const struct route *route, const struct route_status *status)
+{
+	const bool is_error = status->status >= 400;
 	char number[16];
 
 	snprintf(number, sizeof number, "%d", status->status);
@@ -85,28 +152,33 @@ static void put_status(
 	json_member_string(json, "description", status->meaning);
 	json_key(json, "content");
 	json_object_begin(json);
-	json_key(json, media_type);
-	json_object_begin(json);
-	json_object_end(json);
+	if (is_error && route->errors_are_text)
+		put_content(json, "text/plain", "ErrorText");
+	else if (is_error)
+		put_content(json, "application/json", "Error");
+	else if (status->status < 300)
+		put_content(json, route->media_type, route->schema);
+	if (status->status < 300 && route->format_media_type != NULL)
+		put_other_formats(json, route);
+	if (status->status < 300 && route->other_media_type != NULL)
+		put_content(json, route->other_media_type, route->other_schema);
 	json_object_end(json);
 	json_object_end(json);
 }
 
 static void put_responses(struct json_writer *json, const struct route *route)
 {
-	const char *const error_type = route->errors_are_text ? "text/plain" : "application/json";
-
 	json_key(json, "responses");
 	json_object_begin(json);
 	if (!has_status(route->statuses, 200))
-		put_status(json, &(struct route_status){ 200, "as described" }, route->media_type);
+		put_status(json, route, &(struct route_status){ 200, "as described" });
 	for (const struct route_status *status = route->statuses;
 		status != NULL && status->status != 0; status++)
-		put_status(json, status, status->status < 300 ? route->media_type : error_type);
+		put_status(json, route, status);
 	for (const struct route_status *status = route_common_statuses; status->status != 0;
 		status++) {
 		if (!has_status(route->statuses, status->status))
-			put_status(json, status, error_type);
+			put_status(json, route, status);
 	}
 	json_object_end(json);
 }
@@ -189,10 +261,12 @@ static void put_info(struct json_writer *json)
 	json_object_end(json);
 }
 
-static void put_security(struct json_writer *json)
+static void put_components(struct json_writer *json)
 {
 	json_key(json, "components");
 	json_object_begin(json);
+	json_key(json, "schemas");
+	json_put_raw(json, answer_schemas, sizeof answer_schemas);
 	json_key(json, "securitySchemes");
 	json_object_begin(json);
 	json_key(json, "token");
@@ -202,6 +276,10 @@ static void put_security(struct json_writer *json)
 	json_object_end(json);
 	json_object_end(json);
 	json_object_end(json);
+}
+
+static void put_security(struct json_writer *json)
+{
 	json_key(json, "security");
 	json_array_begin(json);
 	json_object_begin(json);
@@ -220,13 +298,14 @@ void openapi_write(struct buffer *out)
 
 	json_init(&json, out);
 	json_object_begin(&json);
-	json_member_string(&json, "openapi", "3.0.3");
+	json_member_string(&json, "openapi", "3.1.0");
 	put_info(&json);
 	json_key(&json, "paths");
 	json_object_begin(&json);
 	put_paths(&json, false);
 	put_paths(&json, true);
 	json_object_end(&json);
+	put_components(&json);
 	put_security(&json);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');

@@ -41,6 +41,11 @@ const struct picture_format *picture_format_find(const char *name)
 	return NULL;
 }
 
+const char *picture_media_type(const char *format)
+{
+	return picture_format_find(format)->media_type;
+}
+
 static void add_options(struct command_line *line, const struct picture *picture)
 {
 	command_line_add(line, "report", NULL);

@@ -35,6 +35,9 @@ struct picture {
 /* NULL when there is none of that name. */
 const struct picture_format *picture_format_find(const char *name);
 
+/* Of a format that is in picture_format_names. */
+const char *picture_media_type(const char *format);
+
 /* Drawn now, by somebody else meanwhile, or before. Drop the reference. */
 MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
 	const struct picture *picture, struct blob **blob, struct error *err);

@@ -52,7 +52,11 @@ struct route {
 	const char *pattern;
 	const char *tag; /* whose users know it: a heading of the document */
 	const char *summary;
-	const char *media_type;		     /* of a success */
+	const char *media_type; /* of a success */
+	const char *schema;	/* of its body, in answer_schemas.json; NULL: bytes */
+	const char *(*format_media_type)(const char *format); /* NULL: always the one above */
+	const char *other_media_type;			      /* by other parameters; NULL: none */
+	const char *other_schema;
 	const struct parameter *parameters;  /* ends with a NULL name; NULL for none */
 	const struct route_status *statuses; /* beside those that every route may give */
 	bool changes;			     /* something in the server, even by GET */

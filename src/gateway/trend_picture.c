@@ -35,6 +35,11 @@ const struct trend_format *trend_format_find(const char *name)
 	return NULL;
 }
 
+const char *trend_media_type(const char *format)
+{
+	return trend_format_find(format)->media_type;
+}
+
 static void add_unit(struct command_line *line, const char *unit)
 {
 	static const char *const options[][2] = { { "cumulative", "--cum" }, { "lines", "--lines" },

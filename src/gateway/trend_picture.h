@@ -40,6 +40,9 @@ struct trend_picture {
 /* NULL when there is none of that name. */
 const struct trend_format *trend_format_find(const char *name);
 
+/* Of a format that is in trend_format_names. */
+const char *trend_media_type(const char *format);
+
 /* Drop the reference. `series` is what the query found. */
 MUST_CHECK bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
 	struct archive_series *series, struct blob **blob, struct error *err);

@@ -206,13 +206,24 @@ class Names(Case):
         self.assertEqual([option for option in known if f"--{option}" not in manual], [])
 
     def test_paths_of_the_gateway(self):
-        """Those that a document names exist; /openapi.json has all of them."""
-        patterns = set(re.findall(r'\.pattern = "([^"]+)"', text_of("src/gateway/routes.c")))
-        patterns |= {f"/memory-profiler/download/{name}" for name in re.findall(r'DOWNLOAD\w*\("(\w+)"', text_of("src/gateway/routes.c"))}
-        self.assertGreater(len(patterns), 30)
-        said = {re.sub(r"^/targets/NAME(?=/)", "", path.partition("?")[0]).rstrip("/") or "/"
-                for path in re.findall(r"`(/(?:api|targets|pprof|debug|mtev|metrics|openapi|watch)[\w./{}-]*)", self.sources("README.md", "docs/*.md"))}
-        self.assertEqual(said - patterns - {"/targets/redis-server", "/targets/NAME", "/api/v1/..."}, set())
+        """Those that a document names exist, the gateway's own page has all of them, and /openapi.json is made of the same table."""
+        table = text_of("src/gateway/routes.c")
+        patterns = set(re.findall(r'\.pattern = "([^"]+)"', table))
+        patterns = {pattern for pattern in patterns if not pattern.endswith("/")} | {"/", "/debug/pprof/"}
+        patterns |= {prefix + name for name in re.findall(r'DOWNLOAD\("(\w+)"', table)
+                     for prefix in ("/memory-profiler/download/", "/download/")}
+        self.assertGreater(len(patterns), 50)
+        documents = re.sub(r"^## All paths\n.*?(?=^## )", "", self.sources("README.md", "docs/*.md"), flags=re.M | re.S)
+        said = {re.sub(r"^/targets/NAME(?=/)", "", path.partition("?")[0])
+                for path in re.findall(r"`(/(?:api|targets|pprof|debug|mtev|metrics|openapi|watch)[\w./{}-]*)", documents)}
+        self.assertEqual(said - patterns - {"/targets/redis-server", "/targets/NAME", "/targets/NAME/", "/api/v1/..."}, set())
+        page = section(text_of("docs/gateway.md"), "All paths")
+        self.assertEqual(first_column(page), {pattern for pattern in patterns if not pattern.startswith("/v1/")}, "docs/gateway.md")
+        # What it hands through is what the agent answers.
+        handed = {("GET" if kind == "READ" or kind == "PROFILE" else "POST", re.sub(r"{(\w+)}", lambda match: match[1].upper(), path))
+                  for kind, path in re.findall(r'AGENT_(\w+),(?:[^{}]*?)\.pattern = "([^"]+)"', table)}
+        said = set(re.findall(r"`(GET|POST) (/v1/[\w/]+)", section(text_of("docs/protocol.md"), "Paths")))
+        self.assertEqual({(method, path) for method, path in handed}, said)
 
     def test_the_manual_has_what_is_no_verb(self):
         manual = self.heapctl("man")[0].replace("\\-", "-")

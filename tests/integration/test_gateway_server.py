@@ -18,9 +18,11 @@ import time
 import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
+from json_schema import Schemas
 from processes import AGENT, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, wait_until
 
 SEVERAL = own_name("both")
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
@@ -59,7 +61,7 @@ class Document(GatewayCase):
         self.start_gateway(process.pid)
         self.VALUES["target"] = str(process.pid)
         document = self.expect(self.get("/openapi.json"), 200).json
-        self.assertEqual(document["openapi"], "3.0.3")
+        self.assertEqual(document["openapi"], "3.1.0")
         self.assertGreater(len(document["paths"]), 60)
         for pattern, operations in document["paths"].items():
             for method, operation in operations.items():
@@ -104,6 +106,141 @@ class Document(GatewayCase):
         self.expect(self.get("/%zz"), 400)
         self.expect(self.get("/api/v1/profile?formt=flame"), 400)
         self.expect(self.get("/v1/status?a=1&a=2"), 400)
+
+
+class Bodies(GatewayCase):
+    """Every body is as /openapi.json says, and what it says of bodies is answered, or at least written, by the code."""
+
+    # What this target does not show is still in the source that answers it.
+    SOURCES = {"TrendSite": "src/cli/trend_output.c", "Captures": "src/watch/watcher.c", "Report": "src/profile/profile.c",
+               "Status": "src/agent/status_json.c"}
+
+    def setUp(self):
+        super().setUp()
+        self.server, port = self.start_named_redis(SEVERAL)
+        self.load_redis(port, keys=500)
+        rules = pathlib.Path(self.folder, "watch.conf")
+        rules.write_text(f"[{self.server.pid}]\nwhen = rss>1MiB\ncool-down = 1s\nkeep = {self.folder}/captures\n"
+                         f"[{self.server.pid}]\nwhen = rss>1MiB\nthen = /nowhere/program\n")
+        dead = own_name("gone")
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", "--watch-file", rules,
+                           self.server.pid, dead)
+        self.document = self.get("/openapi.json").json
+        self.schemas = Schemas(self.document["components"]["schemas"])
+        self.asked = set()
+
+    def check(self, path, method="GET", status=200):
+        """Asks, and compares the body with its schema; returns the answer."""
+        plain = path.partition("?")[0]
+        patterns = [known for known in self.document["paths"] if re.fullmatch(re.sub(r"{\w+}", "[^/]+", known), plain)]
+        pattern = min(patterns, key=lambda known: known.count("{"))
+        answer = self.expect(self.ask(path, method), status)
+        content = self.document["paths"][pattern][method.lower()]["responses"][str(status)]["content"]
+        media_type = answer.headers["Content-Type"].partition(";")[0]
+        self.assertIn(media_type, content, path)
+        schema = content[media_type]["schema"]
+        if schema:
+            body = answer.json if media_type == "application/json" else answer.text
+            self.assertEqual(self.schemas.problems(body, schema), [], f"{method} {path}")
+        self.asked.add((pattern, method.lower()))
+        return answer
+
+    def test_bodies_are_as_they_are_described(self):
+        wait_until(lambda: len(self.get("/api/v1/timeline").json.get("moments", [])) >= 4, "moments")
+        wait_until(lambda: self.get("/api/v1/captures").json.get("captures"), "a capture")
+        for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/archive", "/api/v1/timeline",
+                     "/watch", "/api/v1/watches", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics",
+                     "/v1/runs", "/v1/stats", "/v1/stats?format=text", "/v1/profile", "/v1/mallctl/prof.active", "/memory-profiler/state",
+                     "/memory-profiler/statistics", "/mtev/memory.json", "/mtev/heap_profile", "/mtev/heap_profile?active=true",
+                     "/mtev/heap_profile?trigger_dump=true", "/pprof/heap", "/pprof/symbol", "/pprof/cmdline", "/debug/pprof/",
+                     "/debug/pprof/heap", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/symbol", "/debug/pprof/cmdline"):
+            with self.subTest(path):
+                self.check(path)
+        self.check_changes()
+        self.check_pictures()
+        self.check("/v1/runs/17", status=404)
+        self.check("/pprof/growth", status=404)
+        self.check("/memory-profiler/download/raw?id=17", status=400)
+        self.check_completeness()
+
+    def check_changes(self):
+        self.check("/v1/deactivate", "POST")
+        self.check("/v1/activate", "POST")
+        self.check("/v1/reset", "POST")
+        self.check("/v1/mallctl/prof.active?value=false", "POST")
+        for symbol in ("/pprof/symbol", "/debug/pprof/symbol"):
+            self.check(symbol, "POST")
+        for method in ("GET", "POST"):
+            self.check("/memory-profiler/start?duration=1hrs", method)
+            self.check("/v1/runs", "POST")
+            self.check("/v1/status")
+            self.check("/memory-profiler/state", method)
+            self.check("/memory-profiler/statistics", method)
+            self.check("/memory-profiler/stop", method)
+        run = self.check("/v1/runs", "POST", 201).json["id"]
+        other = self.check("/v1/runs/stop", "POST").json["id"]
+        self.assertEqual(run, other)
+        self.check(f"/v1/runs/{run}")
+        for kind in ("profile", "start"):
+            self.check(f"/v1/runs/{run}/{kind}")
+        first = self.get("/v1/runs").json["runs"][0]["id"]
+        for prefix in ("", "/memory-profiler"):
+            for method in ("GET", "POST"):
+                for name in ("raw", "text", "graph", "flame", "pprof", "collapsed", "json"):
+                    self.check(f"{prefix}/download/{name}?id={run}", method)
+                for name in ("text", "json", "graph", "pprof"):
+                    self.check(f"{prefix}/diff?id={run}&base={first}&format={name}", method)
+        self.check(f"/v1/runs/{run}/remove", "POST")
+
+    def check_pictures(self):
+        capture = self.get("/api/v1/captures").json["captures"][-1]
+        others = f"line={capture['line']}&number={capture['number']}"
+        for name in ("raw", "text", "tree", "graph", "flame", "flame-data", "collapsed", "pprof", "json"):
+            for path in ("/api/v1/profile?", "/api/v1/moment?", f"/api/v1/capture?{others}&"):
+                with self.subTest(path, format=name):
+                    self.check(f"{path}format={name}")
+        self.check("/api/v1/moment?granularity=addresses")
+        self.check("/api/v1/profile?base=now")
+        for name in ("json", "text", "svg", "html", "raw"):
+            self.check(f"/api/v1/trend?format={name}")
+
+    def check_completeness(self):
+        pages = {("/", "get"), ("/assets/{file}", "get"), ("/pprof/growth", "get")}
+        twins, described = set(), set()
+        for pattern, operations in self.document["paths"].items():
+            for method, operation in operations.items():
+                if not pattern.startswith("/targets/{target}"):
+                    described.add((pattern, method))
+                    continue
+                # A path of a named target is described as that of the gateway's own target.
+                twin = self.document["paths"][pattern.removeprefix("/targets/{target}")][method]
+                self.assertEqual({**operation, "parameters": operation["parameters"][1:]}, twin)
+                twins.add((pattern, method))
+        self.assertGreater(len(twins), 50)
+        self.assertEqual(described - self.asked - pages, set(), "not asked")
+        missing = set()
+        for name in set(self.schemas.described()) - self.schemas.used:
+            source = self.SOURCES.get(name.partition(".")[0].rstrip("[]"))
+            key = name.rpartition(".")[2]
+            if source is None or f'"{key}"' not in (SOURCE / source).read_text():
+                missing.add(name)
+        self.assertEqual(missing, set(), "described and never answered")
+
+    def test_examples_are_as_they_are_described(self):
+        components = self.schemas.components
+        for name, schema in components.items():
+            for example in schema.get("examples", []):
+                self.assertEqual(self.schemas.problems(example, schema, name, name), [])
+        # Whatever a route names exists.
+        named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(self.document)))
+        self.assertEqual(named, set(components))
+
+    def test_a_wrong_body_would_be_found(self):
+        run = self.document["components"]["schemas"]["Run"]
+        good = run["examples"][0]
+        for change in ({"id": "1"}, {"state": "asleep"}, {"surprise": 1}, {"sampling_gaps": -1}, {"error": False}):
+            self.assertEqual(len(self.schemas.problems({**good, **change}, run)), 1, change)
+        self.assertEqual(len(self.schemas.problems({key: good[key] for key in good if key != "pid"}, run)), 1)
 
 
 class Assets(GatewayCase):
