@@ -15,6 +15,7 @@
 
 #include "agent/agent.h"
 #include "agent/safe_point.h"
+#include "base/memory.h"
 
 enum { FILTERS_UNKNOWN = (1 << ON_DEMAND_FILTERS_BITS) - 1 };
 
@@ -82,6 +83,53 @@ static void read_code(uint64_t pointer, uint8_t code[SAFE_POINT_BEFORE + SAFE_PO
 	}
 }
 
+/* Calls the function on the stack that ends at `top`. */
+void on_demand_call(void (*function)(void), void *top);
+__asm__(".pushsection .text\n"
+	".globl on_demand_call\n"
+	".hidden on_demand_call\n"
+	".type on_demand_call, @function\n"
+	"on_demand_call:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	pushq %rbp\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset %rbp, -16\n"
+	"	movq %rsp, %rbp\n"
+	"	.cfi_def_cfa_register %rbp\n"
+	"	movq %rsi, %rsp\n"
+	"	call *%rdi\n"
+	"	leave\n"
+	"	.cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size on_demand_call, . - on_demand_call\n"
+	".popsection");
+
+/*
+ * The kernel would take the alternate stack to be free, and put the signal of a fault over what
+ * was interrupted. It is set again when the handler returns.
+ */
+static void begin_without_alternate_stack(void)
+{
+	const stack_t none = { .ss_flags = SS_DISABLE };
+
+	sigaltstack(&none, NULL);
+	agent_begin_on_demand();
+}
+
+/* The program's stack, or its alternate one, may have no room but for a signal: Rust's has 8 KiB. */
+static void begin_on_own_stack(void)
+{
+	enum { STACK_BYTES = 256 * 1024 };
+	char *const stack = memory_resize(&memory_pages, NULL, 0, STACK_BYTES);
+
+	if (stack == NULL)
+		return;
+	on_demand_call(begin_without_alternate_stack, stack + STACK_BYTES);
+	memory_resize(&memory_pages, stack, STACK_BYTES, 0);
+}
+
 static void begin(uint64_t value, ucontext_t *context)
 {
 	greg_t *const registers = context->uc_mcontext.gregs;
@@ -103,7 +151,7 @@ static void begin(uint64_t value, ucontext_t *context)
 	read_code(point.rip, code);
 	const enum safe_point_kind kind = safe_point_find(code, &hint, &point);
 	if (kind != SAFE_POINT_NONE && !is_sandboxed_since_start(value))
-		agent_begin_on_demand();
+		begin_on_own_stack();
 	if (kind != SAFE_POINT_RESTART)
 		return;
 	registers[REG_RAX] = (greg_t)point.rax;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 /* docs/protocol.md: the word, and where in the signal's value the rest stands. */
@@ -71,6 +72,12 @@ static enum wake_rank when_endless(bool is_endless)
 	return is_endless ? WAKE_EXACT : WAKE_ANEW;
 }
 
+/* Interrupted, such a call returns with the part that it has, which cannot be undone. */
+static enum wake_rank unless_in_parts(bool waits_for_all, enum wake_rank rank)
+{
+	return waits_for_all ? WAKE_NEVER : rank;
+}
+
 static enum wake_rank rank_call(const struct call *call)
 {
 	enum { ABSOLUTE = 1 };
@@ -100,8 +107,6 @@ static enum wake_rank rank_call(const struct call *call)
 	case SYS_rt_sigsuspend:
 	case SYS_read:
 	case SYS_readv:
-	case SYS_recvfrom:
-	case SYS_recvmsg:
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_wait4:
@@ -109,9 +114,17 @@ static enum wake_rank rank_call(const struct call *call)
 		return WAKE_EXACT;
 	case SYS_futex:
 		return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET ? WAKE_EXACT : WAKE_NEVER;
+	case SYS_recvfrom:
+		return unless_in_parts((a[3] & MSG_WAITALL) != 0, WAKE_EXACT);
+	case SYS_recvmsg:
+		return unless_in_parts((a[2] & MSG_WAITALL) != 0, WAKE_EXACT);
 	case SYS_recvmmsg:
+		return unless_in_parts((uint32_t)a[2] > 1 && (a[3] & MSG_WAITFORONE) == 0, WAKE_ANEW);
 	case SYS_io_getevents:
+		return unless_in_parts((int64_t)a[1] > 1, WAKE_ANEW);
+	/* Also one that first submits: it returns how many it has. */
 	case SYS_io_uring_enter:
+		return unless_in_parts((uint32_t)a[1] > 0 || (uint32_t)a[2] > 1, WAKE_ANEW);
 	case SYS_msgrcv:
 	case SYS_mq_timedreceive:
 		return WAKE_ANEW;

@@ -79,7 +79,8 @@ class InterruptedWaits(GuestCase):
     """Waking an agent on demand interrupts a system call; the program must not notice."""
     # What a call returns, errno, and its least and most seconds. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.
     KINDS = {"sleep": (0, 0, 3), "nanosleep-rest": (0, 0, 3), "clock_nanosleep": (0, 0, 3), "ppoll": (0, 0, 3), "select": (0, 0, 3),
-             "pselect": (0, 0, 3), "sem_timedwait": (-1, 110, 3), "pause": (-1, 4, 3), "sigsuspend": (-1, 4, 3)}
+             "pselect": (0, 0, 3), "sem_timedwait": (-1, 110, 3), "pause": (-1, 4, 3), "sigsuspend": (-1, 4, 3),
+             "small-alternate-stack": (0, 0, 3)}
     # The kernel does not say how long these have waited: they wait their time once more.
     ANEW = {"usleep": (0, 0, 0.9), "nanosleep-short": (0, 0, 0.9), "poll": (0, 0, 3), "epoll_wait": (0, 0, 3), "recv": (-1, 11, 3),
             "read": (-1, 11, 3)}

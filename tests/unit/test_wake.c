@@ -47,6 +47,26 @@ static void neither_locks_nor_waits_for_signals_are_interrupted(void **state)
 		wake_choose(STATUS("S", NO_SIGNALS, ""), "running\n", SIGNAL).rank, WAKE_NEVER);
 }
 
+static void calls_that_return_a_part_are_not_interrupted(void **state)
+{
+	(void)state;
+	/* recvfrom and recvmsg: MSG_WAITALL, without */
+	assert_int_equal(rank_of("45 0x3 0x7f00 0x64 0x100 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("45 0x3 0x7f00 0x64 0x0 0x0 0x0"), WAKE_EXACT);
+	assert_int_equal(rank_of("47 0x3 0x7f00 0x100 0x0 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("47 0x3 0x7f00 0x0 0x0 0x0 0x0"), WAKE_EXACT);
+	/* recvmmsg: two messages, one, at least one of two */
+	assert_int_equal(rank_of("299 0x3 0x7f00 0x2 0x0 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("299 0x3 0x7f00 0x1 0x0 0x0 0x0"), WAKE_ANEW);
+	assert_int_equal(rank_of("299 0x3 0x7f00 0x2 0x10000 0x0 0x0"), WAKE_ANEW);
+	/* io_getevents: two events, one; io_uring_enter: submits, two events, one */
+	assert_int_equal(rank_of("208 0x7f00 0x2 0x2 0x7f00 0x0 0x0"), WAKE_NEVER);
+	assert_int_equal(rank_of("208 0x7f00 0x1 0x2 0x7f00 0x0 0x0"), WAKE_ANEW);
+	assert_int_equal(rank_of("426 0x3 0x1 0x1 0x1 0x0 0x8"), WAKE_NEVER);
+	assert_int_equal(rank_of("426 0x3 0x0 0x2 0x1 0x0 0x8"), WAKE_NEVER);
+	assert_int_equal(rank_of("426 0x3 0x0 0x1 0x1 0x0 0x8"), WAKE_ANEW);
+}
+
 static void only_a_sleeping_thread_that_takes_the_signal_is_chosen(void **state)
 {
 	(void)state;
@@ -97,6 +117,7 @@ static void filters_are_counted(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(endless_waits_go_on_exactly_and_others_wait_anew),
 	cmocka_unit_test(neither_locks_nor_waits_for_signals_are_interrupted),
+	cmocka_unit_test(calls_that_return_a_part_are_not_interrupted),
 	cmocka_unit_test(only_a_sleeping_thread_that_takes_the_signal_is_chosen),
 	cmocka_unit_test(the_signal_carries_what_the_agent_checks),
 	cmocka_unit_test(filters_are_counted),

@@ -12,12 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SECONDS = 3 };
+
+/* As Rust's library makes it for each thread; below it, memory that is not there. */
+static long sleep_with_small_stack(void)
+{
+	enum { STACK_BYTES = 8192 };
+	char *const memory = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const stack_t stack = { .ss_sp = memory + STACK_BYTES, .ss_size = STACK_BYTES };
+
+	if (memory == MAP_FAILED || mprotect(memory, STACK_BYTES, PROT_NONE) != 0 ||
+		sigaltstack(&stack, NULL) != 0)
+		return -4;
+	return sleep(SECONDS);
+}
 
 static long wait_in(const char *kind)
 {
@@ -31,6 +46,8 @@ static long wait_in(const char *kind)
 
 	if (strcmp(kind, "sleep") == 0)
 		return sleep(SECONDS);
+	if (strcmp(kind, "small-alternate-stack") == 0)
+		return sleep_with_small_stack();
 	if (strcmp(kind, "usleep") == 0)
 		return usleep(900 * 1000);
 	if (strcmp(kind, "nanosleep-rest") == 0)
