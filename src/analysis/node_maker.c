@@ -232,6 +232,7 @@ struct place {
 	const struct module *module; /* NULL when no mapping covers it */
 	uint64_t address;
 	uint64_t offset;
+	uint64_t into_function; /* bytes, where the function has no name; 0 when unknown */
 };
 
 static struct place find_place(
@@ -246,6 +247,8 @@ static struct place find_place(
 		place.module = &maker->table->modules[at->module];
 		place.offset = address - at->base;
 	}
+	if (location->function_start != 0 && location->function_start <= address)
+		place.into_function = address - location->function_start;
 	return place;
 }
 
@@ -295,8 +298,9 @@ static uint32_t make_node(struct node_maker *maker, const struct profile_locatio
 			key.module = "";
 	} else if (granularity == VIEW_ADDRESSES || node.function[0] == '\0') {
 		key.build = keep(maker, build_of(maker, place.module, location));
-		key.offset = place.offset;
-		node.address = place.address;
+		const uint64_t into = granularity == VIEW_ADDRESSES ? 0 : place.into_function;
+		key.offset = place.offset - into;
+		node.address = place.address - into;
 	} else if (maker->rules.regardless_of_module) {
 		key.module = "";
 	} else if (place.module == NULL || !place.module->differs) {

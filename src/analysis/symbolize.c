@@ -84,6 +84,7 @@ static size_t hand_out(const struct batch *batch, size_t next, struct profile *p
 			profile_copy_frame(profile, &texts, &frame);
 		}
 		location->frame_count = (uint32_t)result.frame_count;
+		location->function_start = result.function_start;
 	}
 	return next;
 }

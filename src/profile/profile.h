@@ -81,6 +81,8 @@ struct profile_location {
 	uint32_t frame_count; /* 0 until symbols are found */
 	bool is_exact;	      /* where execution was, not where it returns to: do not step back */
 	bool is_named;	      /* of a format without addresses: stands for its frames */
+	/* Where its function begins, for one without a name: an address, 0 when unknown. */
+	uint64_t function_start;
 };
 
 struct profile_stack {

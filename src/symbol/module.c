@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "symbol/function_start.h"
 #include "symbol/module_cache.h"
 #include "symbol/module_file.h"
 #include "symbol/module_frames.h"
@@ -347,11 +348,27 @@ void module_explain(struct module *module, const char *package)
 	}
 }
 
+/* Addresses without a name are at least those of a function. */
+static void find_function_starts(struct module *module)
+{
+	struct module_work *const work = module->work;
+	struct function_starts *const starts = work->image.data == NULL || !work->image.has_code
+						       ? NULL
+						       : function_starts_new(&work->image);
+
+	for (size_t i = 0; starts != NULL && i < work->count; i++)
+		if (!is_named(work->queries[i]))
+			work->queries[i]->into_function =
+				function_starts_find(starts, work->vaddrs[i]);
+	function_starts_free(starts);
+}
+
 void module_finish(struct module *module)
 {
 	struct module_work *const work = module->work;
 
 	module_build_frames(module);
+	find_function_starts(module);
 	/* What the servers could not be asked today they may answer tomorrow. */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&
 		!work_budget_is_spent(&work->search.budget))

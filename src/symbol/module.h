@@ -29,7 +29,8 @@ struct module_query {
 	const struct symbol_mapping *mapping; /* that covers it; NULL when none does */
 	const struct symbol_frame *frames;    /* innermost first; live as long as the module */
 	size_t frame_count;
-	bool is_answered; /* by the cache */
+	uint32_t into_function; /* bytes; FUNCTION_START_UNKNOWN where it has a name, too */
+	bool is_answered;	/* by the cache */
 };
 
 struct module {

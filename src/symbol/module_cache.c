@@ -185,6 +185,7 @@ static bool take_answers(struct module *module, const struct symbol_cache *cache
 			continue;
 		query->frames = answer->frames;
 		query->frame_count = answer->frame_count;
+		query->into_function = answer->into_function;
 		query->is_answered = true;
 		answered++;
 	}
@@ -256,7 +257,7 @@ static struct symbol_cache_answer *merge_answers(
 		const struct module_query *const query = &module->queries[i];
 		if (old == NULL || !query->is_answered)
 			answers[used++] = (struct symbol_cache_answer){ query->file_offset,
-				query->frames, query->frame_count };
+				query->frames, query->frame_count, query->into_function };
 	}
 	qsort(answers, used, sizeof *answers, compare_answers);
 	*count = 0;

@@ -13,7 +13,7 @@
 #include "base/xalloc.h"
 #include "symbol/cache_directory.h"
 
-enum { VERSION = 3, REFRESH_SECONDS = 24 * 3600 };
+enum { VERSION = 4, REFRESH_SECONDS = 24 * 3600 };
 
 static const char magic[8] = "heapsym";
 
@@ -44,6 +44,7 @@ struct stored_answer {
 	uint64_t file_offset;
 	uint32_t first_frame;
 	uint32_t frame_count;
+	uint64_t into_function;
 };
 
 struct stored_probe {
@@ -173,8 +174,9 @@ static bool build_tables(const struct parts *parts, struct symbol_cache *cache)
 		if (from->first_frame > header->frame_count ||
 			from->frame_count > header->frame_count - from->first_frame)
 			return false;
-		entry->answers[i] = (struct symbol_cache_answer){ from->file_offset,
-			frames + from->first_frame, from->frame_count };
+		entry->answers[i] =
+			(struct symbol_cache_answer){ from->file_offset, frames + from->first_frame,
+				from->frame_count, (uint32_t)from->into_function };
 	}
 	for (uint32_t i = 0; i < header->probe_count; i++) {
 		const char *const path = elf_text_at(&parts->texts, parts->probes[i].path);
@@ -350,7 +352,7 @@ static void write_answers(
 	for (size_t i = 0; i < entry->answer_count; i++) {
 		const struct symbol_cache_answer *const answer = &entry->answers[i];
 		const struct stored_answer stored = { answer->file_offset, header->frame_count,
-			(uint32_t)answer->frame_count };
+			(uint32_t)answer->frame_count, answer->into_function };
 		buffer_append(out, &stored, sizeof stored);
 		header->frame_count += (uint32_t)answer->frame_count;
 	}

@@ -29,6 +29,7 @@ struct symbol_cache_answer {
 	uint64_t file_offset;
 	const struct symbol_frame *frames; /* innermost first */
 	size_t frame_count;
+	uint32_t into_function; /* see function_start.h */
 };
 
 /* The contents of a file. Texts and arrays are borrowed from whoever made the entry. */

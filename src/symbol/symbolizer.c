@@ -8,6 +8,7 @@
 #include "symbol/cache_directory.h"
 #include "symbol/debian_package.h"
 #include "symbol/debuginfod.h"
+#include "symbol/function_start.h"
 #include "symbol/module.h"
 #include "symbol/parallel.h"
 
@@ -118,6 +119,7 @@ static size_t add_query(
 		.file_offset =
 			mapping == NULL ? address : address - mapping->start + mapping->file_offset,
 		.mapping = mapping,
+		.into_function = FUNCTION_START_UNKNOWN,
 	};
 	return module->query_count++;
 }
@@ -251,7 +253,10 @@ static void collect_reports(struct symbolizer *symbolizer)
 static struct symbol_result result_of(
 	const struct symbolizer *symbolizer, const struct module_query *query)
 {
-	struct symbol_result result = { query->frames, query->frame_count };
+	struct symbol_result result = { query->frames, query->frame_count, 0 };
+
+	if (query->into_function != FUNCTION_START_UNKNOWN)
+		result.function_start = query->address - query->into_function;
 
 	if (symbolizer->options.no_inlines && result.frame_count > 1) {
 		result.frames += result.frame_count - 1;

@@ -61,10 +61,13 @@ struct symbol_frame {
 	uint32_t start_line;	  /* line of the function's declaration; 0 when unknown */
 };
 
-/* The frames of one address; frame_count is 0 when nothing is known. Borrowed strings. */
+/*
+ * The frames of one address; frame_count is 0 when no name and no line is known. Borrowed strings.
+ */
 struct symbol_result {
 	const struct symbol_frame *frames; /* innermost first */
 	size_t frame_count;
+	uint64_t function_start; /* address, where the function has no name; 0 when unknown */
 };
 
 /* What the names of a module rest on. */

@@ -199,7 +199,8 @@ static bool read_common(struct builder *builder, uint64_t offset)
 	struct cursor body;
 	uint64_t id = 0, id_offset = 0;
 
-	if (!read_entry(builder, offset, &body, &id, &id_offset) || id != 0)
+	if (!read_entry(builder, offset, &body, &id, &id_offset) || id != 0 ||
+		cursor_left(&body) > 2 * COMMON_BYTES_MAX)
 		return false;
 	const uint8_t version = cursor_u8(&body);
 	const char *const augmentation = cursor_string(&body);
@@ -355,18 +356,38 @@ static uint64_t find_entry(const struct index *index, uint64_t header, uint64_t 
 	return found;
 }
 
+/* Reads the description of the function that holds `address`. */
+static bool find_function(struct builder *builder, const struct unwind_section *header,
+	uint64_t address, struct cfi_function *function)
+{
+	struct index index = { 0 };
+	struct error ignored;
+
+	return read_index(header, &index, &ignored) &&
+	       read_function(builder, find_entry(&index, header->address, address), function) &&
+	       address >= function->begin && address < function->end;
+}
+
+bool unwind_section_function(enum unwind_machine machine, const struct unwind_section *header,
+	const struct unwind_section *frames, uint64_t address, uint64_t *begin)
+{
+	struct builder builder = { .frames = frames, .machine = machine, .common_at = UINT64_MAX };
+	struct cfi_function function;
+
+	if (!find_function(&builder, header, address, &function))
+		return false;
+	*begin = function.begin;
+	return true;
+}
+
 struct unwind_rule unwind_section_find(enum unwind_machine machine,
 	const struct unwind_section *header, const struct unwind_section *frames, uint64_t address)
 {
 	struct builder builder = { .frames = frames, .machine = machine, .common_at = UINT64_MAX };
 	struct wanted wanted = { .address = address };
-	struct index index = { 0 };
 	struct cfi_function function;
-	struct error ignored;
 
-	if (read_index(header, &index, &ignored) &&
-		read_function(&builder, find_entry(&index, header->address, address), &function) &&
-		address >= function.begin && address < function.end)
+	if (find_function(&builder, header, address, &function))
 		(void)cfi_function_run(&builder.common, &function, take_stretch, &wanted);
 	return wanted.rule;
 }

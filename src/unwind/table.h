@@ -72,5 +72,12 @@ void unwind_table_deinit(struct unwind_table *table);
 struct unwind_rule unwind_section_find(enum unwind_machine machine,
 	const struct unwind_section *header, const struct unwind_section *frames, uint64_t address);
 
+/*
+ * Where the function that holds `address` begins, by the same two sections. False when none of
+ * those described holds it.
+ */
+bool unwind_section_function(enum unwind_machine machine, const struct unwind_section *header,
+	const struct unwind_section *frames, uint64_t address, uint64_t *begin);
+
 /* The rule for the instruction at base + `pc`. */
 struct unwind_rule unwind_table_find(const struct unwind_row *rows, size_t count, uint32_t pc);

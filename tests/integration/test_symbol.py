@@ -235,6 +235,49 @@ class Names(BuiltOnce):
         self.assertEqual("dynamic", module["source"])
         self.assertIn("stripped", module["problem"])
 
+    def described_functions(self, path):
+        """[(begin, end)] of what .eh_frame describes, as readelf reads it."""
+        text = run("readelf", "--debug-dump=frames", path)
+        return [(int(a, 16), int(b, 16)) for a, b in re.findall(r" FDE cie=\S+ pc=([0-9a-f]+)\.\.([0-9a-f]+)", text)]
+
+    def test_stripped_code_is_told_by_the_beginning_of_its_function(self):
+        path = self.build(flags=["-s"])
+        text, size = re.search(r" \.text\s+PROGBITS\s+(\S+)\s+\S+\s+(\S+)",
+                               run("readelf", "-SW", path)).groups()
+        addresses = list(range(int(text, 16), int(text, 16) + int(size, 16)))
+        described = self.described_functions(path)
+        expected = [next((begin for begin, end in described if begin <= a < end), 0) for a in addresses]
+        self.assertGreater(len(set(expected)), 10)
+        self.assertIn(0, expected)
+        cache = os.path.join(self.folder, "cache")
+        for round in "read", "from the cache":
+            with self.subTest(round):
+                answer = json.loads(run(TOOL, "--cache", cache, path, "-", input=oracles.text(addresses)))
+                starts = {r["address"]: (r["function_start"], r["frames"]) for r in answer["results"]}
+                wrong = [(hex(a), hex(start), hex(starts[a][0])) for a, start in zip(addresses, expected)
+                         if starts[a] != (start, []) and not starts[a][1]]
+                self.assertEqual([], wrong[:5])
+                self.assertEqual(round != "read", answer["modules"][0]["from_cache"])
+
+    def test_stripped_code_is_reported_by_function(self):
+        path = self.build(flags=["-s", "-no-pie"], link=["-no-pie"])
+        begin, end = max(self.described_functions(path), key=lambda function: function[1] - function[0])
+        load = re.search(r"LOAD\s+(\S+) (\S+) \S+ (\S+) \S+ R E", run("readelf", "-lW", path)).groups()
+        offset, start, length = (int(word, 16) for word in load)
+        lines = ["heap_v2/1", "  t*: 3: 300 [0: 0]"]
+        for address in begin + 8, begin + 16, end:
+            lines += [f"@ 0x{address:x}", "  t*: 1: 100 [0: 0]"]
+        lines += ["", "MAPPED_LIBRARIES:", f"{start:x}-{start + (length + 4095) // 4096 * 4096:x} r-xp {offset:08x} 00:00 0 {path}"]
+        profile = os.path.join(self.folder, "stripped.heap")
+        pathlib.Path(profile).write_text("\n".join(lines) + "\n")
+        base = start - offset
+        name = f"[program]+0x{begin - base:x}"
+        heapctl = BUILD / "src/cli/heapctl"
+        env = dict(os.environ, HOME=self.folder, XDG_CACHE_HOME=self.folder)
+        self.assertEqual([f"{name} 300"], run(heapctl, "report", "--collapsed", profile, env=env).splitlines())
+        rows = re.findall(r"\[program\]\+0x[0-9a-f]+", run(heapctl, "report", "--addresses", profile, env=env))
+        self.assertEqual([f"[program]+0x{a - 1 - base:x}" for a in (begin + 8, begin + 16, end)], sorted(rows))
+
     def scoped_names(self, *compiler):
         """The functions of scopes.cc, without parameters."""
         path = os.path.join(self.folder, "scopes")

@@ -12,7 +12,7 @@ ALLOWED = {
     "wire": {"base"},
     "agent": {"allocator", "unwind", "wire", "base"},
     "profile": {"base"},
-    "symbol": {"base"},
+    "symbol": {"unwind", "base"},
     "analysis": {"profile", "symbol", "base"},
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},

@@ -65,9 +65,9 @@ static void write_entry(const char *subject)
 		{ "alone", "", "", 0, 0 },
 	};
 	struct symbol_cache_answer answers[] = {
-		{ 0x1000, frames, 2 },
-		{ 0x1010, NULL, 0 },
-		{ 0x2000, frames + 2, 1 },
+		{ 0x1000, frames, 2, UINT32_MAX },
+		{ 0x1010, NULL, 0, 0x10 },
+		{ 0x2000, frames + 2, 1, UINT32_MAX },
 	};
 	char path[] = "/usr/lib/debug/x";
 	struct file_probe probes[] = { { path, { 1, 2, 3, 4, 5 } } };
@@ -115,7 +115,9 @@ static void gives_back_what_was_written(void **state)
 	assert_string_equal(answer->frames[1].function, "outer()");
 	assert_string_equal(answer->frames[0].linkage_name, "_Z5innerv");
 	assert_int_equal(answer->frames[0].line, 3);
+	assert_int_equal(answer->into_function, UINT32_MAX);
 	assert_int_equal(symbol_cache_find(&cache, 0x1010)->frame_count, 0);
+	assert_int_equal(symbol_cache_find(&cache, 0x1010)->into_function, 0x10);
 	assert_null(symbol_cache_find(&cache, 0x1011));
 	assert_null(symbol_cache_find(&cache, 0x3000));
 	symbol_cache_deinit(&cache);

@@ -107,6 +107,7 @@ static void print_results(const struct request *request, const struct symbol_res
 			json_object_end(json);
 		}
 		json_array_end(json);
+		json_member_unsigned(json, "function_start", results[i].function_start);
 		json_object_end(json);
 	}
 	json_array_end(json);
