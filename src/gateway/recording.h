@@ -18,7 +18,7 @@ enum { RECORDING_NOW = 0 };
 
 struct recording {
 	int64_t id;
-	int64_t span_ms; /* of a run: how long it took; 0 of a snapshot */
+	int64_t span_ms;      /* of a run: how long it took; 0 of a snapshot */
 	struct blob *profile; /* NULL until loaded */
 	struct blob *start;   /* NULL when there is nothing to subtract */
 };
