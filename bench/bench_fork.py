@@ -78,7 +78,7 @@ def shell_script(folder):
         begin = time.monotonic()
         subprocess.run(["bash", "-c", script], env=environment(folder, guest), check=True)
         return time.monotonic() - begin
-    print(f"a shell script of 600 forks, in the environment of a target: {ratios_of(pairs_of(False, True, measure, ROUNDS // 6))}")
+    print(f"a shell script of 600 forks, in the environment of a target: {ratios_of(pairs_of(False, True, measure, max(ROUNDS // 6, 2)))}")
 
 
 class Postgres:
@@ -120,7 +120,7 @@ def postgres(folder):
     os.chmod(folder, 0o755)
     plain, guest = Postgres(folder, False), Postgres(folder, True)
     try:
-        print(f"time of a new connection and a query (pgbench -C -S): {ratios_of(pairs_of(plain, guest, Postgres.seconds_per_transaction, ROUNDS // 6))}")
+        print(f"time of a new connection and a query (pgbench -C -S): {ratios_of(pairs_of(plain, guest, Postgres.seconds_per_transaction, max(ROUNDS // 6, 2)))}")
     finally:
         plain.stop()
         guest.stop()
