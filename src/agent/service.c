@@ -231,15 +231,26 @@ void service_listen_or_log(struct service *service)
 			service->with_socket ? "no socket" : "runs stay in memory", &err);
 }
 
+static void plan_to_listen(struct service *service, int64_t now_ms, int64_t pause_ms)
+{
+	service->listen_pause_ms =
+		pause_ms < SERVICE_LISTEN_AGAIN_MAX_MS ? pause_ms : SERVICE_LISTEN_AGAIN_MAX_MS;
+	service->listen_again_ms = now_ms + service->listen_pause_ms;
+}
+
 /* Looks at a young process: it may have dropped privileges or entered a sandbox since. */
 static void check_process(struct service *service)
 {
 	if (compare_rights(service))
 		return;
-	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder)
+	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder) {
 		service_listen_or_log(service);
-	else if (service->with_socket)
+	} else if (service->with_socket) {
 		watch_name(service);
+		/* It may have been lost before it was watched. */
+		if (service->listen_again_ms == 0 && !listener_has_name(&service->listener))
+			plan_to_listen(service, clock_monotonic_ms(), SERVICE_LISTEN_AGAIN_MS);
+	}
 }
 
 static int64_t next_check_ms(const struct service *service)
@@ -255,13 +266,6 @@ static void run_checks(struct service *service, int64_t now_ms)
 		service->checks_done++;
 		check_process(service);
 	}
-}
-
-static void plan_to_listen(struct service *service, int64_t now_ms, int64_t pause_ms)
-{
-	service->listen_pause_ms =
-		pause_ms < SERVICE_LISTEN_AGAIN_MAX_MS ? pause_ms : SERVICE_LISTEN_AGAIN_MAX_MS;
-	service->listen_again_ms = now_ms + service->listen_pause_ms;
 }
 
 /*

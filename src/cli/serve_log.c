@@ -11,19 +11,22 @@
 
 enum {
 	LINES_MAX = 64, /* that are remembered */
-	AGAIN_MS = 60 * 1000,
+	/* A line is written so often in so long: what a user does repeatedly is answered each time.
+	 */
+	TIMES_MAX = 5,
+	WINDOW_MS = 60 * 1000,
 };
 
 struct line {
-	char text[256]; /* its beginning */
-	int64_t written_ms;
-	unsigned held_back;
+	char text[256];	  /* its beginning */
+	int64_t since_ms; /* its window began */
+	unsigned written, held_back;
 };
 
 static struct line lines[LINES_MAX];
 static size_t line_count;
 
-/* The one that is there, or a place for it: that of the one that was written first. */
+/* The one that is there, or a place for it: that of the one whose window is the oldest. */
 static struct line *find(const char *text, bool *is_new)
 {
 	struct line *oldest = &lines[0];
@@ -33,7 +36,7 @@ static struct line *find(const char *text, bool *is_new)
 			*is_new = false;
 			return &lines[i];
 		}
-		if (lines[i].written_ms < oldest->written_ms)
+		if (lines[i].since_ms < oldest->since_ms)
 			oldest = &lines[i];
 	}
 	*is_new = true;
@@ -46,8 +49,13 @@ void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LO
 	struct line *const known = find(line, &is_new);
 
 	text[0] = '\0';
-	if (!is_new && monotonic_ms - known->written_ms < AGAIN_MS) {
-		known->held_back++;
+	if (!is_new && monotonic_ms - known->since_ms < WINDOW_MS) {
+		if (known->written == TIMES_MAX) {
+			known->held_back++;
+			return;
+		}
+		known->written++;
+		snprintf(text, SERVE_LOG_LINE_BYTES, "%s", line);
 		return;
 	}
 	if (!is_new && known->held_back > 0)
@@ -56,7 +64,8 @@ void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LO
 	else
 		snprintf(text, SERVE_LOG_LINE_BYTES, "%s", line);
 	snprintf(known->text, sizeof known->text, "%s", line);
-	known->written_ms = monotonic_ms;
+	known->since_ms = monotonic_ms;
+	known->written = 1;
 	known->held_back = 0;
 }
 

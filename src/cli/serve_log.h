@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The log of heapctl serve: one line to standard error for each thing that happened, with its time.
- * A line that comes again and again, as of a target that hangs, is written once a minute, with how
- * often it came. Any thread.
+ * A line that comes again and again, as of a target that hangs, is written five times a minute,
+ * with how often it came. Any thread.
  */
 #pragma once
 
