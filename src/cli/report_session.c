@@ -174,6 +174,41 @@ static bool warn_of_missing_mappings(const struct report_session *session)
 	return has_warned;
 }
 
+/* Addresses above the last mapping; 0 where there is no list of mappings. */
+static size_t count_above_mappings(const struct profile *profile)
+{
+	uint64_t limit = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->mapping_count; i++)
+		if (profile->mappings[i].limit > limit)
+			limit = profile->mappings[i].limit;
+	for (size_t i = 0; limit != 0 && i < profile->location_count; i++)
+		if (profile->locations[i].mapping == PROFILE_NONE &&
+			profile->locations[i].frame_count == 0 &&
+			profile->locations[i].address >= limit)
+			count++;
+	return count;
+}
+
+/* The stack lies above all code: an address behind the list's end shows that the end is missing. */
+static size_t warn_of_cut_mappings(const struct report_session *session)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < session->profile_count; i++) {
+		const struct profile *const profile = session->profiles[i];
+		const size_t count = count_above_mappings(profile);
+		if (count == 0)
+			continue;
+		verb_warn("%s: %zu of %zu addresses have no name: they are above the last of its "
+			  "mappings, so it was cut off (get the whole file)",
+			profile->name, count, profile->location_count);
+		sum += count;
+	}
+	return sum;
+}
+
 /*
  * A module of profiles of which only one tells build-ids has two reports; what both say is said
  * once.
@@ -183,6 +218,7 @@ static void report_modules(const struct report_session *session,
 {
 	if (count == 1 && reports[0].path[0] == '\0' && warn_of_missing_mappings(session))
 		return;
+	const size_t cut_count = warn_of_cut_mappings(session);
 	for (size_t i = 0; i < count; i++) {
 		struct symbol_module_report sum = reports[i];
 		/* The allocator's own frames are not shown, so nobody misses their names. */
@@ -196,6 +232,9 @@ static void report_modules(const struct report_session *session,
 			sum.address_count += reports[j].address_count;
 			sum.named_count += reports[j].named_count;
 		}
+		/* Those that were just said need no advice about code made at run time. */
+		if (sum.path[0] == '\0' && sum.address_count <= cut_count)
+			continue;
 		if (!is_said)
 			report_module(&sum, false);
 	}

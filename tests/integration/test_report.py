@@ -97,6 +97,16 @@ class Foreign(unittest.TestCase):
         self.assertIn(b"it has no list of mappings (MAPPED_LIBRARIES), so it was cut off", run.stderr)
         self.assertNotIn(b"java", run.stderr)
 
+    def test_profile_with_a_part_of_its_mappings_was_cut_off(self):
+        head = b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x7f0000400110 0x400220\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+        maps = b"00400000-00500000 r-xp 00000000 00:00 0\n"
+        run = self.report(head + maps, "--text")
+        self.assertIn(b"1 of 2 addresses have no name: they are above the last of its mappings, so it was cut off", run.stderr)
+        # Below the last one, it may be code made at run time.
+        run = self.report(head + maps + b"7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0 [stack]\n", "--text")
+        self.assertNotIn(b"cut off", run.stderr)
+        self.assertIn(b"java", run.stderr)
+
 
 class Report(unittest.TestCase):
     @classmethod
