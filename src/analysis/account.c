@@ -142,6 +142,18 @@ static struct account_row row_other(double bytes)
 		ACCOUNT_MEASURED };
 }
 
+/* At most `room`: tables may be swapped out. Returns the bytes of the row. */
+static double add_agent(struct account *account, const struct account_stats *stats, double room)
+{
+	const double bytes = fmin(fmax(stats->agent, 0), fmax(room, 0));
+
+	add(account, (struct account_row){ ACCOUNT_KERNEL, "agent", "heapctl's agent", bytes, "",
+			     "tables for walking stacks, made when sampling is first switched on; "
+			     "HEAPCTL_UNWINDER=jemalloc needs none and makes samples slower",
+			     ACCOUNT_REPORTED });
+	return bytes;
+}
+
 static void add_kernel(
 	struct account *account, const struct smaps *smaps, const struct account_stats *stats)
 {
@@ -155,9 +167,11 @@ static void add_kernel(
 	if (are_jemallocs(smaps, stats)) {
 		const double own = (double)smaps->unreserved_resident + own_break;
 		add(account, row_beyond(own - held));
-		add(account, row_other(anonymous + own_break - own));
+		const double others = anonymous + own_break - own;
+		add(account, row_other(others - add_agent(account, stats, others)));
 	} else {
-		const double rest = anonymous + own_break - held;
+		const double agent = add_agent(account, stats, anonymous);
+		const double rest = anonymous + own_break - held - agent;
 		add(account, rest < 0 ? row_beyond(rest) : row_other(rest));
 	}
 	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",

@@ -26,6 +26,9 @@
  *
  * Where they are not (overcommitting forbidden, opt.dss, a second runtime that maps the same way),
  * the two rows are one: their difference.
+ *
+ * The agent's tables for walking stacks are anonymous memory as well. The agent reports their size,
+ * so they are a row of their own.
  */
 #pragma once
 
@@ -36,7 +39,7 @@
 #include "analysis/smaps.h"
 #include "profile/profile.h"
 
-/* From malloc_stats_print's JSON. */
+/* From malloc_stats_print's JSON, but for the last one. */
 struct account_stats {
 	double allocated, active, dirty, muzzy, base, retained, tcache;
 	double internal;      /* of `allocated`: what jemalloc gave itself */
@@ -46,6 +49,7 @@ struct account_stats {
 	bool is_in_break;     /* opt.dss is primary: jemalloc's heap is the program break */
 	bool has_one_arena;   /* that is used: fewer are not possible */
 	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
+	double agent;	      /* bytes of the agent's tables, which its status says */
 };
 
 /* What the profile tells. */
@@ -75,6 +79,7 @@ enum account_source {
 	ACCOUNT_COUNTED,   /* jemalloc */
 	ACCOUNT_MEASURED,  /* the kernel */
 	ACCOUNT_ESTIMATED, /* a model, from the profile or the addresses in use */
+	ACCOUNT_REPORTED,  /* the agent, of itself */
 };
 
 struct account_row {

@@ -86,10 +86,28 @@ static bool read_stats(
 	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);
 }
 
+/* Eight bytes a row (src/unwind/table.h). */
+static double agent_bytes(const struct capture *capture)
+{
+	const struct buffer *const part = &capture->parts[CAPTURE_STATUS];
+	CLEANUP(json_cleanup)
+	json_t *status = json_loadb(part->size == 0 ? "" : part->data, part->size, 0, NULL);
+	const json_t *table;
+	double rows = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "unwind_tables"), i, table)
+	{
+		rows += (double)json_number(table, "rows");
+	}
+	return 8 * rows;
+}
+
 static const char *const sources[] = {
 	[ACCOUNT_COUNTED] = "jemalloc",
 	[ACCOUNT_MEASURED] = "kernel",
 	[ACCOUNT_ESTIMATED] = "estimate",
+	[ACCOUNT_REPORTED] = "agent",
 };
 
 /* The value that an option has: "dirty_decay_ms:10000". */
@@ -276,6 +294,7 @@ static bool make(const char *operand, bool as_json, struct error *err)
 	if (!capture_open(operand, &capture, err) || !read_stats(&capture, &stats, err) ||
 		!read_profile(&capture, &profile, err))
 		return false;
+	stats.agent = agent_bytes(&capture);
 	const struct buffer *const part = &capture.parts[CAPTURE_SMAPS];
 	const bool has_smaps = part->size != 0;
 	if (has_smaps && !smaps_read(part->data, part->size, &smaps))
@@ -310,7 +329,8 @@ const struct verb verb_account = {
 		"profile into one table: what the program uses, what thread caches, slabs, freed "
 		"pages and jemalloc's own data hold, files, stacks and other memory. The rows add "
 		"up to RSS. Each row says whether it is jemalloc's own count, what the kernel "
-		"measures, or an estimate; it names the option of jemalloc that governs it, with "
+		"measures, what the agent reports of its own memory, or an estimate; it names the "
+		"option of jemalloc that governs it, with "
 		"its value in this process, and what changing it would do.\n\n"
 		"What jemalloc counts and the kernel does not have is a row below zero: memory "
 		"that the program asked for and never touched, mostly. Rows of no bytes are left "

@@ -304,10 +304,13 @@ class Account(InsightCase):
         # jemalloc's index of pages is not taken for resident; left is half a megabyte for connections that nobody made, and the like.
         self.assertGreater(rows["index"]["bytes"], 1.5e6)
         self.assertLess(abs(rows["not_resident"]["bytes"]), 1.5e6)
-        # And the agent's rules to walk stacks by, eight bytes each.
+        self.assertTrue(0 <= rows["other"]["bytes"] < 1.5e6, rows["other"])
+        # The agent's tables have a row of their own, of eight bytes for each row in its status.
         status = json.loads(self.heapctl("status", fresh.pid, "--json")[0])
-        rules = 8 * sum(table["rows"] for table in status["unwind_tables"])
-        self.assertTrue(0 <= rows["other"]["bytes"] < rules + 1.5e6, (rows["other"], rules))
+        tables = 8 * sum(table["rows"] for table in status["unwind_tables"])
+        self.assertGreater(tables, 5e5)
+        self.assertEqual((rows["agent"]["bytes"], rows["agent"]["source"]), (tables, "agent"))
+        self.assertIn("heapctl's agent", self.heapctl("account", fresh.pid)[0])
 
     def test_memory_never_touched_is_a_row_of_its_own(self):
         """As much of it as the kernel says, and beside it what another allocator has."""

@@ -57,8 +57,8 @@ static void shared_memory_is_no_file(void **state)
 												"0",
 							       "0") "7f0050000000-7f0051000000 "
 								    "r--p 00000000 08:01 5 "
-								    "/dev/shmfile\n" FIELDS("7",
-									    "0");
+								    "/dev/shmfile\n" FIELDS(
+									    "7", "0");
 	struct smaps smaps;
 
 	assert_true(smaps_read(maps, sizeof maps - 1, &smaps));
@@ -193,6 +193,31 @@ static void adds_up_to_resident_memory(void **state)
 	assert_true(row(&account, "rounding")->bytes == 10000);
 	assert_true(row(&account, "other")->bytes == 1000 * 1024 - 680000);
 	assert_string_equal(row(&account, "dirty")->option, "dirty_decay_ms");
+}
+
+static void the_agents_tables_are_no_other_memory(void **state)
+{
+	(void)state;
+	const struct smaps smaps = read_text();
+	const struct account_profile none = { 0 };
+	struct account_stats with = stats;
+	const struct account without = account_make(&stats, &smaps, &none);
+	const double other = row(&without, "other")->bytes;
+
+	with.agent = 40000;
+	const struct account known = account_make(&with, &smaps, &none);
+	assert_true(row(&known, "agent")->bytes == 40000);
+	assert_true(row(&known, "other")->bytes == other - 40000);
+	assert_true(fabs(sum_of(&known) - 1210 * 1024) < 1e-6);
+	/* A status may say anything. */
+	const double wrong[] = { 1e18, -1e18, 0 };
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		with.agent = wrong[i];
+		const struct account account = account_make(&with, &smaps, &none);
+		assert_true(row(&account, "agent")->bytes >= 0);
+		assert_true(row(&account, "agent")->bytes <= 1000 * 1024);
+		assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
+	}
 }
 
 static void keeps_adding_up_when_jemalloc_counts_too_much(void **state)
@@ -367,7 +392,8 @@ static void each_row_has_its_figure_and_option(void **state)
 		{ "dirty", 50000, "dirty_decay_ms", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "muzzy", 3000, "muzzy_decay_ms", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "metadata", 37000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
-		{ "other", 1000 * 1024 - 683000, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
+		{ "agent", 20000, "", ACCOUNT_KERNEL, ACCOUNT_REPORTED },
+		{ "other", 1000 * 1024 - 703000, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "files", 110 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "shmem", 0, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
 		{ "file_data", 20 * 1024, "", ACCOUNT_KERNEL, ACCOUNT_MEASURED },
@@ -383,6 +409,7 @@ static void each_row_has_its_figure_and_option(void **state)
 
 	own.internal = 7000;
 	own.muzzy = 3000;
+	own.agent = 20000;
 	const struct account account = account_make(&own, &smaps, &none);
 	assert_int_equal(account.row_count, sizeof expected / sizeof *expected);
 	assert_true(account.resident == 1210 * 1024);
@@ -451,6 +478,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(no_stack_lies_above_a_large_reservation),
 	cmocka_unit_test(refuses_what_is_no_smaps),
 	cmocka_unit_test(adds_up_to_resident_memory),
+	cmocka_unit_test(the_agents_tables_are_no_other_memory),
 	cmocka_unit_test(keeps_adding_up_when_jemalloc_counts_too_much),
 	cmocka_unit_test(no_row_is_larger_than_what_there_is_to_divide),
 	cmocka_unit_test(tells_mappings_apart_that_nothing_is_kept_free_for),
