@@ -54,14 +54,34 @@ static struct store_entry *next_entry(struct store *store)
 	return entry;
 }
 
+/*
+ * By id; of equal ones first an own run, whose id clients know already, then one that has the id of
+ * its files, then by pid.
+ */
+static bool is_before(const struct store_entry *a, const struct store_entry *b)
+{
+	if (a->run.id != b->run.id)
+		return a->run.id < b->run.id;
+	if (a->is_adopted != b->is_adopted)
+		return !a->is_adopted;
+	if ((a->run.id == a->file_id) != (b->run.id == b->file_id))
+		return a->run.id == a->file_id;
+	return a->run.pid < b->run.pid;
+}
+
+static void swap(struct store_entry *a, struct store_entry *b)
+{
+	const struct store_entry swapped = *a;
+	*a = *b;
+	*b = swapped;
+}
+
 static void sort_in(struct store *store)
 {
-	for (size_t i = store->count - 1;
-		i > 0 && store->entries[i - 1].run.id > store->entries[i].run.id; i--) {
-		const struct store_entry swapped = store->entries[i];
-		store->entries[i] = store->entries[i - 1];
-		store->entries[i - 1] = swapped;
-	}
+	struct store_entry *const entries = store->entries;
+
+	for (size_t i = store->count - 1; i > 0 && is_before(&entries[i], &entries[i - 1]); i--)
+		swap(&entries[i], &entries[i - 1]);
 }
 
 static void adopt(void *context, const struct run *run)
@@ -72,6 +92,8 @@ static void adopt(void *context, const struct run *run)
 	if (entry == NULL)
 		return;
 	entry->run = *run;
+	entry->file_id = run->id;
+	entry->is_adopted = true;
 	entry->in_folder[STORE_START] = true;
 	entry->in_folder[STORE_END] = run->state == RUN_FINISHED;
 	if (run->state == RUN_RUNNING) {
@@ -84,17 +106,47 @@ static void adopt(void *context, const struct run *run)
 	sort_in(store);
 }
 
+/*
+ * Of two equal ids the later one becomes the next number, which is never an own run's. So every
+ * process of the program comes to the same ids, in whatever order it read the folder.
+ */
+static void make_ids_unique(struct store *store)
+{
+	struct store_entry *const entries = store->entries;
+
+	for (size_t i = 1; i < store->count;) {
+		if (entries[i].run.id != entries[i - 1].run.id) {
+			i++;
+			continue;
+		}
+		entries[i].run.id++;
+		for (size_t at = i;
+			at + 1 < store->count && is_before(&entries[at + 1], &entries[at]); at++)
+			swap(&entries[at], &entries[at + 1]);
+	}
+}
+
 void store_load(struct store *store)
 {
 	if (store->loaded || store->folder.path[0] == '\0')
 		return;
 	store->loaded = true;
 	store_files_scan(&store->folder, store->name, store->memory, adopt, store);
+	make_ids_unique(store);
 }
 
 int64_t store_last_id(const struct store *store)
 {
 	return store->count == 0 ? 0 : store->entries[store->count - 1].run.id;
+}
+
+/* The run as its files know it. */
+static struct run run_of_files(const struct store_entry *entry)
+{
+	struct run run = entry->run;
+
+	run.id = entry->file_id;
+	return run;
 }
 
 /* Into the folder when that works, else it stays where it is, in memory. */
@@ -130,6 +182,7 @@ bool store_begin(
 	if (entry == NULL)
 		return error_set(err, ERROR_MEMORY, "no memory for another run");
 	entry->run = *run;
+	entry->file_id = run->id;
 	keep_profile(store, entry, STORE_START, start);
 	save_record(store, entry);
 	store->count++;
@@ -147,8 +200,10 @@ static struct store_entry *find(const struct store *store, int64_t id)
 
 static void forget(struct store *store, struct store_entry *entry)
 {
+	const struct run named = run_of_files(entry);
+
 	if (store->folder.path[0] != '\0')
-		store_files_remove(&store->folder, store->name, &entry->run);
+		store_files_remove(&store->folder, store->name, &named);
 	release_entry(entry);
 	const size_t after = (size_t)(store->entries + store->count - (entry + 1));
 	memmove(entry, entry + 1, after * sizeof *entry);
@@ -220,8 +275,9 @@ bool store_open(const struct store *store, int64_t id, enum store_profile which,
 	if (!entry->in_folder[which])
 		return error_set(err, ERROR_NOT_FOUND, "run %lld has no such profile%s%s",
 			(long long)id, entry->run.error[0] == '\0' ? "" : ": ", entry->run.error);
+	const struct run named = run_of_files(entry);
 	return store_files_open_profile(
-		&store->folder, store->name, &entry->run, which, file, size_bytes, err);
+		&store->folder, store->name, &named, which, file, size_bytes, err);
 }
 
 bool store_remove(struct store *store, int64_t id, struct error *err)

@@ -27,9 +27,12 @@ enum { STORE_NAME_MAX = 40 };
 
 struct store_entry {
 	struct run run;
+	int64_t file_id; /* in the names of its files; another one than the run's if that was taken
+			  */
 	struct descriptor memory[2]; /* by store_profile: those that are not in the folder */
 	bool in_folder[2];
 	struct file_lock locks[2]; /* of this process' own files in the folder */
+	bool is_adopted;	   /* of an earlier process */
 	bool only_memory;	   /* another process has files of these names */
 };
 
@@ -53,7 +56,8 @@ void store_deinit(struct store *store);
 
 /*
  * Takes over the runs of earlier processes of this program, once; later calls do nothing. Without
- * it the store works, but knows only its own. What cannot be read is skipped.
+ * it the store works, but knows only its own. What cannot be read is skipped. Of two runs with one
+ * id, which began in the same millisecond, that of the higher pid gets the next free id.
  */
 void store_load(struct store *store);
 

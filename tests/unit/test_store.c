@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -341,6 +342,60 @@ static pid_t dead_pid(void)
 	return pid;
 }
 
+/* A run of a process that ended, whose profiles say which one. */
+static void write_run(pid_t pid, int64_t id, const char *profile)
+{
+	char name[64];
+	char text[128];
+
+	snprintf(name, sizeof name, "my_server.%d.%d.run", pid, (int)id);
+	snprintf(text, sizeof text, "id %d\npid %d\nstate 2\n", (int)id, pid);
+	write_file(name, text);
+	snprintf(name, sizeof name, "my_server.%d.%d.start", pid, (int)id);
+	write_file(name, profile);
+	snprintf(name, sizeof name, "my_server.%d.%d.profile", pid, (int)id);
+	write_file(name, profile);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	return *(const pid_t *)a - *(const pid_t *)b;
+}
+
+static void runs_of_one_id_are_all_there_under_ids_of_their_own(void **state)
+{
+	(void)state;
+	struct store store;
+	struct error err;
+	pid_t pids[4];
+
+	for (size_t i = 0; i < 4; i++)
+		pids[i] = dead_pid();
+	qsort(pids, 4, sizeof *pids, by_pid);
+	write_run(pids[2], 5, "third\n");
+	write_run(pids[0], 5, "first\n");
+	write_run(pids[1], 5, "second\n");
+	write_run(pids[3], 6, "of 6\n");
+	for (int i = 0; i < 2; i++) {
+		init(&store, &folder, 9, 1000);
+		store_load(&store);
+		assert_int_equal(store.count, 4);
+		assert_profile(&store, 5, STORE_END, "first\n");
+		assert_profile(&store, 6, STORE_END, "of 6\n");
+		assert_profile(&store, 7, STORE_END, "second\n");
+		assert_profile(&store, 8, STORE_START, "third\n");
+		assert_int_equal(store_find(&store, 8)->run.pid, pids[2]);
+		assert_int_equal(store_last_id(&store), 8);
+		if (i == 0)
+			store_deinit(&store);
+	}
+	assert_true(store_remove(&store, 7, &err));
+	assert_int_equal(count_files(), 9);
+	assert_profile(&store, 5, STORE_END, "first\n");
+	assert_profile(&store, 8, STORE_END, "third\n");
+	store_deinit(&store);
+}
+
 static void remains_of_dead_processes_are_removed(void **state)
 {
 	(void)state;
@@ -468,6 +523,7 @@ static const struct CMUnitTest tests[] = {
 	in_folder(forgets_the_oldest_beyond_number_and_bytes),
 	in_folder(a_later_process_has_the_runs_of_before),
 	in_folder(living_processes_and_other_programs_keep_theirs),
+	in_folder(runs_of_one_id_are_all_there_under_ids_of_their_own),
 	in_folder(remains_of_dead_processes_are_removed),
 	in_folder(a_records_name_must_be_its_own),
 	cmocka_unit_test(names_of_programs_fit_for_files),
