@@ -225,7 +225,9 @@ static void print_text(const struct capture *capture, const struct account *acco
 	}
 	print_label(capture);
 	table_print(table, true, stdout);
-	if (profile->is_there)
+	if (profile->is_there && profile->inuse_high <= 0)
+		puts("\nThe profile has no samples: it says nothing about what the program uses.");
+	else if (profile->is_there)
 		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
 			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);

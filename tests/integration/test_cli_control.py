@@ -227,6 +227,11 @@ class Switching(ControlCase):
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertTrue(self.heapctl("dump", self.pid, "-o", "-")[0].startswith("heap_v2/4096\n"))
 
+    def test_an_account_without_samples_gives_no_interval(self):
+        out, _ = self.heapctl("account", self.pid)
+        self.assertIn("The profile has no samples", out)
+        self.assertNotIn("(95%)", out)
+
     def test_an_empty_dump_is_explained(self):
         _, said = self.heapctl("dump", self.pid, "-o", self.path("empty"))
         self.assertIn("there is no sample in it", said)
