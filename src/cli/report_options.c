@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/xalloc.h"
 #include "cli/perl_option.h"
 #include "cli/report_option_table.h"
@@ -91,8 +92,17 @@ static bool pick(const struct parse *parse, const char *const *words, int *at, s
 		if (strcmp(words[*at], parse->parser.value) == 0)
 			return true;
 	}
-	return error_set(err, ERROR_USAGE, "'%.60s' is nothing that --%s knows",
-		parse->parser.value, parse->parser.option->name);
+	CLEANUP(buffer_cleanup) struct buffer choices = { 0 };
+
+	buffer_init(&choices, &memory_or_exit);
+	for (int i = 0; i < *at; i++)
+		buffer_printf(&choices, "%s%s",
+			i == 0	       ? ""
+			: i + 1 == *at ? " or "
+				       : ", ",
+			words[i]);
+	return error_set(err, ERROR_USAGE, "invalid value for --%s: '%.60s'; use %s",
+		parse->parser.option->name, parse->parser.value, buffer_string(&choices));
 }
 
 static bool apply_words(struct parse *parse, int id, struct error *err)

@@ -63,7 +63,7 @@ static bool load_all(struct report_session *session, struct error *err)
 		count--;
 	}
 	if (count == 0) {
-		error_set(err, ERROR_USAGE, "which profile?");
+		error_set(err, ERROR_USAGE, "no profile given");
 		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");
 	}
 	for (size_t i = 0; i < count; i++) {

@@ -370,7 +370,9 @@ class Report(unittest.TestCase):
         self.assertIn("is wrong at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
         self.assertIn("--frob is unknown", run("report", "--frob", self.first, code=2).stderr.decode())
         self.assertIn("choose one", run("report", "--text", "--svg", self.first, code=2).stderr.decode())
-        self.assertIn("which profile", run("report", code=2).stderr.decode())
+        self.assertIn("invalid value for --sort: 'size'; use flat, cum, change or name (",
+                      run("report", "--sort=size", self.first, code=2).stderr.decode())
+        self.assertIn("no profile given", run("report", code=2).stderr.decode())
         self.assertIn("threads", run("report", "--thread=1", "--flame", "-", input=b"main;f 10\n", code=2).stderr.decode())
 
     def test_a_pattern_that_explodes_is_an_error(self):
@@ -565,7 +567,7 @@ class Report(unittest.TestCase):
         self.assertTrue(text("--version", program=program).startswith("jeprof"))
         self.assertEqual(text("--test", program=program), "PASS\n")
         self.assertIn("jeprof: option --frob", run("--frob", program=program, code=1).stderr.decode())
-        self.assertIn("which profile", run(program=program, code=1).stderr.decode())
+        self.assertIn("no profile given", run(program=program, code=1).stderr.decode())
 
     def test_the_shell(self):
         commands = "top2\ntop1 --cum -load_table\npeek load_index\nlist load_table\ntree\nlist\nnonsense\nhelp\n\nquit\ntop\n"
