@@ -125,9 +125,8 @@ static bool explain(
 	return false;
 }
 
-/* Of all targets: one alone cannot fill memory or disk, and neither can many together. */
-static struct byte_budget scratch_budget = { .limit = BACKEND_SCRATCH_BYTES };
-static struct byte_budget memory_budget = { .limit = BACKEND_MEMORY_BYTES };
+struct byte_budget backend_scratch_budget = { .limit = BACKEND_SCRATCH_BYTES };
+struct byte_budget backend_memory_budget = { .limit = BACKEND_MEMORY_BYTES };
 
 /* The call itself: the body goes to memory, or to a scratch file for a profile. */
 static bool call_agent(struct backend *backend, const char *method, const char *path,
@@ -145,7 +144,7 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 		.out_name = is_profile ? "a scratch file" : NULL,
 		.total_ms = limit_ms,
 		.limit = is_profile ? BACKEND_PROFILE_BYTES : agent_answer_limit(path),
-		.budget = is_profile ? &scratch_budget : &memory_budget,
+		.budget = is_profile ? &backend_scratch_budget : &backend_memory_budget,
 	};
 	if (!agent_call(&backend->target, &call, answer, err))
 		return explain(backend, answer, err);

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "base/byte_budget.h"
 #include "client/target.h"
 #include "gateway/blob.h"
 #include "gateway/history.h"
@@ -36,6 +37,9 @@ enum {
 #define BACKEND_PROFILE_BYTES (UINT64_C(1) << 30)
 #define BACKEND_SCRATCH_BYTES (UINT64_C(2) << 30)
 #define BACKEND_MEMORY_BYTES (UINT64_C(256) << 20)
+
+/* Of all targets: one alone cannot fill the disk or memory, and neither can many together. */
+extern struct byte_budget backend_scratch_budget, backend_memory_budget;
 
 struct backend_flight;
 

@@ -2,84 +2,16 @@
 /* How much an agent may answer: limits of one answer, and a budget of several. */
 #include "client/agent_client.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/byte_budget.h"
-#include "base/clock.h"
+#include "canned_agent.h"
 #include "unit.h"
 
-/* An agent in a child that answers each client with the same bytes and then waits for its leaving.
- */
-struct agent {
-	char folder[32];
-	struct target target;
-	pid_t pid;
-};
-
-static void serve(int listener, const char *head, size_t body_bytes)
-{
-	char bytes[4096];
-
-	for (;;) {
-		const int client = accept(listener, NULL, NULL);
-		if (client < 0)
-			_exit(0);
-		if (read(client, bytes, sizeof bytes) <= 0 || write(client, head, strlen(head)) < 0)
-			_exit(1);
-		memset(bytes, 'x', sizeof bytes);
-		for (size_t left = body_bytes; left > 0;) {
-			const size_t size = left < sizeof bytes ? left : sizeof bytes;
-			if (send(client, bytes, size, MSG_NOSIGNAL) < 0)
-				break;
-			left -= size;
-		}
-		shutdown(client, SHUT_WR);
-		while (read(client, bytes, sizeof bytes) > 0) {
-		}
-		close(client);
-	}
-}
-
-static void agent_start(struct agent *agent, const char *head, size_t body_bytes)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-
-	*agent = (struct agent){ .target = { .kind = TARGET_AGENT, .owner = geteuid() } };
-	strcpy(agent->folder, "/tmp/hc-agent.XXXXXX");
-	assert_non_null(mkdtemp(agent->folder));
-	snprintf(address.sun_path, sizeof address.sun_path, "%s/1.sock", agent->folder);
-	strcpy(agent->target.socket_path, address.sun_path);
-	strcpy(agent->target.label, "agent");
-	const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-	assert_int_equal(listen(listener, 8), 0);
-	agent->pid = fork();
-	assert_true(agent->pid >= 0);
-	if (agent->pid == 0) {
-		alarm(20);
-		serve(listener, head, body_bytes);
-	}
-	close(listener);
-}
-
-static void agent_stop(struct agent *agent)
-{
-	kill(agent->pid, SIGKILL);
-	waitpid(agent->pid, NULL, 0);
-	unlink(agent->target.socket_path);
-	rmdir(agent->folder);
-}
-
-static bool call(struct agent *agent, const char *path, uint64_t limit, struct byte_budget *budget,
-	struct http_answer *answer, struct error *err)
+static bool call(struct canned_agent *agent, const char *path, uint64_t limit,
+	struct byte_budget *budget, struct http_answer *answer, struct error *err)
 {
 	const struct agent_call wanted = {
 		.method = "GET",
@@ -99,11 +31,11 @@ static const char without_length[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r
 static void an_answer_may_have_its_limit_and_no_byte_more(void **state)
 {
 	struct http_answer answer;
-	struct agent agent;
+	struct canned_agent agent;
 	struct error err;
 
 	(void)state;
-	agent_start(&agent, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 100);
+	canned_agent_start(&agent, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 100);
 	assert_true(call(&agent, "/v1/status", 100, NULL, &answer, &err));
 	assert_int_equal(answer.body_bytes, 100);
 	http_answer_deinit(&answer);
@@ -112,23 +44,23 @@ static void an_answer_may_have_its_limit_and_no_byte_more(void **state)
 	assert_contains(err.message, "more than 99 bytes");
 	assert_int_equal(answer.body.size, 0);
 	http_answer_deinit(&answer);
-	agent_stop(&agent);
+	canned_agent_stop(&agent);
 }
 
 static void an_answer_of_no_known_length_has_the_same_limit(void **state)
 {
 	struct http_answer answer;
-	struct agent agent;
+	struct canned_agent agent;
 	struct error err;
 
 	(void)state;
-	agent_start(&agent, without_length, 1000000);
+	canned_agent_start(&agent, without_length, 1000000);
 	assert_false(call(&agent, "/v1/profile", 5000, NULL, &answer, &err));
 	assert_int_equal(err.kind, ERROR_INPUT);
 	assert_contains(err.message, "more than 5000 bytes");
 	assert_true(answer.body.size <= 5000);
 	http_answer_deinit(&answer);
-	agent_stop(&agent);
+	canned_agent_stop(&agent);
 }
 
 /* One that announces a byte more than its kind may have is refused before anything is read. */
@@ -151,19 +83,19 @@ static void each_kind_of_answer_has_a_limit_of_its_own(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		struct http_answer answer;
-		struct agent agent;
+		struct canned_agent agent;
 		struct error err;
 		char head[96];
 		assert_int_equal(agent_answer_limit(kinds[i].path), kinds[i].bytes);
 		snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %llu\r\n\r\n",
 			(unsigned long long)kinds[i].bytes + 1);
-		agent_start(&agent, head, 0);
+		canned_agent_start(&agent, head, 0);
 		assert_false(call(&agent, kinds[i].path, 0, NULL, &answer, &err));
 		snprintf(head, sizeof head, "more than %llu bytes",
 			(unsigned long long)kinds[i].bytes);
 		assert_contains(err.message, head);
 		http_answer_deinit(&answer);
-		agent_stop(&agent);
+		canned_agent_stop(&agent);
 	}
 }
 
@@ -171,7 +103,7 @@ static void each_kind_of_answer_has_a_limit_of_its_own(void **state)
 static void a_profile_for_a_file_has_a_limit(void **state)
 {
 	struct http_answer answer;
-	struct agent agent;
+	struct canned_agent agent;
 	struct error err = { 0 };
 	char head[192];
 	const int fd = memfd_create("profile", MFD_CLOEXEC);
@@ -181,40 +113,40 @@ static void a_profile_for_a_file_has_a_limit(void **state)
 		"HTTP/1.1 200 OK\r\nContent-Type: application/x-jemalloc-heap-profile\r\n"
 		"Content-Length: %llu\r\n\r\n",
 		(unsigned long long)AGENT_PROFILE_BYTES + 1);
-	agent_start(&agent, head, 4096);
+	canned_agent_start(&agent, head, 4096);
 	http_answer_init(&answer);
 	assert_false(
 		agent_fetch_profile(&agent.target, "/v1/profile", fd, "a.heap", &answer, &err));
 	assert_contains(err.message, "more than 4294967296 bytes");
 	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
 	http_answer_deinit(&answer);
-	agent_stop(&agent);
+	canned_agent_stop(&agent);
 	close(fd);
 }
 
 static void an_error_of_an_agent_is_short(void **state)
 {
 	struct http_answer answer;
-	struct agent agent;
+	struct canned_agent agent;
 	struct error err;
 
 	(void)state;
-	agent_start(&agent, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", 1000000);
+	canned_agent_start(&agent, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", 1000000);
 	assert_false(call(&agent, "/v1/profile", 0, NULL, &answer, &err));
 	assert_true(answer.body.size <= 64 * 1024);
 	http_answer_deinit(&answer);
-	agent_stop(&agent);
+	canned_agent_stop(&agent);
 }
 
 static void answers_that_are_held_share_a_budget(void **state)
 {
 	struct byte_budget budget = { .limit = 1000 };
 	struct http_answer first, second, third;
-	struct agent agent;
+	struct canned_agent agent;
 	struct error err;
 
 	(void)state;
-	agent_start(&agent, "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n", 400);
+	canned_agent_start(&agent, "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n", 400);
 	assert_true(call(&agent, "/v1/profile", 0, &budget, &first, &err));
 	assert_int_equal(budget.used, 400);
 	/* Large ones get three quarters together. */
@@ -232,7 +164,7 @@ static void answers_that_are_held_share_a_budget(void **state)
 	assert_true(call(&agent, "/v1/profile", 0, &budget, &third, &err));
 	http_answer_deinit(&third);
 	assert_int_equal(budget.used, 0);
-	agent_stop(&agent);
+	canned_agent_stop(&agent);
 }
 
 static void the_last_quarter_of_a_budget_is_for_small_answers(void **state)
