@@ -118,7 +118,8 @@ static void begin_without_alternate_stack(void)
 	agent_begin_on_demand();
 }
 
-/* The program's stack, or its alternate one, may have no room but for a signal: Rust's has 8 KiB. */
+/* The program's stack, or its alternate one, may have no room but for a signal: Rust's has 8 KiB.
+ */
 static void begin_on_own_stack(void)
 {
 	enum { STACK_BYTES = 256 * 1024 };

@@ -14,7 +14,7 @@
 #include "agent/main_thread.h"
 
 /* There in programs that were built with the thread sanitizer. */
-extern void __tsan_init(void) __attribute__((weak));
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 static void preload_start(void) __attribute__((constructor));
 static void preload_end(void) __attribute__((destructor));
@@ -94,7 +94,7 @@ static void preload_start(void)
 		return;
 	options.log.to_stderr = options.settings.log_to_stderr;
 	/* With a second thread it ends each child that starts one. */
-	if (__tsan_init != NULL) {
+	if (tsan_init != NULL) {
 		log_write(&options.log, LOG_WARNING,
 			"no agent: the program was built with the thread sanitizer");
 		return;

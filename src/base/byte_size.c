@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-
 #include "base/unit_number.h"
 
 static const struct unit units[] = {

@@ -28,7 +28,7 @@ bool verb_reader_has_left(void)
 }
 
 /* One line; messages hold paths and what other programs answered. */
-static void print_line(const char *format, va_list arguments)
+static PRINTF_FORMAT(1, 0) void print_line(const char *format, va_list arguments)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	CLEANUP(buffer_cleanup) struct buffer line = { 0 };

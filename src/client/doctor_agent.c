@@ -61,8 +61,8 @@ static void examine_interval(struct diagnosis *diagnosis, const json_t *status)
 			"--activate --sample %" PRId64 "KiB",
 			wanted / 1024, wanted / 1024);
 	diagnosis_add(diagnosis, FINDING_NOTE, "few-samples", hint,
-		"%" PRId64 " KiB in use and one sample per %" PRId64
-		" KiB make %" PRId64 " samples at most: the profile will be coarse",
+		"%" PRId64 " KiB in use and one sample per %" PRId64 " KiB make %" PRId64
+		" samples at most: the profile will be coarse",
 		allocated / 1024, interval / 1024, allocated / interval);
 }
 

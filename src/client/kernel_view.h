@@ -16,7 +16,7 @@ enum kernel_part {
 	KERNEL_MAPS,
 	KERNEL_LIMITS,
 	KERNEL_STATUS,
-	KERNEL_CGROUP, /* limits of a version 2 control group; empty when there is none */
+	KERNEL_CGROUP,	/* limits of a version 2 control group; empty when there is none */
 	KERNEL_MACHINE, /* the release of the kernel and the kind of machine, a line each */
 	KERNEL_PARTS,
 };

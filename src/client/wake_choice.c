@@ -119,7 +119,8 @@ static enum wake_rank rank_call(const struct call *call)
 	case SYS_recvmsg:
 		return unless_in_parts((a[2] & MSG_WAITALL) != 0, WAKE_EXACT);
 	case SYS_recvmmsg:
-		return unless_in_parts((uint32_t)a[2] > 1 && (a[3] & MSG_WAITFORONE) == 0, WAKE_ANEW);
+		return unless_in_parts(
+			(uint32_t)a[2] > 1 && (a[3] & MSG_WAITFORONE) == 0, WAKE_ANEW);
 	case SYS_io_getevents:
 		return unless_in_parts((int64_t)a[1] > 1, WAKE_ANEW);
 	/* Also one that first submits: it returns how many it has. */

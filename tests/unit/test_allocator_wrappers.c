@@ -20,8 +20,7 @@ static void names_say_what_may_be_a_wrapper(void **state)
 		"hashbrown::raw::alloc::inner::do_alloc",
 		"<tikv_jemallocator::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
 		"std::__new_allocator<int>::allocate(unsigned long, void const*)",
-		"std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&, "
-		"unsigned long)",
+		"std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&)",
 		"void* fallback_impl<false>(unsigned long)", "app::tracked_malloc(unsigned long)" };
 	static const char *const weak[] = { "conn_alloc", "Pool::Allocate(unsigned long)" };
 	static const char *const none[] = { "main", "", "dict_expand", "tuple_dealloc",

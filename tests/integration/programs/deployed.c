@@ -94,7 +94,7 @@ int main(int argc, char **argv)
 		if (now > deployed)
 			new_version(owed(now - deployed, rate, &new_paid));
 		const double swing = 0.8 * sin(2 * M_PI * (now - start) / period);
-		serve_day((size_t)(QUEUE_OBJECTS / 2 * (1 + swing)),
+		serve_day((size_t)((double)QUEUE_OBJECTS / 2 * (1 + swing)),
 			owed(now - start, rate, &day_paid));
 	}
 }

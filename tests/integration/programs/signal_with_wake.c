@@ -48,9 +48,8 @@ int main(int argc, char **argv)
 	send_wake(wake);
 	kill(getpid(), own);
 	alarm(SECONDS);
-	const int result = argc > 1 && strcmp(argv[1], "ppoll") == 0
-				   ? ppoll(NULL, 0, NULL, &before)
-				   : sigsuspend(&before);
+	const int result = argc > 1 && strcmp(argv[1], "ppoll") == 0 ? ppoll(NULL, 0, NULL, &before)
+								     : sigsuspend(&before);
 	printf("%s\n", result == -1 && errno == EINTR && handled == own ? "ended" : "missed");
 	return 0;
 }

@@ -24,8 +24,8 @@ enum { SECONDS = 3 };
 static long sleep_with_small_stack(void)
 {
 	enum { STACK_BYTES = 8192 };
-	char *const memory = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *const memory = mmap(
+		NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const stack_t stack = { .ss_sp = memory + STACK_BYTES, .ss_size = STACK_BYTES };
 
 	if (memory == MAP_FAILED || mprotect(memory, STACK_BYTES, PROT_NONE) != 0 ||
