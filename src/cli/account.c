@@ -194,9 +194,11 @@ static void print_label(const struct capture *capture)
 {
 	char moment[CONTROL_MOMENT_BYTES];
 
-	fputs(capture->label, stdout);
+	CLEANUP(free_cleanup) char *label = terminal_copy(capture->label);
+	CLEANUP(free_cleanup) char *process = terminal_copy(capture->process);
+	fputs(label, stdout);
 	if (capture->process[0] != '\0' && strcmp(capture->process, capture->label) != 0)
-		printf(": %s, %s", capture->process, control_moment(capture->time_ms, moment));
+		printf(": %s, %s", process, control_moment(capture->time_ms, moment));
 	putchar('\n');
 }
 

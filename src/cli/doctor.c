@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/agent_library.h"
+#include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/help.h"
 #include "cli/terminal.h"
@@ -42,10 +43,12 @@ static void print_findings(const char *title, const struct diagnosis *diagnosis)
 		const struct finding *const finding = &diagnosis->items[i];
 		printf("  %s%-7s%s", terminal_begin(stdout, level_style(finding->level)),
 			level_name(finding->level), terminal_end(stdout));
-		help_fill(stdout, finding->message, INDENT, INDENT, columns);
+		CLEANUP(free_cleanup) char *message = terminal_copy(finding->message);
+		CLEANUP(free_cleanup) char *cure = terminal_copy(finding->cure);
+		help_fill(stdout, message, INDENT, INDENT, columns);
 		if (finding->cure[0] != '\0') {
 			printf("%*s-> ", INDENT, "");
-			help_fill(stdout, finding->cure, INDENT + 3, INDENT + 3, columns);
+			help_fill(stdout, cure, INDENT + 3, INDENT + 3, columns);
 		}
 	}
 	if (diagnosis_is_well(diagnosis))

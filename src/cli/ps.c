@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "client/survey.h"
 #include "render/quantity.h"
@@ -132,9 +133,11 @@ static void print_table(const struct survey *survey)
 		table_print(table, true, stdout);
 	}
 	for (size_t i = 0; i < survey->count; i++) {
-		if (survey->entries[i].kind == SURVEY_STALE)
-			printf("stale socket: %s (its process is gone; the file can be removed)\n",
-				survey->entries[i].target.socket_path);
+		if (survey->entries[i].kind != SURVEY_STALE)
+			continue;
+		CLEANUP(free_cleanup)
+		char *path = terminal_copy(survey->entries[i].target.socket_path);
+		printf("stale socket: %s (its process is gone; the file can be removed)\n", path);
 	}
 }
 

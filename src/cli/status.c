@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/help.h"
 #include "cli/terminal.h"
@@ -23,8 +24,9 @@ static void line(const char *name, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
+	CLEANUP(free_cleanup) char *shown = terminal_copy(text);
 	printf("  %-*s", INDENT - 2, name);
-	help_fill(stdout, text, INDENT, INDENT, (size_t)terminal_columns(stdout));
+	help_fill(stdout, shown, INDENT, INDENT, (size_t)terminal_columns(stdout));
 }
 
 static struct quantity_text bytes(int64_t count)
@@ -36,10 +38,10 @@ static void print_process(const struct target *target, const json_t *status)
 {
 	char begun[CONTROL_MOMENT_BYTES];
 
+	CLEANUP(free_cleanup) char *shown = terminal_copy(json_text(status, "name"));
 	printf("%s%s%s%s%s\n", terminal_begin(stdout, TERMINAL_BOLD), target->label,
 		target->kind == TARGET_GATEWAY ? " " : "",
-		target->kind == TARGET_GATEWAY ? json_text(status, "name") : "",
-		terminal_end(stdout));
+		target->kind == TARGET_GATEWAY ? shown : "", terminal_end(stdout));
 	if (*json_text(status, "exe") != '\0')
 		line("program", "%s", json_text(status, "exe"));
 	if (target->process.pid == 0)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
 #include "base/xalloc.h"
 #include "cli/help.h"
+#include "cli/terminal.h"
 
 struct row {
 	enum terminal_style style;
@@ -41,15 +41,6 @@ void table_free(struct table *table)
 	free(table);
 }
 
-static char *copy_printable(const char *text)
-{
-	struct buffer copy;
-
-	buffer_init(&copy, &memory_or_exit);
-	printable_append(&copy, text, strlen(text));
-	return buffer_take(&copy);
-}
-
 void table_add(struct table *table, enum terminal_style style, const char *const *texts)
 {
 	table->rows = xgrow(table->rows, &table->capacity, table->count + 1, sizeof *table->rows);
@@ -57,7 +48,7 @@ void table_add(struct table *table, enum terminal_style style, const char *const
 
 	row->style = style;
 	for (size_t i = 0; i < table->columns; i++)
-		row->texts[i] = copy_printable(texts[i]);
+		row->texts[i] = terminal_copy(texts[i]);
 }
 
 static size_t width_of(const char *text)

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/printable.h"
+#include "base/xalloc.h"
 
 /* Whether `out` is a terminal where colours are welcome. */
 static bool has_colour(FILE *out)
@@ -22,6 +24,15 @@ static bool has_colour(FILE *out)
 	if (no_colour != NULL && *no_colour != '\0')
 		return false;
 	return isatty(fileno(out)) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
+}
+
+char *terminal_copy(const char *text)
+{
+	struct buffer copy;
+
+	buffer_init(&copy, &memory_or_exit);
+	printable_append(&copy, text, strlen(text));
+	return buffer_take(&copy);
 }
 
 const char *terminal_begin(FILE *out, enum terminal_style style)

@@ -25,6 +25,11 @@ enum terminal_style {
 const char *terminal_begin(FILE *out, enum terminal_style style);
 const char *terminal_end(FILE *out);
 
+/*
+ * The text without what a terminal would obey or not show (base/printable.h). The caller frees it.
+ */
+char *terminal_copy(const char *text);
+
 /* Columns of the terminal, or 80. */
 int terminal_columns(FILE *out);
 

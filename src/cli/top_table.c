@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
@@ -74,8 +75,7 @@ void top_table_line(struct buffer *out, size_t columns, const char *text)
 
 	for (size_t column = 0; left > 0 && (columns == 0 || column < columns); column++) {
 		size_t size = utf8_length(text, left);
-		const bool is_shown = size > 1 || (size == 1 && *text >= ' ' && *text != 0x7f);
-		if (is_shown)
+		if (size != 0 && printable_is_all(text, size))
 			buffer_append(out, text, size);
 		else
 			buffer_append_char(out, '?');

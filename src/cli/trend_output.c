@@ -7,7 +7,9 @@
 
 #include "analysis/unsample.h"
 #include "base/json_writer.h"
+#include "base/xalloc.h"
 #include "cli/control.h"
+#include "cli/terminal.h"
 #include "render/quantity.h"
 
 static enum quantity_style style_of(const struct trend *trend)
@@ -142,8 +144,9 @@ static void write_head(
 {
 	const size_t last = trend->profile_count - 1;
 
-	buffer_printf(out, "%s: %zu profiles", options->title[0] == '\0' ? "?" : options->title,
-		trend->profile_count);
+	CLEANUP(free_cleanup) char *title = terminal_copy(options->title);
+	buffer_printf(
+		out, "%s: %zu profiles", title[0] == '\0' ? "?" : title, trend->profile_count);
 	if (options->period[0] != '\0')
 		buffer_printf(out, ", %s", options->period);
 	if (options->damaged_count > 0)

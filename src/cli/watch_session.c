@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/user_name.h"
+#include "base/xalloc.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -58,9 +59,12 @@ static void say_captured(void *context, const struct watcher_capture *capture)
 	if (capture->seen != NULL && !isnan(capture->seen->resident_bytes))
 		snprintf(resident, sizeof resident, " at %s resident",
 			quantity_format(QUANTITY_BYTES, capture->seen->resident_bytes, false).text);
-	fprintf(stderr, "heapctl: watch: %s%s: a profile of %s\n", capture->reason, resident,
+	CLEANUP(free_cleanup) char *reason = terminal_copy(capture->reason);
+	CLEANUP(free_cleanup) char *path = terminal_copy(capture->path);
+	fprintf(stderr, "heapctl: watch: %s%s: a profile of %s\n", reason, resident,
 		quantity_format(QUANTITY_BYTES, (double)capture->bytes, false).text);
-	printf("%s\n", capture->path);
+	/* A script wants the path itself. */
+	printf("%s\n", isatty(STDOUT_FILENO) ? path : capture->path);
 	fflush(stdout);
 	session->captured++;
 }
@@ -84,6 +88,13 @@ static void say_note(void *context, const char *line)
 static const char *label(const struct session *session)
 {
 	return watcher_target(session->watcher)->label;
+}
+
+static void say(const struct session *session, const char *before, const char *after)
+{
+	CLEANUP(free_cleanup) char *shown = terminal_copy(label(session));
+
+	fprintf(stderr, "heapctl: watch: %s%s%s\n", before, shown, after);
 }
 
 static bool attach(struct session *session, struct error *err)
@@ -127,7 +138,7 @@ static void search_again(struct session *session)
 		return;
 	session->searched_ms = now_ms;
 	if (attach(session, &err))
-		fprintf(stderr, "heapctl: watch: %s is there\n", label(session));
+		say(session, "", " is there");
 	else
 		note_refusal(session, &err);
 }
@@ -184,7 +195,7 @@ static bool begin(struct session *session, struct error *err)
 		return false;
 	terminal_catch_interrupts();
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = note_signal }, NULL);
-	fprintf(stderr, "heapctl: watch: watching %s\n", label(session));
+	say(session, "watching ", "");
 	return true;
 }
 

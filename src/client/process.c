@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "base/proc_maps.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
@@ -148,10 +149,10 @@ static void make_printable(char *name)
 {
 	for (size_t size; *name != '\0'; name += size) {
 		size = utf8_length(name, strlen(name));
-		if (size == 0 || (unsigned char)*name < ' ' || *name == 0x7f) {
-			*name = '?';
-			size = 1;
-		}
+		if (size != 0 && printable_is_all(name, size))
+			continue;
+		size = size == 0 ? 1 : size;
+		memset(name, '?', size);
 	}
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
+#include "base/printable.h"
 #include "base/xalloc.h"
 #include "render/figure.h"
 
@@ -220,10 +221,13 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 	writer_init(&writer, view, graph, out);
 	edge_list_init(&list, graph);
 	const char *const unit = figure_unit(view, &in_bytes);
+	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
+	buffer_init(&title, &memory_or_exit);
+	printable_append(&title, view->title, strlen(view->title));
 	buffer_printf(out,
 		"# callgrind format\nversion: 1\ncreator: heapctl\ncmd: %s\npositions: line\n"
 		"events: %s\n\n",
-		view->title, strcmp(unit, "B") == 0 ? "Bytes" : unit);
+		buffer_string(&title), strcmp(unit, "B") == 0 ? "Bytes" : unit);
 	for (size_t i = 0; i < graph->node_count; i++)
 		write_node(&writer, &list, i);
 	if (without_stack != 0)

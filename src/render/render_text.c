@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/xalloc.h"
 #include "render/figure.h"
 
@@ -74,8 +75,11 @@ static void append_total(
 	if (total == 0 && !view->is_difference)
 		return;
 	buffer_append_string(out, "Total");
-	if (options->thread != NULL)
-		buffer_printf(out, " (%s)", options->thread);
+	if (options->thread != NULL) {
+		buffer_append_string(out, " (");
+		printable_append(out, options->thread, strlen(options->thread));
+		buffer_append_char(out, ')');
+	}
 	buffer_printf(out, ": %s %s\n", figure_format(view, options, total).text,
 		figure_unit(view, options));
 }

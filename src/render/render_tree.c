@@ -15,8 +15,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/tree.h"
+#include "base/printable.h"
 #include "base/xalloc.h"
 #include "render/figure.h"
 
@@ -145,13 +147,16 @@ bool render_tree(const struct view *view, const struct render_options *options, 
 
 	(void)err;
 	printer.limit = options->graph.node_fraction * printer.whole;
+	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
+	buffer_init(&title, &memory_or_exit);
+	printable_append(&title, view->title, strlen(view->title));
 	buffer_printf(out, "%8s ", figure_unit(view, options));
 	if (options->confidence)
 		buffer_printf(out, "%8s %7s ", "+-", "samples");
 	buffer_printf(out, "%6s %8s\n", "share", "self");
 	print_line(&printer, total_of(&printer, &tree->nodes[0]),
 		self_of(&printer, &tree->nodes[0]).value, 0,
-		view->title[0] == '\0' ? "all" : view->title);
+		title.size == 0 ? "all" : buffer_string(&title));
 	print_tree(&printer, places);
 	return true;
 }

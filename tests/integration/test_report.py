@@ -76,6 +76,21 @@ class Foreign(unittest.TestCase):
             self.assertIn("größe", text)
             self.assertIn("日本", text)
 
+    def test_titles_and_threads_cannot_control_the_terminal(self):
+        thread = "t\u202e\u009b31m"
+        profile = f"heap_v2/1\n  t*: 1: 64 [0: 0]\n  t3: 1: 64 [0: 0] {thread}\n@ 0x1\n  t*: 1: 64 [0: 0]\n  t3: 1: 64 [0: 0]\n"
+        title = "--title=x\u202e\u009b31m"
+        for options in (["--text", f"--thread={thread}"], ["--tree", title], ["--callgrind", title], ["--text", title]):
+            run = self.report((profile + "\nMAPPED_LIBRARIES:\n").encode(), *options)
+            self.assertEqual(0, run.returncode, run.stderr)
+            text = (run.stdout + run.stderr).decode()
+            self.assertIn("0", text)
+            self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", options)
+            if title not in options:
+                self.assertIn(r"Total (t\u202e\u009b", text)
+            elif "--text" not in options:
+                self.assertIn(r"x\u202e\u009b", text)
+
     def test_watchdog_ends_a_report_with_a_message(self):
         """Its timer is a signal, which comes from us here: reading has begun once the first bytes are taken."""
         process = subprocess.Popen([HEAPCTL, "report", "--text", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
