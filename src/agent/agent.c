@@ -574,23 +574,6 @@ void agent_stop(void)
 	pthread_mutex_unlock(&process.lifetime);
 }
 
-void agent_leave_at_exit(void)
-{
-	/*
-	 * The thread may be at work: then the name stays, and the next visitor finds nobody there.
-	 */
-	/* Without an agent no system call is made: a child may be in a sandbox that would end it.
-	 */
-	if (!process.started || process_mark_is_new_child() ||
-		pthread_mutex_trylock(&process.lock) != 0)
-		return;
-	if (process.agent != NULL && is_ours()) {
-		atomic_store(&process.agent->stopping, true);
-		listener_unpublish(&process.agent->service.listener);
-	}
-	pthread_mutex_unlock(&process.lock);
-}
-
 /*
  * On demand the thread may be away, or just leaving because it was unused; and in a child nothing
  * has begun.

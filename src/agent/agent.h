@@ -44,11 +44,6 @@ bool agent_is_started(void);
 void agent_stop(void);
 
 /*
- * The process ends: removes the socket's name and nothing else; never waits.
- */
-void agent_leave_at_exit(void);
-
-/*
  * The core, locked for the calling thread, whose SIGPIPE and SIGXFSZ are held back meanwhile;
  * give it back with agent_unlock. ERROR_STATE when there is no agent in this process.
  */

@@ -113,8 +113,6 @@ static bool publish(
 {
 	struct stat status;
 
-	if (listener->closed_for_good)
-		return error_set(err, ERROR_STATE, "the program is ending");
 	choose_name(listener, folder_fd);
 	if (renameat(folder_fd, temporary, folder_fd, listener->name) != 0 ||
 		fstatat(folder_fd, listener->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
@@ -299,16 +297,6 @@ void listener_close(struct listener *listener)
 	if (descriptor_is_ours(&listener->socket))
 		shutdown(listener->socket.fd, SHUT_RDWR);
 	descriptor_close(&listener->socket);
-}
-
-bool listener_unpublish(struct listener *listener)
-{
-	if (pthread_mutex_trylock(&listener->lock) != 0)
-		return false;
-	unpublish(listener);
-	listener->closed_for_good = true;
-	pthread_mutex_unlock(&listener->lock);
-	return true;
 }
 
 static bool visit(const struct listener *listener, struct error *err)

@@ -4,8 +4,6 @@
  * own and renamed when it listens, so a client that sees it can connect. While a process of another
  * pid namespace with the same pid listens there, which may be when containers share a folder, it is
  * FOLDER/PID.NAMESPACE.sock.
- *
- * listener_unpublish may be called by another thread than the one that serves: at exit.
  */
 #pragma once
 
@@ -24,7 +22,6 @@ struct listener {
 	uint64_t device;
 	uint64_t inode;
 	bool published;
-	bool closed_for_good;
 };
 
 void listener_init(struct listener *listener);
@@ -51,12 +48,6 @@ void listener_path(struct listener *listener, char *path, size_t size);
 
 /* Stops listening and removes the name. */
 void listener_close(struct listener *listener);
-
-/*
- * Removes the name, when it is still this listener's, and lets it not come back. Never waits for
- * the serving thread: false when that is just changing the name.
- */
-bool listener_unpublish(struct listener *listener);
 
 /* Visits the socket by its name and leaves again: whoever waits for a client wakes up. */
 MUST_CHECK bool listener_knock(struct listener *listener, struct error *err);

@@ -109,8 +109,12 @@ static void preload_start(void)
 		log_error(&options.log, LOG_ERROR, "no agent", &err);
 }
 
+/*
+ * The process ends. No system call: the thread that ends it may be in a sandbox that knows nothing
+ * of what removing the socket's name needs. The name stays, as that of a killed process does, until
+ * the next agent or command looks into the folder.
+ */
 static void preload_end(void)
 {
-	agent_leave_at_exit();
 	main_thread_forget();
 }

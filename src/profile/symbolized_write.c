@@ -90,6 +90,27 @@ static bool is_unnamed_allocator(const struct profile *profile,
 	       is_allocator(profile->kind, profile->mappings[location->mapping].path);
 }
 
+/* A function without a name is told by where it begins, as views do, "[MODULE]+0xOFFSET"; in
+ * `text`. */
+static struct profile_frame function_start(const struct profile_mapping *mapping,
+	const struct profile_location *location, char text[STAND_IN_BYTES])
+{
+	const char *const slash = strrchr(mapping->path, '/');
+
+	snprintf(text, STAND_IN_BYTES, "[%.200s]+0x%" PRIx64,
+		slash == NULL ? mapping->path : slash + 1,
+		location->function_start - mapping->start + mapping->file_offset);
+	return (struct profile_frame){ .function = text, .file = "" };
+}
+
+static bool has_function_start(
+	const struct profile *profile, const struct profile_location *location)
+{
+	return location->frame_count == 0 && location->mapping != PROFILE_NONE &&
+	       location->function_start >= profile->mappings[location->mapping].start &&
+	       location->function_start <= location->address;
+}
+
 static void write_location(const struct profile *profile, struct buffer *out, uint32_t position,
 	struct location_use use, symbolized_is_allocator *is_allocator)
 {
@@ -97,12 +118,16 @@ static void write_location(const struct profile *profile, struct buffer *out, ui
 	const struct profile_frame *frames = profile->frames;
 	const uint64_t address = raw_address(profile, position);
 	uint32_t count = location->frame_count;
-	struct profile_frame allocator;
+	struct profile_frame unnamed;
 	char text[STAND_IN_BYTES];
 
 	if (is_unnamed_allocator(profile, location, is_allocator)) {
-		allocator = stand_in(&profile->mappings[location->mapping], location, text);
-		frames = &allocator;
+		unnamed = stand_in(&profile->mappings[location->mapping], location, text);
+		frames = &unnamed;
+		count = 1;
+	} else if (has_function_start(profile, location)) {
+		unnamed = function_start(&profile->mappings[location->mapping], location, text);
+		frames = &unnamed;
 		count = 1;
 	} else if (count != 0) {
 		frames += location->first_frame;

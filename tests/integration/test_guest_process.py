@@ -138,6 +138,12 @@ class Children(GuestCase):
             self.assertTrue(is_alive(child))
             self.assertTrue(is_alive(process.pid))
 
+    def test_a_killing_filter_does_not_meet_the_agent_at_the_end(self):
+        for env in ({}, {"HEAPCTL_THREAD": "on-demand"}):
+            for _ in range(10):
+                process = self.start(self.program("forks_in_sandbox"), "end", env=self.guest_environment(**env))
+                self.assertEqual(process.wait(60), 9, env)
+
     def test_a_filter_that_was_there_before_is_none_of_its_own(self):
         """As in a container, or with systemd's SystemCallFilter."""
         process = self.start(self.program("forks_in_sandbox"), self.program("agent_host_plain"), stdin=subprocess.PIPE,
