@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (is_any != (sums.mapping_count != 0))
 		__builtin_trap();
 	/* Numbers that no machine has may wrap, but all of them alike. */
-	if (sums.resident !=
-		sums.files + sums.file_data + sums.stacks + sums.program_break + sums.anonymous)
+	if (sums.resident != sums.files + sums.file_data + sums.shmem + sums.stacks +
+				     sums.program_break + sums.anonymous)
 		__builtin_trap();
 	return 0;
 }
