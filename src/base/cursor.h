@@ -27,9 +27,11 @@ struct cursor {
 	size_t problem_offset; /* from start */
 };
 
+/* `data` may be NULL where `size` is 0: the position is an address in any case, because C defines
+ * no arithmetic on NULL. */
 static inline struct cursor cursor_over(const void *data, size_t size)
 {
-	const unsigned char *const start = data;
+	const unsigned char *const start = data == NULL ? (const unsigned char *)"" : data;
 
 	return (struct cursor){ .start = start, .position = start, .end = start + size };
 }
