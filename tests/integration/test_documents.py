@@ -132,7 +132,7 @@ class Names(Case):
         self.assertEqual(said, read)
         # The agent's own have one place where all of them are.
         settings = set(re.findall(r'"(HEAPCTL_[A-Z_]+)"', text_of("src/agent/settings.c")))
-        table = first_column(section(text_of("README.md"), "Settings of the agent"))
+        table = first_column(section(text_of("docs/agent.md"), "Settings of the agent"))
         self.assertEqual({name.partition("=")[0] for name in table}, settings)
 
     def test_requests_of_the_agent(self):
@@ -198,7 +198,7 @@ class Names(Case):
                 unknown = set(re.findall(r"(?<!\S)--([a-z][a-z_-]*)", match[2])) - table[match[1]] - {"bucket"}
                 self.assertEqual(unknown, set(), command.text)
         # In sentences: of some verb.
-        for path in ("README.md", "docs/gateway.md", "docs/watch-file.md", "docs/bundle.md", "docs/report-json.md", "docs/trend-json.md"):
+        for path in ("README.md", "docs/agent.md", "docs/limits.md", "docs/gateway.md", "docs/watch-file.md", "docs/bundle.md", "docs/report-json.md", "docs/trend-json.md"):
             said = set(re.findall(r"`--([a-z][a-z_-]*)", text_of(path)))
             self.assertEqual(said - known - {"help"}, set(), path)
         # And in the manual.
