@@ -14,7 +14,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
-#include "gateway/allocator_stats.h"
+#include "analysis/allocator_stats.h"
 #include "profile/codec.h"
 #include "render/quantity.h"
 

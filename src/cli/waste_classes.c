@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 #include "cli/capture.h"
 #include "client/agent_client.h"
-#include "gateway/allocator_stats.h"
+#include "analysis/allocator_stats.h"
 
 /* jemalloc names some keys twice, so this is not agent_call_json's business. */
 static bool fetch_text(const char *operand, struct buffer *text, struct error *err)

@@ -9,7 +9,7 @@
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "gateway/allocator_stats.h"
+#include "analysis/allocator_stats.h"
 #include "gateway/handlers.h"
 #include "gateway/openapi.h"
 #include "gateway/picture.h"

@@ -5,7 +5,7 @@
 
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "gateway/allocator_stats.h"
+#include "analysis/allocator_stats.h"
 #include "gateway/exposition.h"
 #include "gateway/handlers.h"
 #include "gateway/route.h"

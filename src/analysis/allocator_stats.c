@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/allocator_stats.h"
+#include "analysis/allocator_stats.h"
 
 #include <stdlib.h>
 #include <string.h>
