@@ -27,12 +27,12 @@ void core_init(struct core *core, const struct core_options *options)
 	snprintf(core->name, sizeof core->name, "%s", options->name);
 	run_machine_init(&core->machine, 0);
 	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
-	store_init(&core->store, core->memory, options->folder, core->name, &retention);
+	run_store_init(&core->store, core->memory, options->folder, core->name, &retention);
 }
 
 void core_deinit(struct core *core)
 {
-	store_deinit(&core->store);
+	run_store_deinit(&core->store);
 }
 
 void core_set_folder(struct core *core, const struct folder *folder)
@@ -207,14 +207,14 @@ static bool begin_run(struct core *core, struct error *err)
 		return false;
 	run->start_bytes = start.size_bytes;
 	run->state = RUN_RUNNING;
-	const bool stored = store_begin(&core->store, run, &start, err);
+	const bool stored = run_store_begin(&core->store, run, &start, err);
 	capture_release(&start);
 	if (!stored)
 		return false;
 	if (switch_sampling(core, true, CORE_CAUSE_RUN, &was_active, err))
 		return true;
 	struct error ignored;
-	if (!store_remove(&core->store, run->id, &ignored)) {
+	if (!run_store_remove(&core->store, run->id, &ignored)) {
 		/* It was stored a moment ago. */
 	}
 	return false;
@@ -229,9 +229,9 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 
 	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_LONGEST_RUN_MS)
 		return error_set(err, ERROR_USAGE, "a run lasts from 1 s to 24 h");
-	store_load(&core->store);
-	if (core->machine.last_id < store_last_id(&core->store))
-		core->machine.last_id = store_last_id(&core->store);
+	run_store_load(&core->store);
+	if (core->machine.last_id < run_store_last_id(&core->store))
+		core->machine.last_id = run_store_last_id(&core->store);
 	if (!core_observe(core, &active, err))
 		return false;
 	if (active && !core_is_running(core) && !request->keep_active)
@@ -285,7 +285,7 @@ static void finish_run(struct core *core)
 	input.now_ms = core->now_ms();
 	input.wall_ms = core->wall_ms();
 	run_step(&core->machine, &input);
-	store_finish(&core->store, &core->machine.run, profile.file.fd >= 0 ? &profile : NULL);
+	run_store_finish(&core->store, &core->machine.run, profile.file.fd >= 0 ? &profile : NULL);
 	if (!core_observe(core, &active, &ignored))
 		set_cause(core, CORE_CAUSE_NONE, 0);
 }
@@ -332,8 +332,8 @@ static const struct run *freshest(const struct core *core, const struct run *run
 
 bool core_run_find(struct core *core, int64_t id, struct run *run, struct error *err)
 {
-	store_load(&core->store);
-	const struct store_entry *const entry = store_find(&core->store, id);
+	run_store_load(&core->store);
+	const struct run_store_entry *const entry = run_store_find(&core->store, id);
 	if (entry == NULL)
 		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
 	*run = *freshest(core, &entry->run);
@@ -342,14 +342,14 @@ bool core_run_find(struct core *core, int64_t id, struct run *run, struct error 
 
 int64_t core_newest_run(struct core *core)
 {
-	store_load(&core->store);
-	return store_last_id(&core->store);
+	run_store_load(&core->store);
+	return run_store_last_id(&core->store);
 }
 
 void core_run_list(
 	struct core *core, void (*visit)(void *context, const struct run *run), void *context)
 {
-	store_load(&core->store);
+	run_store_load(&core->store);
 	for (size_t i = 0; i < core->store.count; i++)
 		visit(context, freshest(core, &core->store.entries[i].run));
 }
@@ -362,17 +362,17 @@ static bool refuse_running(const struct core *core, int64_t id, struct error *er
 	return error_hint(err, "stop it, or wait for its end");
 }
 
-bool core_run_open(struct core *core, int64_t id, enum store_profile which, struct descriptor *file,
-	uint64_t *size_bytes, struct error *err)
+bool core_run_open(struct core *core, int64_t id, enum run_store_profile which,
+	struct descriptor *file, uint64_t *size_bytes, struct error *err)
 {
-	store_load(&core->store);
-	if (which == STORE_END && !refuse_running(core, id, err))
+	run_store_load(&core->store);
+	if (which == RUN_STORE_END && !refuse_running(core, id, err))
 		return false;
-	return store_open(&core->store, id, which, file, size_bytes, err);
+	return run_store_open(&core->store, id, which, file, size_bytes, err);
 }
 
 bool core_run_remove(struct core *core, int64_t id, struct error *err)
 {
-	store_load(&core->store);
-	return refuse_running(core, id, err) && store_remove(&core->store, id, err);
+	run_store_load(&core->store);
+	return refuse_running(core, id, err) && run_store_remove(&core->store, id, err);
 }

@@ -14,7 +14,7 @@
 #include "agent/capture.h"
 #include "agent/run.h"
 #include "agent/settings.h"
-#include "agent/store.h"
+#include "agent/run_store.h"
 #include "allocator/allocator.h"
 
 /* Who switched sampling on. */
@@ -64,7 +64,7 @@ struct core {
 	int64_t (*wall_ms)(void);
 	struct run_machine machine;
 	int former_lg_sample; /* to be restored after the run; ALLOCATOR_LG_SAMPLE_KEEP: nothing */
-	struct store store;
+	struct run_store store;
 	struct core_activation *activation;
 	struct core_dump last_dump;
 };
@@ -122,7 +122,7 @@ int64_t core_newest_run(struct core *core);
 void core_run_list(
 	struct core *core, void (*visit)(void *context, const struct run *run), void *context);
 
-MUST_CHECK bool core_run_open(struct core *core, int64_t id, enum store_profile which,
+MUST_CHECK bool core_run_open(struct core *core, int64_t id, enum run_store_profile which,
 	struct descriptor *file, uint64_t *size_bytes, struct error *err);
 MUST_CHECK bool core_run_remove(struct core *core, int64_t id, struct error *err);
 

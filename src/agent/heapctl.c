@@ -515,9 +515,10 @@ int heapctl_run_dump_fd(int64_t id, int start, int fd, struct heapctl_error *err
 		return fail_usage(err, NO_DESCRIPTOR);
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
-	const bool opened = find_run(use.core, id, &found, &problem) &&
-			    core_run_open(use.core, found.id, start != 0 ? STORE_START : STORE_END,
-				    &file, &size_bytes, &problem);
+	const bool opened =
+		find_run(use.core, id, &found, &problem) &&
+		core_run_open(use.core, found.id, start != 0 ? RUN_STORE_START : RUN_STORE_END,
+			&file, &size_bytes, &problem);
 	agent_unlock(&use, false);
 	const bool done = opened && deliver_to_fd(&file, fd, &problem);
 	descriptor_close(&file);

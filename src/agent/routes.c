@@ -229,7 +229,8 @@ static bool handle_run(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool open_run_profile(struct exchange *exchange, enum store_profile which, struct error *err)
+static bool open_run_profile(
+	struct exchange *exchange, enum run_store_profile which, struct error *err)
 {
 	struct response *const response = exchange->response;
 	int64_t id = 0;
@@ -244,12 +245,12 @@ static bool open_run_profile(struct exchange *exchange, enum store_profile which
 
 static bool handle_run_profile(struct exchange *exchange, struct error *err)
 {
-	return open_run_profile(exchange, STORE_END, err);
+	return open_run_profile(exchange, RUN_STORE_END, err);
 }
 
 static bool handle_run_start_profile(struct exchange *exchange, struct error *err)
 {
-	return open_run_profile(exchange, STORE_START, err);
+	return open_run_profile(exchange, RUN_STORE_START, err);
 }
 
 static bool handle_run_remove(struct exchange *exchange, struct error *err)

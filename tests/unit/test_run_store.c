@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/store.h"
+#include "agent/run_store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/store_files.h"
+#include "agent/run_store_files.h"
 #include "allocator/allocator_fake.h"
 #include "failing_memory.h"
 #include "unit.h"
@@ -71,11 +71,11 @@ static void write_file(const char *name, const char *text)
 	close(fd);
 }
 
-static void init(struct store *store, const struct folder *where, unsigned keep, uint64_t bytes)
+static void init(struct run_store *store, const struct folder *where, unsigned keep, uint64_t bytes)
 {
 	const struct retention retention = { .count = keep, .bytes = bytes };
 
-	store_init(store, &memory_heap, where, "my server", &retention);
+	run_store_init(store, &memory_heap, where, "my server", &retention);
 }
 
 static struct capture capture_of(const char *profile)
@@ -99,30 +99,30 @@ static struct run run_of(int64_t id)
 	return run;
 }
 
-static void add_run(struct store *store, int64_t id, const char *profile)
+static void add_run(struct run_store *store, int64_t id, const char *profile)
 {
 	struct run run = run_of(id);
 	struct capture start = capture_of("start\n");
 	struct capture end = capture_of(profile);
 	struct error err;
 
-	assert_true(store_begin(store, &run, &start, &err));
+	assert_true(run_store_begin(store, &run, &start, &err));
 	run.state = RUN_FINISHED;
 	run.profile_bytes = end.size_bytes;
-	store_finish(store, &run, &end);
+	run_store_finish(store, &run, &end);
 	assert_int_equal(start.file.fd, -1);
 	assert_int_equal(end.file.fd, -1);
 }
 
 static void assert_profile(
-	const struct store *store, int64_t id, enum store_profile which, const char *text)
+	const struct run_store *store, int64_t id, enum run_store_profile which, const char *text)
 {
 	struct descriptor file = DESCRIPTOR_NONE;
 	char bytes[64] = "";
 	uint64_t size = 0;
 	struct error err = { 0 };
 
-	if (!store_open(store, id, which, &file, &size, &err))
+	if (!run_store_open(store, id, which, &file, &size, &err))
 		fail_msg("%s", err.message);
 	assert_int_equal(size, strlen(text));
 	assert_int_equal(pread(file.fd, bytes, sizeof bytes - 1, 0), strlen(text));
@@ -164,19 +164,19 @@ static void a_profile_in_memory_cannot_be_executed(void **state)
 static void keeps_runs_in_the_folder(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	init(&store, &folder, 9, 1000);
 	add_run(&store, 7, "end\n");
 	assert_int_equal(count_files(), 3);
-	assert_profile(&store, 7, STORE_START, "start\n");
-	assert_profile(&store, 7, STORE_END, "end\n");
-	assert_int_equal(store_last_id(&store), 7);
+	assert_profile(&store, 7, RUN_STORE_START, "start\n");
+	assert_profile(&store, 7, RUN_STORE_END, "end\n");
+	assert_int_equal(run_store_last_id(&store), 7);
 	struct error err;
-	assert_true(store_remove(&store, 7, &err));
+	assert_true(run_store_remove(&store, 7, &err));
 	assert_int_equal(count_files(), 0);
-	assert_false(store_remove(&store, 7, &err));
+	assert_false(run_store_remove(&store, 7, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static void keeps_runs_in_memory_without_a_folder(void **state)
@@ -185,37 +185,37 @@ static void keeps_runs_in_memory_without_a_folder(void **state)
 	const struct folder gone = { .path = "/nonexistent/heapctl" };
 	const struct folder *const places[] = { NULL, &gone };
 	for (size_t i = 0; i < 2; i++) {
-		struct store store;
+		struct run_store store;
 		init(&store, places[i], 2, 1000);
 		for (int64_t id = 1; id <= 3; id++)
 			add_run(&store, id, "end\n");
 		assert_int_equal(store.count, 2);
-		assert_null(store_find(&store, 1));
-		assert_profile(&store, 2, STORE_END, "end\n");
-		assert_profile(&store, 3, STORE_START, "start\n");
-		store_deinit(&store);
+		assert_null(run_store_find(&store, 1));
+		assert_profile(&store, 2, RUN_STORE_END, "end\n");
+		assert_profile(&store, 3, RUN_STORE_START, "start\n");
+		run_store_deinit(&store);
 	}
 }
 
 static void forgets_the_oldest_beyond_number_and_bytes(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	init(&store, &folder, 2, 1000);
 	for (int64_t id = 1; id <= 4; id++)
 		add_run(&store, id, "end\n");
 	assert_int_equal(store.count, 2);
-	assert_null(store_find(&store, 2));
+	assert_null(run_store_find(&store, 2));
 	assert_int_equal(count_files(), 6);
-	store_deinit(&store);
+	run_store_deinit(&store);
 
 	init(&store, &folder, 9, 25);
-	store_load(&store);
+	run_store_load(&store);
 	assert_int_equal(store.count, 2);
 	add_run(&store, 5, "012345678\n");
 	assert_int_equal(store.count, 1);
 	assert_int_equal(count_files(), 3);
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 /* A memory that looks, at each request, at which files there are. */
@@ -253,7 +253,7 @@ static void an_old_run_goes_when_the_new_one_is_safe(void **state)
 {
 	(void)state;
 	char old_file[64], new_file[64];
-	struct store store;
+	struct run_store store;
 	init(&store, &folder, 1, 1000);
 	add_run(&store, 1, "end\n");
 	snprintf(old_file, sizeof old_file, "my_server.%d.1.profile", getpid());
@@ -269,7 +269,7 @@ static void an_old_run_goes_when_the_new_one_is_safe(void **state)
 	assert_false(watching.neither);
 	assert_false(exists(old_file));
 	assert_true(exists(new_file));
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static void another_users_folder_is_not_used(void **state)
@@ -289,47 +289,47 @@ static void another_users_folder_is_not_used(void **state)
 static void a_later_process_has_the_runs_of_before(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	init(&store, &folder, 9, 1000);
 	add_run(&store, 20, "end\n");
 	struct run running = run_of(30);
 	struct capture start = capture_of("start\n");
 	struct error err;
-	assert_true(store_begin(&store, &running, &start, &err));
-	store_deinit(&store);
+	assert_true(run_store_begin(&store, &running, &start, &err));
+	run_store_deinit(&store);
 
 	init(&store, &folder, 9, 1000);
-	assert_int_equal(store_last_id(&store), 0);
-	store_load(&store);
-	store_load(&store);
+	assert_int_equal(run_store_last_id(&store), 0);
+	run_store_load(&store);
+	run_store_load(&store);
 	assert_int_equal(store.count, 2);
-	assert_int_equal(store_last_id(&store), 30);
-	assert_profile(&store, 20, STORE_END, "end\n");
-	const struct run *const interrupted = &store_find(&store, 30)->run;
+	assert_int_equal(run_store_last_id(&store), 30);
+	assert_profile(&store, 20, RUN_STORE_END, "end\n");
+	const struct run *const interrupted = &run_store_find(&store, 30)->run;
 	assert_int_equal(interrupted->state, RUN_FAILED);
 	assert_int_equal(interrupted->ended_by, RUN_END_EXIT);
-	assert_profile(&store, 30, STORE_START, "start\n");
+	assert_profile(&store, 30, RUN_STORE_START, "start\n");
 	struct descriptor file;
 	uint64_t size;
-	assert_false(store_open(&store, 30, STORE_END, &file, &size, &err));
+	assert_false(run_store_open(&store, 30, RUN_STORE_END, &file, &size, &err));
 	assert_contains(err.message, "the process ended before");
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static void living_processes_and_other_programs_keep_theirs(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	char name[64];
 	snprintf(name, sizeof name, "my_server.%d.5.run", getppid());
 	write_file(name, "id 5\nstate 2\n");
 	snprintf(name, sizeof name, "other.%d.6.run", getpid());
 	write_file(name, "id 6\nstate 2\n");
 	init(&store, &folder, 9, 1000);
-	store_load(&store);
+	run_store_load(&store);
 	assert_int_equal(store.count, 0);
 	assert_int_equal(count_files(), 2);
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static pid_t dead_pid(void)
@@ -365,7 +365,7 @@ static int by_pid(const void *a, const void *b)
 static void runs_of_one_id_are_all_there_under_ids_of_their_own(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	struct error err;
 	pid_t pids[4];
 
@@ -378,28 +378,28 @@ static void runs_of_one_id_are_all_there_under_ids_of_their_own(void **state)
 	write_run(pids[3], 6, "of 6\n");
 	for (int i = 0; i < 2; i++) {
 		init(&store, &folder, 9, 1000);
-		store_load(&store);
+		run_store_load(&store);
 		assert_int_equal(store.count, 4);
-		assert_profile(&store, 5, STORE_END, "first\n");
-		assert_profile(&store, 6, STORE_END, "of 6\n");
-		assert_profile(&store, 7, STORE_END, "second\n");
-		assert_profile(&store, 8, STORE_START, "third\n");
-		assert_int_equal(store_find(&store, 8)->run.pid, pids[2]);
-		assert_int_equal(store_last_id(&store), 8);
+		assert_profile(&store, 5, RUN_STORE_END, "first\n");
+		assert_profile(&store, 6, RUN_STORE_END, "of 6\n");
+		assert_profile(&store, 7, RUN_STORE_END, "second\n");
+		assert_profile(&store, 8, RUN_STORE_START, "third\n");
+		assert_int_equal(run_store_find(&store, 8)->run.pid, pids[2]);
+		assert_int_equal(run_store_last_id(&store), 8);
 		if (i == 0)
-			store_deinit(&store);
+			run_store_deinit(&store);
 	}
-	assert_true(store_remove(&store, 7, &err));
+	assert_true(run_store_remove(&store, 7, &err));
 	assert_int_equal(count_files(), 9);
-	assert_profile(&store, 5, STORE_END, "first\n");
-	assert_profile(&store, 8, STORE_END, "third\n");
-	store_deinit(&store);
+	assert_profile(&store, 5, RUN_STORE_END, "first\n");
+	assert_profile(&store, 8, RUN_STORE_END, "third\n");
+	run_store_deinit(&store);
 }
 
 static void remains_of_dead_processes_are_removed(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	const pid_t dead = dead_pid();
 	char name[96];
 	snprintf(name, sizeof name, "my_server.%d.5.start", dead);
@@ -410,36 +410,37 @@ static void remains_of_dead_processes_are_removed(void **state)
 	write_file(name, "no record at all");
 	write_file("my_server.notes", "an operator's own");
 	init(&store, &folder, 9, 1000);
-	store_load(&store);
+	run_store_load(&store);
 	assert_int_equal(store.count, 0);
 	assert_int_equal(count_files(), 2);
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static void a_records_name_must_be_its_own(void **state)
 {
 	(void)state;
-	struct store store;
+	struct run_store store;
 	char name[96];
 	const pid_t dead = dead_pid();
 	snprintf(name, sizeof name, "my_server.%d.5.run", dead);
 	write_file(name, "id 6\nstate 2\n");
 	init(&store, &folder, 9, 1000);
-	store_load(&store);
+	run_store_load(&store);
 	assert_int_equal(store.count, 0);
-	store_deinit(&store);
+	run_store_deinit(&store);
 }
 
 static void names_of_programs_fit_for_files(void **state)
 {
 	(void)state;
-	char name[STORE_NAME_MAX];
-	store_files_program_name("../a b.c/d-9_Z", name, sizeof name);
+	char name[RUN_STORE_NAME_MAX];
+	run_store_files_program_name("../a b.c/d-9_Z", name, sizeof name);
 	assert_string_equal(name, "___a_b_c_d-9_Z");
-	store_files_program_name("", name, sizeof name);
+	run_store_files_program_name("", name, sizeof name);
 	assert_string_equal(name, "unknown");
-	store_files_program_name("0123456789012345678901234567890123456789x", name, sizeof name);
-	assert_int_equal(strlen(name), STORE_NAME_MAX - 1);
+	run_store_files_program_name(
+		"0123456789012345678901234567890123456789x", name, sizeof name);
+	assert_int_equal(strlen(name), RUN_STORE_NAME_MAX - 1);
 }
 
 static void survives_missing_memory(void **state)
@@ -448,20 +449,20 @@ static void survives_missing_memory(void **state)
 	for (unsigned nth = 1;; nth++) {
 		struct failing_memory memory = failing_memory_at(nth);
 		const struct retention retention = { .count = 9, .bytes = 1000 };
-		struct store store;
+		struct run_store store;
 		struct error err;
 		struct run run = run_of(1);
 		struct capture start = capture_of("start\n");
-		store_init(&store, &memory.memory, &folder, "my server", &retention);
-		store_load(&store);
-		if (!store_begin(&store, &run, &start, &err))
+		run_store_init(&store, &memory.memory, &folder, "my server", &retention);
+		run_store_load(&store);
+		if (!run_store_begin(&store, &run, &start, &err))
 			assert_int_equal(err.kind, ERROR_MEMORY);
 		capture_release(&start);
-		store_finish(&store, &run, NULL);
-		store_deinit(&store);
-		store_init(&store, &memory.memory, &folder, "my server", &retention);
-		store_load(&store);
-		store_deinit(&store);
+		run_store_finish(&store, &run, NULL);
+		run_store_deinit(&store);
+		run_store_init(&store, &memory.memory, &folder, "my server", &retention);
+		run_store_load(&store);
+		run_store_deinit(&store);
 		if (!memory.failed) {
 			assert_true(nth > 3);
 			return;

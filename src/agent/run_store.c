@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/store.h"
+#include "agent/run_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,26 +9,26 @@
 #include <unistd.h>
 
 #include "agent/run_record.h"
-#include "agent/store_files.h"
+#include "agent/run_store_files.h"
 
-void store_init(struct store *store, const struct memory *memory, const struct folder *folder,
-	const char *program, const struct retention *retention)
+void run_store_init(struct run_store *store, const struct memory *memory,
+	const struct folder *folder, const char *program, const struct retention *retention)
 {
-	*store = (struct store){ .memory = memory, .retention = *retention };
+	*store = (struct run_store){ .memory = memory, .retention = *retention };
 	if (folder != NULL)
 		store->folder = *folder;
-	store_files_program_name(program, store->name, sizeof store->name);
+	run_store_files_program_name(program, store->name, sizeof store->name);
 }
 
-static void release_entry(struct store_entry *entry)
+static void release_entry(struct run_store_entry *entry)
 {
-	descriptor_close(&entry->memory[STORE_START]);
-	descriptor_close(&entry->memory[STORE_END]);
-	file_lock_release(&entry->locks[STORE_START]);
-	file_lock_release(&entry->locks[STORE_END]);
+	descriptor_close(&entry->memory[RUN_STORE_START]);
+	descriptor_close(&entry->memory[RUN_STORE_END]);
+	file_lock_release(&entry->locks[RUN_STORE_START]);
+	file_lock_release(&entry->locks[RUN_STORE_END]);
 }
 
-void store_deinit(struct store *store)
+void run_store_deinit(struct run_store *store)
 {
 	for (size_t i = 0; i < store->count; i++)
 		release_entry(&store->entries[i]);
@@ -38,19 +38,19 @@ void store_deinit(struct store *store)
 }
 
 /* Room for one more, or NULL. It is not counted yet. */
-static struct store_entry *next_entry(struct store *store)
+static struct run_store_entry *next_entry(struct run_store *store)
 {
 	if (store->count == store->capacity) {
 		const size_t wanted = store->capacity == 0 ? 8 : 2 * store->capacity;
-		struct store_entry *const entries = memory_resize(store->memory, store->entries,
+		struct run_store_entry *const entries = memory_resize(store->memory, store->entries,
 			store->capacity * sizeof *entries, wanted * sizeof *entries);
 		if (entries == NULL)
 			return NULL;
 		store->entries = entries;
 		store->capacity = wanted;
 	}
-	struct store_entry *const entry = &store->entries[store->count];
-	*entry = (struct store_entry){ .memory = { DESCRIPTOR_NONE, DESCRIPTOR_NONE } };
+	struct run_store_entry *const entry = &store->entries[store->count];
+	*entry = (struct run_store_entry){ .memory = { DESCRIPTOR_NONE, DESCRIPTOR_NONE } };
 	return entry;
 }
 
@@ -58,7 +58,7 @@ static struct store_entry *next_entry(struct store *store)
  * By id; of equal ones first an own run, whose id clients know already, then one that has the id of
  * its files, then by pid.
  */
-static bool is_before(const struct store_entry *a, const struct store_entry *b)
+static bool is_before(const struct run_store_entry *a, const struct run_store_entry *b)
 {
 	if (a->run.id != b->run.id)
 		return a->run.id < b->run.id;
@@ -69,16 +69,16 @@ static bool is_before(const struct store_entry *a, const struct store_entry *b)
 	return a->run.pid < b->run.pid;
 }
 
-static void swap(struct store_entry *a, struct store_entry *b)
+static void swap(struct run_store_entry *a, struct run_store_entry *b)
 {
-	const struct store_entry swapped = *a;
+	const struct run_store_entry swapped = *a;
 	*a = *b;
 	*b = swapped;
 }
 
-static void sort_in(struct store *store)
+static void sort_in(struct run_store *store)
 {
-	struct store_entry *const entries = store->entries;
+	struct run_store_entry *const entries = store->entries;
 
 	for (size_t i = store->count - 1; i > 0 && is_before(&entries[i], &entries[i - 1]); i--)
 		swap(&entries[i], &entries[i - 1]);
@@ -86,16 +86,16 @@ static void sort_in(struct store *store)
 
 static void adopt(void *context, const struct run *run)
 {
-	struct store *const store = context;
-	struct store_entry *const entry = next_entry(store);
+	struct run_store *const store = context;
+	struct run_store_entry *const entry = next_entry(store);
 
 	if (entry == NULL)
 		return;
 	entry->run = *run;
 	entry->file_id = run->id;
 	entry->is_adopted = true;
-	entry->in_folder[STORE_START] = true;
-	entry->in_folder[STORE_END] = run->state == RUN_FINISHED;
+	entry->in_folder[RUN_STORE_START] = true;
+	entry->in_folder[RUN_STORE_END] = run->state == RUN_FINISHED;
 	if (run->state == RUN_RUNNING) {
 		entry->run.state = RUN_FAILED;
 		entry->run.ended_by = RUN_END_EXIT;
@@ -110,9 +110,9 @@ static void adopt(void *context, const struct run *run)
  * Of two equal ids the later one becomes the next number, which is never an own run's. So every
  * process of the program comes to the same ids, in whatever order it read the folder.
  */
-static void make_ids_unique(struct store *store)
+static void make_ids_unique(struct run_store *store)
 {
-	struct store_entry *const entries = store->entries;
+	struct run_store_entry *const entries = store->entries;
 
 	for (size_t i = 1; i < store->count;) {
 		if (entries[i].run.id != entries[i - 1].run.id) {
@@ -126,22 +126,22 @@ static void make_ids_unique(struct store *store)
 	}
 }
 
-void store_load(struct store *store)
+void run_store_load(struct run_store *store)
 {
 	if (store->loaded || store->folder.path[0] == '\0')
 		return;
 	store->loaded = true;
-	store_files_scan(&store->folder, store->name, store->memory, adopt, store);
+	run_store_files_scan(&store->folder, store->name, store->memory, adopt, store);
 	make_ids_unique(store);
 }
 
-int64_t store_last_id(const struct store *store)
+int64_t run_store_last_id(const struct run_store *store)
 {
 	return store->count == 0 ? 0 : store->entries[store->count - 1].run.id;
 }
 
 /* The run as its files know it. */
-static struct run run_of_files(const struct store_entry *entry)
+static struct run run_of_files(const struct run_store_entry *entry)
 {
 	struct run run = entry->run;
 
@@ -150,13 +150,13 @@ static struct run run_of_files(const struct store_entry *entry)
 }
 
 /* Into the folder when that works, else it stays where it is, in memory. */
-static void keep_profile(struct store *store, struct store_entry *entry, enum store_profile which,
-	struct capture *capture)
+static void keep_profile(struct run_store *store, struct run_store_entry *entry,
+	enum run_store_profile which, struct capture *capture)
 {
 	struct error err = { 0 };
 
 	if (store->folder.path[0] != '\0' && !entry->only_memory &&
-		store_files_save_profile(&store->folder, store->name, &entry->run, which,
+		run_store_files_save_profile(&store->folder, store->name, &entry->run, which,
 			&capture->file, &entry->locks[which], &err)) {
 		entry->in_folder[which] = true;
 		capture_release(capture);
@@ -167,29 +167,30 @@ static void keep_profile(struct store *store, struct store_entry *entry, enum st
 	capture->file = DESCRIPTOR_NONE;
 }
 
-static void save_record(struct store *store, const struct store_entry *entry)
+static void save_record(struct run_store *store, const struct run_store_entry *entry)
 {
 	/* A record tells later processes of files; there is nothing to tell without them. */
-	if (entry->in_folder[STORE_START] || entry->in_folder[STORE_END])
-		store_files_save_record(&store->folder, store->name, store->memory, &entry->run);
+	if (entry->in_folder[RUN_STORE_START] || entry->in_folder[RUN_STORE_END])
+		run_store_files_save_record(
+			&store->folder, store->name, store->memory, &entry->run);
 }
 
-bool store_begin(
-	struct store *store, const struct run *run, struct capture *start, struct error *err)
+bool run_store_begin(
+	struct run_store *store, const struct run *run, struct capture *start, struct error *err)
 {
-	struct store_entry *const entry = next_entry(store);
+	struct run_store_entry *const entry = next_entry(store);
 
 	if (entry == NULL)
 		return error_set(err, ERROR_MEMORY, "no memory for another run");
 	entry->run = *run;
 	entry->file_id = run->id;
-	keep_profile(store, entry, STORE_START, start);
+	keep_profile(store, entry, RUN_STORE_START, start);
 	save_record(store, entry);
 	store->count++;
 	return true;
 }
 
-static struct store_entry *find(const struct store *store, int64_t id)
+static struct run_store_entry *find(const struct run_store *store, int64_t id)
 {
 	for (size_t i = 0; i < store->count; i++) {
 		if (store->entries[i].run.id == id)
@@ -198,19 +199,19 @@ static struct store_entry *find(const struct store *store, int64_t id)
 	return NULL;
 }
 
-static void forget(struct store *store, struct store_entry *entry)
+static void forget(struct run_store *store, struct run_store_entry *entry)
 {
 	const struct run named = run_of_files(entry);
 
 	if (store->folder.path[0] != '\0')
-		store_files_remove(&store->folder, store->name, &named);
+		run_store_files_remove(&store->folder, store->name, &named);
 	release_entry(entry);
 	const size_t after = (size_t)(store->entries + store->count - (entry + 1));
 	memmove(entry, entry + 1, after * sizeof *entry);
 	store->count--;
 }
 
-static void forget_what_is_too_much(struct store *store)
+static void forget_what_is_too_much(struct run_store *store)
 {
 	uint64_t bytes[4 * SETTINGS_KEEP_MOST];
 	const size_t most = sizeof bytes / sizeof bytes[0];
@@ -224,9 +225,9 @@ static void forget_what_is_too_much(struct store *store)
 		forget(store, store->entries);
 }
 
-void store_finish(struct store *store, const struct run *run, struct capture *profile)
+void run_store_finish(struct run_store *store, const struct run *run, struct capture *profile)
 {
-	struct store_entry *const entry = find(store, run->id);
+	struct run_store_entry *const entry = find(store, run->id);
 
 	if (entry == NULL) {
 		if (profile != NULL)
@@ -235,12 +236,12 @@ void store_finish(struct store *store, const struct run *run, struct capture *pr
 	}
 	entry->run = *run;
 	if (profile != NULL)
-		keep_profile(store, entry, STORE_END, profile);
+		keep_profile(store, entry, RUN_STORE_END, profile);
 	save_record(store, entry);
 	forget_what_is_too_much(store);
 }
 
-const struct store_entry *store_find(const struct store *store, int64_t id)
+const struct run_store_entry *run_store_find(const struct run_store *store, int64_t id)
 {
 	return find(store, id);
 }
@@ -263,10 +264,10 @@ static bool open_memory(const struct descriptor *memory, struct descriptor *file
 	return true;
 }
 
-bool store_open(const struct store *store, int64_t id, enum store_profile which,
+bool run_store_open(const struct run_store *store, int64_t id, enum run_store_profile which,
 	struct descriptor *file, uint64_t *size_bytes, struct error *err)
 {
-	const struct store_entry *const entry = find(store, id);
+	const struct run_store_entry *const entry = find(store, id);
 
 	if (entry == NULL)
 		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
@@ -276,13 +277,13 @@ bool store_open(const struct store *store, int64_t id, enum store_profile which,
 		return error_set(err, ERROR_NOT_FOUND, "run %lld has no such profile%s%s",
 			(long long)id, entry->run.error[0] == '\0' ? "" : ": ", entry->run.error);
 	const struct run named = run_of_files(entry);
-	return store_files_open_profile(
+	return run_store_files_open_profile(
 		&store->folder, store->name, &named, which, file, size_bytes, err);
 }
 
-bool store_remove(struct store *store, int64_t id, struct error *err)
+bool run_store_remove(struct run_store *store, int64_t id, struct error *err)
 {
-	struct store_entry *const entry = find(store, id);
+	struct run_store_entry *const entry = find(store, id);
 
 	if (entry == NULL)
 		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/store_files.h"
+#include "agent/run_store_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 
 static const char record_suffix[] = "run";
 static const char *const profile_suffixes[] = {
-	[STORE_START] = "start",
-	[STORE_END] = "profile",
+	[RUN_STORE_START] = "start",
+	[RUN_STORE_END] = "profile",
 };
 
-void store_files_program_name(const char *program, char *name, size_t size)
+void run_store_files_program_name(const char *program, char *name, size_t size)
 {
 	size_t length = 0;
 
@@ -77,9 +77,9 @@ static bool draft_open(struct draft *draft, const struct folder *folder, struct 
 	return create_locked(draft, err);
 }
 
-bool store_files_save_profile(const struct folder *folder, const char *name, const struct run *run,
-	enum store_profile which, const struct descriptor *profile, struct file_lock *lock,
-	struct error *err)
+bool run_store_files_save_profile(const struct folder *folder, const char *name,
+	const struct run *run, enum run_store_profile which, const struct descriptor *profile,
+	struct file_lock *lock, struct error *err)
 {
 	CLEANUP(draft_cleanup) struct draft draft = { .folder_fd = -1, .fd = -1 };
 	struct file_lock kept = { 0 };
@@ -116,7 +116,7 @@ static bool save_record(
 	return true;
 }
 
-void store_files_save_record(const struct folder *folder, const char *name,
+void run_store_files_save_record(const struct folder *folder, const char *name,
 	const struct memory *memory, const struct run *run)
 {
 	char file[FOLDER_NAME_MAX];
@@ -132,8 +132,9 @@ void store_files_save_record(const struct folder *folder, const char *name,
 	buffer_deinit(&text);
 }
 
-bool store_files_open_profile(const struct folder *folder, const char *name, const struct run *run,
-	enum store_profile which, struct descriptor *file, uint64_t *size_bytes, struct error *err)
+bool run_store_files_open_profile(const struct folder *folder, const char *name,
+	const struct run *run, enum run_store_profile which, struct descriptor *file,
+	uint64_t *size_bytes, struct error *err)
 {
 	char path[FOLDER_NAME_MAX];
 	struct stat status;
@@ -159,8 +160,8 @@ bool store_files_open_profile(const struct folder *folder, const char *name, con
 
 static void remove_files(int folder_fd, const char *name, const struct run *run)
 {
-	const char *const suffixes[] = { profile_suffixes[STORE_START], profile_suffixes[STORE_END],
-		record_suffix };
+	const char *const suffixes[] = { profile_suffixes[RUN_STORE_START],
+		profile_suffixes[RUN_STORE_END], record_suffix };
 
 	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
 		char file[FOLDER_NAME_MAX];
@@ -169,7 +170,7 @@ static void remove_files(int folder_fd, const char *name, const struct run *run)
 	}
 }
 
-void store_files_remove(const struct folder *folder, const char *name, const struct run *run)
+void run_store_files_remove(const struct folder *folder, const char *name, const struct run *run)
 {
 	struct error ignored;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
@@ -226,8 +227,8 @@ static bool is_gone(int folder_fd, const char *name, const struct run *run)
 {
 	char start[FOLDER_NAME_MAX], end[FOLDER_NAME_MAX];
 
-	file_name(start, name, run, profile_suffixes[STORE_START]);
-	file_name(end, name, run, profile_suffixes[STORE_END]);
+	file_name(start, name, run, profile_suffixes[RUN_STORE_START]);
+	file_name(end, name, run, profile_suffixes[RUN_STORE_END]);
 	return is_pid_gone(run->pid) && !file_lock_is_held(folder_fd, start) &&
 	       !file_lock_is_held(folder_fd, end);
 }
@@ -289,8 +290,9 @@ static bool visit_file(void *context, const char *file)
 	return true;
 }
 
-void store_files_scan(const struct folder *folder, const char *name, const struct memory *memory,
-	void (*visit)(void *context, const struct run *run), void *context)
+void run_store_files_scan(const struct folder *folder, const char *name,
+	const struct memory *memory, void (*visit)(void *context, const struct run *run),
+	void *context)
 {
 	CLEANUP(fd_cleanup) int folder_fd = -1;
 	struct error ignored;

@@ -18,68 +18,69 @@
 #include "agent/retention.h"
 #include "agent/run.h"
 
-enum store_profile {
-	STORE_START,
-	STORE_END,
+enum run_store_profile {
+	RUN_STORE_START,
+	RUN_STORE_END,
 };
 
-enum { STORE_NAME_MAX = 40 };
+enum { RUN_STORE_NAME_MAX = 40 };
 
-struct store_entry {
+struct run_store_entry {
 	struct run run;
 	int64_t file_id; /* in the names of its files; another one than the run's if that was taken
 			  */
-	struct descriptor memory[2]; /* by store_profile: those that are not in the folder */
+	struct descriptor memory[2]; /* by run_store_profile: those that are not in the folder */
 	bool in_folder[2];
 	struct file_lock locks[2]; /* of this process' own files in the folder */
 	bool is_adopted;	   /* of an earlier process */
 	bool only_memory;	   /* another process has files of these names */
 };
 
-struct store {
+struct run_store {
 	const struct memory *memory;
 	struct folder folder; /* path "" when there is none */
 	struct retention retention;
-	char name[STORE_NAME_MAX]; /* fit for a file's name */
+	char name[RUN_STORE_NAME_MAX]; /* fit for a file's name */
 	bool loaded;
-	struct store_entry *entries; /* by id */
+	struct run_store_entry *entries; /* by id */
 	size_t count;
 	size_t capacity;
 };
 
 /* `folder` NULL: everything stays in memory. */
-void store_init(struct store *store, const struct memory *memory, const struct folder *folder,
-	const char *program, const struct retention *retention);
+void run_store_init(struct run_store *store, const struct memory *memory,
+	const struct folder *folder, const char *program, const struct retention *retention);
 
 /* Files stay. */
-void store_deinit(struct store *store);
+void run_store_deinit(struct run_store *store);
 
 /*
  * Takes over the runs of earlier processes of this program, once; later calls do nothing. Without
  * it the store works, but knows only its own. What cannot be read is skipped. Of two runs with one
  * id, which began in the same millisecond, that of the higher pid gets the next free id.
  */
-void store_load(struct store *store);
+void run_store_load(struct run_store *store);
 
 /* The greatest id that is known; 0. */
-int64_t store_last_id(const struct store *store);
+int64_t run_store_last_id(const struct run_store *store);
 
 /* Adds a run that begins, with its start profile, which is taken over. */
-MUST_CHECK bool store_begin(
-	struct store *store, const struct run *run, struct capture *start, struct error *err);
+MUST_CHECK bool run_store_begin(
+	struct run_store *store, const struct run *run, struct capture *start, struct error *err);
 
 /*
  * Brings the run up to date at its end, with its profile, which is taken over; NULL when it
  * failed. Then forgets what is too much. A record that cannot be written is no failure.
  */
-void store_finish(struct store *store, const struct run *run, struct capture *profile);
+void run_store_finish(struct run_store *store, const struct run *run, struct capture *profile);
 
 /* NULL when there is none. Valid until the store changes. */
-const struct store_entry *store_find(const struct store *store, int64_t id);
+const struct run_store_entry *run_store_find(const struct run_store *store, int64_t id);
 
 /* Opens a kept profile for reading. ERROR_NOT_FOUND when it was not taken or is gone. */
-MUST_CHECK bool store_open(const struct store *store, int64_t id, enum store_profile which,
-	struct descriptor *file, uint64_t *size_bytes, struct error *err);
+MUST_CHECK bool run_store_open(const struct run_store *store, int64_t id,
+	enum run_store_profile which, struct descriptor *file, uint64_t *size_bytes,
+	struct error *err);
 
 /* Forgets a run and removes its files. */
-MUST_CHECK bool store_remove(struct store *store, int64_t id, struct error *err);
+MUST_CHECK bool run_store_remove(struct run_store *store, int64_t id, struct error *err);
