@@ -61,21 +61,32 @@ static bool is_shell(const char *path)
 	return false;
 }
 
-/* A script's interpreter is the program, unless it is a shell. */
+/* A script's interpreter is the program, unless it is a shell; it may be a script itself. */
 static bool follow_script(struct launch_plan *plan, const char *command, struct error *err)
 {
+	/* execve(2) fails beyond this. */
+	enum { INTERPRETERS_MAX = 5 };
 	struct program *const program = &plan->program;
 
-	if (is_shell(program->interpreter)) {
-		error_set(err, ERROR_USAGE, "%s is a script for %s, which starts other programs",
-			command, program->interpreter);
-		return error_hint(err,
-			"say which one is to be profiled: heapctl run --exe NAME -- %s ...",
-			command);
+	for (int i = 0; i < INTERPRETERS_MAX && program->kind == PROGRAM_SCRIPT; i++) {
+		char interpreter[sizeof program->interpreter];
+		strcpy(interpreter, program->interpreter);
+		if (is_shell(interpreter)) {
+			error_set(err, ERROR_USAGE,
+				"%s is a script for %s, which starts other programs", command,
+				interpreter);
+			return error_hint(err,
+				"name the program to profile: heapctl run --exe NAME -- %s ...",
+				command);
+		}
+		if (!program_inspect(interpreter, program, err))
+			return error_prefix(err, "the interpreter of %s", program->path);
 	}
-	char interpreter[sizeof program->interpreter];
-	strcpy(interpreter, program->interpreter);
-	return program_inspect(interpreter, program, err);
+	if (program->kind != PROGRAM_SCRIPT)
+		return true;
+	error_set(err, ERROR_USAGE, "%s: its interpreter is a script, and so are %d more", command,
+		INTERPRETERS_MAX - 1);
+	return error_hint(err, "start the program that reads the script");
 }
 
 static bool inspect_program(const char *path, struct program *named)
@@ -160,9 +171,9 @@ static bool find_program(
 		plan->program = named;
 	} else if (plan->program.kind == PROGRAM_SCRIPT) {
 		launch_note(plan,
-			"%s is not in PATH, not beside %s, and not named there with its folder: "
-			"whether it brings jemalloc is not known (--exe PATH says where it is, "
-			"--jemalloc FILE preloads one)",
+			"cannot find %s in PATH, beside %s, or as a path in that script, so "
+			"heapctl does not know whether it brings jemalloc and preloads none (name "
+			"its path with --exe PATH, or preload jemalloc with --jemalloc FILE)",
 			first, plan->program.path);
 	}
 	return true;

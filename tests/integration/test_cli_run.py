@@ -135,7 +135,7 @@ class Choosing(Case):
                 shell.wait(60)
         script.write_text("#!/bin/sh\ntrue\n")
         _, said = self.heapctl("run", "--exe", "nowhere", "--", script)
-        self.assertIn("nowhere is not in PATH", said)
+        self.assertIn("cannot find nowhere in PATH", said)
         self.assertIn("--exe PATH", said)
 
 

@@ -133,6 +133,62 @@ static void refuses_shell_scripts_without_a_program(void **state)
 	assert_contains(err.hint, "--exe NAME");
 }
 
+static bool plan_script(const char *text, struct launch_plan *plan, struct error *err)
+{
+	char path[32];
+
+	make_script(path, text);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, plan, err);
+	unlink(path);
+	return ok;
+}
+
+static void follows_an_interpreter_that_is_a_script(void **state)
+{
+	(void)state;
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char inner[32], first_line[40];
+
+	make_script(inner, "#!/proc/self/exe -u\n");
+	snprintf(first_line, sizeof first_line, "#!%s\n", inner);
+	const bool ok = plan_script(first_line, &plan, &err);
+	unlink(inner);
+	if (!ok)
+		fail_msg("%s", err.message);
+	assert_int_equal(plan.program.kind, PROGRAM_DYNAMIC);
+	assert_string_equal(plan.program.path, "/proc/self/exe");
+	launch_plan_deinit(&plan);
+
+	make_script(inner, "#!/bin/sh\n");
+	snprintf(first_line, sizeof first_line, "#!%s\n", inner);
+	assert_false(plan_script(first_line, &plan, &err));
+	unlink(inner);
+	assert_contains(err.message, "is a script for /bin/sh");
+}
+
+static void refuses_scripts_without_a_usable_interpreter(void **state)
+{
+	(void)state;
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32], first_line[40];
+
+	assert_false(plan_script("#!/nonexistent/interpreter\n", &plan, &err));
+	assert_contains(err.message, "the interpreter of /tmp/heapctl-unit-");
+	make_script(path, "");
+	snprintf(first_line, sizeof first_line, "#!%s\n", path);
+	const int fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, first_line, strlen(first_line)), strlen(first_line));
+	close(fd);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "its interpreter is a script, and so are");
+}
+
 static void refuses_what_is_no_program(void **state)
 {
 	(void)state;
@@ -172,6 +228,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(samples_at_once_for_automatic_profiles),
 	cmocka_unit_test(reads_the_first_line_of_scripts),
 	cmocka_unit_test(refuses_shell_scripts_without_a_program),
+	cmocka_unit_test(follows_an_interpreter_that_is_a_script),
+	cmocka_unit_test(refuses_scripts_without_a_usable_interpreter),
 	cmocka_unit_test(refuses_what_is_no_program),
 	cmocka_unit_test(sees_that_this_program_has_no_jemalloc),
 };
