@@ -252,8 +252,10 @@ bool allocator_read(struct allocator *allocator, const char *name, enum mallctl_
 
 	if (!mallctl_check_read(name, err) || !settle_type(name, &type, err))
 		return false;
-	if (type == MALLCTL_UNIT)
-		return error_set(err, ERROR_USAGE, "%s has no value, it is done by writing", name);
+	if (type == MALLCTL_UNIT) {
+		error_set(err, ERROR_USAGE, "%s is an action and has no value to read", name);
+		return error_hint(err, "write it to carry it out: POST with value=");
+	}
 	got.type = type;
 	if (!allocator->operations->read(allocator, name, &got, err))
 		return false;

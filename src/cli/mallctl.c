@@ -74,7 +74,7 @@ static void print_value(const json_t *value)
 }
 
 /* The agent names its protocol's parameters; here they are options. */
-static int fail(struct error *err)
+static int fail(char *const *operands, struct error *err)
 {
 	static const char *const words[][2] = { { "force=true", "--force" },
 		{ "type=", "--type " } };
@@ -86,6 +86,9 @@ static int fail(struct error *err)
 			error_hint(err, "%.*s%s%s", (int)(at - received.hint), received.hint,
 				words[i][1], at + strlen(words[i][0]));
 	}
+	if (strstr(err->hint, "POST with value=") != NULL)
+		error_hint(err, "write it to carry it out: heapctl mallctl %s %s=", operands[0],
+			operands[1]);
 	return verb_fail(err);
 }
 
@@ -124,7 +127,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		&target, is_write ? "POST" : "GET", buffer_string(&path), &answer, &err);
 	buffer_deinit(&path);
 	if (!ok)
-		return fail(&err);
+		return fail(parser.operands, &err);
 	if (as_json)
 		control_print_json(answer);
 	else if (json_at(answer, "value") != NULL)

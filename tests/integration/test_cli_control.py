@@ -195,6 +195,9 @@ class Looking(ControlCase):
         self.assertEqual(self.heapctl("mallctl", self.pid, "prof.thread_active_init")[0], "false\n")
         answer = json.loads(self.heapctl("mallctl", self.pid, "--json", "prof.thread_active_init=true")[0])
         self.assertEqual((answer["before"], answer["value"]), (False, True))
+        said = self.heapctl("mallctl", self.pid, "arena.0.purge", code=2)[1]
+        self.assertIn(f"arena.0.purge is an action and has no value to read (write it to carry it out: heapctl mallctl {self.pid} arena.0.purge=)",
+                      said)
         self.heapctl("mallctl", self.pid, "arena.0.purge=")
         refusal = self.heapctl("mallctl", self.pid, "prof.prefix=/nowhere/x", code=1)[1]
         self.assertIn("(repeat it with --force if you mean it)", refusal)
