@@ -124,6 +124,28 @@ static void check_version(const struct report *report)
 			identity->version);
 }
 
+/* A function with a tenth of the memory should have ten samples: its error is a third then. */
+static void check_sample_count(const struct report *report, unsigned lg_sample, uint64_t allocated)
+{
+	enum { SAMPLES_MIN = 100 };
+	unsigned lg_wanted = lg_sample;
+	char cure[sizeof((struct allocator_warning *)NULL)->cure] = "";
+
+	if (allocated >> lg_sample >= SAMPLES_MIN)
+		return;
+	while (lg_wanted > ALLOCATOR_LG_SAMPLE_LOW && allocated >> lg_wanted < SAMPLES_MIN)
+		lg_wanted--;
+	if (lg_wanted < lg_sample)
+		snprintf(cure, sizeof cure,
+			"heapctl record --sample %" PRIu64
+			"KiB, or start it with heapctl run --activate --sample %" PRIu64 "KiB",
+			UINT64_C(1) << (lg_wanted - 10), UINT64_C(1) << (lg_wanted - 10));
+	warn(report, "sample-interval-wide", cure,
+		"%" PRIu64 " KiB in use at one sample per %" PRIu64 " KiB are at most %" PRIu64
+		" samples: the profile is coarse",
+		allocated / 1024, (UINT64_C(1) << lg_sample) / 1024, allocated >> lg_sample);
+}
+
 static void check_sample_interval(const struct report *report)
 {
 	struct allocator_memory memory = { 0 };
@@ -141,15 +163,8 @@ static void check_sample_interval(const struct report *report)
 			"lg_sample %u: nothing will ever be sampled", lg_sample);
 		return;
 	}
-	const uint64_t interval = UINT64_C(1) << lg_sample;
-	if (!allocator_memory(report->allocator, &memory, &ignored) ||
-		memory.allocated / interval >= 10)
-		return;
-	warn(report, "sample-interval-wide",
-		"for a heap this small start with a smaller lg_prof_sample, such as 14",
-		"a sample every %" PRIu64 " bytes of a heap of %" PRIu64
-		" bytes leaves few of them: the profile is coarse",
-		interval, memory.allocated);
+	if (allocator_memory(report->allocator, &memory, &ignored))
+		check_sample_count(report, lg_sample, memory.allocated);
 }
 
 static void check_profiling(const struct report *report)

@@ -75,6 +75,40 @@ static void print_json(const char *title, const struct diagnosis *diagnosis)
 	control_print_json(object);
 }
 
+/* "3 processes have an agent that answers, 1 has jemalloc but no agent". */
+static void add_counts(struct diagnosis *diagnosis, const size_t counts[SURVEY_STALE + 1])
+{
+	static const struct {
+		enum survey_kind kind;
+		const char *what;
+	} parts[] = {
+		{ SURVEY_REACHABLE, "an agent that answers" },
+		{ SURVEY_ASLEEP, "an agent that is asleep" },
+		{ SURVEY_SILENT, "an agent that does not answer" },
+		{ SURVEY_NO_AGENT, "jemalloc but no agent" },
+	};
+	char text[sizeof((struct finding *)NULL)->message] = "";
+	size_t size = 0;
+
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+		const size_t count = counts[parts[i].kind];
+		if (count == 0)
+			continue;
+		size += (size_t)snprintf(text + size, sizeof text - size, "%s%zu %s%s %s",
+			size == 0 ? "" : ", ", count,
+			size != 0    ? ""
+			: count == 1 ? "process "
+				     : "processes ",
+			count == 1 ? "has" : "have", parts[i].what);
+	}
+	if (size == 0)
+		diagnosis_add(diagnosis, FINDING_NOTE, "targets", "start one with heapctl run",
+			"no process has an agent or jemalloc");
+	else
+		diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID examines one",
+			"%s", text);
+}
+
 static void count_targets(struct diagnosis *diagnosis)
 {
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
@@ -92,11 +126,7 @@ static void count_targets(struct diagnosis *diagnosis)
 			diagnosis_add(diagnosis, FINDING_NOTE, "target-silent", entry->problem.hint,
 				"%s", entry->problem.message);
 	}
-	diagnosis_add(diagnosis, FINDING_NOTE, "targets", "heapctl doctor PID looks at one of them",
-		"%zu processes have an agent that answers, %zu one that is asleep, %zu one that "
-		"does not answer, %zu have jemalloc without an agent",
-		counts[SURVEY_REACHABLE], counts[SURVEY_ASLEEP], counts[SURVEY_SILENT],
-		counts[SURVEY_NO_AGENT]);
+	add_counts(diagnosis, counts);
 	if (counts[SURVEY_STALE] > 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "stale-sockets",
 			"heapctl ps names them; they can be removed",

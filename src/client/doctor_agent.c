@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "client/agent_client.h"
@@ -40,32 +38,6 @@ static void examine_sampling(struct diagnosis *diagnosis, const json_t *status)
 			"refused");
 }
 
-/* So few samples that a profile says little, by the memory in use. */
-static void examine_interval(struct diagnosis *diagnosis, const json_t *status)
-{
-	enum { ENOUGH_SAMPLES = 100, MIN_INTERVAL = 4096 };
-	const int64_t interval = json_number(status, "profiling.sample_interval");
-	const int64_t allocated = json_number(status, "memory.allocated");
-
-	if (!json_flag(status, "profiling.available") || interval <= 0 || allocated <= 0)
-		return;
-	if (allocated / interval >= ENOUGH_SAMPLES)
-		return;
-	int64_t wanted = interval;
-	while (wanted > MIN_INTERVAL && allocated / wanted < ENOUGH_SAMPLES)
-		wanted /= 2;
-	char hint[160] = "";
-	if (wanted < interval)
-		snprintf(hint, sizeof hint,
-			"heapctl record --sample %" PRId64 "KiB, or start it with heapctl run "
-			"--activate --sample %" PRId64 "KiB",
-			wanted / 1024, wanted / 1024);
-	diagnosis_add(diagnosis, FINDING_NOTE, "few-samples", hint,
-		"%" PRId64 " KiB in use and one sample per %" PRId64 " KiB make %" PRId64
-		" samples at most: the profile will be coarse",
-		allocated / 1024, interval / 1024, allocated / interval);
-}
-
 /* The agent's own warnings; those that make a profile wrong count as such. */
 static void examine_warnings(struct diagnosis *diagnosis, const json_t *status)
 {
@@ -80,8 +52,6 @@ static void examine_warnings(struct diagnosis *diagnosis, const json_t *status)
 		const char *const code = json_text(warning, "code");
 		enum finding_level level = FINDING_NOTE;
 
-		if (strcmp(code, "sample-interval-wide") == 0)
-			continue;
 		for (size_t i = 0; i < sizeof grave / sizeof grave[0]; i++) {
 			if (strcmp(code, grave[i]) == 0)
 				level = FINDING_WRONG;
@@ -102,7 +72,6 @@ bool doctor_examine_agent(
 		json_text(status, "agent_version"));
 	examine_allocator(diagnosis, status);
 	examine_sampling(diagnosis, status);
-	examine_interval(diagnosis, status);
 	examine_warnings(diagnosis, status);
 	if (strcmp(json_text(status, "profiling.unwinder"), "heapctl") == 0)
 		diagnosis_add(diagnosis, FINDING_GOOD, "unwinder-safe", "",

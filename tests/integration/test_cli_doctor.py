@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import stat
 import subprocess
@@ -45,7 +46,24 @@ class Doctor(Case):
     def test_a_coarse_interval(self):
         server, _ = self.start_redis(conf="prof:true,lg_prof_sample:19")
         self.wait_for_agent(server.pid)
-        self.assertIn("few-samples", self.examine(server.pid, ok=True))
+        self.assertIn("sample-interval-wide", self.examine(server.pid, ok=True))
+
+    def test_an_interval_that_samples_nothing(self):
+        server, _ = self.start_redis(conf="prof:true,lg_prof_sample:63")
+        self.wait_for_agent(server.pid)
+        found = self.examine(server.pid, ok=False)
+        self.assertIn("lg-sample-high", found)
+        self.assertNotIn("--sample", str(found))
+
+    def test_status_and_doctor_say_the_same_of_few_samples(self):
+        server, _ = self.start_redis(conf="prof:true,lg_prof_sample:16")
+        self.wait_for_agent(server.pid)
+        found = self.examine(server.pid, ok=True)["sample-interval-wide"]
+        warnings = json.loads(self.heapctl("status", server.pid, "--json")[0])["warnings"]
+        same = [warning for warning in warnings if warning["code"] == "sample-interval-wide"]
+        self.assertEqual(found["cure"], same[0]["cure"])
+        interval = re.search(r"record --sample (\d+KiB)", found["cure"])[1]
+        self.heapctl("record", server.pid, "--duration", "1s", "--sample", interval, "--discard", "-o", os.path.join(self.folder, "x.heap"))
 
     def test_no_agent_and_no_options(self):
         found = self.examine(self.sleeper(), ok=False)
@@ -115,7 +133,7 @@ class Doctor(Case):
         found = self.examine(server.pid, ok=True, env={"HEAPCTL_DIR": other})
         self.assertIn("agent-answers", found)
         self.assertIn("leaves it on", found["sampling-by-other"]["message"])
-        self.assertRegex(found["few-samples"]["cure"], r"heapctl record --sample \d+KiB, or")
+        self.assertRegex(found["sample-interval-wide"]["cure"], r"heapctl record --sample \d+KiB, or")
 
     def test_a_shared_folder_keeps_its_mode(self):
         os.makedirs(self.agents)
