@@ -15,8 +15,6 @@
 
 #include "base/error.h"
 #include "base/json_writer.h"
-#include "gateway/blob.h"
-#include "gateway/memory_figures.h"
 
 struct archive_time_source;
 
@@ -32,6 +30,21 @@ enum { ARCHIVE_NAME_BYTES = 256, ARCHIVE_NO_OWNER = -1 };
 
 /* Moments in one answer, 220 bytes each: what a client may ask for, and what it gets otherwise. */
 enum { TIMELINE_MOMENTS_MAX = 20000, TIMELINE_MOMENTS = 5000 };
+
+/* The memory of a target at one time, in bytes. */
+enum memory_figure {
+	FIGURE_ALLOCATED,
+	FIGURE_ACTIVE,
+	FIGURE_METADATA,
+	FIGURE_RESIDENT, /* by the allocator's own count */
+	FIGURE_MAPPED,
+	FIGURE_RETAINED,
+	FIGURE_RSS, /* by the kernel's; last, as an agent's status does not have it */
+	FIGURES,
+};
+
+/* As in an agent's status, in JSON and in the index. */
+extern const char *const memory_figure_names[FIGURES];
 
 struct archive_moment {
 	int64_t id;
@@ -101,15 +114,15 @@ MUST_CHECK bool archive_list_targets(
 	struct archive *archive, struct json_writer *json, struct error *err);
 
 /*
- * The last moment of the query not after that time, or the first of all; its profile, compressed.
- * ERROR_NOT_FOUND.
+ * The last moment of the query not after that time, or the first of all, and a descriptor of its
+ * compressed profile, which the caller closes. ERROR_NOT_FOUND.
  */
 MUST_CHECK bool archive_get(struct archive *archive, const struct archive_query *query,
-	int64_t time_ms, struct archive_moment *moment, struct blob **profile, struct error *err);
+	int64_t time_ms, struct archive_moment *moment, int *profile_fd, struct error *err);
 
 /* That moment, of that target only. ERROR_NOT_FOUND. */
 MUST_CHECK bool archive_get_id(struct archive *archive, const char *target, int64_t id,
-	struct archive_moment *moment, struct blob **profile, struct error *err);
+	struct archive_moment *moment, int *profile_fd, struct error *err);
 
 /*
  * The names that are in use, each with the user who had it last.
@@ -132,9 +145,9 @@ MUST_CHECK bool archive_series_look(struct archive *archive, const struct archiv
 	struct archive_series *series, struct error *err);
 
 /*
- * The profiles of the query, compressed, oldest first, in a tar whose members are called
- * "TIME_MS-PID.heap.zst"; evenly chosen when there are more than `most`, or their files have more
+ * Writes a tar of the query's compressed profiles to `out`, oldest first; its members are called
+ * "TIME_MS-PID.heap.zst". Evenly chosen when there are more than `most`, or their files have more
  * than `most_bytes` together.
  */
 MUST_CHECK bool archive_series_gather(struct archive *archive, const struct archive_query *query,
-	size_t most, uint64_t most_bytes, struct blob **tar, struct error *err);
+	size_t most, uint64_t most_bytes, int out, struct error *err);

@@ -12,7 +12,7 @@
 #include "gateway/archive_usage.h"
 
 #define ARCHIVE_SUFFIX ".heap.zst"
-/* In the order of gateway/memory_figures.h. */
+/* In the order of enum memory_figure. */
 #define ARCHIVE_FIGURE_COLUMNS "allocated, active, metadata, resident, mapped, retained, rss"
 
 struct archive {

@@ -14,6 +14,16 @@ enum { COLUMN_FIGURES = 9 };
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, " \
 	"gateway_ms, " ARCHIVE_FIGURE_COLUMNS
 
+const char *const memory_figure_names[FIGURES] = {
+	[FIGURE_ALLOCATED] = "allocated",
+	[FIGURE_ACTIVE] = "active",
+	[FIGURE_METADATA] = "metadata",
+	[FIGURE_RESIDENT] = "resident",
+	[FIGURE_MAPPED] = "mapped",
+	[FIGURE_RETAINED] = "retained",
+	[FIGURE_RSS] = "rss",
+};
+
 /* A name, and where it could be one a pid. */
 #define OF_NAME "target = ?1"
 #define OF_NAME_OR_PID "(target = ?1 OR pid = CAST(?1 AS INTEGER))"
@@ -212,7 +222,7 @@ bool archive_list_targets(struct archive *archive, struct json_writer *json, str
 
 /* The row that the statement finds, and its file. */
 static bool take(struct archive *archive, sqlite3_stmt *statement, struct archive_moment *moment,
-	struct blob **profile, struct error *err)
+	int *profile_fd, struct error *err)
 {
 	struct archive_moment found;
 
@@ -220,14 +230,13 @@ static bool take(struct archive *archive, sqlite3_stmt *statement, struct archiv
 	const int fd = openat(archive->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return error_system(err, errno, "%s/%s", archive->path, found.file);
-	if (!blob_take_fd(fd, profile, err))
-		return false;
+	*profile_fd = fd;
 	*moment = found;
 	return true;
 }
 
 bool archive_get(struct archive *archive, const struct archive_query *query, int64_t time_ms,
-	struct archive_moment *moment, struct blob **profile, struct error *err)
+	struct archive_moment *moment, int *profile_fd, struct error *err)
 {
 	ARCHIVE_HOLD(archive);
 	CLEANUP(statement_cleanup) sqlite3_stmt *before = NULL;
@@ -246,12 +255,12 @@ bool archive_get(struct archive *archive, const struct archive_query *query, int
 	}
 	if (step == SQLITE_DONE)
 		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
-	return step == SQLITE_ROW ? take(archive, found, moment, profile, err)
+	return step == SQLITE_ROW ? take(archive, found, moment, profile_fd, err)
 				  : archive_fail(archive, err);
 }
 
 bool archive_get_id(struct archive *archive, const char *target, int64_t id,
-	struct archive_moment *moment, struct blob **profile, struct error *err)
+	struct archive_moment *moment, int *profile_fd, struct error *err)
 {
 	ARCHIVE_HOLD(archive);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
@@ -266,6 +275,6 @@ bool archive_get_id(struct archive *archive, const char *target, int64_t id,
 		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id, target);
 		return error_hint(err, "it may have been too old to be kept");
 	}
-	return step == SQLITE_ROW ? take(archive, statement, moment, profile, err)
+	return step == SQLITE_ROW ? take(archive, statement, moment, profile_fd, err)
 				  : archive_fail(archive, err);
 }

@@ -140,14 +140,13 @@ static bool append_file(
 }
 
 bool archive_series_gather(struct archive *archive, const struct archive_query *query, size_t most,
-	uint64_t most_bytes, struct blob **tar, struct error *err)
+	uint64_t most_bytes, int out, struct error *err)
 {
 	static const char end[2 * TAR_BLOCK];
 	CLEANUP(rows_cleanup) struct rows rows = { 0 };
-	CLEANUP(fd_cleanup) int out = -1;
 	size_t chosen = 0;
 
-	if (!read_rows(archive, query, &rows, err) || !blob_open_scratch(&out, err))
+	if (!read_rows(archive, query, &rows, err))
 		return false;
 	if (rows.bytes > most_bytes) {
 		const double share = (double)most_bytes / (double)rows.bytes;
@@ -159,6 +158,5 @@ bool archive_series_gather(struct archive *archive, const struct archive_query *
 			!append_file(out, archive, &rows.items[i], err))
 			return false;
 	}
-	return file_write_fd(out, "a scratch file", end, sizeof end, err) &&
-	       blob_take_fd(TAKE_FD(out), tar, err);
+	return file_write_fd(out, "a scratch file", end, sizeof end, err);
 }

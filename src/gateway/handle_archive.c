@@ -98,8 +98,11 @@ static bool get_moment(struct gateway *gateway, const struct request *request, c
 	const struct archive_query query = make_query(request, name);
 	const int64_t number = request_number(request, id, 0);
 
-	return number != 0 ? archive_get_id(gateway->archive, name, number, moment, profile, err)
-			   : archive_get(gateway->archive, &query, time_ms, moment, profile, err);
+	int fd = -1;
+
+	return (number != 0 ? archive_get_id(gateway->archive, name, number, moment, &fd, err)
+			    : archive_get(gateway->archive, &query, time_ms, moment, &fd, err)) &&
+	       blob_take_fd(fd, profile, err);
 }
 
 void api_moment(struct gateway *gateway, const struct request *request, struct reply *reply)

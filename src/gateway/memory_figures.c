@@ -6,16 +6,6 @@
 #include "client/agent_client.h"
 #include "gateway/backend.h"
 
-const char *const memory_figure_names[FIGURES] = {
-	[FIGURE_ALLOCATED] = "allocated",
-	[FIGURE_ACTIVE] = "active",
-	[FIGURE_METADATA] = "metadata",
-	[FIGURE_RESIDENT] = "resident",
-	[FIGURE_MAPPED] = "mapped",
-	[FIGURE_RETAINED] = "retained",
-	[FIGURE_RSS] = "rss",
-};
-
 void memory_figures_take(
 	const struct backend *backend, const json_t *status, uint64_t bytes[FIGURES])
 {

@@ -9,19 +9,7 @@
 
 #include <jansson.h>
 
-enum memory_figure {
-	FIGURE_ALLOCATED,
-	FIGURE_ACTIVE,
-	FIGURE_METADATA,
-	FIGURE_RESIDENT, /* by the allocator's own count */
-	FIGURE_MAPPED,
-	FIGURE_RETAINED,
-	FIGURE_RSS, /* by the kernel's; last, as the status does not have it */
-	FIGURES,
-};
-
-/* As in the status, in JSON and in the archive's index. */
-extern const char *const memory_figure_names[FIGURES];
+#include "gateway/archive.h"
 
 struct backend;
 

@@ -82,10 +82,13 @@ static bool make(void *context, struct blob **blob, struct error *err)
 	const struct order *const order = context;
 	const struct trend_picture *const picture = order->picture;
 	CLEANUP(blob_cleanup) struct blob *series = NULL;
+	CLEANUP(fd_cleanup) int scratch = -1;
 	struct command_line line = { 0 };
 
-	if (!archive_series_gather(order->gateway->archive, &picture->query, (size_t)picture->most,
-		    TREND_BYTES_MAX, &series, err))
+	if (!blob_open_scratch(&scratch, err) ||
+		!archive_series_gather(order->gateway->archive, &picture->query,
+			(size_t)picture->most, TREND_BYTES_MAX, scratch, err) ||
+		!blob_take_fd(TAKE_FD(scratch), &series, err))
 		return false;
 	if (picture->format->option == NULL) {
 		*blob = blob_share(series);

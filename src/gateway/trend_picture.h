@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "gateway/blob.h"
 #include "gateway/archive.h"
 #include "gateway/gateway.h"
 

@@ -2,6 +2,7 @@
 #include "gateway/archive.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include <sqlite3.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "gateway/archive_clock.h"
 #include "gateway/archive_index.h"
@@ -130,11 +132,11 @@ static size_t count(struct scene *scene, const char *target)
 }
 
 static bool get(struct scene *scene, const char *target, int64_t time_ms,
-	struct archive_moment *moment, struct blob **profile, struct error *err)
+	struct archive_moment *moment, int *profile_fd, struct error *err)
 {
 	const struct archive_query query = { .target = target, .to_ms = INT64_MAX };
 
-	return archive_get(scene->archive, &query, time_ms, moment, profile, err);
+	return archive_get(scene->archive, &query, time_ms, moment, profile_fd, err);
 }
 
 static void a_moment_is_found_by_name_pid_and_time(void **state)
@@ -147,13 +149,13 @@ static void a_moment_is_found_by_name_pid_and_time(void **state)
 	add(scene, "one", START_MS);
 	const int64_t second = add(scene, "one", START_MS + 1000);
 	add(scene, "two", START_MS + 1500);
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
 	assert_true(get(scene, "one", START_MS + 1999, &moment, &profile, &err));
 	assert_int_equal(moment.id, second);
 	assert_int_equal(moment.bytes[FIGURE_RSS], 123);
 	assert_string_equal(moment.target, "one");
 	assert_int_equal(count(scene, "4711"), 3);
-	CLEANUP(blob_cleanup) struct blob *none = NULL;
+	CLEANUP(fd_cleanup) int none = -1;
 	assert_false(get(scene, "three", START_MS, &moment, &none, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
@@ -367,7 +369,7 @@ static void a_clock_that_was_set_back_costs_the_oldest_not_the_newest(void **sta
 {
 	struct scene *const scene = *state;
 	struct archive_moment moment;
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 	int64_t last = 0;
 
@@ -382,7 +384,7 @@ static void a_clock_that_was_set_back_costs_the_oldest_not_the_newest(void **sta
 	assert_int_equal(count(scene, "one"), kept);
 	assert_true(get(scene, "one", INT64_MAX, &moment, &profile, &err));
 	assert_int_equal(moment.id, last);
-	CLEANUP(blob_cleanup) struct blob *first = NULL;
+	CLEANUP(fd_cleanup) int first = -1;
 	assert_true(get(scene, "one", 0, &moment, &first, &err));
 	assert_int_equal(moment.id, last - (int64_t)kept + 1);
 }
@@ -420,7 +422,7 @@ static void bytes_are_bounded_but_the_newest_stays(void **state)
 	open_with(scene, DAY_MS, 1);
 	const int64_t last = add(scene, "one", START_MS + 30 * 1000);
 	struct archive_moment moment;
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 	assert_int_equal(count(scene, "one"), 1);
 	assert_true(get(scene, "one", 0, &moment, &profile, &err));
@@ -444,7 +446,7 @@ static void names_cannot_leave_the_folder(void **state)
 {
 	struct scene *const scene = *state;
 	struct archive_moment moment;
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 
 	open_with(scene, DAY_MS, UINT64_MAX);
@@ -548,7 +550,9 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 {
 	struct scene *const scene = *state;
 	const struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
-	CLEANUP(blob_cleanup) struct blob *tar = NULL;
+	CLEANUP(file_unmap) struct file_map tar = { 0 };
+	CLEANUP(fd_cleanup)
+	const int out = open(scene->folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	struct tar_member member;
 	struct error err;
 	size_t count = 0;
@@ -556,8 +560,9 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	open_with(scene, DAY_MS, UINT64_MAX);
 	for (int i = 0; i < 10; i++)
 		add(scene, "one", START_MS + i * 10);
-	assert_true(archive_series_gather(scene->archive, &query, 4, UINT64_MAX, &tar, &err));
-	struct cursor in = cursor_over(tar->data, tar->size);
+	assert_true(archive_series_gather(scene->archive, &query, 4, UINT64_MAX, out, &err));
+	assert_true(file_map_fd(out, "tar", &tar, &err));
+	struct cursor in = cursor_over(tar.data, tar.size);
 	for (; tar_next(&in, &member); count++) {
 		char name[64];
 		snprintf(name, sizeof name, "%lld-4711.heap.zst",
@@ -567,16 +572,17 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	assert_true(cursor_ok(&in));
 	assert_int_equal(count, 4);
 	/* So few bytes leave none: never more than was asked for. */
-	CLEANUP(blob_cleanup) struct blob *small = NULL;
-	assert_true(archive_series_gather(scene->archive, &query, 4, 10, &small, &err));
-	assert_int_equal(small->size, 2 * TAR_BLOCK);
+	assert_int_equal(ftruncate(out, 0), 0);
+	assert_int_equal(lseek(out, 0, SEEK_SET), 0);
+	assert_true(archive_series_gather(scene->archive, &query, 4, 10, out, &err));
+	assert_int_equal(lseek(out, 0, SEEK_END), 2 * TAR_BLOCK);
 }
 
 static void a_moment_is_found_by_its_id(void **state)
 {
 	struct scene *const scene = *state;
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
-	CLEANUP(blob_cleanup) struct blob *none = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
+	CLEANUP(fd_cleanup) int none = -1;
 	struct archive_moment moment;
 	struct error err = { 0 };
 
@@ -594,7 +600,7 @@ static void an_index_of_an_earlier_version_is_taken_over(void **state)
 {
 	struct scene *const scene = *state;
 	struct archive_moment moment;
-	CLEANUP(blob_cleanup) struct blob *profile = NULL;
+	CLEANUP(fd_cleanup) int profile = -1;
 	char path[400];
 	sqlite3 *index;
 	struct error err = { 0 };
