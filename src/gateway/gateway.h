@@ -29,10 +29,10 @@ struct gateway_counters {
 	uint64_t answers[GATEWAY_STATUS_CLASSES]; /* by the first digit of the status */
 	uint64_t refused;			  /* by the guard */
 	unsigned working, waiting;		  /* of GATEWAY_WORKING_MAX, ... */
-	int64_t active; /* requests being answered and moments being kept now */
+	int64_t active; /* requests being answered and snapshots being kept now */
 };
 
-struct archive;
+struct store;
 struct watchman;
 
 struct gateway {
@@ -40,7 +40,7 @@ struct gateway {
 	struct products profiles; /* of runs, as the agents gave them */
 	struct products pictures; /* what was rendered from them */
 	struct worker_pool workers;
-	struct archive *archive;   /* NULL: no history is kept */
+	struct store *store;	   /* NULL: no history is kept */
 	struct watchman *watchman; /* NULL: nothing is watched */
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */

@@ -118,7 +118,7 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 	for (size_t i = 0; i < list.problem_count; i++)
 		put_problem(&json, &list.problems[i]);
 	json_array_end(&json);
-	json_member_bool(&json, "keeps_history", gateway->archive != NULL);
+	json_member_bool(&json, "keeps_history", gateway->store != NULL);
 	json_member_bool(&json, "has_watch_file", gateway->watchman != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);

@@ -2,7 +2,7 @@
 /*
  * The memory figures of a target over the last hour, kept only while somebody watches: asking for
  * the history is what takes the next sample, so nobody's server is polled for nothing. A *miss* is
- * a sample that could not be taken, and why. (What serve --history keeps is gateway/archive.h.)
+ * a sample that could not be taken, and why. (What serve --history keeps is store/store.h.)
  */
 #pragma once
 

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "gateway/archive.h"
+#include "store/store.h"
 
 struct backend;
 

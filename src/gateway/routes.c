@@ -3,7 +3,7 @@
 
 #include "analysis/view.h"
 #include "client/kernel_view.h"
-#include "gateway/archive.h"
+#include "store/store.h"
 #include "gateway/handlers.h"
 #include "gateway/picture.h"
 #include "gateway/trend_picture.h"
@@ -158,7 +158,7 @@ static const struct parameter profile_parameters[] = {
 static const struct parameter timeline_parameters[] = {
 	RANGE,
 	PROCESS,
-	{ "most", PARAMETER_NUMBER, .least = 2, .most = TIMELINE_MOMENTS_MAX,
+	{ "most", PARAMETER_NUMBER, .least = 2, .most = TIMELINE_SNAPSHOTS_MAX,
 		.help = "of more moments so many, evenly spread [5000]" },
 	{ "captured", PARAMETER_CHOICE, .choices = yes_or_no,
 		.help = "1: only what a watch captured" },

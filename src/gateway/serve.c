@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/archivist.h"
+#include "gateway/recorder.h"
 #include "gateway/gateway.h"
 #include "gateway/guard.h"
 #include "gateway/listener.h"
@@ -83,21 +83,20 @@ static void take_owner(void *context, const char *target, int64_t owner)
 	backend_set_remember(backends, target, (uid_t)owner);
 }
 
-static bool open_archive(
+static bool open_store(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	const struct archive_limits limits = { options->history_keep_ms, options->history_bytes,
+	const struct store_limits limits = { options->history_keep_ms, options->history_bytes,
 		options->history_free_bytes, NULL };
 
 	if (options->history_folder == NULL)
 		return true;
-	if (!archive_open(options->history_folder, &limits, &serving->gateway.archive, err))
+	if (!store_open(options->history_folder, &limits, &serving->gateway.store, err))
 		return false;
 	/* A name goes on being that of the user whose past it has. */
-	if (!archive_each_owner(
-		    serving->gateway.archive, take_owner, &serving->gateway.backends, err))
+	if (!store_each_owner(serving->gateway.store, take_owner, &serving->gateway.backends, err))
 		return false;
-	const size_t count = archive_listed_again(serving->gateway.archive);
+	const size_t count = store_listed_again(serving->gateway.store);
 	if (count > 0 && options->log != NULL) {
 		char line[200];
 		snprintf(line, sizeof line,
@@ -261,15 +260,15 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
 	CLEANUP(fd_cleanup) int process = -1;
-	struct archivist *archivist = NULL;
+	struct recorder *recorder = NULL;
 	serving->gateway.stop_fd = stop_reader;
 	serving->gateway.backends.give_up_fd = give_up_reader;
 	serving->gateway.workers.give_up_fd = give_up_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(serving, err) &&
-		  (serving->gateway.archive == NULL ||
-			  archivist_start(
-				  &serving->gateway, options->history_every_ms, &archivist, err)) &&
+		  (serving->gateway.store == NULL ||
+			  recorder_start(
+				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
 		  (serving->gateway.watchman == NULL ||
 			  watchman_start(serving->gateway.watchman, err));
 	if (ok) {
@@ -283,7 +282,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	close(TAKE_FD(give_up_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
-	archivist_join(archivist);
+	recorder_join(recorder);
 	watchman_close(TAKE(serving->gateway.watchman));
 	return ok;
 }
@@ -293,7 +292,7 @@ static void serving_deinit(struct serving *serving)
 	for (size_t i = 0; i < serving->listener_count; i++)
 		listener_close(&serving->listeners[i]);
 	watchman_close(serving->gateway.watchman);
-	archive_close(serving->gateway.archive);
+	store_close(serving->gateway.store);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
 	products_deinit(&serving->gateway.pictures);
@@ -315,7 +314,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	serving->gateway.log = options->log;
 	bool ok = read_secrets(options, serving, err);
 	serving->gateway.token = serving->token;
-	ok = ok && open_archive(options, serving, err) && open_watch_file(options, serving, err) &&
+	ok = ok && open_store(options, serving, err) && open_watch_file(options, serving, err) &&
 	     open_listeners(options, serving, err) && run(options, serving, err);
 	serving_deinit(serving);
 	free(serving);

@@ -86,8 +86,8 @@ static bool make(void *context, struct blob **blob, struct error *err)
 	struct command_line line = { 0 };
 
 	if (!blob_open_scratch(&scratch, err) ||
-		!archive_series_gather(order->gateway->archive, &picture->query,
-			(size_t)picture->most, TREND_BYTES_MAX, scratch, err) ||
+		!store_series_gather(order->gateway->store, &picture->query, (size_t)picture->most,
+			TREND_BYTES_MAX, scratch, err) ||
 		!blob_take_fd(TAKE_FD(scratch), &series, err))
 		return false;
 	if (picture->format->option == NULL) {
@@ -98,7 +98,7 @@ static bool make(void *context, struct blob **blob, struct error *err)
 	const struct worker_job job = {
 		.arguments = line.arguments,
 		.inputs = { series },
-		.names = { archive_folder(order->gateway->archive) },
+		.names = { store_folder(order->gateway->store) },
 	};
 	const bool ok = worker_run(&order->gateway->workers, &job, blob, err);
 	command_line_deinit(&line);
@@ -111,7 +111,7 @@ static const char *or_nothing(const char *text)
 }
 
 /* Texts of a client come last, each with its length in front. */
-static char *make_key(const struct trend_picture *picture, const struct archive_series *series)
+static char *make_key(const struct trend_picture *picture, const struct store_series *series)
 {
 	const char *const focus = or_nothing(picture->focus);
 	const char *const ignore = or_nothing(picture->ignore);
@@ -125,11 +125,11 @@ static char *make_key(const struct trend_picture *picture, const struct archive_
 }
 
 bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
-	struct archive_series *series, struct blob **blob, struct error *err)
+	struct store_series *series, struct blob **blob, struct error *err)
 {
 	struct order order = { gateway, picture };
 
-	if (!archive_series_look(gateway->archive, &picture->query, series, err))
+	if (!store_series_look(gateway->store, &picture->query, series, err))
 		return false;
 	CLEANUP(free_cleanup) char *key = make_key(picture, series);
 	/* The profiles themselves are large, and gathered quickly. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trends over kept moments, by `heapctl trend` in a process of its own, which gets the profiles as
- * one archive. What was drawn is kept until the moments change.
+ * Trends over kept snapshots, by `heapctl trend` in a process of its own, which gets the profiles
+ * as one store. What was drawn is kept until the snapshots change.
  */
 #pragma once
 
 #include "gateway/blob.h"
-#include "gateway/archive.h"
+#include "store/store.h"
 #include "gateway/gateway.h"
 
 enum {
@@ -30,7 +30,7 @@ extern const char *const trend_unit_names[];
 
 struct trend_picture {
 	const struct trend_format *format;
-	struct archive_query query;
+	struct store_query query;
 	int64_t most;			      /* profiles */
 	int64_t top;			      /* sites */
 	const char *unit;		      /* NULL: functions */
@@ -46,4 +46,4 @@ const char *trend_media_type(const char *format);
 
 /* Drop the reference. `series` is what the query found. */
 MUST_CHECK bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
-	struct archive_series *series, struct blob **blob, struct error *err);
+	struct store_series *series, struct blob **blob, struct error *err);

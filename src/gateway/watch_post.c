@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/archivist.h"
+#include "gateway/recorder.h"
 #include "gateway/thread.h"
 #include "watch/watcher.h"
 
@@ -55,15 +55,15 @@ static void say(const struct watch_post *post, const char *text, const char *hin
 static bool keep_somewhere(
 	struct watch_post *post, struct watcher_capture *capture, struct error *err)
 {
-	struct archive_moment moment;
+	struct snapshot snapshot;
 
 	if (post->folder != NULL)
 		return watcher_keep_in_folder(post->folder, capture, err);
-	if (!archivist_keep(post->gateway, post->backend, capture->reason, &moment, err))
+	if (!recorder_keep(post->gateway, post->backend, capture->reason, &snapshot, err))
 		return false;
-	snprintf(capture->path, sizeof capture->path, "%s/%s",
-		archive_folder(post->gateway->archive), moment.file);
-	capture->bytes = moment.file_bytes;
+	snprintf(capture->path, sizeof capture->path, "%s/%s", store_folder(post->gateway->store),
+		snapshot.file);
+	capture->bytes = snapshot.file_bytes;
 	return true;
 }
 

@@ -54,7 +54,7 @@ static void say(const struct watchman *watchman, const char *text, const char *h
 
 static bool read_file(struct watchman *watchman, struct watch_file *file, struct error *err)
 {
-	return watch_file_read(watchman->state.path, watchman->gateway->archive != NULL, file, err);
+	return watch_file_read(watchman->state.path, watchman->gateway->store != NULL, file, err);
 }
 
 /* Root's gateway sees the processes of all users, and each may have any name. */

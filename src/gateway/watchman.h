@@ -17,7 +17,7 @@ enum { WATCHMAN_POSTS_MAX = 256 };
 
 struct watchman;
 
-/* Reads the file. `gateway` has its archive and backends by now, and outlives it. */
+/* Reads the file. `gateway` has its store and backends by now, and outlives it. */
 MUST_CHECK bool watchman_open(
 	struct gateway *gateway, const char *path, struct watchman **watchman, struct error *err);
 

@@ -16,7 +16,7 @@ import unittest
 from gateway import FakeAgent, GatewayCase, fake_status
 from processes import BUILD, PATIENCE_SECONDS, SANITIZED, Case, faketime_library, need, own_name, stop, wait_until
 
-WRITER = str(BUILD / "tests/integration/archive_writer")
+WRITER = str(BUILD / "tests/integration/store_writer")
 DYING_DISK = str(BUILD / "tests/integration/dying_disk.so")
 SEED = 20260101
 RESTARTED, JUMPED = own_name("again"), own_name("jump")

@@ -16,9 +16,10 @@ ALLOWED = {
     "analysis": {"profile", "symbol", "base"},
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},
+    "store": {"profile", "base"},
     "watch": {"client", "wire", "base"},
-    "gateway": {"watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
-    "cli": {"gateway", "watch", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "gateway": {"watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "cli": {"gateway", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "wire", "agent"}
 # Headers of base that end the program when memory runs out.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much of a long history one answer has. */
-#include "gateway/archive.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "gateway/archive_index.h"
+#include "store/store_index.h"
 #include "gateway/gateway.h"
 #include "gateway/route.h"
 #include "unit.h"
 #include "wire/http_target.h"
 
-enum { MOMENTS = 25000 };
+enum { SNAPSHOTS = 25000 };
 static const int64_t START_MS = 1700000000000;
 
 struct scene {
@@ -27,7 +27,7 @@ struct scene {
 };
 
 /* Rows alone: files are read for profiles only. */
-static void add_moments(sqlite3 *index, int count)
+static void add_snapshots(sqlite3 *index, int count)
 {
 	char text[512];
 
@@ -45,13 +45,13 @@ static void add_moments(sqlite3 *index, int count)
 static int set_up(void **state)
 {
 	struct scene *const scene = xcalloc(1, sizeof *scene);
-	const struct archive_limits limits = { .keep_ms = INT64_MAX / 2, .bytes = UINT64_MAX };
+	const struct store_limits limits = { .keep_ms = INT64_MAX / 2, .bytes = UINT64_MAX };
 	struct error err;
 
 	strcpy(scene->folder, "/tmp/hc-timeline.XXXXXX");
 	assert_non_null(mkdtemp(scene->folder));
-	assert_true(archive_open(scene->folder, &limits, &scene->gateway.archive, &err));
-	add_moments(scene->gateway.archive->index, MOMENTS);
+	assert_true(store_open(scene->folder, &limits, &scene->gateway.store, &err));
+	add_snapshots(scene->gateway.store->index, SNAPSHOTS);
 	*state = scene;
 	return 0;
 }
@@ -61,7 +61,7 @@ static int tear_down(void **state)
 	struct scene *const scene = *state;
 	char path[400];
 
-	archive_close(scene->gateway.archive);
+	store_close(scene->gateway.store);
 	DIR *const stream = opendir(scene->folder);
 	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
 		snprintf(path, sizeof path, "%s/%s", scene->folder, entry->d_name);
@@ -100,32 +100,32 @@ static json_t *ask(struct scene *scene, const char *query)
 static void check(struct scene *scene, const char *query, size_t listed, int64_t total)
 {
 	CLEANUP(json_cleanup) json_t *answer = ask(scene, query);
-	const json_t *const moments = json_object_get(answer, "moments");
+	const json_t *const snapshots = json_object_get(answer, "moments");
 
-	assert_int_equal(json_array_size(moments), listed);
+	assert_int_equal(json_array_size(snapshots), listed);
 	assert_int_equal(json_number(answer, "total"), total);
-	assert_int_equal(json_number(json_array_get(moments, 0), "time_ms"), START_MS);
-	assert_int_equal(
-		json_number(json_array_get(moments, listed - 1), "time_ms"), START_MS + total - 1);
+	assert_int_equal(json_number(json_array_get(snapshots, 0), "time_ms"), START_MS);
+	assert_int_equal(json_number(json_array_get(snapshots, listed - 1), "time_ms"),
+		START_MS + total - 1);
 	/* Evenly spread: no gap is more than one longer than another. */
 	const int64_t gap = (total - 1) / (int64_t)(listed - 1);
 	for (size_t i = 1; i < listed; i++) {
-		const int64_t step = json_number(json_array_get(moments, i), "time_ms") -
-				     json_number(json_array_get(moments, i - 1), "time_ms");
+		const int64_t step = json_number(json_array_get(snapshots, i), "time_ms") -
+				     json_number(json_array_get(snapshots, i - 1), "time_ms");
 		assert_in_range(step, gap, gap + 1);
 	}
 }
 
 static void has_5000_moments_by_default_and_says_how_many_there_are(void **state)
 {
-	check(*state, "", 5000, MOMENTS);
+	check(*state, "", 5000, SNAPSHOTS);
 }
 
 static void has_as_many_as_asked_for_up_to_20000(void **state)
 {
-	check(*state, "?most=2", 2, MOMENTS);
-	check(*state, "?most=333", 333, MOMENTS);
-	check(*state, "?most=20000", 20000, MOMENTS);
+	check(*state, "?most=2", 2, SNAPSHOTS);
+	check(*state, "?most=333", 333, SNAPSHOTS);
+	check(*state, "?most=20000", 20000, SNAPSHOTS);
 	assert_null(ask(*state, "?most=20001"));
 	assert_null(ask(*state, "?most=1"));
 	assert_null(ask(*state, "?most=0"));
@@ -146,7 +146,7 @@ static void a_process_has_all_its_moments_in_its_count(void **state)
 	CLEANUP(json_cleanup) json_t *answer = ask(*state, "?most=2");
 	const json_t *const process = json_array_get(json_object_get(answer, "processes"), 0);
 
-	assert_int_equal(json_number(process, "moments"), MOMENTS);
+	assert_int_equal(json_number(process, "moments"), SNAPSHOTS);
 }
 
 static const struct CMUnitTest tests[] = {

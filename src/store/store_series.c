@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many profiles of the archive as one series. */
+/* Many profiles of the store as one series. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/archive_index.h"
+#include "store/store_index.h"
 #include "profile/tar.h"
 
 struct row {
@@ -32,14 +32,14 @@ static void rows_cleanup(struct rows *rows)
 	free(rows->items);
 }
 
-static bool read_rows(struct archive *archive, const struct archive_query *query, struct rows *rows,
-	struct error *err)
+static bool read_rows(
+	struct store *store, const struct store_query *query, struct rows *rows, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!archive_prepare_query(archive, query, "id, time_ms, pid, started_ms, bytes, file", "",
+	if (!store_prepare_query(store, query, "id, time_ms, pid, started_ms, bytes, file", "",
 		    "ORDER BY time_ms, id", &statement, err))
 		return false;
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -56,7 +56,7 @@ static bool read_rows(struct archive *archive, const struct archive_query *query
 		};
 		rows->bytes += row->bytes;
 	}
-	return step == SQLITE_DONE || archive_fail(archive, err);
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
 static bool is_same_process(const struct row *a, const struct row *b)
@@ -66,7 +66,7 @@ static bool is_same_process(const struct row *a, const struct row *b)
 
 /*
  * Processes one after the other. Where one begins only those that began before it can be its equal:
- * as many comparisons as there are processes, squared, and none for the moments in between.
+ * as many comparisons as there are processes, squared, and none for the snapshots in between.
  */
 static bool count_processes(
 	const struct rows *rows, const char *target, int64_t *count, struct error *err)
@@ -92,13 +92,13 @@ static bool count_processes(
 	return true;
 }
 
-bool archive_series_look(struct archive *archive, const struct archive_query *query,
-	struct archive_series *series, struct error *err)
+bool store_series_look(struct store *store, const struct store_query *query,
+	struct store_series *series, struct error *err)
 {
 	CLEANUP(rows_cleanup) struct rows rows = { 0 };
 	int64_t processes = 0;
 
-	if (!read_rows(archive, query, &rows, err))
+	if (!read_rows(store, query, &rows, err))
 		return false;
 	if (rows.count < 2) {
 		error_set(err, ERROR_NOT_FOUND, "%s has %s in this time", query->target,
@@ -107,7 +107,7 @@ bool archive_series_look(struct archive *archive, const struct archive_query *qu
 	}
 	if (!count_processes(&rows, query->target, &processes, err))
 		return false;
-	*series = (struct archive_series){
+	*series = (struct store_series){
 		.first_id = rows.items[0].id,
 		.last_id = rows.items[rows.count - 1].id,
 		.count = rows.count,
@@ -117,11 +117,11 @@ bool archive_series_look(struct archive *archive, const struct archive_query *qu
 }
 
 static bool append_file(
-	int out, const struct archive *archive, const struct row *row, struct error *err)
+	int out, const struct store *store, const struct row *row, struct error *err)
 {
 	static const char zeros[TAR_BLOCK];
 	CLEANUP(fd_cleanup)
-	const int fd = openat(archive->fd, row->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	const int fd = openat(store->fd, row->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	CLEANUP(file_unmap) struct file_map map = { 0 };
 	char header[TAR_BLOCK], name[TAR_NAME_BYTES];
 
@@ -129,7 +129,7 @@ static bool append_file(
 	if (fd < 0 && errno == ENOENT)
 		return true;
 	if (fd < 0)
-		return error_system(err, errno, "%s/%s", archive->path, row->file);
+		return error_system(err, errno, "%s/%s", store->path, row->file);
 	if (!file_map_fd(fd, row->file, &map, err))
 		return false;
 	snprintf(name, sizeof name, "%013" PRId64 "-%" PRId64 ".heap.zst", row->time_ms, row->pid);
@@ -139,14 +139,14 @@ static bool append_file(
 	       file_write_fd(out, "a scratch file", zeros, tar_padding(map.size), err);
 }
 
-bool archive_series_gather(struct archive *archive, const struct archive_query *query, size_t most,
+bool store_series_gather(struct store *store, const struct store_query *query, size_t most,
 	uint64_t most_bytes, int out, struct error *err)
 {
 	static const char end[2 * TAR_BLOCK];
 	CLEANUP(rows_cleanup) struct rows rows = { 0 };
 	size_t chosen = 0;
 
-	if (!read_rows(archive, query, &rows, err))
+	if (!read_rows(store, query, &rows, err))
 		return false;
 	if (rows.bytes > most_bytes) {
 		const double share = (double)most_bytes / (double)rows.bytes;
@@ -154,8 +154,8 @@ bool archive_series_gather(struct archive *archive, const struct archive_query *
 		most = fitting < most ? fitting : most;
 	}
 	for (size_t i = 0; i < rows.count; i++) {
-		if (archive_is_chosen(i, rows.count, most, &chosen) &&
-			!append_file(out, archive, &rows.items[i], err))
+		if (store_is_chosen(i, rows.count, most, &chosen) &&
+			!append_file(out, store, &rows.items[i], err))
 			return false;
 	}
 	return file_write_fd(out, "a scratch file", end, sizeof end, err);

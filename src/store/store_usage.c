@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/archive_usage.h"
+#include "store/store_usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "gateway/archive_index.h"
+#include "store/store_index.h"
 
-void archive_usage_deinit(struct archive_usage *usage)
+void store_usage_deinit(struct store_usage *usage)
 {
 	free(usage->items);
-	*usage = (struct archive_usage){ 0 };
+	*usage = (struct store_usage){ 0 };
 }
 
-static struct archive_share *find(
-	const struct archive_usage *usage, const char *target, int64_t owner)
+static struct store_share *find(const struct store_usage *usage, const char *target, int64_t owner)
 {
 	for (size_t i = 0; i < usage->count; i++) {
 		if (usage->items[i].owner == owner && strcmp(usage->items[i].target, target) == 0)
@@ -24,16 +23,15 @@ static struct archive_share *find(
 	return NULL;
 }
 
-void archive_usage_add(
-	struct archive_usage *usage, const char *target, int64_t owner, int64_t bytes)
+void store_usage_add(struct store_usage *usage, const char *target, int64_t owner, int64_t bytes)
 {
-	struct archive_share *share = find(usage, target, owner);
+	struct store_share *share = find(usage, target, owner);
 
 	if (share == NULL) {
 		usage->items = xgrow(
 			usage->items, &usage->capacity, usage->count + 1, sizeof *usage->items);
 		share = &usage->items[usage->count++];
-		*share = (struct archive_share){ .owner = owner };
+		*share = (struct store_share){ .owner = owner };
 		snprintf(share->target, sizeof share->target, "%s", target);
 	}
 	share->bytes += bytes;
@@ -42,7 +40,7 @@ void archive_usage_add(
 		*share = usage->items[--usage->count];
 }
 
-bool archive_usage_load(struct archive_usage *usage, sqlite3 *index)
+bool store_usage_load(struct store_usage *usage, sqlite3 *index)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
 	int step;
@@ -54,8 +52,8 @@ bool archive_usage_load(struct archive_usage *usage, sqlite3 *index)
 	while ((step = sqlite3_step(rows)) == SQLITE_ROW) {
 		usage->items = xgrow(
 			usage->items, &usage->capacity, usage->count + 1, sizeof *usage->items);
-		struct archive_share *const share = &usage->items[usage->count++];
-		*share = (struct archive_share){
+		struct store_share *const share = &usage->items[usage->count++];
+		*share = (struct store_share){
 			.owner = sqlite3_column_int64(rows, 1),
 			.bytes = sqlite3_column_int64(rows, 2),
 		};
@@ -68,14 +66,14 @@ bool archive_usage_load(struct archive_usage *usage, sqlite3 *index)
 
 static int compare_owners(const void *a, const void *b)
 {
-	const struct archive_share *const left = a, *const right = b;
+	const struct store_share *const left = a, *const right = b;
 
 	return (left->owner > right->owner) - (left->owner < right->owner);
 }
 
 static int compare_shares(const void *a, const void *b)
 {
-	const struct archive_share *const left = a, *const right = b;
+	const struct store_share *const left = a, *const right = b;
 
 	if (left->owner_bytes != right->owner_bytes)
 		return left->owner_bytes > right->owner_bytes ? -1 : 1;
@@ -86,7 +84,7 @@ static int compare_shares(const void *a, const void *b)
 	return strcmp(left->target, right->target);
 }
 
-const struct archive_share *archive_usage_sort(struct archive_usage *usage)
+const struct store_share *store_usage_sort(struct store_usage *usage)
 {
 	if (usage->count == 0)
 		return usage->items;

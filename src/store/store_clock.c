@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/archive_clock.h"
+#include "store/store_clock.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -20,9 +20,9 @@ static int64_t read_boot(void)
 	return (int64_t)(hash >> 1) | 1;
 }
 
-struct archive_time_source archive_time_source_get(void)
+struct store_time_source store_time_source_get(void)
 {
-	return (struct archive_time_source){ clock_boottime_ms, clock_realtime_ms, read_boot() };
+	return (struct store_time_source){ clock_boottime_ms, clock_realtime_ms, read_boot() };
 }
 
 static int64_t at_least_zero(int64_t number)
@@ -30,9 +30,9 @@ static int64_t at_least_zero(int64_t number)
 	return number < 0 ? 0 : number;
 }
 
-/* How long ago the last moment was kept, as far as that can be known. */
-static int64_t passed_since(const struct archive_time_source *source,
-	const struct archive_clock_mark *last, int64_t keep_ms)
+/* How long ago the last snapshot was kept, as far as that can be known. */
+static int64_t passed_since(const struct store_time_source *source,
+	const struct store_clock_mark *last, int64_t keep_ms)
 {
 	if (source->boot != 0 && last->boot == source->boot)
 		return at_least_zero(source->since_boot_ms() - last->since_boot_ms);
@@ -40,8 +40,8 @@ static int64_t passed_since(const struct archive_time_source *source,
 	return passed_ms < keep_ms / 2 ? passed_ms : keep_ms / 2;
 }
 
-void archive_clock_init(struct archive_clock *clock, const struct archive_time_source *source,
-	const struct archive_clock_mark *last, int64_t keep_ms)
+void store_clock_init(struct store_clock *clock, const struct store_time_source *source,
+	const struct store_clock_mark *last, int64_t keep_ms)
 {
 	int64_t now_ms;
 
@@ -51,13 +51,14 @@ void archive_clock_init(struct archive_clock *clock, const struct archive_time_s
 		now_ms = (last->kept_ms != 0 ? last->kept_ms : last->since_1970_ms) +
 			 passed_since(source, last, keep_ms);
 	}
-	/* 0 says that an earlier version kept a moment; a machine without a clock begins there. */
+	/* 0 says that an earlier version kept a snapshot; a machine without a clock begins there.
+	 */
 	if (now_ms < 1)
 		now_ms = 1;
-	*clock = (struct archive_clock){ *source, now_ms - source->since_boot_ms() };
+	*clock = (struct store_clock){ *source, now_ms - source->since_boot_ms() };
 }
 
-int64_t archive_clock_ms(const struct archive_clock *clock)
+int64_t store_clock_ms(const struct store_clock *clock)
 {
 	return clock->ahead_ms + clock->source.since_boot_ms();
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/xalloc.h"
-#include "gateway/archive.h"
+#include "store/store.h"
 #include "gateway/handlers.h"
 #include "gateway/kept_picture.h"
 #include "gateway/route.h"
@@ -12,9 +12,9 @@
 
 #define JSON_TYPE "application/json"
 
-static bool has_archive(const struct gateway *gateway, struct error *err)
+static bool has_store(const struct gateway *gateway, struct error *err)
 {
-	if (gateway->archive != NULL)
+	if (gateway->store != NULL)
 		return true;
 	error_set(err, ERROR_NOT_FOUND, "this gateway keeps no history");
 	return error_hint(err, "start heapctl serve with --history FOLDER");
@@ -23,12 +23,12 @@ static bool has_archive(const struct gateway *gateway, struct error *err)
 static bool find_name(
 	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
 {
-	return has_archive(gateway, err) && gateway_find_name(gateway, request, name, err);
+	return has_store(gateway, err) && gateway_find_name(gateway, request, name, err);
 }
 
-static struct archive_query make_query(const struct request *request, const char *name)
+static struct store_query make_query(const struct request *request, const char *name)
 {
-	return (struct archive_query){
+	return (struct store_query){
 		.target = name,
 		.from_ms = request_number(request, "from_ms", 0),
 		.to_ms = request_number(request, "to_ms", INT64_MAX),
@@ -53,7 +53,7 @@ void api_archive(struct gateway *gateway, const struct request *request, struct 
 	struct buffer body;
 
 	start_object(&json, &body, "targets");
-	if (has_archive(gateway, &err) && archive_list_targets(gateway->archive, &json, &err)) {
+	if (has_store(gateway, &err) && store_list_targets(gateway->store, &json, &err)) {
 		json_object_end(&json);
 		reply_buffer(reply, 200, JSON_TYPE, &body);
 	} else {
@@ -72,14 +72,14 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 
 	start_object(&json, &body, "moments");
 	const bool is_known = find_name(gateway, request, name, &err);
-	const struct archive_query query = make_query(request, name);
-	bool ok = is_known && archive_list(gateway->archive, &query,
-				      (size_t)request_number(request, "most", TIMELINE_MOMENTS),
+	const struct store_query query = make_query(request, name);
+	bool ok = is_known && store_list(gateway->store, &query,
+				      (size_t)request_number(request, "most", TIMELINE_SNAPSHOTS),
 				      &json, &total, &err);
 	if (ok) {
 		json_member_unsigned(&json, "total", total);
 		json_key(&json, "processes");
-		ok = archive_list_processes(gateway->archive, &query, &json, &err);
+		ok = store_list_processes(gateway->store, &query, &json, &err);
 	}
 	if (ok) {
 		json_object_end(&json);
@@ -90,18 +90,18 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 	buffer_deinit(&body);
 }
 
-/* A moment by its id, or by its time. */
-static bool get_moment(struct gateway *gateway, const struct request *request, const char *name,
-	const char *id, int64_t time_ms, struct archive_moment *moment, struct blob **profile,
+/* A snapshot by its id, or by its time. */
+static bool get_snapshot(struct gateway *gateway, const struct request *request, const char *name,
+	const char *id, int64_t time_ms, struct snapshot *snapshot, struct blob **profile,
 	struct error *err)
 {
-	const struct archive_query query = make_query(request, name);
+	const struct store_query query = make_query(request, name);
 	const int64_t number = request_number(request, id, 0);
 
 	int fd = -1;
 
-	return (number != 0 ? archive_get_id(gateway->archive, name, number, moment, &fd, err)
-			    : archive_get(gateway->archive, &query, time_ms, moment, &fd, err)) &&
+	return (number != 0 ? store_get_id(gateway->store, name, number, snapshot, &fd, err)
+			    : store_get(gateway->store, &query, time_ms, snapshot, &fd, err)) &&
 	       blob_take_fd(fd, profile, err);
 }
 
@@ -110,14 +110,14 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 	CLEANUP(kept_profiles_deinit) struct kept_profiles kept = { 0 };
 	const int64_t base_ms = request_number(request, "base_ms", -1);
 	const bool has_base = base_ms >= 0 || request_text(request, "base") != NULL;
-	struct archive_moment now, before = { 0 };
+	struct snapshot now, before = { 0 };
 	struct error err = { 0 };
 	char name[128];
 
 	if (!find_name(gateway, request, name, &err) ||
-		!get_moment(gateway, request, name, "id",
+		!get_snapshot(gateway, request, name, "id",
 			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, &err) ||
-		(has_base && !get_moment(gateway, request, name, "base", base_ms, &before,
+		(has_base && !get_snapshot(gateway, request, name, "base", base_ms, &before,
 				     &kept.base, &err))) {
 		route_reply_error(request, &err, reply);
 		return;
@@ -134,7 +134,7 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 {
 	CLEANUP(blob_cleanup) struct blob *product = NULL;
 	const char *const format = request_text(request, "format");
-	struct archive_series series;
+	struct store_series series;
 	struct error err = { 0 };
 	char name[128] = "";
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/retention.h"
+#include "store/retention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,12 +8,12 @@
 
 #include "base/byte_size.h"
 #include "base/xalloc.h"
-#include "gateway/archive_index.h"
-#include "gateway/archive_usage.h"
+#include "store/store_index.h"
+#include "store/store_usage.h"
 
 enum {
-	/* Moments that age may cost for each that is added: a clock that jumps ahead must not cost
-	   all. */
+	/* Snapshots that age may cost for each that is added: a clock that jumps ahead must not
+	   cost all. */
 	AGED_MOST = 8,
 	/* For the index and its log. */
 	SLACK_BYTES = 64 * 1024,
@@ -48,7 +48,7 @@ static enum outcome remove_row(const struct retention *retention, sqlite3_stmt *
 {
 	const sqlite3_int64 id = sqlite3_column_int64(row, 0);
 	const int64_t bytes = sqlite3_column_int64(row, 2), owner = sqlite3_column_int64(row, 4);
-	char name[ARCHIVE_NAME_BYTES], target[128];
+	char name[SNAPSHOT_NAME_BYTES], target[128];
 
 	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(row, 1));
 	snprintf(target, sizeof target, "%s", (const char *)sqlite3_column_text(row, 3));
@@ -56,22 +56,21 @@ static enum outcome remove_row(const struct retention *retention, sqlite3_stmt *
 	const int step = delete_row(retention, id);
 	if (step != SQLITE_DONE)
 		return step == SQLITE_FULL ? NO_ROOM : NOTHING;
-	archive_usage_add(retention->usage, target, owner, -bytes);
+	store_usage_add(retention->usage, target, owner, -bytes);
 	unlinkat(retention->folder_fd, name, 0);
 	return REMOVED;
 }
 
 #define ROW "SELECT id, file, bytes, target, owner FROM moment "
 
-/* The oldest moment that may go and is older than the limit; never `newest`. */
+/* The oldest snapshot that may go and is older than the limit; never `newest`. */
 static enum outcome remove_older(
 	const struct retention *retention, int64_t newest, const char *may_go, int64_t limit_ms)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
 	CLEANUP(free_cleanup)
-	char *query = xasprintf(ROW "WHERE id <> ?1 AND %s AND " ARCHIVE_KEPT_MS
-				    " < ?2 ORDER BY id LIMIT 1",
-		may_go);
+	char *query = xasprintf(
+		ROW "WHERE id <> ?1 AND %s AND " STORE_KEPT_MS " < ?2 ORDER BY id LIMIT 1", may_go);
 
 	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
@@ -89,7 +88,7 @@ static enum outcome remove_largest(
 	char *query = xasprintf(ROW "INDEXED BY moment_owner WHERE owner = ?2 AND target = ?3 "
 				    "AND id <> ?1 AND %s ORDER BY id LIMIT 1",
 		may_go);
-	const struct archive_share *const shares = archive_usage_sort(retention->usage);
+	const struct store_share *const shares = store_usage_sort(retention->usage);
 
 	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
@@ -170,27 +169,27 @@ static void shorten_log(const struct retention *retention)
 
 /*
  * Where the disk has no room even for removing a row, profiles go first, in the order in which
- * their moments would, until it has; then their rows. Should the program end in between, those are
- * removed at its next start. `any`: not only what is above the limits.
+ * their snapshots would, until it has; then their rows. Should the program end in between, those
+ * are removed at its next start. `any`: not only what is above the limits.
  */
 static bool force(const struct retention *retention, int64_t now_ms, bool any)
 {
 	CLEANUP(free_cleanup) sqlite3_int64 *doomed = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int64_t left = retention->usage->bytes;
-	const struct archive_share *const shares = archive_usage_sort(retention->usage);
+	const struct store_share *const shares = store_usage_sort(retention->usage);
 	size_t count = 0, capacity = 0;
 	unsigned aged = 0;
 	bool has_room = false;
 
 	if (sqlite3_prepare_v2(retention->index,
-		    "SELECT id, file, bytes, " ARCHIVE_KEPT_MS " < ?1 FROM moment WHERE " NOT_LAST
-		    " ORDER BY " ARCHIVE_KEPT_MS " < ?1 DESC, owner = ?2 DESC, id",
+		    "SELECT id, file, bytes, " STORE_KEPT_MS " < ?1 FROM moment WHERE " NOT_LAST
+		    " ORDER BY " STORE_KEPT_MS " < ?1 DESC, owner = ?2 DESC, id",
 		    -1, &statement, NULL) != SQLITE_OK)
 		return false;
 	sqlite3_bind_int64(statement, 1, now_ms - retention->limits->keep_ms);
 	sqlite3_bind_int64(
-		statement, 2, retention->usage->count == 0 ? ARCHIVE_NO_OWNER : shares[0].owner);
+		statement, 2, retention->usage->count == 0 ? STORE_NO_OWNER : shares[0].owner);
 	while (!has_room && sqlite3_step(statement) == SQLITE_ROW) {
 		const bool is_aged = sqlite3_column_int(statement, 3) != 0 && aged < AGED_MOST;
 		if (!any && !is_aged && left <= most_bytes(retention))
@@ -205,8 +204,8 @@ static bool force(const struct retention *retention, int64_t now_ms, bool any)
 	sqlite3_reset(statement);
 	/* Whose they were does not matter to a full disk; it is counted anew. */
 	if (has_room) {
-		archive_usage_deinit(retention->usage);
-		(void)archive_usage_load(retention->usage, retention->index);
+		store_usage_deinit(retention->usage);
+		(void)store_usage_load(retention->usage, retention->index);
 	}
 	shorten_log(retention);
 	return has_room;

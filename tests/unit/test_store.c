@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/archive.h"
+#include "store/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -13,15 +13,15 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/archive_clock.h"
-#include "gateway/archive_index.h"
+#include "store/store_clock.h"
+#include "store/store_index.h"
 #include "profile/tar.h"
 #include "unit.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
 static const int64_t START_MS = 1700000000000;
 
-/* The machine's clocks; moments come by both unless a test says otherwise. */
+/* The machine's clocks; snapshots come by both unless a test says otherwise. */
 static int64_t since_boot_ms, since_1970_ms;
 static bool is_clock_set; /* the one since 1970 jumps, the other goes on as it was */
 
@@ -35,11 +35,11 @@ static int64_t get_since_1970(void)
 	return since_1970_ms;
 }
 
-static struct archive_time_source scene_time = { get_since_boot, get_since_1970, 1 };
+static struct store_time_source scene_time = { get_since_boot, get_since_1970, 1 };
 
 struct scene {
 	char folder[64];
-	struct archive *archive;
+	struct store *store;
 	int64_t owner;
 };
 
@@ -51,7 +51,7 @@ static int set_up(void **state)
 	since_1970_ms = START_MS;
 	is_clock_set = false;
 	scene_time.boot = 1;
-	strcpy(scene->folder, "/tmp/hc-archive.XXXXXX");
+	strcpy(scene->folder, "/tmp/hc-store.XXXXXX");
 	assert_non_null(mkdtemp(scene->folder));
 	*state = scene;
 	return 0;
@@ -62,7 +62,7 @@ static int tear_down(void **state)
 	struct scene *const scene = *state;
 	DIR *const stream = opendir(scene->folder);
 
-	archive_close(scene->archive);
+	store_close(scene->store);
 	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
 		char path[400];
 		snprintf(path, sizeof path, "%s/%s", scene->folder, entry->d_name);
@@ -78,10 +78,10 @@ static void open_with(struct scene *scene, int64_t keep_ms, uint64_t bytes)
 {
 	struct error err = { 0 };
 
-	archive_close(scene->archive);
-	scene->archive = NULL;
-	if (!archive_open(scene->folder, &(struct archive_limits){ keep_ms, bytes, 0, &scene_time },
-		    &scene->archive, &err))
+	store_close(scene->store);
+	scene->store = NULL;
+	if (!store_open(scene->folder, &(struct store_limits){ keep_ms, bytes, 0, &scene_time },
+		    &scene->store, &err))
 		fail_msg("%s", err.message);
 }
 
@@ -89,7 +89,7 @@ static int64_t add_of(
 	struct scene *scene, const char *target, int64_t time_ms, int64_t pid, int64_t started_ms)
 {
 	static const char profile[] = "heap_v2/524288\n  t*: 0: 0 [0: 0]\n";
-	struct archive_moment moment = {
+	struct snapshot snapshot = {
 		.time_ms = time_ms,
 		.pid = pid,
 		.started_ms = started_ms,
@@ -99,12 +99,12 @@ static int64_t add_of(
 	if (!is_clock_set && time_ms > since_1970_ms)
 		since_boot_ms += time_ms - since_1970_ms;
 	since_1970_ms = time_ms;
-	strcpy(moment.target, target);
-	moment.owner = scene->owner;
-	moment.bytes[FIGURE_RSS] = 123;
-	if (!archive_add(scene->archive, &moment, profile, sizeof profile - 1, &err))
+	strcpy(snapshot.target, target);
+	snapshot.owner = scene->owner;
+	snapshot.bytes[FIGURE_RSS] = 123;
+	if (!store_add(scene->store, &snapshot, profile, sizeof profile - 1, &err))
 		fail_msg("%s", err.message);
-	return moment.id;
+	return snapshot.id;
 }
 
 static int64_t add(struct scene *scene, const char *target, int64_t time_ms)
@@ -122,27 +122,27 @@ static size_t count(struct scene *scene, const char *target)
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
 	size_t total = 0;
-	assert_true(archive_list(scene->archive,
-		&(struct archive_query){ .target = target, .to_ms = INT64_MAX }, 1000, &json,
-		&total, &err));
+	assert_true(store_list(scene->store,
+		&(struct store_query){ .target = target, .to_ms = INT64_MAX }, 1000, &json, &total,
+		&err));
 	for (const char *at = buffer_string(&text); (at = strstr(at, "\"id\":")) != NULL; at++)
 		found++;
 	buffer_deinit(&text);
 	return found;
 }
 
-static bool get(struct scene *scene, const char *target, int64_t time_ms,
-	struct archive_moment *moment, int *profile_fd, struct error *err)
+static bool get(struct scene *scene, const char *target, int64_t time_ms, struct snapshot *snapshot,
+	int *profile_fd, struct error *err)
 {
-	const struct archive_query query = { .target = target, .to_ms = INT64_MAX };
+	const struct store_query query = { .target = target, .to_ms = INT64_MAX };
 
-	return archive_get(scene->archive, &query, time_ms, moment, profile_fd, err);
+	return store_get(scene->store, &query, time_ms, snapshot, profile_fd, err);
 }
 
-static void a_moment_is_found_by_name_pid_and_time(void **state)
+static void a_snapshot_is_found_by_name_pid_and_time(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	struct error err = { 0 };
 
 	open_with(scene, DAY_MS, UINT64_MAX);
@@ -150,13 +150,13 @@ static void a_moment_is_found_by_name_pid_and_time(void **state)
 	const int64_t second = add(scene, "one", START_MS + 1000);
 	add(scene, "two", START_MS + 1500);
 	CLEANUP(fd_cleanup) int profile = -1;
-	assert_true(get(scene, "one", START_MS + 1999, &moment, &profile, &err));
-	assert_int_equal(moment.id, second);
-	assert_int_equal(moment.bytes[FIGURE_RSS], 123);
-	assert_string_equal(moment.target, "one");
+	assert_true(get(scene, "one", START_MS + 1999, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.id, second);
+	assert_int_equal(snapshot.bytes[FIGURE_RSS], 123);
+	assert_string_equal(snapshot.target, "one");
 	assert_int_equal(count(scene, "4711"), 3);
 	CLEANUP(fd_cleanup) int none = -1;
-	assert_false(get(scene, "three", START_MS, &moment, &none, &err));
+	assert_false(get(scene, "three", START_MS, &snapshot, &none, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
@@ -200,8 +200,8 @@ static void a_clock_that_is_wrong_after_a_boot_costs_half_at_most(void **state)
 	for (int i = 0; i < 8; i++)
 		add(scene, "one", START_MS + i * (DAY_MS / 8));
 	assert_int_equal(count(scene, "one"), 8);
-	archive_close(scene->archive);
-	scene->archive = NULL;
+	store_close(scene->store);
+	scene->store = NULL;
 	scene_time.boot = 2;
 	since_boot_ms = 1000;
 	since_1970_ms = START_MS + INT64_C(3650) * DAY_MS;
@@ -219,8 +219,8 @@ static void what_was_kept_before_days_without_power_goes_in_time(void **state)
 	open_with(scene, DAY_MS, UINT64_MAX);
 	for (int i = 0; i < 4; i++)
 		add(scene, "one", START_MS + i * 1000);
-	archive_close(scene->archive);
-	scene->archive = NULL;
+	store_close(scene->store);
+	scene->store = NULL;
 	scene_time.boot = 2;
 	since_boot_ms = 1000;
 	since_1970_ms = START_MS + 5 * INT64_C(24) * 3600 * 1000;
@@ -250,17 +250,17 @@ static void a_user_who_keeps_much_does_not_cost_another_one_its_past(void **stat
 	}
 	scene->owner = 105;
 	const size_t of_both = count(scene, "redis-server");
-	assert_true(scene->archive->usage.bytes <= 2000);
-	const struct archive_share *const shares = archive_usage_sort(&scene->archive->usage);
+	assert_true(scene->store->usage.bytes <= 2000);
+	const struct store_share *const shares = store_usage_sort(&scene->store->usage);
 	int64_t of_redis = 0;
-	for (size_t i = 0; i < scene->archive->usage.count; i++)
+	for (size_t i = 0; i < scene->store->usage.count; i++)
 		of_redis += shares[i].owner == 105 ? shares[i].bytes : 0;
 	assert_true(of_redis > 0);
 	/* None of the ten went: they are less than half. */
 	sqlite3_stmt *rows = NULL;
 	struct error err;
-	assert_true(archive_prepare(
-		scene->archive, "SELECT count(*) FROM moment WHERE owner = 105", &rows, &err));
+	assert_true(store_prepare(
+		scene->store, "SELECT count(*) FROM moment WHERE owner = 105", &rows, &err));
 	assert_int_equal(sqlite3_step(rows), SQLITE_ROW);
 	assert_int_equal(sqlite3_column_int(rows, 0), 10);
 	sqlite3_finalize(rows);
@@ -282,16 +282,16 @@ static void a_target_that_keeps_much_does_not_cost_another_one_its_past(void **s
 static void check_plan(struct scene *scene, const char *target, const char *columns,
 	const char *more, const char *tail, bool may_sort)
 {
-	const struct archive_query query = { .target = target, .to_ms = INT64_MAX };
+	const struct store_query query = { .target = target, .to_ms = INT64_MAX };
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *plan = NULL;
 	struct error err;
 
-	assert_true(archive_prepare_query(
-		scene->archive, &query, columns, more, tail, &statement, &err));
+	assert_true(
+		store_prepare_query(scene->store, &query, columns, more, tail, &statement, &err));
 	CLEANUP(free_cleanup)
 	char *text = xasprintf("EXPLAIN QUERY PLAN %s", sqlite3_sql(statement));
-	assert_true(archive_prepare(scene->archive, text, &plan, &err));
+	assert_true(store_prepare(scene->store, text, &plan, &err));
 	while (sqlite3_step(plan) == SQLITE_ROW) {
 		const char *const step = (const char *)sqlite3_column_text(plan, 3);
 		if (strncmp(step, "SCAN", 4) == 0 ||
@@ -308,20 +308,20 @@ static void a_target_is_looked_up_by_an_index(void **state)
 	add(scene, "one", START_MS);
 	check_plan(scene, "one", "*", "", "ORDER BY time_ms, id", false);
 	check_plan(scene, "one", "count(*)", "", "", false);
-	check_plan(scene, "one", "*", ARCHIVE_BEFORE, ARCHIVE_LAST, false);
-	check_plan(scene, "one", "*", "", ARCHIVE_FIRST, false);
+	check_plan(scene, "one", "*", STORE_BEFORE, STORE_LAST, false);
+	check_plan(scene, "one", "*", "", STORE_FIRST, false);
 	check_plan(scene, "one", "*", "AND id = ?6", "", false);
 	check_plan(scene, "4711", "*", "", "ORDER BY time_ms, id", true);
-	check_plan(scene, "4711", "*", ARCHIVE_BEFORE, ARCHIVE_LAST, true);
+	check_plan(scene, "4711", "*", STORE_BEFORE, STORE_LAST, true);
 }
 
 static void expect_denied(struct scene *scene, const char *why)
 {
-	struct archive *archive = NULL;
+	struct store *store = NULL;
 	struct error err = { 0 };
 
-	assert_false(archive_open(scene->folder,
-		&(struct archive_limits){ DAY_MS, UINT64_MAX, 0, &scene_time }, &archive, &err));
+	assert_false(store_open(scene->folder,
+		&(struct store_limits){ DAY_MS, UINT64_MAX, 0, &scene_time }, &store, &err));
 	assert_int_equal(err.kind, ERROR_DENIED);
 	assert_contains(err.message, why);
 }
@@ -333,8 +333,8 @@ static void a_folder_that_others_can_change_is_refused(void **state)
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS);
-	archive_close(scene->archive);
-	scene->archive = NULL;
+	store_close(scene->store);
+	scene->store = NULL;
 	assert_int_equal(chmod(scene->folder, 0777), 0);
 	expect_denied(scene, "may be written to by others");
 	assert_int_equal(chmod(scene->folder, 01777), 0);
@@ -368,7 +368,7 @@ static void a_folder_that_others_can_change_is_refused(void **state)
 static void a_clock_that_was_set_back_costs_the_oldest_not_the_newest(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 	int64_t last = 0;
@@ -382,14 +382,14 @@ static void a_clock_that_was_set_back_costs_the_oldest_not_the_newest(void **sta
 	for (size_t i = 0; i < kept; i++)
 		last = add(scene, "one", START_MS - INT64_C(365) * DAY_MS + (int64_t)i * 1000);
 	assert_int_equal(count(scene, "one"), kept);
-	assert_true(get(scene, "one", INT64_MAX, &moment, &profile, &err));
-	assert_int_equal(moment.id, last);
+	assert_true(get(scene, "one", INT64_MAX, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.id, last);
 	CLEANUP(fd_cleanup) int first = -1;
-	assert_true(get(scene, "one", 0, &moment, &first, &err));
-	assert_int_equal(moment.id, last - (int64_t)kept + 1);
+	assert_true(get(scene, "one", 0, &snapshot, &first, &err));
+	assert_int_equal(snapshot.id, last - (int64_t)kept + 1);
 }
 
-static void the_last_moment_of_each_target_outlives_a_limit_of_bytes(void **state)
+static void the_last_snapshot_of_each_target_outlives_a_limit_of_bytes(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -401,7 +401,7 @@ static void the_last_moment_of_each_target_outlives_a_limit_of_bytes(void **stat
 	assert_in_range(count(scene, "busy"), 3, 18);
 }
 
-static void the_last_moment_of_another_target_goes_when_no_other_can(void **state)
+static void the_last_snapshot_of_another_target_goes_when_no_other_can(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -421,23 +421,23 @@ static void bytes_are_bounded_but_the_newest_stays(void **state)
 		add(scene, "one", START_MS + i * 1000);
 	open_with(scene, DAY_MS, 1);
 	const int64_t last = add(scene, "one", START_MS + 30 * 1000);
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 	assert_int_equal(count(scene, "one"), 1);
-	assert_true(get(scene, "one", 0, &moment, &profile, &err));
-	assert_int_equal(moment.id, last);
+	assert_true(get(scene, "one", 0, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.id, last);
 }
 
-static void the_same_moment_is_not_kept_twice(void **state)
+static void the_same_snapshot_is_not_kept_twice(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_moment moment = { .time_ms = START_MS, .target = "one", .pid = 4711 };
+	struct snapshot snapshot = { .time_ms = START_MS, .target = "one", .pid = 4711 };
 	struct error err = { 0 };
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS);
-	assert_false(archive_add(scene->archive, &moment, "x", 1, &err));
+	assert_false(store_add(scene->store, &snapshot, "x", 1, &err));
 	assert_int_equal(err.kind, ERROR_STATE);
 	assert_int_equal(count(scene, "one"), 1);
 }
@@ -445,17 +445,17 @@ static void the_same_moment_is_not_kept_twice(void **state)
 static void names_cannot_leave_the_folder(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	CLEANUP(fd_cleanup) int profile = -1;
 	struct error err;
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "../../etc/passwd'; DROP TABLE moment", START_MS);
-	assert_true(get(
-		scene, "../../etc/passwd'; DROP TABLE moment", START_MS, &moment, &profile, &err));
+	assert_true(get(scene, "../../etc/passwd'; DROP TABLE moment", START_MS, &snapshot,
+		&profile, &err));
 }
 
-static char *list(struct scene *scene, const struct archive_query *query, size_t most)
+static char *list(struct scene *scene, const struct store_query *query, size_t most)
 {
 	struct buffer text;
 	struct json_writer json;
@@ -463,7 +463,7 @@ static char *list(struct scene *scene, const struct archive_query *query, size_t
 
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
-	assert_true(archive_list(scene->archive, query, most, &json, &(size_t){ 0 }, &err));
+	assert_true(store_list(scene->store, query, most, &json, &(size_t){ 0 }, &err));
 	return buffer_take(&text);
 }
 
@@ -479,8 +479,8 @@ static size_t occurrences(const char *text, const char *part)
 static void processes_of_one_name_are_told_apart(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
-	struct archive_series series;
+	struct store_query query = { .target = "one", .to_ms = INT64_MAX };
+	struct store_series series;
 	struct json_writer json;
 	struct buffer text;
 	struct error err;
@@ -491,10 +491,10 @@ static void processes_of_one_name_are_told_apart(void **state)
 		add_of(scene, "one", START_MS + i, i < 3 || i >= 6 ? 7 : 8, 100 + i / 3);
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
-	assert_true(archive_list_processes(scene->archive, &query, &json, &err));
+	assert_true(store_list_processes(scene->store, &query, &json, &err));
 	assert_int_equal(occurrences(buffer_string(&text), "\"moments\":3"), 3);
 	buffer_deinit(&text);
-	assert_true(archive_series_look(scene->archive, &query, &series, &err));
+	assert_true(store_series_look(scene->store, &query, &series, &err));
 	assert_int_equal(series.processes, 3);
 	assert_int_equal(series.count, 9);
 	query.pid = 7;
@@ -507,27 +507,27 @@ static void processes_of_one_name_are_told_apart(void **state)
 static void processes_at_the_same_time_are_no_series(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
-	struct archive_series series;
+	struct store_query query = { .target = "one", .to_ms = INT64_MAX };
+	struct store_series series;
 	struct error err = { 0 };
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	for (int i = 0; i < 4; i++)
 		add_of(scene, "one", START_MS + i, i % 2 == 0 ? 7 : 8, 100);
-	assert_false(archive_series_look(scene->archive, &query, &series, &err));
+	assert_false(store_series_look(scene->store, &query, &series, &err));
 	assert_int_equal(err.kind, ERROR_STATE);
 	query.pid = 8;
-	assert_true(archive_series_look(scene->archive, &query, &series, &err));
+	assert_true(store_series_look(scene->store, &query, &series, &err));
 	assert_int_equal(series.count, 2);
 	query.to_ms = START_MS + 2;
-	assert_false(archive_series_look(scene->archive, &query, &series, &err));
+	assert_false(store_series_look(scene->store, &query, &series, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
 static void a_long_list_is_thinned_and_keeps_its_ends(void **state)
 {
 	struct scene *const scene = *state;
-	const struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	const struct store_query query = { .target = "one", .to_ms = INT64_MAX };
 	int64_t first = 0, last = 0;
 	char key[32];
 
@@ -549,7 +549,7 @@ static void a_long_list_is_thinned_and_keeps_its_ends(void **state)
 static void a_series_is_a_tar_of_what_was_kept(void **state)
 {
 	struct scene *const scene = *state;
-	const struct archive_query query = { .target = "one", .to_ms = INT64_MAX };
+	const struct store_query query = { .target = "one", .to_ms = INT64_MAX };
 	CLEANUP(file_unmap) struct file_map tar = { 0 };
 	CLEANUP(fd_cleanup)
 	const int out = open(scene->folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -560,7 +560,7 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	open_with(scene, DAY_MS, UINT64_MAX);
 	for (int i = 0; i < 10; i++)
 		add(scene, "one", START_MS + i * 10);
-	assert_true(archive_series_gather(scene->archive, &query, 4, UINT64_MAX, out, &err));
+	assert_true(store_series_gather(scene->store, &query, 4, UINT64_MAX, out, &err));
 	assert_true(file_map_fd(out, "tar", &tar, &err));
 	struct cursor in = cursor_over(tar.data, tar.size);
 	for (; tar_next(&in, &member); count++) {
@@ -574,32 +574,32 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	/* So few bytes leave none: never more than was asked for. */
 	assert_int_equal(ftruncate(out, 0), 0);
 	assert_int_equal(lseek(out, 0, SEEK_SET), 0);
-	assert_true(archive_series_gather(scene->archive, &query, 4, 10, out, &err));
+	assert_true(store_series_gather(scene->store, &query, 4, 10, out, &err));
 	assert_int_equal(lseek(out, 0, SEEK_END), 2 * TAR_BLOCK);
 }
 
-static void a_moment_is_found_by_its_id(void **state)
+static void a_snapshot_is_found_by_its_id(void **state)
 {
 	struct scene *const scene = *state;
 	CLEANUP(fd_cleanup) int profile = -1;
 	CLEANUP(fd_cleanup) int none = -1;
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	struct error err = { 0 };
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS);
 	const int64_t id = add(scene, "one", START_MS + 1);
-	assert_true(archive_get_id(scene->archive, "one", id, &moment, &profile, &err));
-	assert_int_equal(moment.time_ms, START_MS + 1);
-	assert_int_equal(moment.started_ms, START_MS);
-	assert_false(archive_get_id(scene->archive, "two", id, &moment, &none, &err));
+	assert_true(store_get_id(scene->store, "one", id, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.time_ms, START_MS + 1);
+	assert_int_equal(snapshot.started_ms, START_MS);
+	assert_false(store_get_id(scene->store, "two", id, &snapshot, &none, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
 static void an_index_of_an_earlier_version_is_taken_over(void **state)
 {
 	struct scene *const scene = *state;
-	struct archive_moment moment;
+	struct snapshot snapshot;
 	CLEANUP(fd_cleanup) int profile = -1;
 	char path[400];
 	sqlite3 *index;
@@ -607,8 +607,8 @@ static void an_index_of_an_earlier_version_is_taken_over(void **state)
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	const int64_t id = add(scene, "one", START_MS);
-	archive_close(scene->archive);
-	scene->archive = NULL;
+	store_close(scene->store);
+	scene->store = NULL;
 	snprintf(path, sizeof path, "%s/index.sqlite", scene->folder);
 	assert_int_equal(sqlite3_open(path, &index), SQLITE_OK);
 	assert_int_equal(
@@ -616,8 +616,8 @@ static void an_index_of_an_earlier_version_is_taken_over(void **state)
 		SQLITE_OK);
 	sqlite3_close(index);
 	open_with(scene, DAY_MS, UINT64_MAX);
-	assert_true(archive_get_id(scene->archive, "one", id, &moment, &profile, &err));
-	assert_int_equal(moment.started_ms, 0);
+	assert_true(store_get_id(scene->store, "one", id, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.started_ms, 0);
 	add(scene, "one", START_MS + 1);
 }
 
@@ -645,31 +645,31 @@ static void what_is_kept_is_for_its_owner_alone(void **state)
 	assert_true(files >= 3);
 }
 
-#define ARCHIVE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define STORE_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
-	ARCHIVE_TEST(a_moment_is_found_by_name_pid_and_time),
-	ARCHIVE_TEST(the_old_go),
-	ARCHIVE_TEST(a_clock_that_jumps_ahead_costs_nothing),
-	ARCHIVE_TEST(a_clock_that_is_wrong_after_a_boot_costs_half_at_most),
-	ARCHIVE_TEST(what_was_kept_before_days_without_power_goes_in_time),
-	ARCHIVE_TEST(a_user_who_keeps_much_does_not_cost_another_one_its_past),
-	ARCHIVE_TEST(a_target_that_keeps_much_does_not_cost_another_one_its_past),
-	ARCHIVE_TEST(a_target_is_looked_up_by_an_index),
-	ARCHIVE_TEST(a_folder_that_others_can_change_is_refused),
-	ARCHIVE_TEST(bytes_are_bounded_but_the_newest_stays),
-	ARCHIVE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
-	ARCHIVE_TEST(the_last_moment_of_each_target_outlives_a_limit_of_bytes),
-	ARCHIVE_TEST(the_last_moment_of_another_target_goes_when_no_other_can),
-	ARCHIVE_TEST(what_is_kept_is_for_its_owner_alone),
-	ARCHIVE_TEST(the_same_moment_is_not_kept_twice),
-	ARCHIVE_TEST(names_cannot_leave_the_folder),
-	ARCHIVE_TEST(processes_of_one_name_are_told_apart),
-	ARCHIVE_TEST(processes_at_the_same_time_are_no_series),
-	ARCHIVE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
-	ARCHIVE_TEST(a_series_is_a_tar_of_what_was_kept),
-	ARCHIVE_TEST(a_moment_is_found_by_its_id),
-	ARCHIVE_TEST(an_index_of_an_earlier_version_is_taken_over),
+	STORE_TEST(a_snapshot_is_found_by_name_pid_and_time),
+	STORE_TEST(the_old_go),
+	STORE_TEST(a_clock_that_jumps_ahead_costs_nothing),
+	STORE_TEST(a_clock_that_is_wrong_after_a_boot_costs_half_at_most),
+	STORE_TEST(what_was_kept_before_days_without_power_goes_in_time),
+	STORE_TEST(a_user_who_keeps_much_does_not_cost_another_one_its_past),
+	STORE_TEST(a_target_that_keeps_much_does_not_cost_another_one_its_past),
+	STORE_TEST(a_target_is_looked_up_by_an_index),
+	STORE_TEST(a_folder_that_others_can_change_is_refused),
+	STORE_TEST(bytes_are_bounded_but_the_newest_stays),
+	STORE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
+	STORE_TEST(the_last_snapshot_of_each_target_outlives_a_limit_of_bytes),
+	STORE_TEST(the_last_snapshot_of_another_target_goes_when_no_other_can),
+	STORE_TEST(what_is_kept_is_for_its_owner_alone),
+	STORE_TEST(the_same_snapshot_is_not_kept_twice),
+	STORE_TEST(names_cannot_leave_the_folder),
+	STORE_TEST(processes_of_one_name_are_told_apart),
+	STORE_TEST(processes_at_the_same_time_are_no_series),
+	STORE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
+	STORE_TEST(a_series_is_a_tar_of_what_was_kept),
+	STORE_TEST(a_snapshot_is_found_by_its_id),
+	STORE_TEST(an_index_of_an_earlier_version_is_taken_over),
 };
 
 UNIT_MAIN(tests)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * archive_writer FOLDER COUNT BYTES [KEEP_BYTES [FREE_BYTES [TARGET]]]: adds moments to an archive
+ * store_writer FOLDER COUNT BYTES [KEEP_BYTES [FREE_BYTES [TARGET]]]: adds snapshots to a store
  * and prints "ID NUMBER" for each as soon as it is acknowledged, NUMBER being what its profile
  * contains. With COUNT 0 it only opens. BYTES is the size of a profile that cannot be compressed
  * much.
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "gateway/archive.h"
+#include "store/store.h"
 
 static void fill(char *profile, size_t size, uint64_t number)
 {
@@ -27,11 +27,11 @@ static void fill(char *profile, size_t size, uint64_t number)
 
 int main(int argc, char **argv)
 {
-	const struct archive_limits limits = { INT64_MAX / 2,
+	const struct store_limits limits = { INT64_MAX / 2,
 		argc > 4 ? strtoull(argv[4], NULL, 10) : INT64_MAX,
 		argc > 5 ? strtoull(argv[5], NULL, 10) : 0, NULL };
 	const char *const target = argc > 6 ? argv[6] : "writer";
-	struct archive *archive = NULL;
+	struct store *store = NULL;
 	struct error err;
 
 	if (argc < 4)
@@ -39,25 +39,24 @@ int main(int argc, char **argv)
 	const int count = atoi(argv[2]);
 	const size_t size = (size_t)atol(argv[3]);
 	CLEANUP(free_cleanup) char *profile = xmalloc(size + 100);
-	if (!archive_open(argv[1], &limits, &archive, &err)) {
+	if (!store_open(argv[1], &limits, &store, &err)) {
 		fprintf(stderr, "%s\n", err.message);
 		return 1;
 	}
 	for (int i = 0; i < count; i++) {
 		const uint64_t number = (uint64_t)clock_monotonic_ns();
-		struct archive_moment moment = {
-			.time_ms = 1000000000000 + (int64_t)(number / 1000), .pid = 1
-		};
-		snprintf(moment.target, sizeof moment.target, "%s", target);
+		struct snapshot snapshot = { .time_ms = 1000000000000 + (int64_t)(number / 1000),
+			.pid = 1 };
+		snprintf(snapshot.target, sizeof snapshot.target, "%s", target);
 		fill(profile, size, number);
-		if (!archive_add(archive, &moment, profile, size, &err)) {
+		if (!store_add(store, &snapshot, profile, size, &err)) {
 			fprintf(stderr, "%s\n", err.message);
-			archive_close(archive);
+			store_close(store);
 			return 1;
 		}
-		printf("%" PRId64 " %" PRIu64 "\n", moment.id, number);
+		printf("%" PRId64 " %" PRIu64 "\n", snapshot.id, number);
 		fflush(stdout);
 	}
-	archive_close(archive);
+	store_close(store);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Moments by name and time. */
+/* Snapshots by name and time. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "gateway/archive_index.h"
+#include "store/store_index.h"
 
 enum { COLUMN_FIGURES = 9 };
 #define COLUMNS                                                       \
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, " \
-	"gateway_ms, " ARCHIVE_FIGURE_COLUMNS
+	"gateway_ms, " STORE_FIGURE_COLUMNS
 
 const char *const memory_figure_names[FIGURES] = {
 	[FIGURE_ALLOCATED] = "allocated",
@@ -38,21 +38,20 @@ static const char *of_target(const char *name)
 	return digits > 0 && digits < 10 && name[digits] == '\0' ? OF_NAME_OR_PID : OF_NAME;
 }
 
-bool archive_prepare_query(struct archive *archive, const struct archive_query *query,
-	const char *columns, const char *more, const char *tail, sqlite3_stmt **statement,
-	struct error *err)
+bool store_prepare_query(struct store *store, const struct store_query *query, const char *columns,
+	const char *more, const char *tail, sqlite3_stmt **statement, struct error *err)
 {
 	CLEANUP(free_cleanup)
 	char *text = xasprintf("SELECT %s FROM moment WHERE %s" OF_QUERY "%s %s", columns,
 		of_target(query->target), more, tail);
 
-	if (!archive_prepare(archive, text, statement, err))
+	if (!store_prepare(store, text, statement, err))
 		return false;
-	archive_bind(*statement, query);
+	store_bind(*statement, query);
 	return true;
 }
 
-void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
+void store_bind(sqlite3_stmt *statement, const struct store_query *query)
 {
 	sqlite3_bind_text(statement, 1, query->target, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 2, query->pid);
@@ -62,101 +61,101 @@ void archive_bind(sqlite3_stmt *statement, const struct archive_query *query)
 	sqlite3_bind_int64(statement, 7, query->captured);
 }
 
-static void read_moment(sqlite3_stmt *row, struct archive_moment *moment)
+static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
 {
-	*moment = (struct archive_moment){
+	*snapshot = (struct snapshot){
 		.id = sqlite3_column_int64(row, 0),
 		.time_ms = sqlite3_column_int64(row, 1),
 		.pid = sqlite3_column_int64(row, 3),
 		.started_ms = sqlite3_column_int64(row, 4),
 		.gateway_ms = sqlite3_column_int64(row, 8),
 	};
-	snprintf(moment->target, sizeof moment->target, "%s",
+	snprintf(snapshot->target, sizeof snapshot->target, "%s",
 		(const char *)sqlite3_column_text(row, 2));
-	snprintf(
-		moment->file, sizeof moment->file, "%s", (const char *)sqlite3_column_text(row, 5));
-	moment->file_bytes = (uint64_t)sqlite3_column_int64(row, 6);
-	snprintf(moment->reason, sizeof moment->reason, "%s",
+	snprintf(snapshot->file, sizeof snapshot->file, "%s",
+		(const char *)sqlite3_column_text(row, 5));
+	snapshot->file_bytes = (uint64_t)sqlite3_column_int64(row, 6);
+	snprintf(snapshot->reason, sizeof snapshot->reason, "%s",
 		(const char *)sqlite3_column_text(row, 7));
 	for (int i = 0; i < FIGURES; i++)
-		moment->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
+		snapshot->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
 
-static void put_figures(struct json_writer *json, const struct archive_moment *moment)
+static void put_figures(struct json_writer *json, const struct snapshot *snapshot)
 {
 	bool is_known = false;
 
 	for (size_t i = 0; i < FIGURES; i++)
-		is_known |= moment->bytes[i] != 0;
+		is_known |= snapshot->bytes[i] != 0;
 	for (size_t i = 0; i < FIGURES; i++) {
 		json_key(json, memory_figure_names[i]);
 		if (is_known)
-			json_put_unsigned(json, moment->bytes[i]);
+			json_put_unsigned(json, snapshot->bytes[i]);
 		else
 			json_put_null(json);
 	}
 }
 
-static void put_moment(struct json_writer *json, const struct archive_moment *moment)
+static void put_snapshot(struct json_writer *json, const struct snapshot *snapshot)
 {
 	json_object_begin(json);
-	json_member_integer(json, "id", moment->id);
-	json_member_integer(json, "time_ms", moment->time_ms);
-	json_member_string(json, "target", moment->target);
-	json_member_integer(json, "pid", moment->pid);
-	json_member_integer(json, "started_ms", moment->started_ms);
-	json_member_integer(json, "gateway_ms", moment->gateway_ms);
-	json_member_string(json, "reason", moment->reason);
-	put_figures(json, moment);
+	json_member_integer(json, "id", snapshot->id);
+	json_member_integer(json, "time_ms", snapshot->time_ms);
+	json_member_string(json, "target", snapshot->target);
+	json_member_integer(json, "pid", snapshot->pid);
+	json_member_integer(json, "started_ms", snapshot->started_ms);
+	json_member_integer(json, "gateway_ms", snapshot->gateway_ms);
+	json_member_string(json, "reason", snapshot->reason);
+	put_figures(json, snapshot);
 	json_object_end(json);
 }
 
-static bool count_rows(struct archive *archive, const struct archive_query *query, size_t *count,
-	struct error *err)
+static bool count_rows(
+	struct store *store, const struct store_query *query, size_t *count, struct error *err)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (!archive_prepare_query(archive, query, "count(*)", "", "", &statement, err))
+	if (!store_prepare_query(store, query, "count(*)", "", "", &statement, err))
 		return false;
 	if (sqlite3_step(statement) != SQLITE_ROW)
-		return archive_fail(archive, err);
+		return store_fail(store, err);
 	*count = (size_t)sqlite3_column_int64(statement, 0);
 	return true;
 }
 
-bool archive_list(struct archive *archive, const struct archive_query *query, size_t most,
+bool store_list(struct store *store, const struct store_query *query, size_t most,
 	struct json_writer *json, size_t *total, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	size_t count = 0, at = 0, chosen = 0;
 	int step;
 
-	if (!count_rows(archive, query, &count, err) ||
-		!archive_prepare_query(
-			archive, query, COLUMNS, "", "ORDER BY time_ms, id", &statement, err))
+	if (!count_rows(store, query, &count, err) ||
+		!store_prepare_query(
+			store, query, COLUMNS, "", "ORDER BY time_ms, id", &statement, err))
 		return false;
 	json_array_begin(json);
 	for (; (step = sqlite3_step(statement)) == SQLITE_ROW; at++) {
-		struct archive_moment moment;
-		if (!archive_is_chosen(at, count, most, &chosen))
+		struct snapshot snapshot;
+		if (!store_is_chosen(at, count, most, &chosen))
 			continue;
-		read_moment(statement, &moment);
-		put_moment(json, &moment);
+		read_snapshot(statement, &snapshot);
+		put_snapshot(json, &snapshot);
 	}
 	json_array_end(json);
 	*total = count;
-	return step == SQLITE_DONE || archive_fail(archive, err);
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
-bool archive_list_processes(struct archive *archive, const struct archive_query *query,
+bool store_list_processes(struct store *store, const struct store_query *query,
 	struct json_writer *json, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!archive_prepare_query(archive, query,
+	if (!store_prepare_query(store, query,
 		    "pid, started_ms, min(time_ms), max(time_ms), count(*)", "",
 		    "GROUP BY pid, started_ms ORDER BY 3, 1", &statement, err))
 		return false;
@@ -171,35 +170,35 @@ bool archive_list_processes(struct archive *archive, const struct archive_query 
 		json_object_end(json);
 	}
 	json_array_end(json);
-	return step == SQLITE_DONE || archive_fail(archive, err);
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
-bool archive_each_owner(struct archive *archive,
+bool store_each_owner(struct store *store,
 	void (*take)(void *context, const char *target, int64_t owner), void *context,
 	struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
 	/* Of a row with max() SQLite takes the other columns from the row that has it. */
-	if (!archive_prepare(archive,
+	if (!store_prepare(store,
 		    "SELECT target, owner, max(id) FROM moment WHERE owner >= 0 GROUP BY target",
 		    &statement, err))
 		return false;
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW)
 		take(context, (const char *)sqlite3_column_text(statement, 0),
 			sqlite3_column_int64(statement, 1));
-	return step == SQLITE_DONE || archive_fail(archive, err);
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
-bool archive_list_targets(struct archive *archive, struct json_writer *json, struct error *err)
+bool store_list_targets(struct store *store, struct json_writer *json, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!archive_prepare(archive,
+	if (!store_prepare(store,
 		    "SELECT target, min(time_ms), max(time_ms), count(*), sum(bytes), "
 		    "count(DISTINCT pid || '-' || started_ms) "
 		    "FROM moment GROUP BY target ORDER BY target",
@@ -217,34 +216,33 @@ bool archive_list_targets(struct archive *archive, struct json_writer *json, str
 		json_object_end(json);
 	}
 	json_array_end(json);
-	return step == SQLITE_DONE || archive_fail(archive, err);
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
 /* The row that the statement finds, and its file. */
-static bool take(struct archive *archive, sqlite3_stmt *statement, struct archive_moment *moment,
+static bool take(struct store *store, sqlite3_stmt *statement, struct snapshot *snapshot,
 	int *profile_fd, struct error *err)
 {
-	struct archive_moment found;
+	struct snapshot found;
 
-	read_moment(statement, &found);
-	const int fd = openat(archive->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	read_snapshot(statement, &found);
+	const int fd = openat(store->fd, found.file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return error_system(err, errno, "%s/%s", archive->path, found.file);
+		return error_system(err, errno, "%s/%s", store->path, found.file);
 	*profile_fd = fd;
-	*moment = found;
+	*snapshot = found;
 	return true;
 }
 
-bool archive_get(struct archive *archive, const struct archive_query *query, int64_t time_ms,
-	struct archive_moment *moment, int *profile_fd, struct error *err)
+bool store_get(struct store *store, const struct store_query *query, int64_t time_ms,
+	struct snapshot *snapshot, int *profile_fd, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *before = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *after = NULL;
 
-	if (!archive_prepare_query(
-		    archive, query, COLUMNS, ARCHIVE_BEFORE, ARCHIVE_LAST, &before, err) ||
-		!archive_prepare_query(archive, query, COLUMNS, "", ARCHIVE_FIRST, &after, err))
+	if (!store_prepare_query(store, query, COLUMNS, STORE_BEFORE, STORE_LAST, &before, err) ||
+		!store_prepare_query(store, query, COLUMNS, "", STORE_FIRST, &after, err))
 		return false;
 	sqlite3_bind_int64(before, 6, time_ms);
 	sqlite3_stmt *found = before;
@@ -255,18 +253,18 @@ bool archive_get(struct archive *archive, const struct archive_query *query, int
 	}
 	if (step == SQLITE_DONE)
 		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
-	return step == SQLITE_ROW ? take(archive, found, moment, profile_fd, err)
-				  : archive_fail(archive, err);
+	return step == SQLITE_ROW ? take(store, found, snapshot, profile_fd, err)
+				  : store_fail(store, err);
 }
 
-bool archive_get_id(struct archive *archive, const char *target, int64_t id,
-	struct archive_moment *moment, int *profile_fd, struct error *err)
+bool store_get_id(struct store *store, const char *target, int64_t id, struct snapshot *snapshot,
+	int *profile_fd, struct error *err)
 {
-	ARCHIVE_HOLD(archive);
+	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (!archive_prepare_query(archive,
-		    &(struct archive_query){ .target = target, .to_ms = INT64_MAX }, COLUMNS,
+	if (!store_prepare_query(store,
+		    &(struct store_query){ .target = target, .to_ms = INT64_MAX }, COLUMNS,
 		    "AND id = ?6", "", &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 6, id);
@@ -275,6 +273,6 @@ bool archive_get_id(struct archive *archive, const char *target, int64_t id,
 		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id, target);
 		return error_hint(err, "it may have been too old to be kept");
 	}
-	return step == SQLITE_ROW ? take(archive, statement, moment, profile_fd, err)
-				  : archive_fail(archive, err);
+	return step == SQLITE_ROW ? take(store, statement, snapshot, profile_fd, err)
+				  : store_fail(store, err);
 }

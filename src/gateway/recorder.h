@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread of the gateway that puts a profile and the memory figures of every target into the
+ * store, at once and then every so often. A target that cannot be profiled is passed over; one
+ * that hangs delays no other.
+ */
+#pragma once
+
+#include "store/store.h"
+#include "gateway/gateway.h"
+
+struct recorder;
+
+/* The gateway, with its stop_fd, must outlive it. */
+MUST_CHECK bool recorder_start(
+	struct gateway *gateway, int64_t every_ms, struct recorder **recorder, struct error *err);
+
+/* After stop_fd became readable: waits for its end. NULL is fine. */
+void recorder_join(struct recorder *recorder);
+
+/* Keeps this snapshot of the target as well, for that reason. Any thread. */
+MUST_CHECK bool recorder_keep(struct gateway *gateway, struct backend *backend, const char *reason,
+	struct snapshot *snapshot, struct error *err);
