@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "allocator/elf_file.h"
+#include "base/elf_file.h"
 #include "allocator/malloc_owner.h"
 #include "base/error.h"
 

@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "allocator/elf_file.h"
+#include "base/elf_file.h"
 #include "base/error.h"
 
 void program_path(char *path, size_t room)

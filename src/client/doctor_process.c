@@ -21,7 +21,7 @@ struct patient {
 	struct process_modules modules;
 	struct buffer environment;
 	bool has_environment;
-	char mallctl[64]; /* of a jemalloc inside the program; "" */
+	char mallctl[MALLCTL_NAME_BYTES]; /* of a jemalloc inside the program; "" */
 	bool is_secure;
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
 };

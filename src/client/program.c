@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/program.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,107 +10,58 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/elf_file.h"
 #include "base/string_pool.h"
+#include "base/xalloc.h"
 #include "client/library_search.h"
 
-static void elf_cleanup(Elf **elf)
+enum {
+	/* Build systems write a folder per library into the run path. */
+	RUN_PATH_BYTES = 64 * 1024,
+};
+
+/* Where the linker put this program's own header. */
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+/* Many names end in "mallctl"; only jemalloc has this companion of it. */
+static const char companion[] = "mallctlnametomib";
+
+static bool take_mallctl(void *context, const char *name, uint64_t value)
 {
-	if (*elf != NULL)
-		elf_end(*elf);
-}
+	char *const mallctl = context;
+	const size_t size = strlen(name);
 
-static bool ends_with(const char *text, const char *tail)
-{
-	const size_t size = strlen(text), tail_size = strlen(tail);
-
-	return size >= tail_size && strcmp(text + size - tail_size, tail) == 0;
-}
-
-static bool find_in_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, char name[64])
-{
-	static const char companion[] = "mallctlnametomib";
-	Elf_Data *const data = elf_getdata(section, NULL);
-
-	if (data == NULL || header->sh_entsize == 0)
-		return false;
-	const size_t count = data->d_size / header->sh_entsize;
-	for (size_t i = 0; i < count; i++) {
-		GElf_Sym symbol;
-		if (gelf_getsym(data, (int)i, &symbol) == NULL)
-			return false;
-		if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF)
-			continue;
-		const char *const text = elf_strptr(elf, header->sh_link, symbol.st_name);
-		/* Many names end in "mallctl"; only jemalloc has this companion of it. */
-		if (text != NULL && strlen(text) < 64 && ends_with(text, companion)) {
-			snprintf(name, 64, "%.*smallctl", (int)(strlen(text) - strlen(companion)),
-				text);
-			return true;
-		}
-	}
+	(void)value;
+	if (size >= MALLCTL_NAME_BYTES)
+		return true;
+	snprintf(mallctl, MALLCTL_NAME_BYTES, "%.*smallctl", (int)(size - strlen(companion)), name);
 	return false;
 }
 
-static bool find_mallctl(Elf *elf, char name[64])
+static bool find_mallctl(struct elf_file *elf, char name[MALLCTL_NAME_BYTES])
 {
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-		GElf_Shdr header;
-		if (gelf_getshdr(section, &header) == NULL)
-			continue;
-		if ((header.sh_type == SHT_DYNSYM || header.sh_type == SHT_SYMTAB) &&
-			find_in_table(elf, section, &header, name))
-			return true;
-	}
-	return false;
+	name[0] = '\0';
+	elf_file_functions(elf, companion, take_mallctl, name);
+	return name[0] != '\0';
 }
 
-bool program_find_mallctl(int fd, char name[64])
+bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES])
 {
-	elf_version(EV_CURRENT);
-	CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	struct elf_file elf;
+	struct error ignored;
 
-	return elf != NULL && elf_kind(elf) == ELF_K_ELF && find_mallctl(elf, name);
-}
-
-/* Whether the text is there with a NUL behind it, and no letter of a longer name before it. */
-static bool has_name(const char *data, size_t size, const char *name)
-{
-	const size_t length = strlen(name) + 1;
-	const char *at = data;
-
-	while ((at = memmem(at, (size_t)(data + size - at), name, length)) != NULL) {
-		if (at == data || (!isalnum((unsigned char)at[-1]) && at[-1] != '_'))
-			return true;
-		at++;
-	}
-	return false;
-}
-
-/* Where constant texts are. */
-static bool has_text(Elf *elf, const char *name)
-{
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-		GElf_Shdr header;
-		if (gelf_getshdr(section, &header) == NULL || header.sh_type != SHT_PROGBITS ||
-			(header.sh_flags & (SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR)) != SHF_ALLOC)
-			continue;
-		const Elf_Data *const data = elf_rawdata(section, NULL);
-		if (data != NULL && data->d_buf != NULL &&
-			has_name(data->d_buf, data->d_size, name))
-			return true;
-	}
-	return false;
+	return elf_file_init_fd(&elf, fd, "", &ignored) && find_mallctl(&elf, name);
 }
 
 const char *program_conf_variable(
 	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES])
 {
-	malloc_conf_variable(mallctl[0] == '\0' ? "mallctl" : mallctl, variable);
-	elf_version(EV_CURRENT);
-	CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	struct elf_file elf;
+	struct error ignored;
 
-	if (strcmp(variable, "MALLOC_CONF") != 0 && elf != NULL && elf_kind(elf) == ELF_K_ELF &&
-		!has_text(elf, variable) && has_text(elf, "MALLOC_CONF"))
+	malloc_conf_variable(mallctl[0] == '\0' ? "mallctl" : mallctl, variable);
+	if (strcmp(variable, "MALLOC_CONF") != 0 && elf_file_init_fd(&elf, fd, "", &ignored) &&
+		!elf_file_has_name(&elf, variable) && elf_file_has_name(&elf, "MALLOC_CONF"))
 		strcpy(variable, "MALLOC_CONF");
 	return variable;
 }
@@ -130,10 +78,14 @@ static bool begins_with(const char *text, const char *beginning)
 	return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* The libraries still to be looked at; each once. */
+/* The libraries still to be read; each once. */
 struct closure {
+	struct program *program;
 	struct string_pool paths;
 	size_t next;
+	const char *path; /* of the object that is read */
+	char run_path[RUN_PATH_BYTES];
+	char text[LIBRARY_PATH_BYTES];
 };
 
 static void note_library(struct program *program, const char *path)
@@ -153,99 +105,71 @@ static void note_library(struct program *program, const char *path)
 		snprintf(slot, sizeof program->jemalloc, "%s", path);
 }
 
-static Elf_Scn *find_dynamic(Elf *elf, GElf_Shdr *header)
+static bool take_first(void *context, const char *text)
 {
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
-		if (gelf_getshdr(section, header) != NULL && header->sh_type == SHT_DYNAMIC)
-			return section;
-	}
-	return NULL;
+	(void)context;
+	(void)text;
+	return false;
 }
 
-/* Adds what the object needs to the closure. False when it has no dynamic section. */
-static bool add_needed(Elf *elf, const char *path, struct closure *closure, struct program *program)
+static bool add_library(void *context, const char *name)
 {
-	GElf_Shdr header;
-	Elf_Scn *const section = find_dynamic(elf, &header);
-	Elf_Data *const data = section == NULL ? NULL : elf_getdata(section, NULL);
-	const char *run_path = NULL;
-	GElf_Dyn entry;
+	struct closure *const closure = context;
+	char found[LIBRARY_PATH_BYTES];
 
-	if (data == NULL || header.sh_entsize == 0)
-		return false;
-	const int count = (int)(data->d_size / header.sh_entsize);
-	for (int i = 0; i < count && gelf_getdyn(data, i, &entry) != NULL; i++) {
-		if (entry.d_tag == DT_RUNPATH || (entry.d_tag == DT_RPATH && run_path == NULL))
-			run_path = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
-	}
-	for (int i = 0; i < count && gelf_getdyn(data, i, &entry) != NULL; i++) {
-		char found[LIBRARY_PATH_BYTES];
-		if (entry.d_tag != DT_NEEDED)
-			continue;
-		const char *const name = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
-		if (name == NULL || !library_search(name, path, run_path, found))
-			continue;
-		note_library(program, found);
+	if (library_search(name, closure->path, closure->run_path, found)) {
+		note_library(closure->program, found);
 		string_pool_add(&closure->paths, found);
 	}
 	return true;
 }
 
-static void walk_closure(struct closure *closure, struct program *program)
+/* Adds what the object needs to the closure. */
+static void add_needed(struct closure *closure, struct elf_file *elf, const char *path)
 {
+	closure->path = path;
+	closure->run_path[0] = '\0';
+	elf_file_dynamic_texts(
+		elf, DT_RPATH, closure->run_path, sizeof closure->run_path, take_first, NULL);
+	elf_file_dynamic_texts(
+		elf, DT_RUNPATH, closure->run_path, sizeof closure->run_path, take_first, NULL);
+	elf_file_dynamic_texts(
+		elf, DT_NEEDED, closure->text, sizeof closure->text, add_library, closure);
+}
+
+static void walk_closure(struct elf_file *elf, struct program *program)
+{
+	CLEANUP(free_cleanup) struct closure *closure = xcalloc(1, sizeof *closure);
+	struct error ignored;
+
+	closure->program = program;
+	string_pool_init(&closure->paths);
+	add_needed(closure, elf, program->path);
 	while (closure->next < closure->paths.count) {
 		const char *const path = closure->paths.strings[closure->next++];
-		CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-		CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-
-		if (elf == NULL || elf_kind(elf) != ELF_K_ELF)
+		if (!elf_file_open(elf, path, &ignored))
 			continue;
-		add_needed(elf, path, closure, program);
+		add_needed(closure, elf, path);
+		elf_file_close(elf);
 	}
-}
-
-static bool has_interpreter(Elf *elf)
-{
-	size_t count = 0;
-
-	elf_getphdrnum(elf, &count);
-	for (size_t i = 0; i < count; i++) {
-		GElf_Phdr header;
-		if (gelf_getphdr(elf, (int)i, &header) != NULL && header.p_type == PT_INTERP)
-			return true;
-	}
-	return false;
-}
-
-static bool is_foreign(Elf *elf)
-{
-	CLEANUP(fd_cleanup) const int own_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	CLEANUP(elf_cleanup) Elf *own = elf_begin(own_fd, ELF_C_READ_MMAP, NULL);
-	GElf_Ehdr ours, theirs;
-
-	if (own == NULL || gelf_getehdr(own, &ours) == NULL || gelf_getehdr(elf, &theirs) == NULL)
-		return false;
-	return ours.e_machine != theirs.e_machine ||
-	       ours.e_ident[EI_CLASS] != theirs.e_ident[EI_CLASS];
+	string_pool_deinit(&closure->paths);
 }
 
 static bool inspect_elf(int fd, struct program *program, struct error *err)
 {
-	elf_version(EV_CURRENT);
-	CLEANUP(elf_cleanup) Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	struct elf_file elf;
+	struct error problem;
 
-	if (elf == NULL || elf_kind(elf) != ELF_K_ELF)
-		return error_set(err, ERROR_INPUT, "%s: it is no program (ELF) and no script",
-			program->path);
-	program->is_foreign = is_foreign(elf);
-	program->kind = has_interpreter(elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
-	find_mallctl(elf, program->mallctl);
-
-	struct closure closure = { 0 };
-	string_pool_init(&closure.paths);
-	if (add_needed(elf, program->path, &closure, program))
-		walk_closure(&closure, program);
-	string_pool_deinit(&closure.paths);
+	if (!elf_file_init_fd(&elf, fd, program->path, &problem)) {
+		program->is_foreign = problem.kind == ERROR_UNSUPPORTED;
+		return program->is_foreign ||
+		       error_set(err, ERROR_INPUT, "%s: it is no program (ELF) and no script",
+			       program->path);
+	}
+	program->is_foreign = elf.header.e_machine != __ehdr_start.e_machine;
+	program->kind = elf_file_has_interpreter(&elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
+	find_mallctl(&elf, program->mallctl);
+	walk_closure(&elf, program);
 	return true;
 }
 

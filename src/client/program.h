@@ -11,6 +11,10 @@
 #include "base/error.h"
 #include "base/malloc_conf.h"
 
+enum {
+	MALLCTL_NAME_BYTES = 64,
+};
+
 enum program_kind {
 	PROGRAM_DYNAMIC,
 	PROGRAM_STATIC, /* no dynamic loader, so nothing can be preloaded */
@@ -19,14 +23,15 @@ enum program_kind {
 
 struct program {
 	enum program_kind kind;
-	char path[4096];	/* the file that exec would take */
-	char interpreter[4096]; /* of a script, from its first line; else "" */
-	char jemalloc[4096];	/* libjemalloc that it links, directly or not; else "" */
-	char mallctl[64]; /* jemalloc inside the program itself: mallctl's name there; else "" */
-	char other_allocator[4096]; /* libtcmalloc, libmimalloc, ...; else "" */
-	char sanitizer[4096];	    /* libasan and the like; else "" */
-	bool is_privileged;	    /* setuid, setgid or capabilities for this user: AT_SECURE */
-	bool is_foreign;	    /* for another kind of machine (32 bit) */
+	char path[4096];		  /* the file that exec would take */
+	char interpreter[4096];		  /* of a script, from its first line; else "" */
+	char jemalloc[4096];		  /* libjemalloc that it links, directly or not; else "" */
+	char mallctl[MALLCTL_NAME_BYTES]; /* jemalloc inside the program itself: mallctl's name
+					     there; else "" */
+	char other_allocator[4096];	  /* libtcmalloc, libmimalloc, ...; else "" */
+	char sanitizer[4096];		  /* libasan and the like; else "" */
+	bool is_privileged; /* setuid, setgid or capabilities for this user: AT_SECURE */
+	bool is_foreign;    /* for another kind of machine (32 bit) */
 };
 
 /*
@@ -46,4 +51,4 @@ const char *program_conf_variable(
  * The name under which the ELF file open on `fd` defines mallctl ("mallctl", "je_mallctl", ...),
  * in its dynamic or its full symbol table. False when it defines none.
  */
-bool program_find_mallctl(int fd, char name[64]);
+bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES]);

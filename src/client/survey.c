@@ -40,7 +40,7 @@ struct program_cache {
 
 static bool program_has_jemalloc(pid_t pid, struct program_cache *cache)
 {
-	char path[32], name[64];
+	char path[32], name[MALLCTL_NAME_BYTES];
 	struct stat status;
 
 	snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);

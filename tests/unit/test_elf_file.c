@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocator/elf_file.h"
+#include "base/elf_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,13 @@ struct image {
 		unsigned char id[4];
 	} note;
 	char constant[16];
-	ElfW(Shdr) sections[5];
+	char names[32];
+	ElfW(Dyn) dynamic[5];
+	ElfW(Shdr) sections[7];
 };
 
 static const char texts[] = "\0_rjem_mallctl\0mallctl_not\0malloc\0elsewhere_mallctl";
+static const char names[] = "A_CONF\0B_CONF\0B_CONFIGURE";
 
 static ElfW(Sym) symbol(const char *name, uint64_t value, uint16_t section, unsigned type)
 {
@@ -42,7 +45,7 @@ static struct image image_of_a_program(void)
 		.header = { .e_ident = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 2 : 1, 1 },
 			.e_shoff = offsetof(struct image, sections),
 			.e_shentsize = sizeof(ElfW(Shdr)),
-			.e_shnum = 5,
+			.e_shnum = 7,
 			.e_phoff = offsetof(struct image, segment),
 			.e_phentsize = sizeof(ElfW(Phdr)),
 			.e_phnum = 1 },
@@ -55,8 +58,11 @@ static struct image image_of_a_program(void)
 			.name = "GNU",
 			.id = { 0xde, 0xad, 0xbe, 0xef } },
 		.constant = "<jemalloc>: ",
+		.dynamic = { { DT_NEEDED, { 1 } }, { DT_RUNPATH, { 16 } }, { DT_NEEDED, { 27 } },
+			{ DT_NEEDED, { 34 } }, { DT_NEEDED, { 60 } } },
 	};
 	memcpy(image.texts, texts, sizeof texts);
+	memcpy(image.names, names, sizeof names);
 	image.sections[1] = (ElfW(Shdr)){ .sh_type = SHT_SYMTAB,
 		.sh_link = 2,
 		.sh_offset = offsetof(struct image, symbols),
@@ -72,6 +78,14 @@ static struct image image_of_a_program(void)
 		.sh_flags = SHF_ALLOC,
 		.sh_offset = offsetof(struct image, constant),
 		.sh_size = sizeof image.constant };
+	image.sections[5] = (ElfW(Shdr)){ .sh_type = SHT_PROGBITS,
+		.sh_flags = SHF_ALLOC,
+		.sh_offset = offsetof(struct image, names),
+		.sh_size = sizeof names };
+	image.sections[6] = (ElfW(Shdr)){ .sh_type = SHT_DYNAMIC,
+		.sh_link = 2,
+		.sh_offset = offsetof(struct image, dynamic),
+		.sh_size = sizeof image.dynamic };
 	return image;
 }
 
@@ -142,13 +156,98 @@ static void refuses_what_is_no_file_of_this_machine(void **state)
 	assert_false(elf_file_init(&elf, &image, sizeof image.header - 1, "short", &err));
 	image.header.e_ident[EI_DATA] = ELFDATA2MSB;
 	assert_false(elf_file_init(&elf, &image, sizeof image, "foreign", &err));
+	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
 	image.header.e_ident[0] = 0;
 	assert_false(elf_file_init(&elf, &image, sizeof image, "other", &err));
+	assert_int_equal(err.kind, ERROR_INPUT);
 	assert_int_equal(elf.size, 77);
+}
+
+static void finds_a_whole_name_only(void **state)
+{
+	(void)state;
+	struct image image = image_of_a_program();
+	struct elf_file elf;
+	struct error err;
+
+	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
+	assert_true(elf_file_has_name(&elf, "A_CONF"));
+	assert_true(elf_file_has_name(&elf, "B_CONF"));
+	assert_true(elf_file_has_name(&elf, "B_CONFIGURE"));
+	assert_false(elf_file_has_name(&elf, "CONF"));
+	assert_false(elf_file_has_name(&elf, "A_CON"));
+	assert_false(elf_file_has_name(&elf, "FIGURE"));
+}
+
+static void finds_a_whole_name_wherever_it_lies(void **state)
+{
+	(void)state;
+	enum { FILLER = 2 * ELF_WINDOW_BYTES };
+	const struct image small = image_of_a_program();
+	static unsigned char file[sizeof small + FILLER + 8];
+
+	for (size_t shift = 0; shift < FILLER; shift += shift % ELF_WINDOW_BYTES < 4060 ? 290 : 1) {
+		struct image image = small;
+		struct elf_file elf;
+		struct error err;
+
+		image.sections[5].sh_offset = sizeof image;
+		image.sections[5].sh_size = FILLER + 8;
+		memset(file, '.', sizeof file);
+		memcpy(file, &image, sizeof image);
+		memcpy(file + sizeof image + shift, "C_CONF", 7);
+		assert_true(elf_file_init(&elf, file, sizeof file, "long", &err));
+		assert_true(elf_file_has_name(&elf, "C_CONF"));
+		if (shift > 0)
+			assert_false(elf_file_has_name(&elf, "_CONF"));
+		memcpy(file + sizeof image + shift, "XC_CONF", 8);
+		assert_true(elf_file_init(&elf, file, sizeof file, "long", &err));
+		assert_false(elf_file_has_name(&elf, "C_CONF"));
+	}
+}
+
+static bool join_text(void *context, const char *text)
+{
+	char *const joined = context;
+
+	strcat(strcat(joined, text), ";");
+	return text[0] != 'e';
+}
+
+static void reads_what_a_program_needs(void **state)
+{
+	(void)state;
+	struct image image = image_of_a_program();
+	struct elf_file elf;
+	struct error err;
+	char joined[64] = "", text[16];
+
+	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
+	assert_true(elf_file_dynamic_texts(&elf, DT_RUNPATH, text, sizeof text, join_text, joined));
+	assert_string_equal(joined, "allctl_not;");
+	joined[0] = '\0';
+	/* The third is too long, the fourth lies outside. */
+	assert_true(elf_file_dynamic_texts(&elf, DT_NEEDED, text, sizeof text, join_text, joined));
+	assert_string_equal(joined, "_rjem_mallctl;malloc;");
+	image.sections[6].sh_type = SHT_NOTE;
+	assert_true(elf_file_init(&elf, &image, sizeof image, "static", &err));
+	assert_false(elf_file_dynamic_texts(&elf, DT_NEEDED, text, sizeof text, join_text, joined));
+
+	assert_false(elf_file_has_interpreter(&elf));
+	image.segment.p_type = PT_INTERP;
+	assert_true(elf_file_init(&elf, &image, sizeof image, "dynamic", &err));
+	assert_true(elf_file_has_interpreter(&elf));
+}
+
+static bool stop_at_text(void *context, const char *text)
+{
+	(void)context;
+	return text[0] != 'm';
 }
 
 static void ask_everything(const void *data, size_t size)
 {
+	char text[16];
 	struct elf_file elf;
 	struct error err;
 	struct sightings seen = { 0 };
@@ -162,6 +261,9 @@ static void ask_everything(const void *data, size_t size)
 	elf_file_has_text(&elf, '<', "jemalloc>: ");
 	elf_file_build_id(&elf, id);
 	elf_file_has_headers(&elf, &segment, 1);
+	elf_file_has_name(&elf, "B_CONF");
+	elf_file_has_interpreter(&elf);
+	elf_file_dynamic_texts(&elf, DT_NEEDED, text, sizeof text, stop_at_text, NULL);
 }
 
 /* Where a name lies across the end of a piece that is read. */
@@ -267,6 +369,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_functions_by_their_end),
 	cmocka_unit_test(reads_what_identifies_a_build),
 	cmocka_unit_test(refuses_what_is_no_file_of_this_machine),
+	cmocka_unit_test(finds_a_whole_name_only),
+	cmocka_unit_test(finds_a_whole_name_wherever_it_lies),
+	cmocka_unit_test(reads_what_a_program_needs),
 	cmocka_unit_test(finds_a_name_wherever_it_lies),
 	cmocka_unit_test(a_file_that_is_cut_meanwhile_has_fewer_names),
 	cmocka_unit_test(survives_every_cut),

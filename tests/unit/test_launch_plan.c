@@ -206,6 +206,25 @@ static void refuses_what_is_no_program(void **state)
 	assert_false(program_inspect("/tmp", &program, &err));
 }
 
+static void refuses_a_program_of_another_machine(void **state)
+{
+	(void)state;
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32];
+	const unsigned char header[64] = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 1 : 2, 1, 1 };
+
+	make_script(path, "");
+	const int fd = open(path, O_WRONLY);
+	assert_int_equal(write(fd, header, sizeof header), sizeof header);
+	close(fd);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "another kind of machine");
+}
+
 static void sees_that_this_program_has_no_jemalloc(void **state)
 {
 	(void)state;
@@ -231,6 +250,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(follows_an_interpreter_that_is_a_script),
 	cmocka_unit_test(refuses_scripts_without_a_usable_interpreter),
 	cmocka_unit_test(refuses_what_is_no_program),
+	cmocka_unit_test(refuses_a_program_of_another_machine),
 	cmocka_unit_test(sees_that_this_program_has_no_jemalloc),
 };
 UNIT_MAIN(tests)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocator/elf_file.h"
+#include "base/elf_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static bool check_header(
 		return error_set(err, ERROR_INPUT, "%s: byte 0: no ELF file", name);
 	if (ident[EI_CLASS] != NATIVE_CLASS || ident[EI_DATA] != NATIVE_DATA)
 		return error_set(
-			err, ERROR_INPUT, "%s: byte 4: an ELF file of another machine", name);
+			err, ERROR_UNSUPPORTED, "%s: byte 4: an ELF file of another machine", name);
 	return true;
 }
 
@@ -99,21 +100,32 @@ bool elf_file_init(
 	return true;
 }
 
-bool elf_file_open(struct elf_file *elf, const char *path, struct error *err)
+bool elf_file_init_fd(struct elf_file *elf, int fd, const char *name, struct error *err)
 {
 	ElfW(Ehdr) header = { 0 };
 	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return error_system(err, errno, "%s", name);
+	if (!S_ISREG(status.st_mode))
+		return error_set(err, ERROR_INPUT, "%s: not a regular file", name);
+	const ssize_t got = pread(fd, &header, sizeof header, 0);
+	if (!check_header(&header, got < 0 ? 0 : (uint64_t)got, name, err))
+		return false;
+	init(elf, fd, NULL, (uint64_t)status.st_size, &header);
+	return true;
+}
+
+bool elf_file_open(struct elf_file *elf, const char *path, struct error *err)
+{
 	/* Without O_NONBLOCK a named pipe would keep us until another process writes to it. */
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-	if (fd < 0 || fstat(fd, &status) != 0)
+	if (fd < 0)
 		return error_system(err, errno, "%s", path);
-	if (!S_ISREG(status.st_mode))
-		return error_set(err, ERROR_INPUT, "%s: not a regular file", path);
-	const ssize_t got = pread(fd, &header, sizeof header, 0);
-	if (!check_header(&header, got < 0 ? 0 : (uint64_t)got, path, err))
+	if (!elf_file_init_fd(elf, fd, path, err))
 		return false;
-	init(elf, TAKE_FD(fd), NULL, (uint64_t)status.st_size, &header);
+	(void)TAKE_FD(fd);
 	return true;
 }
 
@@ -149,7 +161,7 @@ static uint64_t section_count(struct elf_file *elf)
 	return section_at(elf, 0, &first) ? first.sh_size : 0;
 }
 
-struct symbol_table {
+struct elf_symbol_table {
 	uint64_t symbols_offset;
 	uint64_t count;
 	uint64_t names_offset;
@@ -162,7 +174,8 @@ static bool is_inside(const struct elf_file *elf, uint64_t offset, uint64_t size
 	return offset <= elf->size && size <= elf->size - offset;
 }
 
-static bool open_table(struct elf_file *elf, const ElfW(Shdr) * section, struct symbol_table *table)
+static bool open_table(
+	struct elf_file *elf, const ElfW(Shdr) * section, struct elf_symbol_table *table)
 {
 	ElfW(Shdr) names;
 
@@ -171,7 +184,7 @@ static bool open_table(struct elf_file *elf, const ElfW(Shdr) * section, struct 
 		names.sh_size == 0 || !is_inside(elf, section->sh_offset, section->sh_size) ||
 		!is_inside(elf, names.sh_offset, names.sh_size))
 		return false;
-	*table = (struct symbol_table){
+	*table = (struct elf_symbol_table){
 		.symbols_offset = section->sh_offset,
 		.count = section->sh_size / sizeof(ElfW(Sym)),
 		.names_offset = names.sh_offset,
@@ -180,7 +193,7 @@ static bool open_table(struct elf_file *elf, const ElfW(Shdr) * section, struct 
 	return true;
 }
 
-static bool find_table(struct elf_file *elf, uint32_t type, struct symbol_table *table)
+static bool find_table(struct elf_file *elf, uint32_t type, struct elf_symbol_table *table)
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
@@ -194,7 +207,7 @@ static bool find_table(struct elf_file *elf, uint32_t type, struct symbol_table 
 
 bool elf_file_has_symbol_table(struct elf_file *elf)
 {
-	struct symbol_table table;
+	struct elf_symbol_table table;
 
 	return find_table(elf, SHT_SYMTAB, &table);
 }
@@ -231,7 +244,7 @@ static void add_wanted(struct wanted_names *wanted, uint64_t begin, uint64_t end
 
 /* Where the name begins that ends at `end`, or the end of it that is read. */
 static uint64_t name_begin(
-	const struct elf_file *elf, const struct symbol_table *table, uint64_t end)
+	const struct elf_file *elf, const struct elf_symbol_table *table, uint64_t end)
 {
 	char before[ELF_NAME_MAX];
 	const size_t size = end < sizeof before - 1 ? (size_t)end : sizeof before - 1;
@@ -243,8 +256,8 @@ static uint64_t name_begin(
 }
 
 /* Nearly every file lacks the name: its texts are read before its symbols. Pieces overlap. */
-static void find_wanted(struct elf_file *elf, const struct symbol_table *table, const char *suffix,
-	struct wanted_names *wanted)
+static void find_wanted(struct elf_file *elf, const struct elf_symbol_table *table,
+	const char *suffix, struct wanted_names *wanted)
 {
 	const size_t size = wanted->suffix_size + 1;
 
@@ -273,7 +286,7 @@ static bool is_wanted(const struct wanted_names *wanted, uint64_t name)
 	return false;
 }
 
-static bool read_name(const struct elf_file *elf, const struct symbol_table *table, uint64_t at,
+static bool read_name(const struct elf_file *elf, const struct elf_symbol_table *table, uint64_t at,
 	char name[ELF_NAME_MAX])
 {
 	const uint64_t left = table->names_size - at;
@@ -290,8 +303,9 @@ static bool ends_in(const char *text, const char *suffix)
 	return length >= suffix_size && strcmp(text + length - suffix_size, suffix) == 0;
 }
 
-static bool visit_table(struct elf_file *elf, const struct symbol_table *table, const char *suffix,
-	bool exact, bool (*visit)(void *context, const char *name, uint64_t value), void *context)
+static bool visit_table(struct elf_file *elf, const struct elf_symbol_table *table,
+	const char *suffix, bool exact,
+	bool (*visit)(void *context, const char *name, uint64_t value), void *context)
 {
 	struct wanted_names wanted = { .suffix_size = strlen(suffix), .exact = exact };
 	char name[ELF_NAME_MAX];
@@ -320,7 +334,7 @@ static void visit_functions(struct elf_file *elf, const char *suffix, bool exact
 	bool (*visit)(void *context, const char *name, uint64_t value), void *context)
 {
 	static const uint32_t types[] = { SHT_SYMTAB, SHT_DYNSYM };
-	struct symbol_table table;
+	struct elf_symbol_table table;
 
 	for (size_t i = 0; i < 2; i++) {
 		if (find_table(elf, types[i], &table) &&
@@ -358,28 +372,26 @@ uint64_t elf_file_function(struct elf_file *elf, const char *name)
 	return search.value;
 }
 
-static bool has_text(const unsigned char *at, size_t size, char first, const char *rest)
-{
-	const unsigned char *const end = at + size;
-	const size_t rest_size = strlen(rest);
+/* A constant text, as elf_file_has_text or elf_file_has_name asks for it. */
+struct wanted_text {
+	const char *text; /* without its first byte for has_text */
+	size_t size;	  /* of what is searched */
+	int first;	  /* the byte before it; -1: none of a name, and `text` ends with a NUL */
+};
 
-	while (at < end) {
-		const unsigned char *const found =
-			memmem(at + 1, (size_t)(end - at) - 1, rest, rest_size);
-		if (found == NULL)
-			return false;
-		if (found[-1] == (unsigned char)first)
-			return true;
-		at = found;
-	}
-	return false;
+static bool is_wanted_text(
+	const struct wanted_text *wanted, const unsigned char *found, bool is_first)
+{
+	if (wanted->first >= 0)
+		return !is_first && found[-1] == (unsigned char)wanted->first;
+	return is_first || (!isalnum(found[-1]) && found[-1] != '_');
 }
 
-/* Pieces overlap by the length of the text. */
+/* Pieces overlap by the length of the text and the byte before it. */
 static bool section_has_text(
-	struct elf_file *elf, const ElfW(Shdr) * section, char first, const char *rest)
+	struct elf_file *elf, const ElfW(Shdr) * section, const struct wanted_text *wanted)
 {
-	const size_t step = ELF_WINDOW_BYTES - strlen(rest);
+	const size_t step = ELF_WINDOW_BYTES - wanted->size;
 
 	if (!is_inside(elf, section->sh_offset, section->sh_size))
 		return false;
@@ -389,13 +401,21 @@ static bool section_has_text(
 		const unsigned char *const bytes = bytes_at(elf, section->sh_offset + at, piece);
 		if (bytes == NULL)
 			return false;
-		if (has_text(bytes, piece, first, rest))
-			return true;
+		const unsigned char *found = memmem(bytes, piece, wanted->text, wanted->size);
+		while (found != NULL) {
+			/* A later piece begins inside a text that the one before it has whole. */
+			if ((found > bytes || at == 0) &&
+				is_wanted_text(wanted, found, found == bytes))
+				return true;
+			const size_t next = (size_t)(found + 1 - bytes);
+			found = memmem(bytes + next, piece - next, wanted->text, wanted->size);
+		}
 	}
 	return false;
 }
 
-bool elf_file_has_text(struct elf_file *elf, char first, const char *rest)
+/* Where constant texts are. */
+static bool has_text(struct elf_file *elf, const struct wanted_text *wanted)
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
@@ -403,7 +423,90 @@ bool elf_file_has_text(struct elf_file *elf, char first, const char *rest)
 
 	for (uint64_t i = 0; i < count && section_at(elf, i, &section); i++) {
 		if (section.sh_type == SHT_PROGBITS && (section.sh_flags & kind) == SHF_ALLOC &&
-			section_has_text(elf, &section, first, rest))
+			section_has_text(elf, &section, wanted))
+			return true;
+	}
+	return false;
+}
+
+bool elf_file_has_text(struct elf_file *elf, char first, const char *rest)
+{
+	return has_text(elf, &(struct wanted_text){ rest, strlen(rest), (unsigned char)first });
+}
+
+bool elf_file_has_name(struct elf_file *elf, const char *name)
+{
+	const size_t size = strlen(name) + 1;
+
+	return size <= ELF_NAME_MAX && has_text(elf, &(struct wanted_text){ name, size, -1 });
+}
+
+/* Reads a NUL-terminated text; false, and "", when it does not fit or has no end. */
+static bool read_text(
+	const struct elf_file *elf, const ElfW(Shdr) * texts, uint64_t at, char *text, size_t size)
+{
+	if (at >= texts->sh_size)
+		return false;
+	const uint64_t left = texts->sh_size - at;
+	const size_t got =
+		read_at(elf, texts->sh_offset + at, text, left < size ? (size_t)left : size);
+
+	if (memchr(text, '\0', got) != NULL)
+		return true;
+	text[0] = '\0';
+	return false;
+}
+
+static bool find_section(struct elf_file *elf, uint32_t type, ElfW(Shdr) * section)
+{
+	const uint64_t count = section_count(elf);
+
+	for (uint64_t i = 0; i < count && section_at(elf, i, section); i++) {
+		if (section->sh_type == type)
+			return true;
+	}
+	return false;
+}
+
+bool elf_file_dynamic_texts(struct elf_file *elf, int64_t tag, char *text, size_t size,
+	bool (*visit)(void *context, const char *text), void *context)
+{
+	ElfW(Shdr) section, texts;
+	ElfW(Dyn) entry;
+
+	if (!find_section(elf, SHT_DYNAMIC, &section) ||
+		!section_at(elf, section.sh_link, &texts) ||
+		!is_inside(elf, section.sh_offset, section.sh_size) ||
+		!is_inside(elf, texts.sh_offset, texts.sh_size))
+		return false;
+	for (uint64_t at = 0; section.sh_size - at >= sizeof entry; at += sizeof entry) {
+		const unsigned char *const bytes =
+			bytes_at(elf, section.sh_offset + at, sizeof entry);
+		if (bytes == NULL)
+			break;
+		memcpy(&entry, bytes, sizeof entry);
+		if (entry.d_tag == tag && read_text(elf, &texts, entry.d_un.d_val, text, size) &&
+			!visit(context, text))
+			break;
+	}
+	return true;
+}
+
+bool elf_file_has_interpreter(struct elf_file *elf)
+{
+	ElfW(Phdr) segment;
+
+	if (elf->header.e_phentsize != sizeof segment)
+		return false;
+	for (size_t i = 0; i < elf->header.e_phnum; i++) {
+		uint64_t at = 0;
+		if (__builtin_add_overflow(elf->header.e_phoff, i * sizeof segment, &at))
+			return false;
+		const unsigned char *const bytes = bytes_at(elf, at, sizeof segment);
+		if (bytes == NULL)
+			return false;
+		memcpy(&segment, bytes, sizeof segment);
+		if (segment.p_type == PT_INTERP)
 			return true;
 	}
 	return false;

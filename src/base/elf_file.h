@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions by name out of an ELF file of this machine's kind (elf(5)), for programs that keep
- * their allocator's names out of the dynamic symbols. Every offset is checked against the file: a
- * damaged file yields fewer names or an error, never a wild read. Takes no memory.
+ * What an ELF file of this machine's kind (elf(5)) says about the program in it: its functions by
+ * name, its constant texts, what it needs. Every offset is checked against the file: a damaged file
+ * yields fewer names or an error, never a wild read. Takes no memory; safe on the resident side.
  *
  * The file is read piece by piece and never mapped: one that is cut short meanwhile yields fewer
  * names as well, where a mapping would end the process by SIGBUS.
@@ -34,8 +34,14 @@ struct elf_file {
 	size_t window_size;
 };
 
-/* ERROR_INPUT when it is no ELF file of this machine's kind. Close with elf_file_close. */
+/*
+ * ERROR_INPUT when it is no ELF file, ERROR_UNSUPPORTED when its words have another size or order
+ * than this machine's. Close with elf_file_close.
+ */
 MUST_CHECK bool elf_file_open(struct elf_file *elf, const char *path, struct error *err);
+
+/* The same of an open file, which is borrowed: do not close it with elf_file_close. */
+MUST_CHECK bool elf_file_init_fd(struct elf_file *elf, int fd, const char *name, struct error *err);
 void elf_file_close(struct elf_file *elf);
 
 /* The same of bytes in memory, which are borrowed; `name` is for the message. */
@@ -62,6 +68,23 @@ uint64_t elf_file_function(struct elf_file *elf, const char *name);
  * count.
  */
 bool elf_file_has_text(struct elf_file *elf, char first, const char *rest);
+
+/*
+ * Whether there is a constant text `name` with a NUL behind it and no letter, digit or underscore
+ * before it. At most ELF_NAME_MAX bytes long.
+ */
+bool elf_file_has_name(struct elf_file *elf, const char *name);
+
+/*
+ * Calls `visit` with the text of each entry of the dynamic section that has this tag (DT_NEEDED,
+ * DT_RUNPATH), which is read into `text`; those that do not fit are left out. Ends early when
+ * `visit` returns false. False when there is no dynamic section.
+ */
+bool elf_file_dynamic_texts(struct elf_file *elf, int64_t tag, char *text, size_t size,
+	bool (*visit)(void *context, const char *text), void *context);
+
+/* Whether a dynamic loader starts it (PT_INTERP). */
+bool elf_file_has_interpreter(struct elf_file *elf);
 
 /* Whether its program headers are these. */
 bool elf_file_has_headers(struct elf_file *elf, const ElfW(Phdr) * headers, size_t count);
