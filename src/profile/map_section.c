@@ -79,12 +79,26 @@ static void read_build_id(struct map_reader *reader, const struct text_line *lin
 			&profile->strings, (const char *)in.position, cursor_left(&in));
 }
 
+/* Without its newline a path may be the beginning of one; "[vsyscall]" is whole all the same. */
+static bool is_path_cut(const struct text_line *line, const struct proc_map *map)
+{
+	return !line->is_whole && map->path_size != 0 && map->path[map->path_size - 1] != ']';
+}
+
+static void fail_cut(struct cursor *in, const struct text_line *line)
+{
+	in->position = (const unsigned char *)line->text;
+	cursor_fail(in, "it ends in the middle of a mapping: truncated");
+}
+
 static void read_line(struct map_reader *reader, struct cursor *in, const struct text_line *line)
 {
 	struct proc_map map;
 
 	if (proc_map_parse(line->text, line->size, &map) || parse_short_line(line, &map)) {
-		if (map.start < map.limit)
+		if (is_path_cut(line, &map))
+			fail_cut(in, line);
+		else if (map.start < map.limit)
 			add_mapping(reader, &map);
 	} else if (text_starts(line, "build=")) {
 		/* It is put in front of each mapping's path. */
@@ -98,8 +112,7 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 	} else if (text_starts(line, build_id_line)) {
 		read_build_id(reader, line);
 	} else if (!line->is_whole && line->size != 0) {
-		in->position = (const unsigned char *)line->text;
-		cursor_fail(in, "it ends in the middle of a mapping: truncated");
+		fail_cut(in, line);
 	}
 }
 

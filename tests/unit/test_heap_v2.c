@@ -246,6 +246,14 @@ static void truncation_is_told_with_its_place(void **state)
 	assert_refused(example, stacks - 2 * strlen("  t*: 10: 600 [11: 700]\n") - 2,
 		"byte 234: it ends between a stack and its counters");
 	assert_refused(example, sizeof example - 40, "it ends in the middle of a mapping");
+	const size_t path_end = (size_t)(strstr(example, " (deleted)") - example);
+	assert_refused(example, path_end, "it ends in the middle of a mapping");
+	assert_refused(example, path_end - 2, "it ends in the middle of a mapping");
+	/* The names of the kernel's own mappings say where they end. */
+	struct profile *whole = NULL;
+	struct error err = { 0 };
+	assert_true(profile_read("whole", example, sizeof example - 2, NULL, &whole, &err));
+	profile_free(whole);
 }
 
 static void malformed_lines_are_told_with_their_place(void **state)
