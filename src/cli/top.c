@@ -16,7 +16,14 @@
 #include "cli/top_table.h"
 #include "cli/verbs.h"
 
-enum { OPTION_INTERVAL = 1, OPTION_COUNT, OPTION_SORT, OPTION_FILTER, OPTION_ROWS };
+enum {
+	OPTION_INTERVAL = 1,
+	OPTION_COUNT,
+	OPTION_SORT,
+	OPTION_FILTER,
+	OPTION_ROWS,
+	OPTION_NO_PRUNE
+};
 
 static const struct verb_option options[] = {
 	{ OPTION_INTERVAL, "interval", 'i', "TIME", "how often to take a profile [2s]", NULL,
@@ -28,6 +35,8 @@ static const struct verb_option options[] = {
 		false },
 	{ OPTION_ROWS, "rows", 0, "N", "sites in a table that is not for a screen [20]", NULL, NULL,
 		false },
+	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
+		"keep the allocator's own functions, and wrappers of them", NULL, NULL, false },
 	{ 0 },
 };
 
@@ -54,6 +63,7 @@ struct top {
 
 	struct top_job *job; /* under way; NULL: none */
 	enum top_switch wanted;
+	enum stack_pruning pruning;
 };
 
 static void forget(struct top_look *look, bool *has_it)
@@ -85,6 +95,7 @@ static bool start_job(struct top *top, bool wants_look, struct error *err)
 		.target = top->target,
 		.sampling = top->wanted,
 		.wants_look = wants_look,
+		.pruning = top->pruning,
 	};
 
 	top->wanted = TOP_SWITCH_LEAVE;
@@ -418,6 +429,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 			if (strlen(parser.value) >= sizeof top.filter)
 				return option_refuse(&parser, "it is too long");
 			strcpy(top.filter, parser.value);
+			break;
+		case OPTION_NO_PRUNE:
+			top.pruning = PRUNE_NOTHING;
 			break;
 		case OPTION_ROWS:
 			if (!option_number(&parser, 1, 1000000, &top.rows))

@@ -47,14 +47,14 @@ static bool look(struct top_job *job)
 	struct target again;
 	struct error ignored;
 
-	if (top_look_take(&result->target, &result->look, &result->look_err))
+	if (top_look_take(&result->target, job->request.pruning, &result->look, &result->look_err))
 		return true;
 	explain(&result->target, &result->look_err);
 	if (!target_resolve(job->request.operand, &again, &ignored))
 		return false;
 	again.give_up_fd = &job->cancel_fd;
 	result->target = again;
-	return top_look_take(&result->target, &result->look, &ignored);
+	return top_look_take(&result->target, job->request.pruning, &result->look, &ignored);
 }
 
 static void *work(void *context)

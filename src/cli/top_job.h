@@ -21,6 +21,7 @@ struct top_request {
 	struct target target;
 	enum top_switch sampling; /* before the look */
 	bool wants_look;
+	enum stack_pruning pruning; /* of that look */
 };
 
 struct top_result {

@@ -42,8 +42,8 @@ static bool fetch_figures(const struct target *target, struct top_look *look, st
 }
 
 /* Names come from the cache on disk after the first time; nothing grows from look to look. */
-static bool make_view(
-	const struct target *target, struct profile *profile, struct view **view, struct error *err)
+static bool make_view(const struct target *target, struct profile *profile,
+	enum stack_pruning pruning, struct view **view, struct error *err)
 {
 	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
 	const struct symbolizer_options symbols = { .cache_dir = cache_dir, .no_inlines = true };
@@ -63,6 +63,7 @@ static bool make_view(
 	const struct view_request request = { .granularity = VIEW_FUNCTIONS,
 		.counter = PROFILE_INUSE_SPACE,
 		.filter = filter,
+		.pruning = pruning,
 		.no_inlines = true,
 		.title = "",
 		.subtitle = "" };
@@ -131,7 +132,8 @@ static void collect_sites(const struct view *view, struct top_look *look)
 	merge_sites(look);
 }
 
-bool top_look_take(const struct target *target, struct top_look *look, struct error *err)
+bool top_look_take(const struct target *target, enum stack_pruning pruning, struct top_look *look,
+	struct error *err)
 {
 	struct profile *profile = NULL;
 	CLEANUP(view_cleanup) struct view *view = NULL;
@@ -139,7 +141,7 @@ bool top_look_take(const struct target *target, struct top_look *look, struct er
 
 	if (!fetch_figures(target, &taken, err) || !fetch(target, &profile, err))
 		return false;
-	const bool ok = make_view(target, profile, &view, err);
+	const bool ok = make_view(target, profile, pruning, &view, err);
 	if (ok) {
 		string_pool_init(&taken.names);
 		collect_sites(view, &taken);

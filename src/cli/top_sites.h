@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/stack_picker.h"
 #include "analysis/view.h"
 #include "client/target.h"
 
@@ -37,8 +38,8 @@ struct top_look {
 };
 
 /* Asks the target. Initialises `look`, which is to be deinited when that went well. */
-MUST_CHECK bool top_look_take(
-	const struct target *target, struct top_look *look, struct error *err);
+MUST_CHECK bool top_look_take(const struct target *target, enum stack_pruning pruning,
+	struct top_look *look, struct error *err);
 void top_look_deinit(struct top_look *look);
 
 /* Initialises `copy` with sites of its own. */

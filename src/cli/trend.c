@@ -35,6 +35,7 @@ enum {
 	OPTION_LIB_PREFIX,
 	OPTION_NO_CACHE,
 	OPTION_TITLE,
+	OPTION_NO_PRUNE,
 };
 
 enum { SITES_SHOWN = 15 };
@@ -64,6 +65,8 @@ static const struct verb_option options[] = {
 	{ OPTION_EXCLUDE, "exclude", 0, "REGEX",
 		"leave these functions out of the stacks: a wrapper of malloc, say", NULL, NULL,
 		false },
+	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
+		"keep the allocator's own functions, and wrappers of them", NULL, NULL, false },
 	{ OPTION_LIB_PREFIX, "lib_prefix", 0, "DIR,DIR",
 		"look for programs and libraries below these folders", "symbols", NULL, false },
 	{ OPTION_NO_CACHE, "no_cache", 0, NULL, "do not use or fill the symbol cache", NULL, NULL,
@@ -146,6 +149,9 @@ static bool apply(struct option_parser *parser, int id, struct request *request)
 		request->report.counter = PROFILE_ALLOC_OBJECTS;
 		request->report.has_counter = true;
 		return true;
+	case OPTION_NO_PRUNE:
+		request->report.keep_allocator_frames = true;
+		return true;
 	case OPTION_NO_CACHE:
 		request->report.no_cache = true;
 		return true;
@@ -165,6 +171,7 @@ static bool build(const struct series *series, const struct request *request, st
 		.view = {
 			.granularity = request->report.granularity,
 			.filter = filter,
+			.pruning = report_options_pruning(&request->report),
 		},
 		.unit = request->unit,
 	};

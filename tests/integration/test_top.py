@@ -126,6 +126,13 @@ class Piped(TopCase):
             self.assertRegex(lines[2], r"allocated \S+ MiB, resident \S+ MiB")
             self.assertRegex(lines[4], r"MiB +\S+ \w+ +\S+ ?\w* +\S+ \w+ +[\d,]+  \w+ < \w+")
 
+    def test_the_allocators_frames_are_kept_on_request(self):
+        out, _ = self.heapctl("top", self.server.pid, "--count", "1")
+        allocators = r"  (\w*alloc\w*|prof_\w+|\[libjemalloc\S+) < "
+        self.assertNotRegex(out, allocators)
+        out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--no-prune")
+        self.assertRegex(out, allocators)
+
     def test_the_total_is_near_what_redis_holds(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1")
         in_use = float(re.search(r"in use (\S+) MiB", out).group(1))
