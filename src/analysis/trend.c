@@ -62,20 +62,22 @@ static bool set_runs(struct trend *trend, const struct series *series, struct er
 {
 	const size_t count = series->profile_count;
 	CLEANUP(free_cleanup) size_t *begins = xcalloc(count, sizeof *begins);
-	size_t processes = 1;
+	size_t process_count = 1;
 	struct profile before = series_sketch(series, 0);
 	bool is_fine = true;
 
 	for (size_t i = 1; i < count && is_fine; i++) {
 		const struct profile now = series_sketch(series, i);
 		const struct comparison step = comparison_of(&before, &now);
-		is_fine = !step.is_other_run || begin_process(series, i, begins, &processes, err);
+		is_fine =
+			!step.is_other_run || begin_process(series, i, begins, &process_count, err);
 		trend->runs[i] = trend->runs[i - 1] + (step.is_other_run || step.was_reset);
+		trend->reset_count += !step.is_other_run && step.was_reset;
 		free(before.samples);
 		before = now;
 	}
 	free(before.samples);
-	trend->run_count = trend->runs[count - 1] + 1;
+	trend->process_count = process_count;
 	return is_fine;
 }
 

@@ -42,10 +42,11 @@ struct trend_site {
 struct trend {
 	struct view *view; /* of all profiles together; its paths are without estimates */
 	size_t profile_count;
-	double *hours; /* of each profile, since the first */
-	uint32_t *runs;
-	uint32_t run_count;
-	bool has_times; /* false: hours are positions, since no times were known */
+	double *hours;	/* of each profile, since the first */
+	uint32_t *runs; /* of each profile, from 0 */
+	size_t process_count;
+	size_t reset_count; /* times that one process discarded its samples */
+	bool has_times;	    /* false: hours are positions, since no times were known */
 	int64_t first_ms, last_ms;
 	struct trend_site *sites; /* suspects first, then by how surely they changed */
 	size_t site_count;

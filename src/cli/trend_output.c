@@ -151,8 +151,7 @@ static void write_head(
 		buffer_printf(out, ", %s", options->period);
 	if (options->damaged_count > 0)
 		buffer_printf(out, ", %zu damaged and left out", options->damaged_count);
-	if (trend->run_count > 1)
-		buffer_printf(out, ", %u runs of the program", trend->run_count);
+	curves_describe_runs(trend, out);
 	buffer_printf(out, "\n%s: first %s, last %s; %s\n",
 		quantity_name(trend->view->kind, trend->view->counter),
 		quantity_format(style_of(trend), trend->total.series[0].value, false).text,

@@ -33,7 +33,7 @@ static int64_t member_time(const struct tar_member *member)
 }
 
 static bool load_member(struct series *series, const char *path, const struct tar_member *member,
-	struct trend_damage *damage, struct error *err)
+	size_t *damaged_count, struct error *err)
 {
 	CLEANUP(free_cleanup) char *name = xasprintf("%s(%s)", path, member->name);
 	const size_t size = cursor_left(&member->data);
@@ -42,8 +42,7 @@ static bool load_member(struct series *series, const char *path, const struct ta
 	if (!profile_read(name, member->data.start, size, &wanted, &profile, err)) {
 		if (err->kind != ERROR_INPUT)
 			return false;
-		damage->count++;
-		damage->last = *err;
+		++*damaged_count;
 		verb_warn("left out: %s", err->message);
 		return true;
 	}
@@ -54,12 +53,12 @@ static bool load_member(struct series *series, const char *path, const struct ta
 }
 
 bool trend_series_load(struct series *series, const char *name, struct cursor in,
-	struct trend_damage *damage, struct error *err)
+	size_t *damaged_count, struct error *err)
 {
 	struct tar_member member;
 
 	while (tar_next(&in, &member)) {
-		if (member.is_file && !load_member(series, name, &member, damage, err))
+		if (member.is_file && !load_member(series, name, &member, damaged_count, err))
 			return false;
 	}
 	return cursor_ok(&in) || cursor_error(&in, name, err);
@@ -86,7 +85,7 @@ static bool may_be_series(const char *path)
 	       expander_find(block, (size_t)size) != NULL;
 }
 
-bool trend_series_load_file(struct series *series, const char *path, struct trend_damage *damage,
+bool trend_series_load_file(struct series *series, const char *path, size_t *damaged_count,
 	bool *is_series, struct error *err)
 {
 	struct input input = { 0 };
@@ -98,7 +97,7 @@ bool trend_series_load_file(struct series *series, const char *path, struct tren
 		return false;
 	const struct cursor in = cursor_over(input.data, input.size);
 	*is_series = is_series_text(in);
-	const bool ok = !*is_series || trend_series_load(series, path, in, damage, err);
+	const bool ok = !*is_series || trend_series_load(series, path, in, damaged_count, err);
 	input_close(&input);
 	return ok;
 }

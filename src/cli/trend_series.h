@@ -8,19 +8,13 @@
 #include "analysis/series.h"
 #include "base/cursor.h"
 
-/* Starts as { 0 }. */
-struct trend_damage {
-	size_t count;
-	struct error last;
-};
-
 /*
  * Adds all profiles of a tar, each with its member's time unless it tells its own. What is damaged
  * or no profile is left out, counted and told: one in a history of weeks shall not cost it all.
  */
 MUST_CHECK bool trend_series_load(struct series *series, const char *name, struct cursor in,
-	struct trend_damage *damage, struct error *err);
+	size_t *damaged_count, struct error *err);
 
 /* The same for a file if it is one; else nothing was done, successfully. */
 MUST_CHECK bool trend_series_load_file(struct series *series, const char *path,
-	struct trend_damage *damage, bool *is_series, struct error *err);
+	size_t *damaged_count, bool *is_series, struct error *err);

@@ -30,10 +30,11 @@ static const struct profile_read_options wanted = { .leaves_out_threads = true }
 struct source {
 	struct report_session *session;
 	struct series *series;
-	struct trend_damage *damage;
+	size_t *damaged_count;
 	struct trend_time *times; /* of profiles that do not tell */
 	size_t time_count, time_capacity;
-	int64_t known_ms; /* of the next profile, by a catalogue; 0: not known */
+	bool is_only_file; /* the profile of the command line: there is no other to go on with */
+	int64_t known_ms;  /* of the next profile, by a catalogue; 0: not known */
 };
 
 static void source_deinit(struct source *source)
@@ -70,7 +71,7 @@ static bool load_file(struct source *source, const char *path, struct error *err
 	bool is_series = false;
 	pid_t pid = 0;
 
-	if (!trend_series_load_file(source->series, path, source->damage, &is_series, err))
+	if (!trend_series_load_file(source->series, path, source->damaged_count, &is_series, err))
 		return false;
 	if (is_series)
 		return true;
@@ -89,11 +90,12 @@ static bool load_or_leave(struct source *source, const char *path, struct error 
 {
 	if (load_file(source, path, err))
 		return true;
+	if (source->is_only_file)
+		return false;
 	if (err->kind != ERROR_INPUT && err->kind != ERROR_DENIED &&
 		(err->kind != ERROR_SYSTEM || err->errnum == ENOENT || err->errnum == ENOTDIR))
 		return false;
-	source->damage->count++;
-	source->damage->last = *err;
+	++*source->damaged_count;
 	verb_warn("left out: %s", err->message);
 	return true;
 }
@@ -170,7 +172,8 @@ static bool has_catalogue(const char *folder)
 	return access(path, F_OK) == 0;
 }
 
-static bool load_operand(struct source *source, const char *operand, struct error *err)
+static bool load_operand(
+	struct source *source, const char *operand, bool is_only, struct error *err)
 {
 	const char *const slash = strrchr(operand, '/');
 	struct stat status;
@@ -181,20 +184,24 @@ static bool load_operand(struct source *source, const char *operand, struct erro
 			slash == NULL ? xstrdup(".") : xstrndup(operand, (size_t)(slash - operand));
 		return load_captures(source, folder, err);
 	}
-	if (stat(operand, &status) != 0 || !S_ISDIR(status.st_mode))
+	if (stat(operand, &status) != 0 || !S_ISDIR(status.st_mode)) {
+		source->is_only_file = is_only;
 		return load_or_leave(source, operand, err);
+	}
 	return has_catalogue(operand) ? load_captures(source, operand, err)
 				      : load_folder(source, operand, err);
 }
 
 static bool load_files(struct report_session *session, struct series *series, char *const *paths,
-	size_t count, struct trend_damage *damage, struct error *err)
+	size_t count, size_t *damaged_count, struct error *err)
 {
 	CLEANUP(source_deinit)
-	struct source source = { .session = session, .series = series, .damage = damage };
+	struct source source = {
+		.session = session, .series = series, .damaged_count = damaged_count
+	};
 
 	for (size_t i = 0; i < count; i++) {
-		if (!load_operand(&source, paths[i], err))
+		if (!load_operand(&source, paths[i], count == 1, err))
 			return false;
 	}
 	if (trend_time_set(series, source.times, source.time_count))
@@ -239,8 +246,8 @@ static bool fetch_run(
 }
 
 /* What a gateway with a history has kept of the target, also of its earlier processes. */
-static bool load_history(struct series *series, const struct target *target,
-	struct trend_damage *damage, struct error *err)
+static bool load_history(struct series *series, const struct target *target, size_t *damaged_count,
+	struct error *err)
 {
 	CLEANUP(fd_cleanup) const int fd = memfd_create("history", MFD_CLOEXEC);
 	const struct agent_call call = { .method = "GET",
@@ -256,8 +263,8 @@ static bool load_history(struct series *series, const struct target *target,
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(target, &call, &answer, &none))
 		return file_map_fd(fd, target->label, &map, err) &&
-		       trend_series_load(
-			       series, target->label, cursor_over(map.data, map.size), damage, err);
+		       trend_series_load(series, target->label, cursor_over(map.data, map.size),
+			       damaged_count, err);
 	/* No history, or too little of it. */
 	if (none.kind == ERROR_NOT_FOUND)
 		return true;
@@ -266,7 +273,7 @@ static bool load_history(struct series *series, const struct target *target,
 }
 
 static bool load_target(struct report_session *session, struct series *series, const char *text,
-	struct trend_damage *damage, struct error *err)
+	size_t *damaged_count, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 	struct target target;
@@ -274,7 +281,8 @@ static bool load_target(struct report_session *session, struct series *series, c
 	json_t *run;
 
 	if (!target_resolve(text, &target, err) ||
-		(target.kind == TARGET_GATEWAY && !load_history(series, &target, damage, err)))
+		(target.kind == TARGET_GATEWAY &&
+			!load_history(series, &target, damaged_count, err)))
 		return false;
 	if (series->profile_count >= 2)
 		return true;
@@ -339,12 +347,24 @@ static void sort(struct series *series)
 	memcpy(series->profiles, sorted, count * sizeof *sorted);
 }
 
+static bool refuse_few(const struct series *series, size_t damaged_count, struct error *err)
+{
+	if (damaged_count == 0)
+		error_set(err, ERROR_USAGE, "a trend takes several profiles");
+	else if (series->profile_count == 0)
+		return error_set(err, ERROR_INPUT, "none of the profiles can be read");
+	else
+		error_set(err, ERROR_INPUT, "a trend takes several profiles, and only %s is whole",
+			series->profiles[0].name);
+	return error_hint(err, "heapctl report shows a single one");
+}
+
 bool trend_source_load(struct report_session *session, struct series *series, struct error *err)
 {
 	const struct report_options *const options = session->options;
 	char *const *operands = options->operands;
 	size_t count = options->operand_count;
-	struct trend_damage damage = { 0 };
+	size_t damaged_count = 0;
 	struct stat status;
 
 	if (report_source_is_program(operands[0])) {
@@ -353,20 +373,14 @@ bool trend_source_load(struct report_session *session, struct series *series, st
 		count--;
 	}
 	if (count == 1 && (stat(operands[0], &status) != 0 || S_ISSOCK(status.st_mode))) {
-		if (!load_target(session, series, operands[0], &damage, err))
+		if (!load_target(session, series, operands[0], &damaged_count, err))
 			return false;
-	} else if (!load_files(session, series, operands, count, &damage, err)) {
+	} else if (!load_files(session, series, operands, count, &damaged_count, err)) {
 		return false;
 	}
-	if (series->profile_count < 2 && damage.count > 0) {
-		*err = damage.last;
-		return false;
-	}
-	if (series->profile_count < 2) {
-		error_set(err, ERROR_USAGE, "a trend takes several profiles");
-		return error_hint(err, "heapctl report shows a single one");
-	}
-	session->damaged_count = damage.count;
+	if (series->profile_count < 2)
+		return refuse_few(series, damaged_count, err);
+	session->damaged_count = damaged_count;
 	sort(series);
 	series_settle(series);
 	session->borrows_profiles = true;

@@ -144,6 +144,15 @@ static void describe_growth(const struct trend *trend, const struct growth *grow
 		growth->step_count > 0 ? ", and " : "", more);
 }
 
+void curves_describe_runs(const struct trend *trend, struct buffer *out)
+{
+	if (trend->process_count > 1)
+		buffer_printf(out, ", %zu runs of the program", trend->process_count);
+	if (trend->reset_count > 0)
+		buffer_printf(out, ", samples discarded %zu time%s", trend->reset_count,
+			trend->reset_count == 1 ? "" : "s");
+}
+
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site)
 {
 	const struct growth *const growth = &site->growth;
@@ -405,8 +414,7 @@ void curves_svg(const struct trend *trend, const struct curves_options *options,
 		buffer_printf(out, " (%s)", options->period);
 	if (options->damaged_count > 0)
 		buffer_printf(out, ", %zu damaged and left out", options->damaged_count);
-	if (trend->run_count > 1)
-		buffer_printf(out, ", %u runs", trend->run_count);
+	curves_describe_runs(trend, out);
 	buffer_append_string(out,
 		"</text>\n<text class=\"small\" x=\"8\" y=\"64\">shaded: 95% interval of each "
 		"point; dashed: fitted growth and levels, upright where growth begins; red: "

@@ -27,5 +27,8 @@ struct curves_words {
 };
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);
 
+/* Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several. */
+void curves_describe_runs(const struct trend *trend, struct buffer *out);
+
 /* How likely it is by chance: "1.2 %"; "" where it is likely. */
 struct curves_words curves_chance(const struct trend_site *site);

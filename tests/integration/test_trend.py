@@ -136,7 +136,8 @@ class Shapes(TrendCase):
             self.assertIn("left out: ", messages)
             self.assertEqual((json.loads(out)["damaged"], len(json.loads(out)["hours"])), (1, len(self.paths) - 1))
         _, messages = self.heapctl("trend", series[0], code=1)
-        self.assertIn("first(damaged.gz): ", messages.splitlines()[-1])
+        self.assertEqual(messages.count("first(damaged.gz): "), 1)
+        self.assertIn(f"only {series[0]}(", messages.splitlines()[-1])
 
     def test_damaged_files_cost_nothing_else(self):
         garbage, empty = (os.path.join(self.folder, name) for name in ("garbage.heap", "empty.heap"))
@@ -147,7 +148,12 @@ class Shapes(TrendCase):
         self.assertEqual(messages.count("left out: "), 2)
         self.assertEqual((json.loads(out)["damaged"], len(json.loads(out)["hours"])), (2, len(self.paths)))
         # Too few are left, or it is a typing error.
-        self.assertIn("garbage.heap", self.heapctl("trend", garbage, self.paths[0], code=1)[1].splitlines()[-1])
+        messages = self.heapctl("trend", garbage, self.paths[0], code=1)[1]
+        self.assertEqual(messages.count(garbage), 1, messages)
+        self.assertIn(f"takes several profiles, and only {self.paths[0]} is whole", messages)
+        messages = self.heapctl("trend", empty, code=1)[1]
+        self.assertEqual((messages.count("it is empty"), messages.count("\n")), (1, 1), messages)
+        self.assertIn("none of the profiles can be read", self.heapctl("trend", empty, garbage, code=1)[1])
         self.assertIn("No such file", self.heapctl("trend", *self.paths, "no-such.heap", code=1)[1])
 
     def test_a_folder_of_profiles_and_one_of_captures(self):
@@ -195,6 +201,23 @@ class Shapes(TrendCase):
         out, messages = self.heapctl("trend", "--json", *copies)
         self.assertNotIn("those in the names", messages)
         self.assertEqual(json.loads(out)["first_ms"], 1763600000250)
+
+    def test_the_allocators_frames_are_kept_on_request(self):
+        self.assertNotIn("malloc", {site["name"] for site in self.trend(*self.paths)["sites"]})
+        kept = {site["name"] for site in self.trend("--no-prune", *self.paths)["sites"]}
+        self.assertTrue(any("alloc" in name or "prof" in name for name in kept), kept)
+
+    def test_discarded_samples_are_no_other_run_of_the_program(self):
+        reset = os.path.join(self.folder, "reset.heap")
+        with open(self.paths[-1]) as source, open(reset, "w") as copy:
+            # At another interval, which discards them.
+            mappings = "\nMAPPED_LIBRARIES:\n"
+            copy.write("heap_v2/65536\n  t*: 0: 0 [0: 0]\n" + mappings + source.read().split(mappings)[1])
+        last = os.stat(self.paths[-1]).st_mtime
+        os.utime(reset, (last + HOUR, last + HOUR))
+        out, _ = self.heapctl("trend", *self.paths, reset)
+        self.assertIn(", samples discarded 1 time\n", out)
+        self.assertNotIn("runs of the program", out)
 
     def test_one_profile_is_no_trend(self):
         _, messages = self.heapctl("trend", self.paths[0], code=2)
