@@ -165,6 +165,8 @@ static void *thread_main(void *argument)
 		listen_at_start(agent);
 		serve(agent);
 	}
+	if (agent->service.is_last)
+		main_thread_end_process(agent->service.main_thread.status);
 
 	pthread_mutex_lock(&process.lock);
 	process.agent = NULL;

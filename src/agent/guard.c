@@ -67,6 +67,7 @@ static void read_line(struct guard_reader *reader)
 	static const char *const sets[GUARD_SETS] = { "CapInh", "CapPrm", "CapEff", "CapBnd",
 		"CapAmb" };
 	struct guard_state *const state = &reader->state;
+	const char *value;
 
 	for (size_t i = 0; i < GUARD_SETS; i++) {
 		if (read_hex(reader->line, sets[i], &state->capabilities[i]))
@@ -78,6 +79,10 @@ static void read_line(struct guard_reader *reader)
 		reader->found |= FOUND_GROUPS;
 	if (value_of(reader->line, "Groups") != NULL)
 		state->other_groups = reader->hash;
+	if ((value = value_of(reader->line, "State")) != NULL)
+		state->has_ended = value[strspn(value, "\t ")] == 'Z';
+	if ((value = value_of(reader->line, "Threads")) != NULL)
+		state->threads = (unsigned)strtoul(value, NULL, 10);
 	read_hex(reader->line, "SigBlk", &state->blocked);
 	read_digit(reader->line, "Seccomp", &state->seccomp);
 	read_digit(reader->line, "Seccomp_filters", &state->filters);
@@ -205,6 +210,7 @@ bool guard_lower(const struct guard_state *main_thread, const struct guard_state
 
 /* Of the main thread: also where /proc numbers processes otherwise than getpid() does. */
 static const char main_thread_path[] = "/proc/self/status";
+static const char main_thread_stat_path[] = "/proc/self/stat";
 static const char own_path[] = "/proc/thread-self/status";
 
 bool guard_can_open(void)
@@ -216,6 +222,7 @@ bool guard_open(struct guard *guard)
 {
 	guard_close(guard);
 	guard->main_thread = open(main_thread_path, O_RDONLY | O_CLOEXEC);
+	guard->main_thread_stat = open(main_thread_stat_path, O_RDONLY | O_CLOEXEC);
 	guard->own = open(own_path, O_RDONLY | O_CLOEXEC);
 	return guard->main_thread >= 0 && guard->own >= 0;
 }
@@ -223,6 +230,7 @@ bool guard_open(struct guard *guard)
 void guard_close(struct guard *guard)
 {
 	fd_cleanup(&guard->main_thread);
+	fd_cleanup(&guard->main_thread_stat);
 	fd_cleanup(&guard->own);
 	*guard = GUARD_NONE;
 }
@@ -272,4 +280,26 @@ bool guard_must_leave(const struct guard *guard)
 			return false;
 	}
 	return true;
+}
+
+/* The last field of proc(5)'s stat, of which names and blanks are no part. */
+static int read_end_status(int opened)
+{
+	char text[2048];
+	CLEANUP(fd_cleanup)
+	const int fd = opened >= 0 ? -1 : open(main_thread_stat_path, O_RDONLY | O_CLOEXEC);
+	const ssize_t size = pread(opened >= 0 ? opened : fd, text, sizeof text - 1, 0);
+
+	text[size < 0 ? 0 : size] = '\0';
+	const char *const last = strrchr(text, ' ');
+	return last == NULL ? 0 : (int)strtol(last, NULL, 10);
+}
+
+struct guard_main_thread guard_read_main_thread(const struct guard *guard)
+{
+	const struct guard_state state = read_state(guard->main_thread, main_thread_path);
+
+	return (struct guard_main_thread){ .has_ended = state.has_ended,
+		.others = state.threads > 0 ? state.threads - 1 : 0,
+		.status = state.has_ended ? read_end_status(guard->main_thread_stat) : 0 };
 }

@@ -31,6 +31,8 @@ enum guard_capability_set {
 
 /* What proc(5) says of a thread; -1 and false where it is not known. */
 struct guard_state {
+	bool has_ended;
+	unsigned threads; /* of its process; one that has ended counts while others go on */
 	int seccomp;
 	int filters; /* seccomp filters, since Linux 5.9 */
 	int no_new_privs;
@@ -70,20 +72,21 @@ enum guard_action guard_compare(
 /* Gives up what the main thread does not have; whether all of it could be given up. */
 bool guard_lower(const struct guard_state *main_thread, const struct guard_state *own);
 
-/* proc(5)'s words on the main thread and on the agent's; -1 where they are opened each time. */
+/*
+ * The files of proc(5) on the main thread and on the agent's; -1 where they are opened each time.
+ */
 struct guard {
 	int main_thread;
+	int main_thread_stat;
 	int own;
 };
 
-#define GUARD_NONE ((struct guard){ .main_thread = -1, .own = -1 })
+#define GUARD_NONE ((struct guard){ .main_thread = -1, .main_thread_stat = -1, .own = -1 })
 
 /* Whether there is something to open. */
 bool guard_can_open(void);
 
-/*
- * Opens both for the calling thread, for as long as guard_close is not called; false without /proc.
- */
+/* Opens them for the calling thread, until guard_close; false without /proc. */
 MUST_CHECK bool guard_open(struct guard *guard);
 void guard_close(struct guard *guard);
 
@@ -92,3 +95,12 @@ void guard_close(struct guard *guard);
  * the signals that the main thread waits for. True when it must not go on.
  */
 bool guard_must_leave(const struct guard *guard);
+
+/* The main thread, which may end while others go on. */
+struct guard_main_thread {
+	bool has_ended;
+	unsigned others; /* threads beside it */
+	int status;	 /* what it ended with, as for waitpid(); 0 where that is not known */
+};
+
+struct guard_main_thread guard_read_main_thread(const struct guard *guard);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/thread.h"
@@ -107,6 +108,22 @@ bool main_thread_allow_agent(void)
 void main_thread_watch(const struct main_thread_agent *watched)
 {
 	agent = *watched;
+}
+
+void main_thread_end_process(int status)
+{
+	const int number = WTERMSIG(status);
+	sigset_t signals;
+
+	if (number != 0) {
+		signal(number, SIG_DFL);
+		sigemptyset(&signals);
+		sigaddset(&signals, number);
+		pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+		raise(number);
+	}
+	for (;;)
+		syscall(SYS_exit, WEXITSTATUS(status));
 }
 
 void main_thread_forget(void)

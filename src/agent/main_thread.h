@@ -8,6 +8,10 @@
  * So another thread takes the main thread's place: it has a stack and a table of descriptors as
  * the program's threads have, counts the threads once a second, and when only the agent is left
  * ends it and then itself. It is made when the main thread ends, and costs nothing before.
+ *
+ * A main thread that is killed alone, by a seccomp filter, runs no destructor and no code of the
+ * program is left to run when the other threads have ended: then the agent's thread is the last one
+ * and ends the process (main_thread_end_process).
  */
 #pragma once
 
@@ -40,6 +44,13 @@ void main_thread_watch(const struct main_thread_agent *agent);
  * thread in its place.
  */
 MUST_CHECK bool main_thread_allow_agent(void);
+
+/*
+ * From the agent's thread, which is the last one beside a main thread that ended with `status`, as
+ * waitpid() reports it: ends the process as it would have ended without the agent. Takes no lock,
+ * as the main thread may have held any.
+ */
+_Noreturn void main_thread_end_process(int status);
 
 /* The library is unloaded, or the process ends. */
 void main_thread_forget(void);

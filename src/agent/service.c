@@ -87,6 +87,7 @@ void service_init(struct service *service, const struct service_options *options
 		.begun_ms = clock_monotonic_ms(),
 		.checks_done = options->is_child ? 0 : 1 };
 	service->used_ms = service->begun_ms;
+	service->checked_ms = service->begun_ms;
 	core_init(&service->core, &core_options);
 	listener_init(&service->listener);
 	server_init(&service->server, &service->listener, options->memory, &handler);
@@ -253,16 +254,47 @@ static void check_process(struct service *service)
 	}
 }
 
+/*
+ * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
+ * (agent/main_thread.h), and no descriptor tells that it has ended while this thread goes on: it
+ * has to be asked for. When its end is noticed late, other threads may have ended since.
+ */
+static void check_main_thread(struct service *service)
+{
+	const bool had_ended = service->main_thread.has_ended;
+
+	if (!service->own_thread)
+		return;
+	service->main_thread = guard_read_main_thread(&service->guard);
+	if (!service->main_thread.has_ended || service->main_thread.others > 1)
+		return;
+	/* The kernel takes the status of the thread that ends last. */
+	if (had_ended)
+		service->main_thread.status = 0;
+	service->is_last = true;
+	service->must_leave = true;
+}
+
 static int64_t next_check_ms(const struct service *service)
 {
-	if (service->checks_done == SERVICE_CHECKS)
-		return INT64_MAX;
-	return service->begun_ms + check_times_ms[service->checks_done];
+	if (service->own_thread && service->main_thread.has_ended)
+		return service->checked_ms + SERVICE_CHECK_LAST_MS;
+	if (service->checks_done < SERVICE_CHECKS)
+		return service->begun_ms + check_times_ms[service->checks_done];
+	return service->own_thread ? service->checked_ms + SERVICE_CHECK_LATER_MS : INT64_MAX;
 }
 
 static void run_checks(struct service *service, int64_t now_ms)
 {
 	while (!service->must_leave && now_ms >= next_check_ms(service)) {
+		service->checked_ms = now_ms;
+		check_main_thread(service);
+		if (service->must_leave)
+			return;
+		if (service->checks_done == SERVICE_CHECKS) {
+			compare_rights(service);
+			continue;
+		}
 		service->checks_done++;
 		check_process(service);
 	}
@@ -357,10 +389,11 @@ static int64_t leave_wait_ms(const struct service *service, bool running, int64_
 
 static int64_t check_wait_ms(const struct service *service, int64_t now_ms)
 {
-	if (service->checks_done == SERVICE_CHECKS)
+	const int64_t next_ms = next_check_ms(service);
+
+	if (next_ms == INT64_MAX)
 		return -1;
-	const int64_t wait = next_check_ms(service) - now_ms;
-	return wait < 0 ? 0 : wait;
+	return next_ms > now_ms ? next_ms - now_ms : 0;
 }
 
 static int64_t listen_wait_ms(const struct service *service, int64_t now_ms)

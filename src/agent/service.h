@@ -26,7 +26,9 @@ enum {
 	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
 	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */
 	SERVICE_CHECK_3_MS = 5000,
-	SERVICE_LEAVE_IDLE_MS = 10000, /* on demand: the thread ends when unused for so long */
+	SERVICE_CHECK_LATER_MS = 30000, /* and from then on; without a thread of its own: never */
+	SERVICE_CHECK_LAST_MS = 1000,	/* while the main thread has ended and others go on */
+	SERVICE_LEAVE_IDLE_MS = 10000,	/* on demand: the thread ends when unused for so long */
 	/* The socket's name is gone: tries to make it again, at growing intervals. */
 	SERVICE_LISTEN_AGAIN_MS = 1000,
 	SERVICE_LISTEN_AGAIN_MAX_MS = 10000,
@@ -69,10 +71,13 @@ struct service {
 	pid_t parent;  /* at the beginning */
 	bool is_apart; /* the thread has a table of descriptors of its own */
 	bool must_leave;
-	bool in_allocator; /* the thread has called it and is not sampled */
+	bool is_last; /* must leave because the process has no other thread any more */
+	struct guard_main_thread main_thread; /* at the last check */
+	bool in_allocator;		      /* the thread has called it and is not sampled */
 	int64_t begun_ms;
-	int64_t used_ms; /* the last request */
-	unsigned checks_done;
+	int64_t used_ms;      /* the last request */
+	unsigned checks_done; /* of a young process */
+	int64_t checked_ms;
 };
 
 void service_init(struct service *service, const struct service_options *options);

@@ -75,6 +75,35 @@ class MainThreadEnds(GuestCase):
         self.assertEqual(self.threads(process.pid), ["heapctl", "sleep"])
 
 
+class MainThreadIsKilled(GuestCase):
+    """The main thread ends alone, without a destructor: the process ends all the same, with the status that it has without the agent."""
+
+    def statuses(self, delay_ms, lives_ms, env):
+        """Of each way of ending; all at once, as the agent checks the main thread only from time to time."""
+        started = [(how, life_ms, self.start(self.program("main_killed"), how, delay_ms, life_ms, env=env, stdout=subprocess.PIPE, text=True))
+                   for how in ("exit", "filter", "inherited") for life_ms in lives_ms]
+        return {(how, life_ms): (process.wait(60), process.stdout.read()) for how, life_ms, process in started}
+
+    def assert_same(self, delay_ms, *lives_ms):
+        plain = self.statuses(500, lives_ms, self.environment)
+        self.assertEqual(plain["exit", 0], (3, ""))
+        self.assertEqual(plain["filter", 0], (-signal.SIGSYS, ""))
+        self.assertEqual(plain["inherited", 0], plain["filter", 0])
+        self.assertEqual(self.statuses(delay_ms, lives_ms, self.guest_environment()), plain)
+
+    def test_young(self):
+        self.assert_same(500, 0, 1500)
+
+    def test_old(self):
+        """After the checks of a young process."""
+        self.assert_same(6000, 0)
+
+    def test_on_demand_and_used(self):
+        process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
+        self.heapctl("start", process.pid, "--duration", "1h")
+        self.assertEqual(process.wait(60), 3)
+
+
 class InterruptedWaits(GuestCase):
     """Waking an agent on demand interrupts a system call; the program must not notice."""
     # What a call returns, errno, and its least and most seconds. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.

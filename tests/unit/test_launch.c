@@ -189,6 +189,9 @@ static void a_sandbox_is_seen(void **state)
 	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), GUARD_STAY);
 	assert_int_equal(action_of(same, "Name:\tx\n"), GUARD_STAY);
 	assert_int_equal(state_of(open).blocked, 0x20);
+	assert_true(state_of("State:\tZ (zombie)\nThreads:\t12\n").has_ended);
+	assert_int_equal(state_of("State:\tZ (zombie)\nThreads:\t12\n").threads, 12);
+	assert_false(state_of("Name:\tState:\tZ\nState:\tS (sleeping)\n").has_ended);
 }
 
 static void rights_that_were_given_up_for_good_count(void **state)
