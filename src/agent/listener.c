@@ -119,6 +119,9 @@ static bool publish(
 		return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
 	listener->device = status.st_dev;
 	listener->inode = status.st_ino;
+	const bool has_root = lstat("/", &status) == 0;
+	listener->root_device = has_root ? status.st_dev : 0;
+	listener->root_inode = has_root ? status.st_ino : 0;
 	listener->published = true;
 	return true;
 }
@@ -262,17 +265,33 @@ static bool is_named(const struct listener *listener, int folder_fd)
 	       status.st_dev == listener->device && status.st_ino == listener->inode;
 }
 
-bool listener_has_name(struct listener *listener)
+static bool has_same_root(const struct listener *listener)
 {
-	CLEANUP(fd_cleanup) int folder_fd = -1;
-	struct error ignored;
+	struct stat status;
 
+	return lstat("/", &status) == 0 && status.st_dev == listener->root_device &&
+	       status.st_ino == listener->root_inode;
+}
+
+/* By its path, as clients do: the folder may be another one by now. */
+static bool is_name_gone(const struct listener *listener)
+{
+	char path[sizeof listener->folder.path + sizeof listener->name];
+	struct stat status;
+
+	snprintf(path, sizeof path, "%s/%s", listener->folder.path, listener->name);
+	if (lstat(path, &status) != 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+	return status.st_dev != listener->device || status.st_ino != listener->inode;
+}
+
+bool listener_has_lost_name(struct listener *listener)
+{
 	pthread_mutex_lock(&listener->lock);
-	const bool has_name = listener->published &&
-			      folder_open(&listener->folder, false, &folder_fd, &ignored) &&
-			      is_named(listener, folder_fd);
+	const bool has_lost =
+		listener->published && has_same_root(listener) && is_name_gone(listener);
 	pthread_mutex_unlock(&listener->lock);
-	return has_name;
+	return has_lost;
 }
 
 static void unpublish(struct listener *listener)

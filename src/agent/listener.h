@@ -21,6 +21,9 @@ struct listener {
 	bool shares_folder; /* another process has PID.sock */
 	uint64_t device;
 	uint64_t inode;
+	/* The root directory then: under another one the path is another, too. */
+	uint64_t root_device;
+	uint64_t root_inode;
 	bool published;
 };
 
@@ -40,8 +43,11 @@ bool listener_is_open(const struct listener *listener);
 /* Whether it was open and the number stands for something else by now. */
 bool listener_is_lost(const struct listener *listener);
 
-/* Whether its name is still there and leads to it. */
-bool listener_has_name(struct listener *listener);
+/*
+ * Whether its name is gone, or leads to something else by now. False where the process may not look
+ * any more, after a change of its user or its root: others still reach the socket there.
+ */
+bool listener_has_lost_name(struct listener *listener);
 
 /* The path that clients find it at, or "" while there is none. Any thread. */
 void listener_path(struct listener *listener, char *path, size_t size);

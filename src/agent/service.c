@@ -249,7 +249,7 @@ static void check_process(struct service *service)
 	} else if (service->with_socket) {
 		watch_name(service);
 		/* It may have been lost before it was watched. */
-		if (service->listen_again_ms == 0 && !listener_has_name(&service->listener))
+		if (service->listen_again_ms == 0 && listener_has_lost_name(&service->listener))
 			plan_to_listen(service, clock_monotonic_ms(), SERVICE_LISTEN_AGAIN_MS);
 	}
 }
@@ -307,7 +307,7 @@ static void run_checks(struct service *service, int64_t now_ms)
 static void notice_lost_name(struct service *service, int64_t now_ms)
 {
 	if (folder_watch_drain(&service->watch) && service->listen_again_ms == 0 &&
-		!listener_has_name(&service->listener))
+		listener_has_lost_name(&service->listener))
 		plan_to_listen(service, now_ms, SERVICE_LISTEN_AGAIN_MS);
 }
 

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from agent_host import SANITIZED, HostCase, only_root, voluntary_switches
-from processes import agent_thread, ask, children_of, is_alive, need_namespace, wait_until
+from processes import agent_thread, ask, children_of, claim, is_alive, need_namespace, wait_until
 
 
 @only_root
@@ -231,6 +231,32 @@ class Removed:
         wait_until(lambda: "anon_inode:inotify" in self.descriptors(agent_thread(later)), "the watch of another")
         self.assertNotIn("anon_inode:inotify", self.descriptors(agent_thread(pid)))
 
+    def assert_name_is_kept(self, server, *orders):
+        before = os.stat(server.path).st_ino
+        for order in orders:
+            server(*order)
+        wait_until(lambda: time.monotonic() - self.begun > 7, "the young process's looks, and a second after")
+        self.assertEqual(os.stat(server.path).st_ino, before)
+        self.assertEqual(ask(server.path, "/v1/status")[0], 200)
+        self.assertNotIn("removed", self.log_of(server))
+
+    @only_root
+    def test_a_folder_that_its_new_user_may_not_enter_keeps_the_socket(self):
+        server = self.start_server()
+        user = claim("uid", range(54000, 58000))
+        self.addCleanup(shutil.rmtree, f"/tmp/heapctl-{user}", ignore_errors=True)
+        self.assert_name_is_kept(server, ("setuid", user))
+        self.assertFalse(os.path.exists(f"/tmp/heapctl-{user}"))
+
+    @unittest.skipIf(SANITIZED, "the sanitizers need /proc at the end")
+    @only_root
+    def test_a_folder_outside_of_a_changed_root_keeps_the_socket(self):
+        server = self.start_server()
+        root = tempfile.mkdtemp(dir=self.folder)
+        os.mkdir(os.path.join(root, "tmp"))
+        self.assert_name_is_kept(server, ("chroot", root))
+        self.assertEqual(os.listdir(os.path.join(root, "tmp")), [])
+
     def descriptors(self, task):
         found = []
         for name in os.listdir(task / "fd") if task is not None else []:
@@ -242,6 +268,7 @@ class Removed:
 
     def setUp(self):
         super().setUp()
+        self.environment["HEAPCTL_LOG"] = "stderr"
         self.begun = time.monotonic()
 
 
