@@ -33,7 +33,7 @@ struct gateway_counters {
 };
 
 struct store;
-struct watchman;
+struct watch_manager;
 
 struct gateway {
 	struct backend_set backends;
@@ -41,7 +41,7 @@ struct gateway {
 	struct products pictures; /* what was rendered from them */
 	struct worker_pool workers;
 	struct store *store;	   /* NULL: no history is kept */
-	struct watchman *watchman; /* NULL: nothing is watched */
+	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */
 	int64_t started_ms;

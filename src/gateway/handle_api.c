@@ -119,7 +119,7 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 		put_problem(&json, &list.problems[i]);
 	json_array_end(&json);
 	json_member_bool(&json, "keeps_history", gateway->store != NULL);
-	json_member_bool(&json, "has_watch_file", gateway->watchman != NULL);
+	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
 	buffer_deinit(&body);
@@ -189,7 +189,7 @@ static bool parse_id(const struct request *request, const char *name, int64_t ot
 	*id = otherwise;
 	if (text == NULL)
 		return true;
-	*id = RECORDING_NOW;
+	*id = RUN_PROFILES_NOW;
 	if (strcmp(text, "now") == 0)
 		return true;
 	const size_t size = strlen(text);
@@ -221,7 +221,7 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 	};
 	struct error err = { 0 };
 
-	if (!parse_id(request, "id", RECORDING_NOW, &picture.id, &err) ||
+	if (!parse_id(request, "id", RUN_PROFILES_NOW, &picture.id, &err) ||
 		!parse_id(request, "base", -1, &picture.base_id, &err) ||
 		!gateway_find(gateway, request, &backend, &err) ||
 		!picture_get(gateway, backend, &picture, &product, &err)) {

@@ -33,14 +33,14 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 	const struct request *request, const struct picture *picture, struct blob **product,
 	struct error *err)
 {
-	CLEANUP(recording_cleanup) struct recording before = { 0 };
-	CLEANUP(recording_cleanup) struct recording now = { 0 };
+	CLEANUP(run_profiles_cleanup) struct run_profiles before = { 0 };
+	CLEANUP(run_profiles_cleanup) struct run_profiles now = { 0 };
 
-	if (!recording_load(gateway, backend, RECORDING_NOW, &before, err))
+	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
 		return false;
 	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
 		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
-	return recording_load(gateway, backend, RECORDING_NOW, &now, err) &&
+	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
 	       picture_draw(gateway, backend, picture, now.profile, before.profile, product, err);
 }
 
@@ -66,7 +66,7 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 	const struct picture picture = {
 		.format = picture_format_find(is_text ? "raw" : "pprof"),
 		.counter = counter,
-		.base_id = is_difference ? RECORDING_NOW : -1,
+		.base_id = is_difference ? RUN_PROFILES_NOW : -1,
 		.span_ms = request_number(request, "seconds", 0) * 1000,
 	};
 	struct error err = { 0 };

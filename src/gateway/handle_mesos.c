@@ -121,7 +121,7 @@ static void reply_not_running(
 		error_set(&err, ERROR_STATE, "sampling was switched on by someone else");
 		error_hint(&err, "switch it off the same way");
 		reply_error_text(reply, 400, &err);
-	} else if (recording_newest(backend, &id, &err)) {
+	} else if (run_profiles_newest(backend, &id, &err)) {
 		reply_stopped(request, id, "no run is on; this is the last one", reply);
 	} else {
 		fail_download(&err, reply);
@@ -159,7 +159,7 @@ static void put_run(struct backend *backend, const json_t *status, struct json_w
 	json_key(json, "current_run");
 	json_object_begin(json);
 	json_key(json, "id");
-	if (is_on || recording_newest(backend, &id, &ignored))
+	if (is_on || run_profiles_newest(backend, &id, &ignored))
 		json_put_integer(json, id);
 	else
 		json_put_null(json);
@@ -262,7 +262,7 @@ void mesos_download(struct gateway *gateway, const struct request *request, stru
 	}
 	picture.id = request_number(request, "id", -1);
 	if (picture.id < 0)
-		ok = recording_newest(backend, &picture.id, &err);
+		ok = run_profiles_newest(backend, &picture.id, &err);
 	if (ok)
 		reply_product(gateway, backend, &picture, reply);
 	else

@@ -10,7 +10,7 @@
 #include "gateway/handlers.h"
 #include "gateway/route.h"
 #include "gateway/watch_view.h"
-#include "gateway/watchman.h"
+#include "gateway/watch_manager.h"
 
 #define JSON_TYPE "application/json"
 
@@ -230,11 +230,11 @@ static void put_sample(struct exposition *out, const struct watch_report *report
 void watch_metrics(struct gateway *gateway, const char *name, struct exposition *out)
 {
 	CLEANUP(free_cleanup) struct watch_report *reports = NULL;
-	struct watchman_state state;
+	struct watch_manager_state state;
 
-	if (gateway->watchman == NULL)
+	if (gateway->watch_manager == NULL)
 		return;
-	size_t count = watchman_report(gateway->watchman, &state, &reports);
+	size_t count = watch_manager_report(gateway->watch_manager, &state, &reports);
 	count = merge(reports, count);
 	for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
 		exposition_family(out, families[f].name, families[f].type, families[f].help);

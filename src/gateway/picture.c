@@ -70,7 +70,7 @@ static void add_options(struct command_line *line, const struct picture *picture
  */
 static const char *describe_id(const struct picture *picture, int64_t id, char text[64])
 {
-	const bool is_now = id == RECORDING_NOW;
+	const bool is_now = id == RUN_PROFILES_NOW;
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
 	struct tm moment;
 
@@ -124,7 +124,7 @@ static void add_remark(struct command_line *line, struct backend *backend)
 static void add_times(
 	struct command_line *line, struct backend *backend, const struct picture *picture)
 {
-	const bool is_now = picture->id == RECORDING_NOW;
+	const bool is_now = picture->id == RUN_PROFILES_NOW;
 	const int64_t when_ms = is_now ? clock_realtime_ms() : picture->id;
 	const int64_t base_ms = picture->base_id;
 	char number[32];
@@ -191,10 +191,10 @@ static bool make_picture(void *context, struct blob **blob, struct error *err)
 {
 	const struct picture_order *const order = context;
 	const struct picture *const picture = order->picture;
-	CLEANUP(recording_cleanup) struct recording shown = { 0 };
-	CLEANUP(recording_cleanup) struct recording base = { 0 };
+	CLEANUP(run_profiles_cleanup) struct run_profiles shown = { 0 };
+	CLEANUP(run_profiles_cleanup) struct run_profiles base = { 0 };
 
-	if (!recording_load(order->gateway, order->backend, picture->id, &shown, err))
+	if (!run_profiles_load(order->gateway, order->backend, picture->id, &shown, err))
 		return false;
 	if (picture->format->option == NULL) {
 		*blob = blob_share(shown.profile);
@@ -206,7 +206,7 @@ static bool make_picture(void *context, struct blob **blob, struct error *err)
 		return picture_draw(order->gateway, order->backend, &own, shown.profile,
 			shown.start, blob, err);
 	}
-	return recording_load(order->gateway, order->backend, picture->base_id, &base, err) &&
+	return run_profiles_load(order->gateway, order->backend, picture->base_id, &base, err) &&
 	       picture_draw(order->gateway, order->backend, picture, shown.profile, base.profile,
 		       blob, err);
 }
@@ -217,7 +217,7 @@ bool picture_get(struct gateway *gateway, struct backend *backend, const struct 
 	struct picture_order order = { gateway, backend, picture };
 	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->incarnation);
 	CLEANUP(free_cleanup) char *key = picture_key(owner, picture);
-	const bool keep = picture->id != RECORDING_NOW && picture->base_id != RECORDING_NOW;
+	const bool keep = picture->id != RUN_PROFILES_NOW && picture->base_id != RUN_PROFILES_NOW;
 
 	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);
 }

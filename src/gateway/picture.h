@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "gateway/recording.h"
+#include "gateway/run_profiles.h"
 
 /* What can be made of a profile; the table's name is what URLs say. */
 struct picture_format {

@@ -19,7 +19,7 @@
 #include "gateway/guard.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
-#include "gateway/watchman.h"
+#include "gateway/watch_manager.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7070"
 
@@ -111,8 +111,9 @@ static bool open_store(
 static bool open_watch_file(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	return options->watch_file == NULL || watchman_open(&serving->gateway, options->watch_file,
-						      &serving->gateway.watchman, err);
+	return options->watch_file == NULL ||
+	       watch_manager_open(&serving->gateway, options->watch_file,
+		       &serving->gateway.watch_manager, err);
 }
 
 static bool add_listener(struct serving *serving, const char *address, int fd, struct error *err)
@@ -190,12 +191,12 @@ static bool watch_process(int64_t pid, int *fd, struct error *err)
 }
 
 /* False for a signal that ends it all. */
-static bool obey(struct watchman *watchman, unsigned number)
+static bool obey(struct watch_manager *watch_manager, unsigned number)
 {
 	if (number == SIGHUP)
-		watchman_reload(watchman);
+		watch_manager_reload(watch_manager);
 	else if (number == SIGUSR1)
-		watchman_signal(watchman);
+		watch_manager_signal(watch_manager);
 	else
 		return false;
 	return true;
@@ -205,7 +206,8 @@ static bool obey(struct watchman *watchman, unsigned number)
  * Blocks until a signal says so or the process ends. The signal is taken, so that it does not
  * strike later; the next one ends the process at once.
  */
-static bool await_end(struct watchman *watchman, int signals, int process, struct error *err)
+static bool await_end(
+	struct watch_manager *watch_manager, int signals, int process, struct error *err)
 {
 	struct signalfd_siginfo info;
 	struct pollfd pollers[] = {
@@ -222,7 +224,7 @@ static bool await_end(struct watchman *watchman, int signals, int process, struc
 			return true;
 		if (read(signals, &info, sizeof info) < 0)
 			return error_system(err, errno, "reading a signal");
-	} while (obey(watchman, info.ssi_signo));
+	} while (obey(watch_manager, info.ssi_signo));
 	return true;
 }
 
@@ -244,7 +246,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	if (serving->gateway.watchman != NULL) {
+	if (serving->gateway.watch_manager != NULL) {
 		sigaddset(&set, SIGHUP);
 		sigaddset(&set, SIGUSR1);
 	}
@@ -269,11 +271,11 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 		  (serving->gateway.store == NULL ||
 			  recorder_start(
 				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
-		  (serving->gateway.watchman == NULL ||
-			  watchman_start(serving->gateway.watchman, err));
+		  (serving->gateway.watch_manager == NULL ||
+			  watch_manager_start(serving->gateway.watch_manager, err));
 	if (ok) {
 		announce(options, serving);
-		ok = await_end(serving->gateway.watchman, signals, process, err);
+		ok = await_end(serving->gateway.watch_manager, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	/* Handlers that wait see the other end go. */
@@ -283,7 +285,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
 	recorder_join(recorder);
-	watchman_close(TAKE(serving->gateway.watchman));
+	watch_manager_close(TAKE(serving->gateway.watch_manager));
 	return ok;
 }
 
@@ -291,7 +293,7 @@ static void serving_deinit(struct serving *serving)
 {
 	for (size_t i = 0; i < serving->listener_count; i++)
 		listener_close(&serving->listeners[i]);
-	watchman_close(serving->gateway.watchman);
+	watch_manager_close(serving->gateway.watch_manager);
 	store_close(serving->gateway.store);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);

@@ -14,11 +14,11 @@ bool watch_view_is_about(const struct watch_report *report, const char *name)
 
 bool watch_view_take_all(struct gateway *gateway, struct watch_view *view, struct error *err)
 {
-	if (gateway->watchman == NULL) {
+	if (gateway->watch_manager == NULL) {
 		error_set(err, ERROR_NOT_FOUND, "this gateway watches nothing");
 		return error_hint(err, "start heapctl serve with --watch-file FILE");
 	}
-	view->count = watchman_report(gateway->watchman, &view->state, &view->reports);
+	view->count = watch_manager_report(gateway->watch_manager, &view->state, &view->reports);
 	return true;
 }
 

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "gateway/request.h"
-#include "gateway/watchman.h"
+#include "gateway/watch_manager.h"
 
 struct watch_view {
 	char name[128]; /* of the target; "" for all */
-	struct watchman_state state;
+	struct watch_manager_state state;
 	struct watch_report *reports; /* owned */
 	size_t count;
 };

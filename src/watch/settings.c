@@ -7,7 +7,7 @@
 
 #include "base/byte_size.h"
 #include "base/duration.h"
-#include "watch/adoption.h"
+#include "watch/dump_collector.h"
 #include "watch/command.h"
 
 enum { INTERVAL_LEAST_MS = 50, COUNT_MOST_DIGITS = 6 };
@@ -79,9 +79,9 @@ static bool take_then(struct watch_settings *settings, const char *value, struct
 
 static bool take_adopt(struct watch_settings *settings, const char *value, struct error *err)
 {
-	CLEANUP(adoption_cleanup) struct adoption *trial = NULL;
+	CLEANUP(dump_collector_cleanup) struct dump_collector *trial = NULL;
 
-	return adoption_new(value, &trial, err) &&
+	return dump_collector_new(value, &trial, err) &&
 	       copy(value, settings->adopt, sizeof settings->adopt, err);
 }
 

@@ -8,7 +8,7 @@
  *	cool-down	captures are apart by this, except those of every= and signal
  *	interval	how often to look
  *	then		a command for each capture (watch/command.h)
- *	adopt		prefix of the files that jemalloc writes by itself (watch/adoption.h)
+ *	adopt		prefix of the files that jemalloc writes by itself (watch/dump_collector.h)
  *	keep		folder of the captures
  *	keep-count keep-bytes keep-free		what is kept there (watch/capture_folder.h)
  */

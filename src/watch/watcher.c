@@ -11,14 +11,14 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/heap_text.h"
-#include "watch/adoption.h"
+#include "watch/dump_collector.h"
 #include "watch/command.h"
 #include "watch/observer.h"
 
 enum {
 	LINE_BYTES = 400,
 	COMMAND_LOOK_MS = 1000,
-	ADOPTED_AT_ONCE = 16,
+	DUMPS_AT_ONCE = 16,
 	SOONEST_LOOK_MS = 50,
 	/* Between two lines about what was too much to be adopted. */
 	DROPPED_MS = 60 * 1000,
@@ -33,11 +33,11 @@ struct watcher {
 	struct capture_folder *folder;
 	struct trigger *trigger;
 	struct observer observer;
-	struct adoption *adoption; /* NULL for none; the same for the command */
+	struct dump_collector *dump_collector; /* NULL for none; the same for the command */
 	struct command *command;
-	char adoption_problem[240]; /* what was said last; "" when all is well */
-	bool has_noted_room;	    /* that there is none for captures */
-	size_t dropped;		    /* not said yet */
+	char dump_collector_problem[240]; /* what was said last; "" when all is well */
+	bool has_noted_room;		  /* that there is none for captures */
+	size_t dropped;			  /* not said yet */
 	int64_t dropped_said_ms;
 	bool is_attached;
 };
@@ -48,11 +48,11 @@ static void make_helpers(struct watcher *watcher, bool new_command)
 	const struct watch_settings *const settings = &watcher->settings;
 	struct error impossible;
 
-	adoption_free(watcher->adoption);
-	watcher->adoption = NULL;
+	dump_collector_free(watcher->dump_collector);
+	watcher->dump_collector = NULL;
 	if (settings->adopt[0] != '\0' &&
-		!adoption_new(settings->adopt, &watcher->adoption, &impossible))
-		watcher->adoption = NULL;
+		!dump_collector_new(settings->adopt, &watcher->dump_collector, &impossible))
+		watcher->dump_collector = NULL;
 	if (!new_command)
 		return;
 	command_free(watcher->command);
@@ -78,7 +78,7 @@ void watcher_free(struct watcher *watcher)
 	if (watcher == NULL)
 		return;
 	trigger_free(watcher->trigger);
-	adoption_free(watcher->adoption);
+	dump_collector_free(watcher->dump_collector);
 	command_free(watcher->command);
 	observer_close(&watcher->observer);
 	free(watcher);
@@ -346,9 +346,10 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 /* Said once, not at every look, nor for every file that a full disk has no room for. */
 static void fail_adoption(struct watcher *watcher, const struct error *err)
 {
-	if (strcmp(err->message, watcher->adoption_problem) != 0)
+	if (strcmp(err->message, watcher->dump_collector_problem) != 0)
 		fail(watcher, false, err);
-	snprintf(watcher->adoption_problem, sizeof watcher->adoption_problem, "%s", err->message);
+	snprintf(watcher->dump_collector_problem, sizeof watcher->dump_collector_problem, "%s",
+		err->message);
 }
 
 /* So that a program which writes them all the time does not fill the log. */
@@ -379,17 +380,17 @@ static void adopt(struct watcher *watcher)
 	struct stat status;
 	struct error err;
 
-	if (watcher->adoption == NULL || watcher->folder == NULL)
+	if (watcher->dump_collector == NULL || watcher->folder == NULL)
 		return;
-	if (!adoption_look(
-		    watcher->adoption, now_ms, watcher->settings.limits.count, &dropped, &err)) {
+	if (!dump_collector_scan(watcher->dump_collector, now_ms, watcher->settings.limits.count,
+		    &dropped, &err)) {
 		fail_adoption(watcher, &err);
 		return;
 	}
 	note_dropped(watcher, dropped, now_ms);
-	for (int i = 0; i < ADOPTED_AT_ONCE; i++) {
-		if (!adoption_take(watcher->adoption, watcher->folder, now_ms, taken.path,
-			    &taken.reason, &err)) {
+	for (int i = 0; i < DUMPS_AT_ONCE; i++) {
+		if (!dump_collector_take(watcher->dump_collector, watcher->folder, now_ms,
+			    taken.path, &taken.reason, &err)) {
 			fail_adoption(watcher, &err);
 			has_failed = true;
 			continue;
@@ -400,7 +401,7 @@ static void adopt(struct watcher *watcher)
 		announce(watcher, &taken);
 	}
 	if (!has_failed)
-		watcher->adoption_problem[0] = '\0';
+		watcher->dump_collector_problem[0] = '\0';
 }
 
 bool watcher_attend_command(struct watcher *watcher)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/recording.h"
+#include "gateway/run_profiles.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 
 #include "client/agent_client.h"
 
-void recording_deinit(struct recording *recording)
+void run_profiles_deinit(struct run_profiles *recording)
 {
 	blob_drop(recording->profile);
 	blob_drop(recording->start);
-	*recording = (struct recording){ 0 };
+	*recording = (struct run_profiles){ 0 };
 }
 
 static bool is_running(const json_t *run)
@@ -26,7 +26,7 @@ static bool say_running(int64_t id, struct error *err)
 	return error_hint(err, "wait for its end or stop it; give an id for an earlier one");
 }
 
-bool recording_newest(struct backend *backend, int64_t *id, struct error *err)
+bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 
@@ -87,7 +87,7 @@ static bool has_samples(const struct blob *profile)
 	       at[sizeof line - 1] != '0';
 }
 
-static bool load_run(struct gateway *gateway, struct backend *backend, struct recording *loaded,
+static bool load_run(struct gateway *gateway, struct backend *backend, struct run_profiles *loaded,
 	struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *run = NULL;
@@ -115,15 +115,15 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct re
 	return true;
 }
 
-bool recording_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct recording *recording, struct error *err)
+bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
+	struct run_profiles *recording, struct error *err)
 {
-	struct recording loaded = { .id = id };
+	struct run_profiles loaded = { .id = id };
 	struct backend_answer now;
 
-	if (id != RECORDING_NOW) {
+	if (id != RUN_PROFILES_NOW) {
 		if (!load_run(gateway, backend, &loaded, err)) {
-			recording_deinit(&loaded);
+			run_profiles_deinit(&loaded);
 			return false;
 		}
 	} else {

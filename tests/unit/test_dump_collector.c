@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/adoption.h"
+#include "watch/dump_collector.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ struct scene {
 	char path[64];
 	char keep[80];
 	struct capture_folder *folder;
-	struct adoption *adoption;
+	struct dump_collector *dump_collector;
 };
 
 static int set_up(void **state)
@@ -29,13 +29,13 @@ static int set_up(void **state)
 	char prefix[80];
 	struct error err;
 
-	strcpy(scene->path, "/tmp/hc-adoption.XXXXXX");
+	strcpy(scene->path, "/tmp/hc-dump_collector.XXXXXX");
 	assert_non_null(mkdtemp(scene->path));
 	snprintf(scene->keep, sizeof scene->keep, "%s/keep", scene->path);
 	snprintf(prefix, sizeof prefix, "%s/own", scene->path);
 	assert_true(capture_folder_open(
 		scene->keep, &(struct capture_limits){ 9, UINT64_MAX, 0 }, &scene->folder, &err));
-	assert_true(adoption_new(prefix, &scene->adoption, &err));
+	assert_true(dump_collector_new(prefix, &scene->dump_collector, &err));
 	*state = scene;
 	return 0;
 }
@@ -54,7 +54,7 @@ static int tear_down(void **state)
 {
 	struct scene *const scene = *state;
 
-	adoption_free(scene->adoption);
+	dump_collector_free(scene->dump_collector);
 	capture_folder_close(scene->folder);
 	empty(scene->keep);
 	empty(scene->path);
@@ -86,7 +86,7 @@ static size_t look(const struct scene *scene, int64_t now_ms, size_t most)
 	size_t dropped = 99;
 	struct error err;
 
-	if (!adoption_look(scene->adoption, now_ms, most, &dropped, &err))
+	if (!dump_collector_scan(scene->dump_collector, now_ms, most, &dropped, &err))
 		fail_msg("%s", err.message);
 	return dropped;
 }
@@ -98,7 +98,7 @@ static void expect(const struct scene *scene, int64_t now_ms, const char *tag)
 	const char *reason = NULL;
 	struct error err;
 
-	if (!adoption_take(scene->adoption, scene->folder, now_ms, path, &reason, &err))
+	if (!dump_collector_take(scene->dump_collector, scene->folder, now_ms, path, &reason, &err))
 		fail_msg("%s", err.message);
 	snprintf(wanted, sizeof wanted, "-%s-own.7.heap", tag);
 	if (tag[0] == '\0')
@@ -144,7 +144,8 @@ static void of_too_many_the_newest_are_taken(void **state)
 	struct error err;
 	const char *reason;
 	char path[4096];
-	assert_false(adoption_take(scene->adoption, scene->folder, QUIET_MS, path, &reason, &err));
+	assert_false(dump_collector_take(
+		scene->dump_collector, scene->folder, QUIET_MS, path, &reason, &err));
 	for (const char *const *tag = (const char *const[]){ "u9", "u10", "u11", "", NULL };
 		*tag != NULL; tag++)
 		expect(scene, QUIET_MS, *tag);
@@ -162,7 +163,8 @@ static void what_is_no_profile_is_told_once(void **state)
 	put(scene, "own.7.0.f.heap", "no profile");
 	assert_int_equal(look(scene, 0, 9), 0);
 	assert_int_equal(look(scene, QUIET_MS, 9), 0);
-	assert_false(adoption_take(scene->adoption, scene->folder, QUIET_MS, path, &reason, &err));
+	assert_false(dump_collector_take(
+		scene->dump_collector, scene->folder, QUIET_MS, path, &reason, &err));
 	assert_non_null(strstr(err.message, "is no profile of jemalloc; left alone"));
 	assert_int_equal(look(scene, 100 * QUIET_MS, 9), 0);
 	expect(scene, 100 * QUIET_MS, "");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One target under watch by the gateway: a thread with a watcher (watch/watcher.h), which the
- * watchman gives orders and everybody may ask how it is. It survives its target: when that comes
- * back as another process, the watchman sends the post there, and the conditions go on.
+ * watch_manager gives orders and everybody may ask how it is. It survives its target: when that
+ * comes back as another process, the watch_manager sends the watch there, and the conditions go on.
  *
  * Any thread, but the orders come from one.
  */
@@ -42,28 +42,28 @@ struct watch_report {
 /* Where its captures go: a pattern's targets have a folder each. "" for the history. */
 void watch_report_folder(const struct watch_report *report, char path[4096]);
 
-struct watch_post;
+struct target_watch;
 
 /* The gateway and the folders must outlive it. */
-MUST_CHECK bool watch_post_start(struct gateway *gateway, struct watch_folders *folders,
-	const struct watch_section *section, const char *name, struct watch_post **post,
+MUST_CHECK bool target_watch_start(struct gateway *gateway, struct watch_folders *folders,
+	const struct watch_section *section, const char *name, struct target_watch **watch,
 	struct error *err);
 
 /* Orders. */
-void watch_post_send(struct watch_post *post, struct backend *backend);
-void watch_post_change(struct watch_post *post, const struct watch_section *section);
-void watch_post_signal(struct watch_post *post);
+void target_watch_assign(struct target_watch *watch, struct backend *backend);
+void target_watch_change(struct target_watch *watch, const struct watch_section *section);
+void target_watch_signal(struct target_watch *watch);
 
 /* Ends it; the first returns at once, the second when it has ended, which frees it. */
-void watch_post_dismiss(struct watch_post *post);
-bool watch_post_has_left(struct watch_post *post);
-void watch_post_join(struct watch_post *post);
+void target_watch_stop(struct target_watch *watch);
+bool target_watch_has_stopped(struct target_watch *watch);
+void target_watch_join(struct target_watch *watch);
 
-void watch_post_report(struct watch_post *post, struct watch_report *report);
+void target_watch_report(struct target_watch *watch, struct watch_report *report);
 
 /* What it is for, and the backend that it was sent to last (0: none yet). */
-const char *watch_post_name(const struct watch_post *post);
-uint64_t watch_post_incarnation(const struct watch_post *post);
+const char *target_watch_name(const struct target_watch *watch);
+uint64_t target_watch_incarnation(const struct target_watch *watch);
 
 /* Whether it waits for a target. */
-bool watch_post_is_vacant(struct watch_post *post);
+bool target_watch_is_idle(struct target_watch *watch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/adoption.h"
+#include "watch/dump_collector.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 /* Unchanged for so long: written completely. */
 enum { QUIET_MS = 2000, RETRY_MS = 60 * 1000 };
 
-struct sighting {
+struct dump_file {
 	char name[256];
 	uint64_t sequence; /* the process' count of its profiles */
 	off_t bytes;
@@ -25,49 +25,49 @@ struct sighting {
 	bool is_refused;  /* no profile: said once */
 };
 
-struct adoption {
-	char folder[3000];	    /* with the slash at its end */
-	char base[256];		    /* last part of the prefix */
-	struct sighting *sightings; /* of the last look, by name */
+struct dump_collector {
+	char folder[3000];	 /* with the slash at its end */
+	char base[256];		 /* last part of the prefix */
+	struct dump_file *files; /* of the last look, by name */
 	size_t count;
-	struct sighting **ready; /* of these, oldest first */
+	struct dump_file **ready; /* of these, oldest first */
 	size_t ready_count, ready_next;
 };
 
-bool adoption_new(const char *prefix, struct adoption **ret, struct error *err)
+bool dump_collector_new(const char *prefix, struct dump_collector **ret, struct error *err)
 {
 	const char *const slash = strrchr(prefix, '/');
 	const char *const base = slash == NULL ? prefix : slash + 1;
-	struct adoption *const adoption = xcalloc(1, sizeof *adoption);
+	struct dump_collector *const collector = xcalloc(1, sizeof *collector);
 
-	if (*base == '\0' || strlen(base) > 200 || strlen(prefix) >= sizeof adoption->folder) {
-		free(adoption);
+	if (*base == '\0' || strlen(base) > 200 || strlen(prefix) >= sizeof collector->folder) {
+		free(collector);
 		error_set(err, ERROR_USAGE, "'%.60s' is no prefix of files", prefix);
 		return error_hint(err, "give what jemalloc has as prof_prefix");
 	}
-	snprintf(adoption->folder, sizeof adoption->folder, "%.*s",
+	snprintf(collector->folder, sizeof collector->folder, "%.*s",
 		slash == NULL ? 2 : (int)(slash - prefix) + 1, slash == NULL ? "./" : prefix);
-	strcpy(adoption->base, base);
-	*ret = adoption;
+	strcpy(collector->base, base);
+	*ret = collector;
 	return true;
 }
 
-void adoption_free(struct adoption *adoption)
+void dump_collector_free(struct dump_collector *collector)
 {
-	if (adoption == NULL)
+	if (collector == NULL)
 		return;
-	free(adoption->ready);
-	free(adoption->sightings);
-	free(adoption);
+	free(collector->ready);
+	free(collector->files);
+	free(collector);
 }
 
 /* What made jemalloc write it, by the letter in the name; NULL when the name is another one. */
-static const char *reason_of(const struct adoption *adoption, const char *name, char tag[24])
+static const char *reason_of(const struct dump_collector *collector, const char *name, char tag[24])
 {
-	const size_t base = strlen(adoption->base);
+	const size_t base = strlen(collector->base);
 	char letter = '\0', number[16] = "", rest = '\0';
 
-	if (strncmp(name, adoption->base, base) != 0)
+	if (strncmp(name, collector->base, base) != 0)
 		return NULL;
 	const int got =
 		sscanf(name + base, ".%*[0-9].%*[0-9].%c%15[0-9].hea%c", &letter, number, &rest);
@@ -93,7 +93,7 @@ static const char *reason_of(const struct adoption *adoption, const char *name, 
 
 static int compare_names(const void *a, const void *b)
 {
-	const struct sighting *const x = a, *const y = b;
+	const struct dump_file *const x = a, *const y = b;
 
 	return strcmp(x->name, y->name);
 }
@@ -101,8 +101,8 @@ static int compare_names(const void *a, const void *b)
 /* Profiles may be written faster than the clock of the disk ticks. */
 static int compare_ages(const void *a, const void *b)
 {
-	const struct sighting *const x = *(struct sighting *const *)a;
-	const struct sighting *const y = *(struct sighting *const *)b;
+	const struct dump_file *const x = *(struct dump_file *const *)a;
+	const struct dump_file *const y = *(struct dump_file *const *)b;
 
 	if (x->modified.tv_sec != y->modified.tv_sec)
 		return x->modified.tv_sec < y->modified.tv_sec ? -1 : 1;
@@ -112,50 +112,50 @@ static int compare_ages(const void *a, const void *b)
 }
 
 /* What is there, by name. */
-static bool read_folder(const struct adoption *adoption, int64_t now_ms,
-	struct sighting **sightings, size_t *count, struct error *err)
+static bool read_folder(const struct dump_collector *collector, int64_t now_ms,
+	struct dump_file **files, size_t *count, struct error *err)
 {
-	DIR *const stream = opendir(adoption->folder);
-	struct sighting *found = NULL;
+	DIR *const stream = opendir(collector->folder);
+	struct dump_file *found = NULL;
 	size_t size = 0, capacity = 0;
 	char tag[24];
 
 	if (stream == NULL)
-		return error_system(err, errno, "%s", adoption->folder);
+		return error_system(err, errno, "%s", collector->folder);
 	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
 		struct stat status;
-		if (reason_of(adoption, entry->d_name, tag) == NULL ||
+		if (reason_of(collector, entry->d_name, tag) == NULL ||
 			fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
 			!S_ISREG(status.st_mode))
 			continue;
 		found = xgrow(found, &capacity, size + 1, sizeof *found);
-		struct sighting *const one = &found[size++];
-		*one = (struct sighting){
+		struct dump_file *const one = &found[size++];
+		*one = (struct dump_file){
 			.bytes = status.st_size, .modified = status.st_mtim, .since_ms = now_ms
 		};
-		(void)sscanf(entry->d_name + strlen(adoption->base), ".%*[0-9].%" SCNu64,
+		(void)sscanf(entry->d_name + strlen(collector->base), ".%*[0-9].%" SCNu64,
 			&one->sequence);
 		snprintf(one->name, sizeof one->name, "%s", entry->d_name);
 	}
 	closedir(stream);
 	if (size > 0)
 		qsort(found, size, sizeof *found, compare_names);
-	*sightings = found;
+	*files = found;
 	*count = size;
 	return true;
 }
 
 /* Those that have not changed go on from what was known of them. */
-static void remember(const struct adoption *adoption, struct sighting *sightings, size_t count)
+static void remember(const struct dump_collector *collector, struct dump_file *files, size_t count)
 {
 	for (size_t i = 0, before = 0; i < count; i++) {
-		struct sighting *const one = &sightings[i];
-		while (before < adoption->count &&
-			compare_names(&adoption->sightings[before], one) < 0)
+		struct dump_file *const one = &files[i];
+		while (before < collector->count &&
+			compare_names(&collector->files[before], one) < 0)
 			before++;
-		if (before == adoption->count)
+		if (before == collector->count)
 			return;
-		const struct sighting *const known = &adoption->sightings[before];
+		const struct dump_file *const known = &collector->files[before];
 		if (compare_names(known, one) != 0 || known->bytes != one->bytes ||
 			known->modified.tv_sec != one->modified.tv_sec ||
 			known->modified.tv_nsec != one->modified.tv_nsec)
@@ -165,17 +165,17 @@ static void remember(const struct adoption *adoption, struct sighting *sightings
 	}
 }
 
-static void find_ready(struct adoption *adoption, int64_t now_ms)
+static void find_ready(struct dump_collector *collector, int64_t now_ms)
 {
-	free(adoption->ready);
-	adoption->ready = xmalloc((adoption->count + 1) * sizeof(struct sighting *));
-	adoption->ready_count = adoption->ready_next = 0;
-	for (size_t i = 0; i < adoption->count; i++) {
-		struct sighting *const one = &adoption->sightings[i];
+	free(collector->ready);
+	collector->ready = xmalloc((collector->count + 1) * sizeof(struct dump_file *));
+	collector->ready_count = collector->ready_next = 0;
+	for (size_t i = 0; i < collector->count; i++) {
+		struct dump_file *const one = &collector->files[i];
 		if (!one->is_refused && one->bytes != 0 && now_ms - one->since_ms >= QUIET_MS)
-			adoption->ready[adoption->ready_count++] = one;
+			collector->ready[collector->ready_count++] = one;
 	}
-	qsort(adoption->ready, adoption->ready_count, sizeof *adoption->ready, compare_ages);
+	qsort(collector->ready, collector->ready_count, sizeof *collector->ready, compare_ages);
 }
 
 static bool is_profile(int fd)
@@ -186,63 +186,65 @@ static bool is_profile(int fd)
 	       memcmp(head, "heap_v2/", sizeof head) == 0;
 }
 
-static int open_ready(const struct adoption *adoption, const struct sighting *one, char from[4096])
+static int open_ready(
+	const struct dump_collector *collector, const struct dump_file *one, char from[4096])
 {
-	snprintf(from, 4096, "%s%s", adoption->folder, one->name);
+	snprintf(from, 4096, "%s%s", collector->folder, one->name);
 	return open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The oldest that are more than so many. What is no profile stays, for adoption_take to tell. */
-static size_t drop_surplus(struct adoption *adoption, size_t most)
+/* The oldest that are more than so many. What is no profile stays, for dump_collector_take to tell.
+ */
+static size_t drop_surplus(struct dump_collector *collector, size_t most)
 {
-	const size_t surplus = adoption->ready_count > most ? adoption->ready_count - most : 0;
+	const size_t surplus = collector->ready_count > most ? collector->ready_count - most : 0;
 	size_t kept = 0, dropped = 0;
 	char from[4096];
 
-	for (size_t i = 0; i < adoption->ready_count; i++) {
-		struct sighting *const one = adoption->ready[i];
+	for (size_t i = 0; i < collector->ready_count; i++) {
+		struct dump_file *const one = collector->ready[i];
 		if (i < surplus) {
-			CLEANUP(fd_cleanup) const int fd = open_ready(adoption, one, from);
+			CLEANUP(fd_cleanup) const int fd = open_ready(collector, one, from);
 			if (fd >= 0 && is_profile(fd) && unlink(from) == 0) {
 				dropped++;
 				continue;
 			}
 		}
-		adoption->ready[kept++] = one;
+		collector->ready[kept++] = one;
 	}
-	adoption->ready_count = kept;
+	collector->ready_count = kept;
 	return dropped;
 }
 
-bool adoption_look(
-	struct adoption *adoption, int64_t now_ms, size_t most, size_t *dropped, struct error *err)
+bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t most,
+	size_t *dropped, struct error *err)
 {
-	struct sighting *sightings = NULL;
+	struct dump_file *files = NULL;
 	size_t count = 0;
 
-	if (!read_folder(adoption, now_ms, &sightings, &count, err))
+	if (!read_folder(collector, now_ms, &files, &count, err))
 		return false;
-	remember(adoption, sightings, count);
-	free(adoption->sightings);
-	adoption->sightings = sightings;
-	adoption->count = count;
-	find_ready(adoption, now_ms);
-	*dropped = drop_surplus(adoption, most);
+	remember(collector, files, count);
+	free(collector->files);
+	collector->files = files;
+	collector->count = count;
+	find_ready(collector, now_ms);
+	*dropped = drop_surplus(collector, most);
 	return true;
 }
 
-bool adoption_take(struct adoption *adoption, struct capture_folder *folder, int64_t now_ms,
-	char path[4096], const char **reason, struct error *err)
+bool dump_collector_take(struct dump_collector *collector, struct capture_folder *folder,
+	int64_t now_ms, char path[4096], const char **reason, struct error *err)
 {
 	char from[4096], tag[24];
 
 	path[0] = '\0';
-	if (adoption->ready_next == adoption->ready_count)
+	if (collector->ready_next == collector->ready_count)
 		return true;
-	struct sighting *const ready = adoption->ready[adoption->ready_next++];
+	struct dump_file *const ready = collector->ready[collector->ready_next++];
 	/* Should it fail. */
 	ready->since_ms = now_ms + RETRY_MS;
-	CLEANUP(fd_cleanup) const int fd = open_ready(adoption, ready, from);
+	CLEANUP(fd_cleanup) const int fd = open_ready(collector, ready, from);
 	if (fd < 0)
 		return error_system(err, errno, "%s", from);
 	if (!is_profile(fd)) {
@@ -251,11 +253,11 @@ bool adoption_take(struct adoption *adoption, struct capture_folder *folder, int
 			err, ERROR_INPUT, "%s is no profile of jemalloc; left alone", from);
 	}
 	(void)fchmod(fd, 0600);
-	*reason = reason_of(adoption, ready->name, tag);
+	*reason = reason_of(collector, ready->name, tag);
 	char stem[256];
 	snprintf(stem, sizeof stem, "%.*s",
-		(int)strcspn(ready->name + strlen(adoption->base) + 1, ".") +
-			(int)strlen(adoption->base) + 1,
+		(int)strcspn(ready->name + strlen(collector->base) + 1, ".") +
+			(int)strlen(collector->base) + 1,
 		ready->name);
 	json_t *const details = json_pack("{s:s, s:I, s:s}", "reason", *reason, "time_ms",
 		(json_int_t)ready->modified.tv_sec * 1000 + ready->modified.tv_nsec / 1000000,

@@ -12,15 +12,16 @@
 
 #include "watch/capture_folder.h"
 
-struct adoption;
+struct dump_collector;
 
 /* `prefix` as in jemalloc's prof_prefix. */
-MUST_CHECK bool adoption_new(const char *prefix, struct adoption **adoption, struct error *err);
-void adoption_free(struct adoption *adoption);
+MUST_CHECK bool dump_collector_new(
+	const char *prefix, struct dump_collector **collector, struct error *err);
+void dump_collector_free(struct dump_collector *collector);
 
-static inline void adoption_cleanup(struct adoption **adoption)
+static inline void dump_collector_cleanup(struct dump_collector **collector)
 {
-	adoption_free(*adoption);
+	dump_collector_free(*collector);
 }
 
 /*
@@ -28,12 +29,12 @@ static inline void adoption_cleanup(struct adoption **adoption)
  * they are: a program may write thousands in a second, and so many are all that will be kept.
  * `dropped` is their number.
  */
-MUST_CHECK bool adoption_look(
-	struct adoption *adoption, int64_t now_ms, size_t most, size_t *dropped, struct error *err);
+MUST_CHECK bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t most,
+	size_t *dropped, struct error *err);
 
 /*
  * Takes at most one file of those that the last look found ready, oldest first, into the folder.
  * `path` is its new place, "" when there was none; `reason` says what made jemalloc write it.
  */
-MUST_CHECK bool adoption_take(struct adoption *adoption, struct capture_folder *folder,
+MUST_CHECK bool dump_collector_take(struct dump_collector *collector, struct capture_folder *folder,
 	int64_t now_ms, char path[4096], const char **reason, struct error *err);

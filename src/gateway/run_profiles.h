@@ -14,27 +14,27 @@
 #include "gateway/backend.h"
 #include "gateway/gateway.h"
 
-enum { RECORDING_NOW = 0 };
+enum { RUN_PROFILES_NOW = 0 };
 
-struct recording {
+struct run_profiles {
 	int64_t id;
 	int64_t span_ms;      /* of a run: how long it took; 0 of a snapshot */
 	struct blob *profile; /* NULL until loaded */
 	struct blob *start;   /* NULL when there is nothing to subtract */
 };
 
-void recording_deinit(struct recording *recording);
+void run_profiles_deinit(struct run_profiles *recording);
 
-static inline void recording_cleanup(struct recording *recording)
+static inline void run_profiles_cleanup(struct run_profiles *recording)
 {
-	recording_deinit(recording);
+	run_profiles_deinit(recording);
 }
 
 /*
  * The newest finished run. ERROR_STATE while one is on, ERROR_NOT_FOUND when there was none yet.
  */
-MUST_CHECK bool recording_newest(struct backend *backend, int64_t *id, struct error *err);
+MUST_CHECK bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err);
 
 /* Gets the profiles of the recording, from the agent or from memory. */
-MUST_CHECK bool recording_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct recording *recording, struct error *err);
+MUST_CHECK bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
+	struct run_profiles *recording, struct error *err);
