@@ -2,6 +2,8 @@
 #include "analysis/allocator_wrappers.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@ enum {
 	CALLERS_WANTED = 3,
 	MAX_PASSES = 16, /* each may show that another one is none */
 	MAX_NAME_BYTES = 4096,
+	MAX_UNNAMED = 8, /* one calling the other, between the allocator and a wrapper */
 };
 
 static const uint32_t NO_FUNCTION = UINT32_MAX;
@@ -189,6 +192,8 @@ enum wrapper_name wrapper_name_judge(const char *function)
 
 	if (function[0] == '\0')
 		return WRAPPER_NAME_NONE;
+	if (function[0] == '[' && strstr(function, "]+0x") != NULL)
+		return WRAPPER_NAME_UNKNOWN;
 	if (is_of_language(function))
 		return WRAPPER_NAME_SURE;
 	size_t size = last_part(name, sizeof name, function);
@@ -218,7 +223,8 @@ struct function {
 /* What is kept of one of the profiles. */
 struct examined {
 	const struct profile *profile;
-	uint32_t *functions; /* of each frame; NO_FUNCTION where its name is no wrapper's */
+	uint32_t *functions; /* of each frame */
+	uint32_t *unnamed;   /* of each location without frames; NO_FUNCTION where none is known */
 	/* Of each location; shown: where it stands it is not cut off. */
 	uint8_t *is_allocator, *has_candidate, *is_shown;
 	struct wrapper_fact *facts;
@@ -262,6 +268,21 @@ static bool is_wrapper(const struct allocator_wrappers *wrappers, uint32_t funct
 	return wrappers->functions[function].is_wrapper;
 }
 
+/* The function without a name at the location: by its place in the file. */
+static uint32_t find_unnamed(struct allocator_wrappers *wrappers, const struct profile *profile,
+	const struct profile_location *location)
+{
+	char name[MAX_NAME_BYTES];
+
+	if (location->frame_count != 0 || location->function_start == 0 ||
+		location->mapping == PROFILE_NONE)
+		return NO_FUNCTION;
+	const struct profile_mapping *const mapping = &profile->mappings[location->mapping];
+	snprintf(name, sizeof name, "[%s]+0x%" PRIx64, mapping->path,
+		location->function_start - mapping->start + mapping->file_offset);
+	return find_function(wrappers, string_pool_add(&wrappers->names, name));
+}
+
 static void examine(struct allocator_wrappers *wrappers, struct examined *examined,
 	const struct profile *profile, wrapper_is_allocator *is_allocator, void *context)
 {
@@ -270,6 +291,7 @@ static void examine(struct allocator_wrappers *wrappers, struct examined *examin
 	*examined = (struct examined){
 		.profile = profile,
 		.functions = xcalloc(profile->frame_count, sizeof *examined->functions),
+		.unnamed = xcalloc(profile->location_count, sizeof *examined->unnamed),
 		.is_allocator = xcalloc(profile->location_count, 1),
 		.has_candidate = xcalloc(profile->location_count, 1),
 		.is_shown = xcalloc(profile->location_count, 1),
@@ -281,6 +303,8 @@ static void examine(struct allocator_wrappers *wrappers, struct examined *examin
 	for (size_t i = 0; i < profile->location_count; i++) {
 		const struct profile_location *const location = &profile->locations[i];
 		examined->is_allocator[i] = is_allocator(context, profile, location);
+		examined->unnamed[i] = find_unnamed(wrappers, profile, location);
+		examined->has_candidate[i] = examined->unnamed[i] != NO_FUNCTION;
 		for (uint32_t f = 0; f < location->frame_count; f++)
 			if (is_wrapper(wrappers, examined->functions[location->first_frame + f]))
 				examined->has_candidate[i] = true;
@@ -302,7 +326,23 @@ struct walk {
 	uint32_t last;	/* the wrapper before, whose caller comes now; NO_FUNCTION for none */
 	bool is_inside; /* nothing but allocators and wrappers so far */
 	bool has_changed;
+	uint32_t unnamed[MAX_UNNAMED]; /* just before: their caller must be a wrapper */
+	uint32_t unnamed_count;
 };
+
+static void drop(struct walk *walk, uint32_t position)
+{
+	walk->wrappers->functions[position].is_wrapper = false;
+	walk->has_changed = true;
+}
+
+static void leave(struct walk *walk)
+{
+	walk->is_inside = false;
+	for (uint32_t i = 0; i < walk->unnamed_count; i++)
+		drop(walk, walk->unnamed[i]);
+	walk->unnamed_count = 0;
+}
 
 static void step(struct walk *walk, uint32_t position)
 {
@@ -312,12 +352,17 @@ static void step(struct walk *walk, uint32_t position)
 		note_caller(&walk->wrappers->functions[walk->last], position);
 	walk->last = NO_FUNCTION;
 	if (!function->is_wrapper) {
-		walk->is_inside = false;
-	} else if (walk->is_inside) {
+		leave(walk);
+	} else if (!walk->is_inside) {
+		drop(walk, position);
+	} else if (function->judgement != WRAPPER_NAME_UNKNOWN) {
 		walk->last = position;
+		walk->unnamed_count = 0;
+	} else if (walk->unnamed_count < MAX_UNNAMED) {
+		walk->unnamed[walk->unnamed_count++] = position;
 	} else {
-		function->is_wrapper = false;
-		walk->has_changed = true;
+		drop(walk, position);
+		leave(walk);
 	}
 }
 
@@ -337,6 +382,7 @@ static void walk_stack(
 
 	walk->is_inside = true;
 	walk->last = NO_FUNCTION;
+	walk->unnamed_count = 0;
 	for (size_t i = allocator_depth(examined, locations, stack->depth); i < stack->depth; i++) {
 		const uint32_t at = locations[i];
 		const struct profile_location *const location = &profile->locations[at];
@@ -347,10 +393,14 @@ static void walk_stack(
 			examined->is_shown[at] = true;
 		for (uint32_t f = 0; f < location->frame_count; f++)
 			step(walk, examined->functions[location->first_frame + f]);
-		if (location->frame_count == 0)
-			walk->is_inside = false;
+		if (examined->unnamed[at] != NO_FUNCTION)
+			step(walk, examined->unnamed[at]);
+		else if (location->frame_count == 0)
+			leave(walk);
 	}
 	/* The unwinder came no further: a wrapper is more than nothing. */
+	if (walk->unnamed_count != 0)
+		leave(walk);
 	if (stack->depth != 0 && walk->is_inside)
 		examined->is_shown[locations[stack->depth - 1]] = true;
 }
@@ -382,6 +432,14 @@ static bool drop_weak(struct allocator_wrappers *wrappers)
 	return has_changed;
 }
 
+/* A name is a reason of its own to be a wrapper; without one every caller counts. */
+static void drop_unnamed(struct allocator_wrappers *wrappers)
+{
+	for (size_t i = 0; i < wrappers->function_count; i++)
+		if (wrappers->functions[i].judgement == WRAPPER_NAME_UNKNOWN)
+			wrappers->functions[i].is_wrapper = false;
+}
+
 static void set_facts(const struct allocator_wrappers *wrappers, struct examined *examined)
 {
 	const struct profile *const profile = examined->profile;
@@ -392,6 +450,10 @@ static void set_facts(const struct allocator_wrappers *wrappers, struct examined
 		uint32_t count = 0;
 		if (examined->is_shown[i])
 			continue;
+		if (examined->unnamed[i] != NO_FUNCTION) {
+			fact->is_wrapper = is_wrapper(wrappers, examined->unnamed[i]);
+			continue;
+		}
 		while (count < location->frame_count && count < UINT16_MAX &&
 			is_wrapper(wrappers, examined->functions[location->first_frame + count]))
 			count++;
@@ -411,11 +473,12 @@ struct allocator_wrappers *allocator_wrappers_find(const struct profile *const *
 	wrappers->count = count;
 	for (size_t i = 0; i < count; i++)
 		examine(wrappers, &wrappers->examined[i], profiles[i], is_allocator, context);
-	for (int pass = 0; pass < MAX_PASSES; pass++) {
+	bool is_settled = false;
+	for (int pass = 0; pass < MAX_PASSES && !is_settled; pass++)
 		/* Only what is left counts when callers are told apart. */
-		if (!walk_all(wrappers) && !drop_weak(wrappers))
-			break;
-	}
+		is_settled = !walk_all(wrappers) && !drop_weak(wrappers);
+	if (!is_settled)
+		drop_unnamed(wrappers);
 	for (size_t i = 0; i < count; i++)
 		set_facts(wrappers, &wrappers->examined[i]);
 	return wrappers;
@@ -428,6 +491,7 @@ void allocator_wrappers_free(struct allocator_wrappers *wrappers)
 	for (size_t i = 0; i < wrappers->count; i++) {
 		struct examined *const examined = &wrappers->examined[i];
 		free(examined->functions);
+		free(examined->unnamed);
 		free(examined->is_allocator);
 		free(examined->has_candidate);
 		free(examined->is_shown);

@@ -7,7 +7,9 @@
  * A wrapper is recognised by name and by shape. The name says what such functions are called; the
  * shape is that in all stacks of the profiles it calls allocators and wrappers only. A function of
  * such a name that also calls other code, which allocates, is none. Names that may as well be those
- * of the program's own objects ("conn_alloc") count from three different callers on.
+ * of the program's own objects ("conn_alloc") count from three different callers on. A function of
+ * stripped code has no name: it is a wrapper if nothing but wrappers call it, as PostgreSQL's
+ * palloc calls a static function.
  */
 #pragma once
 
@@ -19,7 +21,8 @@
 
 enum wrapper_name {
 	WRAPPER_NAME_NONE,
-	WRAPPER_NAME_WEAK, /* if it has several callers */
+	WRAPPER_NAME_WEAK,    /* if it has several callers */
+	WRAPPER_NAME_UNKNOWN, /* "[postgres]+0x5c7730": if all of its callers are wrappers */
 	WRAPPER_NAME_SURE,
 };
 

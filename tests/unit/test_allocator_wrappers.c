@@ -101,6 +101,22 @@ static void weak_names_need_callers(void **state)
 		PRUNE_WRAPPERS, "main;accept;conn_alloc\nmain;a\nmain;b\nmain;c\n");
 }
 
+static void a_function_without_a_name_is_a_wrapper_among_wrappers(void **state)
+{
+	(void)state;
+	assert_shown("main;scan;palloc;[pg]+0x10;malloc 1\n"
+		     "main;sort;repalloc;[pg]+0x20;[pg]+0x10;malloc 1\n"
+		     "main;[pg]+0x30;malloc 1\n",
+		PRUNE_WRAPPERS, "main;scan\nmain;sort\nmain;[pg]+0x30\n");
+	/* The program calls it, too. */
+	assert_shown("main;scan;palloc;[pg]+0x10;malloc 1\nmain;parse;[pg]+0x10;malloc 1\n",
+		PRUNE_WRAPPERS, "main;scan;palloc;[pg]+0x10\nmain;parse;[pg]+0x10\n");
+	/* It calls other code. */
+	assert_shown("main;palloc;[pg]+0x10;malloc 1\nmain;palloc;[pg]+0x10;log;malloc 1\n",
+		PRUNE_WRAPPERS, "main;palloc;[pg]+0x10\nmain;palloc;[pg]+0x10;log\n");
+	assert_shown("[pg]+0x20;[pg]+0x10;malloc 1\n", PRUNE_WRAPPERS, "[pg]+0x20;[pg]+0x10\n");
+}
+
 static void a_stack_of_wrappers_alone_is_not_empty(void **state)
 {
 	(void)state;
@@ -137,6 +153,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(callers_of_wrappers_are_the_leaves),
 	cmocka_unit_test(a_function_that_calls_other_code_is_no_wrapper),
 	cmocka_unit_test(weak_names_need_callers),
+	cmocka_unit_test(a_function_without_a_name_is_a_wrapper_among_wrappers),
 	cmocka_unit_test(a_stack_of_wrappers_alone_is_not_empty),
 	cmocka_unit_test(wrappers_that_were_inlined_are_cut_off_too),
 };
