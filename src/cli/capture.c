@@ -196,11 +196,19 @@ bool capture_open(const char *operand, struct capture *capture, struct error *er
 	struct target target;
 	struct stat status;
 
-	if (stat(operand, &status) == 0 && S_ISREG(status.st_mode)) {
+	const bool is_there = stat(operand, &status) == 0;
+	if (is_there && S_ISDIR(status.st_mode)) {
+		error_set(err, ERROR_USAGE, "%s is a folder, not a bundle", operand);
+		return error_hint(
+			err, "name one bundle; heapctl trend reads all profiles of a folder");
+	}
+	if (is_there && S_ISREG(status.st_mode)) {
 		if (is_bundle_file(operand))
 			return read_bundle(operand, capture, err);
-		error_set(err, ERROR_USAGE, "%s is no bundle: it has no statistics", operand);
-		return error_hint(err, "heapctl dump --bundle TARGET writes one");
+		error_set(err, ERROR_USAGE, "%s is not a bundle: it has no statistics", operand);
+		return error_hint(err,
+			"heapctl dump --bundle TARGET writes a bundle; heapctl trend reads several "
+			"profiles in a tar");
 	}
 	return target_resolve(operand, &target, err) &&
 	       capture_take(&target, capture, &without_profile, err);

@@ -309,6 +309,30 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	}
 }
 
+/* debuginfod's library asks nobody at all for what it does not know as a URL. */
+static bool check_servers(const char *urls, struct error *err)
+{
+	static const char *const schemes[] = { "http://", "https://", "file://" };
+	static const char blanks[] = " \t\n";
+
+	for (const char *at = urls + strspn(urls, blanks); *at != '\0' || at == urls;) {
+		const size_t size = strcspn(at, blanks);
+		bool is_known = false;
+		for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+			const size_t scheme_size = strlen(schemes[i]);
+			is_known |= size > scheme_size && strncmp(at, schemes[i], scheme_size) == 0;
+		}
+		if (!is_known) {
+			error_set(err, ERROR_USAGE, "invalid value for --debuginfod: '%.*s'",
+				(int)(size < 60 ? size : 60), at);
+			return error_hint(err, "use a URL such as https://debuginfod.debian.net");
+		}
+		at += size;
+		at += strspn(at, blanks);
+	}
+	return true;
+}
+
 static bool apply(struct parse *parse, int id, struct error *err)
 {
 	struct report_options *const options = parse->options;
@@ -319,7 +343,7 @@ static bool apply(struct parse *parse, int id, struct error *err)
 
 	if (text != NULL) {
 		*text = parser->value;
-		return true;
+		return id != OPTION_DEBUGINFOD || check_servers(parser->value, err);
 	}
 	if (is_on != NULL) {
 		*is_on = !parser->is_negated;

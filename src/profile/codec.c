@@ -70,6 +70,10 @@ static bool refuse_unknown(const char *name, const struct cursor *in, struct err
 		return error_hint(err, "expand it with %s; gzip, zstd and xz are read as they are",
 			foreign->program);
 	}
+	if (tar_detect(*in)) {
+		error_set(err, ERROR_INPUT, "%s is a tar, but not a bundle of heapctl", name);
+		return error_hint(err, "heapctl trend reads all profiles of a tar");
+	}
 	if (cursor_left(in) == 0)
 		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
 	else

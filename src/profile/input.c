@@ -158,6 +158,10 @@ static bool map_or_read(
 
 	if (fstat(fd, &status) != 0)
 		return error_system(err, errno, "%s", name);
+	if (S_ISDIR(status.st_mode)) {
+		error_set(err, ERROR_INPUT, "%s is a folder", name);
+		return error_hint(err, "heapctl trend reads all profiles of a folder");
+	}
 	if (S_ISREG(status.st_mode) && status.st_size >= SMALLEST_MAPPED_BYTES) {
 		if (!file_map_fd(fd, name, &input->map, err))
 			return false;

@@ -367,6 +367,22 @@ class Report(unittest.TestCase):
         error = run("report", "/bin/sh", self.first, code=2).stderr.decode()
         self.assertIn("/bin/sh does not match", error)
 
+    def test_several_profiles_are_for_trend(self):
+        folder = self.path("several")
+        os.makedirs(folder)
+        shutil.copy(self.first, folder)
+        tar = self.path("several.tar")
+        subprocess.run(["tar", "cf", tar, "-C", folder, "."], check=True)
+        for verb, code in (("report", 1), ("account", 2)):
+            for path in (folder, tar):
+                error = run(verb, path, code=code).stderr.decode()
+                self.assertRegex(error, rf"{path} is (a folder|a tar|not a bundle).*heapctl trend reads", (verb, path))
+
+    def test_servers_of_debug_files_are_urls(self):
+        for wrong in ("foo", "", "htp://x", "http://", "https://a.example foo"):
+            self.assertIn("invalid value for --debuginfod", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
+        run("report", "--debuginfod", "file:///nonexistent  http://127.0.0.1:1", self.first)
+
     def test_nobody_is_named_twice(self):
         error = run("report", f"http://127.0.0.1:{free_port()}/pprof/heap", code=1).stderr.decode()
         self.assertRegex(error, r"^heapctl: connecting to 127\.0\.0\.1:\d+: Connection refused")

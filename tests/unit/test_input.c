@@ -268,7 +268,8 @@ static void files_are_opened(void **state)
 	assert_false(profile_open("/nonexistent/x.heap", NULL, &profile, &err));
 	assert_contains(err.message, "/nonexistent/x.heap: No such file or directory");
 	assert_false(profile_open("/", NULL, &profile, &err));
-	assert_contains(err.message, "Is a directory");
+	assert_string_equal(err.message, "/ is a folder");
+	assert_contains(err.hint, "heapctl trend");
 }
 
 /* Ten gigabytes that take no room on the disk: told at once, without reading all of them. */
