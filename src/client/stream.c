@@ -131,6 +131,34 @@ static void free_addresses(struct addrinfo **addresses)
 		freeaddrinfo(*addresses);
 }
 
+/* What to do about it, for the person at the command line. */
+static bool advise(struct error *err)
+{
+	switch (err->errnum) {
+	case ECONNREFUSED:
+		return error_hint(err, "nothing listens there: check the host and the port, and "
+				       "that heapctl serve or the server runs");
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case ETIMEDOUT:
+		return error_hint(err, "check the host, the network and its firewalls");
+	default:
+		break;
+	}
+	return false;
+}
+
+static bool explain_lookup(const char *host, const char *port, int problem, struct error *err)
+{
+	if (problem == EAI_SERVICE) {
+		error_set(err, ERROR_USAGE, "'%s' is not a port", port);
+		return error_hint(err, "a port is a number from 1 to 65535");
+	}
+	error_set(
+		err, ERROR_NOT_FOUND, "finding the address of %s: %s", host, gai_strerror(problem));
+	return error_hint(err, "check the host's name and the name server");
+}
+
 static bool connect_address(
 	struct stream *stream, const struct addrinfo *address, struct error *err)
 {
@@ -155,13 +183,12 @@ bool stream_connect_tcp(
 	snprintf(stream->peer, sizeof stream->peer, "%s:%s", host, port);
 	const int problem = getaddrinfo(host, port, &hints, &addresses);
 	if (problem != 0)
-		return error_set(
-			err, ERROR_NOT_FOUND, "%s: %s", stream->peer, gai_strerror(problem));
+		return explain_lookup(host, port, problem, err);
 	for (const struct addrinfo *a = addresses; a != NULL; a = a->ai_next) {
 		if (connect_address(stream, a, err))
 			return true;
 	}
-	return false;
+	return advise(err);
 }
 
 bool stream_start_tls(

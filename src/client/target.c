@@ -393,9 +393,15 @@ static void look_at(pid_t pid, struct name_search *search)
 
 static bool say_none(const struct name_search *search, struct error *err)
 {
+	const char *const at = strrchr(search->name, '@');
 	char user[USER_NAME_BYTES];
 
-	if (search->owner == USER_ANY) {
+	/* Had there been such a user, the name would end before the '@'. */
+	if (search->owner == USER_ANY && at != NULL && at != search->name && at[1] != '\0') {
+		error_set(err, ERROR_NOT_FOUND,
+			"no process is called '%s', and there is no user '%s'", search->name,
+			at + 1);
+	} else if (search->owner == USER_ANY) {
 		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", search->name);
 	} else {
 		user_name_format(search->owner, user);

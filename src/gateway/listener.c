@@ -175,6 +175,18 @@ static bool split_address(char *text, const char **host, const char **port, stru
 	return true;
 }
 
+static bool explain_bind(int errnum, struct error *err)
+{
+	error_system(err, errnum, "listening");
+	if (errnum == EADDRINUSE)
+		return error_hint(err, "another process listens there: use another port");
+	if (errnum == EADDRNOTAVAIL)
+		return error_hint(err, "use an address of this machine");
+	if (errnum == EACCES)
+		return error_hint(err, "use a port from 1024 on, or run heapctl as root");
+	return false;
+}
+
 static bool bind_tcp(const struct addrinfo *candidate, struct listener *listener, struct error *err)
 {
 	const int yes = 1, no = 0;
@@ -187,7 +199,7 @@ static bool bind_tcp(const struct addrinfo *candidate, struct listener *listener
 	if (candidate->ai_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
 	if (bind(fd, candidate->ai_addr, candidate->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
-		return error_system(err, errno, "listening");
+		return explain_bind(errno, err);
 	if (!listener_adopt(fd, listener, err))
 		return false;
 	(void)TAKE_FD(fd);
@@ -207,8 +219,17 @@ static bool open_tcp(const char *address, struct listener *listener, struct erro
 	if (!split_address(text, &host, &port, err))
 		return false;
 	const int failure = getaddrinfo(host, port, &hints, &candidates);
-	if (failure != 0)
-		return error_set(err, ERROR_USAGE, "%s: %s", address, gai_strerror(failure));
+	if (failure == EAI_SERVICE) {
+		error_set(err, ERROR_USAGE, "the address '%s' has no port: '%s' is not a number",
+			address, port);
+		return error_hint(err, "write HOST:PORT, with a port from 0 to 65535");
+	}
+	if (failure != 0) {
+		error_set(err, ERROR_USAGE, "finding the address of '%s': %s",
+			host == NULL ? "*" : host, gai_strerror(failure));
+		return error_hint(
+			err, "use an address of this machine, such as 127.0.0.1:%s", port);
+	}
 	/* All addresses means IPv6 with IPv4 in it where the kernel has both. */
 	const bool prefers_v6 = host == NULL;
 	bool ok = false;

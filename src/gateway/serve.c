@@ -172,6 +172,23 @@ static void announce(const struct serve_options *options, const struct serving *
 	}
 }
 
+/* A name may be that of a server to come, but also a typing error. */
+static void tell_missing_targets(const struct serve_options *options, struct serving *serving)
+{
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	char line[600];
+
+	/* That process has just been started. */
+	if (options->log == NULL || options->target_count == 0 || options->until_exit != 0)
+		return;
+	backend_set_list(&serving->gateway.backends, &list);
+	for (size_t i = 0; i < list.problem_count; i++) {
+		snprintf(line, sizeof line, "target not reachable yet: %s",
+			list.problems[i].err.message);
+		options->log(line);
+	}
+}
+
 static bool start_servers(struct serving *serving, struct error *err)
 {
 	for (size_t i = 0; i < serving->listener_count; i++) {
@@ -275,6 +292,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 			  watch_manager_start(serving->gateway.watch_manager, err));
 	if (ok) {
 		announce(options, serving);
+		tell_missing_targets(options, serving);
 		ok = await_end(serving->gateway.watch_manager, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -510,6 +510,9 @@ class NotThere(Case):
             _, said = self.heapctl("status", target, code=1)
             self.assertTrue(said.startswith("heapctl: "), said)
             self.assertIn(why, said)
+        self.assertIn("nothing listens there", self.heapctl("status", f"http://127.0.0.1:{free_port()}", code=1)[1])
+        said = self.heapctl("status", "x@no-such-user", code=1)[1]
+        self.assertIn("no process is called 'x@no-such-user', and there is no user 'no-such-user'", said)
         self.heapctl("status", "http://x:y", code=2)
         self.heapctl("status", code=2)
         self.heapctl("status", "1", "2", code=2)

@@ -745,7 +745,25 @@ class Safety(GatewayCase):
         for address in ("", " ", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:99999", "127.0.0.1:-1", "65536", "127.0.0.1:80:90", "[::1",
                         "[::1]", "[::1]x:80", "::1:80", "unix:", "localhost:99999999999999999999"):
             _, message = self.heapctl("serve", "--listen", address, self.process.pid, code=2)
-            self.assertRegex(message, "has no port|more than one ':'|no path|not supported", address)
+            self.assertRegex(message, "has no port|more than one ':'|no path", address)
+
+    def test_an_address_that_cannot_be_used_comes_with_advice(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for address, code, words in (("1.2.3.4.5:x", 2, "'x' is not a number (write HOST:PORT"),
+                                         ("no-such-host.invalid:7070", 2, "finding the address of 'no-such-host.invalid'"),
+                                         ("192.0.2.1:7070", 1, "(use an address of this machine)"),
+                                         (f"127.0.0.1:{taken.getsockname()[1]}", 1, "(another process listens there: use another port)")):
+                _, message = self.heapctl("serve", "--listen", address, self.process.pid, code=code)
+                self.assertIn(words, message)
+
+    def test_a_target_that_is_not_there_is_logged_at_the_start(self):
+        log = open(os.path.join(self.folder, "gateway.log"), "w+")
+        self.addCleanup(log.close)
+        self.port = free_port()
+        self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", self.process.pid, "no-such-program", stderr=log, wait_for=self.is_serving)
+        text = wait_until(lambda: (found := pathlib.Path(log.name).read_text()).count("\n") >= 2 and found, "the lines in the log")
+        self.assertIn("target not reachable yet: no process is called 'no-such-program'", text)
+        self.assertEqual(text.count("not reachable"), 1, text)
 
     def test_a_token_that_no_client_could_send_is_refused(self):
         for text, words in (("", "0 characters"), ("\ncorrect-horse-battery\n", "0 characters"), ("too-short\n", "9 characters"),
