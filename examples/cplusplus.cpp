@@ -104,7 +104,7 @@ try {
 	const heapctl_status before = agent.status();
 
 	if (!before.available) {
-		std::cerr << "no profiling: " << before.reason << " (" << before.cure << ")\n";
+		std::cerr << "no profiling: " << before.reason << " (" << before.hint << ")\n";
 		return 1;
 	}
 	std::map<int, std::vector<std::string>> index;

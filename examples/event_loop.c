@@ -59,7 +59,7 @@ static void start_agent(void)
 	else if (status.available)
 		fprintf(stderr, "profiling: %s %s\n", status.allocator, status.version);
 	else
-		fprintf(stderr, "no profiling: %s (%s)\n", status.reason, status.cure);
+		fprintf(stderr, "no profiling: %s (%s)\n", status.reason, status.hint);
 }
 
 static int listen_on(const char *port)

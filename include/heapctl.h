@@ -177,7 +177,7 @@ HEAPCTL_API int heapctl_stats(const char *options,
 
 struct heapctl_status {
 	size_t size;   /* sizeof(struct heapctl_status), set by the caller */
-	int available; /* a profile can be taken; else `reason` and `cure` */
+	int available; /* a profile can be taken; else `reason` and `hint` */
 	int active;    /* sampling is on */
 	int running;   /* a run is on */
 	unsigned lg_sample;
@@ -192,7 +192,10 @@ struct heapctl_status {
 	char allocator[32]; /* "jemalloc", "glibc" ... */
 	char version[96];
 	char reason[400];
-	char cure[320];
+	union {
+		char hint[320]; /* what to do */
+		char cure[320]; /* its name before 0.2, until 0.3 */
+	};
 	char prof_prefix[512]; /* jemalloc's own, for the names of profiles; may be empty */
 	char socket[320];      /* where clients connect; empty when there is none */
 };
@@ -205,7 +208,7 @@ HEAPCTL_API int heapctl_get_status(struct heapctl_status *status, struct heapctl
  * may call the functions here.
  */
 HEAPCTL_API int heapctl_warnings(
-	void (*visit)(void *context, const char *code, const char *message, const char *cure),
+	void (*visit)(void *context, const char *code, const char *message, const char *hint),
 	void *context, struct heapctl_error *err);
 
 /* --- Runs: sampling for a length of time, a profile at the start and one at the end --- */

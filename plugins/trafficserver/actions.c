@@ -92,7 +92,7 @@ bool actions_dump(struct worker *worker)
 	uint64_t size_bytes = 0;
 
 	if (!before.available) {
-		report_failure("dump: %s (%s)", before.reason, before.cure);
+		report_failure("dump: %s (%s)", before.reason, before.hint);
 		return false;
 	}
 	if (!write_profile(worker, "dump", &now, path, &size_bytes))
@@ -169,7 +169,7 @@ bool actions_status(void)
 	struct heapctl_error err;
 
 	if (!status.available) {
-		report_done("status: no profile can be taken: %s (%s)", status.reason, status.cure);
+		report_done("status: no profile can be taken: %s (%s)", status.reason, status.hint);
 		return true;
 	}
 	(void)profile_file_check(status.prof_prefix, path, &err);

@@ -35,11 +35,11 @@ static bool is_to_be_expected(const char *code)
 	return strcmp(code, "sample-interval-wide") == 0 || strcmp(code, "unwinder-jit") == 0;
 }
 
-static void warn(void *context, const char *code, const char *message, const char *cure)
+static void warn(void *context, const char *code, const char *message, const char *hint)
 {
 	(void)context;
 	if (!is_to_be_expected(code))
-		report_warning("%s (%s)", message, cure);
+		report_warning("%s (%s)", message, hint);
 }
 
 static void tell_prefix(const struct heapctl_status *status, char path[PATH_MAX])
@@ -59,7 +59,7 @@ static void tell_status(void)
 	if (heapctl_get_status(&status, NULL) != HEAPCTL_OK)
 		return;
 	if (!status.available) {
-		report_warning("no profile can be taken: %s (%s)", status.reason, status.cure);
+		report_warning("no profile can be taken: %s (%s)", status.reason, status.hint);
 		return;
 	}
 	tell_prefix(&status, path);

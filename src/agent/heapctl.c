@@ -317,7 +317,7 @@ static void fill_status(struct core *core, struct heapctl_status *status)
 
 	status->available = allocator_available(allocator, &reason);
 	memcpy(status->reason, reason.message, sizeof status->reason);
-	memcpy(status->cure, reason.hint, sizeof status->cure);
+	memcpy(status->hint, reason.hint, sizeof status->hint);
 	memcpy(status->allocator, allocator->identity.name, sizeof status->allocator);
 	memcpy(status->version, allocator->identity.version, sizeof status->version);
 	status->lg_sample = allocator->profiling.lg_sample;
@@ -360,7 +360,7 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 }
 
 struct visitor {
-	void (*visit)(void *context, const char *code, const char *message, const char *cure);
+	void (*visit)(void *context, const char *code, const char *message, const char *hint);
 	void *context;
 };
 
@@ -368,11 +368,11 @@ static void pass_on(void *context, const struct allocator_warning *warning)
 {
 	const struct visitor *const visitor = context;
 
-	visitor->visit(visitor->context, warning->code, warning->message, warning->cure);
+	visitor->visit(visitor->context, warning->code, warning->message, warning->hint);
 }
 
 int heapctl_warnings(
-	void (*visit)(void *context, const char *code, const char *message, const char *cure),
+	void (*visit)(void *context, const char *code, const char *message, const char *hint),
 	void *context, struct heapctl_error *err)
 {
 	struct visitor visitor = { .visit = visit, .context = context };

@@ -43,6 +43,13 @@ static void write_activation(struct core *core, bool active, struct json_writer 
 	json_member_string(json, "activated_by", causes[atomic_load(&core->activation->cause)]);
 }
 
+/* Under its former name, too, for clients of before 0.2; until 0.3. */
+static void write_hint(struct json_writer *json, const char *hint)
+{
+	json_member_string(json, "hint", hint);
+	json_member_string(json, "cure", hint);
+}
+
 static void write_profiling(struct core *core, struct json_writer *json)
 {
 	const struct allocator_profiling *const profiling = &core->allocator->profiling;
@@ -76,7 +83,7 @@ static void write_profiling(struct core *core, struct json_writer *json)
 	json_member_string(json, "prefix", profiling->prefix);
 	json_member_bool(json, "available", available);
 	json_member_string(json, "reason", unavailable.message);
-	json_member_string(json, "cure", unavailable.hint);
+	write_hint(json, unavailable.hint);
 	json_object_end(json);
 }
 
@@ -179,7 +186,7 @@ static void write_warning(void *context, const struct allocator_warning *warning
 	json_object_begin(json);
 	json_member_string(json, "code", warning->code);
 	json_member_string(json, "message", warning->message);
-	json_member_string(json, "cure", warning->cure);
+	write_hint(json, warning->hint);
 	json_object_end(json);
 }
 
@@ -190,7 +197,7 @@ static void write_warnings(struct core *core, struct json_writer *json)
 	if (core->settings.problem[0] != '\0') {
 		struct allocator_warning warning = { .code = "settings" };
 		snprintf(warning.message, sizeof warning.message, "%s", core->settings.problem);
-		snprintf(warning.cure, sizeof warning.cure, "the default is used instead");
+		snprintf(warning.hint, sizeof warning.hint, "the default is used instead");
 		write_warning(json, &warning);
 	}
 	allocator_warnings(core->allocator, write_warning, json);

@@ -137,7 +137,7 @@ struct allocator {
  */
 void allocator_find(struct allocator *allocator);
 
-/* Whether a profile can be taken; otherwise the reason, with the cure as the hint. */
+/* Whether a profile can be taken; otherwise `err` has the reason and a hint. */
 MUST_CHECK bool allocator_available(const struct allocator *allocator, struct error *err);
 
 MUST_CHECK bool allocator_active_get(struct allocator *allocator, bool *active, struct error *err);
@@ -219,7 +219,7 @@ extern const char *const allocator_capability_names[];
 struct allocator_warning {
 	const char *code; /* a stable word: "lg-sample-low" */
 	char message[400];
-	char cure[320];
+	char hint[320];
 };
 
 /*

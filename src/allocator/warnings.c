@@ -15,11 +15,11 @@ struct report {
 	void *context;
 };
 
-static void warn(const struct report *report, const char *code, const char *cure,
+static void warn(const struct report *report, const char *code, const char *hint,
 	const char *format, ...) PRINTF_FORMAT(4, 5);
 
 static void warn(
-	const struct report *report, const char *code, const char *cure, const char *format, ...)
+	const struct report *report, const char *code, const char *hint, const char *format, ...)
 {
 	struct allocator_warning warning = { .code = code };
 	va_list arguments;
@@ -27,7 +27,7 @@ static void warn(
 	va_start(arguments, format);
 	vsnprintf(warning.message, sizeof warning.message, format, arguments);
 	va_end(arguments);
-	snprintf(warning.cure, sizeof warning.cure, "%s", cure);
+	snprintf(warning.hint, sizeof warning.hint, "%s", hint);
 	report->visit(report->context, &warning);
 }
 
@@ -55,15 +55,15 @@ static void check_options(const struct report *report)
 {
 	const struct allocator_configuration *const configuration =
 		&report->allocator->configuration;
-	char cure[sizeof((struct allocator_warning *)NULL)->cure];
+	char hint[sizeof((struct allocator_warning *)NULL)->hint];
 
 	check_conf(report, configuration->variable, configuration->environment);
 	check_conf(report, "the program's malloc_conf", configuration->program);
 	check_conf(report, "/etc/malloc.conf", configuration->file);
 
 	if (configuration->ignored_variable[0] != '\0') {
-		snprintf(cure, sizeof cure, "set %s instead", configuration->variable);
-		warn(report, "variable-ignored", cure, "%s is set, but this jemalloc reads %s only",
+		snprintf(hint, sizeof hint, "set %s instead", configuration->variable);
+		warn(report, "variable-ignored", hint, "%s is set, but this jemalloc reads %s only",
 			configuration->ignored_variable, configuration->variable);
 	}
 }
@@ -129,18 +129,18 @@ static void check_sample_count(const struct report *report, unsigned lg_sample, 
 {
 	enum { SAMPLES_MIN = 100 };
 	unsigned lg_wanted = lg_sample;
-	char cure[sizeof((struct allocator_warning *)NULL)->cure] = "";
+	char hint[sizeof((struct allocator_warning *)NULL)->hint] = "";
 
 	if (allocated >> lg_sample >= SAMPLES_MIN)
 		return;
 	while (lg_wanted > ALLOCATOR_LG_SAMPLE_LOW && allocated >> lg_wanted < SAMPLES_MIN)
 		lg_wanted--;
 	if (lg_wanted < lg_sample)
-		snprintf(cure, sizeof cure,
+		snprintf(hint, sizeof hint,
 			"heapctl record --sample %" PRIu64
 			"KiB, or start it with heapctl run --activate --sample %" PRIu64 "KiB",
 			UINT64_C(1) << (lg_wanted - 10), UINT64_C(1) << (lg_wanted - 10));
-	warn(report, "sample-interval-wide", cure,
+	warn(report, "sample-interval-wide", hint,
 		"%" PRIu64 " KiB in use at one sample per %" PRIu64 " KiB are at most %" PRIu64
 		" samples: the profile is coarse",
 		allocated / 1024, (UINT64_C(1) << lg_sample) / 1024, allocated >> lg_sample);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl doctor: what is wrong with a process or with this machine, and the cure. */
+/* heapctl doctor: what is wrong with a process or with this machine, and what to do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,11 @@ static void print_findings(const char *title, const struct diagnosis *diagnosis)
 		printf("  %s%-7s%s", terminal_begin(stdout, level_style(finding->level)),
 			level_name(finding->level), terminal_end(stdout));
 		CLEANUP(free_cleanup) char *message = terminal_copy(finding->message);
-		CLEANUP(free_cleanup) char *cure = terminal_copy(finding->cure);
+		CLEANUP(free_cleanup) char *hint = terminal_copy(finding->hint);
 		help_fill(stdout, message, INDENT, INDENT, columns);
-		if (finding->cure[0] != '\0') {
+		if (finding->hint[0] != '\0') {
 			printf("%*s-> ", INDENT, "");
-			help_fill(stdout, cure, INDENT + 3, INDENT + 3, columns);
+			help_fill(stdout, hint, INDENT + 3, INDENT + 3, columns);
 		}
 	}
 	if (diagnosis_is_well(diagnosis))
@@ -66,7 +66,9 @@ static void print_json(const char *title, const struct diagnosis *diagnosis)
 		json_object_set_new(item, "level", json_string(level_name(finding->level)));
 		json_object_set_new(item, "code", json_string(finding->code));
 		json_object_set_new(item, "message", json_string(finding->message));
-		json_object_set_new(item, "cure", json_string(finding->cure));
+		json_object_set_new(item, "hint", json_string(finding->hint));
+		/* Its name before 0.2, until 0.3. */
+		json_object_set_new(item, "cure", json_string(finding->hint));
 		json_array_append_new(findings, item);
 	}
 	json_object_set_new(object, "subject", json_string(title));
@@ -233,7 +235,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_doctor = {
 	.name = "doctor",
 	.arguments = "[TARGET] [--json]",
-	.summary = "what is wrong with a process or this machine, and the cure",
+	.summary = "what is wrong with a process or this machine, and what to do",
 	.description =
 		"Explains why profiling a process would fail or come out empty, and what to do: no "
 		"agent, another allocator, prof:false, options that jemalloc misunderstands or "

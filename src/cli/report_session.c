@@ -144,15 +144,15 @@ static void report_module(const struct symbol_module_report *report, bool debug)
 		return;
 	verb_warn("%s: %zu of %zu addresses have no name: %s%s%s%s", path,
 		report->address_count - report->named_count, report->address_count, report->problem,
-		report->cure[0] == '\0' ? "" : " (", report->cure,
-		report->cure[0] == '\0' ? "" : ")");
+		report->hint[0] == '\0' ? "" : " (", report->hint,
+		report->hint[0] == '\0' ? "" : ")");
 }
 
 static bool is_said_alike(
 	const struct symbol_module_report *left, const struct symbol_module_report *right)
 {
 	return strcmp(left->path, right->path) == 0 && strcmp(left->problem, right->problem) == 0 &&
-	       strcmp(left->cure, right->cure) == 0;
+	       strcmp(left->hint, right->hint) == 0;
 }
 
 /* Memory without a file is one thing, and a profile that was cut off before its mappings another.

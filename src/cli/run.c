@@ -147,7 +147,7 @@ static void warn_of_folder(void)
 	for (size_t i = 0; i < diagnosis.count; i++) {
 		const struct finding *const finding = &diagnosis.items[i];
 		if (finding->level == FINDING_WRONG)
-			verb_warn("run: %s (%s)", finding->message, finding->cure);
+			verb_warn("run: %s (%s)", finding->message, finding->hint);
 	}
 }
 

@@ -114,8 +114,8 @@ static void print_profiling(const json_t *status)
 	if (!is_available) {
 		line("profiling", "%snot possible%s: %s", terminal_begin(stdout, TERMINAL_BAD),
 			terminal_end(stdout), json_text(status, "profiling.reason"));
-		if (*json_text(status, "profiling.cure") != '\0')
-			line("", "%s", json_text(status, "profiling.cure"));
+		if (*json_hint(json_at(status, "profiling")) != '\0')
+			line("", "%s", json_hint(json_at(status, "profiling")));
 		return;
 	}
 	describe_sampling(status, sampling, sizeof sampling);
@@ -174,8 +174,8 @@ static void print_warnings(const json_t *status)
 	{
 		line("warning", "%s%s%s", terminal_begin(stdout, TERMINAL_WARNING),
 			json_text(warning, "message"), terminal_end(stdout));
-		if (*json_text(warning, "cure") != '\0')
-			line("", "%s", json_text(warning, "cure"));
+		if (*json_hint(warning) != '\0')
+			line("", "%s", json_hint(warning));
 	}
 }
 

@@ -40,6 +40,11 @@ const char *json_text(const json_t *object, const char *path)
 	return text == NULL ? "" : text;
 }
 
+const char *json_hint(const json_t *object)
+{
+	return json_text(object, json_object_get(object, "hint") != NULL ? "hint" : "cure");
+}
+
 int64_t json_number(const json_t *object, const char *path)
 {
 	const json_t *const value = json_at(object, path);
@@ -340,7 +345,7 @@ bool agent_check_profiling(const struct target *target, json_t **status, struct 
 	if (!json_flag(answer, "profiling.available")) {
 		error_set(err, ERROR_UNSUPPORTED, "%s cannot be profiled: %s", target->label,
 			json_text(answer, "profiling.reason"));
-		return error_hint(err, "%s", json_text(answer, "profiling.cure"));
+		return error_hint(err, "%s", json_hint(json_at(answer, "profiling")));
 	}
 	*status = TAKE(answer);
 	return true;

@@ -66,7 +66,7 @@ void agent_on_silence(agent_silence_function *notice);
 
 /*
  * The status of a target that can be profiled; release it with json_decref. ERROR_UNSUPPORTED, with
- * the reason and the cure, of one that cannot.
+ * the reason and the hint of one that cannot.
  */
 MUST_CHECK bool agent_check_profiling(
 	const struct target *target, json_t **status, struct error *err);
@@ -90,6 +90,9 @@ json_t *agent_json_parse(const char *text, size_t size, size_t flags, json_error
 
 /* Parts of a JSON object by a path of keys: "profiling.sample_interval". NULL when not there. */
 const json_t *json_at(const json_t *object, const char *path);
+/* Member `hint` of a status' "profiling" or of a warning: what to do, "" for nothing. Agents before
+ * 0.2 call it "cure", and a server keeps its agent for months. */
+const char *json_hint(const json_t *object);
 /* "", 0 or false when it is not there or something else. The string belongs to the object. */
 const char *json_text(const json_t *object, const char *path);
 int64_t json_number(const json_t *object, const char *path);

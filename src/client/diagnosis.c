@@ -28,7 +28,7 @@ bool diagnosis_is_well(const struct diagnosis *diagnosis)
 }
 
 void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const char *code,
-	const char *cure, const char *format, ...)
+	const char *hint, const char *format, ...)
 {
 	va_list arguments;
 
@@ -37,7 +37,7 @@ void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const 
 	struct finding *const finding = &diagnosis->items[diagnosis->count++];
 	finding->level = level;
 	finding->code = string_pool_add(&diagnosis->strings, code);
-	snprintf(finding->cure, sizeof finding->cure, "%s", cure);
+	snprintf(finding->hint, sizeof finding->hint, "%s", hint);
 	va_start(arguments, format);
 	vsnprintf(finding->message, sizeof finding->message, format, arguments);
 	va_end(arguments);

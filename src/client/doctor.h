@@ -23,7 +23,7 @@ struct finding {
 	enum finding_level level;
 	const char *code; /* a stable word for scripts, "prof-off"; may belong to the diagnosis */
 	char message[500];
-	char cure[400]; /* "" for none */
+	char hint[400]; /* "" for none */
 };
 
 struct diagnosis {
@@ -42,9 +42,9 @@ static inline void diagnosis_cleanup(struct diagnosis *diagnosis)
 
 bool diagnosis_is_well(const struct diagnosis *diagnosis);
 
-/* Adds a finding; `cure` may be "". */
+/* Adds a finding; `hint` may be "". */
 void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const char *code,
-	const char *cure, const char *format, ...) PRINTF_FORMAT(5, 6);
+	const char *hint, const char *format, ...) PRINTF_FORMAT(5, 6);
 
 /* Whether there is a finding of that code. */
 bool diagnosis_has(const struct diagnosis *diagnosis, const char *code);

@@ -15,7 +15,7 @@ static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
 			json_text(status, "allocator.version"));
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "profiling-unavailable",
-			json_text(status, "profiling.cure"), "no profile can be taken: %s",
+			json_hint(json_at(status, "profiling")), "no profile can be taken: %s",
 			json_text(status, "profiling.reason"));
 }
 
@@ -56,7 +56,7 @@ static void examine_warnings(struct diagnosis *diagnosis, const json_t *status)
 			if (strcmp(code, grave[i]) == 0)
 				level = FINDING_WRONG;
 		}
-		diagnosis_add(diagnosis, level, code, json_text(warning, "cure"), "%s",
+		diagnosis_add(diagnosis, level, code, json_hint(warning), "%s",
 			json_text(warning, "message"));
 	}
 }

@@ -39,16 +39,16 @@ static void examine_room(struct diagnosis *diagnosis, const char *path)
 static void examine_mode(struct diagnosis *diagnosis, const char *path, mode_t mode)
 {
 	const char *const slash = strrchr(path, '/');
-	char cure[400];
+	char hint[400];
 
 	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
-		snprintf(cure, sizeof cure, "chmod 700 %.300s", path);
+		snprintf(hint, sizeof hint, "chmod 700 %.300s", path);
 	else
-		snprintf(cure, sizeof cure,
+		snprintf(hint, sizeof hint,
 			"let HEAPCTL_DIR name a folder for this alone, such as %.300s/heapctl; the "
 			"agent makes it",
 			path);
-	diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", cure,
+	diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", hint,
 		"%s is open to other users (mode %04o), so the agent passes it over", path,
 		(unsigned)mode & 07777);
 }

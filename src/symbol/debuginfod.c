@@ -95,31 +95,31 @@ void debuginfod_free(struct debuginfod *debuginfod)
 	free(debuginfod);
 }
 
-static void explain(int errnum, struct buffer *problem, struct buffer *cure)
+static void explain(int errnum, struct buffer *problem, struct buffer *hint)
 {
 	/* The servers do not have it: nothing to say. */
 	if (errnum == ENOENT)
 		return;
 	buffer_clear(problem);
-	buffer_clear(cure);
+	buffer_clear(hint);
 	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
 		buffer_append_string(problem, "the debuginfod servers did not answer in time");
-		buffer_append_string(cure, "try again later, or allow more time");
+		buffer_append_string(hint, "try again later, or allow more time");
 	} else {
 		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
-		buffer_append_string(cure, "check the URL and the network");
+		buffer_append_string(hint, "check the URL and the network");
 	}
 }
 
 static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
-	struct buffer *problem, struct buffer *cure)
+	struct buffer *problem, struct buffer *hint)
 {
 	char *found = NULL;
 
 	if (debuginfod->deadline_ms == 0)
 		debuginfod->deadline_ms = clock_monotonic_ms() + debuginfod->timeout_ms;
 	if (clock_monotonic_ms() >= debuginfod->deadline_ms) {
-		explain(ETIME, problem, cure);
+		explain(ETIME, problem, hint);
 		return false;
 	}
 	atomic_store(&current_deadline_ms, debuginfod->deadline_ms);
@@ -128,7 +128,7 @@ static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct bu
 		debuginfod->client, (const unsigned char *)build_id, 0, &found);
 	if (fd < 0) {
 		const bool is_late = clock_monotonic_ms() >= debuginfod->deadline_ms;
-		explain(is_late ? ETIME : -fd, problem, cure);
+		explain(is_late ? ETIME : -fd, problem, hint);
 		return false;
 	}
 	close(fd);
@@ -139,18 +139,18 @@ static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct bu
 }
 
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
-	struct buffer *problem, struct buffer *cure)
+	struct buffer *problem, struct buffer *hint)
 {
 	if (debuginfod->client == NULL) {
 		buffer_clear(problem);
-		buffer_clear(cure);
+		buffer_clear(hint);
 		buffer_append_string(
 			problem, "debuginfod was allowed, but its client library is not there");
-		buffer_append_string(cure, "install libdebuginfod1");
+		buffer_append_string(hint, "install libdebuginfod1");
 		return false;
 	}
 	pthread_mutex_lock(&debuginfod->lock);
-	const bool found = fetch(debuginfod, build_id, path, problem, cure);
+	const bool found = fetch(debuginfod, build_id, path, problem, hint);
 	pthread_mutex_unlock(&debuginfod->lock);
 	return found;
 }

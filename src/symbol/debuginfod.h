@@ -21,4 +21,4 @@ void debuginfod_free(struct debuginfod *debuginfod);
  * On failure the reason is there when it is more than that the servers do not have it.
  */
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
-	struct buffer *problem, struct buffer *cure);
+	struct buffer *problem, struct buffer *hint);

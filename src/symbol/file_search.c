@@ -23,7 +23,7 @@ void file_search_init(
 {
 	*search = (struct file_search){ .options = options, .pid = pid };
 	buffer_init(&search->problem, &memory_or_exit);
-	buffer_init(&search->cure, &memory_or_exit);
+	buffer_init(&search->hint, &memory_or_exit);
 	pthread_mutex_init(&search->lock, NULL);
 	work_budget_init(&search->budget);
 }
@@ -34,7 +34,7 @@ void file_search_deinit(struct file_search *search)
 		free(search->probes[i].path);
 	free(search->probes);
 	buffer_deinit(&search->problem);
-	buffer_deinit(&search->cure);
+	buffer_deinit(&search->hint);
 	pthread_mutex_destroy(&search->lock);
 	*search = (struct file_search){ 0 };
 }
@@ -234,7 +234,7 @@ bool file_search_download(struct file_search *search, const char *build_id, stru
 	buffer_init(&path, &memory_or_exit);
 	return search->debuginfod != NULL && build_id[0] != '\0' &&
 	       debuginfod_fetch(
-		       search->debuginfod, build_id, &path, &search->problem, &search->cure) &&
+		       search->debuginfod, build_id, &path, &search->problem, &search->hint) &&
 	       open_build_id(search, buffer_string(&path), build_id, image);
 }
 

@@ -41,7 +41,7 @@ struct file_search {
 	pid_t pid;		       /* a live process to look through, 0 for none */
 	struct debuginfod *debuginfod; /* asked last; borrowed; NULL when not allowed */
 	struct buffer problem;	       /* why it could not be asked; empty when it could */
-	struct buffer cure;
+	struct buffer hint;
 	pthread_mutex_t lock;
 	struct file_probe *probes;
 	size_t probe_count, probe_capacity;

@@ -32,7 +32,7 @@ struct module *module_new(
 		.debug_file = "",
 		.build_id = module->build_id,
 		.problem = "",
-		.cure = "",
+		.hint = "",
 	};
 	return module;
 }
@@ -159,10 +159,10 @@ static void match_symbols(struct module *module)
 	symbol_table_match(&work->image, ".dynsym", work->vaddrs, work->count, work->matches);
 }
 
-static void tell(struct module *module, const char *problem, const char *cure)
+static void tell(struct module *module, const char *problem, const char *hint)
 {
 	module->report.problem = module_keep(module, problem);
-	module->report.cure = module_keep(module, cure);
+	module->report.hint = module_keep(module, hint);
 }
 
 static void open_dwarf(struct module *module)
@@ -220,10 +220,10 @@ void module_locate(struct module *module)
 {
 	struct module_work *const work = module->work;
 	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer cure = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
 
 	buffer_init(&problem, &memory_or_exit);
-	buffer_init(&cure, &memory_or_exit);
+	buffer_init(&hint, &memory_or_exit);
 	if (!is_file(module)) {
 		if (!name_by_perf_map(module))
 			tell(module, "memory that no file is mapped to",
@@ -233,9 +233,9 @@ void module_locate(struct module *module)
 	}
 	if (module_cache_load(module))
 		return;
-	if (!module_file_open(module, &work->search, &work->image, &problem, &cure)) {
+	if (!module_file_open(module, &work->search, &work->image, &problem, &hint)) {
 		if (!name_by_perf_map(module))
-			tell(module, buffer_string(&problem), buffer_string(&cure));
+			tell(module, buffer_string(&problem), buffer_string(&hint));
 		return;
 	}
 	tell(module, "", "");
@@ -299,15 +299,15 @@ static void explain_missing_debug(struct module *module, const char *package)
 		[SYMBOL_SOURCE_TABLE] = "no files and lines: its debug file was not found",
 		[SYMBOL_SOURCE_DWARF] = "",
 	};
-	CLEANUP(buffer_cleanup) struct buffer cure = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
 
-	buffer_init(&cure, &memory_or_exit);
+	buffer_init(&hint, &memory_or_exit);
 	if (package != NULL)
-		buffer_printf(&cure, "install %s-dbgsym (or %s-dbg), or ", package, package);
-	buffer_append_string(&cure, "point --build-id-dir at its debug files");
+		buffer_printf(&hint, "install %s-dbgsym (or %s-dbg), or ", package, package);
+	buffer_append_string(&hint, "point --build-id-dir at its debug files");
 	if (module->report.build_id[0] != '\0' && module->options->debuginfod_urls == NULL)
-		buffer_append_string(&cure, ", or allow --debuginfod");
-	tell(module, problems[module->report.source], buffer_string(&cure));
+		buffer_append_string(&hint, ", or allow --debuginfod");
+	tell(module, problems[module->report.source], buffer_string(&hint));
 }
 
 void module_explain(struct module *module, const char *package)
@@ -326,7 +326,7 @@ void module_explain(struct module *module, const char *package)
 	}
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
 		tell(module, buffer_string(&module->work->search.problem),
-			buffer_string(&module->work->search.cure));
+			buffer_string(&module->work->search.hint));
 		return;
 	}
 	if (work->dwarf == NULL) {

@@ -82,6 +82,6 @@ void module_run_job(struct module *module, size_t job);
 /* Whether it would help to know the Debian package; module_explain may be told its name. */
 bool module_wants_package(const struct module *module);
 
-/* Puts what is missing, and the cure, into the report. */
+/* Puts what is missing, and the hint, into the report. */
 void module_explain(struct module *module, const char *package);
 void module_finish(struct module *module);

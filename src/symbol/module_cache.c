@@ -201,7 +201,7 @@ static void take_report(struct module *module, const struct symbol_module_report
 	report->build_id = from->build_id;
 	report->source = from->source;
 	report->problem = from->problem;
-	report->cure = from->cure;
+	report->hint = from->hint;
 	report->from_cache = true;
 }
 

@@ -174,9 +174,9 @@ static bool is_right_file(
 	return !image->has_code || module_layout_fits(module, &layout, problem);
 }
 
-/* Says why not in `problem`, and in `cure` where that depends on the reason. */
+/* Says why not in `problem`, and in `hint` where that depends on the reason. */
 static bool open_if_right(const struct module *module, struct file_search *search, const char *path,
-	struct elf_image *image, struct buffer *problem, struct buffer *cure)
+	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	struct elf_image opened;
 	bool is_there = false;
@@ -185,12 +185,12 @@ static bool open_if_right(const struct module *module, struct file_search *searc
 	const bool is_open = file_search_open(search, path, &opened, &is_there, &err);
 	if (!is_there)
 		return false;
-	buffer_clear(cure);
+	buffer_clear(hint);
 	if (!is_open) {
 		buffer_clear(problem);
 		buffer_append_string(problem, err.message);
 		if (err.kind == ERROR_UNSUPPORTED)
-			buffer_append_string(cure, "read its addresses with addr2line");
+			buffer_append_string(hint, "read its addresses with addr2line");
 		return false;
 	}
 	if (!is_right_file(module, &opened, problem)) {
@@ -206,7 +206,7 @@ static bool open_if_right(const struct module *module, struct file_search *searc
  * When the same file is still at its path the path is taken, which says more.
  */
 static bool open_mapped(const struct module *module, struct file_search *search,
-	struct elf_image *image, struct buffer *problem, struct buffer *cure)
+	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
 		return false;
@@ -224,10 +224,10 @@ static bool open_mapped(const struct module *module, struct file_search *search,
 		const struct file_identity there =
 			file_search_identify(search, buffer_string(&place));
 		if (file_identity_equal(&wanted, &there) &&
-			open_if_right(module, search, buffer_string(&place), image, problem, cure))
+			open_if_right(module, search, buffer_string(&place), image, problem, hint))
 			return true;
 	}
-	return open_if_right(module, search, buffer_string(&mapped), image, problem, cure);
+	return open_if_right(module, search, buffer_string(&mapped), image, problem, hint);
 }
 
 /* The kernel's own library: the one in this process is the same if it is as big. */
@@ -257,52 +257,52 @@ static bool open_vdso(const struct module *module, struct elf_image *image, stru
 }
 
 static void explain_missing(
-	const struct module *module, struct buffer *problem, struct buffer *cure)
+	const struct module *module, struct buffer *problem, struct buffer *hint)
 {
 	if (problem->size == 0 && module->deleted)
 		buffer_append_string(problem, "the file was deleted or replaced");
 	else if (problem->size == 0)
 		buffer_append_string(problem, "not found");
-	if (cure->size != 0)
+	if (hint->size != 0)
 		return;
 	if (module->build_id[0] != '\0')
-		buffer_append_string(cure,
+		buffer_append_string(hint,
 			"point --build-id-dir at its debug files or --sysroot at a copy of the "
 			"system it ran on, or allow --debuginfod");
 	else
-		buffer_append_string(cure,
+		buffer_append_string(hint,
 			"give the file that ran, or point --sysroot at a copy of the system it ran "
 			"on");
 }
 
 bool module_file_open(const struct module *module, struct file_search *search,
-	struct elf_image *image, struct buffer *problem, struct buffer *cure)
+	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
 
 	buffer_init(&place, &memory_or_exit);
 	if (module->file != NULL) {
-		if (open_if_right(module, search, module->file, image, problem, cure))
+		if (open_if_right(module, search, module->file, image, problem, hint))
 			return true;
-		explain_missing(module, problem, cure);
+		explain_missing(module, problem, hint);
 		return false;
 	}
 	if (strcmp(module->path, "[vdso]") == 0)
 		return open_vdso(module, image, problem);
-	if (open_mapped(module, search, image, problem, cure))
+	if (open_mapped(module, search, image, problem, hint))
 		return true;
 	/* A file that is at the path of a deleted one is another one, unless it can be proved. */
 	if (!module->deleted || module->build_id[0] != '\0')
 		for (unsigned which = 0; file_search_place(search, module->path, which, &place);
 			which++)
 			if (open_if_right(
-				    module, search, buffer_string(&place), image, problem, cure))
+				    module, search, buffer_string(&place), image, problem, hint))
 				return true;
 	if (module->build_id[0] != '\0' &&
 		(file_search_build_id(search, module->build_id, "", image) ||
 			file_search_build_id(search, module->build_id, ".debug", image) ||
 			file_search_download(search, module->build_id, image)))
 		return true;
-	explain_missing(module, problem, cure);
+	explain_missing(module, problem, hint);
 	return false;
 }

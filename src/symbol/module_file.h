@@ -19,11 +19,11 @@ struct module_layout {
 };
 
 /*
- * Opens the mapped file. False when there is none that fits: then `problem` and `cure` say why in
+ * Opens the mapped file. False when there is none that fits: then `problem` and `hint` say why in
  * plain words and what to do.
  */
 MUST_CHECK bool module_file_open(const struct module *module, struct file_search *search,
-	struct elf_image *image, struct buffer *problem, struct buffer *cure);
+	struct elf_image *image, struct buffer *problem, struct buffer *hint);
 
 /* Whether the mapping is one of the segments, or the part of one that the process did not remap. */
 bool module_mapping_fits(const struct module *module, const struct symbol_mapping *mapping,

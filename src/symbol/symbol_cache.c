@@ -36,7 +36,7 @@ struct header {
 	uint32_t debug_file;
 	uint32_t build_id;
 	uint32_t problem;
-	uint32_t cure;
+	uint32_t hint;
 };
 
 /* The parts behind the header, in this order. */
@@ -209,7 +209,7 @@ static bool parse(struct symbol_cache *cache, const char *subject)
 			.build_id = elf_text_at(texts, header->build_id),
 			.source = (enum symbol_source)header->source,
 			.problem = elf_text_at(texts, header->problem),
-			.cure = elf_text_at(texts, header->cure),
+			.hint = elf_text_at(texts, header->hint),
 			.from_cache = true,
 		},
 	};
@@ -411,7 +411,7 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 		.debug_file = write_text(&texts, report->debug_file),
 		.build_id = write_text(&texts, report->build_id),
 		.problem = write_text(&texts, report->problem),
-		.cure = write_text(&texts, report->cure),
+		.hint = write_text(&texts, report->hint),
 	};
 	memcpy(header.magic, magic, sizeof magic);
 	buffer_append(out, &header, sizeof header);

@@ -88,7 +88,7 @@ struct symbol_module_report {
 	size_t named_count;   /* of these, with at least one frame that has a function */
 	const char
 		*problem; /* plain words: "not found", "the file's build-id differs"; "" if fine */
-	const char *cure; /* what to do about it; "" if nothing */
+	const char *hint; /* what to do about it; "" if nothing */
 	bool from_cache;
 };
 

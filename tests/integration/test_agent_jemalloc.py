@@ -130,7 +130,7 @@ class Nothing(HostCase):
         self.assertEqual(status["name"], "sleep")
         self.assertFalse(status["profiling"]["available"])
         self.assertTrue(status["profiling"]["reason"])
-        self.assertTrue(status["profiling"]["cure"])
+        self.assertTrue(status["profiling"]["hint"])
         self.assertEqual(status["allocator"]["name"], "glibc")
         code, body = ask(path, "/v1/profile")
         self.assertEqual((code, body["error"]["code"]), (501, "unsupported"))

@@ -41,7 +41,7 @@ class Doctor(Case):
         self.wait_for_agent(server.pid)
         found = self.examine(server.pid, ok=False)
         self.assertIn("profiling-unavailable", found)
-        self.assertNotEqual(found["profiling-unavailable"]["cure"], "")
+        self.assertNotEqual(found["profiling-unavailable"]["hint"], "")
 
     def test_a_coarse_interval(self):
         server, _ = self.start_redis(conf="prof:true,lg_prof_sample:19")
@@ -61,8 +61,8 @@ class Doctor(Case):
         found = self.examine(server.pid, ok=True)["sample-interval-wide"]
         warnings = json.loads(self.heapctl("status", server.pid, "--json")[0])["warnings"]
         same = [warning for warning in warnings if warning["code"] == "sample-interval-wide"]
-        self.assertEqual(found["cure"], same[0]["cure"])
-        interval = re.search(r"record --sample (\d+KiB)", found["cure"])[1]
+        self.assertEqual(found["hint"], same[0]["hint"])
+        interval = re.search(r"record --sample (\d+KiB)", found["hint"])[1]
         self.heapctl("record", server.pid, "--duration", "1s", "--sample", interval, "--discard", "-o", os.path.join(self.folder, "x.heap"))
 
     def test_no_agent_and_no_options(self):
@@ -83,7 +83,7 @@ class Doctor(Case):
 
     def test_malformed_options(self):
         found = self.examine(self.sleeper({"MALLOC_CONF": "prof:true,prof_prefix:/x:prof_active:false"}), ok=False)
-        self.assertIn("prof_prefix:/x,prof_active:false", found["conf-malformed"]["cure"])
+        self.assertIn("prof_prefix:/x,prof_active:false", found["conf-malformed"]["hint"])
 
     def test_sampling_off_since_the_start(self):
         found = self.examine(self.sleeper({"MALLOC_CONF": "prof:true,prof_active:false"}), ok=False)
@@ -133,14 +133,14 @@ class Doctor(Case):
         found = self.examine(server.pid, ok=True, env={"HEAPCTL_DIR": other})
         self.assertIn("agent-answers", found)
         self.assertIn("leaves it on", found["sampling-by-other"]["message"])
-        self.assertRegex(found["sample-interval-wide"]["cure"], r"heapctl record --sample \d+KiB, or")
+        self.assertRegex(found["sample-interval-wide"]["hint"], r"heapctl record --sample \d+KiB, or")
 
     def test_a_shared_folder_keeps_its_mode(self):
         os.makedirs(self.agents)
         os.chmod(self.agents, 0o1777)
-        cure = self.examine(ok=False)["folder-mode"]["cure"]
-        self.assertNotIn("chmod", cure)
-        self.assertIn(f"{self.agents}/heapctl", cure)
+        hint = self.examine(ok=False)["folder-mode"]["hint"]
+        self.assertNotIn("chmod", hint)
+        self.assertIn(f"{self.agents}/heapctl", hint)
         for path in (self.agents, "/tmp"):
             self.environment.update(HEAPCTL_DIR=path, HEAPCTL_LOG="stderr", LD_PRELOAD=AGENT, HEAPCTL_EXE="sleep")
             result = subprocess.run(["sleep", "0.3"], env=self.environment, capture_output=True, text=True)

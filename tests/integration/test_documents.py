@@ -152,7 +152,7 @@ class Names(Case):
         page = text_of("docs/protocol.md")
         self.assertEqual(keys_in(section(page, "RUN")), keys_of(run))
         # Where there is nothing to be warned of.
-        answered = keys_of({name: value for name, value in status.items() if name != "run"}) | {"run", "code", "message", "cure"}
+        answered = keys_of({name: value for name, value in status.items() if name != "run"}) | {"run", "code", "message", "hint", "cure"}
         self.assertEqual(keys_in(section(page, "Status")), answered)
 
     def test_keys_of_the_command(self):

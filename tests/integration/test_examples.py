@@ -77,7 +77,7 @@ class EventLoop(Case):
         self.assertRegex(said, "^no profiling: .*" + reason)
         status = ask(self.wait_for_agent(process.pid), "/v1/status")[1]
         self.assertFalse(status["profiling"]["available"])
-        self.assertRegex(status["profiling"]["reason"] + status["profiling"]["cure"], reason)
+        self.assertRegex(status["profiling"]["reason"] + status["profiling"]["hint"], reason)
 
     def test_jemalloc_linked(self):
         self.assertGreater(self.check_profiling(EXAMPLES / "event_loop_linked")[1], 0)
@@ -227,7 +227,7 @@ class Rust(Case):
         self.assertEqual(status["malloc_conf"]["environment"], "")
         self.assertEqual(status["malloc_conf"]["variable"], "MALLOC_CONF")
         self.assertEqual(status["malloc_conf"]["ignored_variable"], "_RJEM_MALLOC_CONF")
-        self.assertIn(" MALLOC_CONF=prof:true", status["profiling"]["cure"])
+        self.assertIn(" MALLOC_CONF=prof:true", status["profiling"]["hint"])
         self.assertIn("variable-ignored", [warning["code"] for warning in status["warnings"]])
         self.assertNotIn("lg_prof_sample:12", self.heapctl("status", process.pid)[0])
 

@@ -484,7 +484,7 @@ class Packaging(BuiltOnce):
             answer = json.loads(run(TOOL, *maps, *map(hex, sorted(self.expected))))
             module = answer["modules"][0]
             self.assertIn("not a 64-bit little-endian ELF file", module["problem"])
-            self.assertIn("addr2line", module["cure"])
+            self.assertIn("addr2line", module["hint"])
             self.assertEqual(0, module["named"])
 
 
@@ -533,7 +533,7 @@ class WrongFiles(SymbolCase):
         answer = json.loads(run(TOOL, "--build-id", "00" * 20, path, hex(addresses_in(path)[0])))
         self.assertEqual([], answer["results"][0]["frames"])
         self.assertIn("does not match", answer["modules"][0]["problem"])
-        self.assertNotEqual("", answer["modules"][0]["cure"])
+        self.assertNotEqual("", answer["modules"][0]["hint"])
 
     def test_file_that_cannot_have_been_mapped_like_that_is_refused(self):
         path = self.build(flags=["-g"])
@@ -655,7 +655,7 @@ class Servers(BuiltOnce):
     def test_no_server_is_asked_by_itself(self):
         module = self.ask()["modules"][0]
         self.assertEqual("dynamic", module["source"])
-        self.assertIn("--debuginfod", module["cure"])
+        self.assertIn("--debuginfod", module["hint"])
         self.assertEqual([], self.asked)
 
     def test_server_without_the_file_is_no_trouble(self):

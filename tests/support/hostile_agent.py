@@ -31,7 +31,7 @@ def status_of(name):
         "started_ms": 1700000000000 + os.getpid(),
         "allocator": {"name": "jemalloc", "version": "5.3.0", "symbol": "mallctl", "where": "/x", "owns_malloc": True},
         "profiling": {"compiled_in": True, "enabled": True, "active": True, "thread_active_init": True, "lg_sample": 19,
-                      "sample_interval": 524288, "available": True, "reason": "", "cure": ""},
+                      "sample_interval": 524288, "available": True, "reason": "", "hint": ""},
         "memory": {"allocated": 1, "active": 2, "metadata": 3, "resident": 4, "mapped": 5, "retained": 6},
         "run": None, "last_dump": None, "mallctls": ["prof.dump"], "malloc_conf": {"environment": "prof:true", "build": ""},
         "warnings": [],

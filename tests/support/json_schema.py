@@ -7,7 +7,7 @@ that answers had, so that a test finds what is described and never answered.
 """
 import re
 
-ANNOTATIONS = {"description", "examples"}
+ANNOTATIONS = {"deprecated", "description", "examples"}
 TYPES = {
     "object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None),
 }

@@ -122,7 +122,7 @@ static void note_code(void *context, const struct allocator_warning *warning)
 	strncat(seen_codes, warning->code, sizeof seen_codes - strlen(seen_codes) - 2);
 	strcat(seen_codes, " ");
 	assert_true(warning->message[0] != '\0');
-	assert_true(warning->cure[0] != '\0');
+	assert_true(warning->hint[0] != '\0');
 }
 
 static const char *codes_of_warnings(void)

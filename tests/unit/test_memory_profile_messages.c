@@ -151,7 +151,7 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 }
 
 int heapctl_warnings(
-	void (*visit)(void *context, const char *code, const char *message, const char *cure),
+	void (*visit)(void *context, const char *code, const char *message, const char *hint),
 	void *context, struct heapctl_error *err)
 {
 	(void)visit;

@@ -450,7 +450,7 @@ static void a_process_without_profiling_says_why(void **state)
 	}
 	assert_int_equal(ask("GET", "/v1/status"), 200);
 	assert_contains(f.body, "\"available\":false,\"reason\":\"malloc is glibc's\","
-				"\"cure\":\"preload jemalloc\"");
+				"\"hint\":\"preload jemalloc\"");
 	assert_int_equal(ask("GET", "/v1/runs"), 200);
 }
 

@@ -81,7 +81,7 @@ static void write_entry(const char *subject)
 			.build_id = "abcd",
 			.source = SYMBOL_SOURCE_DWARF,
 			.problem = "",
-			.cure = "" },
+			.hint = "" },
 		.probes = probes,
 		.probe_count = 1,
 		.segments = segments,

@@ -10,13 +10,13 @@ const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mi
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
 
 function warnings(status) {
-  return status.warnings.map(({ message, cure }) => el('div.warning', el('p', sentence(message)), cure ? el('p.hint', sentence(cure)) : null));
+  return status.warnings.map(({ message, cure, hint = cure }) => el('div.warning', el('p', sentence(message)), hint ? el('p.hint', sentence(hint)) : null));
 }
 
 /* Started without prof:true: nothing can be done now, so say what to do the next time. */
 function unavailable({ profiling, exe }) {
   return el('div.panel.problem-box', el('h2', 'This process cannot be profiled'), el('p', `${sentence(profiling.reason)}.`),
-    profiling.cure ? el('p', `${sentence(profiling.cure)}.`) : null,
+    profiling.hint ?? profiling.cure ? el('p', `${sentence(profiling.hint ?? profiling.cure)}.`) : null,
     el('p', 'Or let heapctl see to it:'), el('pre', `heapctl run -- ${exe} \u2026`));
 }
 

@@ -51,7 +51,7 @@ class RunSource {
 
 export async function showProfile(page, target, status, values) {
   if (!status.profiling.available) {
-    page.append(problemBox({ message: status.profiling.reason, hint: status.profiling.cure }));
+    page.append(problemBox({ message: status.profiling.reason, hint: status.profiling.hint ?? status.profiling.cure }));
     return () => {};
   }
   const { runs } = await getJson(target.path('/v1/runs'));

@@ -9,7 +9,7 @@ function stateOf(target) {
     return { kind: 'bad', text: target.error.message, hint: target.error.hint };
   const { profiling, run } = target;
   if (!profiling?.available)
-    return { kind: 'bad', text: profiling?.reason || 'cannot be profiled', hint: profiling?.cure ?? '' };
+    return { kind: 'bad', text: profiling?.reason || 'cannot be profiled', hint: profiling?.hint ?? profiling?.cure ?? '' };
   if (run?.state === 'running')
     return { kind: 'busy', text: `run, ${duration(run.remaining_ms)} left` };
   return profiling.active ? { kind: 'busy', text: 'sampling' } : { kind: 'good', text: 'ready, sampling is off' };

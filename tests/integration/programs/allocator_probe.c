@@ -213,7 +213,7 @@ static void report_warning(void *context, const struct allocator_warning *warnin
 	json_object_begin(json);
 	json_member_string(json, "code", warning->code);
 	json_member_string(json, "message", warning->message);
-	json_member_string(json, "cure", warning->cure);
+	json_member_string(json, "hint", warning->hint);
 	json_object_end(json);
 }
 

@@ -131,7 +131,7 @@ static void print_reports(const struct symbolizer *symbolizer, struct json_write
 		json_member_unsigned(json, "asked", reports[i].address_count);
 		json_member_unsigned(json, "named", reports[i].named_count);
 		json_member_string(json, "problem", reports[i].problem);
-		json_member_string(json, "cure", reports[i].cure);
+		json_member_string(json, "hint", reports[i].hint);
 		json_member_bool(json, "from_cache", reports[i].from_cache);
 		json_object_end(json);
 	}
