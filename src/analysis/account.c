@@ -5,9 +5,90 @@
 #include <math.h>
 #include <string.h>
 
+#include "analysis/allocator_stats.h"
 #include "analysis/unsample.h"
 
 static const double sampled_bytes = 16384, page_bytes = 4096;
+
+static double number(const json_t *object, const char *key)
+{
+	return (double)json_integer_value(json_object_get(object, key));
+}
+
+static bool read_classes(
+	const json_t *document, struct account_stats *stats, double padding, struct error *err)
+{
+	struct allocator_stats classes = { 0 };
+
+	if (!allocator_stats_add_classes(&classes, document, err))
+		return false;
+	for (size_t i = 0; i < classes.class_count; i++) {
+		const struct size_class *const class = &classes.classes[i];
+		if (class->is_large)
+			stats->large_padding += (double)class->objects * padding;
+		else
+			stats->slab_waste +=
+				(double)class->held_bytes - (double)class->allocated_bytes;
+	}
+	allocator_stats_deinit(&classes);
+	return true;
+}
+
+/* Before 5.3 it was decided when jemalloc was built. */
+static bool has_padding(const json_t *jemalloc)
+{
+	const json_t *const option =
+		json_object_get(json_object_get(jemalloc, "opt"), "cache_oblivious");
+	const json_t *const built =
+		json_object_get(json_object_get(jemalloc, "config"), "cache_oblivious");
+
+	return json_is_true(option != NULL ? option : built);
+}
+
+bool account_stats_read(
+	const char *name, const json_t *document, struct account_stats *stats, struct error *err)
+{
+	const json_t *const jemalloc = json_object_get(document, "jemalloc");
+	const json_t *const all = json_object_get(jemalloc, "stats");
+	const json_t *const options = json_object_get(jemalloc, "opt");
+	const json_t *const merged =
+		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
+
+	if (merged == NULL || json_object_get(all, "allocated") == NULL)
+		return error_set(err, ERROR_INPUT, "%s has no statistics of jemalloc", name);
+	const double page = number(json_object_get(jemalloc, "arenas"), "page");
+	const char *const version = json_string_value(json_object_get(jemalloc, "version"));
+	const char *const dss = json_string_value(json_object_get(options, "dss"));
+	*stats = (struct account_stats){
+		.allocated = number(all, "allocated"),
+		.active = number(all, "active"),
+		.mapped = number(all, "mapped"),
+		.retained = number(all, "retained"),
+		.dirty = number(merged, "pdirty") * page,
+		.muzzy = number(merged, "pmuzzy") * page,
+		.base = number(merged, "base"),
+		.internal = number(merged, "internal"),
+		.tcache = number(merged, "tcache_bytes"),
+		.is_in_break = dss != NULL && strcmp(dss, "primary") == 0,
+		.has_one_arena = number(merged, "nthreads") <= 1 || number(options, "narenas") == 1,
+		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
+	};
+	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);
+}
+
+double account_agent_bytes(const json_t *status)
+{
+	enum { ROW_BYTES = 8 }; /* src/unwind/table.h */
+	const json_t *table;
+	double rows = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "unwind_tables"), i, table)
+	{
+		rows += number(table, "rows");
+	}
+	return ROW_BYTES * rows;
+}
 
 struct account_profile account_profile_of(const struct profile *profile)
 {

@@ -36,7 +36,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "analysis/smaps.h"
+#include "base/error.h"
 #include "profile/profile.h"
 
 /* From malloc_stats_print's JSON, but for the last one. */
@@ -51,6 +54,16 @@ struct account_stats {
 	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
 	double agent;	      /* bytes of the agent's tables, which its status says */
 };
+
+/*
+ * Reads malloc_stats_print's JSON, with its size classes and without single arenas. ERROR_INPUT,
+ * with `name` in front, when these are not jemalloc's statistics.
+ */
+MUST_CHECK bool account_stats_read(
+	const char *name, const json_t *document, struct account_stats *stats, struct error *err);
+
+/* Bytes of the agent's tables, from its status; 0 for NULL. */
+double account_agent_bytes(const json_t *status);
 
 /* What the profile tells. */
 struct account_profile {

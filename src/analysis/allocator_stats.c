@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/allocator_stats.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,22 @@ bool allocator_stats_add_arenas(
 			add_arena(stats, key, arena, page);
 	}
 	return true;
+}
+
+void allocator_stats_describe_option(
+	const json_t *document, const char *option, char *text, size_t size)
+{
+	const json_t *const value = json_object_get(
+		json_object_get(json_object_get(document, "jemalloc"), "opt"), option);
+
+	if (json_is_boolean(value))
+		snprintf(text, size, "%s:%s", option, json_is_true(value) ? "true" : "false");
+	else if (json_is_integer(value))
+		snprintf(text, size, "%s:%lld", option, (long long)json_integer_value(value));
+	else if (json_is_string(value))
+		snprintf(text, size, "%s:%s", option, json_string_value(value));
+	else
+		snprintf(text, size, "%s", option);
 }
 
 void allocator_stats_deinit(struct allocator_stats *stats)

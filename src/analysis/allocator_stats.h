@@ -49,4 +49,8 @@ MUST_CHECK bool allocator_stats_add_classes(
 	struct allocator_stats *stats, const json_t *document, struct error *err);
 MUST_CHECK bool allocator_stats_add_arenas(
 	struct allocator_stats *stats, const json_t *document, struct error *err);
+/* The value that an option of jemalloc has: "dirty_decay_ms:10000"; its name where it has none. */
+void allocator_stats_describe_option(
+	const json_t *document, const char *option, char *text, size_t size);
+
 void allocator_stats_deinit(struct allocator_stats *stats);

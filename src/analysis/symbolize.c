@@ -9,18 +9,10 @@
 #include "base/xalloc.h"
 
 /* Whether the address of a location is still to be named. */
-static bool is_unnamed(const struct profile *profile, const struct profile_location *location)
-{
-	if (location->frame_count != 0 || location->address == 0)
-		return false;
-	return location->mapping == PROFILE_NONE ||
-	       !profile->mappings[location->mapping].has_functions;
-}
-
 bool symbolize_is_needed(const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->location_count; i++) {
-		if (is_unnamed(profile, &profile->locations[i]))
+		if (profile_location_is_unnamed(profile, &profile->locations[i]))
 			return true;
 	}
 	return false;
@@ -58,7 +50,7 @@ static void collect(struct batch *batch, const struct profile *profile)
 {
 	for (size_t i = 0; i < profile->location_count; i++) {
 		const struct profile_location *const location = &profile->locations[i];
-		if (!is_unnamed(profile, location))
+		if (!profile_location_is_unnamed(profile, location))
 			continue;
 		batch->addresses = xgrow(batch->addresses, &batch->capacity, batch->count + 1,
 			sizeof *batch->addresses);
@@ -73,7 +65,7 @@ static size_t hand_out(const struct batch *batch, size_t next, struct profile *p
 
 	for (size_t i = 0; i < profile->location_count; i++) {
 		struct profile_location *const location = &profile->locations[i];
-		if (!is_unnamed(profile, location))
+		if (!profile_location_is_unnamed(profile, location))
 			continue;
 		const struct symbol_result result = batch->results[next++];
 		location->first_frame = (uint32_t)profile->frame_count;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "analysis/unsample.h"
+#include "analysis/allocator_stats.h"
 #include "base/xalloc.h"
 
 /* Live objects of a path in a class. */
@@ -209,6 +210,31 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 				(struct estimate){ bytes, 0, 0 });
 	}
 	view->label = "free in slabs";
+}
+
+bool waste_classes_read(const char *name, const json_t *document, struct waste_class **classes,
+	size_t *count, struct error *err)
+{
+	struct allocator_stats stats = { 0 };
+
+	if (!allocator_stats_add_classes(&stats, document, err))
+		return false;
+	if (stats.class_count == 0)
+		return error_set(err, ERROR_INPUT, "%s has no statistics of size classes", name);
+	*classes = xcalloc(stats.class_count, sizeof **classes);
+	*count = 0;
+	for (size_t i = 0; i < stats.class_count; i++) {
+		const struct size_class *const class = &stats.classes[i];
+		if (class->is_large ||
+			(*count != 0 && (double)class->size <= (*classes)[*count - 1].size))
+			continue;
+		(*classes)[(*count)++] = (struct waste_class){ (double)class->size,
+			class->held_bytes > class->allocated_bytes
+				? (double)(class->held_bytes - class->allocated_bytes)
+				: 0 };
+	}
+	allocator_stats_deinit(&stats);
+	return true;
 }
 
 bool waste_build(const struct waste *waste, const struct view_input *inputs, size_t input_count,

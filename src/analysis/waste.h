@@ -14,6 +14,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "analysis/view_builder.h"
 
 struct waste_class {
@@ -25,6 +27,13 @@ struct waste {
 	const struct waste_class *classes; /* small ones, ascending */
 	size_t class_count;
 };
+
+/*
+ * Reads the size classes from malloc_stats_print's JSON. ERROR_INPUT, with `name` in front, when
+ * there are none. Free *classes with free().
+ */
+MUST_CHECK bool waste_classes_read(const char *name, const json_t *document,
+	struct waste_class **classes, size_t *count, struct error *err);
 
 /*
  * Builds a view in which bytes in use are bytes wasted: the request's counter is ignored, and it

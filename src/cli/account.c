@@ -8,15 +8,14 @@
 
 #include "base/json_writer.h"
 #include "base/xalloc.h"
-#include "cli/capture.h"
 #include "cli/control.h"
 #include "cli/option.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/verbs.h"
 #include "analysis/allocator_stats.h"
-#include "profile/codec.h"
 #include "render/quantity.h"
+#include "source/source.h"
 
 enum { OPTION_JSON = 1 };
 
@@ -25,84 +24,6 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static bool read_classes(
-	const json_t *document, struct account_stats *stats, double padding, struct error *err)
-{
-	struct allocator_stats classes = { 0 };
-
-	if (!allocator_stats_add_classes(&classes, document, err))
-		return false;
-	for (size_t i = 0; i < classes.class_count; i++) {
-		const struct size_class *const class = &classes.classes[i];
-		if (class->is_large)
-			stats->large_padding += (double)class->objects * padding;
-		else
-			stats->slab_waste +=
-				(double)class->held_bytes - (double)class->allocated_bytes;
-	}
-	allocator_stats_deinit(&classes);
-	return true;
-}
-
-/* Before 5.3 it was decided when jemalloc was built. */
-static bool has_padding(const json_t *jemalloc)
-{
-	return json_at(jemalloc, "opt.cache_oblivious") != NULL
-		       ? json_flag(jemalloc, "opt.cache_oblivious")
-		       : json_flag(jemalloc, "config.cache_oblivious");
-}
-
-static bool read_stats(
-	const struct capture *capture, struct account_stats *stats, struct error *err)
-{
-	const struct buffer *const part = &capture->parts[CAPTURE_STATS];
-	json_error_t problem;
-	CLEANUP(json_cleanup)
-	json_t *document = json_loadb(part->size == 0 ? "" : part->data, part->size, 0, &problem);
-	const json_t *const jemalloc = json_object_get(document, "jemalloc");
-	const json_t *const merged =
-		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
-
-	if (merged == NULL || json_at(jemalloc, "stats.allocated") == NULL)
-		return error_set(
-			err, ERROR_INPUT, "%s has no statistics of jemalloc", capture->label);
-	const double page = (double)json_number(jemalloc, "arenas.page");
-	const char *const version = json_string_value(json_object_get(jemalloc, "version"));
-	*stats = (struct account_stats){
-		.allocated = (double)json_number(jemalloc, "stats.allocated"),
-		.active = (double)json_number(jemalloc, "stats.active"),
-		.mapped = (double)json_number(jemalloc, "stats.mapped"),
-		.retained = (double)json_number(jemalloc, "stats.retained"),
-		.dirty = (double)json_number(merged, "pdirty") * page,
-		.muzzy = (double)json_number(merged, "pmuzzy") * page,
-		.base = (double)json_number(merged, "base"),
-		.internal = (double)json_number(merged, "internal"),
-		.tcache = (double)json_number(merged, "tcache_bytes"),
-		.is_in_break = strcmp(json_text(jemalloc, "opt.dss"), "primary") == 0,
-		.has_one_arena = json_number(merged, "nthreads") <= 1 ||
-				 json_number(jemalloc, "opt.narenas") == 1,
-		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
-	};
-	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);
-}
-
-/* Eight bytes a row (src/unwind/table.h). */
-static double agent_bytes(const struct capture *capture)
-{
-	const struct buffer *const part = &capture->parts[CAPTURE_STATUS];
-	CLEANUP(json_cleanup)
-	json_t *status = json_loadb(part->size == 0 ? "" : part->data, part->size, 0, NULL);
-	const json_t *table;
-	double rows = 0;
-	size_t i;
-
-	json_array_foreach(json_object_get(status, "unwind_tables"), i, table)
-	{
-		rows += (double)json_number(table, "rows");
-	}
-	return 8 * rows;
-}
-
 static const char *const sources[] = {
 	[ACCOUNT_COUNTED] = "jemalloc",
 	[ACCOUNT_MEASURED] = "kernel",
@@ -110,36 +31,26 @@ static const char *const sources[] = {
 	[ACCOUNT_REPORTED] = "agent",
 };
 
-/* The value that an option has: "dirty_decay_ms:10000". */
-static void describe_option(
-	const struct capture *capture, const char *option, char *text, size_t size)
-{
-	const struct buffer *const part = &capture->parts[CAPTURE_STATS];
-	CLEANUP(json_cleanup) json_t *document = json_loadb(part->data, part->size, 0, NULL);
-	const json_t *const value = json_object_get(
-		json_object_get(json_object_get(document, "jemalloc"), "opt"), option);
+/* What is shown. */
+struct account_shown {
+	struct source *source;
+	const json_t *stats;
+	struct account account;
+	struct account_profile profile;
+};
 
-	if (json_is_boolean(value))
-		snprintf(text, size, "%s:%s", option, json_is_true(value) ? "true" : "false");
-	else if (json_is_integer(value))
-		snprintf(text, size, "%s:%lld", option, (long long)json_integer_value(value));
-	else if (json_is_string(value))
-		snprintf(text, size, "%s:%s", option, json_string_value(value));
-	else
-		snprintf(text, size, "%s", option);
-}
-
-static bool read_profile(
-	const struct capture *capture, struct account_profile *ret, struct error *err)
+/* A process that cannot be profiled, and a bundle of it, have no profile. */
+static bool read_profile(struct source *source, struct account_profile *ret, struct error *err)
 {
-	const struct buffer *const part = &capture->parts[CAPTURE_PROFILE];
-	const struct profile_read_options wanted = { .leaves_out_threads = true };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
+	struct cursor text;
 
 	*ret = (struct account_profile){ 0 };
-	if (part->size == 0)
+	if (!source_text(source, SOURCE_PROFILE, &text, err))
+		return err->kind == ERROR_UNSUPPORTED || err->kind == ERROR_STATE;
+	if (cursor_left(&text) == 0)
 		return true;
-	if (!profile_read(capture->label, part->data, part->size, &wanted, &profile, err))
+	if (!source_profile(source, &profile, err))
 		return false;
 	*ret = account_profile_of(profile);
 	return true;
@@ -175,36 +86,37 @@ static void add_line(
 	table_add(layout->table, style, (const char *[]){ texts[0], texts[1], texts[2], text });
 }
 
-static void add_row(const struct layout *layout, const struct capture *capture,
-	const struct account *account, const struct account_row *row)
+static void add_row(const struct layout *layout, const struct account_shown *shown,
+	const struct account_row *row)
 {
-	const double sum = account->has_kernel ? account->resident : 0;
+	const double sum = shown->account.has_kernel ? shown->account.resident : 0;
 	char share[16] = "", option[96] = "";
 
 	if (sum > 0 && row->kind != ACCOUNT_OUTSIDE)
 		snprintf(share, sizeof share, "%.1f%%", 100 * row->bytes / sum);
 	if (row->option[0] != '\0')
-		describe_option(capture, row->option, option, sizeof option);
+		allocator_stats_describe_option(shown->stats, row->option, option, sizeof option);
 	add_line(layout, TERMINAL_PLAIN,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, row->bytes, false).text, share,
 			sources[row->source], row->text, option, row->advice });
 }
 
-static void print_label(const struct capture *capture)
+static void print_label(const struct source *source)
 {
 	char moment[CONTROL_MOMENT_BYTES];
 
-	CLEANUP(free_cleanup) char *label = terminal_copy(capture->label);
-	CLEANUP(free_cleanup) char *process = terminal_copy(capture->process);
+	CLEANUP(free_cleanup) char *label = terminal_copy(source->name);
+	CLEANUP(free_cleanup) char *process = terminal_copy(source->process);
 	fputs(label, stdout);
-	if (capture->process[0] != '\0' && strcmp(capture->process, capture->label) != 0)
-		printf(": %s, %s", process, control_moment(capture->time_ms, moment));
+	if (source->process[0] != '\0' && strcmp(source->process, source->name) != 0)
+		printf(": %s, %s", process, control_moment(source->time_ms, moment));
 	putchar('\n');
 }
 
-static void print_text(const struct capture *capture, const struct account *account,
-	const struct account_profile *profile)
+static void print_text(const struct account_shown *shown)
 {
+	const struct account *const account = &shown->account;
+	const struct account_profile *const profile = &shown->profile;
 	const struct layout layout = make_layout();
 	CLEANUP(table_cleanup) struct table *table = layout.table;
 	double sum = 0;
@@ -214,7 +126,7 @@ static void print_text(const struct capture *capture, const struct account *acco
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE || account->rows[i].bytes == 0)
 			continue;
-		add_row(&layout, capture, account, &account->rows[i]);
+		add_row(&layout, shown, &account->rows[i]);
 		sum += account->rows[i].bytes;
 	}
 	add_line(&layout, TERMINAL_BOLD,
@@ -223,9 +135,9 @@ static void print_text(const struct capture *capture, const struct account *acco
 			account->has_kernel ? "resident (RSS)" : "held by jemalloc", "", "" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
-			add_row(&layout, capture, account, &account->rows[i]);
+			add_row(&layout, shown, &account->rows[i]);
 	}
-	print_label(capture);
+	print_label(shown->source);
 	table_print(table, true, stdout);
 	if (profile->is_there && profile->inuse_high <= 0)
 		puts("\nThe profile has no samples: it says nothing about what the program uses.");
@@ -239,9 +151,11 @@ static void print_text(const struct capture *capture, const struct account *acco
 		     "gateway there that may read the process, or from a bundle taken there.");
 }
 
-static void print_json(const struct capture *capture, const struct account *account,
-	const struct account_profile *profile)
+static void print_json(const struct account_shown *shown)
 {
+	const struct source *const source = shown->source;
+	const struct account *const account = &shown->account;
+	const struct account_profile *const profile = &shown->profile;
 	static const char *const kinds[] = { "jemalloc", "kernel", "outside" };
 	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct json_writer json;
@@ -250,9 +164,9 @@ static void print_json(const struct capture *capture, const struct account *acco
 	buffer_init(&out, &memory_or_exit);
 	json_init(&json, &out);
 	json_object_begin(&json);
-	json_member_string(&json, "target", capture->label);
-	json_member_string(&json, "process", capture->process);
-	json_member_integer(&json, "time_ms", capture->time_ms);
+	json_member_string(&json, "target", source->name);
+	json_member_string(&json, "process", source->process);
+	json_member_integer(&json, "time_ms", source->time_ms);
 	json_key(&json, "resident");
 	if (account->has_kernel)
 		json_put_real(&json, account->resident);
@@ -271,7 +185,8 @@ static void print_json(const struct capture *capture, const struct account *acco
 		const struct account_row *const row = &account->rows[i];
 		option[0] = '\0';
 		if (row->option[0] != '\0')
-			describe_option(capture, row->option, option, sizeof option);
+			allocator_stats_describe_option(
+				shown->stats, row->option, option, sizeof option);
 		json_object_begin(&json);
 		json_member_string(&json, "name", row->name);
 		json_member_string(&json, "kind", kinds[row->kind]);
@@ -289,23 +204,28 @@ static void print_json(const struct capture *capture, const struct account *acco
 
 static bool make(const char *operand, bool as_json, struct error *err)
 {
-	CLEANUP(capture_deinit) struct capture capture = { 0 };
-	struct account_profile profile;
+	const struct source_options wanted = { .needs_agent = true, .leaves_out_threads = true };
+	CLEANUP(source_close) struct source source = { 0 };
+	struct account_shown shown = { .source = &source };
 	struct account_stats stats;
+	struct cursor status_text, smaps_text;
 	struct smaps smaps;
 
-	capture_init(&capture);
-	if (!capture_open(operand, &capture, err) || !read_stats(&capture, &stats, err) ||
-		!read_profile(&capture, &profile, err))
+	/* Statistics and the kernel's view one right after the other: they are compared. */
+	if (!source_open(operand, &wanted, &source, err) ||
+		!source_text(&source, SOURCE_STATUS, &status_text, err) ||
+		!source_stats(&source, &shown.stats, err) ||
+		!source_text(&source, SOURCE_SMAPS, &smaps_text, err) ||
+		!account_stats_read(source.name, shown.stats, &stats, err) ||
+		!read_profile(&source, &shown.profile, err))
 		return false;
-	stats.agent = agent_bytes(&capture);
-	const struct buffer *const part = &capture.parts[CAPTURE_SMAPS];
-	const bool has_smaps = part->size != 0;
-	if (has_smaps && !smaps_read(part->data, part->size, &smaps))
+	stats.agent = account_agent_bytes(source_status(&source));
+	const size_t size = cursor_left(&smaps_text);
+	if (size != 0 && !smaps_read((const char *)smaps_text.start, size, &smaps))
 		return error_set(err, ERROR_INPUT, "%s: smaps in it has no mapping: it is damaged",
-			capture.label);
-	const struct account account = account_make(&stats, has_smaps ? &smaps : NULL, &profile);
-	(as_json ? print_json : print_text)(&capture, &account, &profile);
+			source.name);
+	shown.account = account_make(&stats, size != 0 ? &smaps : NULL, &shown.profile);
+	(as_json ? print_json : print_text)(&shown);
 	return true;
 }
 

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/proc_maps.h"
 #include "base/xalloc.h"
-#include "cli/file_mappings.h"
 #include "cli/report_session.h"
+#include "source/program_mappings.h"
 
 struct question {
 	struct profile *profile;
@@ -64,7 +64,7 @@ static bool read_question(
 		line += size + (line[size] == '\n');
 	}
 	if (question->profile->mapping_count == 0 && options->operand_count != 0 &&
-		!file_mappings_add(question->profile, options->operands[0], err))
+		!program_mappings_add(question->profile, options->operands[0], err))
 		return false;
 	profile_assign_mappings(question->profile);
 	return true;

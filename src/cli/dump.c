@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl dump: a profile now. */
-#include "cli/capture.h"
+#include <stdio.h>
+
+#include "analysis/allocator_frames.h"
+#include "base/xalloc.h"
 #include "cli/control.h"
+#include "cli/report_session.h"
 #include "cli/verbs.h"
+#include "profile/raw_write.h"
+#include "profile/symbolized.h"
+#include "render/quantity.h"
+#include "source/bundle_writer.h"
 
 enum { OPTION_OUTPUT = 1, OPTION_BUNDLE, OPTION_SYMBOLS };
 
@@ -18,6 +26,53 @@ static const struct verb_option options[] = {
 		NULL, false },
 	{ 0 },
 };
+
+/* All functions of a process of this machine by name, so that the binaries are not needed. */
+static bool add_names(pid_t pid, struct profile *profile, struct error *err)
+{
+	const struct report_options report = { .pid = pid };
+	CLEANUP(report_session_close)
+	struct report_session session = { .options = &report, .borrows_profiles = true };
+
+	report_session_add(&session, profile);
+	return report_session_add_symbols(&session, err);
+}
+
+static bool write_profile(struct profile *profile, pid_t pid, bool with_symbols,
+	struct buffer *text, struct error *err)
+{
+	if (!with_symbols)
+		return raw_write(profile, text, err);
+	return add_names(pid, profile, err) &&
+	       symbolized_write(profile, allocator_frame_has_module, text, err);
+}
+
+static bool save_bundle(
+	const struct target *target, bool with_symbols, struct output *output, struct error *err)
+{
+	const struct source_options wanted = { .needs_agent = true };
+	CLEANUP(source_close) struct source source = { 0 };
+	CLEANUP(profile_cleanup) struct profile *profile = NULL;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	struct error without_profile;
+
+	buffer_init(&text, &memory_or_exit);
+	buffer_init(&out, &memory_or_exit);
+	source_of_target(target, &wanted, &source);
+	if (!bundle_fetch(&source, &profile, &without_profile, err) ||
+		(profile != NULL && !write_profile(profile, source.pid, with_symbols, &text, err)))
+		return false;
+	if (profile == NULL)
+		verb_warn("the bundle has no profile: %s", without_profile.message);
+	bundle_write(&source, &text, with_symbols, &without_profile, &out);
+	if (!file_write_fd(output_fd(output), output_name(output), out.data, out.size, err) ||
+		!output_commit(output, err))
+		return false;
+	fprintf(stderr, "%s: %s\n", output_name(output),
+		quantity_format(QUANTITY_BYTES, (double)out.size, false).text);
+	return true;
+}
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
@@ -44,7 +99,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (!target_resolve(parser.operands[0], &target, &err) ||
 		!output_open(path, target.file_stem, is_bundle ? "tar" : "heap", &output, &err))
 		return verb_fail(&err);
-	const bool done = is_bundle ? capture_save(&target, with_symbols, &output, &err)
+	const bool done = is_bundle ? save_bundle(&target, with_symbols, &output, &err)
 				    : control_save_profile(&target, "/v1/profile",
 					      "heapctl activate, then wait; or heapctl record",
 					      &output, &err);

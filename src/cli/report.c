@@ -15,8 +15,8 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "cli/report_shell.h"
-#include "cli/report_source.h"
 #include "cli/verbs.h"
+#include "source/source.h"
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
 
@@ -78,7 +78,7 @@ static bool report(const struct report_options *options, struct error *err)
 static bool take_base(struct report_options *options, struct error *err)
 {
 	const size_t program_count =
-		options->operand_count != 0 && report_source_is_program(options->operands[0]);
+		options->operand_count != 0 && source_is_program(options->operands[0]);
 
 	if (options->base != NULL || options->operand_count != program_count + 2) {
 		error_set(err, ERROR_USAGE, "diff takes two profiles: BASE and PROFILE");

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analysis/allocator_frames.h"
@@ -158,19 +157,6 @@ static bool write_raw(const struct report_session *session, struct buffer *out, 
 	       symbolized_write(selected, allocator_frame_has_module, out, err);
 }
 
-/* When the profile was taken: a file has the time of its last change, a target the present one. */
-static int64_t find_time(const struct report_session *session)
-{
-	const struct report_options *const options = session->options;
-	struct stat status;
-
-	if (options->operand_count > 0 &&
-		stat(options->operands[options->operand_count - 1], &status) == 0 &&
-		S_ISREG(status.st_mode))
-		return (int64_t)status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000;
-	return clock_realtime_ms();
-}
-
 static void add_times(const struct report_session *session, struct profile *profile)
 {
 	const struct report_options *const options = session->options;
@@ -178,7 +164,8 @@ static void add_times(const struct report_session *session, struct profile *prof
 	if (options->when_ms != NULL)
 		profile->time_ms = strtoll(options->when_ms, NULL, 10);
 	else if (profile->time_ms == 0)
-		profile->time_ms = find_time(session);
+		profile->time_ms =
+			session->file_time_ms != 0 ? session->file_time_ms : clock_realtime_ms();
 	if (options->span_ms != NULL)
 		profile->duration_ms = strtoll(options->span_ms, NULL, 10);
 	if (options->remark != NULL)

@@ -12,12 +12,10 @@
 #include "analysis/modules.h"
 #include "analysis/symbolize.h"
 #include "base/xalloc.h"
-#include "cli/file_mappings.h"
-#include "cli/process_name.h"
-#include "cli/report_source.h"
 #include "cli/verb.h"
 #include "cli/watchdog.h"
-#include "cli/waste_classes.h"
+#include "source/program_mappings.h"
+#include "source/source.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)
 {
@@ -26,28 +24,110 @@ void report_session_add(struct report_session *session, struct profile *profile)
 	session->profiles[session->profile_count++] = profile;
 }
 
-static bool load(struct report_session *session, const char *source, struct error *err)
+/* Whether anything that is asked for can be about single threads. */
+static bool needs_threads(const struct report_options *options)
 {
-	struct profile *profile = NULL;
-	pid_t pid = 0;
+	const struct filter_text *const filter = &options->filter;
+
+	if (options->output == REPORT_RAW || options->output == REPORT_PPROF ||
+		options->output == REPORT_INTERACTIVE || filter->thread != NULL)
+		return true;
+	for (size_t i = 0; i < filter->tag_count; i++) {
+		if (strncmp(filter->tags[i], "bytes=", 6) != 0)
+			return true;
+	}
+	return false;
+}
+
+struct source_options report_session_source_options(const struct report_session *session)
+{
+	const struct report_options *const options = session->options;
+
+	return (struct source_options){
+		.leaves_out_threads = !needs_threads(options),
+		.server = {
+			.page = options->is_jeprof ? "/pprof/profile" : "/pprof/heap",
+			.seconds = options->seconds,
+			.wants_names = session->program == NULL,
+			.retain = options->filter.retain,
+			.exclude = options->filter.exclude,
+		},
+		.warn = verb_warn,
+	};
+}
+
+/* The size classes of the process that the profile is of. */
+static bool load_waste(struct report_session *session, struct source *source, struct error *err)
+{
+	const json_t *stats;
+
+	return source_stats(source, &stats, err) &&
+	       waste_classes_read(source->name, stats, &session->waste_classes,
+		       &session->waste_class_count, err);
+}
+
+static bool load_source(struct report_session *session, struct source *source, const char *operand,
+	struct profile **profile, struct error *err)
+{
+	const struct source_options wanted = report_session_source_options(session);
+
+	if (!source_open(operand, &wanted, source, err) || !source_profile(source, profile, err))
+		return false;
+	session->pid = source->pid;
+	if (operand != session->options->base)
+		session->file_time_ms = source->file_time_ms;
+	if (session->profile_count == 0)
+		snprintf(session->process_name, sizeof session->process_name, "%s",
+			source->program_name);
+	return !session->options->waste || load_waste(session, source, err);
+}
+
+static bool load(struct report_session *session, const char *operand, struct error *err)
+{
+	CLEANUP(source_close) struct source source = { 0 };
+	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 
 	watchdog_begin("reading a profile");
-	const bool is_read = report_source_read(
-		source, session->options, session->program != NULL, &pid, &profile, err);
+	const bool is_read = load_source(session, &source, operand, &profile, err);
 	watchdog_end();
 	if (!is_read)
 		return false;
-	session->pid = pid;
-	if (session->profile_count == 0)
-		process_name_of_source(source, pid, session->process_name);
 	for (size_t i = 0; i < profile->comment_count; i++) {
 		if (strncmp(profile->comments[i], "%warn", 5) == 0)
-			verb_warn("%s: %s", source, profile->comments[i] + 5);
+			verb_warn("%s: %s", operand, profile->comments[i] + 5);
 	}
-	if (profile->sample_count == 0 && source != session->options->base)
+	if (profile->sample_count == 0 && operand != session->options->base)
 		verb_warn("%s has no samples: nothing was allocated while the profiler was active",
 			profile->name);
-	report_session_add(session, profile);
+	report_session_add(session, TAKE(profile));
+	return true;
+}
+
+/* Every source that the operand stands for. */
+static bool load_operand(struct report_session *session, const char *operand, struct error *err)
+{
+	const size_t count = source_operand_count(operand);
+
+	for (size_t i = 0; i < count; i++) {
+		CLEANUP(free_cleanup) char *source = source_operand_at(operand, i);
+		if (!load(session, source, err))
+			return false;
+	}
+	return true;
+}
+
+static bool check_waste(const struct report_options *options, size_t count, struct error *err)
+{
+	if (!options->waste)
+		return true;
+	if (count != 1 || options->base != NULL)
+		return error_set(err, ERROR_USAGE, "--waste is of one bundle or TARGET");
+	if (options->output != REPORT_RENDER && options->output != REPORT_VIEWER)
+		return error_set(err, ERROR_USAGE, "--waste does not go with this output");
+	if (options->has_counter && options->counter != PROFILE_INUSE_SPACE)
+		return error_set(err, ERROR_USAGE,
+			"--waste is in bytes of slabs: --%s does not go with it",
+			profile_counter_names[options->counter]);
 	return true;
 }
 
@@ -57,7 +137,7 @@ static bool load_all(struct report_session *session, struct error *err)
 	char *const *operands = options->operands;
 	size_t count = options->operand_count;
 
-	if (count != 0 && report_source_is_program(operands[0])) {
+	if (count != 0 && source_is_program(operands[0])) {
 		session->program = operands[0];
 		operands++;
 		count--;
@@ -66,8 +146,10 @@ static bool load_all(struct report_session *session, struct error *err)
 		error_set(err, ERROR_USAGE, "no profile given");
 		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");
 	}
+	if (!check_waste(options, count, err))
+		return false;
 	for (size_t i = 0; i < count; i++) {
-		if (!report_source_read_each(operands[i], load, session, err))
+		if (!load_operand(session, operands[i], err))
 			return false;
 	}
 	if (options->base != NULL) {
@@ -247,7 +329,7 @@ static bool place_program(struct report_session *session, struct error *err)
 		struct profile *const profile = session->profiles[i];
 		if (profile->mapping_count != 0 || !symbolize_is_needed(profile))
 			continue;
-		if (!file_mappings_add(profile, session->program, err))
+		if (!program_mappings_add(profile, session->program, err))
 			return false;
 		verb_warn("%s does not say where files were mapped: %s is taken at the addresses "
 			  "that it was linked for",
@@ -260,7 +342,7 @@ static bool place_program(struct report_session *session, struct error *err)
 static bool add_library(struct report_session *session, struct error *err)
 {
 	for (size_t i = 0; i < session->profile_count; i++) {
-		if (!file_mappings_add(session->profiles[i], session->options->add_lib, err))
+		if (!program_mappings_add(session->profiles[i], session->options->add_lib, err))
 			return false;
 		profile_assign_mappings(session->profiles[i]);
 	}
@@ -329,23 +411,6 @@ static bool check_thread(const struct report_session *session, struct error *err
 	return error_hint(err, "--thread='*' shows all %zu", thread_count);
 }
 
-/* The size classes of the process that the only profile is of. */
-static bool load_waste(struct report_session *session, struct error *err)
-{
-	const struct report_options *const options = session->options;
-
-	if (session->profile_count != 1)
-		return error_set(err, ERROR_USAGE, "--waste is of one bundle or TARGET");
-	if (options->output != REPORT_RENDER && options->output != REPORT_VIEWER)
-		return error_set(err, ERROR_USAGE, "--waste does not go with this output");
-	if (options->has_counter && options->counter != PROFILE_INUSE_SPACE)
-		return error_set(err, ERROR_USAGE,
-			"--waste is in bytes of slabs: --%s does not go with it",
-			profile_counter_names[options->counter]);
-	return waste_classes_load(options->operands[options->operand_count - 1],
-		&session->waste_classes, &session->waste_class_count, err);
-}
-
 void report_session_check_counter(const struct report_session *session)
 {
 	const struct report_options *const options = session->options;
@@ -369,7 +434,6 @@ bool report_session_open(
 {
 	*session = (struct report_session){ .options = options };
 	if (load_all(session, err) && check_thread(session, err) &&
-		(!options->waste || load_waste(session, err)) &&
 		report_session_add_symbols(session, err)) {
 		report_session_check_counter(session);
 		return true;

@@ -11,6 +11,7 @@
 #include "analysis/waste.h"
 #include "cli/report_options.h"
 #include "profile/profile.h"
+#include "source/source.h"
 #include "symbol/symbolizer.h"
 
 struct report_session {
@@ -24,10 +25,14 @@ struct report_session {
 	const char *program;   /* the operand; NULL when there was none */
 	char process_name[64]; /* of the first profile, where it is known; "" */
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
+	int64_t file_time_ms; /* modification time of the last profile's file; 0 otherwise */
 	struct symbolizer *symbolizer;
 	struct waste_class *waste_classes; /* with options->waste */
 	size_t waste_class_count;
 };
+
+/* How the sources of the session's profiles are opened. */
+struct source_options report_session_source_options(const struct report_session *session);
 
 /* Loads and symbolizes. */
 MUST_CHECK bool report_session_open(

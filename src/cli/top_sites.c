@@ -11,20 +11,17 @@
 #include "base/xalloc.h"
 #include "cli/report_session.h"
 #include "client/agent_client.h"
-#include "profile/codec.h"
+#include "source/source.h"
 
 enum { SITE_FUNCTIONS = 3 };
 
 static bool fetch(const struct target *target, struct profile **profile, struct error *err)
 {
-	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
-	const struct profile_read_options wanted = { .leaves_out_threads = true };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	const struct source_options wanted = { .leaves_out_threads = true };
+	CLEANUP(source_close) struct source source = { 0 };
 
-	http_answer_init(&answer);
-	return agent_call(target, &call, &answer, err) &&
-	       profile_read(
-		       target->label, answer.body.data, answer.body.size, &wanted, profile, err);
+	source_of_target(target, &wanted, &source);
+	return source_profile(&source, profile, err);
 }
 
 static bool fetch_figures(const struct target *target, struct top_look *look, struct error *err)

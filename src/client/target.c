@@ -297,11 +297,18 @@ static void learn_process(const struct stream *stream, struct target *target)
 	}
 }
 
-static bool is_socket(const char *path)
+/* The kind of file (S_IFMT) that a path leads to; 0 when there is none. */
+static mode_t file_kind(const char *path)
 {
 	struct stat status;
 
-	return stat(path, &status) == 0 && S_ISSOCK(status.st_mode);
+	return stat(path, &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+
+static bool refuse_file(const char *path, struct error *err)
+{
+	error_set(err, ERROR_USAGE, "%s is no socket", path);
+	return file_kind(path) == S_IFDIR ? error_hint(err, "heapctl trend takes a folder") : false;
 }
 
 bool target_of_socket(const char *path, struct target *target, struct error *err)
@@ -316,8 +323,8 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 			error_hint(err, "its process hangs or is stopped; "
 					"heapctl status PID says which");
 		}
-		if (err->errnum == ECONNREFUSED && !is_socket(path))
-			return error_set(err, ERROR_USAGE, "%s is no socket", path);
+		if (err->errnum == ECONNREFUSED && file_kind(path) != S_IFSOCK)
+			return refuse_file(path, err);
 		if (err->errnum == ECONNREFUSED) {
 			error_set(err, ERROR_NOT_FOUND, "%s: nobody listens there any more", path);
 			error_hint(err, "its process is gone; heapctl ps shows who is there");

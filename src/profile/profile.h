@@ -231,5 +231,14 @@ bool profile_is_full(const struct profile *profile);
 /* Sorts the mappings and gives addresses without one the one that covers it, once all are known. */
 void profile_assign_mappings(struct profile *profile);
 
+/* Whether a location has an address and no name, in a file whose names are not all known. */
+static inline bool profile_location_is_unnamed(
+	const struct profile *profile, const struct profile_location *location)
+{
+	return location->frame_count == 0 && location->address != 0 &&
+	       (location->mapping == PROFILE_NONE ||
+		       !profile->mappings[location->mapping].has_functions);
+}
+
 /* The mapping that covers the address, or PROFILE_NONE. Mappings must be sorted. */
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address);

@@ -712,6 +712,13 @@ class ReportOfTarget(Case):
         _, err = self.heapctl("report", "no-such-process-there", code=1)
         self.assertIn("there is no file of that name either", err)
 
+    def test_a_folder_names_the_verb_that_takes_one(self):
+        for verb, code in (("report", 1), ("account", 2), ("status", 2), ("dump", 2)):
+            _, err = self.heapctl(verb, self.folder, code=code)
+            self.assertIn("heapctl trend", err, verb)
+        _, err = self.heapctl("report", "--waste", self.folder, code=1)
+        self.assertIn("heapctl trend", err)
+
 
 if __name__ == "__main__":
     unittest.main()

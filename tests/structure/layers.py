@@ -18,8 +18,9 @@ ALLOWED = {
     "client": {"wire", "base"},
     "store": {"profile", "base"},
     "watch": {"client", "wire", "base"},
-    "gateway": {"watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
-    "cli": {"gateway", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "source": {"watch", "client", "profile", "symbol", "wire", "base"},
+    "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "cli": {"gateway", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "wire", "agent"}
 # Headers of base that end the program when memory runs out.

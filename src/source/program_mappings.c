@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/file_mappings.h"
+#include "source/program_mappings.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static bool is_taken(const struct profile *profile, uint64_t start, uint64_t lim
 	return false;
 }
 
-bool file_mappings_add(struct profile *profile, const char *path, struct error *err)
+bool program_mappings_add(struct profile *profile, const char *path, struct error *err)
 {
 	CLEANUP(elf_image_cleanup) struct elf_image image = { 0 };
 	CLEANUP(free_cleanup) char *full_path = realpath(path, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/remote_symbols.h"
+#include "source/server_profile.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,15 +7,135 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/symbolize.h"
-#include "base/hash_index.h"
 #include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "client/target_url.h"
+#include "profile/codec.h"
 #include "symbol/demangle.h"
 
-/* Longer names are shown as they are: undoing them takes more stack than there is here. */
-enum { LONGEST_DEMANGLED = 2048 };
+enum { MAX_REDIRECTS = 3 };
 
-static bool call_page(const struct remote_url *url, const char *method, const char *page,
+bool server_url_detect(const char *text)
+{
+	if (target_is_url(text))
+		return true;
+	const char *const colon = strchr(text, ':');
+	if (colon == NULL || colon == text || !isdigit((unsigned char)colon[1]))
+		return false;
+	const char *const after = colon + 1 + strspn(colon + 1, "0123456789");
+	return *after == '\0' || *after == '/';
+}
+
+static bool too_long(const char *text, struct error *err)
+{
+	return error_set(err, ERROR_USAGE, "%.200s...: the URL is too long", text);
+}
+
+/* A path without a page ("/", "/targets/NAME") gets the default one. */
+static bool set_path(struct server_url *url, const char *path, const char *page, struct error *err)
+{
+	const char *const pprof = strstr(path, "/pprof/");
+	size_t base = pprof == NULL ? strcspn(path, "?#") : (size_t)(pprof - path);
+
+	while (pprof == NULL && base > 0 && path[base - 1] == '/')
+		base--;
+	if (strpbrk(path, " \r\n") != NULL)
+		return error_set(
+			err, ERROR_USAGE, "%.200s: a blank in a URL is written %%20", path);
+	const int size = pprof != NULL ? snprintf(url->path, sizeof url->path, "%s", path)
+				       : snprintf(url->path, sizeof url->path, "%.*s%s", (int)base,
+						 path, page);
+	if (size < 0 || (size_t)size >= sizeof url->path)
+		return too_long(path, err);
+	return (size_t)snprintf(url->base, sizeof url->base, "%.*s", (int)base, path) <
+		       sizeof url->base ||
+	       too_long(path, err);
+}
+
+bool server_url_parse(const char *text, const char *page, struct server_url *url, struct error *err)
+{
+	CLEANUP(free_cleanup)
+	char *full = xasprintf("%s%s", target_is_url(text) ? "" : "http://", text);
+	const char *const authority = strstr(full, "://") + 3;
+	const size_t size = strcspn(authority, "/?#");
+	CLEANUP(free_cleanup)
+	char *server = xstrndup(full, (size_t)(authority - full) + size);
+	struct server_url parsed = { 0 };
+
+	if (!target_parse_url(server, &parsed.target, err) ||
+		!set_path(&parsed, authority + size, page, err))
+		return false;
+	*url = parsed;
+	return true;
+}
+
+static bool follow(const struct server_url *from, const char *location, struct server_url *url,
+	struct error *err)
+{
+	if (target_is_url(location))
+		return server_url_parse(location, "", url, err);
+	struct server_url there = *from;
+	if (location[0] != '/')
+		return error_set(err, ERROR_INPUT, "a redirect leads to '%.100s'", location);
+	if (!set_path(&there, location, "", err))
+		return false;
+	*url = there;
+	return true;
+}
+
+static bool is_service(const char *path, const char *service)
+{
+	const char *const at = strstr(path, service);
+
+	return at != NULL && strchr("?", at[strlen(service)]) != NULL;
+}
+
+/* Profiles of a stretch of time: how long it is to be goes into the query. */
+static bool takes_seconds(const char *path)
+{
+	return is_service(path, "pprof/profile") || is_service(path, "/pprof/pmuprofile");
+}
+
+static char *with_seconds(const char *path, long seconds)
+{
+	if (!takes_seconds(path) || strstr(path, "seconds=") != NULL)
+		return xstrdup(path);
+	return xasprintf("%s%cseconds=%ld", path, strchr(path, '?') == NULL ? '?' : '&', seconds);
+}
+
+/* GET, following redirects. */
+static bool fetch(
+	struct server_url *url, const char *path, struct http_answer *answer, struct error *err)
+{
+	CLEANUP(free_cleanup) char *next = xstrdup(path);
+
+	for (int i = 0;; i++) {
+		const struct agent_call call = { .method = "GET", .path = next };
+		if (agent_call(&url->target, &call, answer, err))
+			return true;
+		const char *const location = http_answer_field(answer, "Location");
+		if (answer->status / 100 != 3 || location == NULL || i == MAX_REDIRECTS)
+			return false;
+		struct server_url there;
+		if (!follow(url, location, &there, err))
+			return false;
+		free(next);
+		next = xstrdup(there.path);
+		*url = there;
+		http_answer_deinit(answer);
+		http_answer_init(answer);
+	}
+}
+
+/*
+ * Names from gperftools' page /pprof/symbol: GET says whether there are any ("num_symbols: 1"),
+ * POST of "0xa+0xb" answers with a line "0xa<tab>name" for each. /pprof/cmdline names the program.
+ */
+
+/* Longer names are shown as they are: undoing them takes more stack than there is here. */
+enum { MAX_DEMANGLED = 2048 };
+
+static bool call_page(const struct server_url *url, const char *method, const char *page,
 	const struct buffer *body, struct http_answer *answer, struct error *err)
 {
 	CLEANUP(free_cleanup) char *path = xasprintf("%s%s", url->base, page);
@@ -30,7 +150,7 @@ static bool call_page(const struct remote_url *url, const char *method, const ch
 }
 
 /* Whether the server names addresses. */
-static bool has_symbols(const struct remote_url *url)
+static bool has_symbols(const struct server_url *url)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct error ignored;
@@ -73,7 +193,7 @@ static void add_frame(struct profile *profile, const char *name, size_t size)
 	CLEANUP(buffer_cleanup) struct buffer readable = { 0 };
 
 	buffer_init(&readable, &memory_or_exit);
-	if (size > LONGEST_DEMANGLED || !demangle_append(linkage_name, &readable))
+	if (size > MAX_DEMANGLED || !demangle_append(linkage_name, &readable))
 		buffer_append_string(&readable, linkage_name);
 	const struct profile_frame frame = {
 		.function = buffer_string(&readable),
@@ -170,7 +290,7 @@ static void read_names(
 	}
 }
 
-static void read_program(const struct remote_url *url, struct profile *profile)
+static void read_program(const struct server_url *url, struct profile *profile)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	struct error ignored;
@@ -184,7 +304,17 @@ static void read_program(const struct remote_url *url, struct profile *profile)
 	profile->program = profile_intern(profile, name);
 }
 
-bool remote_symbols_add(const struct remote_url *url, const struct report_options *options,
+static bool needs_names(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		if (profile_location_is_unnamed(profile, &profile->locations[i]))
+			return true;
+	}
+	return false;
+}
+
+/* A server without that page is no failure: then names have to come from files. */
+static bool add_symbols(const struct server_url *url, const struct server_profile_options *options,
 	struct profile *profile, struct error *err)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
@@ -196,17 +326,38 @@ bool remote_symbols_add(const struct remote_url *url, const struct report_option
 	buffer_init(&question, &memory_or_exit);
 	buffer_init(&page, &memory_or_exit);
 	read_program(url, profile);
-	if (!symbolize_is_needed(profile) || !has_symbols(url))
+	if (!needs_names(profile) || !has_symbols(url))
 		return true;
 	CLEANUP(free_cleanup) uint32_t *asked = list_asked(profile, &count);
 	for (size_t i = 0; i < count; i++)
 		buffer_printf(&question, "%s0x%" PRIx64, i == 0 ? "" : "+",
 			lookup_address(&profile->locations[asked[i]]));
 	buffer_append_string(&page, "/pprof/symbol");
-	append_encoded(&page, "retain", options->filter.retain);
-	append_encoded(&page, "exclude", options->filter.exclude);
+	append_encoded(&page, "retain", options->retain);
+	append_encoded(&page, "exclude", options->exclude);
 	if (!call_page(url, "POST", buffer_string(&page), &question, &answer, err))
 		return false;
 	read_names(profile, asked, count, buffer_string(&answer.body));
+	return true;
+}
+
+bool server_profile_read(const struct server_url *url, const char *name,
+	const struct server_profile_options *options, void (*warn)(const char *format, ...),
+	struct profile **ret, struct error *err)
+{
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(profile_cleanup) struct profile *profile = NULL;
+	CLEANUP(free_cleanup) char *path = with_seconds(url->path, options->seconds);
+	struct server_url there = *url;
+
+	http_answer_init(&answer);
+	if (warn != NULL && takes_seconds(path))
+		warn("gathering a profile from %s, be patient", name);
+	if (!fetch(&there, path, &answer, err) ||
+		!profile_read(name, answer.body.data, answer.body.size, NULL, &profile, err))
+		return false;
+	if (options->wants_names && !add_symbols(url, options, profile, err))
+		return false;
+	*ret = TAKE(profile);
 	return true;
 }

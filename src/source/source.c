@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/source.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
+#include "client/kernel_view.h"
+#include "client/target_url.h"
+#include "profile/bundle.h"
+#include "profile/codec.h"
+#include "profile/tar.h"
+#include "source/source_name.h"
+#include "watch/capture_folder.h"
+
+const char *const source_part_names[SOURCE_PARTS] = {
+	[SOURCE_PROFILE] = BUNDLE_PROFILE,
+	[SOURCE_STATUS] = "status.json",
+	[SOURCE_STATS] = "stats.json",
+	[SOURCE_SMAPS] = "smaps",
+	[SOURCE_MAPS] = "maps",
+	[SOURCE_LIMITS] = "limits",
+	[SOURCE_PROCESS] = "process-status",
+	[SOURCE_CGROUP] = "cgroup",
+};
+
+bool source_is_program(const char *operand)
+{
+	char magic[4] = "";
+	struct stat status;
+
+	if (stat(operand, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	CLEANUP(fd_cleanup) const int fd = open(operand, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, magic, sizeof magic) == sizeof magic &&
+	       memcmp(magic, "\177ELF", sizeof magic) == 0;
+}
+
+/* Of "host@3/path" the count and what stands behind it; NULL when it is another operand. */
+static const char *find_host_count(const char *operand, long *count)
+{
+	const char *const at = strrchr(operand, '@');
+	char *rest = NULL;
+
+	if (at == NULL || !isdigit((unsigned char)at[1]))
+		return NULL;
+	*count = strtol(at + 1, &rest, 10);
+	return (*rest == '\0' || *rest == '/') && access(operand, F_OK) != 0 ? rest : NULL;
+}
+
+size_t source_operand_count(const char *operand)
+{
+	long count = 1;
+
+	(void)find_host_count(operand, &count);
+	return (size_t)count;
+}
+
+char *source_operand_at(const char *operand, size_t at)
+{
+	long count;
+	const char *const rest = find_host_count(operand, &count);
+
+	if (rest == NULL)
+		return xstrdup(operand);
+	return xasprintf("%zu.%.*s%s", at, (int)(strrchr(operand, '@') - operand), operand, rest);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
+
+/* Names that are almost always those of files, so that a typing error is reported as one. */
+static bool has_suffix(const char *operand)
+{
+	const char *const dot = strrchr(operand, '.');
+
+	return dot != NULL && strspn(dot + 1, "0123456789") != strlen(dot + 1);
+}
+
+/* The one place that decides what an operand is. */
+static enum source_kind kind_of(const char *operand, const struct source_options *options)
+{
+	struct stat status;
+
+	if (strcmp(operand, "-") == 0)
+		return SOURCE_FILE;
+	if (stat(operand, &status) == 0) {
+		if (S_ISDIR(status.st_mode) || strcmp(last_part(operand), CAPTURE_CATALOGUE) == 0)
+			return SOURCE_FOLDER;
+		return S_ISSOCK(status.st_mode) ? SOURCE_TARGET : SOURCE_FILE;
+	}
+	if (options->needs_agent && (target_is_url(operand) || strchr(operand, '/') != NULL))
+		return SOURCE_TARGET;
+	if (server_url_detect(operand))
+		return SOURCE_URL;
+	return strchr(operand, '/') != NULL ? SOURCE_FILE : SOURCE_TARGET;
+}
+
+static void source_init(struct source *source, const struct source_options *options,
+	enum source_kind kind, const char *name)
+{
+	*source = (struct source){ .options = *options, .kind = kind, .name = xstrdup(name) };
+	for (int i = 0; i < SOURCE_PARTS; i++)
+		buffer_init(&source->fetched[i], &memory_or_exit);
+}
+
+static struct profile_read_options read_options_of(const struct source *source)
+{
+	return (struct profile_read_options){ .leaves_out_threads =
+						      source->options.leaves_out_threads };
+}
+
+/* What a bundle says of itself. */
+static bool read_about(struct source *source, const struct cursor *text, struct error *err)
+{
+	if (!bundle_check(text, err))
+		return error_prefix(err, "%s", source->name);
+	CLEANUP(json_cleanup)
+	json_t *about = json_loadb((const char *)text->start, cursor_left(text), 0, NULL);
+	snprintf(source->process, sizeof source->process, "%s", json_text(about, "target"));
+	source->time_ms = json_number(about, "time_ms");
+	if (source->program_name[0] == '\0')
+		snprintf(source->program_name, sizeof source->program_name, "%.*s",
+			(int)strcspn(source->process, "["), source->process);
+	return true;
+}
+
+/* Finds all parts in one pass. A damaged bundle may still have a profile, which tells more. */
+static void index_bundle(struct source *source)
+{
+	struct cursor in = cursor_over(source->input.data, source->input.size);
+	struct cursor about = { 0 };
+	struct tar_member member;
+
+	while (tar_next(&in, &member)) {
+		if (!member.is_file)
+			continue;
+		if (about.start == NULL && strcmp(member.name, BUNDLE_ABOUT) == 0)
+			about = member.data;
+		for (int i = 0; i < SOURCE_PARTS; i++) {
+			if (source->texts[i].start == NULL &&
+				strcmp(member.name, source_part_names[i]) == 0)
+				source->texts[i] = member.data;
+		}
+	}
+	if (read_about(source, &about, &source->about_error) && !cursor_ok(&in))
+		(void)cursor_error(&in, source->name, &source->about_error);
+}
+
+/* Reads the file and looks what it is. */
+static bool read_file(struct source *source, struct error *err)
+{
+	const struct profile_read_options wanted = read_options_of(source);
+	struct stat status;
+
+	if (!input_open(source->path, &wanted, &source->input, err))
+		return false;
+	if (strcmp(source->path, "-") != 0 && stat(source->path, &status) == 0 &&
+		S_ISREG(status.st_mode)) {
+		source->file_time_ms =
+			status.st_mtim.tv_sec * INT64_C(1000) + status.st_mtim.tv_nsec / 1000000;
+		(void)source_name_of_file(
+			source->path, source->program_name, sizeof source->program_name);
+	}
+	const struct cursor in = cursor_over(source->input.data, source->input.size);
+	if (bundle_detect(in)) {
+		source->kind = SOURCE_BUNDLE;
+		index_bundle(source);
+	} else if (tar_detect(in)) {
+		source->kind = SOURCE_SERIES;
+	}
+	return true;
+}
+
+bool source_open_file(const char *path, const struct source_options *options, struct source *source,
+	struct error *err)
+{
+	source_init(source, options, SOURCE_FILE, strcmp(path, "-") == 0 ? "standard input" : path);
+	source->path = xstrdup(path);
+	return read_file(source, err);
+}
+
+void source_of_target(
+	const struct target *target, const struct source_options *options, struct source *source)
+{
+	source_init(source, options, SOURCE_TARGET, target->label);
+	source->target = *target;
+	snprintf(source->process, sizeof source->process, "%s", target->label);
+	if (target->kind != TARGET_AGENT)
+		return;
+	source->pid = target->process.pid;
+	snprintf(source->program_name, sizeof source->program_name, "%s", target->process.name);
+}
+
+static bool open_target(const char *operand, const struct source_options *options,
+	struct source *source, struct error *err)
+{
+	struct target target;
+
+	if (target_resolve(operand, &target, err)) {
+		source_of_target(&target, options, source);
+		return true;
+	}
+	if (err->kind != ERROR_NOT_FOUND || strchr(operand, '/') != NULL)
+		return false;
+	if (has_suffix(operand))
+		return error_system(err, ENOENT, "%s", operand);
+	return options->needs_agent ? false
+				    : error_hint(err, "there is no file of that name either");
+}
+
+/* Parts of it are at the gateway's target that the URL leads to. */
+static bool open_url(struct source *source, const char *operand, struct error *err)
+{
+	if (!server_url_parse(operand, source->options.server.page, &source->url, err))
+		return false;
+	source->target = source->url.target;
+	snprintf(source->target.prefix, sizeof source->target.prefix, "%s", source->url.base);
+	return true;
+}
+
+/* A folder that was named by its catalogue is the folder. */
+static char *folder_of(const char *operand)
+{
+	struct stat status;
+	const size_t size = (size_t)(last_part(operand) - operand);
+
+	if (stat(operand, &status) == 0 && S_ISDIR(status.st_mode))
+		return xstrdup(operand);
+	return size == 0 ? xstrdup(".") : xstrndup(operand, size == 1 ? 1 : size - 1);
+}
+
+bool source_open(const char *operand, const struct source_options *options, struct source *source,
+	struct error *err)
+{
+	const enum source_kind kind = kind_of(operand, options);
+
+	if (kind == SOURCE_FILE)
+		return source_open_file(operand, options, source, err);
+	source_init(source, options, kind, operand);
+	if (kind == SOURCE_TARGET)
+		return open_target(operand, options, source, err);
+	if (kind == SOURCE_URL)
+		return open_url(source, operand, err);
+	source->path = folder_of(operand);
+	return true;
+}
+
+void source_close(struct source *source)
+{
+	for (int i = 0; i < SOURCE_PARTS; i++)
+		if (source->fetched[i].memory != NULL)
+			buffer_deinit(&source->fetched[i]);
+	input_close(&source->input);
+	json_decref(source->status);
+	json_decref(source->stats);
+	free(source->name);
+	free(source->path);
+	*source = (struct source){ 0 };
+}
+
+static bool fetch_page(
+	const struct source *source, const char *path, struct buffer *out, struct error *err)
+{
+	const struct agent_call call = { .method = "GET", .path = path };
+	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+
+	http_answer_init(&answer);
+	if (!agent_call(&source->target, &call, &answer, err))
+		return false;
+	buffer_append(out, answer.body.data, answer.body.size);
+	return true;
+}
+
+static bool fetch_part(struct source *source, enum source_part part, struct error *err)
+{
+	struct buffer *const out = &source->fetched[part];
+	struct error ignored;
+
+	switch (part) {
+	case SOURCE_PROFILE:
+		return fetch_page(source, "/v1/profile", out, err);
+	case SOURCE_STATUS:
+		return fetch_page(source, "/v1/status", out, err);
+	case SOURCE_STATS:
+		/* Without single arenas. */
+		return fetch_page(source, "/v1/stats?options=Ja", out, err);
+	case SOURCE_SMAPS:
+	case SOURCE_MAPS:
+	case SOURCE_LIMITS:
+	case SOURCE_PROCESS:
+	case SOURCE_CGROUP:
+		break;
+	case SOURCE_PARTS:
+		return true;
+	}
+	/* What the kernel refuses to show is left out: the rest is useful without it. */
+	if (!kernel_view_fetch(&source->target,
+		    (enum kernel_part)(part - SOURCE_SMAPS + KERNEL_SMAPS), out, &ignored))
+		buffer_clear(out);
+	return true;
+}
+
+static bool is_remote(const struct source *source)
+{
+	return source->kind == SOURCE_TARGET || source->kind == SOURCE_URL;
+}
+
+static bool refuse_folder(const struct source *source, enum error_kind kind, struct error *err)
+{
+	error_set(err, kind, "%s is a folder", source->path);
+	return error_hint(err, "heapctl trend reads all profiles of a folder");
+}
+
+bool source_text(
+	struct source *source, enum source_part part, struct cursor *text, struct error *err)
+{
+	if (source->kind == SOURCE_FOLDER)
+		return refuse_folder(source, ERROR_USAGE, err);
+	if (source->kind == SOURCE_BUNDLE) {
+		if (source->about_error.kind != ERROR_NONE) {
+			*err = source->about_error;
+			return false;
+		}
+		*text = source->texts[part];
+		return true;
+	}
+	if (!is_remote(source)) {
+		error_set(
+			err, ERROR_USAGE, "%s is not a bundle: it has no statistics", source->name);
+		return error_hint(err,
+			"heapctl dump --bundle TARGET writes a bundle; heapctl trend reads several "
+			"profiles in a tar");
+	}
+	if (!source->is_fetched[part]) {
+		if (source->time_ms == 0)
+			source->time_ms = clock_realtime_ms();
+		if (!fetch_part(source, part, err))
+			return false;
+		source->is_fetched[part] = true;
+	}
+	*text = cursor_over(source->fetched[part].data, source->fetched[part].size);
+	return true;
+}
+
+bool source_profile(struct source *source, struct profile **profile, struct error *err)
+{
+	const struct profile_read_options wanted = read_options_of(source);
+	struct cursor text;
+
+	if (source->kind == SOURCE_FOLDER)
+		return refuse_folder(source, ERROR_INPUT, err);
+	if (source->kind == SOURCE_URL)
+		return server_profile_read(&source->url, source->name, &source->options.server,
+			source->options.warn, profile, err);
+	if (source->kind == SOURCE_FILE || source->kind == SOURCE_BUNDLE ||
+		source->kind == SOURCE_SERIES)
+		return profile_read(source->name, source->input.data, source->input.size, &wanted,
+			profile, err);
+	return source_text(source, SOURCE_PROFILE, &text, err) &&
+	       profile_read(source->name, text.start, cursor_left(&text), &wanted, profile, err);
+}
+
+bool source_stats(struct source *source, const json_t **stats, struct error *err)
+{
+	json_error_t problem;
+	struct cursor text;
+
+	if (source->stats == NULL) {
+		if (!source_text(source, SOURCE_STATS, &text, err))
+			return false;
+		if (cursor_left(&text) == 0)
+			return error_set(err, ERROR_INPUT, "%s has no statistics", source->name);
+		/* jemalloc names some keys twice, so duplicates are accepted. */
+		source->stats =
+			agent_json_parse((const char *)text.start, cursor_left(&text), 0, &problem);
+		if (source->stats == NULL)
+			return error_set(err, ERROR_INPUT, "%s has no statistics: %s", source->name,
+				problem.text);
+	}
+	*stats = source->stats;
+	return true;
+}
+
+const json_t *source_status(struct source *source)
+{
+	struct error ignored;
+	json_error_t problem;
+	struct cursor text;
+
+	if (!source->is_status_parsed && source_text(source, SOURCE_STATUS, &text, &ignored) &&
+		cursor_left(&text) != 0)
+		source->status =
+			agent_json_parse((const char *)text.start, cursor_left(&text), 0, &problem);
+	source->is_status_parsed = true;
+	return source->status;
+}
