@@ -14,6 +14,7 @@
 #include "client/discovery.h"
 #include "client/doctor.h"
 #include "client/program.h"
+#include "client/wake.h"
 
 /* What /proc shows of one process; filled as far as it may be seen. */
 struct patient {
@@ -167,12 +168,7 @@ static void examine_conf(struct diagnosis *diagnosis, const struct patient *pati
 /* Whether it has changed its root to one in which a child's agent does not stay. */
 static bool examine_root(struct diagnosis *diagnosis, const struct process *process)
 {
-	char root[32], version[64];
-
-	if (process_root(process, root)[0] == '\0')
-		return false;
-	snprintf(version, sizeof version, "%s/proc/version", root);
-	if (access(version, F_OK) == 0 || errno != ENOENT)
+	if (!process_has_bare_root(process))
 		return false;
 	diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-proc",
 		"mount /proc and make HEAPCTL_DIR in its root, or profile the process that forked "
@@ -228,6 +224,7 @@ static void examine_silent_agent(
 	const enum agent_absence absence =
 		patient->has_environment ? agent_absence(patient->process, &patient->environment)
 					 : ABSENCE_UNKNOWN;
+	struct error no_thread;
 
 	if (absence == ABSENCE_DISABLED)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
@@ -244,6 +241,10 @@ static void examine_silent_agent(
 			"use a build without it, or link the agent",
 			"it was built with the thread sanitizer, out of which a preloaded agent "
 			"keeps");
+	else if (wake_look(patient->process) == WAKE_ASLEEP &&
+		 !wake_can_make_thread(patient->process, &no_thread))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", no_thread.hint,
+			"%s", no_thread.message);
 	else if (examine_root(diagnosis, patient->process) ||
 		 examine_socket_folder(diagnosis, patient))
 		return;

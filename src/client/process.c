@@ -403,3 +403,13 @@ const char *process_root(const struct process *process, char root[32])
 		snprintf(root, 32, "/proc/%d/root", (int)process->pid);
 	return root;
 }
+
+bool process_has_bare_root(const struct process *process)
+{
+	char root[32], version[64];
+
+	if (process_root(process, root)[0] == '\0')
+		return false;
+	snprintf(version, sizeof version, "%s/proc/version", root);
+	return access(version, F_OK) != 0 && errno == ENOENT;
+}

@@ -87,3 +87,6 @@ MUST_CHECK bool process_list(pid_t **pids, size_t *count, struct error *err);
  * the process knows.
  */
 const char *process_root(const struct process *process, char root[32]);
+
+/* Whether its root is another one than ours and has no /proc. */
+bool process_has_bare_root(const struct process *process);

@@ -190,6 +190,15 @@ static bool explain_no_waking(
 			"all its threads block signal %d (SIGRTMAX-3), which wakes it: start it "
 			"with HEAPCTL_CHILDREN=thread, or without HEAPCTL_THREAD=on-demand",
 			SIGRTMAX - 3);
+	if (process_has_bare_root(process)) {
+		error_set(err, ERROR_TIMEOUT,
+			"%s[%d] does not wake its agent: it has changed its root to one without "
+			"/proc",
+			process->name, (int)process->pid);
+		return error_hint(err,
+			"start it without chroot, mount /proc and make HEAPCTL_DIR in its root, or "
+			"profile the process that forked it");
+	}
 	return error_hint(err,
 		"it was too busy to be interrupted: try again; a child made by clone(2) or one "
 		"that handles signal %d (SIGRTMAX-3) itself has no agent",
@@ -242,6 +251,7 @@ static bool reach_agent(const struct process *process, struct target *target, st
 			return wake_refuse(process, err);
 		if (state == WAKE_ASLEEP)
 			return process_state_check(process, err) &&
+			       wake_can_make_thread(process, err) &&
 			       wake_agent(process, target, &denied, err);
 		if (process_age_ms(process->pid) >= YOUNG_MS)
 			return explain_no_agent(process, err);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -75,6 +76,38 @@ bool wake_refuse(const struct process *process, struct error *err)
 		"system calls could end it",
 		process->name, (int)process->pid);
 	return error_hint(err, "profile its parent, or turn the sandbox off for a while");
+}
+
+/* The number behind a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
+static unsigned long number_behind(struct buffer *text, const char *label)
+{
+	const char *const at = strstr(buffer_string(text), label);
+	const char *const number = at == NULL ? "" : at + strlen(label);
+	char *end = NULL;
+	const unsigned long value = strtoul(number, &end, 10);
+
+	return end == number ? ULONG_MAX : value;
+}
+
+bool wake_can_make_thread(const struct process *process, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+
+	buffer_init(&text, &memory_or_exit);
+	if (process->effective_uid == 0 || !read_of(process->pid, process->pid, "limits", &text))
+		return true;
+	const unsigned long limit = number_behind(&text, "\nMax processes ");
+	if (!read_of(process->pid, process->pid, "status", &text))
+		return true;
+	const unsigned long threads = number_behind(&text, "\nThreads:");
+	if (threads == ULONG_MAX || limit > threads)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] cannot start its agent: its limit of processes (RLIMIT_NPROC) is %lu, so "
+		"it may start no thread",
+		process->name, (int)process->pid, limit);
+	return error_hint(err, "raise the limit; haproxy's workers set it to 0 unless their "
+			       "configuration has insecure-fork-wanted");
 }
 
 /* The best thread to interrupt; the main thread when others are as good. */

@@ -22,6 +22,12 @@ enum wake_state wake_look(const struct process *process);
 /* Why a sandboxed one is not asked. Returns false. */
 MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
 
+/*
+ * ERROR_STATE when the limit of its user's processes allows it no thread, and so no agent. True as
+ * well where that cannot be read.
+ */
+MUST_CHECK bool wake_can_make_thread(const struct process *process, struct error *err);
+
 /* An agent being woken, from 0 on. */
 struct wake {
 	int64_t begun_ms;

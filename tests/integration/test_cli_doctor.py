@@ -195,6 +195,21 @@ class Doctor(Case):
         self.assertIn("agent-answers", self.examine(process.pid, ok=True))
         found = self.examine(child, ok=False)
         self.assertEqual([code for code in found if code.startswith(("agent-", "folder-"))], ["agent-without-proc"])
+        self.assertIn("changed its root to one without /proc", self.heapctl("status", child, code=1)[1])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to change the user")
+    def test_a_child_without_threads(self):
+        """As haproxy's workers are."""
+        program = ("import os,resource,time\npid=os.fork()\nif pid:\n os.write(1,b'%d\\n'%pid)\nelse:\n"
+                   " resource.setrlimit(resource.RLIMIT_NPROC,(0,0))\n os.setuid(65534)\ntime.sleep(600)")
+        python = os.path.realpath(shutil.which("python3"))
+        process = self.start(python, "-c", program, stdout=subprocess.PIPE, text=True, env={
+            "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(python)})
+        child = int(process.stdout.readline())
+        self.end_pid_later(child)
+        wait_until(lambda: "\nUid:\t65534" in pathlib.Path(f"/proc/{child}/status").read_text(), "the other user")
+        self.assertIn("its limit of processes (RLIMIT_NPROC) is 0", self.heapctl("status", child, code=1)[1])
+        self.assertIn("agent-without-thread", self.examine(child, ok=False))
 
     def test_a_folder_that_was_removed(self):
         pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
