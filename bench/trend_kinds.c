@@ -989,6 +989,7 @@ static double true_rate(const struct site *site, const struct growth *growth)
 {
 	const struct schedule *const schedule = site->schedule;
 	double columns[MAX_COLUMNS][MAX_PROFILES], values[MAX_PROFILES];
+	const bool has_steps = growth->kind == GROWTH_STEADY || growth->kind == GROWTH_FALL;
 	size_t count = 2;
 
 	for (size_t i = 0; i < schedule->count; i++) {
@@ -998,7 +999,7 @@ static double true_rate(const struct site *site, const struct growth *growth)
 					: schedule->hours[i];
 		columns[1][i] = 1;
 	}
-	for (size_t s = 0; s < growth->step_count && growth->kind != GROWTH_JUMP; s++, count++) {
+	for (size_t s = 0; s < growth->step_count && has_steps; s++, count++) {
 		for (size_t i = 0; i < schedule->count; i++)
 			columns[count][i] = schedule->hours[i] > growth->steps[s].hours;
 	}

@@ -361,11 +361,25 @@ static bool is_folded_badly(const struct series *folded)
 	return series_rest_variance(folded) > most * folded->plain_variance / (double)folded->block;
 }
 
-static void copy_steps(const struct growth_shape *shape, struct growth *growth)
+/*
+ * The size of a step is what the growth beside it has not added. One at the onset that is smaller
+ * than what growth adds until the next point only tells that growth began between two points.
+ */
+static void copy_steps(
+	const struct series *series, const struct growth_shape *shape, struct growth *growth)
 {
-	growth->step_count = shape->step_count;
-	for (size_t i = 0; i < shape->step_count; i++)
-		growth->steps[i] = shape->steps[i].step;
+	for (size_t i = 0; i < shape->step_count; i++) {
+		struct growth_step step = shape->steps[i].step;
+		const size_t before = shape->steps[i].before;
+		if (shape->grows_beside_steps)
+			step.size -= growth->rate * shape->steps[i].growth_hours;
+		const double apart = fabs(series->points[before].hours - growth->onset_hours);
+		step.is_of_onset = growth->has_onset && apart <= step.lasted_hours &&
+				   fabs(step.size) < fabs(growth->rate) * step.lasted_hours;
+		growth->steps[growth->step_count++] = step;
+		growth->may_go_on =
+			growth->kind == GROWTH_JUMP && before + 2 == series_run_end(series, before);
+	}
 }
 
 /* Of the values, up or down, an hour. */
@@ -406,6 +420,17 @@ static struct series shaped_series(const struct series *series, const struct gro
 	return shaped;
 }
 
+/* That a fall goes on is asked of the onset alone: it accuses no site. */
+static bool falls_since(const struct series *series, double onset_hours)
+{
+	struct series bent = *series;
+
+	if (!series_bend(&bent, onset_hours))
+		return false;
+	const struct grid grid = grid_make(&bent);
+	return probability_below(&bent, &grid, 0, NOISE_PROGRAM) > 1 - level;
+}
+
 bool growth_fit(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *ret)
 {
@@ -417,13 +442,18 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	struct growth_shape shape = growth_shape_of(&series);
 	struct series shaped = shaped_series(&series, &shape);
 	const bool is_folded = shaped.period_hours > 0;
-	const bool falls = find_chance(&shaped, &growth);
-	if (shape.grows_beside_steps && growth.p >= level) {
+	bool falls = find_chance(&shaped, &growth);
+	const bool falls_later = !is_folded && shape.has_onset && shape.falls &&
+				 falls_since(&shaped, shape.onset_hours);
+	falls |= falls_later;
+	/* What is no growth leaves the step. */
+	shape.is_jump |= shape.beats_level && growth.p >= level;
+	if (shape.grows_beside_steps && growth.p >= level && !falls) {
 		shape.grows_beside_steps = false;
 		shape.is_jump = true;
 		shaped = series;
 	}
-	if (!is_folded && shape.has_onset && growth.p < level &&
+	if (!is_folded && shape.has_onset && (shape.falls ? falls_later : growth.p < level) &&
 		series_bend(&shaped, shape.onset_hours)) {
 		growth.has_onset = true;
 		growth.onset_hours = shape.onset_hours;
@@ -434,17 +464,29 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_folded_badly(&shaped));
 	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
 	/* No growth has no onset, and steps are all that there is. */
-	if ((growth.has_onset || shape.grows_beside_steps) && growth.low <= 0) {
+	if ((growth.has_onset || shape.grows_beside_steps) &&
+		(falls ? growth.high >= 0 : growth.low <= 0)) {
 		shape.is_jump = shape.grows_beside_steps;
 		growth.has_onset = shape.grows_beside_steps = false;
 		find_rates(&series, NOISE_SAMPLING, &growth);
 	}
-	if (shape.is_jump || shape.grows_beside_steps)
-		copy_steps(&shape, &growth);
 	count_rises(&series, &growth);
 	name_kind(&shape, falls, &growth);
+	if (shape.is_jump || shape.grows_beside_steps || growth.may_be_step)
+		copy_steps(&series, &shape, &growth);
 	*ret = growth;
 	return true;
+}
+
+size_t growth_own_steps(const struct growth *growth, struct growth_step ret[GROWTH_MAX_STEPS])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < growth->step_count; i++) {
+		if (!growth->steps[i].is_of_onset)
+			ret[count++] = growth->steps[i];
+	}
+	return count;
 }
 
 const struct growth_step *growth_largest_step(const struct growth *growth)

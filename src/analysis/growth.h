@@ -64,6 +64,8 @@ struct growth_step {
 	double hours; /* its middle, as the points' */
 	double size;
 	double lasted_hours; /* at most; the distance of two points when it was sudden */
+	bool is_gradual;     /* a rise from one level to another, over several points */
+	bool is_of_onset;    /* growth began between two points: no step of its own */
 };
 
 struct growth_point {
@@ -88,7 +90,8 @@ struct growth {
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, intervals; /* of the (averaged) points of one run, how many were rises */
 	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
-	bool has_onset;	    /* of GROWTH_STEADY: it began to grow later, and goes on */
+	bool may_go_on;	    /* of GROWTH_JUMP: only one point is after the last step */
+	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later, and goes on */
 	double onset_hours; /* the last point before it did, as the points' */
 	double onset_low, onset_high;		    /* its 95% interval */
 	struct growth_step steps[GROWTH_MAX_STEPS]; /* of GROWTH_JUMP, and beside growth */
@@ -114,6 +117,9 @@ struct growth_objects {
  */
 bool growth_fit(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *ret);
+
+/* The steps without those of the onset; how many. */
+size_t growth_own_steps(const struct growth *growth, struct growth_step ret[GROWTH_MAX_STEPS]);
 
 /* Of a series with steps. */
 const struct growth_step *growth_largest_step(const struct growth *growth);

@@ -4,6 +4,9 @@
 #include <math.h>
 
 static const double moment_price = 1.5;
+/* More for a step that one point is beside: that may be just an odd one. */
+static const double end_price = 1;
+
 struct contest {
 	const struct series *series;
 	const struct basis *basis;
@@ -70,19 +73,29 @@ static bool is_apart(const struct candidate *candidate, size_t at)
 	return true;
 }
 
+static double steps_price(const struct contest *contest, const struct candidate *candidate)
+{
+	double price = 0;
+
+	for (size_t i = 0; i < candidate->step_count; i++)
+		price += moment_price +
+			 (series_may_bend(contest->series, candidate->steps[i]) ? 0 : end_price);
+	return price;
+}
+
 /* With these steps, which the basis is without: level, a line or a hinge beside them. */
 static void enter_growth(
 	const struct contest *contest, const struct basis *basis, const struct candidate *steps)
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
-	const double price = moment_price * (double)steps->step_count;
+	const double price = steps_price(contest, steps);
 	struct candidate candidate = *steps;
 
 	candidate.shape = steps->step_count == 0 ? SHAPE_LEVEL : SHAPE_STEPS;
 	candidate.score = score_of(contest, left, price);
 	enter(contest, &candidate);
 	for (size_t at = 0; at < basis->count; at++) {
-		if (!series_may_step(contest->series, at))
+		if (!series_may_bend(contest->series, at))
 			continue;
 		candidate.shape = SHAPE_HINGE;
 		candidate.onset = at;
@@ -181,8 +194,7 @@ static void enter_steps_beside_line(const struct contest *contest)
 		const size_t last = candidate.steps[candidate.step_count - 1];
 		basis_remove(&stepped, contest->series, stepped.steps[last]);
 		(void)basis_explained(&stepped, &stepped.line, &candidate.slope);
-		candidate.score =
-			score_of(contest, left, 0.5 + moment_price * (double)candidate.step_count);
+		candidate.score = score_of(contest, left, 0.5 + steps_price(contest, &candidate));
 		enter(contest, &candidate);
 	}
 }
@@ -196,7 +208,7 @@ static void enter_steps_beside_hinge(const struct contest *contest)
 	size_t at = basis.count;
 
 	for (size_t i = 0; i < basis.count; i++) {
-		if (!series_may_step(contest->series, i))
+		if (!series_may_bend(contest->series, i))
 			continue;
 		const double gain = basis_explained(&basis, &basis.hinges[i], NULL);
 		if (gain > most) {
@@ -232,17 +244,17 @@ static void enter_rises(const struct contest *contest)
 	double squares[GROWTH_POINTS], gains[GROWTH_POINTS];
 
 	for (size_t i = 0; i < basis->count; i++) {
-		if (!series_may_step(series, i) && i != 0)
+		if (!series_may_bend(series, i) && i != 0)
 			continue;
 		const struct column *const hinge = i == 0 ? &basis->line : &basis->hinges[i];
 		squares[i] = column_product(hinge, hinge, 0, basis->count);
 		gains[i] = column_product(hinge, &basis->values, 0, basis->count);
 	}
 	for (size_t end = 1; end < basis->count; end++) {
-		if (!series_may_step(series, end))
+		if (!series_may_bend(series, end))
 			continue;
 		for (size_t first = 0; first + 1 < end; first++) {
-			if ((first != 0 && !series_may_step(series, first)) ||
+			if ((first != 0 && !series_may_bend(series, first)) ||
 				series->points[first].run != series->points[end].run ||
 				!is_over(series, first, end))
 				continue;

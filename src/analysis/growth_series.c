@@ -418,12 +418,19 @@ size_t series_run_begin(const struct series *series, size_t at)
 	return at;
 }
 
+/* Whether its run has at least so many points up to this one, and after it. */
+static bool has_points(const struct series *series, size_t at, size_t before, size_t after)
+{
+	return at + 1 >= series_run_begin(series, at) + before &&
+	       at + 1 + after <= series_run_end(series, at);
+}
+
 bool series_may_step(const struct series *series, size_t at)
 {
-	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
-		if (at >= run->first && at < run->end)
-			return at >= run->first + 1 && at + 2 < run->end;
-	}
-	return false;
+	return has_points(series, at, 1, 2) || has_points(series, at, 3, 1);
+}
+
+bool series_may_bend(const struct series *series, size_t at)
+{
+	return has_points(series, at, 2, 2);
 }

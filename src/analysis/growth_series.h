@@ -86,7 +86,8 @@ size_t series_run_begin(const struct series *series, size_t at);
 size_t series_run_end(const struct series *series, size_t at);
 
 /*
- * Whether a step after this point has two points of its run on both sides. A hinge there has one
- * before, and two after.
+ * Whether a step after this point has two points of its run after it, or three up to it and one
+ * after it; and whether a hinge there has one before and two after.
  */
 bool series_may_step(const struct series *series, size_t at);
+bool series_may_bend(const struct series *series, size_t at);

@@ -116,8 +116,19 @@ static double mean_between(const struct series *series, size_t first, size_t end
 	return sum / (double)(end - first);
 }
 
-static struct shape_step step_between(
-	const struct series *series, size_t first, size_t before, size_t after, size_t end)
+/* Of growth since a moment. */
+static double mean_growth_hours(
+	const struct series *series, size_t first, size_t end, double onset_hours)
+{
+	double sum = 0;
+
+	for (size_t i = first; i < end; i++)
+		sum += fmax(series->points[i].hours - onset_hours, 0);
+	return sum / (double)(end - first);
+}
+
+static struct shape_step step_between(const struct series *series, size_t first, size_t before,
+	size_t after, size_t end, double onset_hours)
 {
 	const double from = series->points[before].hours, to = series->points[after].hours;
 
@@ -127,6 +138,8 @@ static struct shape_step step_between(
 				mean_between(series, first, before + 1),
 			.lasted_hours = to - from },
 		.before = before,
+		.growth_hours = mean_growth_hours(series, after, end, onset_hours) -
+				mean_growth_hours(series, first, before + 1, onset_hours),
 	};
 }
 
@@ -136,9 +149,12 @@ static void tell_steps(
 	if (candidate->shape == SHAPE_RISE) {
 		shape->step_count = 1;
 		shape->steps[0] = step_between(series, series_run_begin(series, candidate->onset),
-			candidate->onset, candidate->end, series_run_end(series, candidate->end));
+			candidate->onset, candidate->end, series_run_end(series, candidate->end),
+			0);
+		shape->steps[0].step.is_gradual = true;
 		return;
 	}
+	const size_t onset = candidate->shape == SHAPE_HINGE ? candidate->onset : 0;
 	shape->step_count = candidate->step_count;
 	for (size_t i = 0; i < candidate->step_count; i++)
 		shape->steps[i].before = candidate->steps[i];
@@ -151,7 +167,8 @@ static void tell_steps(
 			first = shape->steps[i - 1].before + 1;
 		if (i + 1 < shape->step_count && shape->steps[i + 1].before < end)
 			end = shape->steps[i + 1].before + 1;
-		shape->steps[i] = step_between(series, first, before, before + 1, end);
+		shape->steps[i] = step_between(
+			series, first, before, before + 1, end, series->points[onset].hours);
 	}
 }
 
@@ -163,6 +180,7 @@ static void tell_onset(const struct series *series, const struct candidate *hing
 	size_t low = 0, high = 0;
 
 	shape->has_onset = true;
+	shape->falls = hinge->slope < 0;
 	shape->onset_hours = series->points[hinge->onset].hours;
 	for (size_t i = 0; i < series->count; i++) {
 		weights[i] = exp(fmin(scores[i] - hinge->score, 0));
@@ -221,8 +239,8 @@ struct growth_shape growth_shape_of(const struct series *series)
 		return shape;
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
-		shape.is_jump =
-			still->score > fmax(growth->score, best[SHAPE_LEVEL].score + clearly);
+		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly;
+		shape.is_jump = shape.beats_level && still->score > growth->score;
 		tell_steps(series, still, &shape);
 		return shape;
 	}

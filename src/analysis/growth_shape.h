@@ -16,16 +16,19 @@
 
 struct shape_step {
 	struct growth_step step;
-	size_t before; /* the last point before it */
+	size_t before;	     /* the last point before it */
+	double growth_hours; /* of the growth beside it, from the level before to that after it */
 };
 
 struct growth_shape {
 	bool is_jump;				   /* steps, or a rise, and no growth beside them */
 	bool is_step;				   /* the same, but it hardly stands out */
+	bool beats_level;			   /* of a step: clearly likelier than a level */
 	struct shape_step steps[GROWTH_MAX_STEPS]; /* in order of time */
 	size_t step_count;
 	bool grows_beside_steps;
 	bool has_onset; /* of growth, which goes on to the end */
+	bool falls;	/* of what has an onset */
 	double onset_hours;
 	double onset_low, onset_high; /* its 95% interval, beyond the resolution of the points */
 	double period_hours;	      /* 0 when there are no swings */

@@ -69,10 +69,12 @@ static bool set_runs(struct trend *trend, const struct series *series, struct er
 	for (size_t i = 1; i < count && is_fine; i++) {
 		const struct profile now = series_sketch(series, i);
 		const struct comparison step = comparison_of(&before, &now);
+		/* Another interval discards what was sampled, or is of another process. */
+		const bool was_reset = step.was_reset || step.intervals_differ;
 		is_fine =
 			!step.is_other_run || begin_process(series, i, begins, &process_count, err);
-		trend->runs[i] = trend->runs[i - 1] + (step.is_other_run || step.was_reset);
-		trend->reset_count += !step.is_other_run && step.was_reset;
+		trend->runs[i] = trend->runs[i - 1] + (step.is_other_run || was_reset);
+		trend->reset_count += !step.is_other_run && was_reset;
 		free(before.samples);
 		before = now;
 	}

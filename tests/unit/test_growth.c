@@ -488,6 +488,68 @@ static void a_step_needs_a_level_after_it(void **state)
 	assert_true(growth.low < 100 && 100 < growth.high);
 }
 
+static void a_step_beside_the_first_point_is_a_step(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 256 };
+	static const size_t ends[] = { 1, SIZE_MAX };
+
+	for (size_t rounds = 5; rounds <= 16; rounds++) {
+		const struct growth growth = fit_levels(rounds, levels, ends);
+		assert_int_equal(growth.kind, GROWTH_JUMP);
+		assert_false(growth.may_go_on);
+		assert_true(growth.steps[0].hours == 0.5 && growth.steps[0].size == 128);
+	}
+}
+
+static void a_rise_before_the_last_point_accuses_no_site(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 256 };
+
+	for (size_t rounds = 5; rounds <= 32; rounds++) {
+		const size_t ends[] = { rounds - 1, SIZE_MAX };
+		const struct growth growth = fit_levels(rounds, levels, ends);
+		assert_true(growth.kind == GROWTH_JUMP ? growth.may_go_on : growth.may_be_step);
+		assert_int_equal(growth.step_count, 1);
+		assert_true(growth.steps[0].hours == (double)rounds - 1.5);
+	}
+}
+
+static void a_step_is_what_the_growth_beside_it_has_not_added(void **state)
+{
+	(void)state;
+	struct growth_point points[32];
+	struct growth growth = { 0 };
+
+	/* 400 at once, beside 40 an hour. */
+	for (size_t i = 0; i < 32; i++) {
+		const double value = 100 + 40 * (double)i + (i > 12 ? 400 : 0);
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, 32, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_STEADY);
+	assert_int_equal(growth.step_count, 1);
+	assert_true(fabs(growth.rate - 40) < 1);
+	assert_true(fabs(growth.steps[0].size - 400) < 20);
+}
+
+static void what_falls_from_the_middle_on_is_no_step(void **state)
+{
+	(void)state;
+	struct growth_point points[16];
+	struct growth growth = { 0 };
+
+	for (size_t i = 0; i < 16; i++) {
+		const double value = 600 - 50 * fmax((double)i - 7.5, 0);
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, 16, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_FALL);
+	assert_true(growth.has_onset && growth.onset_hours == 7);
+	assert_true(growth.low < -50 && -50 < growth.high);
+}
+
 static void neither_unit_of_time_nor_of_value_counts(void **state)
 {
 	(void)state;
@@ -672,6 +734,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(one_small_step_of_what_stays_is_a_step),
 	cmocka_unit_test(two_deploys_are_two_steps),
 	cmocka_unit_test(a_step_needs_a_level_after_it),
+	cmocka_unit_test(a_step_beside_the_first_point_is_a_step),
+	cmocka_unit_test(a_rise_before_the_last_point_accuses_no_site),
+	cmocka_unit_test(a_step_is_what_the_growth_beside_it_has_not_added),
+	cmocka_unit_test(what_falls_from_the_middle_on_is_no_step),
 	cmocka_unit_test(neither_unit_of_time_nor_of_value_counts),
 	cmocka_unit_test(a_step_and_a_leak_after_it_are_growth),
 	cmocka_unit_test(what_fills_after_the_start_is_no_leak),
