@@ -26,6 +26,8 @@ static void write_steps_json(struct json_writer *json, const struct growth *grow
 		json_member_real(json, "hours", growth->steps[i].hours);
 		json_member_real(json, "size", growth->steps[i].size);
 		json_member_real(json, "lasted_hours", growth->steps[i].lasted_hours);
+		json_member_bool(json, "is_gradual", growth->steps[i].is_gradual);
+		json_member_bool(json, "is_of_onset", growth->steps[i].is_of_onset);
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -34,6 +36,7 @@ static void write_steps_json(struct json_writer *json, const struct growth *grow
 static void write_shape_json(struct json_writer *json, const struct growth *growth)
 {
 	json_member_bool(json, "may_be_step", growth->may_be_step);
+	json_member_bool(json, "may_go_on", growth->may_go_on);
 	if (growth->has_onset) {
 		json_member_real(json, "onset_hours", growth->onset_hours);
 		json_key(json, "onset_interval95");

@@ -12,10 +12,10 @@
 /* Pixels of one chart. */
 enum {
 	CHART_WIDTH = 470,
-	CHART_HEIGHT = 200,
+	CHART_HEIGHT = 212,
 	PLOT_LEFT = 68,
 	PLOT_RIGHT = 14,
-	PLOT_TOP = 54,
+	PLOT_TOP = 66,
 	PLOT_BOTTOM = 26,
 	COLUMNS = 2,
 	HEADING = 80,
@@ -33,13 +33,11 @@ static const char style[] =
 	".suspect{fill:#ff7b72}.paper{fill:#0d1117}.axis{stroke:#3d444d}.band{fill:#4493f8}"
 	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit,.onset{stroke:#9198a1}.leak{stroke:#ff7b72}}";
 
-static void append_escaped(struct buffer *out, const char *text, size_t most)
+static void append_part(struct buffer *out, const char *text, const char *end, size_t max)
 {
-	const char *const end = text + strlen(text);
-
 	for (size_t shown = 0; text < end; shown++) {
 		const size_t length = utf8_length(text, (size_t)(end - text));
-		if (shown == most) {
+		if (shown == max) {
 			buffer_append_string(out, "…");
 			return;
 		}
@@ -57,6 +55,11 @@ static void append_escaped(struct buffer *out, const char *text, size_t most)
 	}
 }
 
+static void append_escaped(struct buffer *out, const char *text, size_t max)
+{
+	append_part(out, text, text + strlen(text), max);
+}
+
 static enum quantity_style style_of(const struct trend *trend)
 {
 	return quantity_style_of(trend->view->kind, trend->view->counter, false);
@@ -66,7 +69,7 @@ static enum quantity_style style_of(const struct trend *trend)
 static void format_span(const struct trend *trend, double hours, char text[32])
 {
 	if (!trend->has_times)
-		snprintf(text, 32, "%.4g profiles", hours);
+		snprintf(text, 32, hours == 1 ? "%.4g profile" : "%.4g profiles", hours);
 	else if (hours < 2.0 / 60)
 		snprintf(text, 32, "%.3g s", hours * 3600);
 	else if (hours < 2)
@@ -77,38 +80,59 @@ static void format_span(const struct trend *trend, double hours, char text[32])
 		snprintf(text, 32, "%.3g d", hours / 24);
 }
 
-static const char *per(const struct trend *trend)
+/* "+1.7 ± 0.8 MiB/h" */
+static struct quantity_error_text format_rate(
+	const struct trend *trend, const struct growth *growth)
 {
-	return trend->has_times ? "/h" : " per profile";
+	struct quantity_error_text text = quantity_format_error(
+		style_of(trend), growth->rate, (growth->high - growth->low) / 2);
+
+	strncat(text.text, trend->has_times ? "/h" : " per profile",
+		sizeof text.text - strlen(text.text) - 1);
+	return text;
 }
 
-/* "one step of +64 MiB within 1 h, 8 h after the start"; of many steps only their sum. */
+/*
+ * "one step of +64 MiB within 1 h, 8 h after the start", "rose by 64 MiB from 2 h to 8 h after the
+ * start"; of many steps only their sum.
+ */
 static void describe_steps(
 	const struct trend *trend, const struct growth *growth, char *text, size_t size)
 {
 	const enum quantity_style quantity = style_of(trend);
-	const struct growth_step *const steps = growth->steps;
-	const size_t count = growth->step_count;
+	struct growth_step steps[GROWTH_MAX_STEPS];
+	const size_t count = growth_own_steps(growth, steps);
 	char when[2][32];
 	double sum = 0;
 
+	text[0] = '\0';
+	if (count == 0)
+		return;
 	for (size_t i = 0; i < count; i++)
 		sum += steps[i].size;
 	format_span(trend, steps[0].hours, when[0]);
-	if (count == 1) {
+	format_span(trend, steps[count - 1].hours, when[1]);
+	if (count == 1 && steps[0].is_gradual) {
+		const double from = steps[0].hours - steps[0].lasted_hours / 2;
+		format_span(trend, from, when[0]);
+		format_span(trend, steps[0].hours + steps[0].lasted_hours / 2, when[1]);
+		snprintf(text, size, "%s by %s from %s to %s after %s, level since",
+			sum < 0 ? "fell" : "rose", quantity_format(quantity, fabs(sum), false).text,
+			from > 0 ? when[0] : "the start", when[1], from > 0 ? "the start" : "it");
+	} else if (count == 1) {
 		format_span(trend, steps[0].lasted_hours, when[1]);
 		snprintf(text, size, "one step of %s within %s, %s after the start",
-			quantity_format(quantity, steps[0].size, true).text, when[1], when[0]);
-		return;
-	}
-	format_span(trend, steps[count - 1].hours, when[1]);
-	if (count == 2)
+			quantity_format(quantity, sum, true).text, when[1], when[0]);
+	} else if (count == 2) {
 		snprintf(text, size, "two steps of %s and %s, %s and %s after the start",
 			quantity_format(quantity, steps[0].size, true).text,
 			quantity_format(quantity, steps[1].size, true).text, when[0], when[1]);
-	else
+	} else {
 		snprintf(text, size, "%zu steps, %s in all, %s to %s after the start", count,
 			quantity_format(quantity, sum, true).text, when[0], when[1]);
+	}
+	if (growth->may_go_on)
+		strncat(text, "; a later profile tells if it goes on", size - strlen(text) - 1);
 }
 
 /* "since 15 h after the start", and from when to when that may have been. */
@@ -126,22 +150,58 @@ static void describe_onset(
 		snprintf(text, size, "since %s after the start", onset);
 }
 
-static void describe_growth(const struct trend *trend, const struct growth *growth,
-	const char *rate, const char *error, struct curves_words *words)
+static void describe_growth(
+	const struct trend *trend, const struct growth *growth, struct curves_words *words)
 {
-	char more[160] = "";
+	const bool falls = growth->kind == GROWTH_FALL;
+	const struct quantity_error_text rate = format_rate(trend, growth);
+	char onset[120], steps[160];
 
+	describe_steps(trend, growth, steps, sizeof steps);
+	const char *const and = steps[0] == '\0' ? "" : "; and ";
 	if (growth->has_onset) {
-		describe_onset(trend, growth, more, sizeof more);
-		snprintf(words->text, sizeof words->text, "grows %s: %s%s ± %s, still growing",
-			more, rate, per(trend), error);
+		describe_onset(trend, growth, onset, sizeof onset);
+		snprintf(words->text, sizeof words->text, "%s %s: %s, still %s%s%s",
+			falls ? "falls" : "grows", onset, rate.text, falls ? "falling" : "growing",
+			and, steps);
 		return;
 	}
-	if (growth->step_count > 0)
-		describe_steps(trend, growth, more, sizeof more);
-	snprintf(words->text, sizeof words->text, "%s%s ± %s, grew in %u of %u intervals%s%s", rate,
-		per(trend), error, growth->rises, growth->intervals,
-		growth->step_count > 0 ? ", and " : "", more);
+	char more[80];
+	snprintf(more, sizeof more, "grew in %u of %u intervals", growth->rises, growth->intervals);
+	if (growth->period_hours > 0) {
+		char period[32];
+		format_span(trend, growth->period_hours, period);
+		snprintf(more, sizeof more, "below swings of about %s", period);
+	}
+	snprintf(words->text, sizeof words->text, "%s, %s%s%s", rate.text, more, and, steps);
+}
+
+static void describe_no_growth(
+	const struct trend *trend, const struct trend_site *site, struct curves_words *words)
+{
+	const struct growth *const growth = &site->growth;
+	char steps[160];
+
+	if (growth->may_be_step) {
+		describe_steps(trend, growth, steps, sizeof steps);
+		snprintf(words->text, sizeof words->text, "%s, or growth (%s)", steps,
+			format_rate(trend, growth).text);
+		return;
+	}
+	if (growth->low <= 0 && growth->high >= 0) {
+		snprintf(words->text, sizeof words->text, "no growth that stands out (%s)",
+			format_rate(trend, growth).text);
+		return;
+	}
+	/* Its rate would be that of a line that it does not follow. */
+	double low = INFINITY, high = 0;
+	for (size_t i = 0; i < trend->profile_count; i++) {
+		low = fmin(low, site->series[i].value);
+		high = fmax(high, site->series[i].value);
+	}
+	snprintf(words->text, sizeof words->text, "no growth beyond its ups and downs (%s to %s)",
+		quantity_format(style_of(trend), low, false).text,
+		quantity_format(style_of(trend), high, false).text);
 }
 
 void curves_describe_runs(const struct trend *trend, struct buffer *out)
@@ -156,36 +216,26 @@ void curves_describe_runs(const struct trend *trend, struct buffer *out)
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site)
 {
 	const struct growth *const growth = &site->growth;
-	const enum quantity_style quantity = style_of(trend);
 	struct curves_words words = { "too few profiles to say" };
 	char span[32];
 
 	if (!site->has_growth)
 		return words;
-	/* Less than half a byte is no minus. */
-	const double shown = fabs(growth->rate) < 0.5 ? 0 : growth->rate;
-	const struct quantity_text rate = quantity_format(quantity, shown, true);
-	const struct quantity_text error =
-		quantity_format(quantity, (growth->high - growth->low) / 2, false);
 	switch (growth->kind) {
 	case GROWTH_JUMP:
 		describe_steps(trend, growth, words.text, sizeof words.text);
 		break;
 	case GROWTH_CYCLE:
 		format_span(trend, growth->period_hours, span);
-		snprintf(words.text, sizeof words.text, "comes and goes about every %s (%s%s ± %s)",
-			span, rate.text, per(trend), error.text);
+		snprintf(words.text, sizeof words.text, "comes and goes about every %s (%s)", span,
+			format_rate(trend, growth).text);
 		break;
 	case GROWTH_STEADY:
 	case GROWTH_FALL:
-		describe_growth(trend, growth, rate.text, error.text, &words);
+		describe_growth(trend, growth, &words);
 		break;
 	case GROWTH_NONE:
-		snprintf(words.text, sizeof words.text, "%s (%s%s ± %s)",
-			growth->may_be_step ? "rose, but one step explains that as well"
-			: growth->low > 0 || growth->high < 0 ? "no growth beyond its ups and downs"
-							      : "no growth that stands out",
-			rate.text, per(trend), error.text);
+		describe_no_growth(trend, site, &words);
 		break;
 	}
 	return words;
@@ -310,7 +360,8 @@ static size_t stretch_at(const struct growth *growth, double hours)
 static bool has_fit(const struct trend_site *site)
 {
 	return site->has_growth &&
-	       (site->growth.kind == GROWTH_STEADY || site->growth.kind == GROWTH_JUMP);
+	       (site->growth.kind == GROWTH_STEADY || site->growth.kind == GROWTH_FALL ||
+		       site->growth.kind == GROWTH_JUMP);
 }
 
 /* What was fitted to one run: levels, as their points' mean, and the growth beside them. */
@@ -340,14 +391,32 @@ static void draw_fit(const struct trend *trend, const struct trend_site *site,
 			y_of(frame, level + growth->rate * course_at(growth, hours)));
 	}
 	buffer_append_string(out, "\"/>\n");
-	if (growth->kind == GROWTH_STEADY && growth->has_onset &&
-		growth->onset_hours >= trend->hours[first] &&
+	if (growth->has_onset && growth->onset_hours >= trend->hours[first] &&
 		growth->onset_hours < trend->hours[end - 1])
 		buffer_printf(out,
 			"<line class=\"onset%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
 			"y2=\"%.1f\"/>\n",
 			site->is_suspect ? " leak" : "", x_of(frame, growth->onset_hours),
 			x_of(frame, growth->onset_hours), frame->top, frame->top + frame->height);
+}
+
+/* In two lines, where one is too short. */
+static void draw_words(const char *words, double x, double y, struct buffer *out)
+{
+	enum { LINE = 82 };
+	const char *const end = words + strlen(words);
+	const char *split = NULL;
+
+	for (const char *at = words; end - words > LINE && at < words + LINE; at++)
+		split = *at == ' ' ? at : split;
+	buffer_printf(out, "<text class=\"small\" x=\"%.1f\" y=\"%.1f\">", x, y);
+	append_part(out, words, split == NULL ? end : split, SIZE_MAX);
+	if (split != NULL) {
+		buffer_printf(
+			out, "</text><text class=\"small\" x=\"%.1f\" y=\"%.1f\">", x, y + 14);
+		append_part(out, split + 1, end, SIZE_MAX);
+	}
+	buffer_append_string(out, "</text>\n");
 }
 
 static void draw_site(const struct trend *trend, const struct trend_site *site, double x, double y,
@@ -361,9 +430,8 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 	buffer_printf(out, "</title><text class=\"name%s\" x=\"%.1f\" y=\"%.1f\">",
 		site->is_suspect ? " suspect" : "", x + 8, y + 20);
 	append_escaped(out, site->name, most);
-	buffer_printf(out, "</text><text class=\"small\" x=\"%.1f\" y=\"%.1f\">", x + 8, y + 37);
-	append_escaped(out, curves_describe(trend, site).text, 2 * most);
-	buffer_append_string(out, "</text>\n");
+	buffer_append_string(out, "</text>");
+	draw_words(curves_describe(trend, site).text, x + 8, y + 36, out);
 	draw_axes(trend, &frame, out);
 	for (size_t first = 0, end; first < trend->profile_count; first = end) {
 		for (end = first + 1;

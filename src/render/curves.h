@@ -21,9 +21,9 @@ void curves_svg(
 void curves_html(
 	const struct trend *trend, const struct curves_options *options, struct buffer *out);
 
-/* Growth in words: "+3.1 MiB/h ± 0.4 MiB, grew in 11 of 12 intervals". */
+/* Growth in words: "+3.1 ± 0.4 MiB/h, grew in 11 of 12 intervals". */
 struct curves_words {
-	char text[200];
+	char text[320];
 };
 struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);
 

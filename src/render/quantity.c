@@ -52,32 +52,35 @@ const char *quantity_label(const struct view *view, enum profile_counter counter
 							       : quantity_name(view->kind, counter);
 }
 
-/* In the largest unit of which there is one; each is so many times the one before. */
-static void format_scaled(char *out, size_t size, double value, double step,
-	const char *const *units, size_t unit_count)
+struct scale {
+	double step; /* each unit is so many times the one before */
+	size_t unit_count;
+	const char *const *units;
+};
+
+static const struct scale byte_scale = { 1024, 7,
+	(const char *const[]){ "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" } };
+static const struct scale time_scale = { 1000, 4,
+	(const char *const[]){ "ns", "\xc2\xb5s", "ms", "s" } };
+
+/* The largest unit of which there is one; `value` is changed to it. */
+static size_t scale_unit(const struct scale *scale, double *value)
 {
 	size_t unit = 0;
 
 	/* What would be printed as a whole step, 1023.95 as 1024.0, goes into the next unit. */
-	while (value >= step - 0.05 && unit + 1 < unit_count) {
-		value /= step;
+	while (*value >= scale->step - 0.05 && unit + 1 < scale->unit_count) {
+		*value /= scale->step;
 		unit++;
 	}
-	snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+	return unit;
 }
 
-static void format_bytes(char *out, size_t size, double value)
+static void format_scaled(char *out, size_t size, const struct scale *scale, double value)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+	const size_t unit = scale_unit(scale, &value);
 
-	format_scaled(out, size, value, 1024, units, sizeof units / sizeof units[0]);
-}
-
-static void format_time(char *out, size_t size, double value)
-{
-	static const char *const units[] = { "ns", "\xc2\xb5s", "ms", "s" };
-
-	format_scaled(out, size, value, 1000, units, sizeof units / sizeof units[0]);
+	snprintf(out, size, unit == 0 ? "%.0f %s" : "%.1f %s", value, scale->units[unit]);
 }
 
 static void format_count(char *out, size_t size, double value)
@@ -110,10 +113,10 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 		*at++ = '+';
 	switch (style) {
 	case QUANTITY_BYTES:
-		format_bytes(at, room, fabs(value));
+		format_scaled(at, room, &byte_scale, fabs(value));
 		break;
 	case QUANTITY_TIME:
-		format_time(at, room, fabs(value));
+		format_scaled(at, room, &time_scale, fabs(value));
 		break;
 	case QUANTITY_COUNT:
 		format_count(at, room, fabs(value));
@@ -123,5 +126,30 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 		strcat(at, " B");
 		break;
 	}
+	return result;
+}
+
+struct quantity_error_text quantity_format_error(
+	enum quantity_style style, double value, double error)
+{
+	const struct scale *const scale = style == QUANTITY_BYTES  ? &byte_scale
+					  : style == QUANTITY_TIME ? &time_scale
+								   : NULL;
+	struct quantity_error_text result;
+
+	if (scale == NULL) {
+		snprintf(result.text, sizeof result.text, "%s ± %s",
+			quantity_format(style, value, true).text,
+			quantity_format(style, error, false).text);
+		return result;
+	}
+	double larger = fmax(fabs(value), error);
+	const size_t unit = scale_unit(scale, &larger);
+	const int digits = unit > 0;
+	const double divisor = pow(scale->step, (double)unit);
+	const double shown = fabs(value) / divisor;
+	const char *const sign = shown < (digits > 0 ? 0.05 : 0.5) ? "" : value < 0 ? "-" : "+";
+	snprintf(result.text, sizeof result.text, "%s%.*f ± %.*f %s", sign, digits, shown, digits,
+		error / divisor, scale->units[unit]);
 	return result;
 }

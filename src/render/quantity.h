@@ -27,6 +27,13 @@ enum quantity_style quantity_style_of(
 /* With a sign in front when `is_change`, also for growth. */
 struct quantity_text quantity_format(enum quantity_style style, double value, bool is_change);
 
+/* A change and half of its interval in one unit: "+1.7 ± 0.8 MiB". */
+struct quantity_error_text {
+	char text[64];
+};
+struct quantity_error_text quantity_format_error(
+	enum quantity_style style, double value, double error);
+
 /* For titles: "space in use". */
 const char *quantity_name(enum profile_kind kind, enum profile_counter counter);
 

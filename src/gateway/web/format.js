@@ -3,11 +3,12 @@
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
+const powerOf = size => size < 1024 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(size) / 10));
+
 export function bytes(value) {
   if (!Number.isFinite(value))
     return '-';
-  const size = Math.abs(value);
-  const power = size < 1024 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(size) / 10));
+  const power = powerOf(Math.abs(value));
   const scaled = value / 1024 ** power;
   return `${scaled.toFixed(power === 0 || Math.abs(scaled) >= 100 ? 0 : 1)} ${UNITS[power]}`;
 }
@@ -20,6 +21,15 @@ export function count(value) {
 export function change(value, format = bytes) {
   const text = format(Math.abs(value));
   return /^0\b/.test(text) && !/[1-9]/.test(text) ? text : (value > 0 ? '+' : value < 0 ? '\u2212' : '') + text;
+}
+
+/* "+1.7 ± 0.8 MiB": both in one unit. */
+export function changeWithError(value, error, format = bytes) {
+  if (format !== bytes)
+    return `${change(value, format)} \u00b1 ${format(error)}`;
+  const power = powerOf(Math.max(Math.abs(value), error));
+  const [shown, spread] = [Math.abs(value), error].map(size => (size / 1024 ** power).toFixed(power === 0 ? 0 : 1));
+  return `${Number(shown) === 0 ? '' : value > 0 ? '+' : '\u2212'}${shown} \u00b1 ${spread} ${UNITS[power]}`;
 }
 
 export function share(part, whole) {

@@ -2,7 +2,7 @@
 /* What grew over a range of kept moments: docs/trend-json.md. */
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, button, copyLink, el, fill, filters, patternInput, problemBox, saveMenu, select, svg } from '/assets/dom.js';
-import { bytes, change, count, duration, moment } from '/assets/format.js';
+import { bytes, change, changeWithError, count, duration, moment } from '/assets/format.js';
 
 const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
 const COUNTERS = [['', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
@@ -16,7 +16,7 @@ export const TREND_KEYS = ['by', 'counter', 'focus', 'ignore', 'exclude'];
 
 /* Hours of growth up to a moment. */
 function course(site, hour) {
-  return site.kind !== 'steady' ? 0 : site.onset_hours === undefined ? hour : Math.max(hour - site.onset_hours, 0);
+  return site.kind !== 'steady' && site.kind !== 'falling' ? 0 : site.onset_hours === undefined ? hour : Math.max(hour - site.onset_hours, 0);
 }
 
 /* What was fitted to the profiles of one run: the mean of each stretch between steps, and the growth beside them. */
@@ -43,7 +43,7 @@ function sparkline(trend, site, format, isLarge) {
   const x = hour => pad + (hour - hours[0]) / span * (width - 2 * pad);
   const y = value => pad + (1 - (value - least) / (top - least)) * (height - 2 * pad);
   const at = (hour, value) => `${x(hour).toFixed(1)},${y(value).toFixed(1)}`;
-  const isFitted = site.kind === 'steady' || site.kind === 'jump';
+  const isFitted = ['steady', 'falling', 'jump'].includes(site.kind);
   let line = '', bands = '', fit = '';
   for (let first = 0; first < hours.length;) {
     let end = first + 1;
@@ -73,31 +73,52 @@ function chance(p) {
 
 const after = hours => `${duration(hours * HOUR)} after the start`;
 
-function describeSteps({ steps }, format) {
+const ownSteps = site => (site.steps ?? []).filter(step => !step.is_of_onset);
+
+function describeSteps(site, format) {
+  const steps = ownSteps(site), mayGoOn = site.may_go_on;
+  const [{ size, hours, lasted_hours: lasted, is_gradual: isGradual }] = steps;
+  if (steps.length === 1 && isGradual)
+    return [`${size < 0 ? 'fell' : 'rose'} by ${format(Math.abs(size))}`,
+      `from ${duration((hours - lasted / 2) * HOUR)} to ${after(hours + lasted / 2)}, level since`];
+  const end = mayGoOn ? '; a later profile tells if it goes on' : steps.length === 1 ? ', level since' : '';
   if (steps.length === 1)
-    return [`one step of ${change(steps[0].size, format)}`, `${after(steps[0].hours)}, level since`];
+    return [`one step of ${change(size, format)}`, `${after(hours)}${end}`];
   return [`${steps.length} steps, ${change(steps.reduce((sum, step) => sum + step.size, 0), format)} in all`,
-    steps.map(step => `${change(step.size, format)} ${after(step.hours)}`).join('; ')];
+    steps.map(step => `${change(step.size, format)} ${after(step.hours)}`).join('; ') + end];
 }
 
-function describeOnset({ onset_hours: onset, onset_interval95: [low, high] }) {
-  return `since ${after(onset)}${low < high ? ` (${duration(low * HOUR)} to ${duration(high * HOUR)})` : ''}, still growing`;
+function describeOnset({ kind, onset_hours: onset, onset_interval95: [low, high] }) {
+  return `since ${after(onset)}${low < high ? ` (${duration(low * HOUR)} to ${duration(high * HOUR)})` : ''}, still ${
+    kind === 'falling' ? 'falling' : 'growing'}`;
+}
+
+function describeNoGrowth(site, rate, format) {
+  const [low, high] = site.interval95;
+  if (site.may_be_step) {
+    const [step, when] = describeSteps(site, format);
+    return [`${step}, or growth`, `${when}, or ${rate}`];
+  }
+  if (low <= 0 && high >= 0)
+    return ['no growth that stands out', rate];
+  return ['no growth beyond its ups and downs', `${format(Math.min(...site.values))} to ${format(Math.max(...site.values))}`];
 }
 
 /* Growth in words, and what they rest on. */
 function describe(site, format) {
-  const [low, high] = site.interval95 ?? [0, 0];
-  const half = (high - low) / 2;
-  const rate = () => `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}`;
+  if (site.kind === 'unknown')
+    return ['too few profiles to say', ''];
+  const [low, high] = site.interval95;
+  const rate = `${changeWithError(site.rate_per_hour, (high - low) / 2, format)} per hour`;
   const period = site.period_hours ? `, with swings every ${duration(site.period_hours * HOUR)}` : '';
+  const steps = ownSteps(site).length ? `, beside ${describeSteps(site, format).join(', ')}` : '';
+  const onset = site.onset_hours === undefined ? null : describeOnset(site);
   switch (site.kind) {
-  case 'steady': return [rate(), (site.onset_hours === undefined ? `grew in ${site.rises} of ${site.intervals} intervals${period}`
-    : describeOnset(site)) + (site.steps ? `, beside ${describeSteps(site, format).join(', ')}` : '')];
-  case 'falling': return [rate(), `fell steadily${period}`];
+  case 'steady': return [rate, (onset ?? `grew in ${site.rises} of ${site.intervals} intervals${period}`) + steps];
+  case 'falling': return [rate, (onset ?? `fell steadily${period}`) + steps];
   case 'jump': return describeSteps(site, format);
   case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
-  case 'none': return [site.may_be_step ? 'rose, but one step explains that as well' : low > 0 || high < 0 ? 'no growth beyond its ups and downs' : 'no growth that stands out', half > 0 ? `${change(site.rate_per_hour, format)} per hour \u00b1 ${format(half)}` : ''];
-  default: return ['too few profiles to say', ''];
+  default: return describeNoGrowth(site, rate, format);
   }
 }
 

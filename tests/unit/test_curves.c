@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "render/curves.h"
+
+#include "unit.h"
+
+enum { COUNT = 5 };
+static const double mib = 1 << 20;
+
+/* Hourly profiles of 64 to 68 MiB. */
+static const char *describe(const struct growth *growth)
+{
+	static struct curves_words words;
+	double hours[COUNT];
+	struct estimate values[COUNT];
+
+	for (size_t i = 0; i < COUNT; i++) {
+		hours[i] = (double)i;
+		values[i] = (struct estimate){ .value = (64 + (double)i) * mib };
+	}
+	struct view view = { .kind = PROFILE_HEAP, .counter = PROFILE_INUSE_SPACE };
+	const struct trend trend = {
+		.view = &view, .profile_count = COUNT, .hours = hours, .has_times = true
+	};
+	const struct trend_site site = { .series = values, .growth = *growth, .has_growth = true };
+	words = curves_describe(&trend, &site);
+	return words.text;
+}
+
+static void a_rate_and_its_error_have_one_unit(void **state)
+{
+	(void)state;
+	const struct growth growth = { .kind = GROWTH_STEADY,
+		.rate = 1.7 * mib,
+		.low = 0.9 * mib,
+		.high = 2.5 * mib,
+		.rises = 4,
+		.intervals = 4 };
+
+	assert_string_equal(describe(&growth), "+1.7 ± 0.8 MiB/h, grew in 4 of 4 intervals");
+}
+
+static void what_is_shown_as_0_has_no_sign(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_CYCLE,
+		.period_hours = 8,
+		.rate = -0.04 * mib,
+		.low = -mib,
+		.high = mib };
+
+	assert_string_equal(describe(&growth), "comes and goes about every 8 h (0.0 ± 1.0 MiB/h)");
+	growth.rate = -0.4;
+	growth.low = -51;
+	growth.high = 51;
+	assert_string_equal(describe(&growth), "comes and goes about every 8 h (0 ± 51 B/h)");
+}
+
+static void what_falls_later_is_said_to_fall(void **state)
+{
+	(void)state;
+	const struct growth growth = { .kind = GROWTH_FALL,
+		.rate = -2 * mib,
+		.low = -3 * mib,
+		.high = -1 * mib,
+		.has_onset = true,
+		.onset_hours = 3,
+		.onset_low = 3,
+		.onset_high = 3 };
+
+	assert_string_equal(describe(&growth),
+		"falls since 3 h after the start: -2.0 ± 1.0 MiB/h, still falling");
+}
+
+static void a_rise_over_several_profiles_is_no_step(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_JUMP,
+		.step_count = 1,
+		.steps = { { .hours = 1.5,
+			.size = 8 * mib,
+			.lasted_hours = 3,
+			.is_gradual = true } } };
+
+	assert_string_equal(
+		describe(&growth), "rose by 8.0 MiB from the start to 3 h after it, level since");
+	growth.steps[0].hours = 4.5;
+	assert_string_equal(
+		describe(&growth), "rose by 8.0 MiB from 3 h to 6 h after the start, level since");
+	growth.steps[0].size *= -1;
+	assert_string_equal(
+		describe(&growth), "fell by 8.0 MiB from 3 h to 6 h after the start, level since");
+}
+
+static void a_last_step_may_go_on(void **state)
+{
+	(void)state;
+	const struct growth growth = { .kind = GROWTH_JUMP,
+		.may_go_on = true,
+		.step_count = 1,
+		.steps = { { .hours = 3.5, .size = 8 * mib, .lasted_hours = 1 } } };
+
+	assert_string_equal(describe(&growth), "one step of +8.0 MiB within 60 min, 3.5 h after "
+					       "the start; a later profile tells if it "
+					       "goes on");
+}
+
+static void steps_beside_growth_are_told_but_not_that_of_the_onset(void **state)
+{
+	(void)state;
+	const struct growth growth = { .kind = GROWTH_STEADY,
+		.rate = 2 * mib,
+		.low = 1 * mib,
+		.high = 3 * mib,
+		.has_onset = true,
+		.onset_hours = 6,
+		.step_count = 2,
+		.steps = { { .hours = 3.5, .size = 8 * mib, .lasted_hours = 1 },
+			{ .hours = 6.5, .size = mib, .lasted_hours = 1, .is_of_onset = true } } };
+
+	assert_string_equal(describe(&growth),
+		"grows since 6 h after the start: +2.0 ± 1.0 MiB/h, still growing; and one step of "
+		"+8.0 MiB within 60 min, 3.5 h after the start");
+}
+
+static void ups_and_downs_have_a_range_but_no_rate(void **state)
+{
+	(void)state;
+	const struct growth growth = { .rate = 600 * mib, .low = 599 * mib, .high = 601 * mib };
+
+	assert_string_equal(
+		describe(&growth), "no growth beyond its ups and downs (64.0 MiB to 68.0 MiB)");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_rate_and_its_error_have_one_unit),
+	cmocka_unit_test(what_is_shown_as_0_has_no_sign),
+	cmocka_unit_test(what_falls_later_is_said_to_fall),
+	cmocka_unit_test(a_rise_over_several_profiles_is_no_step),
+	cmocka_unit_test(a_last_step_may_go_on),
+	cmocka_unit_test(steps_beside_growth_are_told_but_not_that_of_the_onset),
+	cmocka_unit_test(ups_and_downs_have_a_range_but_no_rate),
+};
+
+UNIT_MAIN(tests)
