@@ -101,13 +101,53 @@ static bool switch_sampling(
 	return core_observe(core, &active, err);
 }
 
+static bool is_paused(const struct core *core)
+{
+	return core->resume_ms != 0;
+}
+
 bool core_activate(struct core *core, bool active, bool *was_active, struct error *err)
 {
 	if (!active && core_is_running(core)) {
 		error_set(err, ERROR_STATE, "run %lld is on", (long long)core->machine.run.id);
 		return error_hint(err, "stop the run first");
 	}
-	return switch_sampling(core, active, CORE_CAUSE_HEAPCTL, was_active, err);
+	if (!switch_sampling(core, active, CORE_CAUSE_HEAPCTL, was_active, err))
+		return false;
+	core->resume_ms = 0;
+	return true;
+}
+
+bool core_pause(struct core *core, int64_t duration_ms, bool *was_active, struct error *err)
+{
+	const bool was_paused = is_paused(core);
+	bool active = false;
+
+	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_LONGEST_RUN_MS)
+		return error_set(err, ERROR_USAGE, "a pause lasts from 1 s to 24 h");
+	if (!core_observe(core, &active, err))
+		return false;
+	const enum core_cause cause = atomic_load(&core->activation->cause);
+	if (!core_activate(core, false, was_active, err))
+		return false;
+	if (*was_active)
+		core->paused_cause = cause;
+	if (*was_active || was_paused)
+		core->resume_ms = core->now_ms() + duration_ms;
+	return true;
+}
+
+void core_resume(struct core *core)
+{
+	bool was_active;
+	struct error ignored;
+
+	if (!is_paused(core))
+		return;
+	core->resume_ms = 0;
+	if (!switch_sampling(core, true, core->paused_cause, &was_active, &ignored)) {
+		/* There is nobody to tell; status says that sampling is off. */
+	}
 }
 
 bool core_profile(struct core *core, struct capture *capture, struct error *err)
@@ -148,6 +188,8 @@ bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type t
 		active = false;
 	if (!allocator_write(core->allocator, name, type, text, force, err))
 		return false;
+	if (strcmp(name, "prof.active") == 0)
+		core->resume_ms = 0;
 	if (strcmp(name, "prof.reset") == 0)
 		step(core, RUN_EVENT_RESET);
 	if (!active && core_observe(core, &active, &ignored) && active) {
@@ -243,7 +285,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 		.duration_ms = duration_ms };
 	*already_running = run_step(&core->machine, &input) == RUN_ACTION_ALREADY;
 	if (!*already_running) {
-		core->machine.run.was_active = active ? 1 : 0;
+		core->machine.run.was_active = active || is_paused(core) ? 1 : 0;
 		if (!change_interval(core, request->lg_sample, err) || !begin_run(core, err)) {
 			if (!restore_interval(core, &ignored)) {
 				/* The first failure is the reason of this one, too. */
@@ -252,6 +294,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 			return false;
 		}
 		step(core, RUN_EVENT_BEGUN);
+		core->resume_ms = 0;
 	}
 	*run = core->machine.run;
 	return true;
@@ -310,11 +353,18 @@ void core_tick(struct core *core)
 {
 	if (step(core, RUN_EVENT_TICK) == RUN_ACTION_FINISH)
 		finish_run(core);
+	if (is_paused(core) && core->now_ms() >= core->resume_ms)
+		core_resume(core);
 }
 
+/* A run ends a pause: there is never one beside the other. */
 int64_t core_wait_ms(const struct core *core)
 {
-	return run_wait_ms(&core->machine, core->now_ms());
+	const int64_t now_ms = core->now_ms();
+
+	if (!is_paused(core))
+		return run_wait_ms(&core->machine, now_ms);
+	return core->resume_ms > now_ms ? core->resume_ms - now_ms : 0;
 }
 
 int64_t core_remaining_ms(const struct core *core, const struct run *run)

@@ -4,8 +4,8 @@
  * heapctl.h and a host's plugin are faces of this.
  *
  * The core has no thread and no lock; its owner serialises calls. It must be told the time now
- * and then: core_tick ends a run whose deadline has come, and core_wait_ms says when to call it.
- * It takes memory from `memory` only.
+ * and then: core_tick ends a run or a pause whose deadline has come, and core_wait_ms says when to
+ * call it. It takes memory from `memory` only.
  */
 #pragma once
 
@@ -64,6 +64,8 @@ struct core {
 	int64_t (*wall_ms)(void);
 	struct run_machine machine;
 	int former_lg_sample; /* to be restored after the run; ALLOCATOR_LG_SAMPLE_KEEP: nothing */
+	int64_t resume_ms;    /* when sampling is switched on again after a pause; 0: no pause */
+	enum core_cause paused_cause; /* of the sampling that is paused */
 	struct run_store store;
 	struct core_activation *activation;
 	struct core_dump last_dump;
@@ -82,6 +84,16 @@ MUST_CHECK bool core_observe(struct core *core, bool *active, struct error *err)
 
 /* Refuses (ERROR_STATE) to switch off under a run. */
 MUST_CHECK bool core_activate(struct core *core, bool active, bool *was_active, struct error *err);
+
+/*
+ * Switches off, and on again after 1 s to 24 h where it was on, unless sampling is switched or a
+ * run is started before.
+ */
+MUST_CHECK bool core_pause(
+	struct core *core, int64_t duration_ms, bool *was_active, struct error *err);
+
+/* Ends a pause now, if there is one. */
+void core_resume(struct core *core);
 
 /* A profile now; the caller releases it. */
 MUST_CHECK bool core_profile(struct core *core, struct capture *capture, struct error *err);
@@ -130,7 +142,7 @@ MUST_CHECK bool core_run_remove(struct core *core, int64_t id, struct error *err
 bool core_is_running(const struct core *core);
 int64_t core_remaining_ms(const struct core *core, const struct run *run);
 
-/* Ends the run when its time has come. */
+/* Ends the run or the pause when its time has come. */
 void core_tick(struct core *core);
 
 /* Milliseconds until core_tick has something to do; -1: nothing is planned. */

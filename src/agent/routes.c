@@ -28,31 +28,6 @@ static bool handle_status(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool set_active(struct exchange *exchange, bool active, struct error *err)
-{
-	struct json_writer json;
-	bool was_active = false;
-
-	if (!core_activate(exchange->core, active, &was_active, err))
-		return false;
-	json_init(&json, &exchange->response->body);
-	json_object_begin(&json);
-	json_member_bool(&json, "active", active);
-	json_member_bool(&json, "was_active", was_active);
-	json_object_end(&json);
-	return true;
-}
-
-static bool handle_activate(struct exchange *exchange, struct error *err)
-{
-	return set_active(exchange, true, err);
-}
-
-static bool handle_deactivate(struct exchange *exchange, struct error *err)
-{
-	return set_active(exchange, false, err);
-}
-
 static const char profile_type[] = "application/x-jemalloc-heap-profile";
 
 static bool handle_profile(struct exchange *exchange, struct error *err)
@@ -118,6 +93,42 @@ static bool read_number(const char *name, const char *text, int64_t *number, str
 	if (digits == 0 || text[digits] != '\0')
 		return error_set(err, ERROR_USAGE, "%s is a number, not '%.40s'", name, text);
 	*number = value;
+	return true;
+}
+
+static void write_switched(struct exchange *exchange, bool active, bool was_active)
+{
+	struct json_writer json;
+
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_bool(&json, "active", active);
+	json_member_bool(&json, "was_active", was_active);
+	json_object_end(&json);
+}
+
+static bool handle_activate(struct exchange *exchange, struct error *err)
+{
+	bool was_active = false;
+
+	if (!core_activate(exchange->core, true, &was_active, err))
+		return false;
+	write_switched(exchange, true, was_active);
+	return true;
+}
+
+static bool handle_deactivate(struct exchange *exchange, struct error *err)
+{
+	const char *const text = http_target_parameter(exchange->target, "duration_ms");
+	int64_t duration_ms = 0;
+	bool was_active = false;
+
+	if (text != NULL && !read_number("duration_ms", text, &duration_ms, err))
+		return false;
+	if (text != NULL ? !core_pause(exchange->core, duration_ms, &was_active, err)
+			 : !core_activate(exchange->core, false, &was_active, err))
+		return false;
+	write_switched(exchange, false, was_active);
 	return true;
 }
 
@@ -341,6 +352,7 @@ static bool handle_mallctl_write(struct exchange *exchange, struct error *err)
 }
 
 static const char *const no_parameters[] = { NULL };
+static const char *const pause_parameters[] = { "duration_ms", NULL };
 static const char *const stats_parameters[] = { "format", "options", NULL };
 static const char *const start_parameters[] = { "duration_ms", "keep_active", "lg_sample", NULL };
 static const char *const reset_parameters[] = { "lg_sample", "force", NULL };
@@ -355,7 +367,7 @@ static const struct route {
 } routes[] = {
 	{ "GET", "/v1/status", no_parameters, handle_status },
 	{ "POST", "/v1/activate", no_parameters, handle_activate },
-	{ "POST", "/v1/deactivate", no_parameters, handle_deactivate },
+	{ "POST", "/v1/deactivate", pause_parameters, handle_deactivate },
 	{ "GET", "/v1/profile", no_parameters, handle_profile },
 	{ "GET", "/v1/stats", stats_parameters, handle_stats },
 	{ "POST", "/v1/reset", reset_parameters, handle_reset },

@@ -104,6 +104,10 @@ void service_deinit(struct service *service)
 			/* It was on a moment ago. */
 		}
 	}
+	if (core_wait_ms(&service->core) >= 0) {
+		enter_allocator(service);
+		core_resume(&service->core);
+	}
 	server_deinit(&service->server);
 	folder_watch_close(&service->watch);
 	listener_deinit(&service->listener);
@@ -379,9 +383,9 @@ static int64_t sooner(int64_t a, int64_t b)
 }
 
 /* When an unused agent leaves, as far as that is known now; a client or a run may keep it. */
-static int64_t leave_wait_ms(const struct service *service, bool running, int64_t now_ms)
+static int64_t leave_wait_ms(const struct service *service, bool has_deadline, int64_t now_ms)
 {
-	if (!service->leave_idle || running || service->server.count > 0)
+	if (!service->leave_idle || has_deadline || service->server.count > 0)
 		return -1;
 	const int64_t wait = service->used_ms + SERVICE_LEAVE_IDLE_MS - now_ms;
 	return wait < 0 ? 0 : wait;
@@ -411,7 +415,7 @@ int service_timeout_locked_ms(const struct service *service)
 	wait = sooner(wait, core_wait_ms(&service->core));
 	wait = sooner(wait, check_wait_ms(service, now_ms));
 	wait = sooner(wait, listen_wait_ms(service, now_ms));
-	wait = sooner(wait, leave_wait_ms(service, core_is_running(&service->core), now_ms));
+	wait = sooner(wait, leave_wait_ms(service, core_wait_ms(&service->core) >= 0, now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
@@ -423,12 +427,13 @@ int service_timeout_ms(const struct service *service)
 	return wait;
 }
 
-static bool is_running(const struct service *service)
+/* A run or a pause has a deadline, which the service must be there for. */
+static bool is_deadline_set(const struct service *service)
 {
 	pthread_mutex_lock(service->lock);
-	const bool running = core_is_running(&service->core);
+	const bool found = core_wait_ms(&service->core) >= 0;
 	pthread_mutex_unlock(service->lock);
-	return running;
+	return found;
 }
 
 static void tick(struct service *service)
@@ -444,7 +449,7 @@ static bool is_unused(struct service *service, int64_t now_ms)
 	if (!service->leave_idle || now_ms < service->used_ms + SERVICE_LEAVE_IDLE_MS ||
 		service->server.count > 0)
 		return false;
-	return !is_running(service);
+	return !is_deadline_set(service);
 }
 
 bool service_step(struct service *service, const struct pollfd *fds, size_t count)
@@ -473,7 +478,7 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 		service_listen_or_log(service);
 	}
 	/* One that begins after the question wakes this up again. */
-	if (is_running(service))
+	if (is_deadline_set(service))
 		tick(service);
 	return !service->must_leave && !is_unused(service, now_ms);
 }

@@ -78,25 +78,41 @@ static void settle(const struct target *target, int64_t settle_ms)
 	terminal_progress_end();
 }
 
-static bool switch_sampling(const struct target *target, bool on, struct error *err)
+static bool post(const struct target *target, const char *path, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 
-	return agent_call_json(
-		target, "POST", on ? "/v1/activate" : "/v1/deactivate", &answer, err);
+	return agent_call_json(target, "POST", path, &answer, err);
+}
+
+/*
+ * If heapctl is killed, the agent switches sampling on again by itself. An older agent cannot: it
+ * refuses the parameter.
+ */
+static bool pause_sampling(const struct target *target, int64_t pause_ms, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/v1/deactivate?duration_ms=%" PRId64,
+		pause_ms < DURATION_LONGEST_RUN_MS ? pause_ms : DURATION_LONGEST_RUN_MS);
+	return post(target, path, err) ||
+	       (err->kind == ERROR_USAGE && post(target, "/v1/deactivate", err));
 }
 
 /* Nothing new is sampled meanwhile; sampling that was on before the window goes on afterwards. */
 static bool settle_and_save(const struct target *target, const struct request *request,
 	bool was_active, struct pair *pair, struct error *err)
 {
+	enum { MARGIN_MS = 5 * 1000, SAVING_MS = 60 * 1000 };
 	struct error failure;
 
-	if (was_active && !switch_sampling(target, false, err))
+	if (was_active && !pause_sampling(target, request->settle_ms + MARGIN_MS, err))
 		return false;
 	settle(target, request->settle_ms);
+	if (was_active && !pause_sampling(target, SAVING_MS, err))
+		return false;
 	const bool ok = control_save_profile(target, "/v1/profile", NULL, &pair->after, err);
-	if (!was_active || switch_sampling(target, true, &failure))
+	if (!was_active || post(target, "/v1/activate", &failure))
 		return ok;
 	verb_warn("%s: sampling was on before and is off now: %s (heapctl activate)", target->label,
 		failure.message);

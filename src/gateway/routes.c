@@ -241,6 +241,12 @@ static const struct parameter agent_run_parameters[] = {
 	{ 0 },
 };
 
+static const struct parameter agent_pause_parameters[] = {
+	{ "duration_ms", PARAMETER_NUMBER, .least = 1000, .most = 86400000,
+		.help = "switch sampling on again after so many milliseconds, where it was on" },
+	{ 0 },
+};
+
 static const struct parameter path_run_id[] = {
 	{ "id", PARAMETER_NUMBER, .is_in_path = true, .least = 0, .most = RUN_ID_MOST,
 		.help = "of a run" },
@@ -482,7 +488,7 @@ const struct route routes[] = {
 	{ AGENT_CHANGE, .pattern = "/v1/activate", .schema = "Switched",
 		.summary = "switch sampling on" },
 	{ AGENT_CHANGE, .pattern = "/v1/deactivate", .schema = "Switched",
-		.summary = "switch sampling off" },
+		.summary = "switch sampling off", .parameters = agent_pause_parameters },
 	{ AGENT_CHANGE, .pattern = "/v1/reset", .schema = "Interval",
 		.summary = "discard all samples", .parameters = reset_parameters },
 	{ AGENT_PROFILE, .pattern = "/v1/profile", .summary = "a profile now" },

@@ -384,6 +384,13 @@ class Running(ControlCase):
         self.assertEqual(client.wait(60), 0)
         self.assertTrue(self.status()["profiling"]["active"])
 
+    def test_longlived_that_is_killed_leaves_sampling_on(self):
+        self.heapctl("activate", self.pid)
+        client = self.start(HEAPCTL, "longlived", self.pid, "-w", "1s", "-s", "2s", "-o", self.path("l.heap"), stderr=subprocess.PIPE)
+        wait_until(lambda: not self.status()["profiling"]["active"], "the wait without sampling")
+        client.kill()
+        wait_until(lambda: self.status()["profiling"]["active"], "sampling to be on again")
+
     def test_an_interval_for_one_recording_needs_consent_to_lose_samples(self):
         words = ["record", self.pid, "-d", "1s", "--sample", "16KiB", "-o", self.path("s.heap")]
         self.heapctl("activate", self.pid)

@@ -142,6 +142,55 @@ static void activates_and_deactivates(void **state)
 	assert_false(atomic_load(&f.fake.active));
 }
 
+static void a_pause_ends_by_itself(void **state)
+{
+	(void)state;
+	ask("POST", "/v1/activate");
+	assert_int_equal(ask_form("POST", "/v1/deactivate", "duration_ms=5000"), 200);
+	assert_string_equal(f.body, "{\"active\":false,\"was_active\":true}\n");
+	assert_int_equal(core_wait_ms(&f.core), 5000);
+	now_ms += 4999;
+	core_tick(&f.core);
+	assert_false(atomic_load(&f.fake.active));
+	now_ms++;
+	core_tick(&f.core);
+	assert_true(atomic_load(&f.fake.active));
+	assert_int_equal(core_wait_ms(&f.core), -1);
+	ask("GET", "/v1/status");
+	assert_contains(f.body, "\"activated_by\":\"heapctl\"");
+	assert_int_equal(ask_form("POST", "/v1/deactivate", "duration_ms=0"), 400);
+	assert_true(atomic_load(&f.fake.active));
+}
+
+static void a_pause_of_nothing_switches_nothing_on(void **state)
+{
+	(void)state;
+	ask_form("POST", "/v1/deactivate", "duration_ms=5000");
+	assert_int_equal(core_wait_ms(&f.core), -1);
+	ask("POST", "/v1/activate");
+	ask_form("POST", "/v1/deactivate", "duration_ms=5000");
+	ask("POST", "/v1/deactivate");
+	assert_int_equal(core_wait_ms(&f.core), -1);
+	ask("POST", "/v1/activate");
+	ask_form("POST", "/v1/deactivate", "duration_ms=5000");
+	ask("POST", "/v1/activate");
+	assert_int_equal(core_wait_ms(&f.core), -1);
+}
+
+static void a_run_in_a_pause_leaves_sampling_on(void **state)
+{
+	(void)state;
+	ask("POST", "/v1/activate");
+	ask_form("POST", "/v1/deactivate", "duration_ms=5000");
+	assert_int_equal(ask_form("POST", "/v1/runs", "duration_ms=2000"), 201);
+	assert_contains(f.body, "\"was_active\":true");
+	assert_int_equal(core_wait_ms(&f.core), 2000);
+	now_ms += 2000;
+	core_tick(&f.core);
+	assert_true(atomic_load(&f.fake.active));
+	assert_int_equal(core_wait_ms(&f.core), -1);
+}
+
 static void tells_who_else_switched_sampling_on(void **state)
 {
 	(void)state;
@@ -507,6 +556,9 @@ static void survives_missing_descriptors(void **state)
 static const struct CMUnitTest tests[] = {
 	with_core(answers_status),
 	with_core(activates_and_deactivates),
+	with_core(a_pause_ends_by_itself),
+	with_core(a_pause_of_nothing_switches_nothing_on),
+	with_core(a_run_in_a_pause_leaves_sampling_on),
 	with_core(tells_who_else_switched_sampling_on),
 	with_core(gives_a_profile),
 	with_core(says_why_a_profile_failed),
