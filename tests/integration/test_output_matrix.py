@@ -194,7 +194,7 @@ class Matrix(unittest.TestCase):
         self.assertNotRegex(text, r"\b-?(nan|inf)\b")
         return float(text.splitlines()[1].split()[0])
 
-    def inputs(self):
+    def inputs(self, many=100000):
         """Name, total that JSON should have, arguments."""
         def profile(name, total, data, *more):
             return name, total, [self.write(name, data), *more]
@@ -234,7 +234,7 @@ class Matrix(unittest.TestCase):
         yield profile("contention", 21.9e9, CONTENTION + "21780000000 12 @ 0x2000 0x1001\n120000000 1 @ 0x1001\n" + MAPPINGS)
         yield profile("empty contention", 0, CONTENTION + MAPPINGS)
         yield profile("growth", 3000, HEADER.replace("heapprofile", "growth") + "3: 3000 [3: 3000] @ 0x2000 0x1001\n" + MAPPINGS)
-        yield profile("many stacks", 100000, synthetic(100000))
+        yield profile("many stacks", many, synthetic(many))
 
     def convert(self, form, path):
         return self.write(os.path.basename(path) + ".converted", self.tool(CONVERT, form, path).stdout)
@@ -246,7 +246,8 @@ class Matrix(unittest.TestCase):
                     self.check(output, total, arguments)
 
     def test_every_granularity_of_every_profile(self):
-        for name, total, arguments in self.inputs():
+        # Ten times as many take a minute more, nearly all of it in callgrind_annotate.
+        for name, total, arguments in self.inputs(many=10000):
             for shape in SHAPES:
                 for output in ("text", "collapsed", "callgrind", "tree", "flame-data", "json"):
                     with self.subTest(name, output=output, shape=shape):
