@@ -12,7 +12,7 @@
 #include "cli/option.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "analysis/allocator_stats.h"
 #include "render/quantity.h"
 #include "source/source.h"
@@ -57,22 +57,22 @@ static bool read_profile(struct source *source, struct account_profile *ret, str
 }
 
 /* Six columns, or four where a terminal is too narrow for them. */
-struct layout {
+struct account_layout {
 	struct table *table;
 	bool is_narrow;
 };
 
-static struct layout make_layout(void)
+static struct account_layout make_layout(void)
 {
 	enum { WIDE_COLUMNS = 140 };
 	const bool is_narrow =
 		isatty(STDOUT_FILENO) == 1 && terminal_columns(stdout) < WIDE_COLUMNS;
 
-	return (struct layout){ table_new(is_narrow ? "rrll" : "rrllll"), is_narrow };
+	return (struct account_layout){ table_new(is_narrow ? "rrll" : "rrllll"), is_narrow };
 }
 
 static void add_line(
-	const struct layout *layout, enum terminal_style style, const char *const texts[6])
+	const struct account_layout *layout, enum terminal_style style, const char *const texts[6])
 {
 	const char *const option = texts[4], *const advice = texts[5];
 
@@ -86,7 +86,7 @@ static void add_line(
 	table_add(layout->table, style, (const char *[]){ texts[0], texts[1], texts[2], text });
 }
 
-static void add_row(const struct layout *layout, const struct account_shown *shown,
+static void add_row(const struct account_layout *layout, const struct account_shown *shown,
 	const struct account_row *row)
 {
 	const double sum = shown->account.has_kernel ? shown->account.resident : 0;
@@ -117,7 +117,7 @@ static void print_text(const struct account_shown *shown)
 {
 	const struct account *const account = &shown->account;
 	const struct account_profile *const profile = &shown->profile;
-	const struct layout layout = make_layout();
+	const struct account_layout layout = make_layout();
 	CLEANUP(table_cleanup) struct table *table = layout.table;
 	double sum = 0;
 

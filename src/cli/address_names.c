@@ -13,19 +13,19 @@
 #include "cli/report_session.h"
 #include "source/program_mappings.h"
 
-struct question {
+struct address_question {
 	struct profile *profile;
 	uint32_t *locations; /* in the order of the input */
 	size_t count, capacity;
 };
 
-static void question_deinit(struct question *question)
+static void question_deinit(struct address_question *question)
 {
 	profile_free(question->profile);
 	free(question->locations);
 }
 
-static void read_line(struct question *question, const char *line, size_t size)
+static void read_line(struct address_question *question, const char *line, size_t size)
 {
 	struct profile *const profile = question->profile;
 	const char *const hex = memmem(line, size, "0x", 2);
@@ -51,7 +51,7 @@ static void read_line(struct question *question, const char *line, size_t size)
 }
 
 static bool read_question(
-	struct question *question, const struct report_options *options, struct error *err)
+	struct address_question *question, const struct report_options *options, struct error *err)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
@@ -85,7 +85,7 @@ static void print_name(const struct profile *profile, uint32_t at, struct buffer
 
 bool address_names_print(const struct report_options *options, struct error *err)
 {
-	CLEANUP(question_deinit) struct question question = { .profile = profile_new("-") };
+	CLEANUP(question_deinit) struct address_question question = { .profile = profile_new("-") };
 	struct report_session session = {
 		.options = options,
 		.profiles = &question.profile,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/option.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 /* The bash code that fills COMPREPLY for one kind of thing (see `complete` in cli/verb.h). */
 static void print_reply(const char *complete)
@@ -69,13 +69,13 @@ static void print_script(void)
 	     "\tlocal word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
 	     "\tif ((COMP_CWORD == 1)); then");
 	fputs("\t\t_heapctl_words '", stdout);
-	for (size_t i = 0; verbs[i] != NULL; i++) {
-		if (!verbs[i]->is_hidden)
-			printf("%s ", verbs[i]->name);
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (!verb_table[i]->is_hidden)
+			printf("%s ", verb_table[i]->name);
 	}
 	puts("help --help --version'\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in");
-	for (size_t i = 0; verbs[i] != NULL; i++)
-		print_verb(verbs[i]);
+	for (size_t i = 0; verb_table[i] != NULL; i++)
+		print_verb(verb_table[i]);
 	puts("\tesac\n}\ncomplete -F _heapctl heapctl");
 }
 

@@ -72,7 +72,7 @@ static bool read_output(const char *const *arguments, struct buffer *out, struct
 	return done;
 }
 
-struct reader {
+struct objdump_reader {
 	struct disassembly *disassembly;
 	const char *file;
 	uint32_t line;
@@ -80,7 +80,7 @@ struct reader {
 };
 
 /* "  1139:\tcall 1030 <malloc@plt>" */
-static bool read_instruction(struct reader *reader, const char *line, size_t size)
+static bool read_instruction(struct objdump_reader *reader, const char *line, size_t size)
 {
 	struct disassembly *const disassembly = reader->disassembly;
 	char *after = NULL;
@@ -105,7 +105,7 @@ static bool read_instruction(struct reader *reader, const char *line, size_t siz
 }
 
 /* "/src/a.c:12" or "/src/a.c:12 (discriminator 3)" */
-static void read_place(struct reader *reader, const char *line, size_t size)
+static void read_place(struct objdump_reader *reader, const char *line, size_t size)
 {
 	const char *const bracket = memmem(line, size, " (discriminator", 15);
 	const size_t end = bracket == NULL ? size : (size_t)(bracket - line);
@@ -130,7 +130,7 @@ bool disassembly_make(struct disassembly *disassembly, const char *objdump, cons
 
 	*disassembly = (struct disassembly){ 0 };
 	string_pool_init(&disassembly->strings);
-	struct reader reader = { .disassembly = disassembly, .file = "", .limit = limit };
+	struct objdump_reader reader = { .disassembly = disassembly, .file = "", .limit = limit };
 	buffer_init(&text, &memory_or_exit);
 	if (!read_output(arguments, &text, err)) {
 		disassembly_deinit(disassembly);

@@ -9,7 +9,7 @@
 #include "cli/control.h"
 #include "cli/help.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "client/doctor.h"
 #include "client/survey.h"
 

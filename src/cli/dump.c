@@ -6,7 +6,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/report_session.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "profile/raw_write.h"
 #include "profile/symbolized.h"
 #include "render/quantity.h"

@@ -127,9 +127,9 @@ void help_print_overview(FILE *out)
 	fputs("heapctl shows where the memory goes in a running server.\n\n"
 	      "usage: heapctl VERB [ARGUMENTS]\n\n",
 		out);
-	for (size_t i = 0; verbs[i] != NULL; i++) {
-		if (!verbs[i]->is_hidden)
-			fprintf(out, "  %-11s %s\n", verbs[i]->name, verbs[i]->summary);
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (!verb_table[i]->is_hidden)
+			fprintf(out, "  %-11s %s\n", verb_table[i]->name, verb_table[i]->summary);
 	}
 	fputs("\n`heapctl VERB --help` (or `heapctl help VERB`) explains a verb, `man heapctl`\n"
 	      "all of them; `heapctl --version` prints the version.\n\n"

@@ -11,7 +11,7 @@
 #include "cli/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 enum { OPTION_WINDOW = 1, OPTION_SETTLE, OPTION_OUTPUT };
 
@@ -28,7 +28,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct request {
+struct longlived_request {
 	const char *operand;
 	int64_t window_ms, settle_ms;
 	const char *path;
@@ -100,7 +100,7 @@ static bool pause_sampling(const struct target *target, int64_t pause_ms, struct
 }
 
 /* Nothing new is sampled meanwhile; sampling that was on before the window goes on afterwards. */
-static bool settle_and_save(const struct target *target, const struct request *request,
+static bool settle_and_save(const struct target *target, const struct longlived_request *request,
 	bool was_active, struct pair *pair, struct error *err)
 {
 	enum { MARGIN_MS = 5 * 1000, SAVING_MS = 60 * 1000 };
@@ -123,8 +123,8 @@ static bool settle_and_save(const struct target *target, const struct request *r
  * The window is a run, which the agent ends on time whatever becomes of us; its start profile is
  * the one before.
  */
-static bool collect(const struct target *target, const struct request *request, struct pair *pair,
-	struct error *err)
+static bool collect(const struct target *target, const struct longlived_request *request,
+	struct pair *pair, struct error *err)
 {
 	const struct profile_run_request wanted = { .duration_ms = request->window_ms,
 		.lg_sample = SAMPLE_LG_KEEP };
@@ -168,7 +168,7 @@ static int print_difference(const struct pair *pair)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct request request = { .window_ms = 30000, .settle_ms = 30000 };
+	struct longlived_request request = { .window_ms = 30000, .settle_ms = 30000 };
 	CLEANUP(pair_cleanup) struct pair pair = { 0 };
 	struct option_parser parser;
 	struct target target;

@@ -13,7 +13,35 @@
 #include "cli/help.h"
 #include "cli/net_program.h"
 #include "cli/report.h"
-#include "cli/verb.h"
+
+/* In the order of the overview: look, control, read, serve. */
+static const struct verb *const verbs[] = {
+	&verb_run,
+	&verb_ps,
+	&verb_status,
+	&verb_activate,
+	&verb_deactivate,
+	&verb_dump,
+	&verb_stats,
+	&verb_account,
+	&verb_start,
+	&verb_stop,
+	&verb_runs,
+	&verb_record,
+	&verb_longlived,
+	&verb_watch,
+	&verb_top,
+	&verb_mallctl,
+	&verb_doctor,
+	&verb_report,
+	&verb_diff,
+	&verb_trend,
+	&verb_serve,
+	&verb_render_worker,
+	&verb_completion,
+	&verb_man,
+	NULL,
+};
 
 static int print_help(int argc, char **argv)
 {
@@ -96,6 +124,7 @@ int main(int argc, char **argv)
 	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	bus_guard_install();
+	verb_table = verbs;
 	net_program_init(argc, argv);
 #if defined(HEAPCTL_NET)
 	/* Users know it by the name that they called. */

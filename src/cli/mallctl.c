@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/control.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "base/xalloc.h"
 #include "wire/http_target.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/option.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 /* Text as roff: a hyphen that is to be copied, a backslash, no request by accident. */
 static void print_text(const char *text, size_t size)
@@ -211,9 +211,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return parser.exit_code;
 	puts(".TH HEAPCTL 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
 	fputs(head, stdout);
-	for (size_t i = 0; verbs[i] != NULL; i++) {
-		if (!verbs[i]->is_hidden)
-			print_verb(verbs[i]);
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (!verb_table[i]->is_hidden)
+			print_verb(verb_table[i]);
 	}
 	fputs(tail, stdout);
 	return EXIT_DONE;

@@ -10,7 +10,7 @@
 #include "cli/control.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "client/survey.h"
 #include "render/quantity.h"
 

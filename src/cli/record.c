@@ -11,7 +11,7 @@
 #include "cli/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 enum { OPTION_DURATION = 1, OPTION_OUTPUT, OPTION_START, OPTION_SAMPLE, OPTION_DISCARD };
 
@@ -34,7 +34,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct request {
+struct record_request {
 	const char *operand;
 	int64_t duration_ms;
 	const char *path, *start_path;
@@ -63,7 +63,7 @@ static bool is_yes(void)
 
 /* Samples that are lost do not come back: --discard, or a person, has to agree. */
 static bool agree_to_discard(
-	const struct target *target, const struct request *request, struct error *err)
+	const struct target *target, const struct record_request *request, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
@@ -91,7 +91,7 @@ static bool agree_to_discard(
 }
 
 /* The interval that the target has already needs no change, and no sample is lost. */
-static bool choose_interval(const struct target *target, const struct request *request,
+static bool choose_interval(const struct target *target, const struct record_request *request,
 	int *lg_sample, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
@@ -107,7 +107,7 @@ static bool choose_interval(const struct target *target, const struct request *r
 }
 
 /* Where sampling was on, the profile has older samples, too: the one before goes beside it. */
-static bool open_start(const struct request *request, const struct profile_run *run,
+static bool open_start(const struct record_request *request, const struct profile_run *run,
 	const struct output *end, struct output *start, struct error *err)
 {
 	if (request->start_path != NULL || !run->was_active || run->was_reset || end->is_stdout)
@@ -141,7 +141,8 @@ static void explain(const struct target *target, const struct profile_run *run,
 	sample_yield_explain(&yield, target);
 }
 
-static bool record(const struct target *target, const struct request *request, struct error *err)
+static bool record(
+	const struct target *target, const struct record_request *request, struct error *err)
 {
 	struct profile_run_request wanted = { .duration_ms = request->duration_ms };
 	CLEANUP(output_cleanup) struct output end = { 0 };
@@ -174,7 +175,7 @@ static bool record(const struct target *target, const struct request *request, s
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct request request = { .duration_ms = DURATION_DEFAULT_RUN_MS,
+	struct record_request request = { .duration_ms = DURATION_DEFAULT_RUN_MS,
 		.lg_sample = SAMPLE_LG_KEEP };
 	struct option_parser parser;
 	struct target target;

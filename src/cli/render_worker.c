@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "gateway/symbol_worker.h"
 #include "gateway/worker.h"
 

@@ -15,7 +15,7 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "cli/report_shell.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "source/source.h"
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };

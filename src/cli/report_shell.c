@@ -23,20 +23,20 @@ struct shell {
 };
 
 /* The words of a command, sorted as jeprof sorts them. */
-struct request {
+struct shell_request {
 	struct report_variation variation;
 	struct render_options render;
 	struct buffer focus; /* words joined with '|' */
 	struct buffer ignore;
 };
 
-struct command {
+struct shell_command {
 	const char *name;
 	const char *arguments;
 	const char *help;
 	bool takes_number; /* right behind the name: top20 */
 	bool needs_word;
-	bool (*run)(struct shell *shell, struct request *request, struct buffer *out,
+	bool (*run)(struct shell *shell, struct shell_request *request, struct buffer *out,
 		struct error *err);
 };
 
@@ -55,7 +55,7 @@ static bool is_flag(const char *word, size_t size, const char *flag)
 	       memcmp(word + dashes, flag, size - dashes) == 0;
 }
 
-static void request_parse(struct request *request, const char *words)
+static void request_parse(struct shell_request *request, const char *words)
 {
 	while (*words != '\0') {
 		const size_t size = strcspn(words, " \t");
@@ -74,9 +74,9 @@ static void request_parse(struct request *request, const char *words)
 		request->variation.ignore = buffer_string(&request->ignore);
 }
 
-static void request_init(struct request *request, const struct shell *shell)
+static void request_init(struct shell_request *request, const struct shell *shell)
 {
-	*request = (struct request){
+	*request = (struct shell_request){
 		.variation = report_variation_none(shell->session),
 		.render = shell->session->options->render,
 	};
@@ -84,7 +84,7 @@ static void request_init(struct request *request, const struct shell *shell)
 	buffer_init(&request->ignore, &memory_or_exit);
 }
 
-static void request_deinit(struct request *request)
+static void request_deinit(struct shell_request *request)
 {
 	buffer_deinit(&request->focus);
 	buffer_deinit(&request->ignore);
@@ -104,7 +104,7 @@ static void say_what_is_left(struct buffer *out, const struct view *view,
 }
 
 /* Makes the view; says on the way what focus and ignore leave of the total. */
-static bool make_view(struct shell *shell, struct request *request, bool with_focus,
+static bool make_view(struct shell *shell, struct shell_request *request, bool with_focus,
 	struct buffer *out, struct view **ret, struct error *err)
 {
 	struct report_variation *const variation = &request->variation;
@@ -127,7 +127,7 @@ static bool make_view(struct shell *shell, struct request *request, bool with_fo
 	return true;
 }
 
-static bool run_renderer(struct shell *shell, struct request *request, const char *name,
+static bool run_renderer(struct shell *shell, struct shell_request *request, const char *name,
 	bool with_focus, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
@@ -146,7 +146,7 @@ static bool run_renderer(struct shell *shell, struct request *request, const cha
 }
 
 static bool run_top(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	if (request->render.line_limit == 0)
 		request->render.line_limit = 10;
@@ -154,27 +154,27 @@ static bool run_top(
 }
 
 static bool run_tree(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return run_renderer(shell, request, "tree", true, out, err);
 }
 
 static bool run_list(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return report_annotate(shell->session, &request->variation, REPORT_LIST,
 		buffer_string(&request->focus), out, err);
 }
 
 static bool run_disasm(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return report_annotate(shell->session, &request->variation, REPORT_DISASM,
 		buffer_string(&request->focus), out, err);
 }
 
 static bool run_weblist(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
 
@@ -185,7 +185,7 @@ static bool run_weblist(
 	       viewer_open_beside("web", 0, &page, "html", err);
 }
 
-static bool show(struct shell *shell, struct request *request, const char *viewer,
+static bool show(struct shell *shell, struct shell_request *request, const char *viewer,
 	struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
@@ -195,25 +195,25 @@ static bool show(struct shell *shell, struct request *request, const char *viewe
 }
 
 static bool run_gv(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return show(shell, request, "gv", out, err);
 }
 
 static bool run_evince(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return show(shell, request, "evince", out, err);
 }
 
 static bool run_web(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	return show(shell, request, "web", out, err);
 }
 
 static bool run_flame(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
 	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
@@ -226,7 +226,7 @@ static bool run_flame(
 
 /* Without a name of a file kcachegrind is started on one of its own. */
 static bool run_callgrind(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	struct report_variation by_line = report_variation_none(shell->session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
@@ -245,7 +245,7 @@ static bool run_callgrind(
 }
 
 static bool run_peek(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
 	CLEANUP(pattern_cleanup) struct pattern *pattern = NULL;
@@ -256,10 +256,10 @@ static bool run_peek(
 }
 
 static bool run_help(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err);
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err);
 
 /* In the order in which they are tried and helped with. */
-static const struct command commands[] = {
+static const struct shell_command commands[] = {
 	{ "text", "[N] [--cum] [-IGNORE...]", "the same as top", true, false, run_top },
 	{ "top", "[N] [--cum] [-IGNORE...]", "the N biggest, 10 by default: top20 --cum", true,
 		false, run_top },
@@ -284,12 +284,12 @@ static const struct command commands[] = {
 };
 
 static bool run_help(
-	struct shell *shell, struct request *request, struct buffer *out, struct error *err)
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	(void)shell;
 	(void)request;
 	(void)err;
-	for (const struct command *command = commands; command->name != NULL; command++)
+	for (const struct shell_command *command = commands; command->name != NULL; command++)
 		buffer_printf(
 			out, "  %-9s %-26s %s\n", command->name, command->arguments, command->help);
 	buffer_append_string(out,
@@ -300,11 +300,11 @@ static bool run_help(
 }
 
 /* The command that the line begins with; *rest is behind its name, *number what is in it. */
-static const struct command *find_command(const char *line, size_t *number, const char **rest)
+static const struct shell_command *find_command(const char *line, size_t *number, const char **rest)
 {
 	const size_t size = strspn(line, "abcdefghijklmnopqrstuvwxyz");
 
-	for (const struct command *command = commands; command->name != NULL; command++) {
+	for (const struct shell_command *command = commands; command->name != NULL; command++) {
 		if (strlen(command->name) != size || strncmp(line, command->name, size) != 0)
 			continue;
 		char *end = NULL;
@@ -320,12 +320,12 @@ static const struct command *find_command(const char *line, size_t *number, cons
 
 static void run_command(struct shell *shell, const char *line)
 {
-	CLEANUP(request_deinit) struct request request = { 0 };
+	CLEANUP(request_deinit) struct shell_request request = { 0 };
 	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct error err = { 0 };
 	size_t number = 0;
 	const char *rest = "";
-	const struct command *const command = find_command(line, &number, &rest);
+	const struct shell_command *const command = find_command(line, &number, &rest);
 
 	request_init(&request, shell);
 	buffer_init(&out, &memory_or_exit);

@@ -13,7 +13,7 @@
 #include "cli/run_gateway.h"
 #include "cli/run_recorded.h"
 #include "cli/sample_interval.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "client/doctor.h"
 #include "client/launch.h"
 
@@ -57,7 +57,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct choice {
+struct run_options {
 	struct launch_request request;
 	const char *record;
 	const char *listen;
@@ -65,10 +65,10 @@ struct choice {
 	char **command;
 };
 
-static void choice_cleanup(struct choice *choice)
+static void run_options_cleanup(struct run_options *wanted)
 {
-	free(choice->conf);
-	free(choice->exes);
+	free(wanted->conf);
+	free(wanted->exes);
 }
 
 static void join(char **list, char separator, const char *item)
@@ -80,7 +80,7 @@ static void join(char **list, char separator, const char *item)
 	*list = joined;
 }
 
-static bool join_sample(struct option_parser *parser, struct choice *choice)
+static bool join_sample(struct option_parser *parser, struct run_options *wanted)
 {
 	char option[40];
 	int lg_sample;
@@ -88,13 +88,13 @@ static bool join_sample(struct option_parser *parser, struct choice *choice)
 	if (!sample_interval_option(parser, &lg_sample))
 		return false;
 	snprintf(option, sizeof option, "lg_prof_sample:%d", lg_sample);
-	join(&choice->conf, ',', option);
+	join(&wanted->conf, ',', option);
 	return true;
 }
 
 /* False: return *exit_code. */
 static bool parse(
-	const struct verb *verb, int argc, char **argv, struct choice *choice, int *exit_code)
+	const struct verb *verb, int argc, char **argv, struct run_options *wanted, int *exit_code)
 {
 	struct option_parser parser;
 
@@ -102,36 +102,36 @@ static bool parse(
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
 		case OPTION_LISTEN:
-			choice->listen = parser.value;
+			wanted->listen = parser.value;
 			break;
 		case OPTION_RECORD:
-			choice->record = parser.value;
+			wanted->record = parser.value;
 			break;
 		case OPTION_ACTIVATE:
-			join(&choice->conf, ',', "prof_active:true");
+			join(&wanted->conf, ',', "prof_active:true");
 			break;
 		case OPTION_SAMPLE:
-			if (!join_sample(&parser, choice)) {
+			if (!join_sample(&parser, wanted)) {
 				*exit_code = parser.exit_code;
 				return false;
 			}
 			break;
 		case OPTION_CONF:
-			join(&choice->conf, ',', parser.value);
+			join(&wanted->conf, ',', parser.value);
 			break;
 		case OPTION_EXE:
-			join(&choice->exes, ':', parser.value);
+			join(&wanted->exes, ':', parser.value);
 			break;
 		case OPTION_JEMALLOC:
-			choice->request.jemalloc = parser.value;
+			wanted->request.jemalloc = parser.value;
 			break;
 		default:
 			*exit_code = parser.exit_code;
 			return false;
 		}
 	}
-	choice->command = parser.operands;
-	choice->command[parser.operand_count] = NULL;
+	wanted->command = parser.operands;
+	wanted->command[parser.operand_count] = NULL;
 	return true;
 }
 
@@ -182,31 +182,31 @@ static int fail_prefixed(struct error *err)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	CLEANUP(choice_cleanup) struct choice choice = { 0 };
+	CLEANUP(run_options_cleanup) struct run_options wanted = { 0 };
 	CLEANUP(recording_cleanup) struct recording recording = { 0 };
 	char library[4096];
 	struct launch_plan plan;
 	struct error err;
 	int exit_code, listen_fd = -1;
 
-	if (!parse(verb, argc, argv, &choice, &exit_code))
+	if (!parse(verb, argc, argv, &wanted, &exit_code))
 		return exit_code;
 	if (!agent_library_find(library, &err) ||
-		(choice.record != NULL && !recording_open(choice.record, &recording, &err)))
+		(wanted.record != NULL && !recording_open(wanted.record, &recording, &err)))
 		return verb_fail(&err);
-	choice.request.command = choice.command[0];
-	choice.request.conf = choice.conf;
-	choice.request.exes = choice.exes;
-	choice.request.agent_library = library;
-	choice.request.final_prefix = choice.record == NULL ? NULL : recording.prefix;
-	if ((choice.listen != NULL && !run_gateway_open(choice.listen, &listen_fd, &err)) ||
-		!launch_plan_make(&choice.request, &plan, &err))
+	wanted.request.command = wanted.command[0];
+	wanted.request.conf = wanted.conf;
+	wanted.request.exes = wanted.exes;
+	wanted.request.agent_library = library;
+	wanted.request.final_prefix = wanted.record == NULL ? NULL : recording.prefix;
+	if ((wanted.listen != NULL && !run_gateway_open(wanted.listen, &listen_fd, &err)) ||
+		!launch_plan_make(&wanted.request, &plan, &err))
 		return fail_prefixed(&err);
-	if (choice.record == NULL) {
-		exit_code = become(&plan, choice.command, listen_fd);
+	if (wanted.record == NULL) {
+		exit_code = become(&plan, wanted.command, listen_fd);
 	} else {
 		apply(&plan);
-		exit_code = recording_run(&recording, choice.command, listen_fd);
+		exit_code = recording_run(&recording, wanted.command, listen_fd);
 	}
 	launch_plan_deinit(&plan);
 	return exit_code;

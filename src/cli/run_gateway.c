@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/run_recorded.h"
 #include "gateway/listener.h"
 
 bool run_gateway_open(const char *address, int *fd, struct error *err)
@@ -26,6 +25,15 @@ bool run_gateway_open(const char *address, int *fd, struct error *err)
 	}
 	*fd = listener.fd;
 	return true;
+}
+
+void run_restore_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Everything that was prepared for the program is not for the gateway. */

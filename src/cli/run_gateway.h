@@ -15,3 +15,6 @@ MUST_CHECK bool run_gateway_open(const char *address, int *fd, struct error *err
 
 /* Starts the gateway for that process on the socket, which is closed here; -1: nothing to do. */
 MUST_CHECK bool run_gateway_start(int fd, pid_t pid, struct error *err);
+
+/* Undoes what heapctl changed about signals, for a program that is about to be started. */
+void run_restore_signals(void);

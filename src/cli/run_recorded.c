@@ -71,15 +71,6 @@ void recording_cleanup(struct recording *recording)
 	recording->folder[0] = '\0';
 }
 
-void run_restore_signals(void)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	signal(SIGPIPE, SIG_DFL);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /*
  * The signals that are passed on: all that one process sends to another, but those of job control.
  */
@@ -145,30 +136,30 @@ static int wait_for_end(const struct recording *recording, pid_t pid)
 }
 
 /* The best file there is: of the exit of this very process, else from before the signal. */
-struct choice {
+struct exit_profile {
 	char exit_prefix[4300];
 	char path[4608];
 };
 
 static void consider(const char *path, void *context)
 {
-	struct choice *const choice = context;
+	struct exit_profile *const found = context;
 	const char *const name = strrchr(path, '/') + 1;
-	const bool is_exit = strncmp(path, choice->exit_prefix, strlen(choice->exit_prefix)) == 0;
+	const bool is_exit = strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
 
-	if (is_exit || (choice->path[0] == '\0' && strcmp(name, "signal") == 0))
-		snprintf(choice->path, sizeof choice->path, "%s", path);
+	if (is_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
+		snprintf(found->path, sizeof found->path, "%s", path);
 }
 
 static bool save(struct recording *recording, pid_t pid, struct error *err)
 {
-	struct choice choice = { 0 };
+	struct exit_profile found = { 0 };
 	struct buffer profile;
 
-	snprintf(choice.exit_prefix, sizeof choice.exit_prefix, "%s.%d.", recording->prefix,
-		(int)pid);
-	for_each_file(recording, consider, &choice);
-	if (choice.path[0] == '\0') {
+	snprintf(
+		found.exit_prefix, sizeof found.exit_prefix, "%s.%d.", recording->prefix, (int)pid);
+	for_each_file(recording, consider, &found);
+	if (found.path[0] == '\0') {
 		error_set(err, ERROR_NOT_FOUND,
 			"the program left no profile: it did not get as far as an orderly exit, or "
 			"could not write to %s",
@@ -176,7 +167,7 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 		return error_hint(err, "use heapctl record while it runs");
 	}
 	buffer_init(&profile, &memory_or_exit);
-	bool ok = file_read(choice.path, &profile, err) &&
+	bool ok = file_read(found.path, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
 			  profile.data, profile.size, err) &&
 		  output_commit(&recording->output, err);

@@ -29,6 +29,3 @@ void recording_cleanup(struct recording *recording);
  * `listen_fd` a gateway for the program is started; -1 for none.
  */
 int recording_run(struct recording *recording, char **command, int listen_fd);
-
-/* Undoes what heapctl changed about signals, for a program that is about to be started. */
-void run_restore_signals(void);

@@ -8,7 +8,7 @@
 #include "cli/control.h"
 #include "cli/profile_run.h"
 #include "cli/table.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "render/quantity.h"
 
 enum { OPTION_JSON = 1, OPTION_SAVE, OPTION_OUTPUT, OPTION_START, OPTION_REMOVE };
@@ -26,15 +26,15 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct request {
+struct runs_request {
 	const char *operand;
 	bool as_json;
 	int64_t save, remove; /* ids; 0 for none */
 	const char *path, *start_path;
 };
 
-static bool parse(
-	const struct verb *verb, int argc, char **argv, struct request *request, int *exit_code)
+static bool parse(const struct verb *verb, int argc, char **argv, struct runs_request *request,
+	int *exit_code)
 {
 	struct option_parser parser;
 	bool ok = true;
@@ -148,7 +148,7 @@ static bool list(const struct target *target, bool as_json, struct error *err)
 	return true;
 }
 
-static bool save(const struct target *target, const struct request *request, struct error *err)
+static bool save(const struct target *target, const struct runs_request *request, struct error *err)
 {
 	CLEANUP(output_cleanup) struct output end = { 0 };
 	CLEANUP(output_cleanup) struct output start = { 0 };
@@ -173,7 +173,7 @@ static bool remove_run(const struct target *target, int64_t id, struct error *er
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct request request = { 0 };
+	struct runs_request request = { 0 };
 	struct target target;
 	struct error err;
 	int exit_code;

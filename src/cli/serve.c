@@ -6,7 +6,7 @@
 #include "base/duration.h"
 #include "cli/option.h"
 #include "cli/serve_log.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "client/agent_client.h"
 #include "gateway/listener.h"
 #include "gateway/serve.h"

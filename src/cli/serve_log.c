@@ -17,19 +17,19 @@ enum {
 	WINDOW_MS = 60 * 1000,
 };
 
-struct line {
+struct log_line {
 	char text[256];	  /* its beginning */
 	int64_t since_ms; /* its window began */
 	unsigned written, held_back;
 };
 
-static struct line lines[LINES_MAX];
+static struct log_line lines[LINES_MAX];
 static size_t line_count;
 
 /* The one that is there, or a place for it: that of the one whose window is the oldest. */
-static struct line *find(const char *text, bool *is_new)
+static struct log_line *find(const char *text, bool *is_new)
 {
-	struct line *oldest = &lines[0];
+	struct log_line *oldest = &lines[0];
 
 	for (size_t i = 0; i < line_count; i++) {
 		if (strncmp(lines[i].text, text, sizeof lines[i].text - 1) == 0) {
@@ -46,7 +46,7 @@ static struct line *find(const char *text, bool *is_new)
 void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LOG_LINE_BYTES])
 {
 	bool is_new;
-	struct line *const known = find(line, &is_new);
+	struct log_line *const known = find(line, &is_new);
 
 	text[0] = '\0';
 	if (!is_new && monotonic_ms - known->since_ms < WINDOW_MS) {

@@ -7,7 +7,7 @@
 #include "cli/control.h"
 #include "cli/profile_run.h"
 #include "cli/sample_interval.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 enum { OPTION_DURATION = 2 };
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/control.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT };
 

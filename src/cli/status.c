@@ -10,7 +10,7 @@
 #include "cli/control.h"
 #include "cli/help.h"
 #include "cli/terminal.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "render/quantity.h"
 
 static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "cli/control.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 static int run(const struct verb *verb, int argc, char **argv)
 {

@@ -8,7 +8,7 @@
 #include "cli/help.h"
 #include "cli/terminal.h"
 
-struct row {
+struct table_row {
 	enum terminal_style style;
 	char *texts[TABLE_COLUMNS];
 };
@@ -16,7 +16,7 @@ struct row {
 struct table {
 	const char *alignment;
 	size_t columns;
-	struct row *rows;
+	struct table_row *rows;
 	size_t count, capacity;
 };
 
@@ -44,7 +44,7 @@ void table_free(struct table *table)
 void table_add(struct table *table, enum terminal_style style, const char *const *texts)
 {
 	table->rows = xgrow(table->rows, &table->capacity, table->count + 1, sizeof *table->rows);
-	struct row *const row = &table->rows[table->count++];
+	struct table_row *const row = &table->rows[table->count++];
 
 	row->style = style;
 	for (size_t i = 0; i < table->columns; i++)
@@ -105,7 +105,7 @@ void table_print(const struct table *table, bool has_heading, FILE *out)
 	for (size_t j = 0; j < last; j++)
 		start += widths[j];
 	for (size_t i = 0; i < table->count; i++) {
-		const struct row *const row = &table->rows[i];
+		const struct table_row *const row = &table->rows[i];
 		const enum terminal_style style =
 			has_heading && i == 0 ? TERMINAL_BOLD : row->style;
 		fputs(terminal_begin(out, style), out);

@@ -14,7 +14,7 @@
 #include "cli/top_job.h"
 #include "cli/top_screen.h"
 #include "cli/top_table.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 
 enum {
 	OPTION_INTERVAL = 1,

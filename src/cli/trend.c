@@ -13,7 +13,7 @@
 #include "cli/report_session.h"
 #include "cli/trend_output.h"
 #include "cli/trend_source.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "render/curves.h"
 
 enum {
@@ -75,7 +75,7 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-struct request {
+struct trend_options {
 	struct report_options report;
 	enum trend_output output;
 	enum trend_unit unit;
@@ -102,7 +102,7 @@ static const char **text_place(struct report_options *report, int id)
 }
 
 /* False when it is none of ours: leave. */
-static bool apply(struct option_parser *parser, int id, struct request *request)
+static bool apply(struct option_parser *parser, int id, struct trend_options *request)
 {
 	const char **const text = text_place(&request->report, id);
 
@@ -160,8 +160,8 @@ static bool apply(struct option_parser *parser, int id, struct request *request)
 	}
 }
 
-static bool build(const struct series *series, const struct request *request, struct trend **trend,
-	struct error *err)
+static bool build(const struct series *series, const struct trend_options *request,
+	struct trend **trend, struct error *err)
 {
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 
@@ -179,7 +179,7 @@ static bool build(const struct series *series, const struct request *request, st
 }
 
 /* JSON is for programs, which choose for themselves. */
-static size_t site_limit(const struct request *request)
+static size_t site_limit(const struct trend_options *request)
 {
 	if (request->top != 0)
 		return (size_t)request->top;
@@ -203,7 +203,7 @@ static void warn_of_other_programs(const struct report_session *session)
 	}
 }
 
-static bool make(const struct request *request, struct error *err)
+static bool make(const struct trend_options *request, struct error *err)
 {
 	CLEANUP(series_deinit) struct series series = { 0 };
 	CLEANUP(report_session_close)
@@ -232,7 +232,7 @@ static bool make(const struct request *request, struct error *err)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct request request = {
+	struct trend_options request = {
 		.report = { .counter = PROFILE_INUSE_SPACE, .seconds = 30 },
 	};
 	struct option_parser parser;

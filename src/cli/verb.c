@@ -11,11 +11,13 @@
 #include "base/printable.h"
 #include "base/xalloc.h"
 
+const struct verb *const *verb_table;
+
 const struct verb *verb_find(const char *name)
 {
-	for (size_t i = 0; verbs[i] != NULL; i++) {
-		if (strcmp(verbs[i]->name, name) == 0)
-			return verbs[i];
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (strcmp(verb_table[i]->name, name) == 0)
+			return verb_table[i];
 	}
 	return NULL;
 }

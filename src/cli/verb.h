@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs of the command line: one table in verbs.c, one file per verb.
+ * The verbs of the command line: one table (main.c), one file per verb.
  *
  * A verb describes its options in a table, and everything that speaks of them comes from there:
  * parsing (cli/option.h), --help (cli/help.h), the man page (cli/man.c) and shell completion
@@ -62,8 +62,11 @@ struct verb {
 	int (*run)(const struct verb *verb, int argc, char **argv); /* argv[0] is the verb */
 };
 
-/* Ends with NULL. */
-extern const struct verb *const verbs[];
+/*
+ * Every verb in the order of the overview; ends with NULL. main has the table
+ * and sets this, so that verbs about verbs need no file that needs them.
+ */
+extern const struct verb *const *verb_table;
 
 /* NULL when there is none of that name. */
 const struct verb *verb_find(const char *name);
@@ -82,3 +85,32 @@ void verb_warn(const char *format, ...) PRINTF_FORMAT(1, 2);
 
 /* A wrong command line: says what is wrong and how to get help; returns EXIT_USAGE. */
 int verb_usage(const struct verb *verb, const char *format, ...) PRINTF_FORMAT(2, 3);
+
+/*
+ * Each verb is defined in the file of its name; those that belong together share one: activate and
+ * deactivate (switch.c), start and stop (start.c), report and diff (report.c).
+ */
+extern const struct verb verb_account;
+extern const struct verb verb_activate;
+extern const struct verb verb_completion;
+extern const struct verb verb_deactivate;
+extern const struct verb verb_diff;
+extern const struct verb verb_doctor;
+extern const struct verb verb_dump;
+extern const struct verb verb_longlived;
+extern const struct verb verb_mallctl;
+extern const struct verb verb_man;
+extern const struct verb verb_ps;
+extern const struct verb verb_record;
+extern const struct verb verb_render_worker;
+extern const struct verb verb_report;
+extern const struct verb verb_run;
+extern const struct verb verb_runs;
+extern const struct verb verb_serve;
+extern const struct verb verb_start;
+extern const struct verb verb_stats;
+extern const struct verb verb_status;
+extern const struct verb verb_stop;
+extern const struct verb verb_top;
+extern const struct verb verb_trend;
+extern const struct verb verb_watch;

@@ -4,7 +4,7 @@
 
 #include "base/xalloc.h"
 #include "cli/option.h"
-#include "cli/verbs.h"
+#include "cli/verb.h"
 #include "cli/watch_session.h"
 #include "client/agent_client.h"
 

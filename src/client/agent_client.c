@@ -119,8 +119,8 @@ static bool describe_failure(
 
 static bool is_loopback(const struct target *target)
 {
-	return strncmp(target->host, "127.", 4) == 0 || strcmp(target->host, "::1") == 0 ||
-	       strcmp(target->host, "localhost") == 0;
+	return strncmp(target->url.host, "127.", 4) == 0 || strcmp(target->url.host, "::1") == 0 ||
+	       strcmp(target->url.host, "localhost") == 0;
 }
 
 /* The token, unless everybody on the way could read it. */
@@ -132,7 +132,7 @@ static bool make_authorization(
 	value[0] = '\0';
 	if (target->kind != TARGET_GATEWAY || token == NULL || *token == '\0')
 		return true;
-	if (!target->use_tls && !is_loopback(target)) {
+	if (!target->url.use_tls && !is_loopback(target)) {
 		error_set(err, ERROR_DENIED,
 			"%s: HEAPCTL_TOKEN would cross the network for all to read", target->label);
 		return error_hint(err, "use https://, or unset HEAPCTL_TOKEN");
@@ -220,7 +220,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 
 	if (!make_authorization(target, authorization, sizeof authorization, err))
 		return false;
-	if ((size_t)snprintf(path, sizeof path, "%s%s", target->prefix, call->path) >= sizeof path)
+	if ((size_t)snprintf(path, sizeof path, "%s%s", target->url.prefix, call->path) >=
+		sizeof path)
 		return error_set(err, ERROR_USAGE, "%s: too long a request", target->label);
 	if (call->total_ms > 0)
 		stream_init(&stream, call->total_ms, call->total_ms);
@@ -244,7 +245,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	const struct http_call request = {
 		.method = call->method,
 		.target = path,
-		.host = target->kind == TARGET_AGENT ? "agent" : target->host,
+		.host = target->kind == TARGET_AGENT ? "agent" : target->url.host,
 		.fields = fields,
 		.body = call->body,
 		.body_size = call->body_size,

@@ -12,19 +12,19 @@ enum {
 	MAP_LINE_BYTES_MAX = 8192,
 };
 
-struct line {
+struct heap_line {
 	const char *text;
 	size_t size;
 };
 
-static bool begins(const struct line *line, const char *text)
+static bool begins(const struct heap_line *line, const char *text)
 {
 	const size_t size = strlen(text);
 
 	return line->size >= size && memcmp(line->text, text, size) == 0;
 }
 
-static size_t count_digits(const struct line *line, size_t at)
+static size_t count_digits(const struct heap_line *line, size_t at)
 {
 	const size_t begin = at;
 
@@ -34,7 +34,7 @@ static size_t count_digits(const struct line *line, size_t at)
 }
 
 /* "heap_v2/524288" */
-static bool is_head(const struct line *line)
+static bool is_head(const struct heap_line *line)
 {
 	static const char head[] = "heap_v2/";
 	const size_t size = sizeof head - 1;
@@ -44,7 +44,7 @@ static bool is_head(const struct line *line)
 }
 
 /* "  t*: 28: 1500 [0: 0]", or of a thread, whose name may follow. */
-static bool is_counter(const struct line *line)
+static bool is_counter(const struct heap_line *line)
 {
 	size_t at = 3;
 
@@ -57,7 +57,7 @@ static bool is_counter(const struct line *line)
 }
 
 /* "@ 0x7f06a3a2630 0x55d41fef4427" */
-static bool is_stack(const struct line *line)
+static bool is_stack(const struct heap_line *line)
 {
 	if (!begins(line, "@"))
 		return false;
@@ -70,7 +70,7 @@ static bool is_stack(const struct line *line)
 }
 
 /* "55d41fef2000-55d41fef4000 r--p ..." */
-static bool is_map(const struct line *line)
+static bool is_map(const struct heap_line *line)
 {
 	size_t at = 0;
 
@@ -94,7 +94,8 @@ bool heap_text_check(const char *text, size_t size, struct error *err)
 
 	while (text < end) {
 		const char *const stop = memchr(text, '\n', (size_t)(end - text));
-		const struct line line = { text, (size_t)((stop == NULL ? end : stop) - text) };
+		const struct heap_line line = { text,
+			(size_t)((stop == NULL ? end : stop) - text) };
 		text = stop == NULL ? end : stop + 1;
 		number++;
 		if (number == 1) {

@@ -13,10 +13,10 @@
 #include "base/file.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
-#include "client/launch_note.h"
 #include "client/library_search.h"
 
-void launch_note(struct launch_plan *plan, const char *format, ...)
+/* Adds a note; one that finds no room is dropped. */
+static PRINTF_FORMAT(2, 3) void add_note(struct launch_plan *plan, const char *format, ...)
 {
 	char text[800];
 	va_list arguments;
@@ -26,6 +26,114 @@ void launch_note(struct launch_plan *plan, const char *format, ...)
 	va_end(arguments);
 	if (plan->note_count < sizeof plan->notes / sizeof plan->notes[0])
 		plan->notes[plan->note_count++] = string_pool_add(&plan->strings, text);
+}
+
+static void append_pairs(struct buffer *conf, const char *pairs)
+{
+	if (pairs == NULL || *pairs == '\0')
+		return;
+	if (conf->size > 0 && conf->data[conf->size - 1] != ',')
+		buffer_append_char(conf, ',');
+	buffer_append_string(conf, pairs);
+}
+
+/* jemalloc only writes these to stderr of the program. */
+static void note_problems(struct launch_plan *plan, const char *name, const char *text)
+{
+	struct error problem;
+
+	for (size_t i = 0; text != NULL && malloc_conf_problem(text, i, &problem); i++)
+		add_note(plan, "%s: %s (%s)", name, problem.message, problem.hint);
+}
+
+/*
+ * The part of an inherited text that jemalloc reads: what comes after would otherwise swallow
+ * the pairs that are appended.
+ */
+static char *readable_part(const char *text)
+{
+	const char *at = text;
+	struct malloc_conf_pair pair;
+
+	while (malloc_conf_next(&at, &pair))
+		;
+	return xstrndup(text, (size_t)(at - text));
+}
+
+static void append_inherited(
+	struct launch_plan *plan, struct buffer *conf, const char *name, const char *text)
+{
+	if (text == NULL)
+		return;
+	CLEANUP(free_cleanup) char *readable = readable_part(text);
+	note_problems(plan, name, text);
+	append_pairs(conf, readable);
+}
+
+static bool has_option(const char *conf, const char *key)
+{
+	struct malloc_conf_pair pair;
+
+	return conf != NULL && malloc_conf_find(conf, key, &pair);
+}
+
+/* Options that write profiles by themselves, and would write empty ones while sampling is off. */
+static const char *self_acting(const char *conf)
+{
+	static const char *const keys[] = { "prof_final", "prof_leak", "prof_gdump" };
+	struct malloc_conf_pair pair;
+
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+		if (malloc_conf_is_on(conf, keys[i], false))
+			return keys[i];
+	}
+	if (malloc_conf_find(conf, "lg_prof_interval", &pair) && pair.value[0] != '-')
+		return "lg_prof_interval";
+	return NULL;
+}
+
+bool launch_conf(struct launch_plan *plan, const struct launch_request *request,
+	const char *inherited, const char *misnamed, const char **value, struct error *err)
+{
+	struct buffer conf;
+
+	if (request->conf != NULL && !malloc_conf_check(request->conf, err))
+		return error_prefix(err, "--conf");
+	buffer_init(&conf, &memory_or_exit);
+	append_pairs(&conf, "prof:true,prof_active:false");
+	append_inherited(plan, &conf, "JEMALLOC_CONF", misnamed);
+	append_inherited(plan, &conf, "MALLOC_CONF", inherited);
+	append_pairs(&conf, request->conf);
+
+	const char *const acting = self_acting(buffer_string(&conf));
+	if (acting != NULL && request->final_prefix == NULL &&
+		!has_option(inherited, "prof_active") && !has_option(misnamed, "prof_active") &&
+		!has_option(request->conf, "prof_active")) {
+		append_pairs(&conf, "prof_active:true");
+		add_note(plan,
+			"sampling is on from the start, for the sake of %s "
+			"(prof_active:false in --conf leaves it off)",
+			acting);
+	}
+	if (!malloc_conf_is_on(buffer_string(&conf), "prof", false)) {
+		if (has_option(request->conf, "prof")) {
+			buffer_deinit(&conf);
+			error_set(err, ERROR_USAGE, "--conf: prof:false forbids all profiling");
+			return error_hint(err, "leave it out; prof_active:false is the default");
+		}
+		append_pairs(&conf, "prof:true");
+		add_note(plan, "prof:false of the environment is overruled: nothing could be "
+			       "profiled with it");
+	}
+	if (request->final_prefix != NULL) {
+		CLEANUP(free_cleanup)
+		char *final = xasprintf(
+			"prof_active:true,prof_final:true,prof_prefix:%s", request->final_prefix);
+		append_pairs(&conf, final);
+	}
+	*value = string_pool_add(&plan->strings, buffer_string(&conf));
+	buffer_deinit(&conf);
+	return true;
 }
 
 void launch_plan_deinit(struct launch_plan *plan)
@@ -170,7 +278,7 @@ static bool find_program(
 		(plan->program.kind == PROGRAM_SCRIPT && find_beside(plan, first, &named))) {
 		plan->program = named;
 	} else if (plan->program.kind == PROGRAM_SCRIPT) {
-		launch_note(plan,
+		add_note(plan,
 			"cannot find %s in PATH, beside %s, or as a path in that script, so "
 			"heapctl does not know whether it brings jemalloc and preloads none (name "
 			"its path with --exe PATH, or preload jemalloc with --jemalloc FILE)",
@@ -243,7 +351,7 @@ static bool choose_jemalloc(
 			"install it (" MALLOC_CONF_JEMALLOC_SOURCE "), or use --jemalloc FILE");
 	}
 	plan->jemalloc = string_pool_add(&plan->strings, path);
-	launch_note(plan, "%s does not bring jemalloc: it gets %s%s%s%s", last_part(program->path),
+	add_note(plan, "%s does not bring jemalloc: it gets %s%s%s%s", last_part(program->path),
 		path, program->other_allocator[0] == '\0' ? "" : " instead of ",
 		last_part(program->other_allocator), "");
 	return true;
@@ -291,8 +399,8 @@ static bool set_conf(
 		wrong_name = named;
 	const char *const misnamed = strcmp(variable, wrong_name) == 0 ? NULL : getenv(wrong_name);
 	if (misnamed != NULL)
-		launch_note(plan, "this jemalloc does not read %s: its options go into %s",
-			wrong_name, variable);
+		add_note(plan, "this jemalloc does not read %s: its options go into %s", wrong_name,
+			variable);
 	if (!launch_conf(plan, request, getenv(variable), misnamed, &value, err))
 		return false;
 	set(plan, variable, value);

@@ -15,7 +15,6 @@
 #include "client/agent_absence.h"
 #include "client/discovery.h"
 #include "client/process_state.h"
-#include "client/target_url.h"
 #include "client/wake.h"
 
 enum {
@@ -476,6 +475,33 @@ static bool is_number(const char *text)
 	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
+static void set_gateway_names(struct target *target)
+{
+	const char *const name = strrchr(target->url.prefix, '/');
+
+	snprintf(target->label, sizeof target->label, "%.60s:%s%.50s", target->url.host,
+		target->url.port, target->url.prefix);
+	snprintf(target->file_stem, sizeof target->file_stem, "%.100s",
+		name == NULL ? target->url.host : name + 1);
+	for (char *c = target->file_stem; *c != '\0'; c++) {
+		if (strchr("/ %:", *c) != NULL)
+			*c = '_';
+	}
+	if (target->file_stem[0] == '.' || target->file_stem[0] == '-')
+		target->file_stem[0] = '_';
+}
+
+bool target_parse_url(const char *url, struct target *target, struct error *err)
+{
+	struct target found = { .kind = TARGET_GATEWAY };
+
+	if (!gateway_url_parse(url, &found.url, err))
+		return false;
+	set_gateway_names(&found);
+	*target = found;
+	return true;
+}
+
 bool target_resolve(const char *text, struct target *target, struct error *err)
 {
 	return target_resolve_of(text, USER_ANY, target, err);
@@ -485,7 +511,7 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 {
 	char name[256];
 
-	if (target_is_url(text))
+	if (gateway_url_detect(text))
 		return target_parse_url(text, target, err);
 	if (*text == '\0')
 		return error_set(err, ERROR_USAGE, "the target is empty");
@@ -507,10 +533,10 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 
 static bool connect_gateway(const struct target *target, struct stream *stream, struct error *err)
 {
-	if (!stream_connect_tcp(stream, target->host, target->port, err))
+	if (!stream_connect_tcp(stream, target->url.host, target->url.port, err))
 		return false;
-	return !target->use_tls ||
-	       stream_start_tls(stream, target->host, getenv("HEAPCTL_CACERT"), err);
+	return !target->url.use_tls ||
+	       stream_start_tls(stream, target->url.host, getenv("HEAPCTL_CACERT"), err);
 }
 
 /* Connects, and wakes an agent on demand that is asleep, or asleep again. */

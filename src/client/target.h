@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "base/user_name.h"
+#include "client/gateway_url.h"
 #include "client/process.h"
 #include "client/stream.h"
 
@@ -29,11 +30,7 @@ struct target {
 	struct process process; /* of an agent; pid 0 when the kernel cannot say: other namespace */
 	uid_t owner;		/* of an agent: the user whose program it is in */
 	char socket_path[4096]; /* of an agent; "" for one on demand that is asleep */
-	/* Of a gateway. */
-	bool use_tls;
-	char host[256];
-	char port[8];
-	char prefix[512]; /* "" or "/targets/NAME", encoded as typed */
+	struct gateway_url url; /* of a gateway */
 	/* Calls to it fail with ERROR_TIMEOUT as soon as this is readable. Borrowed; NULL: none. */
 	const int *give_up_fd;
 };

@@ -9,7 +9,7 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/survey.h"
-#include "client/target_url.h"
+#include "client/gateway_url.h"
 
 enum {
 	MISS_REFRESH_MS = 300,
@@ -27,7 +27,7 @@ void backend_set_init(struct backend_set *set, const char *const *wanted, size_t
 	for (size_t i = 0; i < count; i++) {
 		char name[128];
 		uid_t owner;
-		if (!target_is_url(wanted[i]) && strchr(wanted[i], '/') == NULL &&
+		if (!gateway_url_detect(wanted[i]) && strchr(wanted[i], '/') == NULL &&
 			user_name_split(wanted[i], name, sizeof name, &owner))
 			name_owners_assign(&set->owners, name, owner);
 	}
@@ -59,8 +59,8 @@ static bool is_same(const struct target *a, const struct target *b)
 		       (strcmp(a->socket_path, b->socket_path) == 0 ||
 			       (a->process.pid != 0 &&
 				       (*a->socket_path == '\0' || *b->socket_path == '\0')));
-	return strcmp(a->host, b->host) == 0 && strcmp(a->port, b->port) == 0 &&
-	       strcmp(a->prefix, b->prefix) == 0;
+	return strcmp(a->url.host, b->url.host) == 0 && strcmp(a->url.port, b->url.port) == 0 &&
+	       strcmp(a->url.prefix, b->url.prefix) == 0;
 }
 
 /* Whoever owns the process has chosen its name, and the captures of a name have a folder of it. */
@@ -91,9 +91,9 @@ static void name_target(struct backend_set *set, const struct target *target, ch
 	char user[USER_NAME_BYTES];
 
 	if (target->kind == TARGET_GATEWAY) {
-		const char *const slash = strrchr(target->prefix, '/');
+		const char *const slash = strrchr(target->url.prefix, '/');
 		snprintf(name, 128, "%s",
-			slash == NULL || slash[1] == '\0' ? target->host : slash + 1);
+			slash == NULL || slash[1] == '\0' ? target->url.host : slash + 1);
 		return;
 	}
 	if (!is_part_of_path(own)) {
@@ -269,7 +269,7 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
 
 	for (size_t i = 0; i < set->wanted_count; i++) {
 		const char *const text = set->wanted[i];
-		if (text[strspn(text, "0123456789")] != '\0' && !target_is_url(text) &&
+		if (text[strspn(text, "0123456789")] != '\0' && !gateway_url_detect(text) &&
 			strchr(text, '/') == NULL)
 			gather_name(set, text, found);
 		else if (target_resolve(text, &target, &err))

@@ -9,7 +9,7 @@
 
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/target_url.h"
+#include "client/gateway_url.h"
 #include "profile/codec.h"
 #include "symbol/demangle.h"
 
@@ -17,7 +17,7 @@ enum { MAX_REDIRECTS = 3 };
 
 bool server_url_detect(const char *text)
 {
-	if (target_is_url(text))
+	if (gateway_url_detect(text))
 		return true;
 	const char *const colon = strchr(text, ':');
 	if (colon == NULL || colon == text || !isdigit((unsigned char)colon[1]))
@@ -55,7 +55,7 @@ static bool set_path(struct server_url *url, const char *path, const char *page,
 bool server_url_parse(const char *text, const char *page, struct server_url *url, struct error *err)
 {
 	CLEANUP(free_cleanup)
-	char *full = xasprintf("%s%s", target_is_url(text) ? "" : "http://", text);
+	char *full = xasprintf("%s%s", gateway_url_detect(text) ? "" : "http://", text);
 	const char *const authority = strstr(full, "://") + 3;
 	const size_t size = strcspn(authority, "/?#");
 	CLEANUP(free_cleanup)
@@ -72,7 +72,7 @@ bool server_url_parse(const char *text, const char *page, struct server_url *url
 static bool follow(const struct server_url *from, const char *location, struct server_url *url,
 	struct error *err)
 {
-	if (target_is_url(location))
+	if (gateway_url_detect(location))
 		return server_url_parse(location, "", url, err);
 	struct server_url there = *from;
 	if (location[0] != '/')

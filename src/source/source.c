@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/kernel_view.h"
-#include "client/target_url.h"
+#include "client/gateway_url.h"
 #include "profile/bundle.h"
 #include "profile/codec.h"
 #include "profile/tar.h"
@@ -101,7 +101,7 @@ static enum source_kind kind_of(const char *operand, const struct source_options
 			return SOURCE_FOLDER;
 		return S_ISSOCK(status.st_mode) ? SOURCE_TARGET : SOURCE_FILE;
 	}
-	if (options->needs_agent && (target_is_url(operand) || strchr(operand, '/') != NULL))
+	if (options->needs_agent && (gateway_url_detect(operand) || strchr(operand, '/') != NULL))
 		return SOURCE_TARGET;
 	if (server_url_detect(operand))
 		return SOURCE_URL;
@@ -227,7 +227,8 @@ static bool open_url(struct source *source, const char *operand, struct error *e
 	if (!server_url_parse(operand, source->options.server.page, &source->url, err))
 		return false;
 	source->target = source->url.target;
-	snprintf(source->target.prefix, sizeof source->target.prefix, "%s", source->url.base);
+	snprintf(source->target.url.prefix, sizeof source->target.url.prefix, "%s",
+		source->url.base);
 	return true;
 }
 

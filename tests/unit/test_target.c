@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/target_url.h"
+#include "client/gateway_url.h"
 #include "unit.h"
 
 static void takes_urls_apart(void **state)
@@ -20,15 +20,15 @@ static void takes_urls_apart(void **state)
 	struct error err;
 
 	assert_true(target_parse_url("http://host:7070", &target, &err));
-	assert_string_equal(target.host, "host");
-	assert_string_equal(target.port, "7070");
-	assert_string_equal(target.prefix, "");
-	assert_false(target.use_tls);
+	assert_string_equal(target.url.host, "host");
+	assert_string_equal(target.url.port, "7070");
+	assert_string_equal(target.url.prefix, "");
+	assert_false(target.url.use_tls);
 	assert_true(target_parse_url("HTTPS://[::1]/targets/db%201/", &target, &err));
-	assert_string_equal(target.host, "::1");
-	assert_string_equal(target.port, "443");
-	assert_string_equal(target.prefix, "/targets/db%201");
-	assert_true(target.use_tls);
+	assert_string_equal(target.url.host, "::1");
+	assert_string_equal(target.url.port, "443");
+	assert_string_equal(target.url.prefix, "/targets/db%201");
+	assert_true(target.url.use_tls);
 	assert_string_equal(target.file_stem, "db_201");
 }
 
@@ -52,9 +52,9 @@ static void refuses_urls_that_are_no_target(void **state)
 static void tells_urls_from_paths(void **state)
 {
 	(void)state;
-	assert_true(target_is_url("https://x"));
-	assert_false(target_is_url("/run/heapctl/1.sock"));
-	assert_false(target_is_url("httpd"));
+	assert_true(gateway_url_detect("https://x"));
+	assert_false(gateway_url_detect("/run/heapctl/1.sock"));
+	assert_false(gateway_url_detect("httpd"));
 }
 
 static void says_what_is_not_there(void **state)

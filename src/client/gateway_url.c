@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/target_url.h"
+#include "client/gateway_url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "client/target.h"
-
 static const char http[] = "http://";
 static const char https[] = "https://";
 
-bool target_is_url(const char *text)
+bool gateway_url_detect(const char *text)
 {
 	return strncasecmp(text, http, sizeof http - 1) == 0 ||
 	       strncasecmp(text, https, sizeof https - 1) == 0;
@@ -24,8 +22,8 @@ static bool refuse(const char *url, const char *why, struct error *err)
 }
 
 /* Splits "host:port" or "[::1]:port". */
-static bool parse_authority(
-	const char *url, const char *text, size_t size, struct target *target, struct error *err)
+static bool parse_authority(const char *url, const char *text, size_t size,
+	struct gateway_url *parts, struct error *err)
 {
 	const bool has_brackets = size > 0 && text[0] == '[';
 	const char *const close = has_brackets ? memchr(text, ']', size) : NULL;
@@ -36,25 +34,25 @@ static bool parse_authority(
 		return refuse(url, "the ']' is missing", err);
 	const char *const after = has_brackets ? close + 1 : memchr(text, ':', size);
 	const char *const host_end = has_brackets ? close : after == NULL ? end : after;
-	if (host_end == host || (size_t)(host_end - host) >= sizeof target->host)
+	if (host_end == host || (size_t)(host_end - host) >= sizeof parts->host)
 		return refuse(url, "the host is missing", err);
-	snprintf(target->host, sizeof target->host, "%.*s", (int)(host_end - host), host);
+	snprintf(parts->host, sizeof parts->host, "%.*s", (int)(host_end - host), host);
 
-	snprintf(target->port, sizeof target->port, "%s", target->use_tls ? "443" : "80");
+	snprintf(parts->port, sizeof parts->port, "%s", parts->use_tls ? "443" : "80");
 	if (after == NULL || after == end)
 		return true;
 	const size_t digits = (size_t)(end - after - 1);
 	if (*after != ':' || digits == 0 || digits > 5 || strspn(after + 1, "0123456789") < digits)
 		return refuse(url, "the port is no number", err);
-	snprintf(target->port, sizeof target->port, "%.*s", (int)digits, after + 1);
-	if (atoi(target->port) == 0 || atoi(target->port) > 65535)
+	snprintf(parts->port, sizeof parts->port, "%.*s", (int)digits, after + 1);
+	if (atoi(parts->port) == 0 || atoi(parts->port) > 65535)
 		return refuse(url, "there is no such port", err);
 	return true;
 }
 
 /* "/" or "/targets/NAME": anything else would be a page, not a target. */
 static bool parse_prefix(
-	const char *url, const char *path, struct target *target, struct error *err)
+	const char *url, const char *path, struct gateway_url *parts, struct error *err)
 {
 	static const char targets[] = "/targets/";
 	size_t size = strlen(path);
@@ -65,44 +63,27 @@ static bool parse_prefix(
 		return refuse(url, "a query has no meaning here", err);
 	if (size == 0)
 		return true;
-	if (size >= sizeof target->prefix)
+	if (size >= sizeof parts->prefix)
 		return refuse(url, "it is too long", err);
 	if (strncmp(path, targets, sizeof targets - 1) != 0 ||
 		memchr(path + sizeof targets - 1, '/', size - (sizeof targets - 1)) != NULL)
 		return refuse(url, "this path is no target", err);
-	snprintf(target->prefix, sizeof target->prefix, "%.*s", (int)size, path);
+	snprintf(parts->prefix, sizeof parts->prefix, "%.*s", (int)size, path);
 	return true;
 }
 
-static void set_names(struct target *target)
+bool gateway_url_parse(const char *url, struct gateway_url *ret, struct error *err)
 {
-	const char *const name = strrchr(target->prefix, '/');
+	struct gateway_url parts = { 0 };
 
-	snprintf(target->label, sizeof target->label, "%.60s:%s%.50s", target->host, target->port,
-		target->prefix);
-	snprintf(target->file_stem, sizeof target->file_stem, "%.100s",
-		name == NULL ? target->host : name + 1);
-	for (char *c = target->file_stem; *c != '\0'; c++) {
-		if (strchr("/ %:", *c) != NULL)
-			*c = '_';
-	}
-	if (target->file_stem[0] == '.' || target->file_stem[0] == '-')
-		target->file_stem[0] = '_';
-}
-
-bool target_parse_url(const char *url, struct target *target, struct error *err)
-{
-	struct target found = { .kind = TARGET_GATEWAY };
-
-	found.use_tls = strncasecmp(url, https, sizeof https - 1) == 0;
-	const char *const authority = url + (found.use_tls ? sizeof https : sizeof http) - 1;
+	parts.use_tls = strncasecmp(url, https, sizeof https - 1) == 0;
+	const char *const authority = url + (parts.use_tls ? sizeof https : sizeof http) - 1;
 	const size_t size = strcspn(authority, "/?#");
 	if (memchr(authority, '@', size) != NULL)
 		return refuse(url, "a token goes into HEAPCTL_TOKEN, not into the URL", err);
-	if (!parse_authority(url, authority, size, &found, err) ||
-		!parse_prefix(url, authority + size, &found, err))
+	if (!parse_authority(url, authority, size, &parts, err) ||
+		!parse_prefix(url, authority + size, &parts, err))
 		return false;
-	set_names(&found);
-	*target = found;
+	*ret = parts;
 	return true;
 }
