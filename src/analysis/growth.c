@@ -397,15 +397,70 @@ static double mean_change(const struct series *series)
 	return changes / hours;
 }
 
+/*
+ * Growth that begins late below swings. Each phase has a level of its own in a fold, so that what
+ * is left of the swings does not matter. Compared as shapes are (analysis/growth_shape.h).
+ */
+static void find_onset_below_swings(const struct series *folded, struct growth_shape *shape)
+{
+	const double clearly = 3, in_interval = 1.92;
+	const double half_count = (double)folded->count / 2;
+	const double noise = folded->plain_variance / (double)folded->block;
+	const double straight = fmax(series_rest_variance(folded), noise);
+	double rests[GROWTH_POINTS], least = INFINITY;
+	size_t best = 0;
+
+	for (size_t at = 0; at < folded->count; at++) {
+		struct series bent = *folded;
+		rests[at] = INFINITY;
+		if (!series_may_bend(folded, at) || !series_bend(&bent, folded->points[at].hours) ||
+			bent.plain_rate <= 0)
+			continue;
+		rests[at] = fmax(series_rest_variance(&bent), folded->least_variance);
+		if (rests[at] < least) {
+			least = rests[at];
+			best = at;
+		}
+	}
+	/* What is less than the noise is no reason. */
+	shape->has_onset = half_count * log(straight / fmax(least, noise)) >
+			   1.5 * log((double)folded->count) + clearly;
+	shape->onset_hours = folded->points[best].hours;
+	shape->onset_low = shape->onset_high = shape->onset_hours;
+	for (size_t at = 0; at < folded->count; at++) {
+		const double hours = folded->points[at].hours;
+		if (half_count * log(rests[at] / least) > in_interval)
+			continue;
+		shape->onset_low = fmin(shape->onset_low, hours);
+		shape->onset_high = fmax(shape->onset_high, hours);
+	}
+}
+
+/* Whether phases with levels of their own and growth, from its onset on, leave about the noise. */
+static bool fold_by_phase(
+	const struct series *series, struct growth_shape *shape, struct series *folded)
+{
+	if (!series_fold(series, shape->period_hours, true, folded))
+		return false;
+	if (shape->outgrows_swings)
+		find_onset_below_swings(folded, shape);
+	struct series bent = *folded;
+	if (shape->has_onset)
+		shape->has_onset = series_bend(&bent, shape->onset_hours);
+	if (!is_folded_badly(shape->has_onset ? &bent : folded))
+		return true;
+	shape->has_onset = false;
+	return false;
+}
+
 /* The series as it is fitted: folded, or with levels between steps. */
-static struct series shaped_series(const struct series *series, const struct growth_shape *shape)
+static struct series shaped_series(const struct series *series, struct growth_shape *shape)
 {
 	size_t steps[GROWTH_MAX_STEPS];
 	struct series shaped;
 
 	/* Phases of a period that is not quite the right one would pass for growth. */
-	if (shape->period_hours > 0 && series_fold(series, shape->period_hours, true, &shaped) &&
-		!is_folded_badly(&shaped)) {
+	if (shape->period_hours > 0 && fold_by_phase(series, shape, &shaped)) {
 		shaped.fold_error =
 			shape->period_error_hours / shape->period_hours * mean_change(series);
 		return shaped;
@@ -442,9 +497,10 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	struct growth_shape shape = growth_shape_of(&series);
 	struct series shaped = shaped_series(&series, &shape);
 	const bool is_folded = shaped.period_hours > 0;
+	const struct series folded = shaped;
 	bool falls = find_chance(&shaped, &growth);
-	const bool falls_later = !is_folded && shape.has_onset && shape.falls &&
-				 falls_since(&shaped, shape.onset_hours);
+	const bool falls_later =
+		shape.has_onset && shape.falls && falls_since(&shaped, shape.onset_hours);
 	falls |= falls_later;
 	/* What is no growth leaves the step. */
 	shape.is_jump |= shape.beats_level && growth.p >= level;
@@ -453,7 +509,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		shape.is_jump = true;
 		shaped = series;
 	}
-	if (!is_folded && shape.has_onset && (shape.falls ? falls_later : growth.p < level) &&
+	if (shape.has_onset && (shape.falls ? falls_later : growth.p < level) &&
 		series_bend(&shaped, shape.onset_hours)) {
 		growth.has_onset = true;
 		growth.onset_hours = shape.onset_hours;
@@ -468,7 +524,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		(falls ? growth.high >= 0 : growth.low <= 0)) {
 		shape.is_jump = shape.grows_beside_steps;
 		growth.has_onset = shape.grows_beside_steps = false;
-		find_rates(&series, NOISE_SAMPLING, &growth);
+		find_rates(is_folded ? &folded : &series, NOISE_SAMPLING, &growth);
 	}
 	count_rises(&series, &growth);
 	name_kind(&shape, falls, &growth);

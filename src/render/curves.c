@@ -155,25 +155,26 @@ static void describe_growth(
 {
 	const bool falls = growth->kind == GROWTH_FALL;
 	const struct quantity_error_text rate = format_rate(trend, growth);
-	char onset[120], steps[160];
+	char onset[120], period[32], swings[64] = "", steps[160];
 
 	describe_steps(trend, growth, steps, sizeof steps);
 	const char *const and = steps[0] == '\0' ? "" : "; and ";
+	if (growth->period_hours > 0) {
+		format_span(trend, growth->period_hours, period);
+		snprintf(swings, sizeof swings, ", below swings of about %s", period);
+	}
 	if (growth->has_onset) {
 		describe_onset(trend, growth, onset, sizeof onset);
-		snprintf(words->text, sizeof words->text, "%s %s: %s, still %s%s%s",
+		snprintf(words->text, sizeof words->text, "%s %s: %s, still %s%s%s%s",
 			falls ? "falls" : "grows", onset, rate.text, falls ? "falling" : "growing",
-			and, steps);
-		return;
+			swings, and, steps);
+	} else if (swings[0] != '\0') {
+		snprintf(
+			words->text, sizeof words->text, "%s%s%s%s", rate.text, swings, and, steps);
+	} else {
+		snprintf(words->text, sizeof words->text, "%s, grew in %u of %u intervals%s%s",
+			rate.text, growth->rises, growth->intervals, and, steps);
 	}
-	char more[80];
-	snprintf(more, sizeof more, "grew in %u of %u intervals", growth->rises, growth->intervals);
-	if (growth->period_hours > 0) {
-		char period[32];
-		format_span(trend, growth->period_hours, period);
-		snprintf(more, sizeof more, "below swings of about %s", period);
-	}
-	snprintf(words->text, sizeof words->text, "%s, %s%s%s", rate.text, more, and, steps);
 }
 
 static void describe_no_growth(

@@ -291,6 +291,25 @@ static void sees_growth_below_swings(void **state)
 	assert_true(growth.low > 0);
 }
 
+static void sees_growth_below_swings_that_begins_late(void **state)
+{
+	(void)state;
+	struct growth_point points[32];
+	struct growth growth = { 0 };
+
+	for (size_t i = 0; i < 32; i++) {
+		const double value =
+			200 + 120 * sin(2 * M_PI * (double)i / 8) + 24 * fmax((double)i - 16, 0);
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, 32, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_STEADY);
+	assert_true(fabs(growth.period_hours - 8) < 0.2);
+	assert_true(growth.has_onset && fabs(growth.onset_hours - 16) <= 1);
+	assert_true(growth.low < 24 && 24 < growth.high);
+	assert_true(growth.low > 18 && growth.high < 30);
+}
+
 static void knows_that_nothing_seen_is_not_nothing(void **state)
 {
 	(void)state;
@@ -725,6 +744,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_shapes_apart),
 	cmocka_unit_test(takes_growth_that_ended_for_one_step),
 	cmocka_unit_test(sees_growth_below_swings),
+	cmocka_unit_test(sees_growth_below_swings_that_begins_late),
 	cmocka_unit_test(knows_that_nothing_seen_is_not_nothing),
 	cmocka_unit_test(counts_the_rises),
 	cmocka_unit_test(averages_long_series),
