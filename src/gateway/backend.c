@@ -73,15 +73,28 @@ static bool say_busy(const struct backend *backend, struct error *err)
 	return error_hint(err, "it is stopped, overloaded or being debugged; try again later");
 }
 
+/* Of all targets; changed with atomic operations only. */
+static unsigned all_callers;
+
 /* Each waits with a thread and a connection of the gateway's. With the mutex held. */
 static bool join_callers(struct backend *backend, bool is_profile, struct error *err)
 {
-	if (backend->callers[is_profile] < BACKEND_CALLERS_MAX) {
+	const unsigned all = __atomic_load_n(&all_callers, __ATOMIC_RELAXED);
+
+	if (backend->callers[is_profile] + all < BACKEND_CALLERS_MAX) {
 		backend->callers[is_profile]++;
+		__atomic_add_fetch(&all_callers, 1, __ATOMIC_RELAXED);
 		return true;
 	}
 	error_set(err, ERROR_TIMEOUT, "too many requests wait for %s", backend->target.label);
 	return error_hint(err, "try again in a moment");
+}
+
+/* With the mutex held. */
+static void leave_callers(struct backend *backend, bool is_profile)
+{
+	backend->callers[is_profile]--;
+	__atomic_sub_fetch(&all_callers, 1, __ATOMIC_RELAXED);
 }
 
 /* One of the few places at the agent; with the mutex held. */
@@ -250,7 +263,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	struct backend_flight *const other = find_flight(backend, path);
 	if (other != NULL) {
 		const bool ok = join_flight(backend, other, limit_ms, answer, err);
-		backend->callers[is_profile]--;
+		leave_callers(backend, is_profile);
 		pthread_mutex_unlock(&backend->mutex);
 		return ok;
 	}
@@ -268,7 +281,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	while (own.waiting > 0)
 		pthread_cond_wait(&backend->changed, &backend->mutex);
 	remove_flight(backend, &own);
-	backend->callers[is_profile]--;
+	leave_callers(backend, is_profile);
 	pthread_mutex_unlock(&backend->mutex);
 	if (own.ok)
 		*answer = own.answer;
@@ -321,7 +334,17 @@ bool backend_post(struct backend *backend, const char *path, struct blob **body,
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
-	if (!call_with_place(backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err))
+	pthread_mutex_lock(&backend->mutex);
+	const bool has_joined = join_callers(backend, false, err);
+	pthread_mutex_unlock(&backend->mutex);
+	if (!has_joined)
+		return false;
+	const bool ok = call_with_place(
+		backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err);
+	pthread_mutex_lock(&backend->mutex);
+	leave_callers(backend, false);
+	pthread_mutex_unlock(&backend->mutex);
+	if (!ok)
 		return false;
 	if (created != NULL)
 		*created = answer.status == 201;

@@ -26,10 +26,11 @@ enum {
 	BACKEND_CHANGE_MS = 20 * 1000,
 	BACKEND_PROFILE_MS = 120 * 1000,
 	/*
-	 * Requests that wait for a profile of one target at a time, and for other things of it,
-	 * joined ones included; more are refused.
+	 * Requests that wait for an answer of any target, joined ones included. One target has as
+	 * many of them as are free for the others, so that no number of targets that hang takes
+	 * all: of n of these each gets one part in n + 1.
 	 */
-	BACKEND_CALLERS_MAX = 128,
+	BACKEND_CALLERS_MAX = 256,
 };
 
 /* Of one profile; and of all answers of all targets that are held at a time: on a disk, in memory.

@@ -272,6 +272,35 @@ class Clients(HostileGatewayCase):
         self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
         self.assertLess(len(self.answered(waiting)), 540)
 
+    def test_no_number_of_targets_that_hang_takes_all_places(self):
+        process = self.start_hostile(NAME, "honest")
+        hanging = [self.start_hostile(own_name("hang"), "mute") for _ in range(5)]
+        self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.assertEqual(self.pid_of(NAME), process.pid)
+        waiting = [self.request(f"/targets/{target.pid}{path}") for _ in range(100) for target in hanging
+                   for path in ("/v1/profile", "/v1/runs")]
+        self.wait_until_settled(waiting)
+        self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
+        self.expect(self.get(f"/targets/{NAME}/v1/profile", timeout=20), 200)
+
+    def test_changes_of_a_target_that_hangs_leave_places_for_others(self):
+        process = self.start_hostile(NAME, "honest")
+        hanging = self.start_hostile(own_name("hang"), "mute")
+        self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.assertEqual(self.pid_of(NAME), process.pid)
+        waiting = [self.request(f"/targets/{hanging.pid}/v1/activate", "POST") for _ in range(540)]
+        self.wait_until_settled(waiting)
+        self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
+
+    def wait_until_settled(self, sockets):
+        """Until some requests are refused and, for a moment, no more are answered."""
+        counts = []
+
+        def is_settled():
+            counts.append(len(self.answered(sockets)))
+            return counts[-1] > 0 and counts[-10:] == counts[-1:] * 10
+        wait_until(is_settled, "those above the limit to be refused")
+
     def test_slow_clients_delay_others_by_seconds_at_most(self):
         self.serve("1")
         slow = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(600)]

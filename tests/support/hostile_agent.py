@@ -5,7 +5,8 @@
 
 KIND is what it answers: "honest" as a real one; "garbage" where a profile should be; "large" profiles of 3 MB that cannot be
 compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "hang" no
-profile ever; "values" a status of as many values as fit into a megabyte.
+profile ever; "mute" nothing but its status; "rude" errors with control characters; "values" a status of as many values as
+fit into a megabyte.
 """
 import ctypes
 import json
@@ -66,7 +67,7 @@ def serve(connection, kind, name):
         data += piece
     target = re.match(rb"\S+ (\S+)", data).group(1)
     is_profile = b"profile" in target
-    if is_profile and kind == "hang":
+    if (is_profile and kind == "hang") or (target != b"/v1/status" and kind == "mute"):
         connection.recv(1)
         return
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nHeapctl-Protocol: 1\r\nConnection: close\r\n" % (
