@@ -204,11 +204,15 @@ static bool explain_no_waking(
 		SIGRTMAX - 3);
 }
 
-/* The signal counts only when it finds the program waiting, so it is sent again and again. */
-static bool wake_agent(
-	const struct process *process, struct target *target, bool *denied, struct error *err)
+static int64_t wake_deadline_ms(void)
 {
-	const int64_t deadline_ms = clock_monotonic_ms() + WAKE_PATIENCE_MS;
+	return clock_monotonic_ms() + WAKE_PATIENCE_MS;
+}
+
+/* The signal counts only when it finds the program waiting, so it is sent again and again. */
+static bool wake_agent(const struct process *process, int64_t deadline_ms, struct target *target,
+	bool *denied, struct error *err)
+{
 	struct wake wake = { 0 };
 
 	do {
@@ -236,7 +240,8 @@ static bool find_agent(const struct process *process, struct target *target, str
  * The same, and wakes an agent that is there on demand. Of a young process the agent may just be
  * making its socket.
  */
-static bool reach_agent(const struct process *process, struct target *target, struct error *err)
+static bool reach_agent(const struct process *process, int64_t deadline_ms, struct target *target,
+	struct error *err)
 {
 	bool denied;
 
@@ -251,7 +256,7 @@ static bool reach_agent(const struct process *process, struct target *target, st
 		if (state == WAKE_ASLEEP)
 			return process_state_check(process, err) &&
 			       wake_can_make_thread(process, err) &&
-			       wake_agent(process, target, &denied, err);
+			       wake_agent(process, deadline_ms, target, &denied, err);
 		if (process_age_ms(process->pid) >= YOUNG_MS)
 			return explain_no_agent(process, err);
 		poll(NULL, 0, WAKE_INTERVAL_MS);
@@ -276,7 +281,8 @@ static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
 {
 	struct process process;
 
-	return process_read(pid, &process, err) && reach_agent(&process, target, err);
+	return process_read(pid, &process, err) &&
+	       reach_agent(&process, wake_deadline_ms(), target, err);
 }
 
 /*
@@ -440,9 +446,9 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 	for (size_t i = 0; i < count; i++)
 		look_at(pids[i], search);
 	if (search->reachable == 0 && search->children == 1)
-		return reach_agent(&search->first_child, target, err);
+		return reach_agent(&search->first_child, wake_deadline_ms(), target, err);
 	if (search->reachable == 1 && search->first.socket_path[0] == '\0')
-		return reach_agent(&search->first.process, target, err);
+		return reach_agent(&search->first.process, wake_deadline_ms(), target, err);
 	if (search->reachable == 1) {
 		*target = search->first;
 		return true;
@@ -462,7 +468,7 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 				     : "give the pid of one of them");
 	}
 	if (search->unreachable == 1 && process_age_ms(search->without_agent.pid) < YOUNG_MS)
-		return reach_agent(&search->without_agent, target, err);
+		return reach_agent(&search->without_agent, wake_deadline_ms(), target, err);
 	if (search->unreachable > 0) {
 		*err = search->why;
 		return false;
@@ -551,7 +557,10 @@ static bool connect_or_wake(const struct target *target, struct stream *stream, 
 				  wake_look(&target->process) != WAKE_ASLEEP))
 		return false;
 	woken = xcalloc(1, sizeof *woken);
-	return reach_agent(&target->process, woken, err) && connect_agent(woken, stream, err);
+	const int64_t wake_ms = wake_deadline_ms();
+	return reach_agent(&target->process,
+		       wake_ms < stream->deadline_ms ? wake_ms : stream->deadline_ms, woken, err) &&
+	       connect_agent(woken, stream, err);
 }
 
 bool target_connect(const struct target *target, struct stream *stream, struct error *err)

@@ -107,7 +107,7 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 
 	(void)request;
 	backend_set_list(&gateway->backends, &list);
-	readings_take(&readings, &list, "/v1/status");
+	readings_take(&readings, &list, "/v1/status", NULL);
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);

@@ -239,8 +239,8 @@ static void collect(struct exposition *out, const struct backend_list *list,
 	struct details *details = xcalloc(list->count, sizeof *details);
 	struct error ignored;
 
-	readings_take(
-		&readings, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES);
+	readings_take(&readings, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES,
+		&scrape->status);
 	for (size_t i = 0; i < readings.count; i++) {
 		details[i].labels = scrape->labels[i];
 		if (readings.items[i].value == NULL)
@@ -301,8 +301,8 @@ static void put_targets(
 {
 	struct scrape scrape;
 
-	readings_take(&scrape.status, list, "/v1/status");
-	readings_take(&scrape.runs, list, "/v1/runs");
+	readings_take(&scrape.status, list, "/v1/status", NULL);
+	readings_take(&scrape.runs, list, "/v1/runs", &scrape.status);
 	scrape.labels = xcalloc(list->count, sizeof *scrape.labels);
 	for (size_t i = 0; i < list->count; i++)
 		scrape.labels[i] = make_labels(&scrape.status.items[i]);

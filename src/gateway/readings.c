@@ -9,11 +9,13 @@
 
 enum {
 	THREADS_MAX = 16,
+	ALL_THREADS_MAX = 128, /* of all readings at a time: many may ask for the figures at once */
 	THREAD_STACK_BYTES = 512 * 1024,
 };
 
 struct crew {
 	struct readings *readings;
+	const struct readings *earlier; /* NULL: none */
 	const char *path;
 	size_t next; /* changed atomically */
 };
@@ -41,8 +43,23 @@ static void *work(void *context)
 		const size_t i = __atomic_fetch_add(&crew->next, 1, __ATOMIC_RELAXED);
 		if (i >= crew->readings->count)
 			return NULL;
-		look_at(&crew->readings->items[i], crew->path);
+		struct reading *const item = &crew->readings->items[i];
+		if (crew->earlier != NULL && crew->earlier->items[i].value == NULL)
+			item->err = crew->earlier->items[i].err;
+		else
+			look_at(item, crew->path);
 	}
+}
+
+static unsigned all_threads;
+
+static bool start_thread(struct crew *crew, const pthread_attr_t *attributes, pthread_t *thread)
+{
+	if (__atomic_add_fetch(&all_threads, 1, __ATOMIC_RELAXED) <= ALL_THREADS_MAX &&
+		pthread_create(thread, attributes, work, crew) == 0)
+		return true;
+	__atomic_sub_fetch(&all_threads, 1, __ATOMIC_RELAXED);
+	return false;
 }
 
 static void work_together(struct crew *crew)
@@ -56,17 +73,19 @@ static void work_together(struct crew *crew)
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
 	/* This thread works, too, and does it all when there is no other. */
-	while (count + 1 < wanted && pthread_create(&threads[count], &attributes, work, crew) == 0)
+	while (count + 1 < wanted && start_thread(crew, &attributes, &threads[count]))
 		count++;
 	pthread_attr_destroy(&attributes);
 	work(crew);
 	for (size_t i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
+	__atomic_sub_fetch(&all_threads, (unsigned)count, __ATOMIC_RELAXED);
 }
 
-void readings_take(struct readings *readings, const struct backend_list *list, const char *path)
+void readings_take(struct readings *readings, const struct backend_list *list, const char *path,
+	const struct readings *earlier)
 {
-	struct crew crew = { .readings = readings, .path = path };
+	struct crew crew = { .readings = readings, .earlier = earlier, .path = path };
 
 	*readings = (struct readings){
 		.items = xcalloc(list->count, sizeof *readings->items),

@@ -26,8 +26,13 @@ struct readings {
 	size_t count;
 };
 
-/* GET of `path` from each target of the list. Release with readings_deinit, before the list. */
-void readings_take(struct readings *readings, const struct backend_list *list, const char *path);
+/*
+ * GET of `path` from each target of the list. A target that did not answer in the `earlier` reading
+ * of the same list (NULL: there is none) is not asked again: it would take the time limit once
+ * more. Release with readings_deinit, before the list.
+ */
+void readings_take(struct readings *readings, const struct backend_list *list, const char *path,
+	const struct readings *earlier);
 void readings_deinit(struct readings *readings);
 
 static inline void readings_cleanup(struct readings *readings)

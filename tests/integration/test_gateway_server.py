@@ -24,6 +24,13 @@ from processes import AGENT, HEAPCTL, SANITIZED, children_of, free_port, need, o
 SEVERAL = own_name("both")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
+BLOCKS_WAKING = """
+import signal, sys, time
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMAX - 3})
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
 
 @contextlib.contextmanager
 def starved(thread):
@@ -483,6 +490,28 @@ class Trouble(GatewayCase):
         self.start_gateway()
         answer = self.expect(self.post(f"/targets/{os.getpid()}/v1/reset?lg_sample=5"), 403)
         self.assertEqual(answer.json["error"]["hint"], "not through a gateway: on the target's machine, with force=true")
+
+    def test_a_target_that_does_not_answer_is_asked_once_per_scrape(self):
+        agent = self.fake(lambda method, target: None)
+        self.start_gateway(agent.path)
+        self.expect(self.get("/metrics?collect=all"), 200)
+        self.assertEqual({target for _, target in agent.requests}, {"/v1/status"})
+
+    @unittest.skipIf(SANITIZED, "the program is Python")
+    def test_a_target_that_does_not_wake_delays_a_scrape_by_its_time_limit_alone(self):
+        sleeper = self.start(sys.executable, "-c", BLOCKS_WAKING, stdout=subprocess.PIPE, env={
+            "LD_PRELOAD": AGENT, "HEAPCTL_THREAD": "on-demand", "HEAPCTL_DIR": self.agents})
+        self.assertEqual(sleeper.stdout.readline(), b"ready\n")
+        begun = time.monotonic()
+        _, said = self.heapctl("status", sleeper.pid, code=1)
+        patience = time.monotonic() - begun
+        self.assertIn("does not wake its agent", said)
+        self.start_gateway()
+        path = f"/targets/{sleeper.pid}/metrics"
+        wait_until(lambda: self.get(path).status == 200, "the gateway to list it")
+        begun = time.monotonic()
+        self.assertIn("heapctl_up{", self.expect(self.get(path), 200).text)
+        self.assertLess(time.monotonic() - begun, 0.8 * patience)
 
     def test_a_target_that_hangs_delays_nobody_else(self):
         agent = self.fake(lambda method, target: None)
