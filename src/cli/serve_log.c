@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/printable.h"
+#include "base/xalloc.h"
 
 enum {
 	LINES_MAX = 64, /* that are remembered */
@@ -79,9 +81,14 @@ void serve_log(const char *line)
 	pthread_mutex_lock(&mutex);
 	serve_log_filter(line, clock_boottime_ms(), text);
 	if (text[0] != '\0') {
+		struct buffer plain;
+		/* A line may hold what an agent said. */
+		buffer_init(&plain, &memory_or_exit);
+		printable_append(&plain, text, strlen(text));
 		gmtime_r(&now, &moment);
 		strftime(when, sizeof when, "%FT%TZ", &moment);
-		fprintf(stderr, "heapctl: %s %s\n", when, text);
+		fprintf(stderr, "heapctl: %s %s\n", when, buffer_string(&plain));
+		buffer_deinit(&plain);
 	}
 	pthread_mutex_unlock(&mutex);
 }

@@ -46,16 +46,6 @@ static void put_url(struct json_writer *json, const struct backend *backend)
 	buffer_deinit(&url);
 }
 
-static void put_error(struct json_writer *json, const struct error *err)
-{
-	json_key(json, "error");
-	json_object_begin(json);
-	json_member_string(json, "code", error_kind_name(err->kind));
-	json_member_string(json, "message", err->message);
-	json_member_string(json, "hint", err->hint);
-	json_object_end(json);
-}
-
 static void put_target(struct json_writer *json, const struct reading *item)
 {
 	const struct backend *const backend = item->backend;
@@ -77,7 +67,7 @@ static void put_target(struct json_writer *json, const struct reading *item)
 	put_member(json, "memory", json_at(status, "memory"));
 	put_member(json, "run", json_at(status, "run"));
 	if (status == NULL)
-		put_error(json, &item->err);
+		reply_put_error(json, &item->err);
 	json_object_end(json);
 }
 
@@ -94,7 +84,7 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 	json_key(json, "url");
 	json_put_null(json);
 	json_member_bool(json, "reachable", false);
-	put_error(json, &problem->err);
+	reply_put_error(json, &problem->err);
 	json_object_end(json);
 }
 

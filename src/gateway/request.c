@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_writer.h"
+#include "base/printable.h"
 #include "base/xalloc.h"
 #include "gateway/route.h"
 
@@ -144,6 +145,27 @@ int reply_status_of(enum error_kind kind)
 	return 500;
 }
 
+/* An error may hold what an agent said, and the client may be a terminal. */
+static void put_plain(struct json_writer *json, const char *key, const char *text)
+{
+	struct buffer plain;
+
+	buffer_init(&plain, &memory_or_exit);
+	printable_append(&plain, text, strlen(text));
+	json_member_string(json, key, buffer_string(&plain));
+	buffer_deinit(&plain);
+}
+
+void reply_put_error(struct json_writer *json, const struct error *err)
+{
+	json_key(json, "error");
+	json_object_begin(json);
+	json_member_string(json, "code", error_kind_name(err->kind));
+	put_plain(json, "message", err->message);
+	put_plain(json, "hint", err->hint);
+	json_object_end(json);
+}
+
 void reply_error(struct reply *reply, const struct error *err)
 {
 	const int status = reply_status_of(err->kind);
@@ -153,12 +175,7 @@ void reply_error(struct reply *reply, const struct error *err)
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
-	json_key(&json, "error");
-	json_object_begin(&json);
-	json_member_string(&json, "code", error_kind_name(err->kind));
-	json_member_string(&json, "message", err->message);
-	json_member_string(&json, "hint", err->hint);
-	json_object_end(&json);
+	reply_put_error(&json, err);
 	json_object_end(&json);
 	buffer_append_char(&body, '\n');
 	reply_buffer(reply, status, "application/json", &body);
@@ -169,10 +186,17 @@ void reply_error(struct reply *reply, const struct error *err)
 
 void reply_error_text(struct reply *reply, int status, const struct error *err)
 {
-	if (err->hint[0] == '\0')
-		reply_text(reply, status, "%s\n", err->message);
-	else
-		reply_text(reply, status, "%s (%s)\n", err->message, err->hint);
+	struct buffer text;
+
+	buffer_init(&text, &memory_or_exit);
+	printable_append(&text, err->message, strlen(err->message));
+	if (err->hint[0] != '\0') {
+		buffer_append_string(&text, " (");
+		printable_append(&text, err->hint, strlen(err->hint));
+		buffer_append_char(&text, ')');
+	}
+	reply_text(reply, status, "%s\n", buffer_string(&text));
 	if (status == 503)
 		reply_header(reply, "Retry-After", "2");
+	buffer_deinit(&text);
 }

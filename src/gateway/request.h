@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/json_writer.h"
 #include "gateway/blob.h"
 
 struct route;
@@ -78,6 +79,9 @@ void reply_header(struct reply *reply, const char *name, const char *format, ...
 
 /* Makes browsers save it under that name. */
 void reply_attachment(struct reply *reply, const char *format, ...) PRINTF_FORMAT(2, 3);
+
+/* The member "error" of an object: {"code": ..., "message": ..., "hint": ...}. */
+void reply_put_error(struct json_writer *json, const struct error *err);
 
 /* {"error": {...}}, the form of the agent's protocol, with the status that fits the kind. */
 void reply_error(struct reply *reply, const struct error *err);

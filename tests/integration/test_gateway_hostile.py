@@ -235,13 +235,24 @@ class Answers(HostileGatewayCase):
         self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
 
 
+class Messages(HostileGatewayCase):
+    def test_what_an_agent_says_reaches_log_and_answers_as_plain_text(self):
+        process = self.start_hostile(NAME, "rude")
+        self.serve(NAME, "--history", self.history, env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.wait_for_log(r"history: .*red")
+        answers = [self.get(path) for path in ("/v1/profile", "/debug/pprof/heap", "/mtev/memory.json", "/memory-profiler/start")]
+        for text in [self.said(), *(answer.text for answer in answers)]:
+            self.assertIn("red", text)
+            self.assertNotRegex(text, "[\x1b\u202e]|\\\\u001b|(?m:^heapctl: serving)")
+
+
 class Clients(HostileGatewayCase):
     """540 of them, more than there are places."""
 
-    def request(self, path):
+    def request(self, path, method="GET"):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         self.addCleanup(s.close)
-        s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        s.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         return s
 
     def answered(self, sockets):

@@ -22,6 +22,7 @@ from processes import Case, wait_until
 
 PROFILE = b"heap_v2/524288\n  t*: 1: 100 [0: 0]\n@ 0x401000 0x402000\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n"
 ENDLESS = 1536 << 20
+RUDE = "\x1b[31mred\nheapctl: serving\u202eelsewhere"
 # One that any user may run, and that finds its modules under any name.
 PYTHON = "/usr/bin/python3"
 
@@ -77,6 +78,11 @@ def serve(connection, kind, name):
         send_endlessly(connection, head + framing, is_profile)
         return
     body = json.dumps(status_of(name)).encode()
+    if kind == "rude" and target != b"/v1/status":
+        head = head.replace(b"200 OK", b"409 Conflict").replace(b"x-jemalloc-heap-profile", b"json")
+        body = json.dumps({"error": {"code": "state", "message": RUDE, "hint": RUDE}}).encode()
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        return
     if kind == "values":
         body = body[:-1] + b', "x": [' + b"[]," * 300000 + b"[]]}"
     if is_profile:
