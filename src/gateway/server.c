@@ -233,11 +233,16 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
 /* What of a request's head two readers may read differently, so that it slips past one of them. */
 struct head {
 	bool has_odd_field; /* a name that is no token, a bare CR or NUL */
-	unsigned hosts;
+	bool has_repeated_field;
+	unsigned seen;	   /* of `single`, one bit each */
 	unsigned framings; /* that say where the body ends */
 	bool has_unknown_coding;
 	uint64_t length; /* of the body; 0 when it is not said */
 };
+
+/* Fields that decide what a request may do: of two, another reader may take the other. */
+static const char *const single[] = { "Host", "Origin", "Referer", "Sec-Fetch-Site",
+	"Sec-Fetch-Mode", "Authorization", NULL };
 
 /* RFC 9110, 5.6.2. "Content-Length " is another field to the library, but not to all proxies. */
 static bool is_token(const char *name, size_t size)
@@ -269,8 +274,12 @@ static enum MHD_Result look_at_field(void *context, enum MHD_ValueKind kind, con
 		head->has_odd_field = true;
 	if (value == NULL)
 		return MHD_YES;
-	if (strcasecmp(name, "Host") == 0)
-		head->hosts++;
+	for (unsigned i = 0; single[i] != NULL; i++) {
+		if (strcasecmp(name, single[i]) != 0)
+			continue;
+		head->has_repeated_field |= (head->seen & 1U << i) != 0;
+		head->seen |= 1U << i;
+	}
 	if (strcasecmp(name, "Content-Length") == 0) {
 		head->framings++;
 		head->length = strtoull(value, NULL, 10);
@@ -291,8 +300,8 @@ static enum MHD_Result look_at_head(
 	struct reply reply;
 
 	MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look_at_field, &head);
-	const bool is_clear = !head.has_odd_field && head.hosts <= 1 && head.framings <= 1 &&
-			      !head.has_unknown_coding;
+	const bool is_clear = !head.has_odd_field && !head.has_repeated_field &&
+			      head.framings <= 1 && !head.has_unknown_coding;
 	/*
 	 * The library cuts a value at a NUL, so where a body ends may be read differently after
 	 * all. Then what another reader takes for the body is not read as a request.
@@ -304,10 +313,11 @@ static enum MHD_Result look_at_head(
 	if (is_clear) {
 		reply_text(&reply, 413, "the request's body is too large\n");
 	} else {
-		error_set(&err, ERROR_USAGE, "the request's head can be read in two ways");
+		error_set(&err, ERROR_USAGE, "ambiguous request headers");
 		error_hint(&err,
-			"it has one Host at most, one Content-Length or Transfer-Encoding: "
-			"chunked, no blank before a ':', no bare CR and no NUL");
+			"send Host, Origin, Referer and Authorization once at most, one "
+			"Content-Length or Transfer-Encoding: chunked, no blank before a ':', no "
+			"bare CR and no NUL");
 		reply_error(&reply, &err);
 	}
 	/* What follows may be what another reader takes for its body. */
