@@ -128,6 +128,11 @@ static int run(const struct verb *verb, int argc, char **argv)
 	}
 	if (has_history_limits && serve.history_folder == NULL)
 		return verb_usage(verb, "say where the history goes: --history FOLDER");
+	for (size_t i = 0; i < parser.operand_count; i++) {
+		/* An unset variable of a script: it must not serve nothing for ever. */
+		if (parser.operands[i][0] == '\0')
+			return verb_usage(verb, "a TARGET is empty");
+	}
 	serve.targets = (const char *const *)parser.operands;
 	serve.target_count = parser.operand_count;
 	return serve_run(&serve, &err) ? EXIT_DONE : verb_fail(&err);

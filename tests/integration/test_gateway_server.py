@@ -795,6 +795,10 @@ class Safety(GatewayCase):
         self.assertIn("target not reachable yet: no process is called 'no-such-program'", text)
         self.assertEqual(text.count("not reachable"), 1, text)
 
+    def test_an_empty_target_is_refused(self):
+        _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "", code=2)
+        self.assertIn("a TARGET is empty", message)
+
     def test_a_token_that_no_client_could_send_is_refused(self):
         for text, words in (("", "0 characters"), ("\ncorrect-horse-battery\n", "0 characters"), ("too-short\n", "9 characters"),
                             ("correct-horse-battery \n", "character 22"), ("correct horse battery\n", "character 8"),
