@@ -13,26 +13,26 @@
 static const char directory_path[] = "/var/lib/dpkg/info";
 static const char suffix[] = ".list";
 
-struct path_key {
+struct package_path {
 	const char *text;
 	size_t size;
 };
 
 /* Lists may say /lib where the file system says /usr/lib: they are the same directory. */
-static struct path_key key_of(const char *path, size_t size)
+static struct package_path key_of(const char *path, size_t size)
 {
 	const size_t usr = sizeof "/usr" - 1;
 
 	if (size > usr && memcmp(path, "/usr/", usr + 1) == 0)
-		return (struct path_key){ path + usr, size - usr };
-	return (struct path_key){ path, size };
+		return (struct package_path){ path + usr, size - usr };
+	return (struct package_path){ path, size };
 }
 
 static bool is_path(const void *items, uint32_t position, const void *key)
 {
-	const struct path_key *const wanted = key;
+	const struct package_path *const wanted = key;
 	const char *const path = ((const char *const *)items)[position];
-	const struct path_key have = key_of(path, strlen(path));
+	const struct package_path have = key_of(path, strlen(path));
 
 	return have.size == wanted->size && memcmp(have.text, wanted->text, have.size) == 0;
 }
@@ -52,7 +52,7 @@ static void look_up_line(
 
 	if ((lookup->last_characters[last / 64] >> (last % 64) & 1) == 0)
 		return;
-	const struct path_key key = key_of(line, size);
+	const struct package_path key = key_of(line, size);
 	const uint32_t found = hash_index_find(
 		&lookup->index, hash_bytes(key.text, key.size), is_path, lookup->paths, &key);
 	if (found == HASH_INDEX_NONE || lookup->names[found] != NULL)
@@ -192,7 +192,7 @@ void debian_package_find(const char *const *paths, size_t count, char **names)
 
 	hash_index_init(&lookup.index);
 	for (size_t i = 0; i < count; i++) {
-		const struct path_key key = key_of(paths[i], strlen(paths[i]));
+		const struct package_path key = key_of(paths[i], strlen(paths[i]));
 		names[i] = NULL;
 		if (key.size == 0)
 			continue;

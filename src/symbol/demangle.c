@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/demangle.h"
 
+#include <libiberty/demangle.h>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <libiberty/demangle.h>
+#include "base/xalloc.h"
+#include "symbol/parallel.h"
+#include "symbol/symbol_table.h"
 
 struct sink {
 	struct buffer *out;
@@ -74,4 +78,132 @@ bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_
 	}
 	out->size = sink.start;
 	return false;
+}
+
+enum { NAMES_PER_PIECE = 512 };
+
+struct piece {
+	struct name *names;
+	size_t count;
+	struct work_budget *budget;
+	struct buffer text; /* the readable names, NUL-terminated, one after another */
+	size_t *starts;	    /* in text; SIZE_MAX where there is none */
+};
+
+void name_table_init(
+	struct name_table *table, struct string_pool *strings, struct work_budget *budget)
+{
+	*table = (struct name_table){ .strings = strings, .budget = budget };
+	hash_index_init(&table->index);
+	hash_index_init(&table->seen_index);
+}
+
+void name_table_deinit(struct name_table *table)
+{
+	hash_index_deinit(&table->index);
+	hash_index_deinit(&table->seen_index);
+	free(table->names);
+	free(table->seen);
+	*table = (struct name_table){ 0 };
+}
+
+static bool is_name(const void *items, uint32_t position, const void *key)
+{
+	return ((const struct name *)items)[position].linkage == key;
+}
+
+static uint32_t add_text(struct name_table *table, const char *linkage_name)
+{
+	const char *const linkage =
+		string_pool_add_sized(table->strings, linkage_name, symbol_name_size(linkage_name));
+	const uint32_t next = (uint32_t)table->count;
+	const uint32_t found = hash_index_add(
+		&table->index, hash_u64((uintptr_t)linkage), is_name, table->names, linkage, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	table->names =
+		xgrow(table->names, &table->capacity, table->count + 1, sizeof *table->names);
+	table->names[table->count++] = (struct name){ .linkage = linkage, .function = "" };
+	return next;
+}
+
+static bool is_seen(const void *items, uint32_t position, const void *key)
+{
+	return ((const struct seen_name *)items)[position].pointer == key;
+}
+
+uint32_t name_table_add(struct name_table *table, const char *linkage_name)
+{
+	const uint32_t next = (uint32_t)table->seen_count;
+	const uint32_t found = hash_index_add(&table->seen_index, hash_u64((uintptr_t)linkage_name),
+		is_seen, table->seen, linkage_name, next);
+
+	if (found != HASH_INDEX_NONE)
+		return table->seen[found].position;
+	table->seen = xgrow(
+		table->seen, &table->seen_capacity, table->seen_count + 1, sizeof *table->seen);
+	table->seen[table->seen_count++] =
+		(struct seen_name){ linkage_name, add_text(table, linkage_name) };
+	return table->seen[next].position;
+}
+
+/* A name of a few bytes may become a megabyte, and then be abandoned. */
+static bool demangle_paid(struct piece *piece, const char *linkage)
+{
+	enum { BYTES_AT_ONCE = 8 };
+	size_t work = 0;
+
+	if (work_budget_is_spent(piece->budget))
+		return false;
+	const bool is_readable = demangle_append_counted(linkage, &piece->text, &work);
+	(void)work_budget_spend(piece->budget, work / BYTES_AT_ONCE);
+	return is_readable;
+}
+
+static void demangle_piece(void *context, size_t index)
+{
+	struct piece *const piece = (struct piece *)context + index;
+
+	for (size_t i = 0; i < piece->count; i++) {
+		const size_t start = piece->text.size;
+		const bool readable = demangle_paid(piece, piece->names[i].linkage);
+		piece->starts[i] = readable ? start : SIZE_MAX;
+		if (readable)
+			buffer_append_char(&piece->text, '\0');
+	}
+}
+
+/* Points the names into the piece's text, which is no longer moved. */
+static char *finish_piece(struct piece *piece)
+{
+	char *const text = buffer_take(&piece->text);
+
+	for (size_t i = 0; i < piece->count; i++)
+		if (piece->starts[i] != SIZE_MAX)
+			piece->names[i].function = text + piece->starts[i];
+	free(piece->starts);
+	return text;
+}
+
+void name_table_demangle(
+	struct name_table *table, unsigned threads, char ***texts, size_t *text_count)
+{
+	const size_t count = (table->count + NAMES_PER_PIECE - 1) / NAMES_PER_PIECE;
+	CLEANUP(free_cleanup) struct piece *pieces = xcalloc(count, sizeof *pieces);
+
+	for (size_t i = 0; i < count; i++) {
+		const size_t first = i * NAMES_PER_PIECE;
+		const size_t left = table->count - first;
+		pieces[i].names = table->names + first;
+		pieces[i].budget = table->budget;
+		pieces[i].count = left < NAMES_PER_PIECE ? left : NAMES_PER_PIECE;
+		pieces[i].starts = xcalloc(pieces[i].count, sizeof *pieces[i].starts);
+		buffer_init(&pieces[i].text, &memory_or_exit);
+	}
+	parallel_run(count, threads, demangle_piece, pieces);
+	*texts = xcalloc(count, sizeof(char *));
+	*text_count = count;
+	for (size_t i = 0; i < count; i++)
+		(*texts)[i] = finish_piece(&pieces[i]);
 }

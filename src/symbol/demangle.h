@@ -2,17 +2,25 @@
 /*
  * From the linker's names to the language's: C++ (Itanium ABI) and Rust (legacy and v0). Names are
  * input: the length of a name and of its readable form are bounded, because a hostile one can ask
- * for unlimited stack or text. Any thread that has DEMANGLE_STACK_BYTES of stack.
+ * for unlimited stack or text. Any thread with PARALLEL_STACK_BYTES of stack.
+ *
+ * A *name table* has the linkage names of a module. All are added first and then demangled
+ * together, on several threads when there are many. Not for two threads at once.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/arena.h"
+#include "base/hash_index.h"
+#include "base/string_pool.h"
+#include "symbol/work_budget.h"
 
 enum {
-	DEMANGLE_STACK_BYTES = 64 << 20,
 	DEMANGLE_LONGEST_NAME = 32 << 10,
 	DEMANGLE_LONGEST_RESULT = 1 << 20,
 };
@@ -28,3 +36,43 @@ bool demangle_append(const char *linkage_name, struct buffer *out);
 
 /* The same; `work` is about how many bytes were read and written, also where that was in vain. */
 bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work);
+
+struct name {
+	const char *linkage;  /* in the string pool */
+	const char *function; /* after name_table_demangle; "" when it cannot be demangled */
+};
+
+/* A borrowed name that was added before: comparing pointers is quicker than comparing texts. */
+struct seen_name {
+	const char *pointer;
+	uint32_t position;
+};
+
+struct name_table {
+	struct string_pool *strings;
+	struct work_budget *budget;
+	struct hash_index index;
+	struct name *names;
+	size_t count, capacity;
+	struct hash_index seen_index;
+	struct seen_name *seen;
+	size_t seen_count, seen_capacity;
+};
+
+/* Demangling is paid for from the budget; what cannot be paid stays as it is. */
+void name_table_init(
+	struct name_table *table, struct string_pool *strings, struct work_budget *budget);
+void name_table_deinit(struct name_table *table);
+
+/*
+ * The position of a linkage name; a version behind '@' is cut off. The text must stay where it is
+ * as long as the table lives.
+ */
+uint32_t name_table_add(struct name_table *table, const char *linkage_name);
+
+/*
+ * Demangles what was added. The readable names are in texts[0..*text_count], each to be freed; the
+ * caller frees the array, too.
+ */
+void name_table_demangle(
+	struct name_table *table, unsigned threads, char ***texts, size_t *text_count);

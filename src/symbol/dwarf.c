@@ -14,13 +14,13 @@
 #include "symbol/dwarf_scope.h"
 #include "symbol/dwarf_split.h"
 #include "symbol/dwarf_unit.h"
-#include "symbol/elf_identity.h"
+#include "symbol/dwarf_value.h"
 #include "symbol/vaddrs.h"
 
 static const uint32_t NO_UNIT = UINT32_MAX;
 
 /* A unit with addresses. */
-struct job {
+struct dwarf_job {
 	struct dwarf_unit *unit;
 	uint32_t *positions; /* of its addresses, in the reader's array; part of job_positions */
 	size_t count;
@@ -41,7 +41,7 @@ struct dwarf_reader {
 	uint32_t *unit_of;   /* per address */
 	uint32_t *unclaimed; /* while units are assigned: see vaddrs_first_free */
 	uint32_t *job_positions;
-	struct job *jobs;
+	struct dwarf_job *jobs;
 	size_t job_count;
 };
 
@@ -235,14 +235,14 @@ void dwarf_plan(
 	for (size_t i = 0; i < unit_count; i++) {
 		if (counts[i] == 0)
 			continue;
-		reader->jobs[job] = (struct job){ &reader->dwarf.units[i], next, 0, { 0 } };
+		reader->jobs[job] = (struct dwarf_job){ &reader->dwarf.units[i], next, 0, { 0 } };
 		next += counts[i];
 		job_of[i] = (uint32_t)job++;
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (reader->unit_of[i] == NO_UNIT)
 			continue;
-		struct job *const owner = &reader->jobs[job_of[reader->unit_of[i]]];
+		struct dwarf_job *const owner = &reader->jobs[job_of[reader->unit_of[i]]];
 		owner->positions[owner->count++] = (uint32_t)i;
 	}
 }
@@ -262,7 +262,7 @@ uint64_t dwarf_job_bytes(const struct dwarf_reader *reader, size_t job)
 /* What a job has read, ready to be made into frames. */
 struct job_state {
 	struct dwarf_reader *reader;
-	struct job *job;
+	struct dwarf_job *job;
 	struct dwarf_unit *die_unit; /* the split unit where there is one */
 	struct dwarf_scan scan;
 	struct dwarf_lines lines;
@@ -352,7 +352,7 @@ static void answer(struct job_state *state, size_t i)
 
 void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 {
-	struct job *const job = &reader->jobs[index];
+	struct dwarf_job *const job = &reader->jobs[index];
 	CLEANUP(free_cleanup) uint64_t *vaddrs = xcalloc(job->count, sizeof *vaddrs);
 	CLEANUP(free_cleanup) bool *is_function = xcalloc(job->count, sizeof *is_function);
 	CLEANUP(free_cleanup) struct dwarf_row *rows = xcalloc(job->count, sizeof *rows);

@@ -14,7 +14,7 @@ enum {
 };
 
 /* A table while it is read: lists that grow. */
-struct reading {
+struct abbrev_reader {
 	struct cursor in;
 	const struct dwarf_encoding *encoding;
 	struct dwarf_step form_steps[COMMON_FORMS];
@@ -26,7 +26,7 @@ struct reading {
 	size_t step_count, step_capacity;
 };
 
-static inline struct dwarf_step step_of(const struct reading *reading, uint16_t form)
+static inline struct dwarf_step step_of(const struct abbrev_reader *reading, uint16_t form)
 {
 	return form < COMMON_FORMS ? reading->form_steps[form]
 				   : dwarf_form_step(form, reading->encoding);
@@ -38,7 +38,8 @@ static bool is_sibling_form(uint16_t form)
 	       form == DW_FORM_ref8 || form == DW_FORM_ref_udata;
 }
 
-static void add_step(struct reading *reading, struct dwarf_abbrev *abbrev, struct dwarf_step step)
+static void add_step(
+	struct abbrev_reader *reading, struct dwarf_abbrev *abbrev, struct dwarf_step step)
 {
 	if (reading->step_count == reading->step_capacity)
 		reading->steps = xgrow(reading->steps, &reading->step_capacity,
@@ -47,7 +48,7 @@ static void add_step(struct reading *reading, struct dwarf_abbrev *abbrev, struc
 	abbrev->step_count++;
 }
 
-static void add_attribute(struct reading *reading, struct dwarf_abbrev *abbrev,
+static void add_attribute(struct abbrev_reader *reading, struct dwarf_abbrev *abbrev,
 	const struct dwarf_attribute *attribute)
 {
 	if (reading->attribute_count == reading->attribute_capacity)
@@ -57,7 +58,7 @@ static void add_attribute(struct reading *reading, struct dwarf_abbrev *abbrev,
 	abbrev->attribute_count++;
 }
 
-static void add_abbrev(struct reading *reading, const struct dwarf_abbrev *abbrev)
+static void add_abbrev(struct abbrev_reader *reading, const struct dwarf_abbrev *abbrev)
 {
 	if (reading->count == reading->capacity)
 		reading->abbrevs = xgrow(reading->abbrevs, &reading->capacity,
@@ -116,7 +117,7 @@ static bool is_index_form(uint16_t form)
 }
 
 /* What the attributes read so far amount to. */
-struct layout {
+struct fixed_layout {
 	uint16_t bytes; /* of fixed size since the last varying one; 1024 times 16 bytes fit */
 	bool has_addresses;
 	bool has_ranges;
@@ -130,7 +131,7 @@ static bool is_length(uint16_t form, struct dwarf_step step)
 }
 
 /* Notes what the scan asks of an attribute; `step` is made one to a sibling where it is. */
-static inline void note_attribute(struct layout *layout, struct dwarf_fixed *fixed,
+static inline void note_attribute(struct fixed_layout *layout, struct dwarf_fixed *fixed,
 	const struct dwarf_attribute *attribute, const struct dwarf_encoding *encoding,
 	struct dwarf_step *step)
 {
@@ -166,7 +167,8 @@ static inline void note_attribute(struct layout *layout, struct dwarf_fixed *fix
 }
 
 /* Ends a series of values of fixed size. */
-static void end_fixed(struct reading *reading, struct dwarf_abbrev *abbrev, struct layout *layout)
+static void end_fixed(
+	struct abbrev_reader *reading, struct dwarf_abbrev *abbrev, struct fixed_layout *layout)
 {
 	if (abbrev->fixed.is_all)
 		abbrev->fixed.bytes = layout->bytes;
@@ -175,10 +177,10 @@ static void end_fixed(struct reading *reading, struct dwarf_abbrev *abbrev, stru
 	layout->bytes = 0;
 }
 
-static bool read_attributes(struct reading *reading, struct dwarf_abbrev *abbrev)
+static bool read_attributes(struct abbrev_reader *reading, struct dwarf_abbrev *abbrev)
 {
 	struct cursor in = reading->in;
-	struct layout layout = { 0 };
+	struct fixed_layout layout = { 0 };
 	const bool is_kept = is_read(abbrev->tag);
 
 	abbrev->fixed.is_all = true;
@@ -223,7 +225,7 @@ static int compare_codes(const void *a, const void *b)
 }
 
 /* Reads one abbreviation; false at the end, or where the damage begins. */
-static bool read_abbrev(struct reading *reading, struct dwarf_abbrev *abbrev)
+static bool read_abbrev(struct abbrev_reader *reading, struct dwarf_abbrev *abbrev)
 {
 	const uint64_t code = cursor_uleb(&reading->in);
 	const uint64_t tag = code == 0 ? 0 : cursor_uleb(&reading->in);
@@ -250,7 +252,7 @@ static void copy_list(void *to, const void *from, size_t bytes)
  * What was read, in one block of its own size: tables are kept, and memory that the lists had in
  * excess serves the next one.
  */
-static struct dwarf_abbrevs *make_table(const struct reading *reading)
+static struct dwarf_abbrevs *make_table(const struct abbrev_reader *reading)
 {
 	const size_t abbrev_bytes = reading->count * sizeof *reading->abbrevs;
 	const size_t attribute_bytes = reading->attribute_count * sizeof *reading->attributes;
@@ -272,7 +274,7 @@ static struct dwarf_abbrevs *make_table(const struct reading *reading)
 struct dwarf_abbrevs *dwarf_abbrevs_new(
 	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only)
 {
-	struct reading reading = { .in = *in, .encoding = encoding };
+	struct abbrev_reader reading = { .in = *in, .encoding = encoding };
 	struct dwarf_abbrev abbrev = { 0 };
 	uint64_t last_code = 0;
 	bool is_sorted = true;

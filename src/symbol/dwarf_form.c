@@ -3,7 +3,7 @@
 
 #include "symbol/dwarf_constants.h"
 
-enum { MOST_INDIRECTIONS = 4 };
+enum { MAX_INDIRECTIONS = 4 };
 
 struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding)
 {
@@ -83,7 +83,7 @@ struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *en
 
 static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
 {
-	for (int i = 0; form == DW_FORM_indirect && i < MOST_INDIRECTIONS; i++) {
+	for (int i = 0; form == DW_FORM_indirect && i < MAX_INDIRECTIONS; i++) {
 		const uint64_t next = cursor_uleb(in);
 		form = next > UINT16_MAX ? 0 : (uint16_t)next;
 	}
@@ -167,4 +167,80 @@ void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_e
 	const struct dwarf_step step = dwarf_form_step(form, encoding);
 
 	(void)dwarf_take_steps(in, &step, 1, encoding);
+}
+
+static uint64_t take_u24(struct cursor *in)
+{
+	const uint64_t low = cursor_u16(in);
+
+	return low | (uint64_t)cursor_u8(in) << 16;
+}
+
+static uint64_t take_sized(struct cursor *in, unsigned bytes)
+{
+	switch (bytes) {
+	case 0:
+		return 1; /* DW_FORM_flag_present */
+	case 1:
+		return cursor_u8(in);
+	case 2:
+		return cursor_u16(in);
+	case 3:
+		return take_u24(in);
+	case 4:
+		return cursor_u32(in);
+	case 8:
+		return cursor_u64(in);
+	default:
+		cursor_skip(in, bytes);
+		return 0;
+	}
+}
+
+static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+{
+	const struct dwarf_step step = dwarf_form_step(form, encoding);
+
+	switch ((enum dwarf_step_kind)step.kind) {
+	case DWARF_STEP_BYTES:
+		return take_sized(in, step.size);
+	case DWARF_STEP_LEB128:
+		return form == DW_FORM_sdata ? (uint64_t)cursor_sleb(in) : cursor_uleb(in);
+	case DWARF_STEP_LEB128_U32: {
+		/* An index, and what is added to the address there. */
+		const uint64_t index = cursor_uleb(in);
+		return index > UINT32_MAX ? UINT64_MAX : index << 32 | cursor_u32(in);
+	}
+	case DWARF_STEP_STRING:
+	case DWARF_STEP_BLOCK1:
+	case DWARF_STEP_BLOCK2:
+	case DWARF_STEP_BLOCK4:
+	case DWARF_STEP_BLOCK_LEB128:
+	case DWARF_STEP_INDIRECT:
+	case DWARF_STEP_SIBLING:
+	default:
+		(void)dwarf_take_steps(in, &step, 1, encoding);
+		return 0;
+	}
+}
+
+struct dwarf_value dwarf_value_read(
+	struct cursor *in, uint16_t form, int64_t implicit, const struct dwarf_encoding *encoding)
+{
+	struct dwarf_value value = { .form = form };
+
+	for (int i = 0; value.form == DW_FORM_indirect && i < MAX_INDIRECTIONS; i++) {
+		const uint64_t next = cursor_uleb(in);
+		value.form = next > UINT16_MAX ? 0 : (uint16_t)next;
+	}
+	if (value.form == DW_FORM_string)
+		value.text = cursor_string(in);
+	else if (value.form == DW_FORM_implicit_const)
+		value.number = (uint64_t)implicit;
+	else if (value.form == DW_FORM_exprloc) {
+		value.number = cursor_uleb(in);
+		value.text = (const char *)cursor_take(in, value.number);
+	} else
+		value.number = take_number(in, value.form, encoding);
+	return value;
 }

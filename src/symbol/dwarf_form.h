@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many bytes the values of each form take (DWARF 5, section 7.5.5), and how to step over them.
+ * The values of each form: how many bytes they take (DWARF 5, section 7.5.5), how to step over them
+ * and how to read them.
  */
 #pragma once
 
@@ -42,3 +43,20 @@ uint64_t dwarf_take_steps(struct cursor *in, const struct dwarf_step *steps, uns
 
 /* Steps over one value. */
 void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding);
+
+/* A value of an attribute; form 0 when the attribute is absent. */
+struct dwarf_value {
+	uint16_t form;
+	uint64_t number;
+	const char *text; /* of DW_FORM_string */
+};
+
+/* Reads a value; `implicit` is that of DW_FORM_implicit_const, which is in the abbreviation. */
+struct dwarf_value dwarf_value_read(
+	struct cursor *in, uint16_t form, int64_t implicit, const struct dwarf_encoding *encoding);
+
+/* A number of 8 bytes, or else of 4. */
+static inline uint64_t dwarf_take_offset(struct cursor *in, unsigned bytes)
+{
+	return bytes == 8 ? cursor_u64(in) : cursor_u32(in);
+}

@@ -45,7 +45,6 @@ void dwarf_lines_deinit(struct dwarf_lines *lines);
 
 /*
  * Runs the program until every address has a row and fills rows[i] for vaddrs[i], which are sorted.
- * In dwarf_line_run.c.
  */
 void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
 	struct dwarf_row *rows);

@@ -5,6 +5,7 @@
 
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
+#include "symbol/dwarf_value.h"
 
 /* From the call to the function to its declaration there are three; damaged files have cycles. */
 enum { MOST_STEPS = 16 };
@@ -48,7 +49,8 @@ static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint6
 	for (unsigned i = 0; i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =
 			&abbrevs->attributes[abbrev->first_attribute + i];
-		const struct dwarf_value value = dwarf_value_read(&in, attribute, &unit->encoding);
+		const struct dwarf_value value = dwarf_value_read(
+			&in, attribute->form, attribute->implicit, &unit->encoding);
 		if (!cursor_ok(&in))
 			return;
 		switch (attribute->name) {

@@ -2,6 +2,7 @@
 #include "symbol/dwarf_ranges.h"
 
 #include "symbol/dwarf_constants.h"
+#include "symbol/dwarf_value.h"
 
 enum { ENTRIES_AT_ONCE = 16 }; /* that are paid for; most lists are shorter */
 

@@ -71,7 +71,8 @@ static void read_code(struct pass *pass, const struct dwarf_abbrev *abbrev, stru
 	for (unsigned i = 0; i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =
 			&pass->abbrevs->attributes[abbrev->first_attribute + i];
-		const struct dwarf_value value = dwarf_value_read(&pass->in, attribute, encoding);
+		const struct dwarf_value value =
+			dwarf_value_read(&pass->in, attribute->form, attribute->implicit, encoding);
 		switch (attribute->name) {
 		case DW_AT_low_pc:
 			attributes->low_pc = value;

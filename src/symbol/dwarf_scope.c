@@ -23,7 +23,7 @@ struct scope {
 	const char *prefix; /* of the names of what it holds; in the arena, once has_prefix */
 };
 
-struct walk {
+struct scope_walk {
 	struct dwarf_names *names;
 	struct dwarf_unit *unit;
 	struct arena *arena;
@@ -73,7 +73,8 @@ static uint16_t tag_at(struct dwarf_unit *unit, uint64_t offset)
 	return abbrev == NULL ? 0 : abbrev->tag;
 }
 
-static const char *join(struct walk *walk, const char *prefix, const char *name, const char *end)
+static const char *join(
+	struct scope_walk *walk, const char *prefix, const char *name, const char *end)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 
@@ -86,11 +87,11 @@ static const char *join(struct walk *walk, const char *prefix, const char *name,
 	return arena_copy_text(walk->arena, text.data, text.size);
 }
 
-static const char *prefix_at(struct walk *walk, const struct dwarf_name *name);
+static const char *prefix_at(struct scope_walk *walk, const struct dwarf_name *name);
 
 /* What a DIE around the current one is called, which is of the name `inner`. */
-static const char *scope_name(
-	const struct walk *walk, const struct scope *scope, const char *name, const char *inner)
+static const char *scope_name(const struct scope_walk *walk, const struct scope *scope,
+	const char *name, const char *inner)
 {
 	if (name[0] != '\0')
 		return name;
@@ -102,7 +103,7 @@ static const char *scope_name(
 }
 
 /* The name of the next named DIE from `i` on, towards the current one, which is called `name`. */
-static const char *inner_name(struct walk *walk, size_t i, const char *name)
+static const char *inner_name(struct scope_walk *walk, size_t i, const char *name)
 {
 	for (; i < walk->depth; i++)
 		if (walk->open[i].is_named)
@@ -114,7 +115,7 @@ static const char *inner_name(struct walk *walk, size_t i, const char *name)
  * The names of the DIEs around the current one, which is called `inner`: the outermost first, each
  * with "::" behind it.
  */
-static const char *prefix_here(struct walk *walk, const char *inner)
+static const char *prefix_here(struct scope_walk *walk, const char *inner)
 {
 	const char *prefix = "";
 
@@ -140,13 +141,13 @@ static const char *prefix_here(struct walk *walk, const char *inner)
 
 /* A query for what is around a DIE wants no more than that. */
 static const char *full_name(
-	struct walk *walk, const char *prefix, const struct dwarf_scope_query *query)
+	struct scope_walk *walk, const char *prefix, const struct dwarf_scope_query *query)
 {
 	return walk->references > 0 ? prefix : join(walk, prefix, query->name.name, "");
 }
 
 /* Reads the unit up to the last of the queries, all of which are of it and sorted. */
-static void run(struct walk *walk, const struct dwarf_scope_query *queries, size_t count)
+static void run(struct scope_walk *walk, const struct dwarf_scope_query *queries, size_t count)
 {
 	struct dwarf_unit *const unit = walk->unit;
 	const struct dwarf_abbrevs *const abbrevs = dwarf_unit_abbrevs(unit);
@@ -192,7 +193,7 @@ static void run(struct walk *walk, const struct dwarf_scope_query *queries, size
 static void qualify_unit(struct dwarf_names *names, const struct dwarf_scope_query *queries,
 	size_t count, struct arena *arena, unsigned references)
 {
-	struct walk *const walk = xmalloc(sizeof *walk);
+	struct scope_walk *const walk = xmalloc(sizeof *walk);
 	const uint64_t bytes = queries[count - 1].name.place - queries[0].name.unit->offset;
 
 	walk->names = names;
@@ -206,7 +207,7 @@ static void qualify_unit(struct dwarf_names *names, const struct dwarf_scope_que
 }
 
 /* The prefix of another DIE than those around the current one. */
-static const char *prefix_at(struct walk *walk, const struct dwarf_name *name)
+static const char *prefix_at(struct scope_walk *walk, const struct dwarf_name *name)
 {
 	const char *text = "";
 	const struct dwarf_scope_query query = { *name, &text };

@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
+#include "symbol/dwarf_value.h"
 
 struct dwarf_split_file {
 	char *path;

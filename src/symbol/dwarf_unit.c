@@ -322,7 +322,8 @@ static void read_root(struct dwarf_unit *unit)
 	for (unsigned i = 0; abbrev != NULL && i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =
 			&abbrevs->attributes[abbrev->first_attribute + i];
-		const struct dwarf_value value = dwarf_value_read(&in, attribute, &unit->encoding);
+		const struct dwarf_value value = dwarf_value_read(
+			&in, attribute->form, attribute->implicit, &unit->encoding);
 		if (cursor_ok(&in))
 			take_root_attribute(unit, attribute->name, &value);
 	}

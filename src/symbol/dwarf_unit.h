@@ -60,13 +60,6 @@ struct dwarf {
 	struct work_budget *budget; /* of the module; borrowed */
 };
 
-/* A value of an attribute; form 0 when the attribute is absent. */
-struct dwarf_value {
-	uint16_t form;
-	uint64_t number;
-	const char *text; /* of DW_FORM_string */
-};
-
 /* What a root says. */
 struct dwarf_root {
 	struct dwarf_value name;
@@ -126,19 +119,3 @@ const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit);
 
 /* A cursor over .debug_info at a DIE of the unit, which ends where the unit ends. */
 struct cursor dwarf_unit_cursor(const struct dwarf_unit *unit, uint64_t offset);
-
-/* Reads one attribute's value. */
-struct dwarf_value dwarf_value_read(struct cursor *in, const struct dwarf_attribute *attribute,
-	const struct dwarf_encoding *encoding);
-
-/* "" when the value is absent or damaged. */
-const char *dwarf_value_text(struct dwarf_unit *unit, const struct dwarf_value *value);
-bool dwarf_value_address(
-	struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address);
-
-/* The address at an index of the unit's part of .debug_addr. */
-bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *address);
-
-/* The DIE that a reference means, in this or another unit or file; false when there is none. */
-bool dwarf_value_reference(struct dwarf_unit *unit, const struct dwarf_value *value,
-	struct dwarf_unit **target, uint64_t *offset);

@@ -1,104 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/dwarf_value.h"
+
 #include "symbol/dwarf_constants.h"
-#include "symbol/dwarf_unit.h"
-
-enum { MOST_INDIRECTIONS = 4 };
-
-static uint64_t take_u24(struct cursor *in)
-{
-	const uint64_t low = cursor_u16(in);
-
-	return low | (uint64_t)cursor_u8(in) << 16;
-}
-
-static uint64_t take_offset(struct cursor *in, unsigned bytes)
-{
-	return bytes == 8 ? cursor_u64(in) : cursor_u32(in);
-}
-
-static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
-{
-	switch (form) {
-	case DW_FORM_data1:
-	case DW_FORM_flag:
-	case DW_FORM_ref1:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1:
-		return cursor_u8(in);
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2:
-		return cursor_u16(in);
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3:
-		return take_u24(in);
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4:
-	case DW_FORM_ref_sup4:
-		return cursor_u32(in);
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sig8:
-	case DW_FORM_ref_sup8:
-		return cursor_u64(in);
-	case DW_FORM_addr:
-		return take_offset(in, encoding->address_bytes);
-	case DW_FORM_ref_addr:
-		return take_offset(in,
-			encoding->version <= 2 ? encoding->address_bytes : encoding->offset_bytes);
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_sec_offset:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt:
-		return take_offset(in, encoding->offset_bytes);
-	case DW_FORM_sdata:
-		return (uint64_t)cursor_sleb(in);
-	case DW_FORM_udata:
-	case DW_FORM_ref_udata:
-	case DW_FORM_strx:
-	case DW_FORM_addrx:
-	case DW_FORM_rnglistx:
-	case DW_FORM_GNU_addr_index:
-	case DW_FORM_GNU_str_index:
-		return cursor_uleb(in);
-	case DW_FORM_LLVM_addrx_offset: {
-		/* An index, and what is added to the address there. */
-		const uint64_t index = cursor_uleb(in);
-		return index > UINT32_MAX ? UINT64_MAX : index << 32 | cursor_u32(in);
-	}
-	case DW_FORM_flag_present:
-		return 1;
-	default:
-		dwarf_step_over_form(in, form, encoding);
-		return 0;
-	}
-}
-
-struct dwarf_value dwarf_value_read(struct cursor *in, const struct dwarf_attribute *attribute,
-	const struct dwarf_encoding *encoding)
-{
-	struct dwarf_value value = { .form = attribute->form };
-
-	for (int i = 0; value.form == DW_FORM_indirect && i < MOST_INDIRECTIONS; i++) {
-		const uint64_t form = cursor_uleb(in);
-		value.form = form > UINT16_MAX ? 0 : (uint16_t)form;
-	}
-	if (value.form == DW_FORM_string)
-		value.text = cursor_string(in);
-	else if (value.form == DW_FORM_implicit_const)
-		value.number = (uint64_t)attribute->implicit;
-	else if (value.form == DW_FORM_exprloc) {
-		value.number = cursor_uleb(in);
-		value.text = (const char *)cursor_take(in, value.number);
-	} else
-		value.number = take_number(in, value.form, encoding);
-	return value;
-}
 
 /* A number of `bytes` at an offset of a section. */
 static bool number_at(
@@ -107,7 +10,7 @@ static bool number_at(
 	struct cursor in = cursor_over(section->data, section->size);
 
 	cursor_seek(&in, offset);
-	const uint64_t value = take_offset(&in, bytes);
+	const uint64_t value = dwarf_take_offset(&in, bytes);
 	if (!cursor_ok(&in))
 		return false;
 	*number = value;
@@ -190,7 +93,7 @@ static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, u
 		uint64_t number = 0;
 		switch (operation) {
 		case DW_OP_addr:
-			number = take_offset(&in, unit->encoding.address_bytes);
+			number = dwarf_take_offset(&in, unit->encoding.address_bytes);
 			has_address = true;
 			break;
 		case DW_OP_addrx:

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "symbol/unpack.h"
 
 enum {
 	ELF_BUILD_ID_TEXT_BYTES = 2 * 64 + 1,
@@ -60,22 +61,6 @@ struct elf_image {
 	char build_id[ELF_BUILD_ID_TEXT_BYTES]; /* lower-case hex; "" when there is none */
 };
 
-/* Bytes of a section: part of the image's file, or unpacked into memory of their own. */
-struct elf_bytes {
-	const unsigned char *data;
-	size_t size;
-	void *owned;
-};
-
-/* A table of NUL-terminated texts, cut behind its last NUL so that every text in it ends inside. */
-struct elf_bytes elf_text_table(const void *data, size_t size);
-
-/* The text at an offset of such a table; "" when there is none. */
-static inline const char *elf_text_at(const struct elf_bytes *table, uint64_t offset)
-{
-	return offset < table->size ? (const char *)table->data + offset : "";
-}
-
 MUST_CHECK bool elf_image_open(const char *path, struct elf_image *image, struct error *err);
 
 /* The descriptor may be closed afterwards; `path` is the image's, for messages. */
@@ -101,7 +86,16 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
  */
 MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name,
 	struct elf_bytes *bytes, struct error *err);
-void elf_bytes_free(struct elf_bytes *bytes);
 
 /* The segment that holds this byte of the file, code first; NULL when none does. */
 const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset);
+
+/* What .gnu_debuglink names, with the CRC-32 of that file; NULL when there is none. */
+const char *elf_image_debug_link(const struct elf_image *image, uint32_t *crc);
+
+/*
+ * Where dwz moved what several files have in common, with that file's build-id: .gnu_debugaltlink
+ * or, in DWARF 5, .debug_sup. The name in the file, NULL when there is none.
+ */
+const char *elf_image_alternate_link(
+	const struct elf_image *image, char build_id[ELF_BUILD_ID_TEXT_BYTES]);

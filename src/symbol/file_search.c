@@ -14,7 +14,6 @@
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
-#include "symbol/elf_identity.h"
 
 static const char debug_root[] = "/usr/lib/debug";
 

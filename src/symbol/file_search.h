@@ -17,7 +17,7 @@
 
 #include "base/buffer.h"
 #include "symbol/elf_image.h"
-#include "symbol/symbolizer.h"
+#include "symbol/symbol.h"
 #include "symbol/work_budget.h"
 
 struct debuginfod;

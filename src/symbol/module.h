@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One mapped file of the profiled process, and what its addresses are called.
- *
- * The life of a module in one run: module_begin with the addresses, module_locate finds and checks
- * the files and reads the symbol tables, module_run_job (for each job, on any thread) reads DWARF,
- * module_finish puts the frames together and releases the files. Different modules may be worked
- * on by different threads; the jobs of one module too.
- */
+/* One mapped file of the profiled process, and what its addresses are called; filled by
+ * module_run.h. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,12 +9,14 @@
 
 #include "base/arena.h"
 #include "base/string_pool.h"
+#include "symbol/dwarf.h"
+#include "symbol/elf_image.h"
 #include "symbol/file_search.h"
-#include "symbol/symbolizer.h"
+#include "symbol/symbol.h"
+#include "symbol/symbol_cache.h"
+#include "symbol/symbol_table.h"
 
 struct debuginfod;
-struct module_work;
-struct symbol_cache;
 
 /* A distinct address that was asked for. */
 struct module_query {
@@ -33,7 +29,22 @@ struct module_query {
 	bool is_answered;	/* by the cache */
 };
 
-struct module {
+/* What the steps of a run hand to each other. */
+struct module_work {
+	struct file_search search;
+	struct elf_image image; /* these three are empty when there is none */
+	struct elf_image debug;
+	struct elf_image mini; /* the one inside .gnu_debugdata */
+	struct dwarf_reader *dwarf;
+	/* The queries that have a vaddr, sorted by it. */
+	uint64_t *vaddrs;
+	struct module_query **queries;
+	struct symbol_match *matches;
+	bool *is_function; /* a symbol holds it, or there are no symbols to tell */
+	size_t count;
+};
+
+struct symbol_module {
 	const struct symbolizer_options *options;
 	struct debuginfod *debuginfod; /* borrowed; NULL when not allowed */
 	const char *path;	       /* these five as in the mappings; kept in strings */
@@ -62,26 +73,15 @@ struct module {
 	const struct symbol_cache *cache; /* that holds for this run; NULL for none */
 };
 
-struct module *module_new(
+struct symbol_module *module_new(
 	const struct symbolizer_options *options, const struct symbol_mapping *mapping);
-void module_free(struct module *module);
+void module_free(struct symbol_module *module);
 
 /* Whether the mapping belongs to this module. */
-bool module_owns(const struct module *module, const struct symbol_mapping *mapping);
+bool module_owns(const struct symbol_module *module, const struct symbol_mapping *mapping);
 
-/* Starts a run: the queries were added and sorted. `mappings` must live until module_finish. */
-void module_begin(
-	struct module *module, const struct symbol_mapping *mappings, size_t mapping_count);
-
-/* Finds, checks and opens the files, reads symbol tables, plans the jobs. */
-void module_locate(struct module *module);
-size_t module_job_count(const struct module *module);
-uint64_t module_job_bytes(const struct module *module, size_t job); /* to put big ones first */
-void module_run_job(struct module *module, size_t job);
-
-/* Whether it would help to know the Debian package; module_explain may be told its name. */
-bool module_wants_package(const struct module *module);
-
-/* Puts what is missing, and the hint, into the report. */
-void module_explain(struct module *module, const char *package);
-void module_finish(struct module *module);
+/* The module's own copy of a text. */
+static inline const char *module_keep(struct symbol_module *module, const char *text)
+{
+	return string_pool_add(&module->strings, text);
+}

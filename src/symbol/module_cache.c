@@ -9,7 +9,6 @@
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "symbol/module_file.h"
-#include "symbol/module_work.h"
 #include "symbol/symbol_cache.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -29,7 +28,7 @@ static uint64_t hash_options(const struct symbolizer_options *options)
 }
 
 /* The file that the search will look at first, without opening it. */
-static struct file_identity first_candidate(const struct module *module, struct buffer *path)
+static struct file_identity first_candidate(const struct symbol_module *module, struct buffer *path)
 {
 	const struct file_search *const search = &module->work->search;
 	struct file_identity identity = { 0 };
@@ -56,7 +55,7 @@ static struct file_identity first_candidate(const struct module *module, struct 
 }
 
 /* What the cache file is about; NULL when there is nothing that identifies the module. */
-static const char *find_subject(struct module *module)
+static const char *find_subject(struct symbol_module *module)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
@@ -96,7 +95,7 @@ static bool is_root_shared(pid_t pid)
 
 /* The paths as they are kept; the others are the search's. `kept` has room for all. */
 static size_t keep_probes(
-	struct module *module, const struct file_search *search, struct file_probe *kept)
+	struct symbol_module *module, const struct file_search *search, struct file_probe *kept)
 {
 	CLEANUP(free_cleanup) char *root = xasprintf("/proc/%d/root/", (int)module->pid);
 	CLEANUP(free_cleanup) char *mapped = xasprintf("/proc/%d/map_files/", (int)module->pid);
@@ -120,7 +119,8 @@ static size_t keep_probes(
 	return count;
 }
 
-static bool sees_the_same(const struct module *module, const struct symbol_cache_entry *entry)
+static bool sees_the_same(
+	const struct symbol_module *module, const struct symbol_cache_entry *entry)
 {
 	const size_t mark_size = sizeof root_mark - 1;
 
@@ -141,7 +141,7 @@ static bool sees_the_same(const struct module *module, const struct symbol_cache
 	return true;
 }
 
-static bool still_holds(const struct module *module, const struct symbol_cache_entry *entry)
+static bool still_holds(const struct symbol_module *module, const struct symbol_cache_entry *entry)
 {
 	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
 	const struct module_layout layout = { entry->segments, entry->segment_count };
@@ -157,7 +157,7 @@ static bool still_holds(const struct module *module, const struct symbol_cache_e
  * Whether the answers rest on what the subject names. The search opened files after the subject was
  * made; another user may have replaced the candidate in between.
  */
-static bool is_of_subject(const struct module *module, const struct file_search *search)
+static bool is_of_subject(const struct symbol_module *module, const struct file_search *search)
 {
 	if (search->is_unsteady)
 		return false;
@@ -173,7 +173,7 @@ static bool is_of_subject(const struct module *module, const struct file_search 
 	return first != NULL && file_identity_equal(&first->identity, &module->candidate);
 }
 
-static bool take_answers(struct module *module, const struct symbol_cache *cache)
+static bool take_answers(struct symbol_module *module, const struct symbol_cache *cache)
 {
 	size_t answered = 0;
 
@@ -192,7 +192,7 @@ static bool take_answers(struct module *module, const struct symbol_cache *cache
 	return answered == module->query_count;
 }
 
-static void take_report(struct module *module, const struct symbol_module_report *from)
+static void take_report(struct symbol_module *module, const struct symbol_module_report *from)
 {
 	struct symbol_module_report *const report = &module->report;
 
@@ -205,7 +205,7 @@ static void take_report(struct module *module, const struct symbol_module_report
 	report->from_cache = true;
 }
 
-bool module_cache_load(struct module *module)
+bool module_cache_load(struct symbol_module *module)
 {
 	struct symbol_cache cache;
 
@@ -244,7 +244,7 @@ static int compare_answers(const void *a, const void *b)
 
 /* The answers of this run and of `old`, which may be NULL, sorted and each once. */
 static struct symbol_cache_answer *merge_answers(
-	const struct module *module, const struct symbol_cache *old, size_t *count)
+	const struct symbol_module *module, const struct symbol_cache *old, size_t *count)
 {
 	const size_t old_count = old == NULL ? 0 : old->entry.answer_count;
 	struct symbol_cache_answer *const answers =
@@ -267,8 +267,8 @@ static struct symbol_cache_answer *merge_answers(
 	return answers;
 }
 
-void module_cache_store(
-	struct module *module, const struct elf_image *image, const struct file_search *search)
+void module_cache_store(struct symbol_module *module, const struct elf_image *image,
+	const struct file_search *search)
 {
 	if (module->subject == NULL || !is_of_subject(module, search))
 		return;
@@ -293,13 +293,4 @@ void module_cache_store(
 		if (symbol_cache_write(module->options->cache_dir, &entry))
 			return;
 	}
-}
-
-void module_cache_free(struct module *module)
-{
-	for (size_t i = 0; i < module->cache_count; i++) {
-		symbol_cache_deinit(module->caches[i]);
-		free(module->caches[i]);
-	}
-	free(module->caches);
 }

@@ -14,10 +14,8 @@
 #include "symbol/module.h"
 
 /* Answers what queries it can, with the module's report. True when that was all of them. */
-bool module_cache_load(struct module *module);
+bool module_cache_load(struct symbol_module *module);
 
 /* Keeps the answers of this run together with those of before. */
-void module_cache_store(
-	struct module *module, const struct elf_image *image, const struct file_search *search);
-
-void module_cache_free(struct module *module);
+void module_cache_store(struct symbol_module *module, const struct elf_image *image,
+	const struct file_search *search);

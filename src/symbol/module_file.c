@@ -20,7 +20,7 @@ static uint64_t round_up(uint64_t value, uint64_t page)
 }
 
 /* The process' mapping that covers an address. */
-static const struct symbol_mapping *mapping_at(const struct module *module, uint64_t address)
+static const struct symbol_mapping *mapping_at(const struct symbol_module *module, uint64_t address)
 {
 	size_t low = 0;
 	size_t count = module->mapping_count;
@@ -43,7 +43,7 @@ static const struct symbol_mapping *mapping_at(const struct module *module, uint
  * Whether something is mapped everywhere in [start, limit). The rest of a segment may have been
  * replaced by other memory (huge pages), but the loader leaves no hole in it.
  */
-static bool is_covered(const struct module *module, uint64_t start, uint64_t limit)
+static bool is_covered(const struct symbol_module *module, uint64_t start, uint64_t limit)
 {
 	while (start < limit) {
 		const struct symbol_mapping *const mapping = mapping_at(module, start);
@@ -54,8 +54,8 @@ static bool is_covered(const struct module *module, uint64_t start, uint64_t lim
 	return true;
 }
 
-static bool mapping_fits_segment(const struct module *module, const struct symbol_mapping *mapping,
-	const struct elf_segment *segment, uint64_t page)
+static bool mapping_fits_segment(const struct symbol_module *module,
+	const struct symbol_mapping *mapping, const struct elf_segment *segment, uint64_t page)
 {
 	uint64_t limit = 0;
 
@@ -75,7 +75,7 @@ static bool mapping_fits_segment(const struct module *module, const struct symbo
 	       is_covered(module, mapping->limit, mapping->limit + after);
 }
 
-static bool fits(const struct module *module, const struct symbol_mapping *mapping,
+static bool fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
 	const struct module_layout *layout, bool only_code)
 {
 	for (uint64_t page = SMALLEST_PAGE_BYTES; page <= LARGEST_PAGE_BYTES; page *= 4)
@@ -86,14 +86,14 @@ static bool fits(const struct module *module, const struct symbol_mapping *mappi
 	return false;
 }
 
-bool module_mapping_fits(const struct module *module, const struct symbol_mapping *mapping,
+bool module_mapping_fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
 	const struct module_layout *layout)
 {
 	return fits(module, mapping, layout, false);
 }
 
-bool module_layout_fits(
-	const struct module *module, const struct module_layout *layout, struct buffer *problem)
+bool module_layout_fits(const struct symbol_module *module, const struct module_layout *layout,
+	struct buffer *problem)
 {
 	const struct symbol_mapping *checked = NULL;
 	const struct symbol_mapping *misfit = NULL;
@@ -120,7 +120,7 @@ bool module_layout_fits(
 	return false;
 }
 
-bool module_translate(const struct module *module, const struct elf_image *image,
+bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr)
 {
 	if (image->has_code) {
@@ -148,7 +148,7 @@ bool module_translate(const struct module *module, const struct elf_image *image
 
 /* Whether an opened file may be read for this module; says why not. */
 static bool is_right_file(
-	const struct module *module, const struct elf_image *image, struct buffer *problem)
+	const struct symbol_module *module, const struct elf_image *image, struct buffer *problem)
 {
 	const struct module_layout layout = { image->segments, image->segment_count };
 
@@ -175,8 +175,8 @@ static bool is_right_file(
 }
 
 /* Says why not in `problem`, and in `hint` where that depends on the reason. */
-static bool open_if_right(const struct module *module, struct file_search *search, const char *path,
-	struct elf_image *image, struct buffer *problem, struct buffer *hint)
+static bool open_if_right(const struct symbol_module *module, struct file_search *search,
+	const char *path, struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	struct elf_image opened;
 	bool is_there = false;
@@ -205,7 +205,7 @@ static bool open_if_right(const struct module *module, struct file_search *searc
  * The very file that is mapped, through the kernel: also when it was deleted or replaced since.
  * When the same file is still at its path the path is taken, which says more.
  */
-static bool open_mapped(const struct module *module, struct file_search *search,
+static bool open_mapped(const struct symbol_module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
@@ -231,7 +231,8 @@ static bool open_mapped(const struct module *module, struct file_search *search,
 }
 
 /* The kernel's own library: the one in this process is the same if it is as big. */
-static bool open_vdso(const struct module *module, struct elf_image *image, struct buffer *problem)
+static bool open_vdso(
+	const struct symbol_module *module, struct elf_image *image, struct buffer *problem)
 {
 	const uintptr_t at = getauxval(AT_SYSINFO_EHDR);
 	const struct symbol_mapping *const mapping = module->queries[0].mapping;
@@ -257,7 +258,7 @@ static bool open_vdso(const struct module *module, struct elf_image *image, stru
 }
 
 static void explain_missing(
-	const struct module *module, struct buffer *problem, struct buffer *hint)
+	const struct symbol_module *module, struct buffer *problem, struct buffer *hint)
 {
 	if (problem->size == 0 && module->deleted)
 		buffer_append_string(problem, "the file was deleted or replaced");
@@ -275,7 +276,7 @@ static void explain_missing(
 			"on");
 }
 
-bool module_file_open(const struct module *module, struct file_search *search,
+bool module_file_open(const struct symbol_module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
 	CLEANUP(buffer_cleanup) struct buffer place = { 0 };

@@ -22,11 +22,11 @@ struct module_layout {
  * Opens the mapped file. False when there is none that fits: then `problem` and `hint` say why in
  * plain words and what to do.
  */
-MUST_CHECK bool module_file_open(const struct module *module, struct file_search *search,
+MUST_CHECK bool module_file_open(const struct symbol_module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *hint);
 
 /* Whether the mapping is one of the segments, or the part of one that the process did not remap. */
-bool module_mapping_fits(const struct module *module, const struct symbol_mapping *mapping,
+bool module_mapping_fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
 	const struct module_layout *layout);
 
 /*
@@ -34,12 +34,12 @@ bool module_mapping_fits(const struct module *module, const struct symbol_mappin
  * that are asked about is one of those with code. Others may be odd: a process can map its own file
  * once more.
  */
-bool module_layout_fits(
-	const struct module *module, const struct module_layout *layout, struct buffer *problem);
+bool module_layout_fits(const struct symbol_module *module, const struct module_layout *layout,
+	struct buffer *problem);
 
 /*
  * The vaddr of a query; false when it lies in no segment. A debug file's segments do not say
  * where in the program's file they are, so there the module's first mapping decides.
  */
-bool module_translate(const struct module *module, const struct elf_image *image,
+bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr);

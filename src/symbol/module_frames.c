@@ -6,8 +6,6 @@
 
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
-#include "symbol/module_work.h"
-#include "symbol/name_table.h"
 
 /* The name of a frame while its linkage name waits to be demangled. */
 struct pending_frame {
@@ -23,7 +21,7 @@ struct pending {
 };
 
 /* Texts may overlap, so that all of them together are far longer than the file. */
-static bool pay_for_texts(struct module *module, uint64_t read_before)
+static bool pay_for_texts(struct symbol_module *module, uint64_t read_before)
 {
 	enum { BYTES_AT_ONCE = 8 };
 
@@ -32,7 +30,7 @@ static bool pay_for_texts(struct module *module, uint64_t read_before)
 		       (module->strings.read_bytes - read_before) / BYTES_AT_ONCE);
 }
 
-static const char *keep(struct module *module, struct pending *pending, const char *text)
+static const char *keep(struct symbol_module *module, struct pending *pending, const char *text)
 {
 	const uint64_t before = module->strings.read_bytes;
 	const char *const kept = text_map_add(&pending->texts, &module->strings, text);
@@ -44,8 +42,8 @@ static const char *keep(struct module *module, struct pending *pending, const ch
  * A mangled name takes precedence, because it tells overloads and instances apart; a plain one
  * ("__GI___libc_malloc") does not: the source's name says more.
  */
-static void set_name(struct module *module, struct pending *pending, struct symbol_frame *frame,
-	const char *linkage, const char *name)
+static void set_name(struct symbol_module *module, struct pending *pending,
+	struct symbol_frame *frame, const char *linkage, const char *name)
 {
 	frame->function = keep(module, pending, name);
 	frame->linkage_name = "";
@@ -71,8 +69,8 @@ static struct symbol_frame *new_frames(
 }
 
 /* What DWARF knows, with the symbol table's name for a function that DWARF has no full name of. */
-static void take_answer(
-	struct module *module, struct pending *pending, size_t i, const struct dwarf_answer *answer)
+static void take_answer(struct symbol_module *module, struct pending *pending, size_t i,
+	const struct dwarf_answer *answer)
 {
 	struct module_work *const work = module->work;
 	const char *const symbol = work->matches[i].name;
@@ -97,7 +95,7 @@ static void take_answer(
 	}
 }
 
-static void take_match(struct module *module, struct pending *pending, size_t i)
+static void take_match(struct symbol_module *module, struct pending *pending, size_t i)
 {
 	struct module_work *const work = module->work;
 
@@ -108,7 +106,7 @@ static void take_match(struct module *module, struct pending *pending, size_t i)
 	set_name(module, pending, frame, work->matches[i].name, "");
 }
 
-static void demangle(struct module *module, struct name_table *names)
+static void demangle(struct symbol_module *module, struct name_table *names)
 {
 	CLEANUP(free_cleanup) char **texts = NULL;
 	size_t count = 0;
@@ -121,7 +119,7 @@ static void demangle(struct module *module, struct name_table *names)
 	module->text_count += count;
 }
 
-void module_build_frames(struct module *module)
+void module_build_frames(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
 	const struct dwarf_answer *const answers =
@@ -153,8 +151,8 @@ void module_build_frames(struct module *module)
 	free(pending.frames);
 }
 
-void module_add_named_frame(
-	struct module *module, struct module_query *query, const char *name, size_t name_size)
+void module_add_named_frame(struct symbol_module *module, struct module_query *query,
+	const char *name, size_t name_size)
 {
 	struct symbol_frame *const frame = new_frames(query, &module->arena, 1);
 
@@ -165,7 +163,7 @@ void module_add_named_frame(
 	};
 }
 
-void module_forget_demangled(struct module *module)
+void module_forget_demangled(struct symbol_module *module)
 {
 	for (size_t i = 0; i < module->query_count; i++) {
 		struct module_query *const query = &module->queries[i];

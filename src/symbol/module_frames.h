@@ -8,11 +8,11 @@
 #include "symbol/module.h"
 
 /* Gives the queries that have a vaddr their frames. */
-void module_build_frames(struct module *module);
+void module_build_frames(struct symbol_module *module);
 
 /* Gives a query one frame with this function and nothing else. */
-void module_add_named_frame(
-	struct module *module, struct module_query *query, const char *name, size_t name_size);
+void module_add_named_frame(struct symbol_module *module, struct module_query *query,
+	const char *name, size_t name_size);
 
 /* Puts the linker's names where the readable ones are. */
-void module_forget_demangled(struct module *module);
+void module_forget_demangled(struct symbol_module *module);

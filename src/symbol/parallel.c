@@ -6,9 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "symbol/demangle.h"
-
-enum { MOST_THREADS = 64 };
+enum { MAX_THREADS = 64 };
 
 struct task {
 	parallel_work *work;
@@ -36,22 +34,22 @@ static size_t thread_count(size_t count, unsigned threads)
 
 	if (wanted == 0 && sched_getaffinity(0, sizeof processors, &processors) == 0)
 		wanted = (size_t)CPU_COUNT(&processors);
-	if (wanted > MOST_THREADS)
-		wanted = MOST_THREADS;
+	if (wanted > MAX_THREADS)
+		wanted = MAX_THREADS;
 	return wanted < count ? wanted : count;
 }
 
 void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context)
 {
 	struct task task = { .work = work, .context = context, .count = count };
-	pthread_t ids[MOST_THREADS];
+	pthread_t ids[MAX_THREADS];
 	pthread_attr_t attributes;
 	size_t started = 0;
 
 	if (count == 0)
 		return;
 	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, DEMANGLE_STACK_BYTES);
+	pthread_attr_setstacksize(&attributes, PARALLEL_STACK_BYTES);
 	const size_t wanted = thread_count(count, threads);
 	while (started < wanted &&
 		pthread_create(&ids[started], &attributes, take_pieces, &task) == 0)

@@ -7,11 +7,15 @@
 
 #include <stddef.h>
 
+enum {
+	PARALLEL_STACK_BYTES = 64 << 20, /* of each thread: demangling recurses deeply */
+};
+
 typedef void parallel_work(void *context, size_t index);
 
 /*
  * Calls work(context, i) for every i below count and returns when all are done. At most `threads`
  * run at once (0: as many as there are processors). Even a single piece runs on a thread of its
- * own, which has the stack that the demangler needs.
+ * own.
  */
 void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context);

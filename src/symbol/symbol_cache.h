@@ -17,19 +17,28 @@
 #include "base/buffer.h"
 #include "symbol/elf_image.h"
 #include "symbol/file_search.h"
-#include "symbol/symbolizer.h"
+#include "symbol/symbol.h"
 
 enum {
 	SYMBOL_CACHE_LIMIT_BYTES = 256 << 20, /* all files together */
 	SYMBOL_CACHE_FILE_LIMIT_BYTES = 64 << 20,
 };
 
+/*
+ * Makes the directory, and those above it, for this user alone. False when that is not possible
+ * or when another user could have put files there.
+ */
+bool symbol_cache_prepare(const char *path);
+
+/* Removes the oldest files until the rest is within `limit` bytes, and abandoned temporary ones. */
+void symbol_cache_trim(const char *path, size_t limit);
+
 /* The answer for one address. */
 struct symbol_cache_answer {
 	uint64_t file_offset;
 	const struct symbol_frame *frames; /* innermost first */
 	size_t frame_count;
-	uint32_t into_function; /* see function_start.h */
+	uint32_t into_function; /* see symbol_table.h */
 };
 
 /* The contents of a file. Texts and arrays are borrowed from whoever made the entry. */
@@ -53,7 +62,7 @@ struct symbol_cache {
 };
 
 /*
- * `directory` passed cache_directory_prepare. False when there is no usable file for the subject.
+ * `directory` passed symbol_cache_prepare. False when there is no usable file for the subject.
  */
 MUST_CHECK bool symbol_cache_read(
 	const char *directory, const char *subject, struct symbol_cache *cache);

@@ -31,3 +31,15 @@ void symbol_table_match(const struct elf_image *image, const char *section, cons
 
 /* The length of a symbol's name without its version ("@@GLIBC_2.2.5"). */
 size_t symbol_name_size(const char *name);
+
+/* For an address that no described function holds. */
+#define FUNCTION_START_UNKNOWN UINT32_MAX
+
+struct function_starts;
+
+/* The image's, which outlives them. NULL when it has no index. */
+struct function_starts *function_starts_new(const struct elf_image *image);
+void function_starts_free(struct function_starts *starts);
+
+/* How many bytes `vaddr` is behind the first byte of its function. */
+uint32_t function_starts_find(const struct function_starts *starts, uint64_t vaddr);

@@ -5,18 +5,18 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "symbol/cache_directory.h"
+#include "symbol/symbol_cache.h"
 #include "symbol/debian_package.h"
 #include "symbol/debuginfod.h"
-#include "symbol/function_start.h"
-#include "symbol/module.h"
+#include "symbol/symbol_table.h"
+#include "symbol/module_run.h"
 #include "symbol/parallel.h"
 
 struct symbolizer {
 	struct symbolizer_options options;
-	char *cache_dir;	       /* the one in options; the caller's may not live as long */
-	struct debuginfod *debuginfod; /* NULL when not allowed */
-	struct module **modules;       /* in the order of first use */
+	char *cache_dir;		/* the one in options; the caller's may not live as long */
+	struct debuginfod *debuginfod;	/* NULL when not allowed */
+	struct symbol_module **modules; /* in the order of first use */
 	size_t module_count, module_capacity;
 	struct symbol_module_report *reports; /* of the modules, as of the last run */
 	size_t report_capacity;
@@ -26,21 +26,21 @@ struct symbolizer {
 struct asked {
 	uint64_t address;
 	size_t position; /* in the caller's array */
-	struct module *module;
+	struct symbol_module *module;
 	size_t query; /* in the module's array */
 };
 
-struct job {
-	struct module *module;
+struct module_job {
+	struct symbol_module *module;
 	size_t index;
 	uint64_t bytes;
 };
 
-struct run {
-	struct module **modules; /* those with queries */
+struct symbolizer_run {
+	struct symbol_module **modules; /* those with queries */
 	size_t module_count;
 	char **packages; /* of the modules, NULL where unknown or of no use */
-	struct job *jobs;
+	struct module_job *jobs;
 	size_t job_count;
 };
 
@@ -52,7 +52,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *options)
 	if (options->debuginfod_urls != NULL)
 		symbolizer->debuginfod =
 			debuginfod_new(options->debuginfod_urls, options->debuginfod_timeout_ms);
-	if (options->cache_dir != NULL && cache_directory_prepare(options->cache_dir))
+	if (options->cache_dir != NULL && symbol_cache_prepare(options->cache_dir))
 		symbolizer->cache_dir = xstrdup(options->cache_dir);
 	symbolizer->options.cache_dir = symbolizer->cache_dir;
 	return symbolizer;
@@ -89,7 +89,7 @@ static int compare_asked(const void *a, const void *b)
 	return left->position < right->position ? -1 : left->position > right->position;
 }
 
-static struct module *find_module(
+static struct symbol_module *find_module(
 	struct symbolizer *symbolizer, const struct symbol_mapping *mapping, pid_t pid)
 {
 	const struct symbol_mapping nothing = { .path = "", .build_id = "", .pid = pid };
@@ -99,15 +99,15 @@ static struct module *find_module(
 		if (module_owns(symbolizer->modules[i], wanted))
 			return symbolizer->modules[i];
 	symbolizer->modules = xgrow(symbolizer->modules, &symbolizer->module_capacity,
-		symbolizer->module_count + 1, sizeof(struct module *));
-	struct module *const module = module_new(&symbolizer->options, wanted);
+		symbolizer->module_count + 1, sizeof(struct symbol_module *));
+	struct symbol_module *const module = module_new(&symbolizer->options, wanted);
 	module->debuginfod = symbolizer->debuginfod;
 	symbolizer->modules[symbolizer->module_count++] = module;
 	return module;
 }
 
 static size_t add_query(
-	struct module *module, uint64_t address, const struct symbol_mapping *mapping)
+	struct symbol_module *module, uint64_t address, const struct symbol_mapping *mapping)
 {
 	/* Addresses come sorted, so an equal one is the last. */
 	if (module->query_count > 0 && module->queries[module->query_count - 1].address == address)
@@ -130,7 +130,7 @@ static void hand_out(struct symbolizer *symbolizer, const struct symbol_mapping 
 {
 	size_t at = 0;
 	const struct symbol_mapping *last = NULL;
-	struct module *module = NULL;
+	struct symbol_module *module = NULL;
 	/* Memory that was not mapped when the mappings were read belongs to the process, too. */
 	const pid_t pid = mapping_count == 0 ? 0 : mappings[0].pid;
 
@@ -152,11 +152,11 @@ static void hand_out(struct symbolizer *symbolizer, const struct symbol_mapping 
 
 static void locate(void *context, size_t index)
 {
-	module_locate(((struct run *)context)->modules[index]);
+	module_locate(((struct symbolizer_run *)context)->modules[index]);
 }
 
 /* Which Debian packages the modules without debug information came from: one read for all. */
-static void find_packages(struct run *run)
+static void find_packages(struct symbolizer_run *run)
 {
 	CLEANUP(free_cleanup) const char **paths = xcalloc(run->module_count, sizeof *paths);
 	CLEANUP(free_cleanup) char **packages = xcalloc(run->module_count, sizeof *packages);
@@ -175,19 +175,19 @@ static void find_packages(struct run *run)
 /* The first piece is the search for packages, which takes about as long as a big unit. */
 static void run_job(void *context, size_t index)
 {
-	struct run *const run = context;
+	struct symbolizer_run *const run = context;
 
 	if (index == 0) {
 		find_packages(run);
 		return;
 	}
-	const struct job *const job = &run->jobs[index - 1];
+	const struct module_job *const job = &run->jobs[index - 1];
 	module_run_job(job->module, job->index);
 }
 
 static void finish(void *context, size_t index)
 {
-	struct run *const run = context;
+	struct symbolizer_run *const run = context;
 
 	module_explain(run->modules[index], run->packages[index]);
 	module_finish(run->modules[index]);
@@ -196,13 +196,13 @@ static void finish(void *context, size_t index)
 
 static int compare_jobs(const void *a, const void *b)
 {
-	const uint64_t left = ((const struct job *)a)->bytes;
-	const uint64_t right = ((const struct job *)b)->bytes;
+	const uint64_t left = ((const struct module_job *)a)->bytes;
+	const uint64_t right = ((const struct module_job *)b)->bytes;
 
 	return left > right ? -1 : left < right;
 }
 
-static void collect_jobs(struct run *run)
+static void collect_jobs(struct symbolizer_run *run)
 {
 	for (size_t i = 0; i < run->module_count; i++)
 		run->job_count += module_job_count(run->modules[i]);
@@ -211,7 +211,7 @@ static void collect_jobs(struct run *run)
 	for (size_t i = 0; i < run->module_count; i++) {
 		const size_t count = module_job_count(run->modules[i]);
 		for (size_t j = 0; j < count; j++)
-			run->jobs[at++] = (struct job){ .module = run->modules[i],
+			run->jobs[at++] = (struct module_job){ .module = run->modules[i],
 				.index = j,
 				.bytes = module_job_bytes(run->modules[i], j) };
 	}
@@ -222,12 +222,12 @@ static void run_modules(
 	struct symbolizer *symbolizer, const struct symbol_mapping *mappings, size_t mapping_count)
 {
 	const unsigned threads = symbolizer->options.threads;
-	struct run run = {
-		.modules = xcalloc(symbolizer->module_count, sizeof(struct module *)),
+	struct symbolizer_run run = {
+		.modules = xcalloc(symbolizer->module_count, sizeof(struct symbol_module *)),
 	};
 
 	for (size_t i = 0; i < symbolizer->module_count; i++) {
-		struct module *const module = symbolizer->modules[i];
+		struct symbol_module *const module = symbolizer->modules[i];
 		if (module->query_count == 0)
 			continue;
 		module_begin(module, mappings, mapping_count);

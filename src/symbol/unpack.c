@@ -4,11 +4,11 @@
 #include <libdeflate.h>
 #include <lzma.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <zstd.h>
 
 #include "base/buffer.h"
-#include "symbol/elf_image.h"
 
 /* More than debug information ever shrinks by, and what deflate can do at most. */
 static const uint64_t LARGEST_RATIO = 1100;
@@ -18,6 +18,20 @@ static const uint64_t BIG_PAGE_BYTES = (uint64_t)2 << 20;
 static const uint64_t LEAST_FOR_BIG_PAGES = (uint64_t)512 << 10;
 static const size_t LARGEST_XZ_BYTES = (size_t)1 << 30;
 static const uint64_t XZ_MEMORY_BYTES = (uint64_t)256 << 20;
+
+struct elf_bytes elf_text_table(const void *data, size_t size)
+{
+	const unsigned char *const last = size == 0 ? NULL : memrchr(data, '\0', size);
+	const size_t used = last == NULL ? 0 : (size_t)(last - (const unsigned char *)data) + 1;
+
+	return (struct elf_bytes){ .data = data, .size = used };
+}
+
+void elf_bytes_free(struct elf_bytes *bytes)
+{
+	free(bytes->owned);
+	*bytes = (struct elf_bytes){ 0 };
+}
 
 static bool unpack_zlib(const void *data, size_t data_size, void *out, size_t size)
 {

@@ -12,7 +12,23 @@
 
 #include "base/error.h"
 
-struct elf_bytes;
+/* Bytes of a section: part of the image's file, or unpacked into memory of their own. */
+struct elf_bytes {
+	const unsigned char *data;
+	size_t size;
+	void *owned;
+};
+
+/* A table of NUL-terminated texts, cut behind its last NUL so that every text in it ends inside. */
+struct elf_bytes elf_text_table(const void *data, size_t size);
+
+/* The text at an offset of such a table; "" when there is none. */
+static inline const char *elf_text_at(const struct elf_bytes *table, uint64_t offset)
+{
+	return offset < table->size ? (const char *)table->data + offset : "";
+}
+
+void elf_bytes_free(struct elf_bytes *bytes);
 
 enum unpack_format {
 	UNPACK_UNKNOWN,

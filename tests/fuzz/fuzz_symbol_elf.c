@@ -9,7 +9,7 @@
 
 #include "fuzz_symbol.h"
 #include "symbol/unpack.h"
-#include "symbol/elf_identity.h"
+#include "symbol/elf_image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "symbol/name_table.h"
 #include "unit.h"
 
 static void assert_demangled(const char *linkage, const char *expected)

@@ -11,7 +11,6 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "symbol/cache_directory.h"
 #include "unit.h"
 
 static char directory[] = "/tmp/hc-cache-XXXXXX";
@@ -98,7 +97,7 @@ static void gives_back_what_was_written(void **state)
 	(void)state;
 	struct symbol_cache cache;
 
-	assert_true(cache_directory_prepare(directory));
+	assert_true(symbol_cache_prepare(directory));
 	write_entry("build-id abcd");
 	assert_true(symbol_cache_read(directory, "build-id abcd", &cache));
 	assert_int_equal(cache.entry.options_hash, 77);
@@ -184,7 +183,7 @@ static void removes_the_oldest_files_and_abandoned_ones(void **state)
 	assert_int_equal(access(abandoned, F_OK), -1);
 	assert_true(file_write(foreign, "x", 1, 0600, &err));
 	assert_int_equal(each_file(ignore_file), 3);
-	cache_directory_trim(directory, 700);
+	symbol_cache_trim(directory, 700);
 	assert_false(symbol_cache_read(directory, "old", &cache));
 	assert_true(symbol_cache_read(directory, "new", &cache));
 	symbol_cache_deinit(&cache);
@@ -195,9 +194,9 @@ static void uses_no_directory_that_others_can_write_to(void **state)
 {
 	(void)state;
 	assert_int_equal(chmod(directory, 0777), 0);
-	assert_false(cache_directory_prepare(directory));
+	assert_false(symbol_cache_prepare(directory));
 	assert_int_equal(chmod(directory, 0700), 0);
-	assert_true(cache_directory_prepare(directory));
+	assert_true(symbol_cache_prepare(directory));
 }
 
 static const struct CMUnitTest tests[] = {

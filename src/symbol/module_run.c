@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbol/module_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "symbol/symbol_table.h"
+#include "symbol/module_cache.h"
+#include "symbol/module_file.h"
+#include "symbol/module_frames.h"
+#include "symbol/perf_map.h"
+#include "symbol/unpack.h"
+
+void module_begin(
+	struct symbol_module *module, const struct symbol_mapping *mappings, size_t mapping_count)
+{
+	module->mappings = mappings;
+	module->mapping_count = mapping_count;
+	module->work = xcalloc(1, sizeof *module->work);
+	file_search_init(&module->work->search, module->options, module->pid);
+	module->work->search.debuginfod = module->debuginfod;
+	work_budget_allow_addresses(&module->work->search.budget, module->query_count);
+}
+
+struct vaddr_of_query {
+	uint64_t vaddr;
+	struct module_query *query;
+};
+
+static int compare_vaddrs(const void *a, const void *b)
+{
+	const uint64_t left = ((const struct vaddr_of_query *)a)->vaddr;
+	const uint64_t right = ((const struct vaddr_of_query *)b)->vaddr;
+
+	return left < right ? -1 : left > right;
+}
+
+/* Whether the mapping of a query is proved to be of this image. */
+static bool is_proved(const struct symbol_module *module, const struct elf_image *image,
+	const struct symbol_mapping *mapping)
+{
+	const struct module_layout layout = { image->segments, image->segment_count };
+
+	return module->build_id[0] != '\0' || !image->has_code ||
+	       strcmp(module->path, "[vdso]") == 0 || module_mapping_fits(module, mapping, &layout);
+}
+
+static void translate_queries(struct symbol_module *module, const struct elf_image *image)
+{
+	struct module_work *const work = module->work;
+	CLEANUP(free_cleanup)
+	struct vaddr_of_query *pairs = xcalloc(module->query_count, sizeof *pairs);
+	const struct symbol_mapping *checked = NULL;
+	bool is_right = false;
+
+	for (size_t i = 0; i < module->query_count; i++) {
+		struct module_query *const query = &module->queries[i];
+		uint64_t vaddr = 0;
+		if (query->is_answered || query->mapping == NULL)
+			continue;
+		if (query->mapping != checked)
+			is_right = is_proved(module, image, query->mapping);
+		checked = query->mapping;
+		if (is_right && module_translate(module, image, query, &vaddr))
+			pairs[work->count++] = (struct vaddr_of_query){ vaddr, query };
+	}
+	qsort(pairs, work->count, sizeof *pairs, compare_vaddrs);
+	work->vaddrs = xcalloc(work->count, sizeof *work->vaddrs);
+	work->queries = xcalloc(work->count, sizeof *work->queries);
+	for (size_t i = 0; i < work->count; i++) {
+		work->vaddrs[i] = pairs[i].vaddr;
+		work->queries[i] = pairs[i].query;
+	}
+	work->matches = xcalloc(work->count, sizeof *work->matches);
+	work->is_function = xcalloc(work->count, sizeof *work->is_function);
+}
+
+static void open_mini(struct module_work *work)
+{
+	const struct elf_section *const section = elf_image_section(&work->image, ".gnu_debugdata");
+	struct elf_bytes bytes;
+	struct error err;
+
+	if (section == NULL ||
+		!unpack_xz(work->image.data + section->offset, section->size, &bytes, &err))
+		return;
+	/* A damaged one is as good as none: the exported names remain. */
+	(void)!elf_image_over(
+		".gnu_debugdata", bytes.data, bytes.size, bytes.owned, &work->mini, &err);
+}
+
+static void match_symbols(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	const struct elf_image *const sources[] = { &work->image, &work->debug, &work->mini };
+
+	open_mini(work);
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		if (!symbol_table_exists(sources[i], ".symtab"))
+			continue;
+		module->report.source = SYMBOL_SOURCE_TABLE;
+		symbol_table_match(sources[i], ".symtab", work->vaddrs, work->count, work->matches);
+	}
+	if (!symbol_table_exists(&work->image, ".dynsym"))
+		return;
+	if (module->report.source == SYMBOL_SOURCE_NONE)
+		module->report.source = SYMBOL_SOURCE_DYNAMIC;
+	symbol_table_match(&work->image, ".dynsym", work->vaddrs, work->count, work->matches);
+}
+
+static void tell(struct symbol_module *module, const char *problem, const char *hint)
+{
+	module->report.problem = module_keep(module, problem);
+	module->report.hint = module_keep(module, hint);
+}
+
+static void open_dwarf(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	const struct elf_image *const image =
+		dwarf_exists(&work->image) ? &work->image : &work->debug;
+	struct error err;
+
+	if (!dwarf_exists(image))
+		return;
+	if (!dwarf_reader_new(image, &work->search, work->image.path, &work->dwarf, &err)) {
+		tell(module, err.message, "get an undamaged copy of the file");
+		return;
+	}
+	for (size_t i = 0; i < work->count; i++)
+		work->is_function[i] = module->report.source != SYMBOL_SOURCE_TABLE ||
+				       work->matches[i].name != NULL;
+	module->report.source = SYMBOL_SOURCE_DWARF;
+	dwarf_plan(work->dwarf, work->vaddrs, work->is_function, work->count);
+}
+
+/* Code that the process made itself may have names in the map it writes for perf. */
+static bool name_by_perf_map(struct symbol_module *module)
+{
+	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(free_cleanup) uint64_t *addresses = xcalloc(module->query_count, sizeof *addresses);
+	CLEANUP(free_cleanup)
+	struct perf_map_match *matches = xcalloc(module->query_count, sizeof *matches);
+
+	buffer_init(&path, &memory_or_exit);
+	buffer_init(&text, &memory_or_exit);
+	if (module->pid <= 0 || !perf_map_read(module->pid, &path, &text))
+		return false;
+	for (size_t i = 0; i < module->query_count; i++)
+		addresses[i] = module->queries[i].address;
+	(void)perf_map_find(&text, addresses, module->query_count, matches);
+	for (size_t i = 0; i < module->query_count; i++)
+		if (matches[i].name_size != 0)
+			module_add_named_frame(module, &module->queries[i],
+				text.data + matches[i].name, matches[i].name_size);
+	module->report.file = module_keep(module, buffer_string(&path));
+	module->report.source = SYMBOL_SOURCE_TABLE;
+	return true;
+}
+
+static bool is_file(const struct symbol_module *module)
+{
+	return module->file != NULL || module->path[0] == '/' ||
+	       strcmp(module->path, "[vdso]") == 0;
+}
+
+void module_locate(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
+
+	buffer_init(&problem, &memory_or_exit);
+	buffer_init(&hint, &memory_or_exit);
+	if (!is_file(module)) {
+		if (!name_by_perf_map(module))
+			tell(module, "memory that no file is mapped to",
+				"if it is code made at run time, let the process write a map for "
+				"perf (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)");
+		return;
+	}
+	if (module_cache_load(module))
+		return;
+	if (!module_file_open(module, &work->search, &work->image, &problem, &hint)) {
+		if (!name_by_perf_map(module))
+			tell(module, buffer_string(&problem), buffer_string(&hint));
+		return;
+	}
+	tell(module, "", "");
+	module->report.file = module_keep(module, work->image.path);
+	module->report.build_id = module_keep(module, work->image.build_id);
+	if (work->image.has_code && file_search_debug(&work->search, &work->image, &work->debug))
+		module->report.debug_file = module_keep(module, work->debug.path);
+	translate_queries(module, &work->image);
+	match_symbols(module);
+	open_dwarf(module);
+}
+
+size_t module_job_count(const struct symbol_module *module)
+{
+	const struct dwarf_reader *const dwarf = module->work->dwarf;
+
+	return dwarf == NULL ? 0 : dwarf_job_count(dwarf);
+}
+
+uint64_t module_job_bytes(const struct symbol_module *module, size_t job)
+{
+	return dwarf_job_bytes(module->work->dwarf, job);
+}
+
+void module_run_job(struct symbol_module *module, size_t job)
+{
+	dwarf_run_job(module->work->dwarf, job);
+}
+
+static bool is_named(const struct module_query *query)
+{
+	for (size_t i = 0; i < query->frame_count; i++)
+		if (query->frames[i].function[0] != '\0')
+			return true;
+	return false;
+}
+
+/* Whether what was read is the file at the profile's path: a package can be told of no other. */
+static bool is_at_its_path(const struct symbol_module *module)
+{
+	if (module->file == NULL)
+		return module->options->sysroot == NULL;
+	CLEANUP(free_cleanup) char *real = realpath(module->file, NULL);
+	return real != NULL && strcmp(real, module->path) == 0;
+}
+
+bool module_wants_package(const struct symbol_module *module)
+{
+	const struct module_work *const work = module->work;
+
+	return work->image.data != NULL && work->dwarf == NULL && module->path[0] == '/' &&
+	       is_at_its_path(module);
+}
+
+static void explain_missing_debug(struct symbol_module *module, const char *package)
+{
+	static const char *const problems[] = {
+		[SYMBOL_SOURCE_NONE] = "it is stripped, and its debug file was not found",
+		[SYMBOL_SOURCE_DYNAMIC] =
+			"exported functions only: it is stripped, and its debug file was not found",
+		[SYMBOL_SOURCE_TABLE] = "no files and lines: its debug file was not found",
+		[SYMBOL_SOURCE_DWARF] = "",
+	};
+	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
+
+	buffer_init(&hint, &memory_or_exit);
+	if (package != NULL)
+		buffer_printf(&hint, "install %s-dbgsym (or %s-dbg), or ", package, package);
+	buffer_append_string(&hint, "point --build-id-dir at its debug files");
+	if (module->report.build_id[0] != '\0' && module->options->debuginfod_urls == NULL)
+		buffer_append_string(&hint, ", or allow --debuginfod");
+	tell(module, problems[module->report.source], buffer_string(&hint));
+}
+
+void module_explain(struct symbol_module *module, const char *package)
+{
+	const struct module_work *const work = module->work;
+
+	if (work->image.data == NULL || module->report.problem[0] != '\0' ||
+		strcmp(module->path, "[vdso]") == 0)
+		return;
+	if (work_budget_is_spent(&work->search.budget)) {
+		tell(module,
+			"reading it was stopped: it takes far more work than a file of its size "
+			"does, so it is damaged or made for that",
+			"get the file from where it was built");
+		return;
+	}
+	if (work->dwarf == NULL && work->search.problem.size != 0) {
+		tell(module, buffer_string(&module->work->search.problem),
+			buffer_string(&module->work->search.hint));
+		return;
+	}
+	if (work->dwarf == NULL) {
+		explain_missing_debug(module, package);
+		return;
+	}
+	const char *const missing = dwarf_missing_split(work->dwarf);
+	if (missing != NULL) {
+		CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
+		buffer_init(&problem, &memory_or_exit);
+		buffer_printf(
+			&problem, "no inlined functions of some units: %s was not found", missing);
+		tell(module, buffer_string(&problem),
+			"put the .dwo files back where they were compiled, or a .dwp beside the "
+			"program");
+	} else if (dwarf_misses_alternate(work->dwarf)) {
+		tell(module, "some names are missing: dwz moved them to a file that was not found",
+			"install the rest of its debug package, or point --build-id-dir at it");
+	}
+}
+
+/* Addresses without a name are at least those of a function. */
+static void find_function_starts(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	struct function_starts *const starts = work->image.data == NULL || !work->image.has_code
+						       ? NULL
+						       : function_starts_new(&work->image);
+
+	for (size_t i = 0; starts != NULL && i < work->count; i++)
+		if (!is_named(work->queries[i]))
+			work->queries[i]->into_function =
+				function_starts_find(starts, work->vaddrs[i]);
+	function_starts_free(starts);
+}
+
+void module_finish(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+
+	module_build_frames(module);
+	find_function_starts(module);
+	/* What the servers could not be asked today they may answer tomorrow. */
+	if (work->image.data != NULL && work->search.problem.size == 0 &&
+		!work_budget_is_spent(&work->search.budget))
+		module_cache_store(module, &work->image, &work->search);
+	if (module->options->no_demangle)
+		module_forget_demangled(module);
+	module->report.address_count += module->query_count;
+	for (size_t i = 0; i < module->query_count; i++)
+		if (is_named(&module->queries[i]))
+			module->report.named_count++;
+	dwarf_reader_free(work->dwarf);
+	elf_image_close(&work->image);
+	elf_image_close(&work->debug);
+	elf_image_close(&work->mini);
+	file_search_deinit(&work->search);
+	free(work->vaddrs);
+	free(work->queries);
+	free(work->matches);
+	free(work->is_function);
+	free(work);
+	module->work = NULL;
+}
