@@ -5,80 +5,94 @@
 
 enum { MAX_INDIRECTIONS = 4 };
 
-struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding)
-{
-	const uint16_t offset_bytes = encoding->offset_bytes;
+/* Sizes that depend on the encoding. */
+enum {
+	ADDRESS_BYTES = 0x100,
+	OFFSET_BYTES,
+	REFERENCE_BYTES, /* DWARF 2 took DW_FORM_ref_addr for an address */
+};
 
+/* Of the standard's forms; what is missing here is unknown, and DWARF_STEP_INDIRECT. */
+static const struct dwarf_step standard_steps[] = {
+	[DW_FORM_addr] = { DWARF_STEP_BYTES, ADDRESS_BYTES },
+	[DW_FORM_block2] = { DWARF_STEP_BLOCK2, 0 },
+	[DW_FORM_block4] = { DWARF_STEP_BLOCK4, 0 },
+	[DW_FORM_data2] = { DWARF_STEP_BYTES, 2 },
+	[DW_FORM_data4] = { DWARF_STEP_BYTES, 4 },
+	[DW_FORM_data8] = { DWARF_STEP_BYTES, 8 },
+	[DW_FORM_string] = { DWARF_STEP_STRING, 0 },
+	[DW_FORM_block] = { DWARF_STEP_BLOCK_LEB128, 0 },
+	[DW_FORM_block1] = { DWARF_STEP_BLOCK1, 0 },
+	[DW_FORM_data1] = { DWARF_STEP_BYTES, 1 },
+	[DW_FORM_flag] = { DWARF_STEP_BYTES, 1 },
+	[DW_FORM_sdata] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_strp] = { DWARF_STEP_BYTES, OFFSET_BYTES },
+	[DW_FORM_udata] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_ref_addr] = { DWARF_STEP_BYTES, REFERENCE_BYTES },
+	[DW_FORM_ref1] = { DWARF_STEP_BYTES, 1 },
+	[DW_FORM_ref2] = { DWARF_STEP_BYTES, 2 },
+	[DW_FORM_ref4] = { DWARF_STEP_BYTES, 4 },
+	[DW_FORM_ref8] = { DWARF_STEP_BYTES, 8 },
+	[DW_FORM_ref_udata] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_sec_offset] = { DWARF_STEP_BYTES, OFFSET_BYTES },
+	[DW_FORM_exprloc] = { DWARF_STEP_BLOCK_LEB128, 0 },
+	[DW_FORM_flag_present] = { DWARF_STEP_BYTES, 0 },
+	[DW_FORM_strx] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_addrx] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_ref_sup4] = { DWARF_STEP_BYTES, 4 },
+	[DW_FORM_strp_sup] = { DWARF_STEP_BYTES, OFFSET_BYTES },
+	[DW_FORM_data16] = { DWARF_STEP_BYTES, 16 },
+	[DW_FORM_line_strp] = { DWARF_STEP_BYTES, OFFSET_BYTES },
+	[DW_FORM_ref_sig8] = { DWARF_STEP_BYTES, 8 },
+	[DW_FORM_implicit_const] = { DWARF_STEP_BYTES, 0 },
+	[DW_FORM_loclistx] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_rnglistx] = { DWARF_STEP_LEB128, 0 },
+	[DW_FORM_ref_sup8] = { DWARF_STEP_BYTES, 8 },
+	[DW_FORM_strx1] = { DWARF_STEP_BYTES, 1 },
+	[DW_FORM_strx2] = { DWARF_STEP_BYTES, 2 },
+	[DW_FORM_strx3] = { DWARF_STEP_BYTES, 3 },
+	[DW_FORM_strx4] = { DWARF_STEP_BYTES, 4 },
+	[DW_FORM_addrx1] = { DWARF_STEP_BYTES, 1 },
+	[DW_FORM_addrx2] = { DWARF_STEP_BYTES, 2 },
+	[DW_FORM_addrx3] = { DWARF_STEP_BYTES, 3 },
+	[DW_FORM_addrx4] = { DWARF_STEP_BYTES, 4 },
+};
+
+static struct dwarf_step extension_step(uint16_t form)
+{
 	switch (form) {
-	case DW_FORM_flag_present:
-	case DW_FORM_implicit_const:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 0 };
-	case DW_FORM_data1:
-	case DW_FORM_flag:
-	case DW_FORM_ref1:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 1 };
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 2 };
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 3 };
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4:
-	case DW_FORM_ref_sup4:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 4 };
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sig8:
-	case DW_FORM_ref_sup8:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 8 };
-	case DW_FORM_data16:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, 16 };
-	case DW_FORM_addr:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, encoding->address_bytes };
-	case DW_FORM_ref_addr:
-		/* DWARF 2 took it for an address. */
-		return (struct dwarf_step){ DWARF_STEP_BYTES,
-			encoding->version <= 2 ? encoding->address_bytes : offset_bytes };
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_sec_offset:
-	case DW_FORM_strp_sup:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt:
-		return (struct dwarf_step){ DWARF_STEP_BYTES, offset_bytes };
-	case DW_FORM_sdata:
-	case DW_FORM_udata:
-	case DW_FORM_ref_udata:
-	case DW_FORM_strx:
-	case DW_FORM_addrx:
-	case DW_FORM_loclistx:
-	case DW_FORM_rnglistx:
 	case DW_FORM_GNU_addr_index:
 	case DW_FORM_GNU_str_index:
 		return (struct dwarf_step){ DWARF_STEP_LEB128, 0 };
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_GNU_strp_alt:
+		return (struct dwarf_step){ DWARF_STEP_BYTES, OFFSET_BYTES };
 	case DW_FORM_LLVM_addrx_offset:
 		return (struct dwarf_step){ DWARF_STEP_LEB128_U32, 0 };
-	case DW_FORM_string:
-		return (struct dwarf_step){ DWARF_STEP_STRING, 0 };
-	case DW_FORM_block1:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK1, 0 };
-	case DW_FORM_block2:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK2, 0 };
-	case DW_FORM_block4:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK4, 0 };
-	case DW_FORM_block:
-	case DW_FORM_exprloc:
-		return (struct dwarf_step){ DWARF_STEP_BLOCK_LEB128, 0 };
 	default:
-		return (struct dwarf_step){ DWARF_STEP_INDIRECT, form };
+		return (struct dwarf_step){ DWARF_STEP_INDIRECT, 0 };
 	}
+}
+
+static inline struct dwarf_step form_step(uint16_t form, const struct dwarf_encoding *encoding)
+{
+	struct dwarf_step step = form < sizeof standard_steps / sizeof *standard_steps
+					 ? standard_steps[form]
+					 : extension_step(form);
+
+	if (step.kind == DWARF_STEP_INDIRECT)
+		step.size = form;
+	else if (step.size == ADDRESS_BYTES ||
+		 (step.size == REFERENCE_BYTES && encoding->version <= 2))
+		step.size = encoding->address_bytes;
+	else if (step.size > ADDRESS_BYTES)
+		step.size = encoding->offset_bytes;
+	return step;
+}
+
+struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding)
+{
+	return form_step(form, encoding);
 }
 
 static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
@@ -164,7 +178,7 @@ uint64_t dwarf_take_steps(struct cursor *in, const struct dwarf_step *steps, uns
 
 void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
 {
-	const struct dwarf_step step = dwarf_form_step(form, encoding);
+	const struct dwarf_step step = form_step(form, encoding);
 
 	(void)dwarf_take_steps(in, &step, 1, encoding);
 }
@@ -199,7 +213,7 @@ static uint64_t take_sized(struct cursor *in, unsigned bytes)
 
 static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
 {
-	const struct dwarf_step step = dwarf_form_step(form, encoding);
+	const struct dwarf_step step = form_step(form, encoding);
 
 	switch ((enum dwarf_step_kind)step.kind) {
 	case DWARF_STEP_BYTES:

@@ -17,7 +17,8 @@ struct dwarf_encoding {
 };
 
 enum dwarf_step_kind {
-	DWARF_STEP_BYTES, /* over `size` bytes */
+	DWARF_STEP_INDIRECT, /* the form, `size`, is in the DIE; or it is unknown, which fails */
+	DWARF_STEP_BYTES,    /* over `size` bytes */
 	DWARF_STEP_LEB128,
 	DWARF_STEP_LEB128_U32, /* and four bytes behind it */
 	DWARF_STEP_STRING,
@@ -25,8 +26,7 @@ enum dwarf_step_kind {
 	DWARF_STEP_BLOCK2,
 	DWARF_STEP_BLOCK4,
 	DWARF_STEP_BLOCK_LEB128,
-	DWARF_STEP_INDIRECT, /* the form, `size`, is in the DIE; or it is unknown, which fails */
-	DWARF_STEP_SIBLING,  /* a reference of `size` bytes (0: LEB128) to the next sibling */
+	DWARF_STEP_SIBLING, /* a reference of `size` bytes (0: LEB128) to the next sibling */
 };
 
 struct dwarf_step {
