@@ -95,13 +95,22 @@ struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *en
 	return form_step(form, encoding);
 }
 
-static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+static uint16_t take_form(struct cursor *in)
 {
+	uint16_t form = DW_FORM_indirect;
+
 	for (int i = 0; form == DW_FORM_indirect && i < MAX_INDIRECTIONS; i++) {
 		const uint64_t next = cursor_uleb(in);
 		form = next > UINT16_MAX ? 0 : (uint16_t)next;
 	}
-	if (dwarf_form_step(form, encoding).kind == DWARF_STEP_INDIRECT)
+	return form;
+}
+
+static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+{
+	if (form == DW_FORM_indirect)
+		form = take_form(in);
+	if (form_step(form, encoding).kind == DWARF_STEP_INDIRECT)
 		cursor_fail(in, "an attribute of unknown form");
 	else
 		dwarf_step_over_form(in, form, encoding);
@@ -193,8 +202,6 @@ static uint64_t take_u24(struct cursor *in)
 static uint64_t take_sized(struct cursor *in, unsigned bytes)
 {
 	switch (bytes) {
-	case 0:
-		return 1; /* DW_FORM_flag_present */
 	case 1:
 		return cursor_u8(in);
 	case 2:
@@ -211,50 +218,45 @@ static uint64_t take_sized(struct cursor *in, unsigned bytes)
 	}
 }
 
-static uint64_t take_number(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
+struct dwarf_value dwarf_value_read(
+	struct cursor *in, uint16_t form, int64_t implicit, const struct dwarf_encoding *encoding)
 {
-	const struct dwarf_step step = form_step(form, encoding);
+	struct dwarf_value value = { .form = form == DW_FORM_indirect ? take_form(in) : form };
+	const struct dwarf_step step = form_step(value.form, encoding);
 
 	switch ((enum dwarf_step_kind)step.kind) {
 	case DWARF_STEP_BYTES:
-		return take_sized(in, step.size);
+		if (step.size != 0)
+			value.number = take_sized(in, step.size);
+		else /* DW_FORM_implicit_const, DW_FORM_flag_present */
+			value.number =
+				value.form == DW_FORM_implicit_const ? (uint64_t)implicit : 1;
+		break;
 	case DWARF_STEP_LEB128:
-		return form == DW_FORM_sdata ? (uint64_t)cursor_sleb(in) : cursor_uleb(in);
-	case DWARF_STEP_LEB128_U32: {
+		value.number =
+			value.form == DW_FORM_sdata ? (uint64_t)cursor_sleb(in) : cursor_uleb(in);
+		break;
+	case DWARF_STEP_LEB128_U32:
 		/* An index, and what is added to the address there. */
-		const uint64_t index = cursor_uleb(in);
-		return index > UINT32_MAX ? UINT64_MAX : index << 32 | cursor_u32(in);
-	}
+		value.number = cursor_uleb(in);
+		value.number = value.number > UINT32_MAX ? UINT64_MAX
+							 : value.number << 32 | cursor_u32(in);
+		break;
 	case DWARF_STEP_STRING:
+		value.text = cursor_string(in);
+		break;
+	case DWARF_STEP_BLOCK_LEB128:
+		value.number = cursor_uleb(in);
+		value.text = (const char *)cursor_take(in, value.number);
+		break;
 	case DWARF_STEP_BLOCK1:
 	case DWARF_STEP_BLOCK2:
 	case DWARF_STEP_BLOCK4:
-	case DWARF_STEP_BLOCK_LEB128:
 	case DWARF_STEP_INDIRECT:
 	case DWARF_STEP_SIBLING:
 	default:
 		(void)dwarf_take_steps(in, &step, 1, encoding);
-		return 0;
+		break;
 	}
-}
-
-struct dwarf_value dwarf_value_read(
-	struct cursor *in, uint16_t form, int64_t implicit, const struct dwarf_encoding *encoding)
-{
-	struct dwarf_value value = { .form = form };
-
-	for (int i = 0; value.form == DW_FORM_indirect && i < MAX_INDIRECTIONS; i++) {
-		const uint64_t next = cursor_uleb(in);
-		value.form = next > UINT16_MAX ? 0 : (uint16_t)next;
-	}
-	if (value.form == DW_FORM_string)
-		value.text = cursor_string(in);
-	else if (value.form == DW_FORM_implicit_const)
-		value.number = (uint64_t)implicit;
-	else if (value.form == DW_FORM_exprloc) {
-		value.number = cursor_uleb(in);
-		value.text = (const char *)cursor_take(in, value.number);
-	} else
-		value.number = take_number(in, value.form, encoding);
 	return value;
 }

@@ -65,8 +65,9 @@ static void read_new_table(struct dwarf_lines *lines, struct cursor *in,
 		formats[i].form = form > UINT16_MAX ? 0 : (uint16_t)form;
 	}
 	const uint64_t count = cursor_uleb(in);
+	uint64_t pending = 0;
 	for (uint64_t i = 0; i < count && cursor_left(in) > 0; i++) {
-		if (!dwarf_spend(lines->unit->dwarf, format_count))
+		if (!dwarf_spend_batched(lines->unit->dwarf, &pending, format_count))
 			break;
 		const unsigned char *const begin = in->position;
 		const char *name = "";
@@ -87,6 +88,7 @@ static void read_new_table(struct dwarf_lines *lines, struct cursor *in,
 		else
 			add_directory(lines, name);
 	}
+	(void)dwarf_spend(lines->unit->dwarf, pending);
 }
 
 static bool read_header(struct dwarf_lines *lines, struct cursor *in)
@@ -199,8 +201,6 @@ void dwarf_lines_path(const struct dwarf_lines *lines, uint64_t file, struct buf
 	buffer_append_string(out, entry->name);
 }
 
-enum { WORK_AT_ONCE = 256 }; /* that is charged together */
-
 /* The registers of the machine that runs the program, as far as they are of interest. */
 struct registers {
 	uint64_t address;
@@ -223,7 +223,7 @@ struct line_run {
 	bool is_dead;	       /* the sequence is of code that the linker threw away */
 	bool is_moved;	       /* the address was set, so `next` is to be searched */
 	size_t next;	       /* first of vaddrs not below the last row */
-	uint64_t unpaid;       /* work that is still to be charged */
+	uint64_t pending;      /* work that is still to be charged */
 	uint64_t ends_at;      /* a row below this neither ends nor begins one that is asked for */
 };
 
@@ -245,12 +245,8 @@ static void fill_rows(struct line_run *run, uint64_t limit)
 		run->missing--;
 	}
 	/* A program that goes back and forth comes past the same addresses again and again. */
-	run->unpaid += run->next - first;
-	if (run->unpaid < WORK_AT_ONCE)
-		return;
-	if (!dwarf_spend(run->dwarf, run->unpaid))
+	if (!dwarf_spend_batched(run->dwarf, &run->pending, run->next - first))
 		run->missing = 0;
-	run->unpaid = 0;
 }
 
 /* A row that is not below `ends_at`. */

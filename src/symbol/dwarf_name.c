@@ -23,19 +23,6 @@ void dwarf_names_deinit(struct dwarf_names *names)
 	*names = (struct dwarf_names){ 0 };
 }
 
-/* Charges work, not each bit of it alone. */
-static bool pay(struct dwarf_names *names, const struct dwarf_unit *unit, unsigned work)
-{
-	enum { WORK_AT_ONCE = 256 };
-
-	names->unpaid += work;
-	if (names->unpaid < WORK_AT_ONCE)
-		return true;
-	work = names->unpaid;
-	names->unpaid = 0;
-	return dwarf_spend(unit->dwarf, work);
-}
-
 /* Takes what this DIE says and is still unknown, and the reference to the next one. */
 static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t offset,
 	struct dwarf_name *name, struct dwarf_value *next)
@@ -44,7 +31,8 @@ static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint6
 	struct cursor in = dwarf_unit_cursor(unit, offset);
 	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_find(abbrevs, cursor_uleb(&in));
 
-	if (abbrev == NULL || !pay(names, unit, abbrev->attribute_count))
+	if (abbrev == NULL ||
+		!dwarf_spend_batched(unit->dwarf, &names->pending, abbrev->attribute_count))
 		return;
 	for (unsigned i = 0; i < abbrev->attribute_count; i++) {
 		const struct dwarf_attribute *const attribute =

@@ -29,7 +29,7 @@ struct dwarf_names {
 	struct hash_index index;
 	struct dwarf_name *names;
 	size_t count, capacity;
-	unsigned unpaid; /* work that is still to be charged */
+	uint64_t pending; /* work that is still to be charged */
 };
 
 void dwarf_names_init(struct dwarf_names *names);

@@ -35,7 +35,7 @@ struct pass {
 	uint32_t depth;		    /* of the DIE being read; the root has 0 */
 	uint32_t function_depth;    /* of the outermost function around it; NO_FUNCTION for none */
 	bool is_old;		    /* DWARF 2, see is_in_pieces */
-	unsigned unpaid;	    /* work that was done and is still to be charged */
+	uint64_t pending;	    /* work that was done and is still to be charged */
 	uint32_t open[DEEPEST + 1]; /* the code at each depth above, NO_CODE where it is none */
 };
 
@@ -48,18 +48,14 @@ static inline bool is_in_pieces(const struct pass *pass, const struct dwarf_abbr
 	return pass->scan->unit->encoding.version <= 2 && abbrev->tag == DW_TAG_inlined_subroutine;
 }
 
-/* Charges work, not each bit of it alone. Ends the pass when there is none left. */
-static inline bool pay(struct pass *pass, unsigned work)
+/* Charges work. Ends the pass when there is none left. */
+static inline bool charge(struct pass *pass, uint64_t work)
 {
-	enum { WORK_AT_ONCE = 256 };
-
-	pass->unpaid += work;
-	if (__builtin_expect(pass->unpaid < WORK_AT_ONCE, true))
+	if (__builtin_expect(
+		    dwarf_spend_batched(pass->scan->unit->dwarf, &pass->pending, work), true))
 		return true;
-	if (!dwarf_spend(pass->scan->unit->dwarf, pass->unpaid))
-		cursor_fail(&pass->in, "more work than the file is worth");
-	pass->unpaid = 0;
-	return cursor_ok(&pass->in);
+	cursor_fail(&pass->in, "more work than the file is worth");
+	return false;
 }
 
 /* Reads a DIE with addresses; the cursor ends behind it. */
@@ -179,7 +175,7 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 		size_t i = vaddrs_lower_bound(scan->vaddrs, scan->count, range.start);
 		for (; i < scan->count && scan->vaddrs[i] < range.limit; i++) {
 			*holds = true;
-			if (!pay(pass, 1))
+			if (!charge(pass, 1))
 				return;
 			if (is_block)
 				break;
@@ -332,7 +328,7 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 	const bool is_block = !code.is_inlined && abbrev->tag != DW_TAG_subprogram;
 	bool holds = false;
 
-	(void)pay(pass, abbrev->attribute_count);
+	(void)charge(pass, abbrev->attribute_count);
 	read_code(pass, abbrev, &code, &attributes);
 	const bool has_addresses = attributes.low_pc.form != 0 || attributes.ranges.form != 0;
 	code.is_bare = code.is_inlined && (!has_addresses || is_in_pieces(pass, abbrev));

@@ -185,11 +185,6 @@ void dwarf_deinit(struct dwarf *dwarf)
 	pthread_mutex_destroy(&dwarf->lock);
 }
 
-bool dwarf_spend(const struct dwarf *dwarf, uint64_t work)
-{
-	return work_budget_spend(dwarf->budget, work);
-}
-
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset)
 {
 	size_t low = 0;

@@ -105,8 +105,16 @@ MUST_CHECK bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, b
 	unsigned threads, struct work_budget *budget, struct error *err);
 void dwarf_deinit(struct dwarf *dwarf);
 
-/* work_budget_spend on the file's budget. */
-bool dwarf_spend(const struct dwarf *dwarf, uint64_t work);
+/* work_budget_spend and work_budget_spend_batched on the file's budget. */
+static inline bool dwarf_spend(const struct dwarf *dwarf, uint64_t work)
+{
+	return work_budget_spend(dwarf->budget, work);
+}
+
+static inline bool dwarf_spend_batched(const struct dwarf *dwarf, uint64_t *pending, uint64_t work)
+{
+	return work_budget_spend_batched(dwarf->budget, pending, work);
+}
 
 /* The unit that holds a DIE's offset; NULL when none does. */
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset);

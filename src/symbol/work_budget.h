@@ -31,5 +31,19 @@ void work_budget_allow_addresses(struct work_budget *budget, uint64_t count);
 bool work_budget_spend(struct work_budget *budget, uint64_t work);
 bool work_budget_is_spent(const struct work_budget *budget);
 
+enum { WORK_BATCH = 256 };
+
+/* The same for many small pieces of work: `pending` counts them, and a batch is charged at once. */
+static inline bool work_budget_spend_batched(
+	struct work_budget *budget, uint64_t *pending, uint64_t work)
+{
+	*pending += work;
+	if (__builtin_expect(*pending < WORK_BATCH, true))
+		return true;
+	const uint64_t batch = *pending;
+	*pending = 0;
+	return work_budget_spend(budget, batch);
+}
+
 /* For memory that is not given back. False when it would be too much. */
 bool work_budget_take_memory(struct work_budget *budget, uint64_t bytes);
