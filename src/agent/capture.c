@@ -123,32 +123,108 @@ static bool check_is_whole(uint64_t size, bool ends_a_line, struct error *err)
 		       (unsigned long long)size);
 }
 
-/* Each stack of the profile is a line that begins with '@'. */
-static bool count_stacks(int fd, uint64_t *count, uint64_t *size, struct error *err)
+static const char mappings_title[] = "MAPPED_LIBRARIES:\n";
+
+struct counts {
+	uint64_t stacks, size;
+	uint64_t mappings_at; /* where their title begins; the size when there is none */
+};
+
+/* Each stack of the profile is a line that begins with '@'; only the mappings' title with 'M'. */
+static bool count_lines(int fd, struct counts *counts, struct error *err)
 {
 	char block[8192];
 	bool at_line_start = true;
 
-	*count = 0;
-	*size = 0;
+	*counts = (struct counts){ .mappings_at = UINT64_MAX };
 	for (;;) {
-		const ssize_t got = pread(fd, block, sizeof block, (off_t)*size);
+		const ssize_t got = pread(fd, block, sizeof block, (off_t)counts->size);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
 			return error_system(err, errno, "reading the profile");
 		if (got == 0)
-			return check_is_whole(*size, at_line_start, err);
+			break;
 		const char *at = block;
 		const char *const end = block + got;
 		while (at < end) {
-			*count += at_line_start && *at == '@';
+			counts->stacks += at_line_start && *at == '@';
+			if (at_line_start && *at == mappings_title[0])
+				counts->mappings_at = counts->size + (uint64_t)(at - block);
 			const char *const newline = memchr(at, '\n', (size_t)(end - at));
 			at_line_start = newline != NULL;
 			at = newline == NULL ? end : newline + 1;
 		}
-		*size += (uint64_t)got;
+		counts->size += (uint64_t)got;
 	}
+	if (counts->mappings_at > counts->size)
+		counts->mappings_at = counts->size;
+	return check_is_whole(counts->size, at_line_start, err);
+}
+
+/* Whether /proc shows this pid namespace, so that /proc/PID is this process. */
+static bool is_proc_ours(void)
+{
+	char link[16], own[16];
+	const ssize_t size = readlink("/proc/self", link, sizeof link);
+
+	return size == snprintf(own, sizeof own, "%d", getpid()) &&
+	       memcmp(link, own, (size_t)size) == 0;
+}
+
+static bool has_text(const char *path)
+{
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char byte;
+
+	return fd >= 0 && read(fd, &byte, 1) == 1;
+}
+
+static bool append(int fd, uint64_t *size, const char *text, size_t left)
+{
+	while (left > 0) {
+		const ssize_t done = pwrite(fd, text, left, (off_t)*size);
+		if (done <= 0)
+			return false;
+		text += done;
+		left -= (size_t)done;
+		*size += (uint64_t)done;
+	}
+	return true;
+}
+
+static bool append_file(int fd, uint64_t *size, int from)
+{
+	char block[4096];
+	ssize_t got;
+
+	while ((got = read(from, block, sizeof block)) > 0) {
+		if (!append(fd, size, block, (size_t)got))
+			return false;
+	}
+	return got == 0;
+}
+
+/*
+ * jemalloc copies /proc/PID/maps: empty when the main thread has ended alone, and another process'
+ * where /proc is that of another pid namespace. Without its mappings no address has a name. Where
+ * they cannot be written the profile stays as it was, but for those of another process.
+ */
+static void mend_mappings(int fd, struct counts *counts)
+{
+	static const size_t title_size = sizeof mappings_title - 1;
+	const uint64_t end = counts->mappings_at;
+
+	if (is_proc_ours() && has_text("/proc/self/maps"))
+		return;
+	CLEANUP(fd_cleanup) const int maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
+	if (maps < 0 || ftruncate(fd, (off_t)end) != 0)
+		return;
+	counts->size = end;
+	if ((!append(fd, &counts->size, mappings_title, title_size) ||
+		    !append_file(fd, &counts->size, maps)) &&
+		ftruncate(fd, (off_t)end) == 0)
+		counts->size = end;
 }
 
 static bool dump(
@@ -168,6 +244,7 @@ bool capture_take(struct allocator *allocator, const struct folder *folder, stru
 {
 	CLEANUP(fd_cleanup) int fd = -1;
 	struct capture taken = { .time_ms = clock_realtime_ms() };
+	struct counts counts;
 	const int64_t begin = clock_monotonic_ns();
 
 	if (!allocator_available(allocator, err))
@@ -175,8 +252,11 @@ bool capture_take(struct allocator *allocator, const struct folder *folder, stru
 	if (!dump(allocator, folder, &fd, err))
 		return false;
 	taken.duration_ms = (clock_monotonic_ns() - begin + 500000) / 1000000;
-	if (!count_stacks(fd, &taken.stack_count, &taken.size_bytes, err))
+	if (!count_lines(fd, &counts, err))
 		return false;
+	mend_mappings(fd, &counts);
+	taken.stack_count = counts.stacks;
+	taken.size_bytes = counts.size;
 	if (!descriptor_own(TAKE_FD(fd), &taken.file, err))
 		return false;
 	*capture = taken;
