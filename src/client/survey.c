@@ -11,6 +11,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/discovery.h"
+#include "client/process_state.h"
 #include "client/program.h"
 #include "client/stale_socket.h"
 #include "client/wake.h"
@@ -156,16 +157,25 @@ static bool is_passing(const struct process *process)
 static bool add_asleep(struct survey *survey, const struct process *process)
 {
 	struct process_modules modules;
-	struct error ignored;
+	struct error ignored, problem;
 
 	if (wake_look(process) != WAKE_ASLEEP)
 		return false;
 	if (is_passing(process) || !process_read_modules(process->pid, &modules, &ignored))
 		return true;
-	struct survey_entry *const entry = add(survey, SURVEY_ASLEEP);
+	const bool can_wake = process_state_check(process, &problem);
+	struct survey_entry *const entry = add(survey, can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);
 	target_of_sleeper(process, &entry->target);
+	if (!can_wake)
+		entry->problem = problem;
 	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s", modules.jemalloc);
 	return true;
+}
+
+/* Not the kernel's refusal: the socket is that of another process, or user, of the same number. */
+static bool is_of_another(const struct error *why)
+{
+	return why->kind == ERROR_DENIED && why->errnum == 0;
 }
 
 /* A process without an agent that answers: of interest when it has jemalloc. */
@@ -176,7 +186,8 @@ static void add_unreachable(struct survey *survey, const struct process *process
 	struct error err;
 
 	if (!process_read_modules(process->pid, &modules, &err)) {
-		if (why->kind != ERROR_NOT_FOUND && strstr(why->message, ".sock") != NULL) {
+		if (why->kind != ERROR_NOT_FOUND && !is_of_another(why) &&
+			strstr(why->message, ".sock") != NULL) {
 			struct survey_entry *const entry = add(survey, SURVEY_SILENT);
 			entry->target.process = *process;
 			entry->problem = *why;
@@ -185,7 +196,8 @@ static void add_unreachable(struct survey *survey, const struct process *process
 	}
 	const bool is_inside =
 		modules.jemalloc[0] == '\0' && program_has_jemalloc(process->pid, cache);
-	const bool is_silent = modules.agent[0] != '\0' || why->kind != ERROR_NOT_FOUND;
+	const bool is_silent = modules.agent[0] != '\0' || modules.has_agent_mark ||
+			       (why->kind != ERROR_NOT_FOUND && !is_of_another(why));
 	if (!is_silent && modules.jemalloc[0] == '\0' && !is_inside)
 		return;
 	struct survey_entry *const entry = add(survey, is_silent ? SURVEY_SILENT : SURVEY_NO_AGENT);

@@ -209,10 +209,23 @@ static int64_t wake_deadline_ms(void)
 	return clock_monotonic_ms() + WAKE_PATIENCE_MS;
 }
 
-/* The signal counts only when it finds the program waiting, so it is sent again and again. */
+static bool is_worth_asking(const struct wake *wake, int64_t deadline_ms)
+{
+	const int64_t now_ms = clock_monotonic_ms();
+
+	return now_ms < deadline_ms &&
+	       (wake->blocked_since_ms == 0 || now_ms < wake->blocked_since_ms + WAKE_BLOCKED_MS);
+}
+
+/*
+ * The signal counts only when it finds the program waiting, so it is sent again and again. A
+ * process that is stopped or traced would never take it.
+ */
 static bool wake_agent(const struct process *process, int64_t deadline_ms, struct target *target,
 	bool *denied, struct error *err)
 {
+	struct process_watch watch = { .process = process };
+	int64_t watched_ms = clock_monotonic_ms();
 	struct wake wake = { 0 };
 
 	do {
@@ -221,7 +234,12 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 		poll(NULL, 0, WAKE_INTERVAL_MS);
 		if (try_candidates(process, target, denied, err))
 			return true;
-	} while (!*denied && clock_monotonic_ms() < deadline_ms);
+		if (clock_monotonic_ms() - watched_ms < PROCESS_WATCH_INTERVAL_MS)
+			continue;
+		watched_ms = clock_monotonic_ms();
+		if (!*denied && !process_watch_check(&watch, err))
+			return false;
+	} while (!*denied && is_worth_asking(&wake, deadline_ms));
 	return *denied ? false : explain_no_waking(process, &wake, err);
 }
 

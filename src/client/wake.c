@@ -142,6 +142,10 @@ static pid_t choose_thread(pid_t pid, struct wake *wake, struct wake_choice *bes
 		}
 	}
 	closedir(tasks);
+	if (!wake->all_block)
+		wake->blocked_since_ms = 0;
+	else if (wake->blocked_since_ms == 0)
+		wake->blocked_since_ms = clock_monotonic_ms();
 	return best->rank == WAKE_NEVER ? 0 : chosen;
 }
 

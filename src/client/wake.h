@@ -34,7 +34,8 @@ struct wake {
 	unsigned long switches; /* of the thread `thread`, at the last look */
 	pid_t thread;
 	int64_t sent_ms;
-	bool all_block; /* no thread could take the signal */
+	bool all_block;		  /* no thread could take the signal */
+	int64_t blocked_since_ms; /* 0: at the last look one could */
 };
 
 /*
@@ -43,5 +44,5 @@ struct wake {
  */
 MUST_CHECK bool wake_ask(const struct process *process, struct wake *wake, struct error *err);
 
-/* How long to go on asking, and how often. */
-enum { WAKE_PATIENCE_MS = 5000, WAKE_INTERVAL_MS = 20 };
+/* How long to go on asking, how often, and how long of one that blocks the signal. */
+enum { WAKE_PATIENCE_MS = 5000, WAKE_INTERVAL_MS = 20, WAKE_BLOCKED_MS = 1500 };

@@ -66,6 +66,8 @@ class SharedFolder(HostCase):
             self.assertEqual(status["pid"], 1)
         listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
         self.assertEqual([os.path.basename(listed[host.pid]["socket"]) for host in (first, second)], ["1.sock", self.second_name(second)])
+        # The first process outside, which has no agent, is not taken for the one that has the name.
+        self.assertNotIn(1, listed)
         self.assertIn("another pid namespace", self.log_of(second))
 
     def test_a_dead_ones_name_is_taken_over(self):

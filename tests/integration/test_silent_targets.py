@@ -11,8 +11,9 @@ import sys
 import time
 import unittest
 
+from agent_host import PROGRAMS, Host
 from gateway import GatewayCase
-from processes import Case, HEAPCTL, stop, wait_until
+from processes import AGENT, Case, HEAPCTL, stop, wait_until
 from test_top import FINE, Screen
 
 # Far from the two minutes that an answer may take, and from what a busy machine makes of "at once".
@@ -137,6 +138,28 @@ class Silent(GatewayCase):
     def test_only_the_agents_thread_is_traced(self):
         tracer = self.trace(self.pid, "heapctl")
         self.check_verbs(self.pid, rf"is stopped by hc-debugger\[{tracer.pid}\]", verbs=VERBS[:3])
+
+    def sleeper(self):
+        """A child, whose agent is asleep."""
+        environment = {"LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,prof_active:false"}
+        parent = self.start(PROGRAMS / "agent_host_plain", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.wait_for_agent(parent.pid)
+        pid = int(Host(parent)("fork"))
+        self.end_pid_later(pid)
+        wait_until(lambda: pid in [entry["pid"] for entry in json.loads(self.heapctl("ps", "--json")[0])], "a child that does not just pass")
+        return pid
+
+    def test_a_sleeping_agents_process_is_traced(self):
+        pid = self.sleeper()
+        tracer = self.trace(pid)
+        self.check_verbs(pid, rf"is stopped by hc-debugger\[{tracer.pid}\], which traces it \(t\)", verbs=VERBS[:3])
+
+    def test_a_sleeping_agents_process_is_stopped(self):
+        pid = self.sleeper()
+        stop(pid)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        self.check_verbs(pid, r"is stopped \(T\)", verbs=VERBS[:3])
+        self.check_lists(pid, r"is stopped \(T\)")
 
     def test_frozen(self):
         self.freeze(self.pid)
