@@ -52,7 +52,8 @@ static bool examine_access(struct diagnosis *diagnosis, struct patient *patient)
 	}
 	if (!process_is_secure(patient->process->pid, &patient->is_secure, &err))
 		patient->is_secure = false;
-	snprintf(path, sizeof path, "/proc/%d/exe", (int)patient->process->pid);
+	snprintf(path, sizeof path, "/proc/%d/exe",
+		(int)process_living_thread(patient->process->pid));
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		program_find_mallctl(fd, patient->mallctl);

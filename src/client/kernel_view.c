@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/process.h"
 
 const char *const kernel_part_names[KERNEL_PARTS + 1] = {
 	[KERNEL_SMAPS] = "smaps",
@@ -31,7 +32,8 @@ static bool read_proc(pid_t pid, enum kernel_part part, struct buffer *out, stru
 {
 	char path[64];
 
-	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, proc_names[part]);
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)process_living_thread(pid),
+		proc_names[part]);
 	if (file_read(path, out, err))
 		return true;
 	if (err->errnum == ENOENT || err->errnum == ESRCH)

@@ -26,11 +26,53 @@ static const char *proc_path(pid_t pid, const char *name, char path[PROC_PATH_BY
 	return path;
 }
 
+/* The state of a thread, by its letter; 0 when it is gone. */
+static char read_thread_state(pid_t pid, const char *thread)
+{
+	CLEANUP(buffer_cleanup) struct buffer stat = { 0 };
+	char path[PROC_PATH_BYTES];
+	struct error ignored;
+
+	buffer_init(&stat, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, thread);
+	const char *const name_end =
+		file_read(path, &stat, &ignored) ? strrchr(buffer_string(&stat), ')') : NULL;
+	return name_end == NULL || name_end[1] == '\0' ? '\0' : name_end[2];
+}
+
+pid_t process_living_thread(pid_t pid)
+{
+	char path[PROC_PATH_BYTES], number[16];
+	pid_t found = pid;
+
+	snprintf(number, sizeof number, "%d", (int)pid);
+	if (read_thread_state(pid, number) != 'Z')
+		return pid;
+	DIR *const tasks = opendir(proc_path(pid, "task", path));
+	if (tasks == NULL)
+		return pid;
+	for (struct dirent *entry; found == pid && (entry = readdir(tasks)) != NULL;) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		const char state = read_thread_state(pid, entry->d_name);
+		if (state != '\0' && state != 'Z' && state != 'X')
+			found = atoi(entry->d_name);
+	}
+	closedir(tasks);
+	return found;
+}
+
 static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct error *err)
 {
 	char path[PROC_PATH_BYTES];
 
-	if (file_read(proc_path(pid, name, path), out, err))
+	bool done = file_read(proc_path(pid, name, path), out, err);
+	if (done ? out->size == 0 : err->errnum == ENOENT || err->errnum == ESRCH) {
+		const pid_t thread = process_living_thread(pid);
+		if (thread != pid)
+			done = file_read(proc_path(thread, name, path), out, err);
+	}
+	if (done)
 		return true;
 	if (err->errnum == ENOENT || err->errnum == ESRCH) {
 		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
@@ -59,12 +101,12 @@ static const char *status_field(const char *status, const char *name)
 	return "";
 }
 
-static void read_exe(struct process *process)
+static void read_exe(struct process *process, pid_t thread)
 {
 	static const char deleted[] = " (deleted)";
 	char path[PROC_PATH_BYTES];
-	const ssize_t size = readlink(
-		proc_path(process->pid, "exe", path), process->exe, sizeof process->exe - 1);
+	const ssize_t size =
+		readlink(proc_path(thread, "exe", path), process->exe, sizeof process->exe - 1);
 
 	process->exe[size < 0 ? 0 : size] = '\0';
 	const size_t tail = sizeof deleted - 1;
@@ -175,8 +217,10 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	buffer_init(&status, &memory_or_exit);
 	const bool ok = read_proc(pid, "status", &status, err);
 	const char *const text = buffer_string(&status);
-	const bool is_zombie = ok && *status_field(text, "State") == 'Z';
-	if (ok && !is_zombie) {
+	const bool is_main_gone = ok && *status_field(text, "State") == 'Z';
+	const pid_t thread = is_main_gone ? process_living_thread(pid) : pid;
+	const bool has_ended = is_main_gone && thread == pid;
+	if (ok && !has_ended) {
 		const char *const name = status_field(text, "Name");
 		snprintf(found.comm, sizeof found.comm, "%.*s", (int)strcspn(name, "\n"), name);
 		read_ids(&found, text);
@@ -184,12 +228,12 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	buffer_deinit(&status);
 	if (!ok)
 		return false;
-	if (is_zombie)
+	if (has_ended)
 		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
-	read_exe(&found);
+	read_exe(&found, thread);
 	choose_name(&found);
-	found.other_root = !is_same(pid, "root/.") || !is_same(pid, "ns/mnt");
-	found.other_pids = !is_same(pid, "ns/pid");
+	found.other_root = !is_same(thread, "root/.") || !is_same(thread, "ns/mnt");
+	found.other_pids = !is_same(thread, "ns/pid");
 	*process = found;
 	return true;
 }
@@ -400,7 +444,7 @@ const char *process_root(const struct process *process, char root[32])
 {
 	root[0] = '\0';
 	if (process->other_root)
-		snprintf(root, 32, "/proc/%d/root", (int)process->pid);
+		snprintf(root, 32, "/proc/%d/root", (int)process_living_thread(process->pid));
 	return root;
 }
 

@@ -38,6 +38,12 @@ struct process {
 /* ERROR_NOT_FOUND when there is no such process (or it is a zombie). */
 MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *err);
 
+/*
+ * The number under which /proc describes the memory and files of a process: its pid, or another
+ * thread's, where the main thread has ended (pthread_exit) and the process goes on without it.
+ */
+pid_t process_living_thread(pid_t pid);
+
 /* How long ago it was started or forked; INT64_MAX when that cannot be read. */
 int64_t process_age_ms(pid_t pid);
 

@@ -63,7 +63,7 @@ static bool read_main_state(pid_t pid, struct thread_state *state, struct buffer
 {
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	snprintf(path, sizeof path, "/proc/%d/status", (int)process_living_thread(pid));
 	return read_state(path, state, text);
 }
 

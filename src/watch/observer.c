@@ -11,28 +11,43 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/kernel_view.h"
+#include "client/process.h"
 
-/* Start time and resident pages from /proc/PID/stat, whose second field may contain anything. */
-static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, struct error *err)
+/* Start time and resident memory from /proc/PID/stat, whose second field may contain anything. */
+static bool parse_stat(pid_t pid, char *state, uint64_t *started, uint64_t *resident_bytes)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
-	char path[64], state = 'Z';
+	char path[64];
 	uint64_t pages = 0;
 	struct error unread;
 
 	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	const char *at =
+	const char *const at =
 		file_read(path, &text, &unread) ? strrchr(buffer_string(&text), ')') : NULL;
 	/* Fields 3 (state), 22 (start time) and 24 (resident pages). */
 	if (at == NULL ||
 		sscanf(at + 1,
 			" %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
 			"%*s %" SCNu64 " %*s %" SCNu64,
-			&state, started, &pages) != 3 ||
-		state == 'Z' || state == 'X')
-		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+			state, started, &pages) != 3)
+		return false;
 	*resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	return true;
+}
+
+static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, struct error *err)
+{
+	uint64_t thread_started;
+	char state = 'Z';
+	bool ok = parse_stat(pid, &state, started, resident_bytes);
+
+	/* The main thread may have ended alone. */
+	if (ok && state == 'Z')
+		ok = parse_stat(
+			process_living_thread(pid), &state, &thread_started, resident_bytes);
+	if (!ok || state == 'Z' || state == 'X')
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 	return true;
 }
 

@@ -11,7 +11,8 @@ import subprocess
 import unittest
 
 from agent_host import NO_THREAD, PROGRAMS, SANITIZED, Host
-from processes import AGENT, Case, agent_thread, free_port, handles_waking, is_alive, need, own_name, wait_until
+from processes import (AGENT, Case, agent_thread, children_of, free_port, handles_waking, is_alive, need, need_namespace, own_name,
+                       wait_until)
 
 
 @unittest.skipIf(SANITIZED, "a sanitizer's allocator and jemalloc exclude each other")
@@ -20,7 +21,7 @@ class GuestCase(Case):
         return str(PROGRAMS / name)
 
     def guest_environment(self, **more):
-        return dict(self.environment, LD_PRELOAD=AGENT, MALLOC_CONF="prof:true,prof_active:false", **more)
+        return {**self.environment, "LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,prof_active:false", **more}
 
     def outcome(self, *command, env, timeout=30):
         """(exit code, output) of a program that ends by itself."""
@@ -66,6 +67,21 @@ class MainThreadEnds(GuestCase):
             process.terminate()
             self.assertEqual(process.wait(30), -signal.SIGTERM)
 
+    def test_it_is_profiled_while_the_other_thread_lives(self):
+        process = self.start(self.program("main_exit_plain"), "600000", "-1", stdout=subprocess.DEVNULL,
+                             env=self.guest_environment(LD_PRELOAD=f"{AGENT}:libjemalloc.so.2"))
+        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
+        listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+        self.assertEqual((listed[process.pid]["name"], listed[process.pid]["state"]), ("main_exit_plain", "reachable"))
+        # Without the folder in its own environment heapctl has to read that of the process.
+        self.assertIn("main_exit_plain[", self.heapctl("status", process.pid, env={"HEAPCTL_DIR": ""})[0])
+        self.assertGreater(json.loads(self.heapctl("account", process.pid, "--json")[0])["resident"], 0)
+        profile = self.heapctl("dump", process.pid, "-o", "-")[0]
+        self.assertIn("/main_exit_plain\n", profile.partition("MAPPED_LIBRARIES:\n")[2])
+        process.terminate()
+        process.wait(30)
+        self.assertIn("there is no process", self.heapctl("status", process.pid, code=1)[1])
+
     def threads(self, pid):
         return sorted((task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
@@ -102,6 +118,18 @@ class MainThreadIsKilled(GuestCase):
         process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
         self.heapctl("start", process.pid, "--duration", "1h")
         self.assertEqual(process.wait(60), 3)
+
+
+class Mappings(GuestCase):
+    def test_a_proc_of_another_pid_namespace_gives_no_mappings_of_another_process(self):
+        need_namespace("--pid")
+        outer = self.start("unshare", "--pid", "--fork", "--kill-child", self.program("agent_host_plain"),
+                           env=self.guest_environment(HEAPCTL_EXE="agent_host_plain"), stdin=subprocess.PIPE)
+        inner = wait_until(lambda: children_of(outer.pid), "the first process of the namespace")[0]
+        self.addCleanup(os.kill, inner, signal.SIGKILL)
+        wait_until(lambda: os.path.exists(os.path.join(self.agents, "1.sock")), "the agent")
+        profile = self.heapctl("dump", inner, "-o", "-")[0]
+        self.assertIn("/agent_host_plain\n", profile.partition("MAPPED_LIBRARIES:\n")[2])
 
 
 class InterruptedWaits(GuestCase):
