@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 
 void module_table_init(struct module_table *table)
@@ -19,50 +20,13 @@ void module_table_deinit(struct module_table *table)
 	string_pool_deinit(&table->strings);
 }
 
-const char *module_base_name(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
-/*
- * Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
- */
-static const char *library_suffix(const char *name)
-{
-	for (const char *at = strstr(name, ".so"); at != NULL; at = strstr(at + 1, ".so")) {
-		if (at[3] == '\0' || at[3] == '.')
-			return at;
-	}
-	return NULL;
-}
-
-static bool is_dynamic_linker(const char *name)
-{
-	return strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.", 3) == 0;
-}
-
-const char *module_main_path(const struct profile *profile)
-{
-	if (profile->program[0] != '\0')
-		return profile->program;
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		const char *const path = profile->mappings[i].path;
-		const char *const name = module_base_name(path);
-		if (path[0] == '/' && library_suffix(name) == NULL && !is_dynamic_linker(name))
-			return path;
-	}
-	return "";
-}
-
 /* "libfoo-2.36" and "libfoo" before ".so": a version may stand on either side. */
 static const char *identity_of(struct module_table *table, const char *path, const char *main_path)
 {
 	if (path[0] != '\0' && strcmp(path, main_path) == 0)
 		return string_pool_add(&table->strings, "");
-	const char *const name = module_base_name(path);
-	const char *const suffix = library_suffix(name);
+	const char *const name = path_base_name(path);
+	const char *const suffix = library_name_suffix(name);
 	if (suffix == NULL)
 		return string_pool_add(&table->strings, path[0] == '\0' ? "anon" : name);
 
@@ -94,7 +58,7 @@ static uint32_t find_or_add(
 	table->modules[table->count] = (struct module){
 		.identity = identity,
 		.name = string_pool_add(&table->strings,
-			mapping->path[0] == '\0' ? "anon" : module_base_name(mapping->path)),
+			mapping->path[0] == '\0' ? "anon" : path_base_name(mapping->path)),
 		.path = string_pool_add(&table->strings, mapping->path),
 		.build_id = string_pool_add(&table->strings, mapping->build_id),
 	};
@@ -121,7 +85,7 @@ static uint64_t base_of(const struct profile *profile, size_t at)
 struct module_place *module_table_add(struct module_table *table, const struct profile *profile)
 {
 	struct module_place *const places = xcalloc(profile->mapping_count, sizeof *places);
-	const char *const main_path = module_main_path(profile);
+	const char *const main_path = profile_main_path(profile);
 
 	for (size_t i = 0; i < profile->mapping_count; i++) {
 		places[i].module = find_or_add(table, &profile->mappings[i], main_path);

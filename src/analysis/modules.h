@@ -38,12 +38,3 @@ struct module_place {
 
 /* Adds all mappings of the profile; one place for each, to be released with free(). */
 struct module_place *module_table_add(struct module_table *table, const struct profile *profile);
-
-/*
- * The path of the main program: what the profile says, or the first mapped file that is no
- * library; "" when there is none.
- */
-const char *module_main_path(const struct profile *profile);
-
-/* The last part of a path. */
-const char *module_base_name(const char *path);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/xalloc.h"
 
@@ -146,7 +147,7 @@ static void append_function(
 	if (detail >= DETAIL_MODULE && node->module[0] != '\0')
 		buffer_printf(text, " [%s]", node->module);
 	if (detail >= DETAIL_DECLARATION && node->file[0] != '\0' && node->start_line != 0)
-		buffer_printf(text, " (%s:%u)", module_base_name(node->file), node->start_line);
+		buffer_printf(text, " (%s:%u)", path_base_name(node->file), node->start_line);
 	if (node->is_inlined)
 		buffer_append_string(text, " (inline)");
 }
@@ -267,7 +268,7 @@ static const char *module_name(const struct node_maker *maker, const struct modu
 {
 	const char *const path = maker->profile->mappings[location->mapping].path;
 
-	return module->differs && path[0] != '\0' ? module_base_name(path) : module->name;
+	return module->differs && path[0] != '\0' ? path_base_name(path) : module->name;
 }
 
 static uint32_t make_node(struct node_maker *maker, const struct profile_location *location,

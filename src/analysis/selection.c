@@ -284,7 +284,7 @@ static void describe(struct profile *out, const struct profile *first)
 	out->interval_bytes = first->interval_bytes;
 	out->time_ms = first->time_ms;
 	out->duration_ms = first->duration_ms;
-	out->program = profile_intern(out, module_main_path(first));
+	out->program = profile_intern(out, profile_main_path(first));
 }
 
 /* Mappings were added as they were needed; locations find theirs once they are all there. */

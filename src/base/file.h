@@ -8,10 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
+
+/* The last part of a path. */
+static inline const char *path_base_name(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash == NULL ? path : slash + 1;
+}
 
 /*
  * A regular file's bytes, mapped read-only and private. An empty file has data == NULL and size 0.

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analysis/comparison.h"
-#include "analysis/modules.h"
 #include "analysis/unsample.h"
+#include "base/file.h"
 #include "cli/address_names.h"
 #include "cli/help.h"
 #include "cli/report_option_table.h"
@@ -23,8 +23,8 @@ enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
 /* A service may be called otherwise after an update; mixed up files are to be noticed. */
 static void warn_of_programs(const struct profile *base, const struct profile *now)
 {
-	const char *const before = module_base_name(module_main_path(base));
-	const char *const after = module_base_name(module_main_path(now));
+	const char *const before = path_base_name(profile_main_path(base));
+	const char *const after = path_base_name(profile_main_path(now));
 
 	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0)
 		verb_warn("%s is of %s, %s of %s: the difference of two programs says little",

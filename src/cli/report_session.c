@@ -9,8 +9,8 @@
 
 #include "analysis/allocator_frames.h"
 #include "analysis/filter.h"
-#include "analysis/modules.h"
-#include "analysis/symbolize.h"
+#include "base/file.h"
+#include "source/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "cli/watchdog.h"
@@ -510,10 +510,10 @@ enum profile_counter report_session_counter(const struct report_session *session
 const char *report_session_title(const struct report_session *session)
 {
 	if (session->program != NULL)
-		return module_base_name(session->program);
+		return path_base_name(session->program);
 	if (session->process_name[0] != '\0')
 		return session->process_name;
-	return module_base_name(module_main_path(session->profiles[0]));
+	return path_base_name(profile_main_path(session->profiles[0]));
 }
 
 bool report_session_view(const struct report_session *session,

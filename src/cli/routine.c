@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
-#include "analysis/modules.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbol_table.h"
@@ -75,7 +75,7 @@ static const struct profile_mapping *mapping_of(
 		const struct profile *const profile = session->profiles[i];
 		const uint32_t at = profile_find_mapping(profile, node->address);
 		if (at != PROFILE_NONE &&
-			strcmp(module_base_name(profile->mappings[at].path), node->module) == 0)
+			strcmp(path_base_name(profile->mappings[at].path), node->module) == 0)
 			return &profile->mappings[at];
 	}
 	return NULL;

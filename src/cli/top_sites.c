@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/symbolize.h"
+#include "source/symbolize.h"
 #include "analysis/view_builder.h"
 #include "base/clock.h"
 #include "base/xalloc.h"

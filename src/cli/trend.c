@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/modules.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/option.h"
 #include "cli/report_output.h"
@@ -189,11 +189,11 @@ static size_t site_limit(const struct trend_options *request)
 /* A service may be called otherwise after an update; who mixed up files wants to know. */
 static void warn_of_other_programs(const struct report_session *session)
 {
-	const char *const first = module_base_name(module_main_path(session->profiles[0]));
+	const char *const first = path_base_name(profile_main_path(session->profiles[0]));
 
 	for (size_t i = 1; i < session->profile_count; i++) {
 		const struct profile *const other = session->profiles[i];
-		const char *const name = module_base_name(module_main_path(other));
+		const char *const name = path_base_name(profile_main_path(other));
 		if (*first != '\0' && *name != '\0' && strcmp(first, name) != 0) {
 			verb_warn("%s is of %s, %s of %s: growth from one program to another says "
 				  "little",

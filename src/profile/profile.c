@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 
 const char *const profile_counter_names[] = {
@@ -430,4 +431,31 @@ uint32_t profile_find_mapping(const struct profile *profile, uint64_t address)
 	if (low == 0 || address >= profile->mappings[low - 1].limit)
 		return PROFILE_NONE;
 	return (uint32_t)(low - 1);
+}
+
+const char *library_name_suffix(const char *name)
+{
+	for (const char *at = strstr(name, ".so"); at != NULL; at = strstr(at + 1, ".so")) {
+		if (at[3] == '\0' || at[3] == '.')
+			return at;
+	}
+	return NULL;
+}
+
+static bool is_dynamic_linker(const char *name)
+{
+	return strncmp(name, "ld-", 3) == 0 || strncmp(name, "ld.", 3) == 0;
+}
+
+const char *profile_main_path(const struct profile *profile)
+{
+	if (profile->program[0] != '\0')
+		return profile->program;
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		const char *const path = profile->mappings[i].path;
+		const char *const name = path_base_name(path);
+		if (path[0] == '/' && library_name_suffix(name) == NULL && !is_dynamic_linker(name))
+			return path;
+	}
+	return "";
 }

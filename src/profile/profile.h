@@ -242,3 +242,14 @@ static inline bool profile_location_is_unnamed(
 
 /* The mapping that covers the address, or PROFILE_NONE. Mappings must be sorted. */
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address);
+
+/*
+ * The path of the main program: what the profile says, or the first mapped file that is no
+ * library; "" when there is none.
+ */
+const char *profile_main_path(const struct profile *profile);
+
+/*
+ * Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
+ */
+const char *library_name_suffix(const char *name);

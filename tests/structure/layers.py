@@ -13,7 +13,7 @@ ALLOWED = {
     "agent": {"allocator", "unwind", "wire", "base"},
     "profile": {"base"},
     "symbol": {"unwind", "base"},
-    "analysis": {"profile", "symbol", "base"},
+    "analysis": {"profile", "base"},
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},
     "store": {"profile", "base"},

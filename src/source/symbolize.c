@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/symbolize.h"
+#include "source/symbolize.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/modules.h"
 #include "base/xalloc.h"
 
 /* Whether the address of a location is still to be named. */
@@ -105,7 +104,7 @@ static struct symbol_mapping *make_mappings(
 	struct profile *profile, const struct symbolize_options *options)
 {
 	struct symbol_mapping *const mappings = xcalloc(profile->mapping_count, sizeof *mappings);
-	const char *const main_path = module_main_path(profile);
+	const char *const main_path = profile_main_path(profile);
 
 	for (size_t i = 0; i < profile->mapping_count; i++) {
 		const struct profile_mapping *const from = &profile->mappings[i];
@@ -185,7 +184,7 @@ static bool check_program(const struct symbolizer *symbolizer, struct profile *c
 			reports[r].path[0] == '\0')
 			continue;
 		for (size_t i = 0; i < count; i++) {
-			if (strcmp(reports[r].path, module_main_path(profiles[i])) != 0)
+			if (strcmp(reports[r].path, profile_main_path(profiles[i])) != 0)
 				continue;
 			error_set(err, ERROR_USAGE, "%.160s does not match %.120s: %s", program,
 				profiles[i]->name, reports[r].problem);
