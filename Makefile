@@ -67,12 +67,14 @@ bench:
 golden: all
 	@ninja -C $(BUILD) --quiet golden
 
-# After building: it looks at the products.
 # Looks for tests that fail by chance. Takes hours, unless SOAK_REPEAT and the like say less: see scripts/soak.
 soak: all
 	@scripts/soak $(BUILD)
 
-lint: all
+# After building: it reads the products.
+lint:
+	@scripts/setup lint
+	@$(MAKE) --no-print-directory all
 	@scripts/lint $(BUILD)
 
 format:
