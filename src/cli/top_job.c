@@ -52,7 +52,7 @@ static bool look(struct top_job *job)
 	explain(&result->target, &result->look_err);
 	if (!target_resolve(job->request.operand, &again, &ignored))
 		return false;
-	again.give_up_fd = &job->cancel_fd;
+	again.cancel_fd = &job->cancel_fd;
 	result->target = again;
 	return top_look_take(&result->target, job->request.pruning, &result->look, &ignored);
 }
@@ -96,7 +96,7 @@ bool top_job_start(const struct top_request *request, struct top_job **ret, stru
 	job->done_fd = eventfd(0, EFD_CLOEXEC);
 	job->cancel_fd = eventfd(0, EFD_CLOEXEC);
 	job->result.target = request->target;
-	job->result.target.give_up_fd = &job->cancel_fd;
+	job->result.target.cancel_fd = &job->cancel_fd;
 	const int problem = job->done_fd < 0 || job->cancel_fd < 0 ? errno : start_thread(job);
 	if (problem != 0) {
 		job_free(job);
@@ -115,7 +115,7 @@ void top_job_finish(struct top_job *job, struct top_result *result)
 {
 	pthread_join(job->thread, NULL);
 	*result = job->result;
-	result->target.give_up_fd = NULL;
+	result->target.cancel_fd = NULL;
 	job_free(job);
 }
 

@@ -104,7 +104,7 @@ static bool attach(struct session *session, struct error *err)
 	if (!target_resolve_of(session->options->operand, session->owner, &target, err))
 		return false;
 	/* A target that hangs does not hold up the end. */
-	target.give_up_fd = terminal_interrupt_fd();
+	target.cancel_fd = terminal_interrupt_fd();
 	if (!watcher_attach(session->watcher, &target, err))
 		return false;
 	if (target.kind == TARGET_AGENT)

@@ -227,8 +227,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		stream_init(&stream, call->total_ms, call->total_ms);
 	else
 		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
-	if (target->give_up_fd != NULL)
-		stream.give_up_fd = *target->give_up_fd;
+	if (target->cancel_fd != NULL)
+		stream.cancel_fd = *target->cancel_fd;
 	stream.check = keep_vigil;
 	stream.check_context = &vigil;
 	stream.check_ms = PROCESS_WATCH_INTERVAL_MS;

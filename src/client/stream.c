@@ -17,7 +17,7 @@ void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms)
 {
 	*stream = (struct stream){
 		.fd = -1,
-		.give_up_fd = -1,
+		.cancel_fd = -1,
 		.idle_ms = idle_ms,
 		.deadline_ms = clock_monotonic_ms() + total_ms,
 	};
@@ -40,7 +40,7 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 		left_ms = stream->idle_ms;
 	struct pollfd pollers[] = {
 		{ .fd = stream->fd, .events = events },
-		{ .fd = stream->give_up_fd, .events = POLLIN },
+		{ .fd = stream->cancel_fd, .events = POLLIN },
 	};
 	const int64_t end_ms = clock_monotonic_ms() + left_ms;
 	while (left_ms > 0) {

@@ -3,7 +3,7 @@
  * A connection as a stream of bytes: a unix socket, TCP, or TLS over TCP.
  *
  * Calls block, but never for ever: each waits `idle_ms` at most for the other side and nothing
- * goes on beyond `deadline_ms` or once `give_up_fd` is readable. Descriptors are close-on-exec. One
+ * goes on beyond `deadline_ms` or once `cancel_fd` is readable. Descriptors are close-on-exec. One
  * thread at a time.
  */
 #pragma once
@@ -24,7 +24,7 @@ struct stream {
 	struct stream_tls *tls; /* NULL for a plain one */
 	int64_t idle_ms;
 	int64_t deadline_ms; /* clock_monotonic_ms */
-	int give_up_fd;	     /* -1: none */
+	int cancel_fd;	     /* -1: none */
 	/* Called every check_ms while the other side is silent. NULL: never. */
 	stream_check_function *check;
 	void *check_context;

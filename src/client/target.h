@@ -32,7 +32,7 @@ struct target {
 	char socket_path[4096]; /* of an agent; "" for one on demand that is asleep */
 	struct gateway_url url; /* of a gateway */
 	/* Calls to it fail with ERROR_TIMEOUT as soon as this is readable. Borrowed; NULL: none. */
-	const int *give_up_fd;
+	const int *cancel_fd;
 };
 
 /*

@@ -19,7 +19,7 @@ enum {
 struct acceptor {
 	int listen_fd, stop_fd;
 	struct MHD_Daemon *daemon;
-	struct seats *seats;
+	struct connection_slots *slots;
 	pthread_t thread;
 };
 
@@ -53,7 +53,7 @@ static void accept_one(const struct acceptor *acceptor)
 		is_over(acceptor, FULL_MS);
 	if (fd < 0 || MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) !=
 			      MHD_YES)
-		seats_give_back(acceptor->seats);
+		connection_slot_cancel(acceptor->slots);
 }
 
 static void *work(void *context)
@@ -62,18 +62,18 @@ static void *work(void *context)
 
 	while (!is_over(acceptor, 0)) {
 		await_client(acceptor);
-		if (seats_take(acceptor->seats)) {
+		if (connection_slot_reserve(acceptor->slots)) {
 			accept_one(acceptor);
 		} else {
-			seats_make_room(acceptor->seats);
+			connection_slots_cut_slow(acceptor->slots);
 			is_over(acceptor, FULL_MS);
 		}
 	}
 	return NULL;
 }
 
-bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, struct seats *seats,
-	int stop_fd, struct acceptor **ret, struct error *err)
+bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon,
+	struct connection_slots *slots, int stop_fd, struct acceptor **ret, struct error *err)
 {
 	const int flags = fcntl(listener->fd, F_GETFL);
 
@@ -85,7 +85,7 @@ bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon, 
 		.listen_fd = listener->fd,
 		.stop_fd = stop_fd,
 		.daemon = daemon,
-		.seats = seats,
+		.slots = slots,
 	};
 	if (!thread_start(&acceptor->thread, STACK_BYTES, work, acceptor,
 		    "a thread that accepts connections", err)) {

@@ -2,7 +2,8 @@
 /*
  * Accepts connections for the server as long as it has a place for one more; the others wait in the
  * socket's backlog. libmicrohttpd itself would accept and cut off what is above its limit, and it
- * counts a connection only when it begins to serve it; so the places are counted in seats.h.
+ * counts a connection only when it begins to serve it; so the places are counted in
+ * connection_slots.h.
  */
 #pragma once
 
@@ -10,7 +11,7 @@
 
 #include "base/error.h"
 #include "gateway/listener.h"
-#include "gateway/seats.h"
+#include "gateway/connection_slots.h"
 
 struct acceptor;
 
@@ -20,7 +21,7 @@ struct acceptor;
  * give it back.
  */
 MUST_CHECK bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon,
-	struct seats *seats, int stop_fd, struct acceptor **acceptor, struct error *err);
+	struct connection_slots *slots, int stop_fd, struct acceptor **acceptor, struct error *err);
 
 /* After stop_fd became readable: waits for its end. NULL is fine. */
 void acceptor_join(struct acceptor *acceptor);

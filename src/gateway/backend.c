@@ -55,7 +55,7 @@ void backend_drop(struct backend *backend)
 		return;
 	pthread_cond_destroy(&backend->changed);
 	pthread_mutex_destroy(&backend->mutex);
-	history_deinit(&backend->history);
+	live_metrics_deinit(&backend->history);
 	free(backend);
 }
 

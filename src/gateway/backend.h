@@ -17,7 +17,7 @@
 #include "base/byte_budget.h"
 #include "client/target.h"
 #include "gateway/blob.h"
-#include "gateway/history.h"
+#include "gateway/live_metrics.h"
 
 enum {
 	/* The agent serves 8; the rest is for people with a terminal. */
@@ -47,17 +47,17 @@ struct backend_flight;
 struct backend {
 	unsigned references;
 	struct target target;
-	char name[128];	      /* as people call it, and as it stands in URLs */
-	uid_t owner;	      /* USER_ANY of a target behind another gateway */
-	pid_t pid;	      /* 0 when it is not known: another gateway's target */
-	uint64_t incarnation; /* tells targets apart that had the same pid */
+	char name[128];	     /* as people call it, and as it stands in URLs */
+	uid_t owner;	     /* USER_ANY of a target behind another gateway */
+	pid_t pid;	     /* 0 when it is not known: another gateway's target */
+	uint64_t generation; /* tells targets apart that had the same pid */
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
 	unsigned calls;
 	unsigned callers[2]; /* that wait for something else, for a profile */
 	struct backend_flight *flights;
-	struct history history;
+	struct live_metrics history;
 };
 
 /* One reference; the texts are copied. */

@@ -21,7 +21,7 @@ enum {
 
 void backend_set_init(struct backend_set *set, const char *const *wanted, size_t count)
 {
-	*set = (struct backend_set){ .wanted = wanted, .wanted_count = count, .give_up_fd = -1 };
+	*set = (struct backend_set){ .wanted = wanted, .wanted_count = count, .cancel_fd = -1 };
 	pthread_mutex_init(&set->mutex, NULL);
 	pthread_cond_init(&set->changed, NULL);
 	for (size_t i = 0; i < count; i++) {
@@ -29,7 +29,7 @@ void backend_set_init(struct backend_set *set, const char *const *wanted, size_t
 		uid_t owner;
 		if (!gateway_url_detect(wanted[i]) && strchr(wanted[i], '/') == NULL &&
 			user_name_split(wanted[i], name, sizeof name, &owner))
-			name_owners_assign(&set->owners, name, owner);
+			name_registry_assign(&set->owners, name, owner);
 	}
 }
 
@@ -44,7 +44,7 @@ void backend_set_deinit(struct backend_set *set)
 {
 	drop_items(set->items, set->count);
 	free(set->problems);
-	name_owners_deinit(&set->owners);
+	name_registry_deinit(&set->owners);
 	pthread_cond_destroy(&set->changed);
 	pthread_mutex_destroy(&set->mutex);
 }
@@ -79,7 +79,7 @@ static bool is_ambiguous(const char *name)
 static bool claim(struct backend_set *set, const char *name, uid_t owner)
 {
 	pthread_mutex_lock(&set->mutex);
-	const bool is_its = name_owners_claim(&set->owners, name, owner);
+	const bool is_its = name_registry_claim(&set->owners, name, owner);
 	pthread_mutex_unlock(&set->mutex);
 	return is_its;
 }
@@ -118,7 +118,7 @@ struct gathering {
 /* Keeps the object of a target that was there before: its history, its calls under way. */
 static void gather(struct backend_set *set, const struct target *target, struct gathering *found)
 {
-	static uint64_t incarnations;
+	static uint64_t generations;
 	struct backend *backend = NULL;
 	char name[128];
 
@@ -133,8 +133,8 @@ static void gather(struct backend_set *set, const struct target *target, struct 
 	if (backend == NULL) {
 		name_target(set, target, name);
 		backend = backend_new(target, name);
-		backend->target.give_up_fd = &set->give_up_fd;
-		backend->incarnation = __atomic_add_fetch(&incarnations, 1, __ATOMIC_RELAXED);
+		backend->target.cancel_fd = &set->cancel_fd;
+		backend->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
 	}
 	found->items =
 		xgrow(found->items, &found->capacity, found->count + 1, sizeof(struct backend *));
@@ -185,7 +185,7 @@ static void gather_entry(
 static int compare_entries(const void *a, const void *b)
 {
 	const struct survey_entry *const left = a, *const right = b;
-	const int order = name_owners_compare(left->target.owner, right->target.owner);
+	const int order = name_registry_compare(left->target.owner, right->target.owner);
 
 	return order != 0 ? order
 			  : (left->target.process.pid > right->target.process.pid) -
@@ -251,7 +251,7 @@ static void gather_name(struct backend_set *set, const char *text, struct gather
 	if (!user_name_split(text, name, sizeof name, &owner)) {
 		snprintf(name, sizeof name, "%s", text);
 		pthread_mutex_lock(&set->mutex);
-		(void)name_owners_find(&set->owners, name, &owner);
+		(void)name_registry_find(&set->owners, name, &owner);
 		pthread_mutex_unlock(&set->mutex);
 	}
 	if (target_resolve_of(name, owner, &target, &err)) {
@@ -399,7 +399,7 @@ static bool is_called(struct backend_set *set, const struct backend *backend, co
 	if (set->last.owner != USER_ANY)
 		return set->last.owner == backend->owner &&
 		       process_is_called(&backend->target.process, set->last.name);
-	if (name_owners_find(&set->owners, name, &owner) && owner != backend->owner)
+	if (name_registry_find(&set->owners, name, &owner) && owner != backend->owner)
 		return false;
 	return process_is_called(&backend->target.process, name);
 }
@@ -424,7 +424,7 @@ void backend_set_plain_name(struct backend_set *set, const char *name, char *out
 
 	pthread_mutex_lock(&set->mutex);
 	const bool is_its = user_name_split(name, plain, sizeof plain, &asked) &&
-			    name_owners_find(&set->owners, plain, &owner) && owner == asked;
+			    name_registry_find(&set->owners, plain, &owner) && owner == asked;
 	pthread_mutex_unlock(&set->mutex);
 	snprintf(out, size, "%s", is_its ? plain : name);
 }
@@ -438,16 +438,16 @@ static void settle(struct backend_set *set, const char *name)
 	const struct backend *first = NULL;
 	uid_t owner;
 
-	if (name == NULL || is_ambiguous(name) || name_owners_find(&set->owners, name, &owner))
+	if (name == NULL || is_ambiguous(name) || name_registry_find(&set->owners, name, &owner))
 		return;
 	for (size_t i = 0; i < set->count; i++) {
 		const struct backend *const item = set->items[i];
 		if (item->target.kind == TARGET_AGENT && is_called(set, item, name) &&
-			(first == NULL || name_owners_compare(item->owner, first->owner) < 0))
+			(first == NULL || name_registry_compare(item->owner, first->owner) < 0))
 			first = item;
 	}
 	if (first != NULL)
-		(void)name_owners_claim(&set->owners, name, first->owner);
+		(void)name_registry_claim(&set->owners, name, first->owner);
 }
 
 static bool explain_none(const struct backend_set *set, const char *name, struct error *err)

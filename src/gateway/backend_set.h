@@ -3,7 +3,7 @@
  * The targets that the gateway serves: those named on the command line, or every one that can be
  * seen. They are looked for again when somebody asks, at most every two seconds, so that a server
  * that was restarted is found under its new pid and one that ended is gone. A name stands for the
- * processes of one user (gateway/name_owners.h): where targets were named, only those are served;
+ * processes of one user (gateway/name_registry.h): where targets were named, only those are served;
  * else those of others are "NAME@USER". Any thread.
  */
 #pragma once
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "gateway/backend.h"
-#include "gateway/name_owners.h"
+#include "gateway/name_registry.h"
 
 enum {
 	BACKEND_SET_MAX = 256,
@@ -31,8 +31,8 @@ struct called_name {
 struct backend_set {
 	const char *const *wanted; /* as people typed them; borrowed */
 	size_t wanted_count;	   /* 0: everybody */
-	int give_up_fd; /* -1, or what ends all calls to targets once it is readable; set before use
-			 */
+	int cancel_fd; /* -1, or what ends all calls to targets once it is readable; set before use
+			*/
 
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -41,8 +41,8 @@ struct backend_set {
 	int64_t refresh_took_ms;
 	struct backend **items; /* those wanted in their order, else by name and pid */
 	size_t count;
-	struct called_name last;   /* that was looked up */
-	struct name_owners owners; /* assigned before use, or found out */
+	struct called_name last;     /* that was looked up */
+	struct name_registry owners; /* assigned before use, or found out */
 	size_t problem_count;
 	struct backend_problem *problems;
 };

@@ -142,9 +142,9 @@ static bool check_origin(const struct gateway *gateway, const struct incoming *i
 	if (incoming->is_private)
 		return true;
 	/* Whoever has the token is no page that merely found us; a proxy may have any name. */
-	if (gateway->token == NULL && !guard_check_host(incoming->guard.host, err))
+	if (gateway->token == NULL && !request_policy_check_host(incoming->guard.host, err))
 		return false;
-	return guard_check_site(&incoming->guard, is_change, err);
+	return request_policy_check_site(&incoming->guard, is_change, err);
 }
 
 /* The log may be a terminal: a client's bytes that are no plain text stay out of it. */
@@ -192,7 +192,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		return;
 	}
 	if (gateway->token != NULL && !incoming->is_private && !request->route->is_open &&
-		!guard_has_token(incoming->guard.authorization, gateway->token)) {
+		!request_policy_has_token(incoming->guard.authorization, gateway->token)) {
 		__atomic_add_fetch(&gateway->counters.refused, 1, __ATOMIC_RELAXED);
 		reply_without_token(incoming, reply);
 		return;

@@ -6,14 +6,14 @@
 #pragma once
 
 #include "gateway/gateway.h"
-#include "gateway/guard.h"
+#include "gateway/request_policy.h"
 #include "gateway/request.h"
 
 struct incoming {
 	const char *method;
 	const char *target;	   /* path and query as sent */
 	const char *protocol_peer; /* who asks, for the log: "127.0.0.1", "local" */
-	struct guard_headers guard;
+	struct request_policy_headers guard;
 	const char *accept;	   /* NULL without one */
 	const char *content_type;  /* NULL without one */
 	const char *if_none_match; /* NULL without one */

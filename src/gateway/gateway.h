@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "gateway/backend_set.h"
-#include "gateway/products.h"
+#include "gateway/result_cache.h"
 #include "gateway/request.h"
 #include "gateway/worker.h"
 
@@ -37,10 +37,10 @@ struct watch_manager;
 
 struct gateway {
 	struct backend_set backends;
-	struct products profiles; /* of runs, as the agents gave them */
-	struct products pictures; /* what was rendered from them */
+	struct result_cache profile_cache; /* of runs, as the agents gave them */
+	struct result_cache render_cache;  /* what was rendered from them */
 	struct worker_pool workers;
-	struct store *store;	   /* NULL: no history is kept */
+	struct store *store;		     /* NULL: no history is kept */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */

@@ -12,9 +12,9 @@
 #include "analysis/allocator_stats.h"
 #include "gateway/handlers.h"
 #include "gateway/openapi.h"
-#include "gateway/picture.h"
+#include "gateway/profile_render.h"
 #include "gateway/route.h"
-#include "gateway/readings.h"
+#include "gateway/target_poll.h"
 #include "wire/http_target.h"
 
 #define JSON_TYPE "application/json"
@@ -46,7 +46,7 @@ static void put_url(struct json_writer *json, const struct backend *backend)
 	buffer_deinit(&url);
 }
 
-static void put_target(struct json_writer *json, const struct reading *item)
+static void put_target(struct json_writer *json, const struct poll_result *item)
 {
 	const struct backend *const backend = item->backend;
 	const json_t *const status = item->value;
@@ -91,20 +91,20 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 void api_targets(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
-	CLEANUP(readings_cleanup) struct readings readings = { 0 };
+	CLEANUP(target_poll_cleanup) struct target_poll poll = { 0 };
 	struct json_writer json;
 	struct buffer body;
 
 	(void)request;
 	backend_set_list(&gateway->backends, &list);
-	readings_take(&readings, &list, "/v1/status", NULL);
+	target_poll_run(&poll, &list, "/v1/status", NULL);
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
 	json_key(&json, "targets");
 	json_array_begin(&json);
-	for (size_t i = 0; i < readings.count; i++)
-		put_target(&json, &readings.items[i]);
+	for (size_t i = 0; i < poll.count; i++)
+		put_target(&json, &poll.items[i]);
 	for (size_t i = 0; i < list.problem_count; i++)
 		put_problem(&json, &list.problems[i]);
 	json_array_end(&json);
@@ -117,26 +117,26 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 
 static void take_sample(struct backend *backend, const json_t *status)
 {
-	struct history_sample sample = { .time_ms = clock_realtime_ms() };
+	struct live_sample sample = { .time_ms = clock_realtime_ms() };
 
 	memory_figures_take(backend, status, sample.bytes);
 	pthread_mutex_lock(&backend->mutex);
-	if (history_is_due(&backend->history, sample.time_ms))
-		history_add(&backend->history, &sample);
+	if (live_metrics_is_due(&backend->history, sample.time_ms))
+		live_metrics_add(&backend->history, &sample);
 	pthread_mutex_unlock(&backend->mutex);
 }
 
 static void note_miss(struct backend *backend, const struct error *err)
 {
 	pthread_mutex_lock(&backend->mutex);
-	history_add_miss(&backend->history, clock_realtime_ms(), err->message);
+	live_metrics_add_miss(&backend->history, clock_realtime_ms(), err->message);
 	pthread_mutex_unlock(&backend->mutex);
 }
 
 static bool is_due(struct backend *backend)
 {
 	pthread_mutex_lock(&backend->mutex);
-	const bool due = history_is_due(&backend->history, clock_realtime_ms());
+	const bool due = live_metrics_is_due(&backend->history, clock_realtime_ms());
 	pthread_mutex_unlock(&backend->mutex);
 	return due;
 }
@@ -163,7 +163,7 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	pthread_mutex_lock(&backend->mutex);
-	history_write(&backend->history, request_number(request, "since_ms", 0), &json);
+	live_metrics_write(&backend->history, request_number(request, "since_ms", 0), &json);
 	pthread_mutex_unlock(&backend->mutex);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
 	buffer_deinit(&body);
@@ -198,10 +198,10 @@ static bool parse_id(const struct request *request, const char *name, int64_t ot
 void api_profile(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
-	struct picture picture = {
-		.format = picture_format_find(format == NULL ? "json" : format),
+	struct profile_render picture = {
+		.format = profile_format_find(format == NULL ? "json" : format),
 		.counter = request_text(request, "counter"),
 		.granularity = request_text(request, "granularity"),
 		.focus = request_text(request, "focus"),
@@ -214,11 +214,11 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 	if (!parse_id(request, "id", RUN_PROFILES_NOW, &picture.id, &err) ||
 		!parse_id(request, "base", -1, &picture.base_id, &err) ||
 		!gateway_find(gateway, request, &backend, &err) ||
-		!picture_get(gateway, backend, &picture, &product, &err)) {
+		!profile_render_get(gateway, backend, &picture, &result, &err)) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, product);
+	reply_blob(reply, 200, picture.format->media_type, result);
 	reply->policy = picture.format->policy;
 	if (request_number(request, "download", 0) != 0)
 		reply_attachment(reply, "%s.%s.%s", backend->name,

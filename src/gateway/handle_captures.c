@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
-#include "gateway/kept_picture.h"
+#include "gateway/snapshot_render.h"
 #include "gateway/route.h"
 #include "gateway/watch_view.h"
 #include "watch/capture_list.h"
@@ -99,7 +99,7 @@ static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, st
 void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
-	CLEANUP(kept_profiles_deinit) struct kept_profiles kept = { 0 };
+	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
 	const int64_t number = request_number(request, "number", 0);
 	const int64_t base_number = request_number(request, "base", -1);
 	const struct watch_report *report = NULL;
@@ -117,5 +117,5 @@ void api_capture(struct gateway *gateway, const struct request *request, struct 
 	}
 	kept.name = report->name;
 	kept.owner = xasprintf("capture/%s/%" PRId64 "-%" PRId64, folder, number, base_number);
-	(void)kept_picture_reply(gateway, request, &kept, reply);
+	(void)snapshot_render_reply(gateway, request, &kept, reply);
 }

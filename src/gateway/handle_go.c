@@ -7,7 +7,7 @@
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/process_text.h"
-#include "gateway/picture.h"
+#include "gateway/profile_render.h"
 #include "gateway/route.h"
 
 void go_index(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -30,7 +30,7 @@ void go_index(struct gateway *gateway, const struct request *request, struct rep
 }
 
 static bool draw_two(struct gateway *gateway, struct backend *backend,
-	const struct request *request, const struct picture *picture, struct blob **product,
+	const struct request *request, const struct profile_render *picture, struct blob **result,
 	struct error *err)
 {
 	CLEANUP(run_profiles_cleanup) struct run_profiles before = { 0 };
@@ -41,17 +41,18 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
 		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
 	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
-	       picture_draw(gateway, backend, picture, now.profile, before.profile, product, err);
+	       profile_render_run(
+		       gateway, backend, picture, now.profile, before.profile, result, err);
 }
 
 /* Two snapshots with the time between them. */
 static bool draw_difference(struct gateway *gateway, struct backend *backend,
-	const struct request *request, const struct picture *picture, struct blob **product,
+	const struct request *request, const struct profile_render *picture, struct blob **result,
 	struct error *err)
 {
 	if (!gateway_begin_wait(gateway, err))
 		return false;
-	const bool ok = draw_two(gateway, backend, request, picture, product, err);
+	const bool ok = draw_two(gateway, backend, request, picture, result, err);
 	gateway_end_wait(gateway);
 	return ok;
 }
@@ -60,11 +61,11 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 	struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const bool is_difference = request_number(request, "seconds", 0) > 0;
 	const bool is_text = request_number(request, "debug", 0) > 0 && !is_difference;
-	const struct picture picture = {
-		.format = picture_format_find(is_text ? "raw" : "pprof"),
+	const struct profile_render picture = {
+		.format = profile_format_find(is_text ? "raw" : "pprof"),
 		.counter = counter,
 		.base_id = is_difference ? RUN_PROFILES_NOW : -1,
 		.span_ms = request_number(request, "seconds", 0) * 1000,
@@ -73,13 +74,13 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!(is_difference ? draw_difference(
-					  gateway, backend, request, &picture, &product, &err)
-				: picture_get(gateway, backend, &picture, &product, &err))) {
+					  gateway, backend, request, &picture, &result, &err)
+				: profile_render_get(gateway, backend, &picture, &result, &err))) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
-		product);
+		result);
 	if (!is_text)
 		reply_attachment(reply, "%s", strrchr(request->route->pattern, '/') + 1);
 }

@@ -6,9 +6,9 @@
 #include "base/xalloc.h"
 #include "store/store.h"
 #include "gateway/handlers.h"
-#include "gateway/kept_picture.h"
+#include "gateway/snapshot_render.h"
 #include "gateway/route.h"
-#include "gateway/trend_picture.h"
+#include "gateway/trend_render.h"
 
 #define JSON_TYPE "application/json"
 
@@ -107,7 +107,7 @@ static bool get_snapshot(struct gateway *gateway, const struct request *request,
 
 void api_moment(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(kept_profiles_deinit) struct kept_profiles kept = { 0 };
+	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
 	const int64_t base_ms = request_number(request, "base_ms", -1);
 	const bool has_base = base_ms >= 0 || request_text(request, "base") != NULL;
 	struct snapshot now, before = { 0 };
@@ -126,20 +126,20 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 	kept.owner = xasprintf("moment/%" PRId64 "-%" PRId64, now.id, before.id);
 	kept.time_ms = now.time_ms;
 	kept.base_ms = before.time_ms;
-	if (kept_picture_reply(gateway, request, &kept, reply))
+	if (snapshot_render_reply(gateway, request, &kept, reply))
 		reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, now.time_ms);
 }
 
 void api_trend(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
 	struct store_series series;
 	struct error err = { 0 };
 	char name[128] = "";
 
 	const bool is_known = find_name(gateway, request, name, &err);
-	const struct trend_picture picture = {
+	const struct trend_render picture = {
 		.format = trend_format_find(format == NULL ? "json" : format),
 		.query = make_query(request, name),
 		.most = request_number(request, "most", TREND_PROFILES_MAX),
@@ -150,11 +150,11 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 		.ignore = request_text(request, "ignore"),
 		.exclude = request_text(request, "exclude"),
 	};
-	if (!is_known || !trend_picture_get(gateway, &picture, &series, &product, &err)) {
+	if (!is_known || !trend_render_get(gateway, &picture, &series, &result, &err)) {
 		route_reply_error(request, &err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, product);
+	reply_blob(reply, 200, picture.format->media_type, result);
 	reply->policy = picture.format->policy;
 	if (picture.format->option == NULL)
 		reply_attachment(reply, "%s.tar", name);

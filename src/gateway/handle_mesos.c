@@ -11,7 +11,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
-#include "gateway/picture.h"
+#include "gateway/profile_render.h"
 #include "gateway/route.h"
 
 #define JSON_TYPE "application/json"
@@ -73,15 +73,15 @@ void mesos_start(struct gateway *gateway, const struct request *request, struct 
 		fail(&err, reply);
 }
 
-/* Where the products of a run are: under the same prefix as the request. */
+/* Where the downloads of a run are: under the same prefix as the request. */
 static void put_url(struct json_writer *json, const struct request *request, const char *key,
-	const char *product, int64_t id)
+	const char *download, int64_t id)
 {
 	CLEANUP(free_cleanup)
 	char *url = request->target_name == NULL
-			    ? xasprintf("/memory-profiler/download/%s?id=%" PRId64, product, id)
+			    ? xasprintf("/memory-profiler/download/%s?id=%" PRId64, download, id)
 			    : xasprintf("/targets/%s/memory-profiler/download/%s?id=%" PRId64,
-				      request->target_name, product, id);
+				      request->target_name, download, id);
 
 	json_member_string(json, key, url);
 }
@@ -195,7 +195,7 @@ void mesos_state(struct gateway *gateway, const struct request *request, struct 
 		fail(&err, reply);
 		return;
 	}
-	const bool used = gateway->profiles.made > 0;
+	const bool used = gateway->profile_cache.made > 0;
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
@@ -228,23 +228,23 @@ void mesos_statistics(struct gateway *gateway, const struct request *request, st
 	blob_drop(answer.body);
 }
 
-/* The last segment of the path says which product. */
-static const struct picture_format *wanted_format(const struct request *request)
+/* The last segment of the path is the format. */
+static const struct profile_format *wanted_format(const struct request *request)
 {
-	return picture_format_find(strrchr(request->route->pattern, '/') + 1);
+	return profile_format_find(strrchr(request->route->pattern, '/') + 1);
 }
 
 static void reply_product(struct gateway *gateway, struct backend *backend,
-	const struct picture *picture, struct reply *reply)
+	const struct profile_render *picture, struct reply *reply)
 {
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct error err = { 0 };
 
-	if (!picture_get(gateway, backend, picture, &product, &err)) {
+	if (!profile_render_get(gateway, backend, picture, &result, &err)) {
 		fail_download(&err, reply);
 		return;
 	}
-	reply_blob(reply, 200, "application/octet-stream", product);
+	reply_blob(reply, 200, "application/octet-stream", result);
 	reply_attachment(
 		reply, "%s.%" PRId64 ".%s", backend->name, picture->id, picture->format->extension);
 }
@@ -252,7 +252,7 @@ static void reply_product(struct gateway *gateway, struct backend *backend,
 void mesos_download(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct picture picture = { .format = wanted_format(request), .base_id = -1 };
+	struct profile_render picture = { .format = wanted_format(request), .base_id = -1 };
 	struct error err = { 0 };
 	bool ok = gateway_find(gateway, request, &backend, &err);
 
@@ -272,20 +272,20 @@ void mesos_download(struct gateway *gateway, const struct request *request, stru
 void mesos_diff(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
 	struct error err = { 0 };
-	const struct picture picture = {
-		.format = picture_format_find(format == NULL ? "text" : format),
+	const struct profile_render picture = {
+		.format = profile_format_find(format == NULL ? "text" : format),
 		.id = request_number(request, "id", 0),
 		.base_id = request_number(request, "base", 0),
 	};
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
-		!picture_get(gateway, backend, &picture, &product, &err)) {
+		!profile_render_get(gateway, backend, &picture, &result, &err)) {
 		fail_download(&err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, product);
+	reply_blob(reply, 200, picture.format->media_type, result);
 	reply->policy = picture.format->policy;
 }

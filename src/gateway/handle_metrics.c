@@ -9,7 +9,7 @@
 #include "gateway/exposition.h"
 #include "gateway/handlers.h"
 #include "gateway/route.h"
-#include "gateway/readings.h"
+#include "gateway/target_poll.h"
 
 enum { SERIES_PER_TARGET_MAX = 256 };
 
@@ -57,11 +57,11 @@ static const struct figure figures[] = {
 
 /* What is asked of each target, beside its labels. */
 struct scrape {
-	struct readings status, runs;
+	struct target_poll status, runs;
 	char **labels; /* one text for each target */
 };
 
-static char *make_labels(const struct reading *item)
+static char *make_labels(const struct poll_result *item)
 {
 	struct buffer labels;
 	char pid[16];
@@ -234,28 +234,28 @@ static void put_arenas(struct exposition *out, const struct details *details, si
 static void collect(struct exposition *out, const struct backend_list *list,
 	const struct scrape *scrape, bool of_arenas)
 {
-	CLEANUP(readings_cleanup) struct readings readings = { 0 };
+	CLEANUP(target_poll_cleanup) struct target_poll poll = { 0 };
 	CLEANUP(free_cleanup)
 	struct details *details = xcalloc(list->count, sizeof *details);
 	struct error ignored;
 
-	readings_take(&readings, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES,
+	target_poll_run(&poll, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES,
 		&scrape->status);
-	for (size_t i = 0; i < readings.count; i++) {
+	for (size_t i = 0; i < poll.count; i++) {
 		details[i].labels = scrape->labels[i];
-		if (readings.items[i].value == NULL)
+		if (poll.items[i].value == NULL)
 			continue;
 		if (of_arenas ? !allocator_stats_add_arenas(
-					&details[i].stats, readings.items[i].value, &ignored)
+					&details[i].stats, poll.items[i].value, &ignored)
 			      : !allocator_stats_add_classes(
-					&details[i].stats, readings.items[i].value, &ignored))
+					&details[i].stats, poll.items[i].value, &ignored))
 			continue;
 	}
 	if (of_arenas)
-		put_arenas(out, details, readings.count);
+		put_arenas(out, details, poll.count);
 	else
-		put_classes(out, details, readings.count);
-	for (size_t i = 0; i < readings.count; i++)
+		put_classes(out, details, poll.count);
+	for (size_t i = 0; i < poll.count; i++)
 		allocator_stats_deinit(&details[i].stats);
 }
 
@@ -281,11 +281,11 @@ static void put_gateway(struct exposition *out, struct gateway *gateway, size_t 
 	exposition_family(out, "heapctl_gateway_refused", EXPOSITION_COUNTER,
 		"Requests refused for their token or their origin.");
 	exposition_sample(out, "", (double)load(&gateway->counters.refused));
-	pthread_mutex_lock(&gateway->pictures.mutex);
-	const uint64_t made = gateway->pictures.made, shared = gateway->pictures.shared,
-		       failed = gateway->pictures.failed;
-	const size_t kept = gateway->pictures.kept_bytes;
-	pthread_mutex_unlock(&gateway->pictures.mutex);
+	pthread_mutex_lock(&gateway->render_cache.mutex);
+	const uint64_t made = gateway->render_cache.made, shared = gateway->render_cache.shared,
+		       failed = gateway->render_cache.failed;
+	const size_t kept = gateway->render_cache.kept_bytes;
+	pthread_mutex_unlock(&gateway->render_cache.mutex);
 	exposition_family(out, "heapctl_gateway_pictures", EXPOSITION_COUNTER,
 		"Rendered profiles: made, taken from what was there, failed.");
 	exposition_sample(out, "result=\"made\"", (double)made);
@@ -301,8 +301,8 @@ static void put_targets(
 {
 	struct scrape scrape;
 
-	readings_take(&scrape.status, list, "/v1/status", NULL);
-	readings_take(&scrape.runs, list, "/v1/runs", &scrape.status);
+	target_poll_run(&scrape.status, list, "/v1/status", NULL);
+	target_poll_run(&scrape.runs, list, "/v1/runs", &scrape.status);
 	scrape.labels = xcalloc(list->count, sizeof *scrape.labels);
 	for (size_t i = 0; i < list->count; i++)
 		scrape.labels[i] = make_labels(&scrape.status.items[i]);
@@ -318,8 +318,8 @@ static void put_targets(
 	for (size_t i = 0; i < list->count; i++)
 		free(scrape.labels[i]);
 	free(scrape.labels);
-	readings_deinit(&scrape.runs);
-	readings_deinit(&scrape.status);
+	target_poll_deinit(&scrape.runs);
+	target_poll_deinit(&scrape.status);
 }
 
 /* Below /targets/NAME only that one; at the root all of them. */

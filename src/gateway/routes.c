@@ -5,8 +5,8 @@
 #include "client/kernel_view.h"
 #include "store/store.h"
 #include "gateway/handlers.h"
-#include "gateway/picture.h"
-#include "gateway/trend_picture.h"
+#include "gateway/profile_render.h"
+#include "gateway/trend_render.h"
 
 #define TEXT "text/plain"
 #define JSON "application/json"
@@ -56,7 +56,7 @@ static const struct parameter two_runs[] = {
 		.help = "the run that is subtracted" },
 	{ "id", PARAMETER_NUMBER, .least = 1, .most = RUN_ID_MOST, .is_required = true,
 		.help = "the run that is shown" },
-	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,
+	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,
 		.help = "text when left out" },
 	{ 0 },
 };
@@ -117,7 +117,7 @@ static const struct parameter metrics_parameters[] = {
 
 /* How any profile is drawn. */
 #define DRAWING                                                                                  \
-	{ "format", PARAMETER_CHOICE, .choices = picture_format_names,                           \
+	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,                           \
 		.help = "json when left out" },                                                  \
 		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,                 \
 			.help = "inuse_space when left out" },                                   \
@@ -369,7 +369,7 @@ const struct route routes[] = {
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/moment",
 		.summary = "the profile of a kept moment, or what changed since another",
 		.parameters = moment_parameters, .schema = "Drawing",
-		.format_media_type = picture_media_type, .handle = api_moment },
+		.format_media_type = profile_format_media_type, .handle = api_moment },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/trend",
 		.summary = "what grew over the kept moments of a time, how fast and how surely",
 		.parameters = trend_parameters, .schema = "Trend",
@@ -395,14 +395,14 @@ const struct route routes[] = {
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/capture",
 		.summary = "the profile of such a capture, or what changed since another",
 		.parameters = capture_parameters, .schema = "Drawing",
-		.format_media_type = picture_media_type, .handle = api_capture },
+		.format_media_type = profile_format_media_type, .handle = api_capture },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/classes",
 		.summary = "size classes and arenas: what is held, what is used",
 		.schema = "Classes", .handle = api_classes },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/profile",
 		.summary = "a run or a profile taken now, drawn, or compared with another",
 		.parameters = profile_parameters, .schema = "Drawing",
-		.format_media_type = picture_media_type, .handle = api_profile },
+		.format_media_type = profile_format_media_type, .handle = api_profile },
 
 	{ MESOS, .pattern = "/memory-profiler/start", .summary = "start a run", .media_type = JSON,
 		.parameters = run_duration, .changes = true, .statuses = mesos_start_statuses,
@@ -423,11 +423,11 @@ const struct route routes[] = {
 	MESOS_DOWNLOAD("json", "all figures with their errors"),
 	{ MESOS, .pattern = "/memory-profiler/diff", .summary = "what changed between two runs",
 		.media_type = TEXT, .parameters = two_runs, .statuses = mesos_download_statuses,
-		.schema = "Picture", .format_media_type = picture_media_type,
+		.schema = "Picture", .format_media_type = profile_format_media_type,
 		.handle = mesos_diff },
 	{ MESOS, .pattern = "/diff", .summary = "what changed between two runs", .media_type = TEXT,
 		.parameters = two_runs, .statuses = mesos_download_statuses, .schema = "Picture",
-		.format_media_type = picture_media_type, .handle = mesos_diff },
+		.format_media_type = profile_format_media_type, .handle = mesos_diff },
 
 	{ MTEV, .pattern = "/mtev/memory.json", .summary = "all of malloc_stats_print",
 		.media_type = JSON, .schema = "AllocatorStatistics", .handle = mtev_memory },

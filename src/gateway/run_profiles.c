@@ -71,8 +71,9 @@ static bool get_kept(struct gateway *gateway, struct backend *backend, int64_t i
 	struct profile_order order = { .backend = backend, .path = path };
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
-	snprintf(key, sizeof key, "%" PRIu64 "%s", backend->incarnation, path);
-	return products_get(&gateway->profiles, key, true, fetch_profile, &order, blob, err);
+	snprintf(key, sizeof key, "%" PRIu64 "%s", backend->generation, path);
+	return result_cache_get(
+		&gateway->profile_cache, key, true, fetch_profile, &order, blob, err);
 }
 
 /* Whether the profile records anything: its "t*:" line begins with a number of objects. */

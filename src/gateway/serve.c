@@ -16,7 +16,7 @@
 #include "base/xalloc.h"
 #include "gateway/recorder.h"
 #include "gateway/gateway.h"
-#include "gateway/guard.h"
+#include "gateway/request_policy.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
 #include "gateway/watch_manager.h"
@@ -52,7 +52,7 @@ static bool read_pem(const char *path, const char *secret, char **text, struct e
 
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
-	if (secret != NULL && !guard_check_secret(fd, path, secret, err))
+	if (secret != NULL && !request_policy_check_secret(fd, path, secret, err))
 		return false;
 	buffer_init(&buffer, &memory_or_exit);
 	buffer.limit = PEM_BYTES;
@@ -69,7 +69,7 @@ static bool read_secrets(
 	if ((options->certificate_file == NULL) != (options->key_file == NULL))
 		return error_set(err, ERROR_USAGE, "TLS needs a certificate and its key");
 	if (options->token_file != NULL &&
-		!guard_read_token(options->token_file, &serving->token, err))
+		!request_policy_read_token(options->token_file, &serving->token, err))
 		return false;
 	return options->certificate_file == NULL ||
 	       (read_pem(options->certificate_file, NULL, &serving->certificate, err) &&
@@ -281,8 +281,8 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	CLEANUP(fd_cleanup) int process = -1;
 	struct recorder *recorder = NULL;
 	serving->gateway.stop_fd = stop_reader;
-	serving->gateway.backends.give_up_fd = give_up_reader;
-	serving->gateway.workers.give_up_fd = give_up_reader;
+	serving->gateway.backends.cancel_fd = give_up_reader;
+	serving->gateway.workers.cancel_fd = give_up_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(serving, err) &&
 		  (serving->gateway.store == NULL ||
@@ -315,8 +315,8 @@ static void serving_deinit(struct serving *serving)
 	store_close(serving->gateway.store);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
-	products_deinit(&serving->gateway.pictures);
-	products_deinit(&serving->gateway.profiles);
+	result_cache_deinit(&serving->gateway.render_cache);
+	result_cache_deinit(&serving->gateway.profile_cache);
 	free(serving->token);
 	free(serving->certificate);
 	free(serving->key);
@@ -327,8 +327,8 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	struct serving *const serving = xcalloc(1, sizeof *serving);
 
 	backend_set_init(&serving->gateway.backends, options->targets, options->target_count);
-	products_init(&serving->gateway.pictures, PICTURE_BYTES);
-	products_init(&serving->gateway.profiles, PROFILE_BYTES);
+	result_cache_init(&serving->gateway.render_cache, PICTURE_BYTES);
+	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
 	serving->gateway.started_ms = clock_realtime_ms();
 	serving->gateway.log = options->log;

@@ -33,7 +33,7 @@ struct server {
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
 	struct acceptor *acceptor;
-	struct seats seats;
+	struct connection_slots slots;
 };
 
 /* One request from its first byte to its last. */
@@ -73,19 +73,20 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 	return exchange_new(uri);
 }
 
-static void enter(struct server *server, struct MHD_Connection *connection, enum seat_state state)
+static void enter(
+	struct server *server, struct MHD_Connection *connection, enum connection_state state)
 {
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-	seats_enter(&server->seats, info->socket_context, state);
+	connection_slot_enter(&server->slots, info->socket_context, state);
 }
 
 static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
 	enum MHD_RequestTerminationCode why)
 {
 	(void)why;
-	enter(context, connection, SEAT_REQUEST);
+	enter(context, connection, CONNECTION_REQUEST);
 	exchange_free(*exchange);
 	*exchange = NULL;
 }
@@ -206,11 +207,11 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	reply_init(&reply);
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
-	enter(server, connection, SEAT_WORK);
+	enter(server, connection, CONNECTION_WORK);
 	dispatch(server->gateway, &incoming, &reply);
 	if (exchange->is_last)
 		reply_header(&reply, "Connection", "close");
-	enter(server, connection, SEAT_ANSWER);
+	enter(server, connection, CONNECTION_ANSWER);
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	__atomic_sub_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	reply_deinit(&reply);
@@ -352,9 +353,9 @@ static void notice_connection(void *context, struct MHD_Connection *connection, 
 	struct server *const server = context;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED)
-		*state = seats_sit_down(&server->seats, client_fd(connection));
+		*state = connection_slot_attach(&server->slots, client_fd(connection));
 	else
-		seats_leave(&server->seats, TAKE(*state));
+		connection_slot_detach(&server->slots, TAKE(*state));
 }
 
 static void ignore_log(void *context, const char *format, va_list arguments)
@@ -380,7 +381,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
 	*server = (struct server){ .gateway = gateway, .listener = listener };
-	seats_init(&server->seats, SERVER_CONNECTIONS_MAX);
+	connection_slots_init(&server->slots, SERVER_CONNECTIONS_MAX);
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,
@@ -397,7 +398,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
 		return error_hint(err, "both must be PEM files that belong together");
 	}
-	if (!acceptor_start(listener, server->daemon, &server->seats, gateway->stop_fd,
+	if (!acceptor_start(listener, server->daemon, &server->slots, gateway->stop_fd,
 		    &server->acceptor, err)) {
 		server_stop(server);
 		return false;
@@ -411,6 +412,6 @@ void server_stop(struct server *server)
 	acceptor_join(server->acceptor);
 	if (server->daemon != NULL)
 		MHD_stop_daemon(server->daemon);
-	seats_deinit(&server->seats);
+	connection_slots_deinit(&server->slots);
 	free(server);
 }

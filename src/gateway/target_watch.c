@@ -24,7 +24,7 @@ struct target_watch {
 	struct watch_folders *folders;
 	pthread_t thread;
 	int wake_fd;
-	uint64_t incarnation; /* of the backend it was sent to; the watch_manager's */
+	uint64_t generation; /* of the backend it was sent to; the watch_manager's */
 
 	/* Of the thread alone. */
 	struct watcher *watcher;
@@ -330,7 +330,7 @@ static void wake(const struct target_watch *watch)
 
 void target_watch_assign(struct target_watch *watch, struct backend *backend)
 {
-	watch->incarnation = backend->incarnation;
+	watch->generation = backend->generation;
 	pthread_mutex_lock(&watch->mutex);
 	backend_drop(watch->sent);
 	watch->sent = backend_share(backend);
@@ -395,7 +395,7 @@ const char *target_watch_name(const struct target_watch *watch)
 
 uint64_t target_watch_incarnation(const struct target_watch *watch)
 {
-	return watch->incarnation;
+	return watch->generation;
 }
 
 bool target_watch_is_idle(struct target_watch *watch)

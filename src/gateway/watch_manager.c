@@ -184,10 +184,10 @@ static bool section_applies(struct backend_set *backends, const struct watch_sec
 	       (strchr(backend->name, '@') == NULL || strchr(section->pattern, '@') != NULL);
 }
 
-static bool is_listed(const struct backend_list *list, uint64_t incarnation)
+static bool is_listed(const struct backend_list *list, uint64_t generation)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (list->items[i]->incarnation == incarnation)
+		if (list->items[i]->generation == generation)
 			return true;
 	}
 	return false;
@@ -208,11 +208,11 @@ static struct watch_entry *find_entry(struct watch_manager *watch_manager,
 		if (entry->is_stopping || entry->number != section->number ||
 			strcmp(entry->pattern, section->pattern) != 0)
 			continue;
-		const uint64_t incarnation = target_watch_incarnation(entry->watch);
-		if (incarnation == backend->incarnation)
+		const uint64_t generation = target_watch_incarnation(entry->watch);
+		if (generation == backend->generation)
 			return entry;
 		if (found == NULL && strcmp(target_watch_name(entry->watch), backend->name) == 0 &&
-			!is_listed(list, incarnation))
+			!is_listed(list, generation))
 			found = entry;
 	}
 	return found;
@@ -243,7 +243,7 @@ static void ensure_watch(struct watch_manager *watch_manager, const struct watch
 	struct error err;
 
 	if (entry != NULL) {
-		if (target_watch_incarnation(entry->watch) != backend->incarnation ||
+		if (target_watch_incarnation(entry->watch) != backend->generation ||
 			target_watch_is_idle(entry->watch))
 			target_watch_assign(entry->watch, backend);
 		return;

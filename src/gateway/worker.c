@@ -28,12 +28,12 @@ static bool open_pidfd(pid_t pid, int *fd, struct error *err)
 }
 
 /* Until it has ended: true, or that takes too long or is to be given up. */
-static bool await_end(int fd, int give_up_fd)
+static bool await_end(int fd, int cancel_fd)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_WALL_MS;
 	struct pollfd pollers[] = {
 		{ .fd = fd, .events = POLLIN },
-		{ .fd = give_up_fd, .events = POLLIN },
+		{ .fd = cancel_fd, .events = POLLIN },
 	};
 
 	for (int64_t left_ms = WORKER_WALL_MS; left_ms > 0;
@@ -45,12 +45,12 @@ static bool await_end(int fd, int give_up_fd)
 }
 
 /* Waits for the end; kills what takes too long, or cannot be waited for in bounded time. */
-static bool await(pid_t pid, int give_up_fd, int *status, struct error *err)
+static bool await(pid_t pid, int cancel_fd, int *status, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
 
 	const bool is_watched = open_pidfd(pid, &fd, err);
-	const bool in_time = is_watched && await_end(fd, give_up_fd);
+	const bool in_time = is_watched && await_end(fd, cancel_fd);
 	if (!in_time)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
@@ -203,35 +203,35 @@ static void name_inputs(const struct worker_job *job, struct error *err)
 }
 
 static bool run(
-	const struct worker_job *job, int give_up_fd, struct blob **output, struct error *err)
+	const struct worker_job *job, int cancel_fd, struct blob **output, struct error *err)
 {
 	CLEANUP(fd_cleanup) int input = -1;
-	CLEANUP(fd_cleanup) int product = -1;
+	CLEANUP(fd_cleanup) int result = -1;
 	CLEANUP(fd_cleanup) int messages = memfd_create("heapctl-messages", MFD_CLOEXEC);
 	pid_t pid;
 	int status;
 
 	if (messages < 0)
 		return error_system(err, errno, "making a scratch file");
-	if (!open_input(job, &input, err) || !blob_open_scratch(&product, err))
+	if (!open_input(job, &input, err) || !blob_open_scratch(&result, err))
 		return false;
-	struct plumbing plumbing = { .fds = { input, product, messages }, .count = 3 };
+	struct plumbing plumbing = { .fds = { input, result, messages }, .count = 3 };
 	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
 		plumbing.fds[plumbing.count++] = job->inputs[i]->fd;
-	if (!spawn(job, &plumbing, &pid, err) || !await(pid, give_up_fd, &status, err))
+	if (!spawn(job, &plumbing, &pid, err) || !await(pid, cancel_fd, &status, err))
 		return false;
 	if (!explain(status, messages, err)) {
 		name_inputs(job, err);
 		return false;
 	}
-	return blob_take_fd(TAKE_FD(product), output, err);
+	return blob_take_fd(TAKE_FD(result), output, err);
 }
 
 void worker_pool_init(struct worker_pool *pool, unsigned places)
 {
 	pthread_condattr_t attributes;
 
-	*pool = (struct worker_pool){ .places = places, .give_up_fd = -1 };
+	*pool = (struct worker_pool){ .places = places, .cancel_fd = -1 };
 	pthread_mutex_init(&pool->mutex, NULL);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -279,7 +279,7 @@ bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct b
 {
 	if (!take_place(pool, err))
 		return false;
-	const bool ok = run(job, pool->give_up_fd, output, err);
+	const bool ok = run(job, pool->cancel_fd, output, err);
 	give_place(pool);
 	return ok;
 }

@@ -28,7 +28,7 @@ enum {
 /* How many may work at the same time. Any thread. */
 struct worker_pool {
 	unsigned places;
-	int give_up_fd; /* -1, or what ends all work once it is readable; set before use */
+	int cancel_fd; /* -1, or what ends all work once it is readable; set before use */
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;

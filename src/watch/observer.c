@@ -72,8 +72,8 @@ static bool look_through_gateway(
 
 	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
 		return false;
-	observation->incarnation = (uint64_t)json_number(status, "started_ms") ^
-				   ((uint64_t)json_number(status, "pid") << 44);
+	observation->generation = (uint64_t)json_number(status, "started_ms") ^
+				  ((uint64_t)json_number(status, "pid") << 44);
 	observation->resident_bytes = read_resident(target);
 	if (isnan(observation->resident_bytes) && json_at(status, "memory.resident") != NULL)
 		observation->resident_bytes = (double)json_number(status, "memory.resident");
@@ -158,7 +158,7 @@ bool observer_look(
 		return false;
 	if (started != observer->started)
 		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
-	observation->incarnation = started ^ ((uint64_t)pid << 44);
+	observation->generation = started ^ ((uint64_t)pid << 44);
 	observation->resident_bytes = (double)resident_bytes;
 	observer->is_regrouped = !cgroup_is_current(pid, &observer->group);
 	if (observer->is_regrouped)

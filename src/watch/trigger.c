@@ -263,7 +263,7 @@ static bool may_capture(
 const struct condition_rule *trigger_step(
 	struct trigger *trigger, const struct trigger_observation *observation)
 {
-	if (!trigger->is_begun || observation->incarnation != trigger->last.incarnation)
+	if (!trigger->is_begun || observation->generation != trigger->last.generation)
 		restart_all(trigger, observation, !trigger->is_begun);
 	trigger->is_begun = true;
 	trigger->last = *observation;

@@ -24,7 +24,7 @@ enum { TRIGGER_RULES_MAX = 16 };
 
 struct trigger_observation {
 	int64_t now_ms;
-	uint64_t incarnation;  /* another value: the target was started anew */
+	uint64_t generation;   /* another value: the target was started anew */
 	double resident_bytes; /* NAN for each that is not known */
 	double machine_bytes;
 	double cgroup_share;

@@ -7,7 +7,7 @@
 
 #include "base/xalloc.h"
 #include "gateway/dispatch.h"
-#include "gateway/guard.h"
+#include "gateway/request_policy.h"
 #include "gateway/route.h"
 #include "wire/http_target.h"
 
@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *lines[LINES];
 
 	cut(text, lines);
-	const struct guard_headers headers = {
+	const struct request_policy_headers headers = {
 		.host = lines[1],
 		.origin = lines[2],
 		.referer = lines[3],
@@ -71,11 +71,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_request(METHOD_GET, lines[0]);
 	check_request(METHOD_POST, lines[0]);
 	(void)dispatch_body_limit("POST", lines[0]);
-	const bool knows_host = guard_check_host(headers.host, &err);
-	const bool is_own = guard_check_site(&headers, true, &err);
+	const bool knows_host = request_policy_check_host(headers.host, &err);
+	const bool is_own = request_policy_check_site(&headers, true, &err);
 	/* What may change something may also look. */
-	assert(!is_own || guard_check_site(&headers, false, &err));
+	assert(!is_own || request_policy_check_site(&headers, false, &err));
 	(void)knows_host;
-	assert(!guard_has_token(headers.authorization, ""));
+	assert(!request_policy_has_token(headers.authorization, ""));
 	return 0;
 }

@@ -28,7 +28,7 @@ static struct scene watch(const char *const *conditions, int64_t cool_down_ms)
 		.trigger = trigger_new(
 			&(struct trigger_settings){ cool_down_ms, 10 * SECOND }, rules, count),
 		.now = { .now_ms = 5 * HOUR,
-			.incarnation = 1,
+			.generation = 1,
 			.resident_bytes = 100.0 * MIB,
 			.machine_bytes = 1000.0 * MIB,
 			.cgroup_share = NAN,
@@ -284,13 +284,13 @@ static void a_target_that_was_started_anew_starts_over(void **state)
 	assert_true(look(&scene, 0, 250));
 	assert_false(look(&scene, MINUTE, 250));
 	/* It never was below the mark, but it is another one. */
-	scene.now.incarnation = 2;
+	scene.now.generation = 2;
 	assert_true(look(&scene, MINUTE, 250));
 	assert_string_equal(scene.reason, "rss>200MiB");
-	scene.now.incarnation = 3;
+	scene.now.generation = 3;
 	assert_false(look(&scene, MINUTE, 30));
 	/* That is no growth of what the former had. */
-	scene.now.incarnation = 4;
+	scene.now.generation = 4;
 	assert_false(look(&scene, MINUTE, 60));
 	assert_true(look(&scene, MINUTE, 70));
 	assert_string_equal(scene.reason, "growth>10%/h");
@@ -302,7 +302,7 @@ static void a_target_that_was_started_anew_starts_over(void **state)
 
 	scene = watch_one("peak", 0);
 	assert_false(look(&scene, 0, 500));
-	scene.now.incarnation = 2;
+	scene.now.generation = 2;
 	assert_false(look(&scene, MINUTE, 100));
 	assert_true(look(&scene, MINUTE, 120));
 	trigger_free(scene.trigger);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/trend_picture.h"
+#include "gateway/trend_render.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void add_unit(struct command_line *line, const char *unit)
 	}
 }
 
-static void add_options(struct command_line *line, const struct trend_picture *picture)
+static void add_options(struct command_line *line, const struct trend_render *picture)
 {
 	char number[24];
 
@@ -74,13 +74,13 @@ static void add_options(struct command_line *line, const struct trend_picture *p
 
 struct order {
 	struct gateway *gateway;
-	const struct trend_picture *picture;
+	const struct trend_render *picture;
 };
 
 static bool make(void *context, struct blob **blob, struct error *err)
 {
 	const struct order *const order = context;
-	const struct trend_picture *const picture = order->picture;
+	const struct trend_render *const picture = order->picture;
 	CLEANUP(blob_cleanup) struct blob *series = NULL;
 	CLEANUP(fd_cleanup) int scratch = -1;
 	struct command_line line = { 0 };
@@ -111,7 +111,7 @@ static const char *or_nothing(const char *text)
 }
 
 /* Texts of a client come last, each with its length in front. */
-static char *make_key(const struct trend_picture *picture, const struct store_series *series)
+static char *make_key(const struct trend_render *picture, const struct store_series *series)
 {
 	const char *const focus = or_nothing(picture->focus);
 	const char *const ignore = or_nothing(picture->ignore);
@@ -124,7 +124,7 @@ static char *make_key(const struct trend_picture *picture, const struct store_se
 		strlen(ignore), ignore, or_nothing(picture->exclude));
 }
 
-bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
+bool trend_render_get(struct gateway *gateway, const struct trend_render *picture,
 	struct store_series *series, struct blob **blob, struct error *err)
 {
 	struct order order = { gateway, picture };
@@ -134,5 +134,5 @@ bool trend_picture_get(struct gateway *gateway, const struct trend_picture *pict
 	CLEANUP(free_cleanup) char *key = make_key(picture, series);
 	/* The profiles themselves are large, and gathered quickly. */
 	const bool keep = picture->format->option != NULL;
-	return products_get(&gateway->pictures, key, keep, make, &order, blob, err);
+	return result_cache_get(&gateway->render_cache, key, keep, make, &order, blob, err);
 }

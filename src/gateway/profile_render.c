@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/picture.h"
+#include "gateway/profile_render.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const char standalone_page[] =
 	"sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
 	"style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
-static const struct picture_format formats[] = {
+static const struct profile_format formats[] = {
 	{ "raw", NULL, "text/plain; charset=utf-8", "heap", NULL },
 	{ "text", "--text", "text/plain; charset=utf-8", "txt", NULL },
 	{ "tree", "--tree", "text/plain; charset=utf-8", "tree.txt", NULL },
@@ -29,24 +29,24 @@ static const struct picture_format formats[] = {
 	{ 0 },
 };
 
-const char *const picture_format_names[] = { "raw", "text", "tree", "graph", "flame", "flame-data",
+const char *const profile_format_names[] = { "raw", "text", "tree", "graph", "flame", "flame-data",
 	"collapsed", "pprof", "json", NULL };
 
-const struct picture_format *picture_format_find(const char *name)
+const struct profile_format *profile_format_find(const char *name)
 {
-	for (const struct picture_format *format = formats; format->name != NULL; format++) {
+	for (const struct profile_format *format = formats; format->name != NULL; format++) {
 		if (strcmp(format->name, name) == 0)
 			return format;
 	}
 	return NULL;
 }
 
-const char *picture_media_type(const char *format)
+const char *profile_format_media_type(const char *format)
 {
-	return picture_format_find(format)->media_type;
+	return profile_format_find(format)->media_type;
 }
 
-static void add_options(struct command_line *line, const struct picture *picture)
+static void add_options(struct command_line *line, const struct profile_render *picture)
 {
 	command_line_add(line, "report", NULL);
 	command_line_add(line, picture->format->option, NULL);
@@ -68,7 +68,7 @@ static void add_options(struct command_line *line, const struct picture *picture
  * "the run of 2026-01-31 14:05:00 UTC", or which kind of profile else it is; in `text`, or a
  * constant. Below 0 it is what a run began with.
  */
-static const char *describe_id(const struct picture *picture, int64_t id, char text[64])
+static const char *describe_id(const struct profile_render *picture, int64_t id, char text[64])
 {
 	const bool is_now = id == RUN_PROFILES_NOW;
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
@@ -85,8 +85,8 @@ static const char *describe_id(const struct picture *picture, int64_t id, char t
 	return text;
 }
 
-static void add_heading(
-	struct command_line *line, const struct backend *backend, const struct picture *picture)
+static void add_heading(struct command_line *line, const struct backend *backend,
+	const struct profile_render *picture)
 {
 	char now[64], before[64], number[16];
 
@@ -122,7 +122,7 @@ static void add_remark(struct command_line *line, struct backend *backend)
 
 /* pprof's readers put profiles on a time line, and divide by what they cover. */
 static void add_times(
-	struct command_line *line, struct backend *backend, const struct picture *picture)
+	struct command_line *line, struct backend *backend, const struct profile_render *picture)
 {
 	const bool is_now = picture->id == RUN_PROFILES_NOW;
 	const int64_t when_ms = is_now ? clock_realtime_ms() : picture->id;
@@ -142,8 +142,9 @@ static void add_times(
 		add_remark(line, backend);
 }
 
-bool picture_draw(struct gateway *gateway, struct backend *backend, const struct picture *picture,
-	struct blob *profile, struct blob *base, struct blob **blob, struct error *err)
+bool profile_render_run(struct gateway *gateway, struct backend *backend,
+	const struct profile_render *picture, struct blob *profile, struct blob *base,
+	struct blob **blob, struct error *err)
 {
 	struct command_line line = { 0 };
 	char now[64], before[64];
@@ -168,7 +169,7 @@ bool picture_draw(struct gateway *gateway, struct backend *backend, const struct
 	return ok;
 }
 
-char *picture_key(const char *owner, const struct picture *picture)
+char *profile_render_key(const char *owner, const struct profile_render *picture)
 {
 	/* Patterns come last: nothing in them can be taken for another part of the key. */
 	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner, picture->id,
@@ -184,13 +185,13 @@ char *picture_key(const char *owner, const struct picture *picture)
 struct picture_order {
 	struct gateway *gateway;
 	struct backend *backend;
-	const struct picture *picture;
+	const struct profile_render *picture;
 };
 
 static bool make_picture(void *context, struct blob **blob, struct error *err)
 {
 	const struct picture_order *const order = context;
-	const struct picture *const picture = order->picture;
+	const struct profile_render *const picture = order->picture;
 	CLEANUP(run_profiles_cleanup) struct run_profiles shown = { 0 };
 	CLEANUP(run_profiles_cleanup) struct run_profiles base = { 0 };
 
@@ -201,23 +202,23 @@ static bool make_picture(void *context, struct blob **blob, struct error *err)
 		return true;
 	}
 	if (picture->base_id < 0) {
-		struct picture own = *picture;
+		struct profile_render own = *picture;
 		own.span_ms = shown.span_ms;
-		return picture_draw(order->gateway, order->backend, &own, shown.profile,
+		return profile_render_run(order->gateway, order->backend, &own, shown.profile,
 			shown.start, blob, err);
 	}
 	return run_profiles_load(order->gateway, order->backend, picture->base_id, &base, err) &&
-	       picture_draw(order->gateway, order->backend, picture, shown.profile, base.profile,
-		       blob, err);
+	       profile_render_run(order->gateway, order->backend, picture, shown.profile,
+		       base.profile, blob, err);
 }
 
-bool picture_get(struct gateway *gateway, struct backend *backend, const struct picture *picture,
-	struct blob **blob, struct error *err)
+bool profile_render_get(struct gateway *gateway, struct backend *backend,
+	const struct profile_render *picture, struct blob **blob, struct error *err)
 {
 	struct picture_order order = { gateway, backend, picture };
-	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->incarnation);
-	CLEANUP(free_cleanup) char *key = picture_key(owner, picture);
+	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->generation);
+	CLEANUP(free_cleanup) char *key = profile_render_key(owner, picture);
 	const bool keep = picture->id != RUN_PROFILES_NOW && picture->base_id != RUN_PROFILES_NOW;
 
-	return products_get(&gateway->pictures, key, keep, make_picture, &order, blob, err);
+	return result_cache_get(&gateway->render_cache, key, keep, make_picture, &order, blob, err);
 }

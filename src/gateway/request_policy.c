@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/guard.h"
+#include "gateway/request_policy.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,7 +51,7 @@ static bool is_localhost(const char *name)
 	       strcasecmp(name + size - own, localhost) == 0;
 }
 
-bool guard_check_host(const char *host, struct error *err)
+bool request_policy_check_host(const char *host, struct error *err)
 {
 	char name[HOST_BYTES];
 	unsigned char address[sizeof(struct in6_addr)];
@@ -91,7 +91,8 @@ static bool refuse_site(const char *what, struct error *err)
 	return error_hint(err, "open the gateway's own page, or use a program such as curl");
 }
 
-bool guard_check_site(const struct guard_headers *headers, bool is_change, struct error *err)
+bool request_policy_check_site(
+	const struct request_policy_headers *headers, bool is_change, struct error *err)
 {
 	const char *const site = headers->fetch_site;
 
@@ -156,7 +157,7 @@ static bool decode_base64(const char *text, char *out, size_t limit, size_t *siz
 	return true;
 }
 
-bool guard_has_token(const char *authorization, const char *token)
+bool request_policy_has_token(const char *authorization, const char *token)
 {
 	char pair[TOKEN_MOST_BYTES + 256];
 	size_t size;
@@ -175,7 +176,7 @@ bool guard_has_token(const char *authorization, const char *token)
 	return colon != NULL && equals_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
 }
 
-bool guard_check_secret(int fd, const char *path, const char *what, struct error *err)
+bool request_policy_check_secret(int fd, const char *path, const char *what, struct error *err)
 {
 	struct stat status;
 
@@ -189,14 +190,14 @@ bool guard_check_secret(int fd, const char *path, const char *what, struct error
 	return true;
 }
 
-bool guard_read_token(const char *path, char **token, struct error *err)
+bool request_policy_read_token(const char *path, char **token, struct error *err)
 {
 	struct buffer text;
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
-	if (!guard_check_secret(fd, path, "the token", err))
+	if (!request_policy_check_secret(fd, path, "the token", err))
 		return false;
 	buffer_init(&text, &memory_or_exit);
 	text.limit = TOKEN_FILE_BYTES;

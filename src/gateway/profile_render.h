@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be drawn from the profiles of a target, by `heapctl report` in a process of its own.
- * Pictures of runs are kept; whoever asks for the same one at the same time gets the same one.
+ * Renders the profiles of a target, by `heapctl report` in a process of its own. Renders of runs
+ * are cached; requests for the same one at the same time share it.
  */
 #pragma once
 
 #include "gateway/run_profiles.h"
 
 /* What can be made of a profile; the table's name is what URLs say. */
-struct picture_format {
+struct profile_format {
 	const char *name;
 	const char *option; /* of heapctl report; NULL: the profile as it was recorded */
 	const char *media_type;
@@ -17,10 +17,10 @@ struct picture_format {
 };
 
 /* What a request may name; ends with NULL. */
-extern const char *const picture_format_names[];
+extern const char *const profile_format_names[];
 
-struct picture {
-	const struct picture_format *format;
+struct profile_render {
+	const struct profile_format *format;
 	int64_t id;
 	int64_t base_id;	    /* compared with; -1 for none */
 	bool is_of_moments;	    /* both are times of kept moments */
@@ -33,19 +33,19 @@ struct picture {
 };
 
 /* NULL when there is none of that name. */
-const struct picture_format *picture_format_find(const char *name);
+const struct profile_format *profile_format_find(const char *name);
 
-/* Of a format that is in picture_format_names. */
-const char *picture_media_type(const char *format);
+/* Of a format that is in profile_format_names. */
+const char *profile_format_media_type(const char *format);
 
-/* Drawn now, by somebody else meanwhile, or before. Drop the reference. */
-MUST_CHECK bool picture_get(struct gateway *gateway, struct backend *backend,
-	const struct picture *picture, struct blob **blob, struct error *err);
+/* Rendered now, by another request meanwhile, or before. Drop the reference. */
+MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
+	const struct profile_render *picture, struct blob **blob, struct error *err);
 
 /* What tells it from every other picture; `owner` says whose profiles it is made of. Owned. */
-char *picture_key(const char *owner, const struct picture *picture);
+char *profile_render_key(const char *owner, const struct profile_render *picture);
 
 /* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
-MUST_CHECK bool picture_draw(struct gateway *gateway, struct backend *backend,
-	const struct picture *picture, struct blob *profile, struct blob *base, struct blob **blob,
-	struct error *err);
+MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
+	const struct profile_render *picture, struct blob *profile, struct blob *base,
+	struct blob **blob, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trends over kept snapshots, by `heapctl trend` in a process of its own, which gets the profiles
- * as one store. What was drawn is kept until the snapshots change.
+ * as one store. A render is cached until the snapshots change.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct trend_format {
 extern const char *const trend_format_names[];
 extern const char *const trend_unit_names[];
 
-struct trend_picture {
+struct trend_render {
 	const struct trend_format *format;
 	struct store_query query;
 	int64_t most;			      /* profiles */
@@ -45,5 +45,5 @@ const struct trend_format *trend_format_find(const char *name);
 const char *trend_media_type(const char *format);
 
 /* Drop the reference. `series` is what the query found. */
-MUST_CHECK bool trend_picture_get(struct gateway *gateway, const struct trend_picture *picture,
+MUST_CHECK bool trend_render_get(struct gateway *gateway, const struct trend_render *picture,
 	struct store_series *series, struct blob **blob, struct error *err);

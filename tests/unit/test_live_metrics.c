@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/history.h"
+#include "gateway/live_metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "base/xalloc.h"
 #include "unit.h"
 
-static void expect_misses(const struct history *history, int64_t since_ms, const char *wanted)
+static void expect_misses(const struct live_metrics *history, int64_t since_ms, const char *wanted)
 {
 	struct buffer body;
 	struct json_writer json;
 
 	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
-	history_write(history, since_ms, &json);
+	live_metrics_write(history, since_ms, &json);
 	const char *const found = strstr(buffer_string(&body), "\"misses\":");
 	assert_non_null(found);
 	assert_string_equal(found, wanted);
@@ -23,61 +23,61 @@ static void expect_misses(const struct history *history, int64_t since_ms, const
 
 static void tells_why_a_sample_is_missing(void **state)
 {
-	struct history history = { 0 };
+	struct live_metrics history = { 0 };
 
 	(void)state;
-	history_add_miss(&history, 1000, "it hung");
+	live_metrics_add_miss(&history, 1000, "it hung");
 	expect_misses(&history, 0, "\"misses\":[[1000,\"it hung\"]]}");
 	expect_misses(&history, 1000, "\"misses\":[]}");
-	history_deinit(&history);
+	live_metrics_deinit(&history);
 }
 
 static void says_a_reason_once_until_there_is_a_sample(void **state)
 {
-	const struct history_sample sample = { .time_ms = 4000 };
-	struct history history = { 0 };
+	const struct live_sample sample = { .time_ms = 4000 };
+	struct live_metrics history = { 0 };
 
 	(void)state;
-	history_add_miss(&history, 1000, "it hung");
-	history_add_miss(&history, 2000, "it hung");
-	history_add_miss(&history, 3000, "it is gone");
-	history_add(&history, &sample);
-	history_add_miss(&history, 5000, "it is gone");
+	live_metrics_add_miss(&history, 1000, "it hung");
+	live_metrics_add_miss(&history, 2000, "it hung");
+	live_metrics_add_miss(&history, 3000, "it is gone");
+	live_metrics_add(&history, &sample);
+	live_metrics_add_miss(&history, 5000, "it is gone");
 	expect_misses(&history, 0,
 		"\"misses\":[[1000,\"it hung\"],[3000,\"it is gone\"],[5000,\"it is gone\"]]}");
-	history_deinit(&history);
+	live_metrics_deinit(&history);
 }
 
 static void forgets_the_oldest_reasons(void **state)
 {
-	struct history history = { 0 };
+	struct live_metrics history = { 0 };
 	char reason[16];
 
 	(void)state;
-	for (int i = 0; i <= HISTORY_MISSES_MAX; i++) {
+	for (int i = 0; i <= LIVE_METRICS_MISSES_MAX; i++) {
 		snprintf(reason, sizeof reason, "reason %d", i);
-		history_add_miss(&history, i, reason);
+		live_metrics_add_miss(&history, i, reason);
 	}
-	assert_int_equal(history.miss_count, HISTORY_MISSES_MAX);
+	assert_int_equal(history.miss_count, LIVE_METRICS_MISSES_MAX);
 	/* Said again it takes nothing away. */
-	history_add_miss(&history, HISTORY_MISSES_MAX + 1, reason);
-	expect_misses(&history, HISTORY_MISSES_MAX - 1, "\"misses\":[[64,\"reason 64\"]]}");
+	live_metrics_add_miss(&history, LIVE_METRICS_MISSES_MAX + 1, reason);
+	expect_misses(&history, LIVE_METRICS_MISSES_MAX - 1, "\"misses\":[[64,\"reason 64\"]]}");
 	assert_string_equal(history.misses[1].reason, "reason 1");
-	history_deinit(&history);
+	live_metrics_deinit(&history);
 }
 
 static void a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back(void **state)
 {
-	const struct history_sample sample = { .time_ms = 100000 };
-	struct history history = { 0 };
+	const struct live_sample sample = { .time_ms = 100000 };
+	struct live_metrics history = { 0 };
 
 	(void)state;
-	assert_true(history_is_due(&history, 0));
-	history_add(&history, &sample);
-	assert_false(history_is_due(&history, 100500));
-	assert_true(history_is_due(&history, 101000));
-	assert_true(history_is_due(&history, 99000));
-	history_deinit(&history);
+	assert_true(live_metrics_is_due(&history, 0));
+	live_metrics_add(&history, &sample);
+	assert_false(live_metrics_is_due(&history, 100500));
+	assert_true(live_metrics_is_due(&history, 101000));
+	assert_true(live_metrics_is_due(&history, 99000));
+	live_metrics_deinit(&history);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/products.h"
+#include "gateway/result_cache.h"
 
 #include <string.h>
 
@@ -35,91 +35,91 @@ static bool make(void *context, struct blob **blob, struct error *err)
 
 static void keeps_what_may_be_kept(void **state)
 {
-	struct products products;
+	struct result_cache cache;
 	struct maker maker = { 0 };
 	struct error err = { 0 };
 	struct blob *first = NULL, *second = NULL;
 
 	(void)state;
-	products_init(&products, 1000);
-	assert_true(products_get(&products, "a", true, make, &maker, &first, &err));
-	assert_true(products_get(&products, "a", true, make, &maker, &second, &err));
+	result_cache_init(&cache, 1000);
+	assert_true(result_cache_get(&cache, "a", true, make, &maker, &first, &err));
+	assert_true(result_cache_get(&cache, "a", true, make, &maker, &second, &err));
 	assert_ptr_equal(first, second);
 	assert_int_equal(maker.count, 1);
 	blob_drop(first);
 	blob_drop(second);
-	products_deinit(&products);
+	result_cache_deinit(&cache);
 }
 
 static void makes_anew_what_may_not(void **state)
 {
-	struct products products;
+	struct result_cache cache;
 	struct maker maker = { 0 };
 	struct error err = { 0 };
 	struct blob *first = NULL, *second = NULL;
 
 	(void)state;
-	products_init(&products, 1000);
-	assert_true(products_get(&products, "now", false, make, &maker, &first, &err));
-	assert_true(products_get(&products, "now", false, make, &maker, &second, &err));
+	result_cache_init(&cache, 1000);
+	assert_true(result_cache_get(&cache, "now", false, make, &maker, &first, &err));
+	assert_true(result_cache_get(&cache, "now", false, make, &maker, &second, &err));
 	assert_string_equal(first->data, "made 1");
 	assert_string_equal(second->data, "made 2");
 	blob_drop(first);
 	blob_drop(second);
-	assert_int_equal(products.kept_bytes, 0);
-	products_deinit(&products);
+	assert_int_equal(cache.kept_bytes, 0);
+	result_cache_deinit(&cache);
 }
 
 static void a_failure_is_not_remembered(void **state)
 {
-	struct products products;
+	struct result_cache cache;
 	struct maker maker = { .fails = true };
 	struct error err = { 0 };
 	struct blob *blob = NULL;
 
 	(void)state;
-	products_init(&products, 1000);
-	assert_false(products_get(&products, "a", true, make, &maker, &blob, &err));
+	result_cache_init(&cache, 1000);
+	assert_false(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
 	assert_string_equal(err.message, "attempt 1 failed");
 	assert_null(blob);
 	maker.fails = false;
-	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
 	blob_drop(blob);
-	products_deinit(&products);
+	result_cache_deinit(&cache);
 }
 
 static void lets_go_of_the_least_recently_used(void **state)
 {
-	struct products products;
+	struct result_cache cache;
 	struct maker maker = { .bytes = 400 };
 	struct error err = { 0 };
 	struct blob *blob = NULL;
 
 	(void)state;
-	products_init(&products, 1000);
+	result_cache_init(&cache, 1000);
 	for (const char *key = "ab"; *key != '\0'; key++) {
 		const char name[] = { *key, '\0' };
-		assert_true(products_get(&products, name, true, make, &maker, &blob, &err));
+		assert_true(result_cache_get(&cache, name, true, make, &maker, &blob, &err));
 		blob_drop(blob);
 	}
-	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 2);
-	assert_true(products_get(&products, "c", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "c", true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 3);
-	assert_true(products_get(&products, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 3);
-	assert_true(products_get(&products, "b", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "b", true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 4);
-	assert_true(products.kept_bytes <= 1000);
-	products_deinit(&products);
+	assert_true(cache.kept_bytes <= 1000);
+	result_cache_deinit(&cache);
 }
 
 struct request_thread {
-	struct products *products;
+	struct result_cache *cache;
 	struct maker *maker;
 	struct blob *blob;
 	bool ok;
@@ -130,16 +130,16 @@ static void *request(void *context)
 	struct request_thread *const thread = context;
 	struct error err = { 0 };
 
-	thread->ok = products_get(
-		thread->products, "same", false, make, thread->maker, &thread->blob, &err);
+	thread->ok = result_cache_get(
+		thread->cache, "same", false, make, thread->maker, &thread->blob, &err);
 	return NULL;
 }
 
-/* Everybody who asks while the first one works gets the first one's product. */
+/* Everybody who asks while the first one works gets the first one's result. */
 static void simultaneous_requests_share_one_result(void **state)
 {
 	enum { THREADS = 8 };
-	struct products products;
+	struct result_cache cache;
 	pthread_barrier_t barrier;
 	struct maker maker = { .barrier = &barrier };
 	struct request_thread threads[THREADS];
@@ -148,15 +148,15 @@ static void simultaneous_requests_share_one_result(void **state)
 
 	(void)state;
 	pthread_barrier_init(&barrier, NULL, 2);
-	products_init(&products, 1000);
+	result_cache_init(&cache, 1000);
 	for (size_t i = 0; i < THREADS; i++) {
-		threads[i] = (struct request_thread){ .products = &products, .maker = &maker };
+		threads[i] = (struct request_thread){ .cache = &cache, .maker = &maker };
 		assert_int_equal(pthread_create(&ids[i], NULL, request, &threads[i]), 0);
 	}
 	while (!all_wait) {
-		pthread_mutex_lock(&products.mutex);
-		all_wait = products.shared == THREADS - 1;
-		pthread_mutex_unlock(&products.mutex);
+		pthread_mutex_lock(&cache.mutex);
+		all_wait = cache.shared == THREADS - 1;
+		pthread_mutex_unlock(&cache.mutex);
 	}
 	pthread_barrier_wait(&barrier);
 	for (size_t i = 0; i < THREADS; i++) {
@@ -166,8 +166,8 @@ static void simultaneous_requests_share_one_result(void **state)
 		blob_drop(threads[i].blob);
 	}
 	assert_int_equal(maker.count, 1);
-	assert_int_equal(products.kept_bytes, 0);
-	products_deinit(&products);
+	assert_int_equal(cache.kept_bytes, 0);
+	result_cache_deinit(&cache);
 	pthread_barrier_destroy(&barrier);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/kept_picture.h"
+#include "gateway/snapshot_render.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "gateway/route.h"
 #include "profile/input.h"
 
-void kept_profiles_deinit(struct kept_profiles *kept)
+void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 {
 	free(kept->owner);
 	blob_drop(kept->profile);
 	blob_drop(kept->base);
-	*kept = (struct kept_profiles){ 0 };
+	*kept = (struct snapshot_profiles){ 0 };
 }
 
 /* The history's are compressed; a client that wants the profile itself need not know. */
@@ -38,15 +38,15 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 /* What is needed to draw one. */
 struct order {
 	struct gateway *gateway;
-	const struct picture *picture;
-	const struct kept_profiles *kept;
+	const struct profile_render *picture;
+	const struct snapshot_profiles *kept;
 };
 
 /* By the target's name alone: its process may be gone, and its pid another's. */
 static bool draw(void *context, struct blob **blob, struct error *err)
 {
 	const struct order *const order = context;
-	const struct kept_profiles *const kept = order->kept;
+	const struct snapshot_profiles *const kept = order->kept;
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct target target = { .kind = TARGET_AGENT };
 
@@ -57,16 +57,16 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	snprintf(target.label, sizeof target.label, "%s", kept->name);
 	backend = backend_new(&target, kept->name);
 	backend->pid = 0;
-	return picture_draw(
+	return profile_render_run(
 		order->gateway, backend, order->picture, kept->profile, kept->base, blob, err);
 }
 
-bool kept_picture_reply(struct gateway *gateway, const struct request *request,
-	const struct kept_profiles *kept, struct reply *reply)
+bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
+	const struct snapshot_profiles *kept, struct reply *reply)
 {
 	const char *const format = request_text(request, "format");
-	const struct picture picture = {
-		.format = picture_format_find(format == NULL ? "json" : format),
+	const struct profile_render picture = {
+		.format = profile_format_find(format == NULL ? "json" : format),
 		.id = kept->time_ms,
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
 		.is_of_moments = true,
@@ -76,16 +76,16 @@ bool kept_picture_reply(struct gateway *gateway, const struct request *request,
 		.ignore = request_text(request, "ignore"),
 	};
 	struct order order = { gateway, &picture, kept };
-	CLEANUP(free_cleanup) char *key = picture_key(kept->owner, &picture);
-	CLEANUP(blob_cleanup) struct blob *product = NULL;
+	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &picture);
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct error err = { 0 };
 
-	if (!products_get(&gateway->pictures, key, picture.format->option != NULL, draw, &order,
-		    &product, &err)) {
+	if (!result_cache_get(&gateway->render_cache, key, picture.format->option != NULL, draw,
+		    &order, &result, &err)) {
 		route_reply_error(request, &err, reply);
 		return false;
 	}
-	reply_blob(reply, 200, picture.format->media_type, product);
+	reply_blob(reply, 200, picture.format->media_type, result);
 	reply->policy = picture.format->policy;
 	return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask: the token, and what a browser tells about the page that asks.
+ * Which requests are served: the token, and what a browser says of the page that asks.
  *
  * A browser on this machine can reach a loopback address for any page that it shows. Three checks
  * keep those pages out. *Host*: a name that an attacker's DNS made point here (rebinding) is not
@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 /* Header values; NULL where the request has none. */
-struct guard_headers {
+struct request_policy_headers {
 	const char *host;
 	const char *origin;
 	const char *referer;
@@ -28,23 +28,24 @@ struct guard_headers {
 };
 
 /* ERROR_DENIED for a Host that is neither an IP address nor localhost nor missing. */
-MUST_CHECK bool guard_check_host(const char *host, struct error *err);
+MUST_CHECK bool request_policy_check_host(const char *host, struct error *err);
 
 /*
  * ERROR_DENIED for a request that another site's page makes. `is_change`: it would change
  * something, so that not even following a link may do it.
  */
-MUST_CHECK bool guard_check_site(
-	const struct guard_headers *headers, bool is_change, struct error *err);
+MUST_CHECK bool request_policy_check_site(
+	const struct request_policy_headers *headers, bool is_change, struct error *err);
 
 /*
  * Whether the Authorization header carries the token: "Bearer TOKEN", or "Basic" with the token as
  * the password for clients that know nothing else. Takes the same time wherever they differ.
  */
-bool guard_has_token(const char *authorization, const char *token);
+bool request_policy_has_token(const char *authorization, const char *token);
 
 /* ERROR_DENIED when the file, open there, can be read or changed by all. `what`: "the token". */
-MUST_CHECK bool guard_check_secret(int fd, const char *path, const char *what, struct error *err);
+MUST_CHECK bool request_policy_check_secret(
+	int fd, const char *path, const char *what, struct error *err);
 
 /* The first line of the file. ERROR_DENIED when others may read it. Free with free(). */
-MUST_CHECK bool guard_read_token(const char *path, char **token, struct error *err);
+MUST_CHECK bool request_policy_read_token(const char *path, char **token, struct error *err);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slots for connections, and what each waits for since when. When all are taken and another
+ * client waits, slow clients are cut off: those that have not sent a whole request, or not taken
+ * their answer, in the time that an honest client needs.
+ *
+ * Any thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	CONNECTION_REQUEST_MS = 2000, /* from connecting, or the last answer, to a whole request */
+	CONNECTION_ANSWER_MS = 120 * 1000, /* to take an answer */
+	CONNECTIONS_CUT_MAX = 32,	   /* at once */
+};
+
+enum connection_state {
+	CONNECTION_REQUEST, /* waits for the client's request */
+	CONNECTION_WORK,    /* waits for the gateway */
+	CONNECTION_ANSWER,  /* waits for the client to take its answer */
+};
+
+/* One connection. */
+struct connection_slot;
+
+struct connection_slots {
+	unsigned max;
+	pthread_mutex_t mutex; /* of what follows */
+	unsigned taken;
+	struct connection_slot *first;
+};
+
+void connection_slots_init(struct connection_slots *slots, unsigned max);
+void connection_slots_deinit(struct connection_slots *slots);
+
+/* A slot for a connection that is about to be handed over; false when all are taken. */
+bool connection_slot_reserve(struct connection_slots *slots);
+/* It was not handed over after all. */
+void connection_slot_cancel(struct connection_slots *slots);
+
+/* The connection that a slot was reserved for has begun. `fd` is open until it is detached. */
+struct connection_slot *connection_slot_attach(struct connection_slots *slots, int fd);
+/* It is about to be closed: frees its slot. */
+void connection_slot_detach(struct connection_slots *slots, struct connection_slot *slot);
+
+void connection_slot_enter(
+	struct connection_slots *slots, struct connection_slot *slot, enum connection_state state);
+
+/* Cuts off some of the slow ones. */
+void connection_slots_cut_slow(struct connection_slots *slots);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/result_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+struct cached_result {
+	struct cached_result *older, *newer;
+	char *key;
+	struct blob *blob; /* NULL until it is made */
+	bool is_done;
+	bool is_kept;	/* for those who ask after it was done */
+	unsigned users; /* threads that make it or wait for it */
+	struct error err;
+};
+
+void result_cache_init(struct result_cache *cache, size_t kept_limit_bytes)
+{
+	*cache = (struct result_cache){ .kept_limit_bytes = kept_limit_bytes };
+	pthread_mutex_init(&cache->mutex, NULL);
+	pthread_cond_init(&cache->changed, NULL);
+}
+
+static void link_newest(struct result_cache *cache, struct cached_result *result)
+{
+	result->older = cache->newest;
+	result->newer = NULL;
+	if (cache->newest != NULL)
+		cache->newest->newer = result;
+	cache->newest = result;
+}
+
+static void unlink_product(struct result_cache *cache, struct cached_result *result)
+{
+	if (result->newer != NULL)
+		result->newer->older = result->older;
+	else
+		cache->newest = result->older;
+	if (result->older != NULL)
+		result->older->newer = result->newer;
+}
+
+/* The result must be unlinked and unused. */
+static void free_product(struct result_cache *cache, struct cached_result *result)
+{
+	if (result->blob != NULL)
+		cache->kept_bytes -= result->blob->size;
+	blob_drop(result->blob);
+	free(result->key);
+	free(result);
+}
+
+void result_cache_deinit(struct result_cache *cache)
+{
+	while (cache->newest != NULL) {
+		struct cached_result *const result = cache->newest;
+		unlink_product(cache, result);
+		free_product(cache, result);
+	}
+	pthread_cond_destroy(&cache->changed);
+	pthread_mutex_destroy(&cache->mutex);
+}
+
+static struct cached_result *find(struct result_cache *cache, const char *key)
+{
+	struct cached_result *result = cache->newest;
+
+	while (result != NULL &&
+		((result->is_done && !result->is_kept) || strcmp(result->key, key) != 0))
+		result = result->older;
+	return result;
+}
+
+/* Forgets the least recently used ones until the rest fits. */
+static void trim(struct result_cache *cache)
+{
+	struct cached_result *result = cache->newest, *oldest = NULL;
+	size_t count = 0;
+
+	for (; result != NULL; result = result->older) {
+		oldest = result;
+		count++;
+	}
+	for (result = oldest; result != NULL && (cache->kept_bytes > cache->kept_limit_bytes ||
+							count > RESULT_CACHE_ENTRIES_MAX);) {
+		struct cached_result *const next = result->newer;
+		if (result->users == 0) {
+			unlink_product(cache, result);
+			free_product(cache, result);
+			count--;
+		}
+		result = next;
+	}
+}
+
+/* With the mutex held, which is let go meanwhile. */
+static void make_product(struct result_cache *cache, struct cached_result *result, bool keep,
+	result_cache_make *make, void *context)
+{
+	struct blob *blob = NULL;
+
+	pthread_mutex_unlock(&cache->mutex);
+	const bool ok = make(context, &blob, &result->err);
+	pthread_mutex_lock(&cache->mutex);
+	if (ok) {
+		result->blob = blob;
+		cache->kept_bytes += blob->size;
+		cache->made++;
+	} else {
+		cache->failed++;
+	}
+	result->is_kept = ok && keep;
+	result->is_done = true;
+	pthread_cond_broadcast(&cache->changed);
+}
+
+static void await_product(struct result_cache *cache, struct cached_result *result)
+{
+	cache->shared++;
+	while (!result->is_done)
+		pthread_cond_wait(&cache->changed, &cache->mutex);
+}
+
+/* With the mutex held. */
+static bool hand_out(struct result_cache *cache, struct cached_result *result, struct blob **blob,
+	struct error *err)
+{
+	const bool ok = result->blob != NULL;
+
+	if (ok)
+		*blob = blob_share(result->blob);
+	else
+		*err = result->err;
+	unlink_product(cache, result);
+	if (--result->users == 0 && !result->is_kept) {
+		free_product(cache, result);
+		return ok;
+	}
+	link_newest(cache, result);
+	trim(cache);
+	return ok;
+}
+
+bool result_cache_get(struct result_cache *cache, const char *key, bool keep,
+	result_cache_make *make, void *context, struct blob **blob, struct error *err)
+{
+	pthread_mutex_lock(&cache->mutex);
+	struct cached_result *result = find(cache, key);
+	if (result != NULL) {
+		result->users++;
+		await_product(cache, result);
+	} else {
+		result = xcalloc(1, sizeof *result);
+		result->key = xstrdup(key);
+		result->users = 1;
+		link_newest(cache, result);
+		make_product(cache, result, keep, make, context);
+	}
+	const bool ok = hand_out(cache, result, blob, err);
+	pthread_mutex_unlock(&cache->mutex);
+	return ok;
+}
