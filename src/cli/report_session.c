@@ -247,10 +247,13 @@ static bool warn_of_missing_mappings(const struct report_session *session)
 		const struct profile *const profile = session->profiles[i];
 		if (profile->has_mappings || profile->mapping_count != 0)
 			continue;
+		/* Go's texts have the names in comments. */
+		const bool may_be_go = profile->weighting != PROFILE_EXPONENTIAL;
 		verb_warn("%s: no address has a name: it has no list of mappings "
-			  "(MAPPED_LIBRARIES), so it was cut off (get the whole file, or give the "
-			  "program in front of it)",
-			profile->name);
+			  "(MAPPED_LIBRARIES), so it was cut off%s (get the whole file, or %s)",
+			profile->name, may_be_go ? ", or is a text of Go's" : "",
+			may_be_go ? "from Go one without debug=1"
+				  : "give the program in front of it");
 		has_warned = true;
 	}
 	return has_warned;

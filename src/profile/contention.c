@@ -20,7 +20,8 @@ bool contention_detect(struct cursor in)
 		return false;
 	cursor_skip(&in, 3);
 	text_skip_blanks(&in);
-	return text_at(&in, "contention") || text_at(&in, "Stacks:");
+	/* "mutex" is Go's. */
+	return text_at(&in, "contention") || text_at(&in, "mutex:") || text_at(&in, "Stacks:");
 }
 
 /* "2178 12 @ 0x1 0x2", or in older files "2178 @ 0x1 0x2" */

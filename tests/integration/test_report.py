@@ -111,6 +111,9 @@ class Foreign(unittest.TestCase):
         run = self.report(b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n", "--text")
         self.assertIn(b"it has no list of mappings (MAPPED_LIBRARIES), so it was cut off", run.stderr)
         self.assertNotIn(b"java", run.stderr)
+        self.assertNotIn(b"Go", run.stderr)
+        run = self.report(b"heap profile: 1: 64 [1: 64] @ heap/8192\n1: 64 [1: 64] @ 0x4b5e37\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n", "--text")
+        self.assertIn(b"or is a text of Go's (get the whole file, or from Go one without debug=1)", run.stderr)
 
     def test_profile_with_a_part_of_its_mappings_was_cut_off(self):
         head = b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x7f0000400110 0x400220\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n"

@@ -110,6 +110,13 @@ static void contention_becomes_nanoseconds(void **state)
 	assert_int_equal(profile->comment_count, 2);
 	assert_int_equal(profile->mapping_count, 1);
 	assert_text_refused("--- contention:\ncycles/second = 0\n", "zero has no meaning");
+	CLEANUP(profile_cleanup)
+	struct profile *const go =
+		must_read_text("--- mutex:\ncycles/second=1000000000\n"
+			       "sampling period=1\n459 2 @ 0x4b62be 0x4b6225\n"
+			       "#\t0x4b62bd\tsync.(*Mutex).Unlock+0xbd\t/mutex.go:2\n");
+	assert_int_equal(go->kind, PROFILE_CONTENTION);
+	assert_int_equal(go->sample_count, 1);
 }
 
 static void reads_collapsed_stacks(void **state)
