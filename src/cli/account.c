@@ -247,7 +247,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_account = {
 	.name = "account",
 	.arguments = "TARGET | BUNDLE [--json]",
-	.summary = "why the process is bigger than its profile: rows that add up",
+	.summary = "explain why a process is bigger than its profile",
 	.description =
 		"Puts jemalloc's statistics, the kernel's account of the process (smaps) and a "
 		"profile into one table: what the program uses, what thread caches, slabs, freed "

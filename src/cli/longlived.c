@@ -19,11 +19,12 @@ static const struct verb_option options[] = {
 	{ OPTION_WINDOW, "window", 'w', "TIME", "how long to sample, 1s to 24hrs; default 30s",
 		NULL, "10s 30s 1mins 5mins", false },
 	{ OPTION_SETTLE, "settle", 's', "TIME",
-		"how long to wait afterwards, so that what is short-lived goes; default 30s", NULL,
-		"10s 30s 1mins 5mins", false },
+		"how long to wait afterwards, until short-lived objects are freed; "
+		"default 30s",
+		NULL, "10s 30s 1mins 5mins", false },
 	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		"where the profile after it all goes; the one before goes to FILE.before; default "
-		"is a name made of target and time",
+		"where to write the last profile; the first one is written to "
+		"FILE.before; default is a name made of target and time",
 		NULL, "@file", false },
 	{ 0 },
 };
@@ -184,8 +185,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		case OPTION_SETTLE:
 			if (!duration_parse(parser.value, &request.settle_ms, &err) ||
 				request.settle_ms > DURATION_LONGEST_RUN_MS)
-				return option_refuse(
-					&parser, "'%s' is no time up to 24hrs", parser.value);
+				return option_refuse(&parser, "'%s' is not a time from 0s to 24hrs",
+					parser.value);
 			break;
 		case OPTION_OUTPUT:
 			request.path = parser.value;

@@ -57,7 +57,7 @@ static bool is_name(const char *assignment, struct error *err)
 
 	if (length > 0 && strspn(assignment, name_characters) >= length)
 		return true;
-	error_set(err, ERROR_USAGE, "'%.*s' is no mallctl's name", (int)length, assignment);
+	error_set(err, ERROR_USAGE, "'%.*s' is not the name of a mallctl", (int)length, assignment);
 	return error_hint(err, "they are like opt.prof or arena.0.purge");
 }
 

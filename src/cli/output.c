@@ -27,12 +27,12 @@ bool output_open(const char *path, const char *stem, const char *suffix, struct 
 	char made_up[4096];
 
 	if (path != NULL && path[0] == '\0')
-		return error_set(err, ERROR_USAGE, "-o has an empty name");
+		return error_set(err, ERROR_USAGE, "the output file has an empty name");
 	*output = (struct output){ .is_stdout = path != NULL && strcmp(path, "-") == 0 };
 	if (output->is_stdout) {
 		if (isatty(STDOUT_FILENO) != 1)
 			return true;
-		error_set(err, ERROR_USAGE, "a profile is nothing for a terminal");
+		error_set(err, ERROR_USAGE, "refusing to write a binary profile to a terminal");
 		return error_hint(err, "use -o FILE, or a pipe");
 	}
 	if (path != NULL)

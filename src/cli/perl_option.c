@@ -182,8 +182,8 @@ bool perl_option_next(struct perl_option_parser *parser, int *id, struct error *
 
 static bool not_a_number(const struct perl_option_parser *parser, struct error *err)
 {
-	return error_set(err, ERROR_USAGE, "'%.60s' is no number for --%s", parser->value,
-		parser->option->name);
+	return error_set(err, ERROR_USAGE, "'%.60s' is not a number, which --%s needs",
+		parser->value, parser->option->name);
 }
 
 bool perl_option_integer(const struct perl_option_parser *parser, long *number, struct error *err)

@@ -26,8 +26,8 @@ static const struct verb_option options[] = {
 		"what was allocated meanwhile and is still alive",
 		NULL, "@file", false },
 	{ OPTION_SAMPLE, "sample", 0, "BYTES",
-		"one sample per so many bytes on average, for this recording; discards the "
-		"samples that there are",
+		"one sample per this number of bytes on average, for this recording; "
+		"discards the samples there are",
 		NULL, "4KiB 16KiB 64KiB 512KiB", false },
 	{ OPTION_DISCARD, "discard", 0, NULL, "with --sample: do not ask before discarding", NULL,
 		NULL, false },

@@ -169,15 +169,14 @@ const struct verb verb_report = {
 	.name = "report",
 	.arguments = "[OPTION...] [PROGRAM] PROFILE...",
 	.summary = "show where the memory of a profile was allocated",
-	.description =
-		"Reads heap profiles and shows which functions, lines or files hold the memory "
-		"or allocated it. Several profiles are summed. A profile is a file (compressed "
-		"or not; jemalloc's, gperftools', pprof's, collapsed stacks), - for standard "
-		"input, a URL such as http://host:port/pprof/heap, or a TARGET, of which one is "
-		"taken now. PROGRAM is needed only where the file that ran is no longer where "
-		"it ran.\n\n"
-		"All of jeprof's options work here and mean the same; installed or linked under "
-		"the name jeprof, heapctl takes its place.",
+	.description = "Reads heap profiles and shows which functions, lines or files use the "
+		       "memory or allocated it. Several profiles are summed. A profile is a "
+		       "file (compressed or not; of jemalloc, gperftools or pprof, or "
+		       "collapsed stacks), - for standard input, a URL such as "
+		       "http://host:port/pprof/heap, or a TARGET, of which a profile is taken "
+		       "now. PROGRAM is needed only where the program has been moved.\n\n"
+		       "All options of jeprof work here and mean the same; installed or linked "
+		       "under the name jeprof, heapctl replaces it.",
 	.examples = "heapctl report server.heap\n"
 		    "# the ten biggest, with their standard errors\n"
 		    "heapctl report --top=10 --confidence server.heap\n"

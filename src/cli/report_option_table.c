@@ -23,7 +23,7 @@ const struct verb_option report_option_table[] = {
 		.help = "names for the mappings and addresses on standard input" },
 	{ OPTION_RAW, "raw", 0, NULL,
 		.help = "the profile with its symbols, to be read on any machine" },
-	{ OPTION_INTERACTIVE, "interactive", 0, NULL, .help = "a shell to look around in" },
+	{ OPTION_INTERACTIVE, "interactive", 0, NULL, .help = "a shell for exploring the profile" },
 
 	{ OPTION_INUSE_SPACE, "inuse_space", 0, NULL, .help = "bytes in use [default]",
 		.group = "figures" },
@@ -55,7 +55,7 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_THREAD, "thread", 0, "THREAD",
 		.help = "only this thread, by number or name; '*' for each on its own" },
 
-	{ OPTION_NODECOUNT, "nodecount", 0, "N", .help = "at most so many boxes [80]",
+	{ OPTION_NODECOUNT, "nodecount", 0, "N", .help = "maximum number of boxes [80]",
 		.group = "call graph" },
 	{ OPTION_NODEFRACTION, "nodefraction", 0, "F",
 		.help = "no boxes below this share [0.005]" },
@@ -112,7 +112,7 @@ const struct verb_option report_option_table[] = {
 		.complete = "@file" },
 	{ OPTION_TITLE, "title", 0, "TEXT", .help = "heading of pictures, instead of the program" },
 	{ OPTION_SUBTITLE, "subtitle", 0, "TEXT",
-		.help = "what stands below it, instead of the profiles' names" },
+		.help = "text below the heading, instead of the names of the profiles" },
 	/* Of the gateway, whose scratch files know none of this. */
 	{ OPTION_WHEN_MS, "when-ms", 0, "MS", .help = "for --pprof: when it was taken",
 		.is_hidden = true },
@@ -120,7 +120,7 @@ const struct verb_option report_option_table[] = {
 		.is_hidden = true },
 	{ OPTION_REMARK, "remark", 0, "TEXT", .help = "for --pprof: a comment in it",
 		.is_hidden = true },
-	{ OPTION_TOP, "top", 0, "N", .help = "only so many rows of the text report" },
+	{ OPTION_TOP, "top", 0, "N", .help = "maximum number of rows of the text report" },
 	{ OPTION_SORT, "sort", 0, "KEY", .help = "flat, cum, change or name",
 		.complete = "flat cum change name" },
 	{ OPTION_GRANULARITY, "granularity", 0, "WHAT",

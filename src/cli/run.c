@@ -39,8 +39,8 @@ static const struct verb_option options[] = {
 		"sample from the start; at the default of one sample per 512 KiB that costs "
 		"hardly anything",
 		NULL, NULL, false },
-	{ OPTION_SAMPLE, "sample", 0, "BYTES", "one sample per so many bytes on average", NULL,
-		"16KiB 64KiB 512KiB 2MiB", false },
+	{ OPTION_SAMPLE, "sample", 0, "BYTES", "one sample per this number of bytes on average",
+		NULL, "16KiB 64KiB 512KiB 2MiB", false },
 	{ OPTION_CONF, "conf", 0, "CONF",
 		"options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be repeated, "
 		"the last one wins",

@@ -22,7 +22,7 @@ static const struct verb_option options[] = {
 	{ OPTION_START, "start-profile", 0, "FILE",
 		"with --save: also save the profile taken at the run's start, for heapctl diff",
 		NULL, "@file", false },
-	{ OPTION_REMOVE, "remove", 0, "ID", "forget this run and its profiles", NULL, NULL, false },
+	{ OPTION_REMOVE, "remove", 0, "ID", "delete this run and its profiles", NULL, NULL, false },
 	{ 0 },
 };
 

@@ -31,8 +31,8 @@ static const struct verb_option options[] = {
 		"[127.0.0.1:7070]",
 		NULL, NULL, false },
 	{ OPTION_TOKEN_FILE, "token-file", 0, "FILE",
-		"ask for the token in the file's first line; needed for any address that other "
-		"machines reach",
+		"require the token in the first line of this file; needed for an "
+		"address that other machines reach",
 		NULL, "@file", false },
 	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE", "speak TLS, with this certificate (PEM)", NULL,
 		"@file", false },
@@ -40,21 +40,21 @@ static const struct verb_option options[] = {
 	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", "end when this process ends", NULL, NULL,
 		false },
 	{ OPTION_HISTORY, "history", 0, "FOLDER",
-		"keep a profile and the memory figures of every target there, every so often", NULL,
+		"keep a profile and the memory figures of every target in this folder", NULL,
 		"@folder", false },
-	{ OPTION_EVERY, "history-every", 0, "TIME", "how often [15mins]", NULL, "1mins 15mins 1hrs",
-		false },
-	{ OPTION_KEEP, "history-keep", 0, "TIME", "how long they are kept [30days]", NULL,
+	{ OPTION_EVERY, "history-every", 0, "TIME", "time between profiles [15mins]", NULL,
+		"1mins 15mins 1hrs", false },
+	{ OPTION_KEEP, "history-keep", 0, "TIME", "how long profiles are kept [30days]", NULL,
 		"7days 30days", false },
-	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "how much of them is kept [10GiB]", NULL, NULL,
+	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "maximum total size [10GiB]", NULL, NULL,
 		false },
 	{ OPTION_FREE, "history-free", 0, "SIZE",
-		"leave so much of the disk free: the oldest go first, the last of each target "
-		"never [512MiB]",
+		"minimum free disk space: the oldest profiles are deleted first, the "
+		"last of each target never [512MiB]",
 		NULL, NULL, false },
 	{ OPTION_WATCH_FILE, "watch-file", 0, "FILE",
-		"capture at interesting moments, as heapctl watch does, of the targets and by the "
-		"rules in this file (docs/watch-file.md); read again on SIGHUP",
+		"capture profiles by the rules in this file (docs/watch-file.md), as "
+		"heapctl watch does; read again on SIGHUP",
 		NULL, "@file", false },
 	{ 0 },
 };
@@ -142,26 +142,26 @@ const struct verb verb_serve = {
 	.name = "serve",
 	.arguments =
 		"[--listen ADDR] [--token-file FILE] [--tls-cert FILE --tls-key FILE] [TARGET...]",
-	.summary = "make targets reachable over HTTP, with a page to look at",
-	.description =
-		"Serves the named targets, or every target that can be seen, until it is told to "
-		"stop: a page for people, /metrics for Prometheus, and the URLs that users of "
-		"Mesos, libmtev, gperftools and Go know. All of them are described by "
-		"/openapi.json.\n\n"
-		"At the root stands the first target that was named, or the only one there is; "
-		"/targets/NAME/ has each of them, by name or pid. A target that was restarted is "
-		"found again.\n\n"
-		"With --history, every target's profile and figures are kept over days; "
-		"/api/v1/timeline lists the moments, /api/v1/moment draws one or compares two, "
-		"/api/v1/trend says what grew, also of targets that have ended.\n\n"
-		"With --watch-file, it watches targets for moments that are worth a profile, each "
-		"section of the file being a heapctl watch: [NAME], or a pattern such as [api-*], "
-		"then lines such as `when = rss>2GiB`, `keep = /var/lib/heaps`, `then = CMD`. "
-		"Without keep the captures go into the history. /targets/NAME/watch and /metrics "
-		"say how it goes.\n\n"
-		"Everybody who can connect may control the targets, unless there is a token: on a "
-		"machine that is shared with others, use a token or listen on a unix socket, which "
-		"only its owner can reach. Pages of other sites are refused in any case.",
+	.summary = "make targets reachable over HTTP, with a web page",
+	.description = "Serves the named targets, or every visible target, until it is "
+		       "stopped: a web page, /metrics for Prometheus, and the URLs of Mesos, "
+		       "libmtev, gperftools and Go. /openapi.json describes all of them.\n\n"
+		       "The root path serves the first named target, or the only one there is; "
+		       "/targets/NAME/ serves each target, by name or pid. A restarted target "
+		       "is found again.\n\n"
+		       "With --history, the profile and figures of every target are kept for "
+		       "days; /api/v1/timeline lists the moments, /api/v1/moment renders one "
+		       "or compares two, /api/v1/trend shows what grew, also for targets that "
+		       "have ended.\n\n"
+		       "With --watch-file, it captures profiles of targets by rules; each "
+		       "section of the file is a heapctl watch: [NAME], or a pattern such as "
+		       "[api-*], then lines such as `when = rss>2GiB`, `keep = "
+		       "/var/lib/heaps`, `then = CMD`. Without keep the captures go into the "
+		       "history. /targets/NAME/watch and /metrics show the state.\n\n"
+		       "Without a token, every user of this machine can control the targets: "
+		       "on a shared machine, use a token or listen on a unix socket, which "
+		       "only its owner can reach. Requests from pages of other sites are "
+		       "always refused.",
 	.examples = "# all targets, for this machine\n"
 		    "heapctl serve\n"
 		    "# one server, for other machines too\n"

@@ -75,14 +75,13 @@ const struct verb verb_start = {
 	.name = "start",
 	.arguments = "TARGET [--duration TIME] [--json]",
 	.summary = "start a timed run; prints its id",
-	.description =
-		"Switches sampling on for the given time and takes a profile at its end. Where "
-		"sampling is on already it stays on, and the difference from the run's start "
-		"profile is what it added. The run "
-		"belongs to the agent: it ends on time when nobody is connected any more. One run "
-		"at a time: while one is on, its id is printed instead.\n\n"
-		"`heapctl runs` lists runs and saves their profiles; `heapctl record` does it all "
-		"in one go.",
+	.description = "Switches sampling on for the given time and takes a profile at its "
+		       "end. Where sampling is on already it stays on, and the difference from "
+		       "the run's start profile is what the run added. The run belongs to the "
+		       "agent: it ends on time even when no client is connected. Only one run "
+		       "is possible at a time: while a run is on, its id is printed instead.\n\n"
+		       "`heapctl runs` lists runs and saves their profiles; `heapctl record` "
+		       "does everything in one step.",
 	.examples = "heapctl start redis-server --duration 5mins",
 	.options = start_options,
 	.complete = "@target",

@@ -209,10 +209,10 @@ const struct verb verb_status = {
 	.name = "status",
 	.arguments = "TARGET [--json]",
 	.summary = "configuration and state of a target",
-	.description =
-		"Shows which allocator the process has, whether it can be profiled and if not why "
-		"and what would help, whether sampling is on and who switched it on, the sampling "
-		"interval, the memory figures, the run in progress, and what the last dump cost.",
+	.description = "Shows which allocator the process has, whether it can be profiled (if "
+		       "not, the reason and what to do), whether sampling is on and what "
+		       "switched it on, the sampling interval, the memory figures, the run in "
+		       "progress, and the cost of the last dump.",
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,

@@ -34,10 +34,9 @@ const struct verb verb_activate = {
 	.name = "activate",
 	.arguments = "TARGET [--json]",
 	.summary = "switch sampling on",
-	.description =
-		"Switches sampling on and leaves it on, until somebody switches it off. Only what "
-		"is allocated from now on can appear in profiles. For a limited time use "
-		"`heapctl start` or `heapctl record`.",
+	.description = "Switches sampling on until it is switched off again. A profile shows "
+		       "only what is allocated from then on. For a limited time use `heapctl "
+		       "start` or `heapctl record`.",
 	.examples = "heapctl activate redis-server",
 	.options = control_json_options,
 	.complete = "@target",

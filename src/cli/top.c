@@ -28,12 +28,12 @@ enum {
 static const struct verb_option options[] = {
 	{ OPTION_INTERVAL, "interval", 'i', "TIME", "how often to take a profile [2s]", NULL,
 		"1s 2s 10s 1mins", false },
-	{ OPTION_COUNT, "count", 'n', "N", "end after so many", NULL, NULL, false },
+	{ OPTION_COUNT, "count", 'n', "N", "end after this number of profiles", NULL, NULL, false },
 	{ OPTION_SORT, "sort", 's', "ORDER", "inuse, growth or objects [inuse]", NULL,
 		"inuse growth objects", false },
-	{ OPTION_FILTER, "filter", 'f', "TEXT", "only sites whose name has this in it", NULL, NULL,
-		false },
-	{ OPTION_ROWS, "rows", 0, "N", "sites in a table that is not for a screen [20]", NULL, NULL,
+	{ OPTION_FILTER, "filter", 'f', "TEXT", "only sites with this text in their name", NULL,
+		NULL, false },
+	{ OPTION_ROWS, "rows", 0, "N", "rows of a table that is not for a screen [20]", NULL, NULL,
 		false },
 	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
 		"keep the allocator's own functions, and wrappers of them", NULL, NULL, false },
@@ -415,7 +415,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 			if (!duration_parse(parser.value, &top.interval_ms, &err))
 				return option_refuse_error(&parser, &err);
 			if (top.interval_ms < 100 || top.interval_ms > 24 * 3600 * 1000)
-				return option_refuse(&parser, "from 100ms to 24hrs");
+				return option_refuse(
+					&parser, "'%s' is not from 100ms to 24hrs", parser.value);
 			break;
 		case OPTION_COUNT:
 			if (!option_number(&parser, 1, INT32_MAX, &top.count))
@@ -423,11 +424,13 @@ static int run(const struct verb *verb, int argc, char **argv)
 			break;
 		case OPTION_SORT:
 			if (!parse_order(parser.value, &top.order))
-				return option_refuse(&parser, "inuse, growth or objects");
+				return option_refuse(&parser,
+					"'%s' is not inuse, growth or objects", parser.value);
 			break;
 		case OPTION_FILTER:
 			if (strlen(parser.value) >= sizeof top.filter)
-				return option_refuse(&parser, "it is too long");
+				return option_refuse(&parser, "the text is longer than %zu bytes",
+					sizeof top.filter - 1);
 			strcpy(top.filter, parser.value);
 			break;
 		case OPTION_NO_PRUNE:
@@ -453,16 +456,16 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_top = {
 	.name = "top",
 	.arguments = "TARGET [--interval TIME] [--sort ORDER] [--filter TEXT]",
-	.summary = "watch live who holds the memory and who grows",
-	.description =
-		"Takes a profile every two seconds and shows the sites that hold the most, or have "
-		"grown the most since the start of the view, with the 95% interval of the "
-		"sampling. A site is named by the innermost functions of its stacks.\n\n"
-		"Keys: u, g, o sort by bytes in use, growth, objects; / asks for a part of the "
-		"names to be shown; f or the space bar freezes; a switches sampling on or off; b "
-		"counts growth from now; arrows scroll; q ends.\n\n"
-		"Into a pipe it prints a table each time, with the error of the growth: what "
-		"it is at most, when no object of the start is left.",
+	.summary = "show live which sites use memory and which grow",
+	.description = "Takes a profile every two seconds and shows the sites that use the "
+		       "most memory, or have grown the most since the start of the view, with "
+		       "the 95% interval of the sampling. A site is named by the innermost "
+		       "functions of its stacks.\n\n"
+		       "Keys: u, g, o sort by bytes in use, growth, objects; / filters by a "
+		       "part of the name; f or the space bar freezes; a switches sampling on "
+		       "or off; b counts growth from now; arrows scroll; q quits.\n\n"
+		       "Into a pipe it prints a table each time, with the maximum error of the "
+		       "growth, which assumes that no object of the start is left.",
 	.examples = "heapctl top redis-server\n"
 		    "# what grows within a minute, for a log\n"
 		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",

@@ -198,7 +198,7 @@ static void write_text(
 	if (trend->site_count > shown)
 		buffer_printf(out, "%zu more sites (--top=N, --json)\n", trend->site_count - shown);
 	if (trend->left_out != 0)
-		buffer_printf(out, "%zu small sites were not looked at\n", trend->left_out);
+		buffer_printf(out, "%zu small sites are left out\n", trend->left_out);
 }
 
 void trend_output_write(const struct trend *trend, enum trend_output output,

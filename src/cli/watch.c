@@ -24,18 +24,20 @@ enum {
 
 static const struct verb_option options[] = {
 	{ OPTION_WHEN, "when", 'w', "COND",
-		"capture when this holds; may be repeated, any will do; see above", NULL,
-		"rss>2GiB rss>40% cgroup>85% growth>10%/h peak psi>10% every=15mins signal",
+		"capture when this condition is met; may be repeated: any of them is "
+		"enough; see above",
+		NULL, "rss>2GiB rss>40% cgroup>85% growth>10%/h peak psi>10% every=15mins signal",
 		false },
 	{ OPTION_ACTIVATE, "activate", 0, NULL,
 		"switch sampling on, also after a restart of the target; it stays on", NULL, NULL,
 		false },
 	{ OPTION_COOL_DOWN, "cool-down", 0, "TIME",
-		"captures are apart by this, except those of every= and signal [5mins]", NULL, NULL,
-		false },
+		"minimum time between captures, except those of every= and signal "
+		"[5mins]",
+		NULL, NULL, false },
 	{ OPTION_INTERVAL, "interval", 0, "TIME",
-		"how often to look; more often near the limit that cgroup> waits for [1s]", NULL,
-		NULL, false },
+		"time between readings; shorter near the limit of cgroup> [1s]", NULL, NULL,
+		false },
 	{ OPTION_COUNT, "count", 'n', "N", "end after so many captures", NULL, NULL, false },
 	{ OPTION_THEN, "then", 0, "CMD",
 		"run this for each capture, with the file as its last argument, one at a time; no "
@@ -116,29 +118,29 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_watch = {
 	.name = "watch",
 	.arguments = "TARGET --when COND... [--keep FOLDER] [--then CMD]",
-	.summary = "take a profile at the interesting moment, by itself",
+	.summary = "capture profiles automatically when a condition is met",
 	.description =
-		"Looks at the target once a second, from outside, and takes a profile when a "
-		"condition holds:\n\n"
+		"Reads the target's memory figures once a second, from outside, and "
+		"captures a profile when a condition is met:\n\n"
 		"  rss>2GiB, rss>40%    resident memory, in bytes or of the machine's\n"
 		"  cgroup>85%           memory against the limit of its control group\n"
 		"  psi>10%              time lost waiting for memory: in the last 10 s, or in\n"
-		"                       any 2 s where the kernel tells\n"
-		"  growth>10%/h         resident memory above its lowest of the last hour;\n"
+		"                       any 2 s where the kernel reports it\n"
+		"  growth>10%/h         resident memory above its minimum of the last hour;\n"
 		"                       any amount and time: growth>64MiB/10mins\n"
-		"  growth>500MiB        above its lowest since the last capture\n"
-		"  peak, peak>5%        resident memory above its highest (by 5%); the\n"
-		"                       highest is forgotten hourly\n"
-		"  every=15mins         so often\n"
+		"  growth>500MiB        above its minimum since the last capture\n"
+		"  peak, peak>5%        resident memory above its maximum (by 5%); the\n"
+		"                       maximum is reset every hour\n"
+		"  every=15mins         at this interval\n"
 		"  signal               when heapctl watch gets SIGUSR1\n\n"
-		"`A and B` in one condition: both at once. A level that was passed counts again "
-		"after it has fallen 5% below its mark. A capture that failed is tried again after "
-		"10 s.\n\n"
-		"A target that was named is followed through restarts, as long as it belongs to "
-		"the same "
-		"user; NAME@USER says which from the beginning. Captures have names that "
-		"sort by time, and captures.jsonl in their folder tells the reason of each. The "
-		"path of each is printed on standard output.",
+		"`A and B` in one condition: both at once. A threshold applies again "
+		"after the value has fallen 5% below it. A capture that failed is "
+		"repeated after 10 s.\n\n"
+		"A target given by name is followed through restarts, as long as it "
+		"belongs to the same user; NAME@USER selects the user from the "
+		"beginning. The names of captures sort by time, captures.jsonl in their "
+		"folder gives the reason of each, and their paths are printed on "
+		"standard output.",
 	.examples = "heapctl watch redis-server --when 'rss>2GiB' --when 'growth>10%/h'\n"
 		    "# before the OOM killer comes\n"
 		    "heapctl watch api --activate --when 'cgroup>85%' --keep /var/lib/heaps\n"

@@ -329,7 +329,7 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 		answer.body.size, JSON_REJECT_DUPLICATES, &problem);
 	if (!json_is_object(body)) {
 		json_decref(body);
-		error_set(err, ERROR_INPUT, "%s: the answer to %s is no JSON object: %s",
+		error_set(err, ERROR_INPUT, "%s: the answer to %s is not a JSON object: %s",
 			target->label, path, body == NULL ? problem.text : "something else");
 		return error_hint(err, "is that an agent or a gateway of heapctl?");
 	}
@@ -368,7 +368,7 @@ bool agent_fetch_profile(const struct target *target, const char *path, int fd, 
 	const char *const content = http_answer_field(answer, "content-type");
 	if (content != NULL && strncmp(content, type, sizeof type - 1) == 0)
 		return true;
-	error_set(err, ERROR_INPUT, "%s: the answer to %s is no profile but %s", target->label,
+	error_set(err, ERROR_INPUT, "%s: the answer to %s is not a profile but %s", target->label,
 		path, content == NULL ? "something without a type" : content);
 	return error_hint(err, "is that an agent or a gateway of heapctl?");
 }

@@ -43,7 +43,7 @@ static bool parse_authority(const char *url, const char *text, size_t size,
 		return true;
 	const size_t digits = (size_t)(end - after - 1);
 	if (*after != ':' || digits == 0 || digits > 5 || strspn(after + 1, "0123456789") < digits)
-		return refuse(url, "the port is no number", err);
+		return refuse(url, "the port is not a number", err);
 	snprintf(parts->port, sizeof parts->port, "%.*s", (int)digits, after + 1);
 	if (atoi(parts->port) == 0 || atoi(parts->port) > 65535)
 		return refuse(url, "there is no such port", err);
@@ -67,7 +67,7 @@ static bool parse_prefix(
 		return refuse(url, "it is too long", err);
 	if (strncmp(path, targets, sizeof targets - 1) != 0 ||
 		memchr(path + sizeof targets - 1, '/', size - (sizeof targets - 1)) != NULL)
-		return refuse(url, "this path is no target", err);
+		return refuse(url, "this path does not name a target", err);
 	snprintf(parts->prefix, sizeof parts->prefix, "%.*s", (int)size, path);
 	return true;
 }

@@ -83,7 +83,7 @@ static bool is_map(const struct heap_line *line)
 
 static bool refuse(size_t number, struct error *err)
 {
-	return error_set(err, ERROR_INPUT, "the answer is no heap profile: line %zu", number);
+	return error_set(err, ERROR_INPUT, "the answer is not a heap profile: line %zu", number);
 }
 
 bool heap_text_check(const char *text, size_t size, struct error *err)

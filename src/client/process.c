@@ -77,7 +77,7 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 	if (err->errnum == ENOENT || err->errnum == ESRCH) {
 		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
 	} else if (err->errnum == EACCES || err->errnum == EPERM) {
-		error_set(err, ERROR_DENIED, "process %d may not be looked into", (int)pid);
+		error_set(err, ERROR_DENIED, "process %d: permission denied", (int)pid);
 		if (geteuid() == 0)
 			error_hint(err, "root needs the capability CAP_SYS_PTRACE for it, which "
 					"containers lack: run heapctl outside, or add it");

@@ -163,7 +163,7 @@ static bool inspect_elf(int fd, struct program *program, struct error *err)
 	if (!elf_file_init_fd(&elf, fd, program->path, &problem)) {
 		program->is_foreign = problem.kind == ERROR_UNSUPPORTED;
 		return program->is_foreign ||
-		       error_set(err, ERROR_INPUT, "%s: it is no program (ELF) and no script",
+		       error_set(err, ERROR_INPUT, "%s: it is neither a program (ELF) nor a script",
 			       program->path);
 	}
 	program->is_foreign = elf.header.e_machine != __ehdr_start.e_machine;
@@ -255,7 +255,7 @@ static bool inspect_file(struct program *program, struct error *err)
 		return false;
 	}
 	if (!S_ISREG(status.st_mode))
-		return error_set(err, ERROR_INPUT, "%s: it is no file", program->path);
+		return error_set(err, ERROR_INPUT, "%s: it is not a regular file", program->path);
 	program->is_privileged = is_privileged(fd, &status);
 	const ssize_t size = pread(fd, line, sizeof line - 1, 0);
 	if (size > 2 && line[0] == '#' && line[1] == '!') {

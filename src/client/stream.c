@@ -47,7 +47,7 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 		const bool is_part = stream->check != NULL && stream->check_ms < left_ms;
 		const int count = poll(pollers, 2, (int)(is_part ? stream->check_ms : left_ms));
 		if (count > 0 && pollers[1].revents != 0)
-			return error_set(err, ERROR_TIMEOUT, "%s: given up", stream->peer);
+			return error_set(err, ERROR_TIMEOUT, "%s: cancelled", stream->peer);
 		if (count > 0)
 			return true;
 		if (count < 0 && errno != EINTR)

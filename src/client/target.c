@@ -30,7 +30,7 @@ static bool read_peer(const struct stream *stream, struct ucred *peer, struct er
 	socklen_t size = sizeof *peer;
 
 	if (getsockopt(stream->fd, SOL_SOCKET, SO_PEERCRED, peer, &size) != 0)
-		return error_system(err, errno, "%s: asking who listens", stream->peer);
+		return error_system(err, errno, "%s: reading the user of the socket", stream->peer);
 	return true;
 }
 
@@ -62,8 +62,7 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 		return error_system(err, errno, "%s", path);
 	if (is_trusted(&peer, process, status.st_uid))
 		return true;
-	error_set(err, ERROR_DENIED, "%s: user %u listens there, who is not to be trusted", path,
-		peer.uid);
+	error_set(err, ERROR_DENIED, "%s: the socket belongs to untrusted user %u", path, peer.uid);
 	return error_hint(err, "run heapctl as that user to talk to it");
 }
 
@@ -340,7 +339,7 @@ static mode_t file_kind(const char *path)
 
 static bool refuse_file(const char *path, struct error *err)
 {
-	error_set(err, ERROR_USAGE, "%s is no socket", path);
+	error_set(err, ERROR_USAGE, "%s is not a socket", path);
 	return file_kind(path) == S_IFDIR ? error_hint(err, "heapctl trend takes a folder") : false;
 }
 
@@ -359,8 +358,9 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 		if (err->errnum == ECONNREFUSED && file_kind(path) != S_IFSOCK)
 			return refuse_file(path, err);
 		if (err->errnum == ECONNREFUSED) {
-			error_set(err, ERROR_NOT_FOUND, "%s: nobody listens there any more", path);
-			error_hint(err, "its process is gone; heapctl ps shows who is there");
+			error_set(err, ERROR_NOT_FOUND, "%s: no process listens there any more",
+				path);
+			error_hint(err, "its process has ended; heapctl ps lists the targets");
 		}
 		return false;
 	}
@@ -541,7 +541,7 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 		return error_set(err, ERROR_USAGE, "the target is empty");
 	if (is_number(text)) {
 		if (strlen(text) > 9 || atoi(text) == 0)
-			return error_set(err, ERROR_USAGE, "%s is no pid", text);
+			return error_set(err, ERROR_USAGE, "%s is not a pid", text);
 		return resolve_pid(atoi(text), target, err);
 	}
 	/* As listeners print their address. */

@@ -203,7 +203,7 @@ class Looking(ControlCase):
         self.assertIn("(repeat it with --force if you mean it)", refusal)
         self.heapctl("mallctl", self.pid, "--force", "prof.prefix=/nowhere/x")
         for name in ("", "=1", "opt prof", "a/b", "opt.prof?x"):
-            self.assertIn("no mallctl's name", self.heapctl("mallctl", self.pid, name, code=2)[1])
+            self.assertIn("not the name of a mallctl", self.heapctl("mallctl", self.pid, name, code=2)[1])
         _, complaint = self.heapctl("mallctl", self.pid, "no.such.name", "--type", "bool", code=1)
         self.assertIn("no.such.name", complaint)
 
@@ -530,10 +530,10 @@ class NotThere(Case):
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(path)
         _, said = self.heapctl("dump", path, "-o", "-", code=1)
-        self.assertIn("nobody listens there any more", said)
+        self.assertIn("no process listens there any more", said)
         file = os.path.join(self.folder, "file")
         pathlib.Path(file).write_text("")
-        self.assertIn("is no socket", self.heapctl("dump", file, "-o", "-", code=2)[1])
+        self.assertIn("is not a socket", self.heapctl("dump", file, "-o", "-", code=2)[1])
 
     def test_an_ambiguous_name_lists_the_candidates(self):
         name = own_name("twin")

@@ -169,7 +169,7 @@ class Refusing(Case):
         text = pathlib.Path(self.folder, "text")
         text.write_text("hello\n")
         text.chmod(0o755)
-        self.assertIn("no program", self.refused(text))
+        self.assertIn("neither a program", self.refused(text))
 
 
 class Recording(Case):

@@ -170,7 +170,7 @@ class Watches(HostileGatewayCase):
         keep = os.path.join(self.folder, "captures")
         rules = self.write_rules(f"[{NAME}]\nwhen = every=1s\ninterval = 50ms\nkeep = {keep}\nthen = /usr/bin/touch {self.folder}/ran\n")
         self.serve("--watch-file", rules)
-        self.wait_for_log("no heap profile")
+        self.wait_for_log("not a heap profile")
         self.assertEqual(self.captures(keep), [])
         self.assertFalse(os.path.exists(f"{self.folder}/ran"))
 
@@ -194,7 +194,7 @@ class Answers(HostileGatewayCase):
     def test_what_is_no_profile_does_not_enter_the_history(self):
         process = self.start_hostile(NAME, "garbage")
         self.serve(NAME, "--history", self.history, "--history-every", "1s", env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
-        self.wait_for_log(r"history: .*no heap profile: line 1")
+        self.wait_for_log(r"history: .*not a heap profile: line 1")
         self.assertEqual(self.moments(NAME), [])
         self.assertEqual([name for name in os.listdir(self.history) if name.endswith(".zst")], [])
 

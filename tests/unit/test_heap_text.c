@@ -38,7 +38,7 @@ static void anything_else_is_none(void **state)
 		if (heap_text_check(texts[i], strlen(texts[i]), &err))
 			fail_msg("'%s' was taken for a profile", texts[i]);
 		assert_int_equal(err.kind, ERROR_INPUT);
-		assert_contains(err.message, "no heap profile");
+		assert_contains(err.message, "not a heap profile");
 	}
 }
 

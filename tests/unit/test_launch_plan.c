@@ -200,7 +200,7 @@ static void refuses_what_is_no_program(void **state)
 	const bool ok = program_inspect(path, &program, &err);
 	unlink(path);
 	assert_false(ok);
-	assert_contains(err.message, "no program");
+	assert_contains(err.message, "neither a program");
 	assert_false(program_inspect("no-such-command-here", &program, &err));
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 	assert_false(program_inspect("/tmp", &program, &err));

@@ -165,7 +165,7 @@ static void checks_numbers(void **state)
 
 	assert_false(perl_option_integer(&parser, &number, &err));
 	assert_int_equal(number, 7);
-	assert_contains(err.message, "'12x' is no number for --nodecount");
+	assert_contains(err.message, "'12x' is not a number, which --nodecount needs");
 	parser.value = "-3";
 	assert_true(perl_option_integer(&parser, &number, &err));
 	assert_int_equal(number, -3);

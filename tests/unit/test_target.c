@@ -159,7 +159,7 @@ static void recognises_a_dead_socket(void **state)
 	place_remove(&place);
 	assert_false(ok);
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
-	assert_contains(err.message, "nobody listens there any more");
+	assert_contains(err.message, "no process listens there any more");
 }
 
 static const struct CMUnitTest tests[] = {
