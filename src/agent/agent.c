@@ -306,22 +306,26 @@ static void adopt_child(void)
 }
 
 /* Whether there is more to do at once than to mark the child. */
-static bool must_adopt_at_once(void)
+FORK_HANDLER static bool must_adopt_at_once(void)
 {
 	return process.started && (process.children == SETTINGS_CHILDREN_THREAD ||
 					  atomic_load(&process.activation.cause) == CORE_CAUSE_RUN);
 }
 
-/* In the child, where this thread is the only one. */
-static void after_fork_in_child(void)
+/*
+ * In the child, where this thread is the only one. Each page that the child reads code from, or
+ * writes to, costs it a page fault: the handler and what it calls are together (FORK_HANDLER), call
+ * nothing of the C library and write to one page.
+ */
+FORK_HANDLER static void after_fork_in_child(void)
 {
-	const int errnum = errno;
-
 	process_mark_set_new_child();
 	main_thread_note_child();
 	stacks_after_fork();
-	if (must_adopt_at_once())
-		adopt_child();
+	if (!must_adopt_at_once())
+		return;
+	const int errnum = errno;
+	adopt_child();
 	errno = errnum;
 }
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process_mark.h"
 #include "agent/thread.h"
 #include "base/cleanup.h"
 
@@ -20,6 +22,7 @@ enum { COUNT_INTERVAL_MS = 1000 };
 
 static pthread_key_t key;
 static bool has_key;
+static uintptr_t noted; /* the thread that has a value for the key */
 static struct main_thread_agent agent;
 static sigset_t main_signals;
 static _Atomic bool has_ended;
@@ -80,18 +83,38 @@ static void main_thread_ends(void *ignored)
 		agent.end();
 }
 
-void main_thread_note(void)
+/* What tells a thread from the others without a call. */
+static uintptr_t own_thread(void)
 {
-	if (syscall(SYS_gettid) == getpid())
-		main_thread_note_child();
+#if defined(__x86_64__)
+	uintptr_t self;
+
+	__asm__("mov %%fs:0x10, %0" : "=r"(self));
+	return self;
+#else
+	return (uintptr_t)pthread_self();
+#endif
 }
 
-void main_thread_note_child(void)
+static void note(void)
 {
 	if (!has_key)
 		has_key = pthread_key_create(&key, main_thread_ends) == 0;
-	if (has_key)
-		pthread_setspecific(key, &agent);
+	if (has_key && pthread_setspecific(key, &agent) == 0)
+		noted = own_thread();
+}
+
+void main_thread_note(void)
+{
+	if (syscall(SYS_gettid) == getpid())
+		note();
+}
+
+FORK_HANDLER void main_thread_note_child(void)
+{
+	/* The child's main thread has what the thread that forked had. */
+	if (own_thread() != noted)
+		note();
 }
 
 void main_thread_reset(void)
@@ -131,4 +154,5 @@ void main_thread_forget(void)
 	if (has_key)
 		pthread_key_delete(key);
 	has_key = false;
+	noted = 0;
 }

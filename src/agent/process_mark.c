@@ -44,7 +44,7 @@ void process_mark_set(void)
 	atomic_store(mark, getpid());
 }
 
-void process_mark_set_new_child(void)
+FORK_HANDLER void process_mark_set_new_child(void)
 {
 	if (mark != NULL)
 		atomic_store(mark, NEW_CHILD);

@@ -15,6 +15,9 @@
 
 #include <stdbool.h>
 
+/* Puts functions that run in each child beside each other in the library. */
+#define FORK_HANDLER __attribute__((hot))
+
 /* Once, before the others and before there is a fork handler. */
 void process_mark_open(void);
 

@@ -71,7 +71,7 @@ void stacks_give_back(struct allocator *allocator)
 	unwind_modules_deinit(&stacks.modules);
 }
 
-void stacks_after_fork(void)
+__attribute__((hot)) void stacks_after_fork(void)
 {
 	unwind_modules_after_fork(&stacks.modules);
 }

@@ -392,10 +392,13 @@ void unwind_modules_deinit(struct unwind_modules *modules)
 	release_list(old);
 }
 
-void unwind_modules_after_fork(struct unwind_modules *modules)
+/* Writes only what has to change: a page that a child writes to is copied. */
+__attribute__((hot)) void unwind_modules_after_fork(struct unwind_modules *modules)
 {
-	atomic_store(&modules->readers[0], 0);
-	atomic_store(&modules->readers[1], 0);
+	for (int i = 0; i < 2; i++) {
+		if (atomic_load(&modules->readers[i]) != 0)
+			atomic_store(&modules->readers[i], 0);
+	}
 }
 
 const struct unwind_module *unwind_list_find(const struct unwind_list *list, uint64_t pc)

@@ -63,7 +63,9 @@ class MainThreadEnds(GuestCase):
             wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
             if "LD_PRELOAD" in env:
                 wait_until(lambda: agent_thread(process.pid), "the agent")
-                self.assertEqual(self.threads(process.pid), ["heapctl", "heapctl-last", "main_exit_plain", "main_exit_plain"])
+                # A new thread names itself.
+                wait_until(lambda: self.threads(process.pid) == ["heapctl", "heapctl-last", "main_exit_plain", "main_exit_plain"],
+                           "the thread in the place of the main thread")
             process.terminate()
             self.assertEqual(process.wait(30), -signal.SIGTERM)
 

@@ -51,9 +51,6 @@ static void enter_filter(void)
 		_exit(1);
 }
 
-/* Of jemalloc, which is what makes it a program that can be profiled. */
-static char *volatile block;
-
 int main(int argc, char **argv)
 {
 	static int life_ms;
@@ -67,7 +64,6 @@ int main(int argc, char **argv)
 		execv(argv[0], argv);
 		return 1;
 	}
-	block = malloc(100);
 	sleep_ms(atoi(argv[2]));
 	life_ms = atoi(argv[3]);
 	if (life_ms > 0)
