@@ -76,6 +76,11 @@ static int accept(struct option_parser *parser, const struct verb_option *option
 		return stop(parser, EXIT_DONE);
 	}
 	parser->option = option;
+	/* What follows would name it in its error by nothing. */
+	if (parser->value != NULL && *parser->value == '\0' &&
+		(strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "FOLDER") == 0))
+		return stop(
+			parser, verb_usage(parser->verb, "--%s: the name is empty", option->name));
 	return option->id;
 }
 
@@ -170,7 +175,7 @@ static int end(struct option_parser *parser)
 				parser->operands[verb->most_operands], verb->name,
 				verb->arguments));
 	if (parser->operand_count < verb->least_operands)
-		return stop(parser, verb_usage(verb, "something is missing; usage: heapctl %s %s",
+		return stop(parser, verb_usage(verb, "an argument is missing; usage: heapctl %s %s",
 					    verb->name, verb->arguments));
 	return OPTION_END;
 }

@@ -135,9 +135,9 @@ static bool apply_number(struct parse *parse, int id, struct error *err)
 	/* jeprof takes anything for its own options. */
 	if (number < 0 &&
 		(id == OPTION_TOP || id == OPTION_DEBUGINFOD_TIMEOUT || id == OPTION_PID)) {
-		error_set(err, ERROR_USAGE, "invalid value for --%s: %ld",
+		return error_set(err, ERROR_USAGE,
+			"invalid value for --%s: %ld; use a number that is not negative",
 			parse->parser.option->name, number);
-		return error_hint(err, "use a number that is not negative");
 	}
 	const size_t count = number < 0 ? 0 : (size_t)number;
 	switch (id) {
@@ -309,7 +309,7 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	}
 }
 
-/* debuginfod's library asks nobody at all for what it does not know as a URL. */
+/* debuginfod's library asks no server at all for what it does not know as a URL. */
 static bool check_servers(const char *urls, struct error *err)
 {
 	static const char *const schemes[] = { "http://", "https://", "file://" };
@@ -322,15 +322,22 @@ static bool check_servers(const char *urls, struct error *err)
 			const size_t scheme_size = strlen(schemes[i]);
 			is_known |= size > scheme_size && strncmp(at, schemes[i], scheme_size) == 0;
 		}
-		if (!is_known) {
-			error_set(err, ERROR_USAGE, "invalid value for --debuginfod: '%.*s'",
+		if (!is_known)
+			return error_set(err, ERROR_USAGE,
+				"invalid value for --debuginfod: '%.*s'; use a URL such as "
+				"https://debuginfod.debian.net",
 				(int)(size < 60 ? size : 60), at);
-			return error_hint(err, "use a URL such as https://debuginfod.debian.net");
-		}
 		at += size;
 		at += strspn(at, blanks);
 	}
 	return true;
+}
+
+static bool check_text(int id, const char *text, struct error *err)
+{
+	if (id == OPTION_OUTPUT && *text == '\0')
+		return error_set(err, ERROR_USAGE, "--output: the name is empty");
+	return id != OPTION_DEBUGINFOD || check_servers(text, err);
 }
 
 static bool apply(struct parse *parse, int id, struct error *err)
@@ -343,7 +350,7 @@ static bool apply(struct parse *parse, int id, struct error *err)
 
 	if (text != NULL) {
 		*text = parser->value;
-		return id != OPTION_DEBUGINFOD || check_servers(parser->value, err);
+		return check_text(id, parser->value, err);
 	}
 	if (is_on != NULL) {
 		*is_on = !parser->is_negated;

@@ -66,8 +66,10 @@ static bool read_pem(const char *path, const char *secret, char **text, struct e
 static bool read_secrets(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	if ((options->certificate_file == NULL) != (options->key_file == NULL))
-		return error_set(err, ERROR_USAGE, "TLS needs a certificate and its key");
+	if ((options->certificate_file == NULL) != (options->key_file == NULL)) {
+		error_set(err, ERROR_USAGE, "TLS needs a certificate and its key");
+		return error_hint(err, "give both --tls-cert FILE and --tls-key FILE");
+	}
 	if (options->token_file != NULL &&
 		!request_policy_read_token(options->token_file, &serving->token, err))
 		return false;

@@ -250,7 +250,7 @@ class Switching(ControlCase):
             self.assertRegex(name, rf"^redis-server\.{self.pid}\.\d{{8}}-\d{{6}}(-\d)?\.heap$")
 
     def test_a_file_without_a_name_is_refused(self):
-        self.assertIn("empty name", self.heapctl("dump", self.pid, "-o", "", code=2)[1])
+        self.assertIn("--output: the name is empty", self.heapctl("dump", self.pid, "-o", "", code=2)[1])
 
     def test_a_dump_that_fails_leaves_nothing(self):
         folder = self.path("gone")

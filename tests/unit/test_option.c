@@ -74,7 +74,8 @@ static void mixes_options_and_operands(void **state)
 	assert_parsed(
 		&plain, "show-bytes output=x | a b", "a", "--show-bytes", "b", "--output", "x");
 	assert_parsed(&plain, "output=a=b |", "--output=a=b");
-	assert_parsed(&plain, "output= |", "--output=");
+	assert_parsed(&plain, "stop 2", "--output=");
+	assert_parsed(&plain, "stop 2", "-o", "");
 }
 
 static void knows_letters(void **state)
