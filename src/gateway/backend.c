@@ -370,3 +370,15 @@ uint64_t backend_resident_bytes(const struct backend *backend)
 		return 0;
 	return process.resident_bytes;
 }
+
+void backend_memory_figures(
+	const struct backend *backend, const json_t *status, uint64_t bytes[FIGURES])
+{
+	char path[64];
+
+	for (size_t i = 0; i < FIGURE_RSS; i++) {
+		snprintf(path, sizeof path, "memory.%s", memory_figure_names[i]);
+		bytes[i] = (uint64_t)json_number(status, path);
+	}
+	bytes[FIGURE_RSS] = backend_resident_bytes(backend);
+}

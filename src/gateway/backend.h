@@ -101,5 +101,12 @@ MUST_CHECK bool backend_post(struct backend *backend, const char *path, struct b
 MUST_CHECK bool backend_post_json(struct backend *backend, const char *path, json_t **value,
 	bool *created, struct error *err);
 
+/*
+ * The memory figures: what the agent's status (the answer to /v1/status) says, and the kernel's
+ * resident set. 0 for what is not known.
+ */
+void backend_memory_figures(
+	const struct backend *backend, const json_t *status, uint64_t bytes[FIGURES]);
+
 /* Resident memory of the process in bytes, 0 when this machine cannot tell. */
 uint64_t backend_resident_bytes(const struct backend *backend);

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "base/xalloc.h"
-#include "gateway/route.h"
+#include "gateway/router.h"
 #include "wire/http_target.h"
 
 enum { FORM_BYTES = 4096 };
@@ -19,7 +19,7 @@ static unsigned parse_method(const char *method)
 	return strcmp(method, "POST") == 0 ? METHOD_POST : 0;
 }
 
-size_t dispatch_body_limit(const char *method, const char *target)
+size_t dispatch_body_limit(const struct route *routes, const char *method, const char *target)
 {
 	struct request request = { .method = parse_method(method) };
 	struct http_target parsed;
@@ -31,7 +31,7 @@ size_t dispatch_body_limit(const char *method, const char *target)
 	if (!http_target_parse(text, &parsed, &err))
 		return FORM_BYTES;
 	path = xstrdup(parsed.path);
-	if (!route_match(path, &request, &allowed, &err) || request.route->body_limit == 0)
+	if (!router_match(routes, path, &request, &allowed, &err) || request.route->body_limit == 0)
 		return FORM_BYTES;
 	return request.route->body_limit;
 }
@@ -51,8 +51,8 @@ static void reply_not_allowed(unsigned allowed, const struct error *err, struct 
  */
 static bool may_have_password(const struct incoming *incoming)
 {
-	return incoming->guard.fetch_mode == NULL ||
-	       strcmp(incoming->guard.fetch_mode, "navigate") == 0;
+	return incoming->policy.fetch_mode == NULL ||
+	       strcmp(incoming->policy.fetch_mode, "navigate") == 0;
 }
 
 static void reply_without_token(const struct incoming *incoming, struct reply *reply)
@@ -93,7 +93,8 @@ static void parsed_deinit(struct parsed *parsed)
 }
 
 /* A wrong target or method is answered here. */
-static bool parse(const struct incoming *incoming, struct parsed *parsed, struct reply *reply)
+static bool parse(const struct gateway *gateway, const struct incoming *incoming,
+	struct parsed *parsed, struct reply *reply)
 {
 	struct error err = { 0 };
 	unsigned allowed = 0;
@@ -112,7 +113,7 @@ static bool parse(const struct incoming *incoming, struct parsed *parsed, struct
 	}
 	/* The path lives in our own copy of the text, in front of the query. */
 	char *const path = parsed->text + (parsed->target.path - parsed->text);
-	if (route_match(path, &parsed->request, &allowed, &err))
+	if (router_match(gateway->routes, path, &parsed->request, &allowed, &err))
 		return true;
 	if (allowed != 0)
 		reply_not_allowed(allowed, &err, reply);
@@ -133,7 +134,7 @@ static bool check_parameters(
 		if (!http_target_add_query(parsed->form, &parsed->target, err))
 			return false;
 	}
-	return route_check(&parsed->target, request, err);
+	return router_check(&parsed->target, request, err);
 }
 
 static bool check_origin(const struct gateway *gateway, const struct incoming *incoming,
@@ -142,9 +143,9 @@ static bool check_origin(const struct gateway *gateway, const struct incoming *i
 	if (incoming->is_private)
 		return true;
 	/* Whoever has the token is no page that merely found us; a proxy may have any name. */
-	if (gateway->token == NULL && !request_policy_check_host(incoming->guard.host, err))
+	if (gateway->token == NULL && !request_policy_check_host(incoming->policy.host, err))
 		return false;
-	return request_policy_check_site(&incoming->guard, is_change, err);
+	return request_policy_check_site(&incoming->policy, is_change, err);
 }
 
 /* The log may be a terminal: a client's bytes that are no plain text stay out of it. */
@@ -170,7 +171,7 @@ static void handle(struct gateway *gateway, const struct request *request, struc
 	if (request->route->is_open) {
 		request->route->handle(gateway, request, reply);
 	} else if (!gateway_begin_work(gateway, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	} else {
 		request->route->handle(gateway, request, reply);
 		gateway_end_work(gateway);
@@ -183,7 +184,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 	struct request *const request = &parsed->request;
 	struct error err = { 0 };
 	const bool is_valid = check_parameters(incoming, parsed, &err);
-	const bool is_change = route_is_change(request);
+	const bool is_change = router_is_change(request);
 	struct error guard_err = { 0 };
 
 	if (!check_origin(gateway, incoming, is_change, &guard_err)) {
@@ -192,13 +193,13 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		return;
 	}
 	if (gateway->token != NULL && !incoming->is_private && !request->route->is_open &&
-		!request_policy_has_token(incoming->guard.authorization, gateway->token)) {
+		!request_policy_has_token(incoming->policy.authorization, gateway->token)) {
 		__atomic_add_fetch(&gateway->counters.refused, 1, __ATOMIC_RELAXED);
 		reply_without_token(incoming, reply);
 		return;
 	}
 	if (!is_valid) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	/* Whoever asks for a head only, such as a checker of links, means to change nothing. */
@@ -218,7 +219,7 @@ void dispatch(struct gateway *gateway, const struct incoming *incoming, struct r
 
 	if (incoming->body_too_large)
 		reply_text(reply, 413, "the request's body is too large\n");
-	else if (parse(incoming, &parsed, reply))
+	else if (parse(gateway, incoming, &parsed, reply))
 		answer(gateway, incoming, &parsed, reply);
 	parsed_deinit(&parsed);
 }

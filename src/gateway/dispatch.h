@@ -13,7 +13,7 @@ struct incoming {
 	const char *method;
 	const char *target;	   /* path and query as sent */
 	const char *protocol_peer; /* who asks, for the log: "127.0.0.1", "local" */
-	struct request_policy_headers guard;
+	struct request_policy_headers policy;
 	const char *accept;	   /* NULL without one */
 	const char *content_type;  /* NULL without one */
 	const char *if_none_match; /* NULL without one */
@@ -25,6 +25,6 @@ struct incoming {
 };
 
 /* How many bytes of body the request may have. */
-size_t dispatch_body_limit(const char *method, const char *target);
+size_t dispatch_body_limit(const struct route *routes, const char *method, const char *target);
 
 void dispatch(struct gateway *gateway, const struct incoming *incoming, struct reply *reply);

@@ -36,6 +36,7 @@ struct store;
 struct watch_manager;
 
 struct gateway {
+	const struct route *routes;
 	struct backend_set backends;
 	struct result_cache profile_cache; /* of runs, as the agents gave them */
 	struct result_cache render_cache;  /* what was rendered from them */

@@ -8,7 +8,6 @@
 
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 #include "wire/http_target.h"
 
 static const char *path_value(const struct request *request, const char *name, size_t size)
@@ -104,7 +103,7 @@ void agent_read(struct gateway *gateway, const struct request *request, struct r
 		}
 		blob_drop(answer.body);
 	} else {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&path);
 }
@@ -132,7 +131,7 @@ void agent_change(struct gateway *gateway, const struct request *request, struct
 		reply_blob(reply, created ? 201 : 200, "application/json", body);
 	} else {
 		correct_hint(&err);
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&path);
 }

@@ -13,7 +13,6 @@
 #include "gateway/handlers.h"
 #include "gateway/openapi.h"
 #include "gateway/profile_render.h"
-#include "gateway/route.h"
 #include "gateway/target_poll.h"
 #include "wire/http_target.h"
 
@@ -119,7 +118,7 @@ static void take_sample(struct backend *backend, const json_t *status)
 {
 	struct live_sample sample = { .time_ms = clock_realtime_ms() };
 
-	memory_figures_take(backend, status, sample.bytes);
+	backend_memory_figures(backend, status, sample.bytes);
 	pthread_mutex_lock(&backend->mutex);
 	if (live_metrics_is_due(&backend->history, sample.time_ms))
 		live_metrics_add(&backend->history, &sample);
@@ -150,12 +149,12 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	struct buffer body;
 
 	if (!gateway_find(gateway, request, &backend, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	if (is_due(backend) && !backend_get_json(backend, "/v1/status", &status, &err)) {
 		note_miss(backend, &err);
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	if (status != NULL)
@@ -215,7 +214,7 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 		!parse_id(request, "base", -1, &picture.base_id, &err) ||
 		!gateway_find(gateway, request, &backend, &err) ||
 		!profile_render_get(gateway, backend, &picture, &result, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, picture.format->media_type, result);
@@ -286,7 +285,7 @@ void api_classes(struct gateway *gateway, const struct request *request, struct 
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!read_classes(backend, &stats, &err)) {
 		allocator_stats_deinit(&stats);
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	buffer_init(&body, &memory_or_exit);
@@ -307,7 +306,7 @@ void api_openapi(struct gateway *gateway, const struct request *request, struct 
 	(void)gateway;
 	(void)request;
 	buffer_init(&body, &memory_or_exit);
-	openapi_write(&body);
+	openapi_write(gateway->routes, &body);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
 	reply->may_be_cached = true;
 	buffer_deinit(&body);

@@ -7,7 +7,6 @@
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
 #include "gateway/snapshot_render.h"
-#include "gateway/route.h"
 #include "gateway/watch_view.h"
 #include "watch/capture_list.h"
 
@@ -65,7 +64,7 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 		reply_buffer(reply, 200, JSON_TYPE, &body);
 		buffer_deinit(&body);
 	} else {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	json_decref(answer);
 }
@@ -112,7 +111,7 @@ void api_capture(struct gateway *gateway, const struct request *request, struct 
 		!get_capture(folder, number, &kept.time_ms, &kept.profile, &err) ||
 		(base_number >= 0 &&
 			!get_capture(folder, base_number, &kept.base_ms, &kept.base, &err))) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	kept.name = report->name;

@@ -8,7 +8,6 @@
 #include "gateway/handlers.h"
 #include "gateway/process_text.h"
 #include "gateway/profile_render.h"
-#include "gateway/route.h"
 
 void go_index(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
@@ -16,7 +15,7 @@ void go_index(struct gateway *gateway, const struct request *request, struct rep
 	struct error err = { 0 };
 
 	if (!gateway_find(gateway, request, &backend, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	reply_text(reply, 200,
@@ -76,7 +75,7 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 		!(is_difference ? draw_difference(
 					  gateway, backend, request, &picture, &result, &err)
 				: profile_render_get(gateway, backend, &picture, &result, &err))) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
@@ -106,6 +105,6 @@ void go_cmdline(struct gateway *gateway, const struct request *request, struct r
 		process_text_command(backend, '\0', &text, &err))
 		reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
 	else
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	buffer_deinit(&text);
 }

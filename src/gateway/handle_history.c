@@ -7,7 +7,6 @@
 #include "store/store.h"
 #include "gateway/handlers.h"
 #include "gateway/snapshot_render.h"
-#include "gateway/route.h"
 #include "gateway/trend_render.h"
 
 #define JSON_TYPE "application/json"
@@ -57,7 +56,7 @@ void api_archive(struct gateway *gateway, const struct request *request, struct 
 		json_object_end(&json);
 		reply_buffer(reply, 200, JSON_TYPE, &body);
 	} else {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&body);
 }
@@ -85,7 +84,7 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 		json_object_end(&json);
 		reply_buffer(reply, 200, JSON_TYPE, &body);
 	} else {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&body);
 }
@@ -119,7 +118,7 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, &err) ||
 		(has_base && !get_snapshot(gateway, request, name, "base", base_ms, &before,
 				     &kept.base, &err))) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	kept.name = now.target;
@@ -151,7 +150,7 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 		.exclude = request_text(request, "exclude"),
 	};
 	if (!is_known || !trend_render_get(gateway, &picture, &series, &result, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, picture.format->media_type, result);

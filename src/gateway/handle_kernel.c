@@ -3,7 +3,6 @@
 #include "base/xalloc.h"
 #include "client/kernel_view.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 
 enum { PART_BYTES = 256 * 1024 * 1024 };
 
@@ -20,5 +19,5 @@ void api_kernel(struct gateway *gateway, const struct request *request, struct r
 		kernel_view_fetch(&backend->target, part, &body, &err))
 		reply_buffer(reply, 200, "text/plain; charset=utf-8", &body);
 	else
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 }

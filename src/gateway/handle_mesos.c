@@ -12,7 +12,6 @@
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/profile_render.h"
-#include "gateway/route.h"
 
 #define JSON_TYPE "application/json"
 

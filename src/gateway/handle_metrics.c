@@ -8,7 +8,6 @@
 #include "analysis/allocator_stats.h"
 #include "gateway/exposition.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 #include "gateway/target_poll.h"
 
 enum { SERIES_PER_TARGET_MAX = 256 };
@@ -347,7 +346,7 @@ void metrics(struct gateway *gateway, const struct request *request, struct repl
 	struct buffer body;
 
 	if (!choose(gateway, request, &list, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	buffer_init(&body, &memory_or_exit);

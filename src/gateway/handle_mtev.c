@@ -5,7 +5,6 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 
 static void fail(const struct error *err, struct reply *reply)
 {

@@ -6,7 +6,6 @@
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 #include "gateway/web_assets.h"
 #include "render/assets.h"
 #include "wire/http_target.h"

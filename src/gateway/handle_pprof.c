@@ -7,7 +7,6 @@
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/process_text.h"
-#include "gateway/route.h"
 #include "gateway/worker.h"
 
 void pprof_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -18,7 +17,7 @@ void pprof_heap(struct gateway *gateway, const struct request *request, struct r
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!backend_get_profile(backend, "/v1/profile", &answer, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return;
 	}
 	reply_blob(reply, 200, "text/plain; charset=utf-8", answer.body);
@@ -32,7 +31,7 @@ void pprof_growth(struct gateway *gateway, const struct request *request, struct
 	(void)gateway;
 	error_set(&err, ERROR_UNSUPPORTED, "jemalloc does not record the growth of the heap");
 	error_hint(&err, "compare two profiles instead: /debug/pprof/heap?seconds=60");
-	route_reply_error(request, &err, reply);
+	reply_failure(request, &err, reply);
 }
 
 void pprof_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -47,7 +46,7 @@ void pprof_cmdline(struct gateway *gateway, const struct request *request, struc
 		buffer_append_char(&text, '\n');
 		reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
 	} else {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&text);
 }
@@ -111,5 +110,5 @@ void pprof_symbol(struct gateway *gateway, const struct request *request, struct
 	else if (look_up(gateway, request, &answer, &err))
 		reply_blob(reply, 200, "text/plain; charset=utf-8", answer);
 	else
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 }

@@ -8,7 +8,6 @@
 #include "base/xalloc.h"
 #include "gateway/exposition.h"
 #include "gateway/handlers.h"
-#include "gateway/route.h"
 #include "gateway/watch_view.h"
 #include "gateway/watch_manager.h"
 
@@ -133,7 +132,7 @@ void api_watch(struct gateway *gateway, const struct request *request, struct re
 	if (watch_view_take(gateway, request, &view, &err))
 		reply_watches(&view, reply);
 	else
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 }
 
 void api_watches(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -144,7 +143,7 @@ void api_watches(struct gateway *gateway, const struct request *request, struct 
 	if (watch_view_take_all(gateway, &view, &err))
 		reply_watches(&view, reply);
 	else
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 }
 
 /* Several processes of one name and section are one series, which outlives each of them. */

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/json_writer.h"
-#include "gateway/memory_figures.h"
+#include "store/store.h"
 
 enum {
 	LIVE_METRICS_SAMPLES_MAX = 3600,

@@ -7,7 +7,20 @@
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "gateway/answer_schemas.h"
-#include "gateway/route.h"
+
+/* What any route may answer. */
+static const struct route_status common_statuses[] = {
+	{ 400, "the request makes no sense" },
+	{ 401, "the token is missing or wrong" },
+	{ 403, "asked by a page of another site" },
+	{ 404, "no such target, run or name" },
+	{ 409, "not now, or the target's name is not unique" },
+	{ 413, "the request's body is too large" },
+	{ 500, "the agent failed" },
+	{ 501, "never in this process: no jemalloc, or started without prof:true" },
+	{ 503, "the target or the gateway is too busy, or the target has just gone" },
+	{ 0 },
+};
 
 static void put_schema(struct json_writer *json, const struct parameter *parameter)
 {
@@ -16,8 +29,8 @@ static void put_schema(struct json_writer *json, const struct parameter *paramet
 	switch (parameter->kind) {
 	case PARAMETER_NUMBER:
 		json_member_string(json, "type", "integer");
-		json_member_integer(json, "minimum", parameter->least);
-		json_member_integer(json, "maximum", parameter->most);
+		json_member_integer(json, "minimum", parameter->min);
+		json_member_integer(json, "maximum", parameter->max);
 		break;
 	case PARAMETER_CHOICE:
 		json_member_string(json, "type", "string");
@@ -175,8 +188,7 @@ static void put_responses(struct json_writer *json, const struct route *route)
 	for (const struct route_status *status = route->statuses;
 		status != NULL && status->status != 0; status++)
 		put_status(json, route, status);
-	for (const struct route_status *status = route_common_statuses; status->status != 0;
-		status++) {
+	for (const struct route_status *status = common_statuses; status->status != 0; status++) {
 		if (!has_status(route->statuses, status->status))
 			put_status(json, route, status);
 	}
@@ -236,7 +248,7 @@ static const struct route *put_path(
 	return route;
 }
 
-static void put_paths(struct json_writer *json, bool has_target)
+static void put_paths(struct json_writer *json, const struct route *routes, bool has_target)
 {
 	for (const struct route *route = routes; route->pattern != NULL;) {
 		if (!has_target || route->scope == ROUTE_TARGET) {
@@ -292,7 +304,7 @@ static void put_security(struct json_writer *json)
 	json_array_end(json);
 }
 
-void openapi_write(struct buffer *out)
+void openapi_write(const struct route *routes, struct buffer *out)
 {
 	struct json_writer json;
 
@@ -302,8 +314,8 @@ void openapi_write(struct buffer *out)
 	put_info(&json);
 	json_key(&json, "paths");
 	json_object_begin(&json);
-	put_paths(&json, false);
-	put_paths(&json, true);
+	put_paths(&json, routes, false);
+	put_paths(&json, routes, true);
 	json_object_end(&json);
 	put_components(&json);
 	put_security(&json);

@@ -3,5 +3,6 @@
 #pragma once
 
 #include "base/buffer.h"
+#include "gateway/route.h"
 
-void openapi_write(struct buffer *out);
+void openapi_write(const struct route *routes, struct buffer *out);

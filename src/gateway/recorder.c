@@ -55,7 +55,7 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 	struct backend_answer answer;
 
 	snapshot->time_ms = clock_realtime_ms();
-	memory_figures_take(backend, status, snapshot->bytes);
+	backend_memory_figures(backend, status, snapshot->bytes);
 	snapshot->owner = backend->owner == USER_ANY ? STORE_NO_OWNER : (int64_t)backend->owner;
 	snapshot->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
 	snapshot->started_ms = json_number(status, "started_ms");

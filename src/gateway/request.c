@@ -8,7 +8,6 @@
 #include "base/json_writer.h"
 #include "base/printable.h"
 #include "base/xalloc.h"
-#include "gateway/route.h"
 
 static const struct request_value *find_value(const struct request *request, const char *name)
 {
@@ -199,4 +198,16 @@ void reply_error_text(struct reply *reply, int status, const struct error *err)
 	if (status == 503)
 		reply_header(reply, "Retry-After", "2");
 	buffer_deinit(&text);
+}
+
+void reply_failure(const struct request *request, const struct error *err, struct reply *reply)
+{
+	const struct route *const route = request->route;
+
+	if (route == NULL || !route->errors_are_text) {
+		reply_error(reply, err);
+		return;
+	}
+	reply_error_text(reply,
+		route->error_status != 0 ? route->error_status : reply_status_of(err->kind), err);
 }

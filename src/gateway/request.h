@@ -14,13 +14,7 @@
 #include "base/error.h"
 #include "base/json_writer.h"
 #include "gateway/blob.h"
-
-struct route;
-
-enum {
-	METHOD_GET = 1, /* and HEAD */
-	METHOD_POST = 2,
-};
+#include "gateway/route.h"
 
 enum {
 	REQUEST_PARAMETERS_MAX = 16,
@@ -91,3 +85,6 @@ void reply_error_text(struct reply *reply, int status, const struct error *err);
 
 /* The status for a kind of error: the agent's protocol's, and 503 for what may pass. */
 int reply_status_of(enum error_kind kind);
+
+/* The error in the way that the users of the request's route expect. */
+void reply_failure(const struct request *request, const struct error *err, struct reply *reply);

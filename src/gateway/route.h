@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The routes of the gateway as data. Requests are matched and checked against this table, and the
- * OpenAPI document is written from it, so that neither can say what the other does not.
+ * A route of the gateway as data. Requests are matched and checked against the table of routes
+ * (gateway/routes.h), and the OpenAPI document is written from it, so that neither can say what the
+ * other does not.
  *
  * Words. A *pattern* is a path whose segments may be `{name}`, which takes any one segment. A
  * route of scope ROUTE_TARGET exists twice: as it stands, for the gateway's own target, and behind
@@ -13,11 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
-#include "gateway/request.h"
+enum {
+	METHOD_GET = 1, /* and HEAD */
+	METHOD_POST = 2,
+};
 
 struct gateway;
-struct http_target;
+struct reply;
+struct request;
 
 enum route_scope {
 	ROUTE_GLOBAL,
@@ -26,7 +30,7 @@ enum route_scope {
 
 enum parameter_kind {
 	PARAMETER_TEXT,
-	PARAMETER_NUMBER,   /* an integer from `least` to `most` */
+	PARAMETER_NUMBER,   /* an integer from `min` to `max` */
 	PARAMETER_DURATION, /* of a run: "30s", "5mins", "600" */
 	PARAMETER_CHOICE,   /* one of `choices` */
 };
@@ -36,7 +40,7 @@ struct parameter {
 	enum parameter_kind kind;
 	bool is_in_path;
 	bool is_required;
-	int64_t least, most;
+	int64_t min, max;
 	const char *const *choices; /* ends with NULL */
 	const char *help;
 };
@@ -68,27 +72,3 @@ struct route {
 	size_t body_limit;    /* in bytes; 0: small forms only */
 	void (*handle)(struct gateway *gateway, const struct request *request, struct reply *reply);
 };
-
-/* Ends with a NULL pattern. */
-extern const struct route routes[];
-
-/* What any route may answer; ends with status 0. */
-extern const struct route_status route_common_statuses[];
-
-/*
- * Finds the route of a decoded path and fills the request's route, target name and the parameters
- * in the path. Writes NULs into `path`, which the request then points into. ERROR_NOT_FOUND when
- * there is none; ERROR_USAGE with `*allowed` set to METHOD_ bits when it has another method.
- */
-MUST_CHECK bool route_match(
-	char *path, struct request *request, unsigned *allowed, struct error *err);
-
-/* Checks the query against the route's parameters and fills the request's values. */
-MUST_CHECK bool route_check(
-	const struct http_target *target, struct request *request, struct error *err);
-
-/* Whether this request changes something. */
-bool route_is_change(const struct request *request);
-
-/* Answers with the error in the way that the route's users expect. */
-void route_reply_error(const struct request *request, const struct error *err, struct reply *reply);

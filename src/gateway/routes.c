@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/route.h"
+#include "gateway/routes.h"
 
 #include "analysis/view.h"
 #include "client/kernel_view.h"
@@ -25,19 +25,6 @@ static const char *const mallctl_types[] = { "bool", "u32", "u64", "size", "ssiz
 	"unit", NULL };
 static const char *const collections[] = { "arenas", "classes", "all", NULL };
 
-const struct route_status route_common_statuses[] = {
-	{ 400, "the request makes no sense" },
-	{ 401, "the token is missing or wrong" },
-	{ 403, "asked by a page of another site" },
-	{ 404, "no such target, run or name" },
-	{ 409, "not now, or the target's name is not unique" },
-	{ 413, "the request's body is too large" },
-	{ 500, "the agent failed" },
-	{ 501, "never in this process: no jemalloc, or started without prof:true" },
-	{ 503, "the target or the gateway is too busy, or the target has just gone" },
-	{ 0 },
-};
-
 static const struct parameter run_duration[] = {
 	{ "duration", PARAMETER_DURATION,
 		.help = "length of the run: 1 s to 24 h, in ns us ms secs mins hrs days weeks; a "
@@ -46,15 +33,15 @@ static const struct parameter run_duration[] = {
 };
 
 static const struct parameter run_id[] = {
-	{ "id", PARAMETER_NUMBER, .least = 0, .most = RUN_ID_MOST,
+	{ "id", PARAMETER_NUMBER, .min = 0, .max = RUN_ID_MOST,
 		.help = "of a run; the newest finished one when left out" },
 	{ 0 },
 };
 
 static const struct parameter two_runs[] = {
-	{ "base", PARAMETER_NUMBER, .least = 1, .most = RUN_ID_MOST, .is_required = true,
+	{ "base", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MOST, .is_required = true,
 		.help = "the run that is subtracted" },
-	{ "id", PARAMETER_NUMBER, .least = 1, .most = RUN_ID_MOST, .is_required = true,
+	{ "id", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MOST, .is_required = true,
 		.help = "the run that is shown" },
 	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,
 		.help = "text when left out" },
@@ -101,10 +88,10 @@ static const struct route_status symbol_statuses[] = {
 };
 
 static const struct parameter go_parameters[] = {
-	{ "seconds", PARAMETER_NUMBER, .least = 0, .most = DELTA_SECONDS_MOST,
+	{ "seconds", PARAMETER_NUMBER, .min = 0, .max = DELTA_SECONDS_MOST,
 		.help = "the difference of two profiles this far apart; sampling stays as it is" },
 	{ "gc", PARAMETER_TEXT, .help = "accepted: there is no garbage to collect" },
-	{ "debug", PARAMETER_NUMBER, .least = 0, .most = 2,
+	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2,
 		.help = "above 0: jemalloc's own text instead of pprof" },
 	{ 0 },
 };
@@ -142,23 +129,23 @@ static const struct parameter profile_parameters[] = {
 
 /* Of one process, when others had the same name. */
 #define PROCESS                                                                                \
-	{ "pid", PARAMETER_NUMBER, .least = 1, .most = INT32_MAX,                              \
+	{ "pid", PARAMETER_NUMBER, .min = 1, .max = INT32_MAX,                                 \
 		.help = "only moments of the process that had this pid" },                     \
 	{                                                                                      \
-		"started_ms", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,                 \
+		"started_ms", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,                    \
 						.help = "and began then, as the timeline says" \
 	}
-#define RANGE                                                                                      \
-	{ "from_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,                              \
-		.help = "only moments from then, in milliseconds since 1970" },                    \
-	{                                                                                          \
-		"to_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX, .help = "and up to then" \
+#define RANGE                                                                                   \
+	{ "from_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,                              \
+		.help = "only moments from then, in milliseconds since 1970" },                 \
+	{                                                                                       \
+		"to_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX, .help = "and up to then" \
 	}
 
 static const struct parameter timeline_parameters[] = {
 	RANGE,
 	PROCESS,
-	{ "most", PARAMETER_NUMBER, .least = 2, .most = TIMELINE_SNAPSHOTS_MAX,
+	{ "most", PARAMETER_NUMBER, .min = 2, .max = TIMELINE_SNAPSHOTS_MAX,
 		.help = "of more moments so many, evenly spread [5000]" },
 	{ "captured", PARAMETER_CHOICE, .choices = yes_or_no,
 		.help = "1: only what a watch captured" },
@@ -168,7 +155,7 @@ static const struct parameter timeline_parameters[] = {
 static const struct parameter trend_parameters[] = {
 	RANGE,
 	PROCESS,
-	{ "most", PARAMETER_NUMBER, .least = 2, .most = TREND_PROFILES_MAX,
+	{ "most", PARAMETER_NUMBER, .min = 2, .max = TREND_PROFILES_MAX,
 		.help = "of more profiles so many, evenly spread; 1000 when left out" },
 	{ "format", PARAMETER_CHOICE, .choices = trend_format_names,
 		.help = "json (docs/trend-json.md) when left out; raw is a tar of the profiles" },
@@ -177,7 +164,7 @@ static const struct parameter trend_parameters[] = {
 			"out" },
 	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
 		.help = "inuse_space when left out" },
-	{ "top", PARAMETER_NUMBER, .least = 1, .most = 1000,
+	{ "top", PARAMETER_NUMBER, .min = 1, .max = 1000,
 		.help = "at most so many sites; 30 when left out" },
 	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
 	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
@@ -186,13 +173,13 @@ static const struct parameter trend_parameters[] = {
 };
 
 static const struct parameter moment_parameters[] = {
-	{ "id", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX, .help = "of a moment" },
-	{ "base", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,
+	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "of a moment" },
+	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
 		.help = "of the moment that is subtracted" },
-	{ "at_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+	{ "at_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
 		.help = "the last one not after that, in milliseconds since 1970; the newest when "
 			"left out" },
-	{ "base_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+	{ "base_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
 		.help = "the same for the moment that is subtracted" },
 	PROCESS,
 	DRAWING,
@@ -200,11 +187,11 @@ static const struct parameter moment_parameters[] = {
 };
 
 static const struct parameter capture_parameters[] = {
-	{ "line", PARAMETER_NUMBER, .least = 1, .most = INT32_MAX, .is_required = true,
+	{ "line", PARAMETER_NUMBER, .min = 1, .max = INT32_MAX, .is_required = true,
 		.help = "of the section in the watch file" },
-	{ "number", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX, .is_required = true,
+	{ "number", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .is_required = true,
 		.help = "of the capture" },
-	{ "base", PARAMETER_NUMBER, .least = 1, .most = INT64_MAX,
+	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
 		.help = "of the capture that is subtracted" },
 	DRAWING,
 	{ 0 },
@@ -217,7 +204,7 @@ static const struct parameter kernel_parameters[] = {
 };
 
 static const struct parameter history_parameters[] = {
-	{ "since_ms", PARAMETER_NUMBER, .least = 0, .most = INT64_MAX,
+	{ "since_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
 		.help = "only samples after this moment, in milliseconds since 1970" },
 	{ 0 },
 };
@@ -231,30 +218,30 @@ static const struct parameter stats_parameters[] = {
 static const char *const truths[] = { "true", "false", NULL };
 
 static const struct parameter agent_run_parameters[] = {
-	{ "duration_ms", PARAMETER_NUMBER, .least = 1000, .most = 86400000,
+	{ "duration_ms", PARAMETER_NUMBER, .min = 1000, .max = 86400000,
 		.help = "length of the run in milliseconds; 5 minutes when left out" },
 	{ "keep_active", PARAMETER_CHOICE, .choices = truths,
 		.help = "true: where sampling is on already, record and leave it on" },
-	{ "lg_sample", PARAMETER_NUMBER, .least = 12, .most = 40,
+	{ "lg_sample", PARAMETER_NUMBER, .min = 12, .max = 40,
 		.help = "another mean distance of samples for the run, as a power of two; discards "
 			"all samples before it and after it" },
 	{ 0 },
 };
 
 static const struct parameter agent_pause_parameters[] = {
-	{ "duration_ms", PARAMETER_NUMBER, .least = 1000, .most = 86400000,
+	{ "duration_ms", PARAMETER_NUMBER, .min = 1000, .max = 86400000,
 		.help = "switch sampling on again after so many milliseconds, where it was on" },
 	{ 0 },
 };
 
 static const struct parameter path_run_id[] = {
-	{ "id", PARAMETER_NUMBER, .is_in_path = true, .least = 0, .most = RUN_ID_MOST,
+	{ "id", PARAMETER_NUMBER, .is_in_path = true, .min = 0, .max = RUN_ID_MOST,
 		.help = "of a run" },
 	{ 0 },
 };
 
 static const struct parameter reset_parameters[] = {
-	{ "lg_sample", PARAMETER_NUMBER, .least = 0, .most = 40,
+	{ "lg_sample", PARAMETER_NUMBER, .min = 0, .max = 40,
 		.help = "a new mean distance of samples, as a power of two" },
 	{ 0 },
 };

@@ -17,6 +17,7 @@
 #include "gateway/recorder.h"
 #include "gateway/gateway.h"
 #include "gateway/request_policy.h"
+#include "gateway/routes.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
 #include "gateway/watch_manager.h"
@@ -328,6 +329,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 {
 	struct serving *const serving = xcalloc(1, sizeof *serving);
 
+	serving->gateway.routes = routes;
 	backend_set_init(&serving->gateway.backends, options->targets, options->target_count);
 	result_cache_init(&serving->gateway.render_cache, PICTURE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);

@@ -185,7 +185,7 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 		.method = method,
 		.target = exchange->target,
 		.protocol_peer = peer,
-		.guard = {
+		.policy = {
 			.host = header(connection, "Host"),
 			.origin = header(connection, "Origin"),
 			.referer = header(connection, "Referer"),
@@ -331,6 +331,7 @@ static enum MHD_Result look_at_head(
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 	const char *method, const char *version, const char *data, size_t *size, void **state)
 {
+	struct server *const server = context;
 	struct exchange *const exchange = *state;
 
 	(void)url;
@@ -339,12 +340,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		return MHD_NO;
 	if (!exchange->has_begun) {
 		exchange->has_begun = true;
-		exchange->body_limit = dispatch_body_limit(method, exchange->target);
-		return look_at_head(context, connection, exchange);
+		exchange->body_limit =
+			dispatch_body_limit(server->gateway->routes, method, exchange->target);
+		return look_at_head(server, connection, exchange);
 	}
 	if (*size > 0)
 		return take_body(exchange, data, size);
-	return answer(context, connection, method, exchange);
+	return answer(server, connection, method, exchange);
 }
 
 static void notice_connection(void *context, struct MHD_Connection *connection, void **state,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "gateway/route.h"
 #include "profile/input.h"
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
@@ -82,7 +81,7 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 
 	if (!result_cache_get(&gateway->render_cache, key, picture.format->option != NULL, draw,
 		    &order, &result, &err)) {
-		route_reply_error(request, &err, reply);
+		reply_failure(request, &err, reply);
 		return false;
 	}
 	reply_blob(reply, 200, picture.format->media_type, result);

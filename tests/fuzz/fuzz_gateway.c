@@ -8,7 +8,8 @@
 #include "base/xalloc.h"
 #include "gateway/dispatch.h"
 #include "gateway/request_policy.h"
-#include "gateway/route.h"
+#include "gateway/router.h"
+#include "gateway/routes.h"
 #include "wire/http_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,17 +42,17 @@ static void check_request(unsigned method, const char *target)
 	if (!http_target_parse(text, &parsed, &err))
 		return;
 	char *const path = text + (parsed.path - text);
-	if (!route_match(path, &request, &allowed, &err))
+	if (!router_match(routes, path, &request, &allowed, &err))
 		return;
 	assert(request.route != NULL && (request.route->methods & method) != 0);
-	if (!route_check(&parsed, &request, &err)) {
+	if (!router_check(&parsed, &request, &err)) {
 		reply_init(&reply);
-		route_reply_error(&request, &err, &reply);
+		reply_failure(&request, &err, &reply);
 		assert(reply.status >= 400 && reply.body != NULL);
 		reply_deinit(&reply);
 		return;
 	}
-	(void)route_is_change(&request);
+	(void)router_is_change(&request);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -70,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	check_request(METHOD_GET, lines[0]);
 	check_request(METHOD_POST, lines[0]);
-	(void)dispatch_body_limit("POST", lines[0]);
+	(void)dispatch_body_limit(routes, "POST", lines[0]);
 	const bool knows_host = request_policy_check_host(headers.host, &err);
 	const bool is_own = request_policy_check_site(&headers, true, &err);
 	/* What may change something may also look. */

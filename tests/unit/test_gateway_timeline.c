@@ -14,7 +14,8 @@
 #include "client/agent_client.h"
 #include "store/store_index.h"
 #include "gateway/gateway.h"
-#include "gateway/route.h"
+#include "gateway/router.h"
+#include "gateway/routes.h"
 #include "unit.h"
 #include "wire/http_target.h"
 
@@ -85,8 +86,8 @@ static json_t *ask(struct scene *scene, const char *query)
 
 	snprintf(text, sizeof text, "/targets/one/api/v1/timeline%s", query);
 	assert_true(http_target_parse(text, &target, &err));
-	assert_true(route_match(text, &request, &allowed, &err));
-	if (!route_check(&target, &request, &err))
+	assert_true(router_match(routes, text, &request, &allowed, &err));
+	if (!router_check(&target, &request, &err))
 		return NULL;
 	reply_init(&reply);
 	request.route->handle(&scene->gateway, &request, &reply);

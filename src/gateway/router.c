@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/route.h"
+#include "gateway/router.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,11 +71,11 @@ static void bind_path(const struct route *route, char *path, struct request *req
 	}
 }
 
-static bool find_route(
-	char *path, enum route_scope least, struct request *request, unsigned *allowed)
+static bool find_route(const struct route *routes, char *path, enum route_scope min,
+	struct request *request, unsigned *allowed)
 {
 	for (const struct route *route = routes; route->pattern != NULL; route++) {
-		if (route->scope < least || !matches(route->pattern, path))
+		if (route->scope < min || !matches(route->pattern, path))
 			continue;
 		*allowed |= route->methods;
 		if ((route->methods & request->method) == 0)
@@ -87,7 +87,8 @@ static bool find_route(
 	return false;
 }
 
-bool route_match(char *path, struct request *request, unsigned *allowed, struct error *err)
+bool router_match(const struct route *routes, char *path, struct request *request,
+	unsigned *allowed, struct error *err)
 {
 	const size_t prefix = strlen(TARGETS_PREFIX);
 	char *const name = path + prefix;
@@ -99,13 +100,13 @@ bool route_match(char *path, struct request *request, unsigned *allowed, struct 
 		memmove(name - 1, name, (size_t)(slash - name));
 		slash[-1] = '\0';
 		request->target_name = name - 1;
-		if (find_route(slash, ROUTE_TARGET, request, allowed))
+		if (find_route(routes, slash, ROUTE_TARGET, request, allowed))
 			return true;
-	} else if (find_route(path, ROUTE_GLOBAL, request, allowed)) {
+	} else if (find_route(routes, path, ROUTE_GLOBAL, request, allowed)) {
 		return true;
 	}
 	if (*allowed != 0)
-		return error_set(err, ERROR_USAGE, "this path has another method");
+		return error_set(err, ERROR_USAGE, "method not allowed");
 	error_set(err, ERROR_NOT_FOUND, "there is no such page");
 	return error_hint(err, "/openapi.json lists all of them");
 }
@@ -120,11 +121,11 @@ static bool parse_number(
 	/* strtoll would take blanks and a plus. */
 	const bool begins_well =
 		*value->text == '-' || (*value->text >= '0' && *value->text <= '9');
-	if (errno != 0 || !begins_well || *end != '\0' || value->number < parameter->least ||
-		value->number > parameter->most)
+	if (errno != 0 || !begins_well || *end != '\0' || value->number < parameter->min ||
+		value->number > parameter->max)
 		return error_set(err, ERROR_USAGE,
 			"%s must be a whole number from %lld to %lld, not '%.40s'", parameter->name,
-			(long long)parameter->least, (long long)parameter->most, value->text);
+			(long long)parameter->min, (long long)parameter->max, value->text);
 	return true;
 }
 
@@ -183,7 +184,7 @@ static bool refuse_unknown(
 	return true;
 }
 
-bool route_check(const struct http_target *target, struct request *request, struct error *err)
+bool router_check(const struct http_target *target, struct request *request, struct error *err)
 {
 	const struct route *const route = request->route;
 
@@ -203,22 +204,10 @@ bool route_check(const struct http_target *target, struct request *request, stru
 	return true;
 }
 
-bool route_is_change(const struct request *request)
+bool router_is_change(const struct request *request)
 {
 	const struct route *const route = request->route;
 
 	return route->changes ||
 	       (route->changes_with != NULL && request_text(request, route->changes_with) != NULL);
-}
-
-void route_reply_error(const struct request *request, const struct error *err, struct reply *reply)
-{
-	const struct route *const route = request->route;
-
-	if (route == NULL || !route->errors_are_text) {
-		reply_error(reply, err);
-		return;
-	}
-	reply_error_text(reply,
-		route->error_status != 0 ? route->error_status : reply_status_of(err->kind), err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/route.h"
+#include "gateway/router.h"
+#include "gateway/routes.h"
 
 #include <string.h>
 
@@ -27,8 +28,8 @@ static bool probe(struct probe *probe, unsigned method, const char *target)
 	if (!http_target_parse(probe->text, &parsed, &probe->err))
 		return false;
 	char *const path = probe->text + (parsed.path - probe->text);
-	return route_match(path, &probe->request, &probe->allowed, &probe->err) &&
-	       route_check(&parsed, &probe->request, &probe->err);
+	return router_match(routes, path, &probe->request, &probe->allowed, &probe->err) &&
+	       router_check(&parsed, &probe->request, &probe->err);
 }
 
 static void finds_routes_at_the_root_and_below_a_target(void **state)
@@ -135,15 +136,15 @@ static void knows_what_changes_something(void **state)
 
 	(void)state;
 	assert_true(probe(&p, METHOD_GET, "/memory-profiler/start"));
-	assert_true(route_is_change(&p.request));
+	assert_true(router_is_change(&p.request));
 	assert_true(probe(&p, METHOD_GET, "/mtev/heap_profile?active=no"));
-	assert_true(route_is_change(&p.request));
+	assert_true(router_is_change(&p.request));
 	assert_true(probe(&p, METHOD_GET, "/mtev/heap_profile?trigger_dump=true"));
-	assert_false(route_is_change(&p.request));
+	assert_false(router_is_change(&p.request));
 	assert_true(probe(&p, METHOD_POST, "/v1/mallctl/prof.active?value=true"));
-	assert_true(route_is_change(&p.request));
+	assert_true(router_is_change(&p.request));
 	assert_true(probe(&p, METHOD_GET, "/metrics"));
-	assert_false(route_is_change(&p.request));
+	assert_false(router_is_change(&p.request));
 }
 
 static void every_way_to_change_something_by_post_is_marked(void **state)
@@ -182,7 +183,7 @@ static void the_document_has_every_route(void **state)
 
 	(void)state;
 	buffer_init(&text, &memory_or_exit);
-	openapi_write(&text);
+	openapi_write(routes, &text);
 	json_t *const document = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &problem);
 	if (document == NULL)
 		fail_msg("line %d: %s", problem.line, problem.text);
