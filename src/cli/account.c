@@ -263,7 +263,7 @@ const struct verb verb_account = {
 		    "heapctl account night.tar",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -100,6 +100,6 @@ const struct verb verb_completion = {
 		       "installed heapctl has it in place already.",
 	.examples = "source <(heapctl completion)",
 	.complete = "bash",
-	.most_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

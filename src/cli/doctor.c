@@ -247,6 +247,6 @@ const struct verb verb_doctor = {
 		    "heapctl doctor redis-server",
 	.options = control_json_options,
 	.complete = "@target",
-	.most_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

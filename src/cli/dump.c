@@ -124,7 +124,7 @@ const struct verb verb_dump = {
 		    "heapctl dump 4711 --bundle --symbols -o night.tar",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -217,7 +217,7 @@ const struct verb verb_longlived = {
 	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

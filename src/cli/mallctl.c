@@ -148,7 +148,7 @@ const struct verb verb_mallctl = {
 		    "heapctl mallctl redis-server arena.0.purge=",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 2,
-	.most_operands = 2,
+	.min_operands = 2,
+	.max_operands = 2,
 	.run = run,
 };

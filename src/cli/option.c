@@ -152,7 +152,7 @@ static bool is_one_dash_name(const struct verb *verb, const char *typed)
 {
 	size_t matches;
 
-	if (!verb->allows_one_dash || typed[1] == '\0')
+	if (!verb->has_perl_options || typed[1] == '\0')
 		return false;
 	(void)find_long(verb, typed, strcspn(typed, "="), &matches);
 	return matches > 0;
@@ -169,12 +169,12 @@ static int end(struct option_parser *parser)
 {
 	const struct verb *const verb = parser->verb;
 
-	if (parser->operand_count > verb->most_operands)
+	if (parser->operand_count > verb->max_operands)
 		return stop(parser,
 			verb_usage(verb, "'%s' is one argument too many; usage: heapctl %s %s",
-				parser->operands[verb->most_operands], verb->name,
+				parser->operands[verb->max_operands], verb->name,
 				verb->arguments));
-	if (parser->operand_count < verb->least_operands)
+	if (parser->operand_count < verb->min_operands)
 		return stop(parser, verb_usage(verb, "an argument is missing; usage: heapctl %s %s",
 					    verb->name, verb->arguments));
 	return OPTION_END;

@@ -237,7 +237,7 @@ const struct verb verb_record = {
 		    "heapctl record 4711 -d 30s --sample 16KiB",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -184,8 +184,8 @@ const struct verb verb_report = {
 		    "heapctl report --lines --focus=parse --alloc_space redis-server\n",
 	.options = report_option_table,
 	.complete = "@file",
-	.most_operands = SIZE_MAX,
-	.allows_one_dash = true,
+	.max_operands = SIZE_MAX,
+	.has_perl_options = true,
 	.run = run_report,
 };
 
@@ -202,7 +202,7 @@ const struct verb verb_diff = {
 		    "heapctl diff --flame -o change.html before.heap after.heap\n",
 	.options = report_option_table,
 	.complete = "@file",
-	.most_operands = SIZE_MAX,
-	.allows_one_dash = true,
+	.max_operands = SIZE_MAX,
+	.has_perl_options = true,
 	.run = run_diff,
 };

@@ -241,8 +241,8 @@ const struct verb verb_run = {
 		    "heapctl run --exe myserver -- ./start.sh",
 	.options = options,
 	.complete = "@command",
-	.least_operands = 1,
-	.most_operands = SIZE_MAX,
+	.min_operands = 1,
+	.max_operands = SIZE_MAX,
 	.stops_at_operand = true,
 	.run = run,
 };

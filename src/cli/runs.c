@@ -202,7 +202,7 @@ const struct verb verb_runs = {
 		    "heapctl runs redis-server --save 1763716881123 -o run.heap",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -169,6 +169,6 @@ const struct verb verb_serve = {
 		    "key.pem redis-server\n",
 	.options = options,
 	.complete = "@target",
-	.most_operands = 256,
+	.max_operands = 256,
 	.run = run,
 };

@@ -85,8 +85,8 @@ const struct verb verb_start = {
 	.examples = "heapctl start redis-server --duration 5mins",
 	.options = start_options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run_start,
 };
 
@@ -123,7 +123,7 @@ const struct verb verb_stop = {
 	.examples = "heapctl stop redis-server",
 	.options = control_json_options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run_stop,
 };

@@ -111,7 +111,7 @@ const struct verb verb_stats = {
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -217,7 +217,7 @@ const struct verb verb_status = {
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -40,8 +40,8 @@ const struct verb verb_activate = {
 	.examples = "heapctl activate redis-server",
 	.options = control_json_options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };
 
@@ -55,7 +55,7 @@ const struct verb verb_deactivate = {
 	.examples = "heapctl deactivate redis-server",
 	.options = control_json_options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

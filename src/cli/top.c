@@ -471,7 +471,7 @@ const struct verb verb_top = {
 		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -275,7 +275,7 @@ const struct verb verb_trend = {
 		    "heapctl trend redis-server.captures",
 	.options = options,
 	.complete = "@file",
-	.least_operands = 1,
-	.most_operands = SIZE_MAX,
+	.min_operands = 1,
+	.max_operands = SIZE_MAX,
 	.run = run,
 };

@@ -15,7 +15,7 @@
  *	const struct verb verb_dump = {
  *		.name = "dump", .arguments = "TARGET [-o FILE]", .summary = "take a profile now",
  *		.description = "...", .options = options, .complete = "@target",
- *		.least_operands = 1, .most_operands = 1, .run = run,
+ *		.min_operands = 1, .max_operands = 1, .run = run,
  *	};
  */
 #pragma once
@@ -53,11 +53,11 @@ struct verb {
 	const char *summary;	 /* one line, lower case, no full stop */
 	const char *description; /* paragraphs separated by empty lines; "" for none */
 	const char *examples;	 /* one command per line, "# why" lines between; NULL for none */
-	const struct verb_option *options;    /* ends with id 0; "help" is there anyway */
-	const char *complete;		      /* of its operands */
-	size_t least_operands, most_operands; /* checked by the option parser */
+	const struct verb_option *options; /* ends with id 0; "help" is there anyway */
+	const char *complete;		   /* of its operands */
+	size_t min_operands, max_operands; /* checked by the option parser */
 	bool stops_at_operand; /* what follows the first operand is not ours: heapctl run */
-	bool allows_one_dash;  /* -text means --text, as in Perl's programs */
+	bool has_perl_options; /* -text means --text, as in Perl's programs */
 	bool is_hidden;	       /* not in the overview */
 	int (*run)(const struct verb *verb, int argc, char **argv); /* argv[0] is the verb */
 };

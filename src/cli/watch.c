@@ -148,7 +148,7 @@ const struct verb verb_watch = {
 		    "heapctl watch api --when peak --then '/usr/local/bin/upload --bucket heaps'",
 	.options = options,
 	.complete = "@target",
-	.least_operands = 1,
-	.most_operands = 1,
+	.min_operands = 1,
+	.max_operands = 1,
 	.run = run,
 };

@@ -22,8 +22,8 @@ static const struct verb plain = {
 	.summary = "",
 	.description = "",
 	.options = options,
-	.least_operands = 0,
-	.most_operands = 3,
+	.min_operands = 0,
+	.max_operands = 3,
 };
 
 /* What was parsed, as text: "b o=x | operand operand", and "stop N" where it ended early. */
@@ -112,8 +112,8 @@ static void counts_operands(void **state)
 		.arguments = "X",
 		.summary = "",
 		.description = "",
-		.least_operands = 1,
-		.most_operands = 1 };
+		.min_operands = 1,
+		.max_operands = 1 };
 
 	assert_parsed(&one, "stop 2", "a", "b");
 	assert_parsed(&one, "stop 2", "--");
@@ -128,8 +128,8 @@ static void leaves_the_command_of_run_alone(void **state)
 		.summary = "",
 		.description = "",
 		.options = options,
-		.least_operands = 1,
-		.most_operands = 9,
+		.min_operands = 1,
+		.max_operands = 9,
 		.stops_at_operand = true };
 
 	assert_parsed(
@@ -145,8 +145,8 @@ static void reads_one_dash_as_perl_does(void **state)
 		.summary = "",
 		.description = "",
 		.options = options,
-		.most_operands = 9,
-		.allows_one_dash = true };
+		.max_operands = 9,
+		.has_perl_options = true };
 
 	assert_parsed(&perl, "show-bytes output=x |", "-show_bytes", "-output=x");
 	assert_parsed(&perl, "show-bytes |", "-b");
