@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/option.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,100 +22,144 @@ void option_begin(struct option_parser *parser, const struct verb *verb, int arg
 	};
 }
 
-static int stop(struct option_parser *parser, int exit_code)
+/* Every verb has it, unless its table has one. */
+static const struct verb_option help_option = { .id = -2, .name = "help", .letter = 'h' };
+
+static int fold(char c)
 {
-	parser->exit_code = exit_code;
-	return OPTION_STOP;
+	return c == '_' ? '-' : tolower((unsigned char)c);
 }
 
-static bool is_dash(char c)
-{
-	return c == '-' || c == '_';
-}
+enum match { MATCH_NONE, MATCH_START, MATCH_WHOLE };
 
-/* Whether `name` is what was typed (`size` bytes), or begins with it. */
-static bool begins_with(const char *name, const char *typed, size_t size)
+/* How what was typed fits a name that has `prefix` before it. */
+static enum match match_name(
+	const char *prefix, const char *name, const char *typed, size_t typed_size)
 {
-	for (size_t i = 0; i < size; i++) {
-		if (name[i] != typed[i] && !(is_dash(name[i]) && is_dash(typed[i])))
-			return false;
+	const size_t prefix_size = strlen(prefix);
+	const size_t size = prefix_size + strlen(name);
+
+	if (typed_size > size)
+		return MATCH_NONE;
+	for (size_t i = 0; i < typed_size; i++) {
+		const char c = i < prefix_size ? prefix[i] : name[i - prefix_size];
+		if (fold(typed[i]) != fold(c))
+			return MATCH_NONE;
 	}
+	return typed_size == size ? MATCH_WHOLE : MATCH_START;
+}
+
+/* An option that what was typed may mean. */
+struct option_match {
+	const struct verb_option *option;
+	bool is_negated;
+	size_t count; /* options for which it may stand */
+	bool is_whole;
+};
+
+static void consider(struct option_match *found, const struct verb_option *option, bool is_negated,
+	enum match match)
+{
+	if (match == MATCH_NONE || (found->is_whole && match != MATCH_WHOLE))
+		return;
+	if (match == MATCH_WHOLE && !found->is_whole)
+		*found = (struct option_match){ .is_whole = true };
+	/* "no" and "no-" before the same name are one. */
+	if (found->option == option && found->is_negated == is_negated)
+		return;
+	found->option = option;
+	found->is_negated = is_negated;
+	found->count++;
+}
+
+static void consider_perl(struct option_match *found, const struct verb_option *option,
+	const char *typed, size_t size)
+{
+	if (option->letter != 0 && size == 1 && typed[0] == option->letter)
+		consider(found, option, false, MATCH_WHOLE);
+	if (option->argument != NULL)
+		return;
+	consider(found, option, true, match_name("no", option->name, typed, size));
+	consider(found, option, true, match_name("no-", option->name, typed, size));
+}
+
+/* Among the first `count` options of the table. */
+static struct option_match search(
+	const struct verb *verb, size_t count, const char *typed, size_t size)
+{
+	struct option_match found = { 0 };
+
+	for (size_t i = 0; i < count && verb->options != NULL && verb->options[i].id != 0; i++) {
+		const struct verb_option *const option = &verb->options[i];
+		const enum match match = match_name("", option->name, typed, size);
+		if (match == MATCH_WHOLE || !option->is_hidden || verb->has_perl_options)
+			consider(&found, option, false, match);
+		if (verb->has_perl_options)
+			consider_perl(&found, option, typed, size);
+	}
+	if (!verb->has_perl_options)
+		consider(
+			&found, &help_option, false, match_name("", help_option.name, typed, size));
+	return found;
+}
+
+/*
+ * Whole names of any option win, except that the older program's users keep its short forms; then
+ * what is unique there; then what is unique at all.
+ */
+static bool find_name(struct option_parser *parser, const char *typed, size_t size,
+	struct option_match *found, struct error *err)
+{
+	const int shown = (int)(size > 60 ? 60 : size);
+
+	*found = search(parser->verb, SIZE_MAX, typed, size);
+	if (parser->classic_count != 0) {
+		const struct option_match classic =
+			search(parser->verb, parser->classic_count, typed, size);
+		if (found->is_whole ? parser->prefers_classic && classic.count == 1
+				    : classic.count != 0)
+			*found = classic;
+	}
+	if (found->count == 0)
+		return error_set(err, ERROR_USAGE, "there is no option --%.*s", shown, typed);
+	if (found->count > 1)
+		return error_set(
+			err, ERROR_USAGE, "--%.*s is short for several options", shown, typed);
 	return true;
 }
 
-static const struct verb_option help_option = { .id = -2, .name = "help" };
-
-/* The option of that name, or the only one that begins so. `*matches` counts candidates. */
-static const struct verb_option *find_long(
-	const struct verb *verb, const char *typed, size_t size, size_t *matches)
+/* `attached` is the value that came with the option; NULL for none. */
+static bool accept(struct option_parser *parser, const struct verb_option *option,
+	const char *attached, int *id, struct error *err)
 {
-	const struct verb_option *found = NULL;
-
-	*matches = 0;
-	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
-		if (!begins_with(o->name, typed, size))
-			continue;
-		if (o->name[size] == '\0') {
-			*matches = 1;
-			return o;
-		}
-		if (o->is_hidden)
-			continue;
-		found = o;
-		++*matches;
+	if (option->argument == NULL && attached != NULL)
+		return error_set(err, ERROR_USAGE, "--%s takes no value", option->name);
+	parser->value = attached;
+	if (option->argument != NULL && attached == NULL) {
+		if (parser->at == parser->argc)
+			return error_set(err, ERROR_USAGE, "--%s needs a value: %s", option->name,
+				option->argument);
+		parser->value = parser->argv[parser->at++];
 	}
-	if (begins_with(help_option.name, typed, size)) {
-		found = &help_option;
-		*matches = help_option.name[size] == '\0' ? 1 : *matches + 1;
-	}
-	return *matches == 1 ? found : NULL;
-}
-
-static int accept(struct option_parser *parser, const struct verb_option *option)
-{
-	if (option == &help_option) {
-		help_print(parser->verb, stdout);
-		return stop(parser, EXIT_DONE);
-	}
-	parser->option = option;
 	/* What follows would name it in its error by nothing. */
 	if (parser->value != NULL && *parser->value == '\0' &&
 		(strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "FOLDER") == 0))
-		return stop(
-			parser, verb_usage(parser->verb, "--%s: the name is empty", option->name));
-	return option->id;
+		return error_set(err, ERROR_USAGE, "--%s: the name is empty", option->name);
+	parser->option = option;
+	*id = option->id;
+	return true;
 }
 
-static int missing_value(struct option_parser *parser, const struct verb_option *option)
-{
-	return stop(parser,
-		verb_usage(parser->verb, "--%s needs a value: %s", option->name, option->argument));
-}
-
-static int next_long(struct option_parser *parser, const char *typed)
+static bool read_name(struct option_parser *parser, const char *typed, int *id, struct error *err)
 {
 	const char *const equals = strchr(typed, '=');
 	const size_t size = equals == NULL ? strlen(typed) : (size_t)(equals - typed);
-	size_t matches;
-	const struct verb_option *const option = find_long(parser->verb, typed, size, &matches);
+	struct option_match found;
 
-	if (option == NULL)
-		return stop(parser, verb_usage(parser->verb,
-					    matches == 0 ? "there is no option --%.*s"
-							 : "--%.*s is short for several options",
-					    (int)size, typed));
-	parser->value = NULL;
-	if (option->argument == NULL && equals != NULL)
-		return stop(parser, verb_usage(parser->verb, "--%s takes no value", option->name));
-	if (option->argument == NULL)
-		return accept(parser, option);
-	if (equals != NULL)
-		parser->value = equals + 1;
-	else if (parser->at < parser->argc)
-		parser->value = parser->argv[parser->at++];
-	else
-		return missing_value(parser, option);
-	return accept(parser, option);
+	if (!find_name(parser, typed, size, &found, err))
+		return false;
+	parser->is_negated = found.is_negated;
+	return accept(parser, found.option, equals == NULL ? NULL : equals + 1, id, err);
 }
 
 static const struct verb_option *find_letter(const struct verb *verb, char letter)
@@ -122,10 +168,10 @@ static const struct verb_option *find_letter(const struct verb *verb, char lette
 		if (o->letter == letter)
 			return o;
 	}
-	return letter == 'h' ? &help_option : NULL;
+	return letter == help_option.letter ? &help_option : NULL;
 }
 
-static int next_letter(struct option_parser *parser)
+static bool read_letter(struct option_parser *parser, int *id, struct error *err)
 {
 	const char letter = *parser->letters++;
 	const struct verb_option *const option = find_letter(parser->verb, letter);
@@ -134,28 +180,10 @@ static int next_letter(struct option_parser *parser)
 	if (*rest == '\0' || (option != NULL && option->argument != NULL))
 		parser->letters = NULL;
 	if (option == NULL)
-		return stop(parser, verb_usage(parser->verb, "there is no option -%c", letter));
-	parser->value = NULL;
-	if (option->argument == NULL)
-		return accept(parser, option);
-	if (*rest != '\0')
-		parser->value = rest;
-	else if (parser->at < parser->argc)
-		parser->value = parser->argv[parser->at++];
-	else
-		return missing_value(parser, option);
-	return accept(parser, option);
-}
-
-/* Whether "-text" is to be read as "--text": only where Perl's programs do, and it is a name. */
-static bool is_one_dash_name(const struct verb *verb, const char *typed)
-{
-	size_t matches;
-
-	if (!verb->has_perl_options || typed[1] == '\0')
-		return false;
-	(void)find_long(verb, typed, strcspn(typed, "="), &matches);
-	return matches > 0;
+		return error_set(err, ERROR_USAGE, "there is no option -%c", letter);
+	parser->is_negated = false;
+	return accept(
+		parser, option, option->argument == NULL || *rest == '\0' ? NULL : rest, id, err);
 }
 
 static void take_operand(struct option_parser *parser, char *operand)
@@ -165,42 +193,56 @@ static void take_operand(struct option_parser *parser, char *operand)
 		parser->past_dashes = true;
 }
 
-static int end(struct option_parser *parser)
+static bool check_operands(const struct option_parser *parser, struct error *err)
 {
 	const struct verb *const verb = parser->verb;
 
 	if (parser->operand_count > verb->max_operands)
-		return stop(parser,
-			verb_usage(verb, "'%s' is one argument too many; usage: heapctl %s %s",
-				parser->operands[verb->max_operands], verb->name,
-				verb->arguments));
+		return error_set(err, ERROR_USAGE,
+			"'%.60s' is one argument too many; usage: heapctl %s %s",
+			parser->operands[verb->max_operands], verb->name, verb->arguments);
 	if (parser->operand_count < verb->min_operands)
-		return stop(parser, verb_usage(verb, "an argument is missing; usage: heapctl %s %s",
-					    verb->name, verb->arguments));
-	return OPTION_END;
+		return error_set(err, ERROR_USAGE, "an argument is missing; usage: heapctl %s %s",
+			verb->name, verb->arguments);
+	return true;
+}
+
+bool option_read(struct option_parser *parser, int *id, struct error *err)
+{
+	if (parser->letters != NULL)
+		return read_letter(parser, id, err);
+	while (parser->at < parser->argc) {
+		char *const argument = parser->argv[parser->at++];
+
+		if (parser->past_dashes || argument[0] != '-' || argument[1] == '\0') {
+			take_operand(parser, argument);
+		} else if (strcmp(argument, "--") == 0) {
+			parser->past_dashes = true;
+		} else if (argument[1] == '-' || parser->verb->has_perl_options) {
+			return read_name(parser, argument + 1 + (argument[1] == '-'), id, err);
+		} else {
+			parser->letters = argument + 1;
+			return read_letter(parser, id, err);
+		}
+	}
+	*id = OPTION_END;
+	return check_operands(parser, err);
 }
 
 int option_next(struct option_parser *parser)
 {
-	if (parser->letters != NULL)
-		return next_letter(parser);
-	while (parser->at < parser->argc) {
-		char *const argument = parser->argv[parser->at++];
+	struct error err;
+	int id;
 
-		if (parser->past_dashes || argument[0] != '-' || argument[1] == '\0')
-			take_operand(parser, argument);
-		else if (strcmp(argument, "--") == 0)
-			parser->past_dashes = true;
-		else if (argument[1] == '-')
-			return next_long(parser, argument + 2);
-		else if (is_one_dash_name(parser->verb, argument + 1))
-			return next_long(parser, argument + 1);
-		else {
-			parser->letters = argument + 1;
-			return next_letter(parser);
-		}
+	if (!option_read(parser, &id, &err)) {
+		parser->exit_code = verb_usage(parser->verb, "%s", err.message);
+		return OPTION_STOP;
 	}
-	return end(parser);
+	if (id != help_option.id)
+		return id;
+	help_print(parser->verb, stdout);
+	parser->exit_code = EXIT_DONE;
+	return OPTION_STOP;
 }
 
 int option_refuse(struct option_parser *parser, const char *format, ...)
@@ -222,21 +264,42 @@ int option_refuse_error(struct option_parser *parser, const struct error *err)
 	return parser->exit_code;
 }
 
-bool option_number(struct option_parser *parser, int64_t least, int64_t most, int64_t *number)
+bool option_integer(const struct option_parser *parser, int64_t min, int64_t max, int64_t *number,
+	struct error *err)
 {
 	char *rest;
 
 	errno = 0;
 	const long long value = strtoll(parser->value, &rest, 10);
-	if (*parser->value == '\0' || *rest != '\0') {
-		option_refuse(parser, "'%s' is not a whole number", parser->value);
-		return false;
-	}
-	if (errno != 0 || value < least || value > most) {
-		option_refuse(parser, "%s is outside %lld to %lld", parser->value, (long long)least,
-			(long long)most);
-		return false;
-	}
+	if (rest == parser->value || *rest != '\0')
+		return error_set(err, ERROR_USAGE, "--%s: '%.60s' is not a whole number",
+			parser->option->name, parser->value);
+	if (errno != 0 || value < min || value > max)
+		return error_set(err, ERROR_USAGE, "--%s: %.60s is outside %lld to %lld",
+			parser->option->name, parser->value, (long long)min, (long long)max);
 	*number = value;
 	return true;
+}
+
+bool option_real(const struct option_parser *parser, double *number, struct error *err)
+{
+	char *rest;
+
+	errno = 0;
+	const double value = strtod(parser->value, &rest);
+	if (rest == parser->value || *rest != '\0' || errno != 0 || isnan(value))
+		return error_set(err, ERROR_USAGE, "--%s: '%.60s' is not a number",
+			parser->option->name, parser->value);
+	*number = value;
+	return true;
+}
+
+bool option_number(struct option_parser *parser, int64_t min, int64_t max, int64_t *number)
+{
+	struct error err;
+
+	if (option_integer(parser, min, max, number, &err))
+		return true;
+	parser->exit_code = verb_usage(parser->verb, "%s", err.message);
+	return false;
 }

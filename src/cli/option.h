@@ -2,9 +2,10 @@
 /*
  * Parsing of a verb's command line after its option table.
  *
- * Options and operands may be mixed; "--" ends the options. A long name may be shortened as far
- * as it stays unique, '_' and '-' in it are the same, its value follows as the next argument or
- * after '='. Letters may be bundled. --help and wrong command lines are dealt with here.
+ * Options and operands may be mixed; "--" ends the options, "-" is an operand. A long name may be
+ * shortened as far as it stays unique; upper and lower case, '_' and '-' in it are the same. Its
+ * value follows as the next argument or after '='. Letters may be bundled. --help and wrong
+ * command lines are dealt with here.
  *
  *	struct option_parser parser;
  *	option_begin(&parser, verb, argc, argv);
@@ -18,6 +19,11 @@
  *		}
  *	}
  *	... parser.operands[0 .. parser.operand_count - 1]
+ *
+ * A verb with `has_perl_options` is parsed as Perl's Getopt::Long does, which users and scripts of
+ * jeprof are used to: a name has one dash or two, and "no" or "no-" in front of a switch negates
+ *it. Where its options begin with those of an older program (`classic_count`), what was unique
+ *there stays so: a shortened name is looked up among these first.
  */
 #pragma once
 
@@ -32,6 +38,8 @@ enum {
 
 struct option_parser {
 	const struct verb *verb;
+	size_t classic_count;
+	bool prefers_classic; /* a name that the older program knows shortened is taken so */
 	int argc;
 	char **argv;
 	int at;		     /* in argv: what comes next */
@@ -39,10 +47,11 @@ struct option_parser {
 	bool past_dashes;
 	int exit_code;
 
-	const struct verb_option *option; /* the one that option_next returned */
+	const struct verb_option *option; /* the one that was read last */
 	const char *value;		  /* its value, NULL when it takes none */
-	char **operands;		  /* in argv, which gets reordered */
-	size_t operand_count;		  /* complete once OPTION_END was returned */
+	bool is_negated;
+	char **operands;      /* in argv, which gets reordered */
+	size_t operand_count; /* complete once OPTION_END was returned */
 };
 
 void option_begin(struct option_parser *parser, const struct verb *verb, int argc, char **argv);
@@ -51,11 +60,19 @@ void option_begin(struct option_parser *parser, const struct verb *verb, int arg
 int option_next(struct option_parser *parser);
 
 /*
- * The value of the current option as a number from `least` to `most`. On failure it says so on
- * stderr and sets the exit code: return parser.exit_code.
+ * The same without printing: ERROR_USAGE where the command line is wrong. --help is the verb's own
+ * option.
  */
+MUST_CHECK bool option_read(struct option_parser *parser, int *id, struct error *err);
+
+/* The value of the option as a number; ERROR_USAGE when it is none. */
+MUST_CHECK bool option_integer(const struct option_parser *parser, int64_t min, int64_t max,
+	int64_t *number, struct error *err);
+MUST_CHECK bool option_real(const struct option_parser *parser, double *number, struct error *err);
+
+/* option_integer that prints what is wrong and sets the exit code: return parser.exit_code. */
 MUST_CHECK bool option_number(
-	struct option_parser *parser, int64_t least, int64_t most, int64_t *number);
+	struct option_parser *parser, int64_t min, int64_t max, int64_t *number);
 
 /* The value of the current option is wrong: says why; returns (and sets) the exit code. */
 int option_refuse(struct option_parser *parser, const char *format, ...) PRINTF_FORMAT(2, 3);

@@ -127,7 +127,7 @@ static int run_mode(const struct verb *verb, int argc, char **argv, enum mode mo
 	CLEANUP(report_options_deinit) struct report_options options = { 0 };
 	struct error err = { 0 };
 
-	if (!report_options_parse(&options, argc, argv, mode == MODE_JEPROF, &err)) {
+	if (!report_options_parse(&options, verb, argc, argv, mode == MODE_JEPROF, &err)) {
 		if (mode == MODE_JEPROF)
 			error_hint(&err, "jeprof --help lists the options");
 		else

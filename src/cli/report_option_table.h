@@ -83,5 +83,5 @@ enum report_option {
 /* jeprof's own come first. */
 extern const struct verb_option report_option_table[];
 
-/* How many of them are jeprof's: see perl_option.h. */
+/* How many of them are jeprof's: see cli/option.h. */
 size_t report_option_classic_count(void);

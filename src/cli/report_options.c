@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report_options.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/xalloc.h"
-#include "cli/perl_option.h"
+#include "cli/option.h"
 #include "cli/report_option_table.h"
 
 /* What was chosen, to see whether it was chosen twice. */
@@ -20,7 +22,7 @@ struct choices {
 
 struct parse {
 	struct report_options *options;
-	struct perl_option_parser parser;
+	struct option_parser parser;
 	struct choices chosen;
 	size_t tag_capacity;
 	size_t build_id_dir_capacity;
@@ -124,19 +126,19 @@ static bool apply_words(struct parse *parse, int id, struct error *err)
 static bool apply_number(struct parse *parse, int id, struct error *err)
 {
 	struct render_options *const render = &parse->options->render;
-	long number = 0;
+	int64_t number = 0;
 
 	if (id == OPTION_NODEFRACTION)
-		return perl_option_real(&parse->parser, &render->graph.node_fraction, err);
+		return option_real(&parse->parser, &render->graph.node_fraction, err);
 	if (id == OPTION_EDGEFRACTION)
-		return perl_option_real(&parse->parser, &render->graph.edge_fraction, err);
-	if (!perl_option_integer(&parse->parser, &number, err))
+		return option_real(&parse->parser, &render->graph.edge_fraction, err);
+	if (!option_integer(&parse->parser, LONG_MIN, LONG_MAX, &number, err))
 		return false;
 	/* jeprof takes anything for its own options. */
 	if (number < 0 &&
 		(id == OPTION_TOP || id == OPTION_DEBUGINFOD_TIMEOUT || id == OPTION_PID)) {
 		return error_set(err, ERROR_USAGE,
-			"invalid value for --%s: %ld; use a number that is not negative",
+			"invalid value for --%s: %" PRId64 "; use a number that is not negative",
 			parse->parser.option->name, number);
 	}
 	const size_t count = number < 0 ? 0 : (size_t)number;
@@ -333,24 +335,17 @@ static bool check_servers(const char *urls, struct error *err)
 	return true;
 }
 
-static bool check_text(int id, const char *text, struct error *err)
-{
-	if (id == OPTION_OUTPUT && *text == '\0')
-		return error_set(err, ERROR_USAGE, "--output: the name is empty");
-	return id != OPTION_DEBUGINFOD || check_servers(text, err);
-}
-
 static bool apply(struct parse *parse, int id, struct error *err)
 {
 	struct report_options *const options = parse->options;
-	const struct perl_option_parser *const parser = &parse->parser;
+	const struct option_parser *const parser = &parse->parser;
 	const char **const text = text_place(options, id);
 	bool *const is_on = switch_place(options, id);
 	enum report_output output = REPORT_RENDER;
 
 	if (text != NULL) {
 		*text = parser->value;
-		return check_text(id, parser->value, err);
+		return id != OPTION_DEBUGINFOD || check_servers(parser->value, err);
 	}
 	if (is_on != NULL) {
 		*is_on = !parser->is_negated;
@@ -415,27 +410,27 @@ static void complete(struct parse *parse)
 		options->output_path = NULL;
 }
 
-bool report_options_parse(
-	struct report_options *options, int argc, char **argv, bool is_jeprof, struct error *err)
+bool report_options_parse(struct report_options *options, const struct verb *verb, int argc,
+	char **argv, bool is_jeprof, struct error *err)
 {
 	struct parse parse = { .options = options };
 	int id = 0;
 
 	set_defaults(options, is_jeprof);
-	perl_option_begin(
-		&parse.parser, report_option_table, report_option_classic_count(), argc, argv);
-	parse.parser.is_classic = is_jeprof;
+	option_begin(&parse.parser, verb, argc, argv);
+	parse.parser.classic_count = report_option_classic_count();
+	parse.parser.prefers_classic = is_jeprof;
 	for (;;) {
-		if (!perl_option_next(&parse.parser, &id, err) ||
-			(id != PERL_OPTION_END && !apply(&parse, id, err))) {
+		if (!option_read(&parse.parser, &id, err) ||
+			(id != OPTION_END && !apply(&parse, id, err))) {
 			report_options_deinit(options);
 			return false;
 		}
-		if (id == PERL_OPTION_END)
+		if (id == OPTION_END)
 			break;
 	}
 	complete(&parse);
-	options->operands = argv + 1;
+	options->operands = parse.parser.operands;
 	options->operand_count = parse.parser.operand_count;
 	return true;
 }

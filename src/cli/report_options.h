@@ -12,6 +12,7 @@
 #include "analysis/stack_picker.h"
 #include "analysis/view.h"
 #include "base/error.h"
+#include "cli/verb.h"
 #include "render/render.h"
 
 /* Outputs that are no renderer of a view. */
@@ -76,11 +77,12 @@ struct report_options {
 };
 
 /*
- * Reads the command line; argv is reordered and must outlive the options. `is_jeprof` makes short
- * forms mean what they mean there, and sets the default of a terminal: the shell.
+ * Reads the command line of a verb with report_option_table; argv is reordered and must outlive the
+ * options. `is_jeprof` makes short forms mean what they mean there, and sets the default of a
+ * terminal: the shell.
  */
-MUST_CHECK bool report_options_parse(
-	struct report_options *options, int argc, char **argv, bool is_jeprof, struct error *err);
+MUST_CHECK bool report_options_parse(struct report_options *options, const struct verb *verb,
+	int argc, char **argv, bool is_jeprof, struct error *err);
 /* What is cut off at the leaf of each stack: under jeprof's name, what jeprof cuts off. */
 static inline enum stack_pruning report_options_pruning(const struct report_options *options)
 {

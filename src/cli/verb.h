@@ -57,7 +57,7 @@ struct verb {
 	const char *complete;		   /* of its operands */
 	size_t min_operands, max_operands; /* checked by the option parser */
 	bool stops_at_operand; /* what follows the first operand is not ours: heapctl run */
-	bool has_perl_options; /* -text means --text, as in Perl's programs */
+	bool has_perl_options; /* as of jeprof: see cli/option.h */
 	bool is_hidden;	       /* not in the overview */
 	int (*run)(const struct verb *verb, int argc, char **argv); /* argv[0] is the verb */
 };
