@@ -194,7 +194,7 @@ static bool examine_target(
 			doctor_examine_surroundings(diagnosis, &target.process);
 		return true;
 	}
-	/* A socket or a URL where nobody answers: there is no process to look at. */
+	/* A socket or a URL that does not answer: there is no process to examine. */
 	if (strchr(text, '/') != NULL || !find_process(text, &process, err)) {
 		if (strchr(text, '/') != NULL)
 			*err = why;

@@ -12,7 +12,7 @@
 #include "cli/control.h"
 #include "cli/help.h"
 #include "cli/net_program.h"
-#include "cli/report.h"
+#include "cli/verb.h"
 
 /* In the order of the overview: look, control, read, serve. */
 static const struct verb *const verbs[] = {
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	reserve_standard_descriptors();
 	/* A reader that goes away is an error of write(), not a sudden death. */
 	signal(SIGPIPE, SIG_IGN);
-	/* Who started us may have ignored it, which exec hands on: no child could be waited for. */
+	/* The parent may have ignored it, which exec keeps: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	bus_guard_install();
 	verb_table = verbs;

@@ -102,7 +102,7 @@ static bool stop_early(const struct target *target, int64_t id, struct error *er
 
 	terminal_progress_end();
 	fputs("heapctl: interrupted: ending the run now and saving what is there\n", stderr);
-	/* It may be over by itself since, or somebody else may have ended it. */
+	/* It may have ended by itself since, or another client may have ended it. */
 	if (!look(target, id, &is_over, err))
 		return false;
 	if (is_over)

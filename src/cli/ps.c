@@ -71,7 +71,7 @@ static void add_reachable(struct table *table, const struct survey_entry *entry)
 		(const char *[]){ pid, json_text(status, "name"), allocator, heap, profiling });
 }
 
-/* Messages begin with who it is about, which the row says already. */
+/* Messages begin with the process, which the row names already. */
 static const char *without_label(const char *message, const struct target *target)
 {
 	char label[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/report.h"
+#include "cli/verb.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +15,11 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "cli/report_shell.h"
-#include "cli/verb.h"
 #include "source/source.h"
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
 
-/* A service may be called otherwise after an update; mixed up files are to be noticed. */
+/* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_programs(const struct profile *base, const struct profile *now)
 {
 	const char *const before = path_base_name(profile_main_path(base));

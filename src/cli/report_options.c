@@ -390,7 +390,7 @@ static void set_defaults(struct report_options *options, bool is_jeprof)
 	};
 }
 
-/* What nobody chose, and what one choice means for another. */
+/* Defaults of what was not chosen, and what one choice means for another. */
 static void complete(struct parse *parse)
 {
 	struct report_options *const options = parse->options;

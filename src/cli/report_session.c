@@ -306,7 +306,7 @@ static void report_modules(const struct report_session *session,
 	const size_t cut_count = warn_of_cut_mappings(session);
 	for (size_t i = 0; i < count; i++) {
 		struct symbol_module_report sum = reports[i];
-		/* The allocator's own frames are not shown, so nobody misses their names. */
+		/* The allocator's own frames are not shown, so their names are not needed. */
 		bool is_said = !session->options->keep_allocator_frames &&
 			       allocator_frame_has_module(PROFILE_HEAP, sum.path);
 		for (size_t j = 0; j < i && !is_said; j++)
@@ -391,7 +391,7 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 	return true;
 }
 
-/* Nobody asks for a thread in order to be shown nothing. */
+/* A thread that is not there is an error, not an empty report. */
 static bool check_thread(const struct report_session *session, struct error *err)
 {
 	const char *const wanted = session->options->filter.thread;

@@ -19,7 +19,7 @@ struct report_session {
 	struct profile **profiles; /* what is looked at, then what is subtracted */
 	size_t profile_count;
 	size_t profile_capacity;
-	bool borrows_profiles; /* somebody else frees them */
+	bool borrows_profiles; /* the caller frees them */
 	size_t base_count;     /* of the profiles, at the end */
 	size_t damaged_count;  /* of a series, which are left out */
 	const char *program;   /* the operand; NULL when there was none */
@@ -39,7 +39,7 @@ MUST_CHECK bool report_session_open(
 	struct report_session *session, const struct report_options *options, struct error *err);
 /* One profile more, which is the session's then unless it borrows them. */
 void report_session_add(struct report_session *session, struct profile *profile);
-/* Warns who asks for what was allocated and would be shown nothing. */
+/* Warns when everything ever allocated is wanted and the profiles do not count it. */
 void report_session_check_counter(const struct report_session *session);
 /* The second half of it, for profiles that did not come from the command line. */
 MUST_CHECK bool report_session_add_symbols(struct report_session *session, struct error *err);

@@ -6,16 +6,135 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/function_name.h"
+#include "analysis/graph.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/line_editor.h"
+#include "base/string_pool.h"
 #include "cli/report_annotation.h"
 #include "cli/report_output.h"
-#include "cli/report_peek.h"
-#include "cli/report_shell_words.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
 #include "render/figure.h"
+
+/* The words that the line editor completes to: functions of the profile. */
+struct shell_words {
+	const char **words;
+	size_t count;
+	struct string_pool strings;
+};
+
+static bool is_word(const char *name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_:~.";
+
+	return name[0] != '\0' && name[strspn(name, letters)] == '\0';
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void sort_and_merge(struct shell_words *words)
+{
+	size_t kept = 0;
+
+	if (words->count == 0)
+		return;
+	qsort(words->words, words->count, sizeof *words->words, by_text);
+	for (size_t i = 0; i < words->count; i++) {
+		if (kept == 0 || strcmp(words->words[kept - 1], words->words[i]) != 0)
+			words->words[kept++] = words->words[i];
+	}
+	words->count = kept;
+}
+
+static void add_function(struct shell_words *words, struct buffer *scratch, const char *function)
+{
+	buffer_clear(scratch);
+	function_name_append_short(scratch, function);
+	if (is_word(buffer_string(scratch)))
+		words->words[words->count++] =
+			string_pool_add(&words->strings, buffer_string(scratch));
+}
+
+/* Names that can be typed as they are: those that are one word, and a pattern for themselves. */
+static void shell_words_init(struct shell_words *words, const struct report_session *session)
+{
+	struct report_variation variation = report_variation_none(session);
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
+	struct error ignored;
+
+	*words = (struct shell_words){ 0 };
+	string_pool_init(&words->strings);
+	buffer_init(&scratch, &memory_or_exit);
+	variation.granularity = VIEW_FUNCTIONS;
+	if (!report_session_view(session, &variation, &view, &ignored))
+		return;
+	words->words = xcalloc(view->node_count + 1, sizeof *words->words);
+	for (size_t i = 0; i < view->node_count; i++)
+		add_function(words, &scratch, view->nodes[i].function);
+	sort_and_merge(words);
+}
+
+static void shell_words_deinit(struct shell_words *words)
+{
+	free(words->words);
+	string_pool_deinit(&words->strings);
+	*words = (struct shell_words){ 0 };
+}
+
+static void append_neighbour(struct buffer *out, const struct view *view,
+	const struct render_options *render, double value, double of, const char *name)
+{
+	buffer_printf(out, "%8s %6s            | %s\n", figure_format(view, render, value).text,
+		figure_percent(value, of).text, name);
+}
+
+static void append_peek(struct buffer *out, const struct view *view, const struct graph *graph,
+	const struct render_options *render, uint32_t at)
+{
+	const struct graph_node *const node = &graph->nodes[at];
+	const double all = node->cumulative.value;
+
+	for (size_t i = 0; i < graph->edge_count; i++) {
+		const struct graph_edge *const edge = &graph->edges[i];
+		if (edge->to == at)
+			append_neighbour(out, view, render, edge->weight.value, all,
+				view->nodes[graph->nodes[edge->from].node].name);
+	}
+	buffer_printf(out, "%8s %8s %6s %s\n", figure_format(view, render, node->flat.value).text,
+		figure_format(view, render, all).text, figure_percent(all, graph->whole).text,
+		view->nodes[node->node].name);
+	for (size_t i = 0; i < graph->edge_count; i++) {
+		const struct graph_edge *const edge = &graph->edges[i];
+		if (edge->from == at)
+			append_neighbour(out, view, render, edge->weight.value, all,
+				view->nodes[graph->nodes[edge->to].node].name);
+	}
+	buffer_append_string(out, "----------------------------\n");
+}
+
+/*
+ * The functions that a pattern matches, each with its callers above and its callees below.
+ * ERROR_USAGE when some name was too much for the pattern.
+ */
+static bool peek(const struct view *view, const struct render_options *render,
+	struct pattern *pattern, struct buffer *out, struct error *err)
+{
+	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
+	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
+
+	for (size_t i = 0; i < graph->node_count; i++) {
+		if (pattern_matches(pattern, view->nodes[graph->nodes[i].node].name))
+			append_peek(out, view, graph, render, (uint32_t)i);
+	}
+	return pattern_check(pattern, err);
+}
 
 struct shell {
 	const struct report_session *session;
@@ -252,7 +371,7 @@ static bool run_peek(
 
 	return pattern_new(buffer_string(&request->focus), &pattern, err) &&
 	       make_view(shell, request, false, out, &view, err) &&
-	       report_peek(view, &request->render, pattern, out, err);
+	       peek(view, &request->render, pattern, out, err);
 }
 
 static bool run_help(

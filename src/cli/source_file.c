@@ -8,9 +8,9 @@
 
 enum {
 	/* A function that long is not one: the indentation misleads. */
-	MOST_EXTRA_LINES = 400,
-	/* Nobody writes such a source; a damaged profile may name any file. */
-	MOST_SOURCE_BYTES = 256 * 1024 * 1024,
+	EXTRA_LINES_MAX = 400,
+	/* Larger than any source file; a damaged profile may name any file. */
+	SOURCE_BYTES_MAX = 256 * 1024 * 1024,
 };
 
 static void split(struct source_file *file)
@@ -48,7 +48,7 @@ bool source_file_open(
 			return error_set(err, ERROR_NOT_FOUND, "the source is not here: %.300s",
 				first.message);
 	}
-	if (opened.map.size > MOST_SOURCE_BYTES) {
+	if (opened.map.size > SOURCE_BYTES_MAX) {
 		source_file_close(&opened);
 		return error_set(err, ERROR_INPUT, "%s: too long for a source file", path);
 	}
@@ -82,7 +82,7 @@ size_t source_file_end_of(const struct source_file *file, size_t first, size_t l
 	if (first == 0 || first > file->count)
 		return last;
 	const size_t depth = indentation(file, first);
-	for (size_t line = last + 1; line <= file->count && line <= last + MOST_EXTRA_LINES;
+	for (size_t line = last + 1; line <= file->count && line <= last + EXTRA_LINES_MAX;
 		line++) {
 		const size_t here = indentation(file, line);
 		if (here != SIZE_MAX && here <= depth)

@@ -48,7 +48,7 @@ void terminal_catch_interrupts(void);
 bool terminal_was_interrupted(void);
 
 /*
- * A descriptor that can be read once there was an interrupt, for who waits for others; -1 before.
+ * A descriptor that becomes readable at an interrupt, to wait for it with others; -1 before.
  */
 const int *terminal_interrupt_fd(void);
 

@@ -25,7 +25,7 @@ struct top_request {
 };
 
 struct top_result {
-	struct target target; /* who answered */
+	struct target target; /* the one that answered */
 	bool has_look;	      /* `look` is the caller's */
 	struct top_look look;
 	struct error look_err; /* why there is no look, if one was wanted */

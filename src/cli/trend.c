@@ -12,7 +12,7 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "cli/trend_output.h"
-#include "cli/trend_source.h"
+#include "cli/trend_series.h"
 #include "cli/verb.h"
 #include "render/curves.h"
 
@@ -187,7 +187,7 @@ static size_t site_limit(const struct trend_options *request)
 	return request->output == TREND_OUTPUT_JSON ? SIZE_MAX : SITES_SHOWN;
 }
 
-/* A service may be called otherwise after an update; who mixed up files wants to know. */
+/* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_other_programs(const struct report_session *session)
 {
 	const char *const first = path_base_name(profile_main_path(session->profiles[0]));
@@ -214,7 +214,7 @@ static bool make(const struct trend_options *request, struct error *err)
 
 	series_init(&series, request->report.counter);
 	buffer_init(&out, &memory_or_exit);
-	if (!trend_source_load(&session, &series, err) ||
+	if (!trend_series_load(&session, &series, err) ||
 		!report_session_add_symbols(&session, err) || !build(&series, request, &trend, err))
 		return false;
 	warn_of_other_programs(&session);

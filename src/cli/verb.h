@@ -71,7 +71,7 @@ extern const struct verb *const *verb_table;
 /* NULL when there is none of that name. */
 const struct verb *verb_find(const char *name);
 
-/* Whether standard output is a pipe that nobody reads any more, as behind `| head`. */
+/* Whether standard output is a pipe without a reader, as behind `| head`. */
 bool verb_reader_has_left(void);
 
 /*
@@ -114,3 +114,6 @@ extern const struct verb verb_stop;
 extern const struct verb verb_top;
 extern const struct verb verb_trend;
 extern const struct verb verb_watch;
+
+/* The same program under jeprof's name, with its command line and habits. Returns the exit code. */
+int jeprof_main(int argc, char **argv);

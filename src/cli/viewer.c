@@ -150,7 +150,7 @@ bool viewer_open_beside(const char *viewer, long scale, const struct buffer *pic
 
 	if (!write_picture(picture, extension, &path, err))
 		return false;
-	/* A child of a child, so that nobody has to wait for it. */
+	/* A child of a child, so that this process need not wait for it. */
 	const pid_t child = fork();
 	if (child == 0) {
 		const pid_t viewing = fork();

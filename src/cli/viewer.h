@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs that show a picture: gv, evince, a web browser. The picture goes into a file that only
- * we can read and nobody can guess the name of, which is removed once the viewer is done with it.
+ * we can read, under a name that cannot be guessed; it is removed once the viewer is done with it.
  */
 #pragma once
 

@@ -142,7 +142,7 @@ static bool make_authorization(
 	return true;
 }
 
-/* Whose failure it is, unless the connection's own message says so. */
+/* Names the target that failed, unless the connection's own message does. */
 static bool blame(const struct target *target, const struct stream *stream, struct error *err)
 {
 	if (strncmp(err->message, target->label, strlen(target->label)) == 0)

@@ -34,7 +34,7 @@ struct agent_call {
 #define AGENT_JSON_BYTES (UINT64_C(1) << 20)
 /* Statistics of a server with hundreds of arenas. */
 #define AGENT_STATS_BYTES (UINT64_C(64) << 20)
-/* A profile, for one who reads it in memory. */
+/* A profile that is read into memory. */
 #define AGENT_ANSWER_BYTES (UINT64_C(256) << 20)
 /* Profiles that go into a file: a million stacks, 200 frames deep, fit. */
 #define AGENT_PROFILE_BYTES (UINT64_C(4) << 30)

@@ -20,7 +20,7 @@
 void discovery_candidates(const struct process *process, struct string_pool *paths);
 
 /*
- * All sockets in the folders that we see ourselves, whoever left them: /run/heapctl,
+ * All sockets in the folders that this process sees, of any user: /run/heapctl,
  * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones that the kernel knows.
  * Also those that a process bound but ended before it gave them a name to be found by.
  */

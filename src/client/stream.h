@@ -42,7 +42,7 @@ static inline void stream_cleanup(struct stream *stream)
 }
 
 /*
- * Connects to the socket at `path`, of any length. ERROR_NOT_FOUND when nobody listens there:
+ * Connects to the socket at `path`, of any length. ERROR_NOT_FOUND when no process listens there:
  * errnum is ENOENT (no such file) or ECONNREFUSED (left behind by a process that is gone).
  */
 MUST_CHECK bool stream_connect_unix(struct stream *stream, const char *path, struct error *err);

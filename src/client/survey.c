@@ -1,20 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/survey.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/discovery.h"
 #include "client/process_state.h"
 #include "client/program.h"
-#include "client/stale_socket.h"
+#include "client/stream.h"
 #include "client/wake.h"
+
+/* In other folders a name may lead anywhere. */
+static int open_private_folder(const char *path, size_t size)
+{
+	char folder[4096];
+	struct stat status;
+
+	if ((size_t)snprintf(folder, sizeof folder, "%.*s", (int)size, path) >= sizeof folder)
+		return -1;
+	const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &status) == 0 && (status.st_mode & 077) == 0 &&
+		(status.st_uid == geteuid() || geteuid() == 0))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* An agent's socket listens before it gets its name, so what refuses will never answer. */
+static bool is_abandoned(const char *path)
+{
+	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	struct error err;
+
+	stream_init(&stream, 0, 0);
+	return !stream_connect_unix(&stream, path, &err) && err.errnum == ECONNREFUSED;
+}
+
+/* Between bind() and listen() a living agent's refuses too, under a name that begins with a dot. */
+static bool may_be_unfinished(const char *name, const struct stat *status)
+{
+	enum { UNFINISHED_S = 10 };
+
+	return name[0] == '.' &&
+	       clock_realtime_ms() / 1000 - status->st_ctim.tv_sec <= UNFINISHED_S;
+}
+
+/*
+ * Removes the name of a socket where nothing listens, in a folder that only its owner, who is this
+ * user (for root: any user), can enter. False when it is still there.
+ */
+static bool remove_stale_socket(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+	struct stat before, now;
+
+	if (slash == NULL)
+		return false;
+	CLEANUP(fd_cleanup) const int folder = open_private_folder(path, (size_t)(slash - path));
+	const char *const name = slash + 1;
+	if (folder < 0)
+		return false;
+	if (fstatat(folder, name, &before, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT;
+	/* Another process may have got the number, and the name, in the meantime. */
+	return S_ISSOCK(before.st_mode) && !may_be_unfinished(name, &before) &&
+	       is_abandoned(path) && fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       now.st_ino == before.st_ino && unlinkat(folder, name, 0) == 0;
+}
 
 enum { PASSING_MS = 200 };
 
@@ -260,7 +323,7 @@ static void add_sockets(struct survey *survey)
 		if (target_of_socket(paths.strings[i], &target, &err)) {
 			if (!has_pid(survey, target.process.pid))
 				add_reachable(survey, &target);
-		} else if (err.kind == ERROR_NOT_FOUND && !stale_socket_remove(paths.strings[i]) &&
+		} else if (err.kind == ERROR_NOT_FOUND && !remove_stale_socket(paths.strings[i]) &&
 			   strrchr(paths.strings[i], '/')[1] != '.') {
 			struct survey_entry *const entry = add(survey, SURVEY_STALE);
 			snprintf(entry->target.socket_path, sizeof entry->target.socket_path, "%s",

@@ -24,7 +24,7 @@ enum {
 	NAMES_SHOWN = 6,
 };
 
-/* Who called listen() on the other end, as the kernel noted. */
+/* The process that called listen() on the other end, as the kernel noted. */
 static bool read_peer(const struct stream *stream, struct ucred *peer, struct error *err)
 {
 	socklen_t size = sizeof *peer;
@@ -40,7 +40,7 @@ static bool is_trusted(const struct ucred *peer, const struct process *process, 
 		return true;
 	if (process->pid != 0)
 		return peer->uid == process->uid || peer->uid == process->effective_uid;
-	/* Root may look at anybody's agent, as long as its socket is that user's own. */
+	/* Root may use any user's agent, as long as its socket is that user's own. */
 	return geteuid() == 0 && peer->uid == owner;
 }
 
@@ -110,7 +110,7 @@ static bool probe(
 	return connect_agent(target, &stream, err);
 }
 
-/* Why there is nobody to talk to, and how to change that. */
+/* Why no agent answers, and how to change that. */
 static bool explain_no_agent(const struct process *process, struct error *err)
 {
 	struct process_modules modules;
@@ -376,7 +376,7 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 /* The processes that have the name: those with an agent, and one without. */
 struct name_search {
 	const char *name;
-	uid_t owner; /* whose alone; USER_ANY for all */
+	uid_t owner; /* only that user's; USER_ANY for all */
 	struct target first;
 	size_t reachable;	    /* asleep or not */
 	struct process first_child; /* asleep and young: of a server that forks all day */

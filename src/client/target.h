@@ -4,8 +4,8 @@
  * (NAME@USER), the path of an agent's socket, or the URL of a gateway (http://host:port,
  * http://host:port/targets/NAME).
  *
- * Nobody is believed because of a file name: before a byte is sent to a socket, the kernel is
- * asked who listens there. It must be the process that was meant, and belong to us, to root, or
+ * The name of a socket proves nothing: before a byte is sent, the kernel is asked which process
+ * listens there. It must be the process that was meant, and belong to us, to root, or
  * to the owner of that process.
  */
 #pragma once
@@ -36,7 +36,7 @@ struct target {
 };
 
 /*
- * Finds the target and makes sure that somebody listens there. ERROR_NOT_FOUND when there is none
+ * Finds the target and checks that its agent listens there. ERROR_NOT_FOUND when there is none
  * or it has no agent, ERROR_USAGE when the name is ambiguous, ERROR_DENIED. Wakes an agent that is
  * there on demand.
  */
@@ -62,8 +62,8 @@ MUST_CHECK bool target_of_socket(const char *path, struct target *target, struct
 MUST_CHECK bool target_parse_url(const char *url, struct target *target, struct error *err);
 
 /*
- * Connects (with TLS where the URL says so) and checks who answers. Wakes an agent on demand, which
- * may have left since the target was found.
+ * Connects (with TLS where the URL says so) and checks which process answers. Wakes an agent on
+ * demand, which may have left since the target was found.
  */
 MUST_CHECK bool target_connect(
 	const struct target *target, struct stream *stream, struct error *err);

@@ -9,5 +9,5 @@
  * Loads the operands of session->options in the order of time, each with its time where it is
  * known: two profiles at least. The session borrows what they share, to be given symbols.
  */
-MUST_CHECK bool trend_source_load(
+MUST_CHECK bool trend_series_load(
 	struct report_session *session, struct series *series, struct error *err);

@@ -1,13 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/trend_source.h"
+#include "cli/trend_series.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/xalloc.h"
-#include "cli/trend_time.h"
 #include "cli/verb.h"
 #include "source/source_series.h"
+
+/*
+ * When the profiles of files were taken that do not tell it themselves. A file's modification time
+ * is that moment, to the nanosecond, until the file is copied without it (scp, cp, an archive of
+ * some web page): then growth per hour would be that of copying. The names that heapctl gives
+ * (dump, record, watch) have the moment in whole seconds.
+ */
+struct trend_time {
+	size_t profile;	  /* in the series; its time_ms is set */
+	int64_t file_ms;  /* modification time of its file */
+	int64_t named_ms; /* the time in its name; 0 when there is none */
+};
+
+/* The end of a run and the name of its file may lie apart by its length, which differs little. */
+enum { MAX_DRIFT_MS = 60 * 1000, MOMENT_SIZE = 15 };
+
+static bool take_number(const char *digits, int count, int min, int max, int *ret)
+{
+	*ret = 0;
+	for (int i = 0; i < count; i++) {
+		if (digits[i] < '0' || digits[i] > '9')
+			return false;
+		*ret = *ret * 10 + (digits[i] - '0');
+	}
+	return *ret >= min && *ret <= max;
+}
+
+/* "20261121-101500" or "20261121T101500Z". */
+static int64_t read_moment(const char *text)
+{
+	struct tm parts = { .tm_isdst = -1 };
+	const bool is_universal = text[8] == 'T' && text[MOMENT_SIZE] == 'Z';
+
+	if ((text[8] != '-' && !is_universal) ||
+		!take_number(text, 4, 1970, 9999, &parts.tm_year) ||
+		!take_number(text + 4, 2, 1, 12, &parts.tm_mon) ||
+		!take_number(text + 6, 2, 1, 31, &parts.tm_mday) ||
+		!take_number(text + 9, 2, 0, 23, &parts.tm_hour) ||
+		!take_number(text + 11, 2, 0, 59, &parts.tm_min) ||
+		!take_number(text + 13, 2, 0, 60, &parts.tm_sec))
+		return 0;
+	parts.tm_year -= 1900;
+	parts.tm_mon--;
+	const time_t seconds = is_universal ? timegm(&parts) : mktime(&parts);
+	return seconds <= 0 ? 0 : (int64_t)seconds * 1000;
+}
+
+/*
+ * The moment in a name such as "redis-server.4711.20261121-101500.heap" (local time) or
+ * "00000012-20261121T101500Z-resident-redis-server.heap"; 0 when there is none.
+ */
+static int64_t time_in_name(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+	const char *const name = slash == NULL ? path : slash + 1;
+	const size_t size = strlen(name);
+	int64_t moment_ms = 0;
+
+	/* The last one: what stands before is the program's name, which may be anything. */
+	for (size_t at = 1; at + MOMENT_SIZE < size; at++) {
+		const bool begins = name[at - 1] == '.' || name[at - 1] == '-';
+		const int64_t here_ms = begins ? read_moment(name + at) : 0;
+		moment_ms = here_ms != 0 ? here_ms : moment_ms;
+	}
+	return moment_ms;
+}
+
+/* A constant difference is a time zone, or the length of runs. */
+static bool names_differ(const struct trend_time *times, size_t count)
+{
+	int64_t min = 0, max = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const int64_t late_ms = times[i].file_ms - times[i].named_ms;
+		if (times[i].named_ms == 0)
+			return false;
+		min = i == 0 || late_ms < min ? late_ms : min;
+		max = i == 0 || late_ms > max ? late_ms : max;
+	}
+	return max - min > MAX_DRIFT_MS;
+}
+
+/*
+ * Sets the times of all: of the names where every file has one and the files' own times differ
+ * from them, else of the files. True when it is those of the names.
+ */
+static bool set_times(struct series *series, const struct trend_time *times, size_t count)
+{
+	const bool by_name = names_differ(times, count);
+
+	for (size_t i = 0; i < count; i++)
+		series->profiles[times[i].profile].time_ms =
+			by_name ? times[i].named_ms : times[i].file_ms;
+	return by_name;
+}
 
 struct trend_load {
 	struct report_session *session;
@@ -30,7 +125,7 @@ static void add_profile(void *context, const struct source *source, struct profi
 		load->times = xgrow(load->times, &load->time_capacity, load->time_count + 1,
 			sizeof *load->times);
 		load->times[load->time_count++] = (struct trend_time){ load->series->profile_count,
-			source->file_time_ms, trend_time_in_name(source->path) };
+			source->file_time_ms, time_in_name(source->path) };
 	}
 	if (load->series->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",
@@ -97,7 +192,7 @@ static bool read_all(struct report_session *session, struct series *series, char
 		if (!source_series_read(reader, operands[i], err))
 			return false;
 	}
-	if (trend_time_set(series, load.times, load.time_count))
+	if (set_times(series, load.times, load.time_count))
 		verb_warn("the files' times are not those in their names, as after copying "
 			  "without -p: those in the names count");
 	return true;
@@ -115,7 +210,7 @@ static bool refuse_few(const struct series *series, size_t damaged_count, struct
 	return error_hint(err, "heapctl report shows a single one");
 }
 
-bool trend_source_load(struct report_session *session, struct series *series, struct error *err)
+bool trend_series_load(struct report_session *session, struct series *series, struct error *err)
 {
 	const struct report_options *const options = session->options;
 	char *const *operands = options->operands;
