@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The gateway's page in a real Chromium, in front of a live Redis."""
+import itertools
 import os
 import re
 import signal
 import sqlite3
+import threading
 import unittest
 import xml.etree.ElementTree
 
@@ -206,9 +208,24 @@ class Shown(GatewayCase):
             if known != before:
                 self.load_redis(port, keys=400 * (known + 1), size=700)
 
+    def keep_growing(self, port, count):
+        """However long a page takes to draw: growth that ended long ago is no leak."""
+        is_done = threading.Event()
+
+        def grow():
+            for round in itertools.count(count):
+                if is_done.wait(0.5):
+                    return
+                self.load_redis(port, keys=400 * round, size=700)
+        thread = threading.Thread(target=grow)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(is_done.set)
+
     def test_a_range_of_the_timeline_and_its_trend(self):
         self.end(self.process)
         process, port = self.start_history(8)
+        self.keep_growing(port, 10)
         page = self.open_page(f"/{process.pid}")
         page.click_on("History")
         page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
