@@ -281,10 +281,11 @@ class Guest:
         self.assertEqual(server("pid"), str(server.pid))
 
     def test_a_child_in_such_a_sandbox_has_an_agent(self):
-        server, _ = self.start_host()
-        pid = self.child(server("fork-sandboxed"))
-        self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[0], 200)
-        self.assertIn("NoNewPrivs:\t1\n", (agent_thread(pid) / "status").read_text())
+        for children in ("on-demand", "thread"):
+            server, _ = self.start_host(env={"HEAPCTL_CHILDREN": children})
+            pid = self.child(server("fork-sandboxed"))
+            self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[0], 200, children)
+            self.assertIn("NoNewPrivs:\t1\n", (agent_thread(pid) / "status").read_text())
 
     def test_it_leaves_a_process_that_filters_its_calls(self):
         server, path = self.start_host()
@@ -297,9 +298,9 @@ class Guest:
         self.assertEqual(server("pid"), str(server.pid))
 
     def test_a_child_that_filters_its_calls_gets_none(self):
-        server, _ = self.start_host()
-        pid = self.child(server("fork-filtered"))
-        self.assert_loses_its_agent(pid)
+        for children in ("on-demand", "thread"):
+            server, _ = self.start_host(env={"HEAPCTL_CHILDREN": children})
+            self.assert_loses_its_agent(self.child(server("fork-filtered")))
 
     def test_a_filter_on_all_threads_makes_it_quiet_not_busy(self):
         server, path = self.start_host()
@@ -445,10 +446,11 @@ class Preloaded(Guest, HostCase):
 
     @only_root
     def test_a_sandboxed_child_with_another_root_gets_none(self):
-        server, _ = self.start_host()
         root = os.path.join(self.folder, "root")
         os.makedirs(root + self.folder)
         os.mkdir(root + self.agents, 0o700)
+        # On demand there is none before a client asks.
+        server, _ = self.start_host(env={"HEAPCTL_CHILDREN": "thread"})
         # On one processor the child has another root before its agent's thread runs for the first time.
         os.sched_setaffinity(server.pid, {min(os.sched_getaffinity(0))})
         for task in os.listdir(f"/proc/{server.pid}/task"):
