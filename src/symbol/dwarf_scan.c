@@ -139,16 +139,31 @@ static bool add_link(struct pass *pass, size_t address, uint32_t code)
 	return true;
 }
 
-/* Such calls between the innermost code of an address and the DIE being read. */
-static bool add_bare_links(struct pass *pass, size_t address)
+/* The depth of the function around the DIE being read; NO_FUNCTION where it is not known. */
+static uint32_t outer_function(const struct pass *pass)
+{
+	for (uint32_t depth = pass->depth; depth-- > 0;)
+		if (pass->open[depth] != NO_CODE &&
+			!pass->scan->codes[pass->open[depth]].is_inlined)
+			return depth;
+	return NO_FUNCTION;
+}
+
+/*
+ * Such calls between the innermost code of an address and the DIE being read. For a call without
+ * any code around it also the function: in DWARF 2 it has no address of its cold part either.
+ */
+static bool add_bare_links(struct pass *pass, size_t address, bool is_inlined)
 {
 	const struct dwarf_scan *const scan = pass->scan;
 	const uint32_t link = scan->chains[address];
+	uint32_t depth = NO_FUNCTION;
 
-	if (link == DWARF_NO_LINK)
-		return true;
-	for (uint32_t depth = scan->codes[scan->links[link].code].depth + 1; depth < pass->depth;
-		depth++) {
+	if (link != DWARF_NO_LINK)
+		depth = scan->codes[scan->links[link].code].depth + 1;
+	else if (is_inlined && pass->is_old)
+		depth = outer_function(pass);
+	for (; depth < pass->depth; depth++) {
 		const uint32_t code = pass->open[depth];
 		if (code != NO_CODE && scan->codes[code].is_bare && !add_link(pass, address, code))
 			return false;
@@ -184,7 +199,8 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 			if (!is_linked)
 				(void)add_code(scan, code);
 			is_linked = true;
-			if (!add_bare_links(pass, i) || !add_link(pass, i, position))
+			if (!add_bare_links(pass, i, code->is_inlined) ||
+				!add_link(pass, i, position))
 				return;
 		}
 	}
@@ -325,13 +341,15 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 		.depth = pass->depth,
 		.is_inlined = abbrev->tag == DW_TAG_inlined_subroutine,
 	};
-	const bool is_block = !code.is_inlined && abbrev->tag != DW_TAG_subprogram;
+	const bool is_function = abbrev->tag == DW_TAG_subprogram;
+	const bool is_block = !code.is_inlined && !is_function;
 	bool holds = false;
 
 	(void)charge(pass, abbrev->attribute_count);
 	read_code(pass, abbrev, &code, &attributes);
 	const bool has_addresses = attributes.low_pc.form != 0 || attributes.ranges.form != 0;
-	code.is_bare = code.is_inlined && (!has_addresses || is_in_pieces(pass, abbrev));
+	code.is_bare = (code.is_inlined && (!has_addresses || is_in_pieces(pass, abbrev))) ||
+		       (is_function && has_addresses && pass->is_old);
 	pass->open[pass->depth] = NO_CODE;
 	if (cursor_ok(&pass->in))
 		link_code(pass, &code, is_block, &attributes, &holds);
@@ -339,7 +357,7 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 		pass->open[pass->depth] = add_code(pass->scan, &code);
 	if (!abbrev->has_children)
 		return;
-	if (holds || pass->is_thorough || code.is_bare) {
+	if (holds || pass->is_thorough || (code.is_inlined && code.is_bare)) {
 		if (holds && pass->function_depth == NO_FUNCTION)
 			pass->function_depth = pass->depth;
 		pass->depth++;

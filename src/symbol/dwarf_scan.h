@@ -23,7 +23,7 @@ struct dwarf_code {
 	uint32_t call_line;
 	uint32_t depth;
 	bool is_inlined;
-	bool is_bare; /* inlined, and may have more addresses than it says */
+	bool is_bare; /* may have more addresses than it says */
 };
 
 /* A link of a chain. */

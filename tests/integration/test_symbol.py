@@ -104,6 +104,10 @@ class Compilers(SymbolCase):
         cold = [(start, start + size) for start, size, name in functions(path) if name.endswith(".cold")]
         addresses = [a for a in addresses_in(path) if not any(start <= a < end for start, end in cold)]
         self.assert_same(addresses, self.ours(path, addresses)[0], oracles.llvm(path, addresses))
+        # What is inlined into a cold part has addresses there, its function has none.
+        parts = [(a, name) for start, size, name in functions(path) if name.endswith(".cold") for a in range(start, start + size)]
+        for (address, name), frames in zip(parts, self.ours(path, [a for a, _ in parts])[0]):
+            self.assertEqual(frames[-1][0].removesuffix(".cold"), name.removesuffix(".cold"), hex(address))
         starts = [start for start, _ in cold]
         self.assertEqual(*([frames[-1][0].removesuffix(".cold") for frames in answers]
                            for answers in (oracles.llvm(path, starts), self.ours(path, starts)[0])))
