@@ -67,26 +67,39 @@ static bool read_main_state(pid_t pid, struct thread_state *state, struct buffer
 	return read_state(path, state, text);
 }
 
-/* Of the agent's thread; *state is left alone when there is none of its name. */
-static void read_agents_state(pid_t pid, struct thread_state *state, struct buffer *text)
+/* Of the agent's thread; false, and *state is left alone, when there is none of its name. */
+static bool read_agents_state(pid_t pid, struct thread_state *state, struct buffer *text)
 {
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	DIR *const tasks = opendir(path);
+	bool found = false;
+
 	if (tasks == NULL)
-		return;
-	for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) {
-		if (!isdigit((unsigned char)entry->d_name[0]) ||
+		return false;
+	for (struct dirent *entry; !found && (entry = readdir(tasks)) != NULL;) {
+		/* A program may be called heapctl. */
+		if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == pid ||
 			!is_agents_thread(pid, entry->d_name, text))
 			continue;
 		snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, entry->d_name);
 		struct thread_state own;
-		if (read_state(path, &own, text))
+		found = read_state(path, &own, text);
+		if (found)
 			*state = own;
-		break;
 	}
 	closedir(tasks);
+	return found;
+}
+
+bool process_has_agent_thread(const struct process *process)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	struct thread_state ignored;
+
+	buffer_init(&text, &memory_or_exit);
+	return read_agents_state(process->pid, &ignored, &text);
 }
 
 /* The first line "N:CONTROLLERS:PATH" of /proc/PID/cgroup that begins so; NULL: there is none. */
@@ -209,7 +222,9 @@ bool process_watch_check(struct process_watch *watch, struct error *err)
 	buffer_init(&text, &memory_or_exit);
 	if (!check(watch->process, &state, &text, err))
 		return false;
-	read_agents_state(watch->process->pid, &state, &text);
+	if (!read_agents_state(watch->process->pid, &state, &text)) {
+		/* The main thread's, then. */
+	}
 	watch->traced = state.letter == 't' ? watch->traced + 1 : 0;
 	watch->asleep = state.letter == 'D' ? watch->asleep + 1 : 0;
 	if (watch->traced >= TRACED_LOOKS)

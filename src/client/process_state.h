@@ -19,6 +19,9 @@ MUST_CHECK bool process_state_check(const struct process *process, struct error 
 /* Whether the process is gone for sure; false as well when that cannot be seen. */
 bool process_has_ended(const struct process *process);
 
+/* Whether a thread of an agent is there. */
+bool process_has_agent_thread(const struct process *process);
+
 /* What is found again and again while a process is silent. Starts as { 0 }. */
 struct process_watch {
 	const struct process *process;

@@ -79,7 +79,8 @@ static bool remove_stale_socket(const char *path)
 	       now.st_ino == before.st_ino && unlinkat(folder, name, 0) == 0;
 }
 
-enum { PASSING_MS = 200 };
+/* An agent older than the second has its socket, or cannot have one. */
+enum { PASSING_MS = 200, YOUNG_MS = 1200 };
 
 /* Each waits two seconds at most. */
 enum { SURVEY_THREADS = 32 };
@@ -222,7 +223,10 @@ static bool add_asleep(struct survey *survey, const struct process *process)
 	struct process_modules modules;
 	struct error ignored, problem;
 
-	if (wake_look(process) != WAKE_ASLEEP)
+	const enum wake_state state = wake_look(process);
+	/* A young one may just be making its socket. */
+	if (state != WAKE_ASLEEP &&
+		(state != WAKE_AWAKE || process_age_ms(process->pid) >= YOUNG_MS))
 		return false;
 	if (is_passing(process) || !process_read_modules(process->pid, &modules, &ignored))
 		return true;

@@ -124,6 +124,7 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		return error_hint(err, "name it by its pid to wake it");
 	case WAKE_SANDBOXED:
 		return wake_refuse(process, err);
+	case WAKE_AWAKE:
 	case WAKE_NO_AGENT:
 		break;
 	}
@@ -208,12 +209,21 @@ static int64_t wake_deadline_ms(void)
 	return clock_monotonic_ms() + WAKE_PATIENCE_MS;
 }
 
+/* Also one that is just making its socket. */
+static bool may_wake(const struct process *process)
+{
+	const enum wake_state state = wake_look(process);
+
+	return state == WAKE_ASLEEP || state == WAKE_AWAKE;
+}
+
 static bool is_worth_asking(const struct wake *wake, int64_t deadline_ms)
 {
 	const int64_t now_ms = clock_monotonic_ms();
 
 	return now_ms < deadline_ms &&
-	       (wake->blocked_since_ms == 0 || now_ms < wake->blocked_since_ms + WAKE_BLOCKED_MS);
+	       (wake->blocked_since_ms == 0 || now_ms < wake->blocked_since_ms + WAKE_BLOCKED_MS) &&
+	       (wake->awake_since_ms == 0 || now_ms < wake->awake_since_ms + WAKE_SOCKET_MS);
 }
 
 /*
@@ -239,7 +249,10 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 		if (!*denied && !process_watch_check(&watch, err))
 			return false;
 	} while (!*denied && is_worth_asking(&wake, deadline_ms));
-	return *denied ? false : explain_no_waking(process, &wake, err);
+	if (*denied)
+		return false;
+	return wake.awake_since_ms == 0 ? explain_no_waking(process, &wake, err)
+					: explain_no_agent(process, err);
 }
 
 static bool find_agent(const struct process *process, struct target *target, struct error *err)
@@ -270,9 +283,9 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 		const enum wake_state state = wake_look(process);
 		if (state == WAKE_SANDBOXED)
 			return wake_refuse(process, err);
-		if (state == WAKE_ASLEEP)
+		if (state == WAKE_ASLEEP || state == WAKE_AWAKE)
 			return process_state_check(process, err) &&
-			       wake_can_make_thread(process, err) &&
+			       (state == WAKE_AWAKE || wake_can_make_thread(process, err)) &&
 			       wake_agent(process, deadline_ms, target, &denied, err);
 		if (process_age_ms(process->pid) >= YOUNG_MS)
 			return explain_no_agent(process, err);
@@ -411,7 +424,7 @@ static void look_at(pid_t pid, struct name_search *search)
 		!process_is_called(&process, search->name))
 		return;
 	bool is_there = find_agent(&process, &target, &err);
-	if (!is_there && wake_look(&process) == WAKE_ASLEEP) {
+	if (!is_there && may_wake(&process)) {
 		target_of_sleeper(&process, &target);
 		is_there = true;
 		if (process_age_ms(pid) < YOUNG_MS) {
@@ -572,7 +585,7 @@ static bool connect_or_wake(const struct target *target, struct stream *stream, 
 	if (!is_asleep && connect_agent(target, stream, err))
 		return true;
 	if (!is_asleep && (err->kind != ERROR_NOT_FOUND || target->process.pid == 0 ||
-				  wake_look(&target->process) != WAKE_ASLEEP))
+				  !may_wake(&target->process)))
 		return false;
 	woken = xcalloc(1, sizeof *woken);
 	const int64_t wake_ms = wake_deadline_ms();

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "client/process_state.h"
 #include "client/wake_choice.h"
 
 enum {
@@ -66,7 +67,9 @@ enum wake_state wake_look(const struct process *process)
 		(modules.agent[0] == '\0' && !modules.has_agent_mark) ||
 		!handles_signal(process->pid, &filters))
 		return WAKE_NO_AGENT;
-	return filters < 0 || filters > modules.filters_at_start ? WAKE_SANDBOXED : WAKE_ASLEEP;
+	if (filters < 0 || filters > modules.filters_at_start)
+		return WAKE_SANDBOXED;
+	return process_has_agent_thread(process) ? WAKE_AWAKE : WAKE_ASLEEP;
 }
 
 bool wake_refuse(const struct process *process, struct error *err)
@@ -188,7 +191,12 @@ bool wake_ask(const struct process *process, struct wake *wake, struct error *er
 			(int)process->pid);
 	case WAKE_SANDBOXED:
 		return wake_refuse(process, err);
+	case WAKE_AWAKE:
+		if (wake->awake_since_ms == 0)
+			wake->awake_since_ms = clock_monotonic_ms();
+		return true;
 	case WAKE_ASLEEP:
+		wake->awake_since_ms = 0;
 		break;
 	}
 	if (wake->begun_ms == 0)

@@ -14,6 +14,7 @@
 enum wake_state {
 	WAKE_NO_AGENT,	/* nothing there handles the signal */
 	WAKE_ASLEEP,	/* may be asked */
+	WAKE_AWAKE,	/* its thread is there: it makes a socket, or cannot */
 	WAKE_SANDBOXED, /* has seccomp filters that it had not when it was started */
 };
 
@@ -36,6 +37,7 @@ struct wake {
 	int64_t sent_ms;
 	bool all_block;		  /* no thread could take the signal */
 	int64_t blocked_since_ms; /* 0: at the last look one could */
+	int64_t awake_since_ms;	  /* 0: its thread was not there at the last look */
 };
 
 /*
@@ -44,5 +46,13 @@ struct wake {
  */
 MUST_CHECK bool wake_ask(const struct process *process, struct wake *wake, struct error *err);
 
-/* How long to go on asking, how often, and how long of one that blocks the signal. */
-enum { WAKE_PATIENCE_MS = 5000, WAKE_INTERVAL_MS = 20, WAKE_BLOCKED_MS = 1500 };
+/*
+ * How long to go on asking, how often, how long of one that blocks the signal, and of one whose
+ * thread has no socket: it makes a lost one again within two seconds.
+ */
+enum {
+	WAKE_PATIENCE_MS = 5000,
+	WAKE_INTERVAL_MS = 20,
+	WAKE_BLOCKED_MS = 1500,
+	WAKE_SOCKET_MS = 2500,
+};

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import unittest
 
 from agent_host import PROGRAMS, Host
 from gateway import GatewayCase
-from processes import AGENT, Case, HEAPCTL, stop, wait_until
+from processes import AGENT, Case, HEAPCTL, agent_thread, stop, wait_until
 from test_top import FINE, Screen
 
 # Far from the two minutes that an answer may take, and from what a busy machine makes of "at once".
@@ -160,6 +161,13 @@ class Silent(GatewayCase):
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         self.check_verbs(pid, r"is stopped \(T\)", verbs=VERBS[:3])
         self.check_lists(pid, r"is stopped \(T\)")
+
+    def test_an_agent_that_has_no_socket_is_not_asleep(self):
+        server = self.start("sleep", "600", env={"LD_PRELOAD": AGENT, "HEAPCTL_DIR": "/proc/self/nothing"})
+        wait_until(lambda: agent_thread(server.pid), "the agent's thread")
+        reason = r"has the agent loaded, but its socket is nowhere to be found"
+        self.check_verbs(server.pid, reason, verbs=VERBS[:2])
+        wait_until(lambda: re.search(rf"(?m)^ *{server.pid} .*{reason}", self.heapctl("ps")[0]), "an agent that is not young")
 
     def test_frozen(self):
         self.freeze(self.pid)
