@@ -114,6 +114,11 @@ static bool fetch(
 		if (agent_call(&url->target, &call, answer, err))
 			return true;
 		const char *const location = http_answer_field(answer, "Location");
+		/* A URL stands for a server, whose page for profiles is put behind it. */
+		if (answer->status == 404)
+			return error_hint(err,
+				"heapctl asked for %.200s; download a profile that is a file",
+				next);
 		if (answer->status / 100 != 3 || location == NULL || i == MAX_REDIRECTS)
 			return false;
 		struct server_url there;

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -385,6 +386,17 @@ class Report(unittest.TestCase):
         for wrong in ("foo", "", "htp://x", "http://", "https://a.example foo"):
             self.assertIn("invalid value for --debuginfod", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
         run("report", "--debuginfod", "file:///nonexistent  http://127.0.0.1:1", self.first)
+
+    def test_a_url_of_a_file_is_told_from_that_of_a_server(self):
+        port = free_port()
+        server = subprocess.Popen([sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", os.path.dirname(self.first)],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the server")
+        name = os.path.basename(self.first)
+        error = run("report", f"http://127.0.0.1:{port}/{name}", code=1).stderr.decode()
+        self.assertIn(f"(heapctl asked for /{name}/pprof/heap; download a profile that is a file)", error)
 
     def test_nobody_is_named_twice(self):
         error = run("report", f"http://127.0.0.1:{free_port()}/pprof/heap", code=1).stderr.decode()
