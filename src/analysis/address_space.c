@@ -7,7 +7,7 @@
 #include "base/xalloc.h"
 
 /* Where a module of a certain build went. Each piece of anonymous memory is on its own. */
-struct placement {
+struct mapping_placement {
 	uint32_t module;
 	const char *path;
 	const char *build_id;
@@ -30,8 +30,8 @@ void address_space_deinit(struct address_space *space)
 	free(space->placements);
 }
 
-static bool is_placed(const struct address_space *space, const struct placement *placement,
-	const struct placement *wanted)
+static bool is_placed(const struct address_space *space, const struct mapping_placement *placement,
+	const struct mapping_placement *wanted)
 {
 	if (placement->module != wanted->module ||
 		placement->anonymous_start != wanted->anonymous_start)
@@ -111,7 +111,7 @@ uint64_t address_space_move(struct address_space *space, const struct profile *p
 	const struct module_place *places, uint32_t mapping, uint64_t address)
 {
 	const struct profile_mapping *const from = &profile->mappings[mapping];
-	struct placement wanted = {
+	struct mapping_placement wanted = {
 		.module = places[mapping].module,
 		.path = from->path,
 		.build_id = from->build_id,

@@ -7,12 +7,12 @@
 
 #include "analysis/modules.h"
 
-struct placement;
+struct mapping_placement;
 
 struct address_space {
 	struct profile *out; /* gets the mappings */
 	struct module_table modules;
-	struct placement *placements;
+	struct mapping_placement *placements;
 	size_t count, capacity;
 };
 

@@ -321,7 +321,7 @@ static void note_caller(struct function *function, uint32_t caller)
 }
 
 /* A pass over a stack: from the allocator outwards. */
-struct walk {
+struct wrapper_walk {
 	struct allocator_wrappers *wrappers;
 	uint32_t last;	/* the wrapper before, whose caller comes now; NO_FUNCTION for none */
 	bool is_inside; /* nothing but allocators and wrappers so far */
@@ -330,13 +330,13 @@ struct walk {
 	uint32_t unnamed_count;
 };
 
-static void drop(struct walk *walk, uint32_t position)
+static void drop(struct wrapper_walk *walk, uint32_t position)
 {
 	walk->wrappers->functions[position].is_wrapper = false;
 	walk->has_changed = true;
 }
 
-static void leave(struct walk *walk)
+static void leave(struct wrapper_walk *walk)
 {
 	walk->is_inside = false;
 	for (uint32_t i = 0; i < walk->unnamed_count; i++)
@@ -344,7 +344,7 @@ static void leave(struct walk *walk)
 	walk->unnamed_count = 0;
 }
 
-static void step(struct walk *walk, uint32_t position)
+static void step(struct wrapper_walk *walk, uint32_t position)
 {
 	struct function *const function = &walk->wrappers->functions[position];
 
@@ -375,7 +375,7 @@ static size_t allocator_depth(
 }
 
 static void walk_stack(
-	struct walk *walk, struct examined *examined, const struct profile_stack *stack)
+	struct wrapper_walk *walk, struct examined *examined, const struct profile_stack *stack)
 {
 	const struct profile *const profile = examined->profile;
 	const uint32_t *const locations = &profile->stack_locations[stack->first];
@@ -407,7 +407,7 @@ static void walk_stack(
 
 static bool walk_all(struct allocator_wrappers *wrappers)
 {
-	struct walk walk = { .wrappers = wrappers };
+	struct wrapper_walk walk = { .wrappers = wrappers };
 
 	for (size_t i = 0; i < wrappers->count; i++) {
 		const struct profile *const profile = wrappers->examined[i].profile;

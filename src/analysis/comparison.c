@@ -39,15 +39,15 @@ static struct comparison compare_modules(const struct profile *base, const struc
 }
 
 /* What a profile recorded for a stack, which its addresses stand for. */
-struct record {
+struct stack_record {
 	uint64_t key;
 	double live, allocated; /* objects, as they were recorded */
 };
 
 static int by_key(const void *a, const void *b)
 {
-	const struct record *const left = a;
-	const struct record *const right = b;
+	const struct stack_record *const left = a;
+	const struct stack_record *const right = b;
 
 	return (left->key > right->key) - (left->key < right->key);
 }
@@ -64,17 +64,18 @@ static uint64_t key_of(const struct profile *profile, const struct profile_stack
 }
 
 /* One record for each stack, by key; release with free(). */
-static struct record *list_records(const struct profile *profile, size_t *count)
+static struct stack_record *list_records(const struct profile *profile, size_t *count)
 {
-	struct record *const records =
+	struct stack_record *const records =
 		xreallocarray(NULL, profile->sample_count + 1, sizeof *records);
 	size_t made = 0;
 
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *const sample = &profile->samples[i];
-		records[i] = (struct record){ key_of(profile, &profile->stacks[sample->stack]),
-			sample->counters[PROFILE_INUSE_OBJECTS],
-			sample->counters[PROFILE_ALLOC_OBJECTS] };
+		records[i] =
+			(struct stack_record){ key_of(profile, &profile->stacks[sample->stack]),
+				sample->counters[PROFILE_INUSE_OBJECTS],
+				sample->counters[PROFILE_ALLOC_OBJECTS] };
 	}
 	qsort(records, profile->sample_count, sizeof *records, by_key);
 	for (size_t i = 0; i < profile->sample_count; i++) {
@@ -99,15 +100,15 @@ static struct survival compare_records(const struct profile *base, const struct 
 {
 	size_t base_count = 0;
 	size_t now_count = 0;
-	CLEANUP(free_cleanup) struct record *before = list_records(base, &base_count);
-	CLEANUP(free_cleanup) struct record *after = list_records(now, &now_count);
+	CLEANUP(free_cleanup) struct stack_record *before = list_records(base, &base_count);
+	CLEANUP(free_cleanup) struct stack_record *after = list_records(now, &now_count);
 	struct survival survival = { 0 };
 
 	for (size_t i = 0, at = 0; i < base_count; i++) {
 		while (at < now_count && after[at].key < before[i].key)
 			at++;
 		const bool is_there = at < now_count && after[at].key == before[i].key;
-		const struct record left = is_there ? after[at] : (struct record){ 0 };
+		const struct stack_record left = is_there ? after[at] : (struct stack_record){ 0 };
 		survival.live += before[i].live;
 		survival.kept += left.live < before[i].live ? left.live : before[i].live;
 		survival.counts_went_back |= left.allocated < before[i].allocated;

@@ -15,8 +15,8 @@ enum role { FOCUS, IGNORE, RETAIN, EXCLUDE, SHOW, HIDE, ROLES };
 
 struct tag {
 	struct pattern *thread; /* NULL: it is about bytes */
-	double least_bytes;
-	double most_bytes;
+	double min_bytes;
+	double max_bytes;
 };
 
 struct filter {
@@ -59,8 +59,8 @@ static bool parse_range(const char *text, struct tag *tag, struct error *err)
 	const size_t low_size = colon == NULL ? strlen(text) : (size_t)(colon - text);
 	const char *const high = colon == NULL ? text : colon + 1;
 
-	if (text[0] != '\0' && parse_bytes(text, low_size, 0, &tag->least_bytes) &&
-		parse_bytes(high, strlen(high), INFINITY, &tag->most_bytes))
+	if (text[0] != '\0' && parse_bytes(text, low_size, 0, &tag->min_bytes) &&
+		parse_bytes(high, strlen(high), INFINITY, &tag->max_bytes))
 		return true;
 	error_set(err, ERROR_USAGE, "'%.100s' is no range of sizes", text);
 	return error_hint(err, "write bytes=64kb:1mb, bytes=4096: or bytes=:4096");
@@ -289,7 +289,7 @@ bool filter_takes(
 		const struct tag *const tag = &filter->tags[i];
 		const double size = object_size(sample);
 		if (tag->thread != NULL ? !pattern_matches(tag->thread, thread)
-					: size < tag->least_bytes || size > tag->most_bytes)
+					: size < tag->min_bytes || size > tag->max_bytes)
 			return false;
 	}
 	return true;

@@ -45,7 +45,7 @@ static int by_weight(const void *a, const void *b)
 }
 
 static void choose_nodes(
-	struct graph *graph, const struct view *view, const struct view_totals *totals, size_t most)
+	struct graph *graph, const struct view *view, const struct view_totals *totals, size_t max)
 {
 	graph->nodes = xcalloc(view->node_count, sizeof *graph->nodes);
 	for (size_t i = 0; i < view->node_count; i++) {
@@ -55,8 +55,8 @@ static void choose_nodes(
 	}
 	qsort_r(graph->nodes, graph->node_count, sizeof *graph->nodes, by_cumulative,
 		(void *)(uintptr_t)view);
-	if (graph->node_count > most)
-		graph->node_count = most;
+	if (graph->node_count > max)
+		graph->node_count = max;
 	graph->dropped_nodes = view->node_count - graph->node_count;
 }
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "analysis/growth_line.h"
-#include "analysis/growth_series.h"
+#include "analysis/growth_data.h"
 #include "analysis/growth_shape.h"
 
 /*
@@ -18,7 +18,7 @@
  * shares are thought possible, the less a short series tells a part that is replaced at once from a
  * whole that is replaced slowly.
  */
-enum { MOST_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
+enum { MAX_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
 
 static const double lasting_spans = 4.5, lasting_weight = 0.7;	/* each other lifetime weighs 1 */
 static const double forgetful_whole = 0.9, lasting_whole = 0.4; /* of a share of 1 */
@@ -28,18 +28,18 @@ static const double level = 0.05;	 /* of growth, of a single series */
 static const double alike = 1.1;	 /* weights that differ by less are taken for one */
 
 struct grid {
-	double lifetimes[MOST_LIFETIMES]; /* hours */
+	double lifetimes[MAX_LIFETIMES]; /* hours */
 	size_t count;
-	bool left_out[MOST_LIFETIMES][SHARES]; /* members that weigh next to nothing */
+	bool left_out[MAX_LIFETIMES][SHARES]; /* members that weigh next to nothing */
 };
 
-static struct grid grid_make(const struct series *series)
+static struct grid grid_make(const struct growth_data *series)
 {
 	const double first = 1.4, ratio = 3.2;
 	struct grid grid = { .count = 1 };
 
 	for (double lifetime = first * series->step_hours;
-		lifetime < series->span_hours && grid.count + 1 < MOST_LIFETIMES; lifetime *= ratio)
+		lifetime < series->span_hours && grid.count + 1 < MAX_LIFETIMES; lifetime *= ratio)
 		grid.lifetimes[grid.count++] = lifetime;
 	grid.lifetimes[grid.count++] = lasting_spans * series->span_hours;
 	return grid;
@@ -94,7 +94,7 @@ enum noise { NOISE_SAMPLING, NOISE_PROGRAM };
  * objects live and die between two profiles.
  */
 static double arrivals_likelihood(
-	const struct series *series, double supposed_rate, const struct line_noise *noise)
+	const struct growth_data *series, double supposed_rate, const struct line_noise *noise)
 {
 	const double roughness = 0.6;
 
@@ -111,20 +111,22 @@ static double arrivals_likelihood(
 	return -miss * miss / 2 / (roughness * roughness + 1 / (series->arrivals + 1));
 }
 
-static void add_scales(struct average *average, const struct line_fit *fit, double degrees,
-	double log_prior, double distance, double other_variance, enum noise noise)
+static void add_scales(struct average *average, const struct line_fit *fit,
+	double degrees_of_freedom, double log_prior, double distance, double other_variance,
+	enum noise noise)
 {
 	/* Beyond what the residual asks for, s only gets less likely. */
 	const double wanted =
-		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees), 0) + 8;
+		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees_of_freedom), 0) + 8;
 	const double variance = noise == NOISE_SAMPLING ? fit->sampling_variance : fit->variance;
 
 	for (size_t step = 0; step < SCALES && (double)step / 2 <= wanted; step++) {
 		const double log_scale = (double)step / 2 * M_LN2;
 		const double scale = exp(log_scale);
-		const double log_weight = fit->log_likelihood + log_prior +
-					  (noise == NOISE_SAMPLING ? 0 : log(scale_prior(step))) -
-					  (degrees * log_scale + fit->residual / scale) / 2;
+		const double log_weight =
+			fit->log_likelihood + log_prior +
+			(noise == NOISE_SAMPLING ? 0 : log(scale_prior(step))) -
+			(degrees_of_freedom * log_scale + fit->residual / scale) / 2;
 		if (log_weight > average->largest - 40)
 			average_add(average, log_weight,
 				erfc(-distance / sqrt(2 * (scale * variance + other_variance))) /
@@ -132,19 +134,19 @@ static void add_scales(struct average *average, const struct line_fit *fit, doub
 	}
 }
 
-static void add_member(struct average *average, const struct series *series, double supposed_rate,
-	const struct line_noise *member, double log_prior, enum noise noise)
+static void add_member(struct average *average, const struct growth_data *series,
+	double supposed_rate, const struct line_noise *member, double log_prior, enum noise noise)
 {
-	const double degrees = (double)(series->count - series->level_count) - 1;
+	const double degrees_of_freedom = (double)(series->count - series->level_count) - 1;
 	const struct line_fit fit = line_fit_make(series, supposed_rate, member);
 
-	add_scales(average, &fit, degrees,
+	add_scales(average, &fit, degrees_of_freedom,
 		log_prior + arrivals_likelihood(series, supposed_rate, member),
 		supposed_rate - series->plain_rate, series->fold_error * series->fold_error, noise);
 }
 
 /* The probability that the rate is at most the supposed one, with the noise that goes with it. */
-static double probability_below(const struct series *series, const struct grid *grid,
+static double probability_below(const struct growth_data *series, const struct grid *grid,
 	double supposed_rate, enum noise noise)
 {
 	/* A pool of objects keeps their number, so that only sampling is left; traffic does not. */
@@ -172,13 +174,13 @@ static double probability_below(const struct series *series, const struct grid *
 /* In which the probability is nearly a parabola, for a search that goes by secants. */
 static double log_odds(double probability)
 {
-	const double least = 1e-300;
+	const double min = 1e-300;
 
-	return log(fmax(probability, least)) - log(fmax(1 - probability, least));
+	return log(fmax(probability, min)) - log(fmax(1 - probability, min));
 }
 
 /* The rate at which the probability is `wanted`, on one side (-1, 1) of a rate. */
-static double find_rate(const struct series *series, const struct grid *grid, double wanted,
+static double find_rate(const struct growth_data *series, const struct grid *grid, double wanted,
 	double from, double width, int side, enum noise noise)
 {
 	const double goal = log_odds(wanted), close = 0.005;
@@ -218,7 +220,7 @@ static double find_rate(const struct series *series, const struct grid *grid, do
 }
 
 /* About the standard error of the rate. */
-static double expected_width(const struct series *series, double rate)
+static double expected_width(const struct growth_data *series, double rate)
 {
 	const double span = series->span_hours;
 
@@ -237,11 +239,11 @@ struct combination {
 
 static void combination_add(struct combination *combination, double p, double weight)
 {
-	const double least = 1e-300;
+	const double min = 1e-300;
 
 	combination->weights += weight;
 	if (p < 0.5)
-		combination->tangents += weight / tan(M_PI * fmax(p, least));
+		combination->tangents += weight / tan(M_PI * fmax(p, min));
 }
 
 static double combination_p(const struct combination *combination)
@@ -256,7 +258,7 @@ static double combination_p(const struct combination *combination)
 enum { ONSETS_TRIED = 8 };
 
 /* Whether it falls rather. */
-static bool find_chance(const struct series *series, struct growth *growth)
+static bool find_chance(const struct growth_data *series, struct growth *growth)
 {
 	const struct grid grid = grid_make(series);
 	const double from_start = probability_below(series, &grid, 0, NOISE_PROGRAM);
@@ -266,14 +268,14 @@ static bool find_chance(const struct series *series, struct growth *growth)
 
 	combination_add(&rise, from_start, 1);
 	for (size_t i = 0; i < tried; i++) {
-		struct series bent = *series;
+		struct growth_data bent = *series;
 		const size_t at = tried == onsets ? 1 + i : 1 + i * (onsets - 1) / (tried - 1);
 		/* What rises by less than its standard error is not worth the time. */
-		const bool may_rise = series_bend(&bent, series->points[at].hours) &&
+		const bool may_rise = growth_data_bend(&bent, series->points[at].hours) &&
 				      bent.plain_rate > 0 &&
 				      bent.plain_rate * bent.plain_rate * bent.square_hours >
 					      fmin(series->plain_variance / (double)series->block,
-						      series_rest_variance(&bent));
+						      growth_data_rest_variance(&bent));
 		combination_add(&rise,
 			may_rise ? probability_below(&bent, &grid, 0, NOISE_PROGRAM) : 1,
 			1 / (double)tried);
@@ -283,10 +285,10 @@ static bool find_chance(const struct series *series, struct growth *growth)
 }
 
 /* Leaves out what weighs next to nothing where the series is as likely as can be. */
-static void grid_thin(struct grid *grid, const struct series *series)
+static void grid_thin(struct grid *grid, const struct growth_data *series)
 {
 	const double next_to_nothing = 12;
-	double weights[MOST_LIFETIMES][SHARES], most = -INFINITY;
+	double weights[MAX_LIFETIMES][SHARES], max = -INFINITY;
 
 	for (size_t i = 0; i < grid->count; i++) {
 		for (size_t j = 0; j < SHARES; j++) {
@@ -299,16 +301,16 @@ static void grid_thin(struct grid *grid, const struct series *series)
 			const struct line_fit fit =
 				line_fit_make(series, series->plain_rate, &member);
 			weights[i][j] = log(prior) + fit.log_likelihood - fit.residual / 2;
-			most = fmax(most, weights[i][j]);
+			max = fmax(max, weights[i][j]);
 		}
 	}
 	for (size_t i = 0; i < grid->count; i++) {
 		for (size_t j = 0; j < SHARES; j++)
-			grid->left_out[i][j] = weights[i][j] < most - next_to_nothing;
+			grid->left_out[i][j] = weights[i][j] < max - next_to_nothing;
 	}
 }
 
-static void find_rates(const struct series *series, enum noise noise, struct growth *growth)
+static void find_rates(const struct growth_data *series, enum noise noise, struct growth *growth)
 {
 	struct grid grid = grid_make(series);
 
@@ -323,7 +325,7 @@ static void find_rates(const struct series *series, enum noise noise, struct gro
 	growth->high = find_rate(series, &grid, 0.975, growth->rate, width, 1, noise);
 }
 
-static void count_rises(const struct series *series, struct growth *growth)
+static void count_rises(const struct growth_data *series, struct growth *growth)
 {
 	for (size_t i = 1; i < series->count; i++) {
 		if (series->points[i].run != series->points[i - 1].run)
@@ -354,11 +356,12 @@ static void name_kind(const struct growth_shape *shape, bool falls, struct growt
  * quite the one that was found, or no whole number of intervals, so that phases are other ones each
  * time.
  */
-static bool is_folded_badly(const struct series *folded)
+static bool is_folded_badly(const struct growth_data *folded)
 {
-	const double most = 3;
+	const double max = 3;
 
-	return series_rest_variance(folded) > most * folded->plain_variance / (double)folded->block;
+	return growth_data_rest_variance(folded) >
+	       max * folded->plain_variance / (double)folded->block;
 }
 
 /*
@@ -366,7 +369,7 @@ static bool is_folded_badly(const struct series *folded)
  * than what growth adds until the next point only tells that growth began between two points.
  */
 static void copy_steps(
-	const struct series *series, const struct growth_shape *shape, struct growth *growth)
+	const struct growth_data *series, const struct growth_shape *shape, struct growth *growth)
 {
 	for (size_t i = 0; i < shape->step_count; i++) {
 		struct growth_step step = shape->steps[i].step;
@@ -377,18 +380,18 @@ static void copy_steps(
 		step.is_of_onset = growth->has_onset && apart <= step.lasted_hours &&
 				   fabs(step.size) < fabs(growth->rate) * step.lasted_hours;
 		growth->steps[growth->step_count++] = step;
-		growth->may_go_on =
-			growth->kind == GROWTH_JUMP && before + 2 == series_run_end(series, before);
+		growth->may_go_on = growth->kind == GROWTH_JUMP &&
+				    before + 2 == growth_data_run_end(series, before);
 	}
 }
 
 /* Of the values, up or down, an hour. */
-static double mean_change(const struct series *series)
+static double mean_change(const struct growth_data *series)
 {
 	double changes = 0, hours = 0;
 
 	for (size_t i = 1; i < series->count; i++) {
-		const struct series_point *const point = &series->points[i];
+		const struct growth_data_point *const point = &series->points[i];
 		if (point->run != point[-1].run)
 			continue;
 		changes += fabs(point->value - point[-1].value);
@@ -401,35 +404,35 @@ static double mean_change(const struct series *series)
  * Growth that begins late below swings. Each phase has a level of its own in a fold, so that what
  * is left of the swings does not matter. Compared as shapes are (analysis/growth_shape.h).
  */
-static void find_onset_below_swings(const struct series *folded, struct growth_shape *shape)
+static void find_onset_below_swings(const struct growth_data *folded, struct growth_shape *shape)
 {
 	const double clearly = 3, in_interval = 1.92;
 	const double half_count = (double)folded->count / 2;
 	const double noise = folded->plain_variance / (double)folded->block;
-	const double straight = fmax(series_rest_variance(folded), noise);
-	double rests[GROWTH_POINTS], least = INFINITY;
+	const double straight = fmax(growth_data_rest_variance(folded), noise);
+	double rests[GROWTH_POINTS], min = INFINITY;
 	size_t best = 0;
 
 	for (size_t at = 0; at < folded->count; at++) {
-		struct series bent = *folded;
+		struct growth_data bent = *folded;
 		rests[at] = INFINITY;
-		if (!series_may_bend(folded, at) || !series_bend(&bent, folded->points[at].hours) ||
-			bent.plain_rate <= 0)
+		if (!growth_data_may_bend(folded, at) ||
+			!growth_data_bend(&bent, folded->points[at].hours) || bent.plain_rate <= 0)
 			continue;
-		rests[at] = fmax(series_rest_variance(&bent), folded->least_variance);
-		if (rests[at] < least) {
-			least = rests[at];
+		rests[at] = fmax(growth_data_rest_variance(&bent), folded->min_variance);
+		if (rests[at] < min) {
+			min = rests[at];
 			best = at;
 		}
 	}
 	/* What is less than the noise is no reason. */
-	shape->has_onset = half_count * log(straight / fmax(least, noise)) >
+	shape->has_onset = half_count * log(straight / fmax(min, noise)) >
 			   1.5 * log((double)folded->count) + clearly;
 	shape->onset_hours = folded->points[best].hours;
 	shape->onset_low = shape->onset_high = shape->onset_hours;
 	for (size_t at = 0; at < folded->count; at++) {
 		const double hours = folded->points[at].hours;
-		if (half_count * log(rests[at] / least) > in_interval)
+		if (half_count * log(rests[at] / min) > in_interval)
 			continue;
 		shape->onset_low = fmin(shape->onset_low, hours);
 		shape->onset_high = fmax(shape->onset_high, hours);
@@ -438,15 +441,15 @@ static void find_onset_below_swings(const struct series *folded, struct growth_s
 
 /* Whether phases with levels of their own and growth, from its onset on, leave about the noise. */
 static bool fold_by_phase(
-	const struct series *series, struct growth_shape *shape, struct series *folded)
+	const struct growth_data *series, struct growth_shape *shape, struct growth_data *folded)
 {
-	if (!series_fold(series, shape->period_hours, true, folded))
+	if (!growth_data_fold(series, shape->period_hours, true, folded))
 		return false;
 	if (shape->outgrows_swings)
 		find_onset_below_swings(folded, shape);
-	struct series bent = *folded;
+	struct growth_data bent = *folded;
 	if (shape->has_onset)
-		shape->has_onset = series_bend(&bent, shape->onset_hours);
+		shape->has_onset = growth_data_bend(&bent, shape->onset_hours);
 	if (!is_folded_badly(shape->has_onset ? &bent : folded))
 		return true;
 	shape->has_onset = false;
@@ -454,10 +457,11 @@ static bool fold_by_phase(
 }
 
 /* The series as it is fitted: folded, or with levels between steps. */
-static struct series shaped_series(const struct series *series, struct growth_shape *shape)
+static struct growth_data shaped_series(
+	const struct growth_data *series, struct growth_shape *shape)
 {
 	size_t steps[GROWTH_MAX_STEPS];
-	struct series shaped;
+	struct growth_data shaped;
 
 	/* Phases of a period that is not quite the right one would pass for growth. */
 	if (shape->period_hours > 0 && fold_by_phase(series, shape, &shaped)) {
@@ -465,22 +469,23 @@ static struct series shaped_series(const struct series *series, struct growth_sh
 			shape->period_error_hours / shape->period_hours * mean_change(series);
 		return shaped;
 	}
-	if (shape->period_hours > 0 && series_fold(series, shape->period_hours, false, &shaped))
+	if (shape->period_hours > 0 &&
+		growth_data_fold(series, shape->period_hours, false, &shaped))
 		return shaped;
 	shaped = *series;
 	for (size_t i = 0; i < shape->step_count; i++)
 		steps[i] = shape->steps[i].before;
-	if (!shape->grows_beside_steps || !series_split(&shaped, steps, shape->step_count))
+	if (!shape->grows_beside_steps || !growth_data_split(&shaped, steps, shape->step_count))
 		return *series;
 	return shaped;
 }
 
 /* That a fall goes on is asked of the onset alone: it accuses no site. */
-static bool falls_since(const struct series *series, double onset_hours)
+static bool falls_since(const struct growth_data *series, double onset_hours)
 {
-	struct series bent = *series;
+	struct growth_data bent = *series;
 
-	if (!series_bend(&bent, onset_hours))
+	if (!growth_data_bend(&bent, onset_hours))
 		return false;
 	const struct grid grid = grid_make(&bent);
 	return probability_below(&bent, &grid, 0, NOISE_PROGRAM) > 1 - level;
@@ -489,15 +494,15 @@ static bool falls_since(const struct series *series, double onset_hours)
 bool growth_fit(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *ret)
 {
-	struct series series;
+	struct growth_data series;
 	struct growth growth = { 0 };
 
-	if (!series_make(points, count, objects, &series))
+	if (!growth_data_make(points, count, objects, &series))
 		return false;
 	struct growth_shape shape = growth_shape_of(&series);
-	struct series shaped = shaped_series(&series, &shape);
+	struct growth_data shaped = shaped_series(&series, &shape);
 	const bool is_folded = shaped.period_hours > 0;
-	const struct series folded = shaped;
+	const struct growth_data folded = shaped;
 	bool falls = find_chance(&shaped, &growth);
 	const bool falls_later =
 		shape.has_onset && shape.falls && falls_since(&shaped, shape.onset_hours);
@@ -510,7 +515,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		shaped = series;
 	}
 	if (shape.has_onset && (shape.falls ? falls_later : growth.p < level) &&
-		series_bend(&shaped, shape.onset_hours)) {
+		growth_data_bend(&shaped, shape.onset_hours)) {
 		growth.has_onset = true;
 		growth.onset_hours = shape.onset_hours;
 		growth.onset_low = shape.onset_low;

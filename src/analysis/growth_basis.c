@@ -11,25 +11,25 @@ struct whitener {
 };
 
 /* One object more or less is no shape. */
-static const double least_objects = 0.5;
+static const double min_objects = 0.5;
 
 /* See analysis/growth_line.h for the two states; `walk_variance` an hour. */
 static struct whitener make_whitener(
-	const struct series *series, const struct line_noise *noise, double walk_variance)
+	const struct growth_data *series, const struct line_noise *noise, double walk_variance)
 {
 	struct whitener whitener = { 0 };
 
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		const double level = fmax(run->mean_value - run->mean_excess, 0);
 		const double variance =
 			noise->weight *
-				fmax(noise->share * level, least_objects * series->object_weight) /
+				fmax(noise->share * level, min_objects * series->object_weight) /
 				(double)series->block +
-			series->least_variance;
+			series->min_variance;
 		double level_level = variance, level_walk = 0, walk_walk = 0;
 		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &series->points[i];
+			const struct growth_data_point *const point = &series->points[i];
 			if (i != run->first) {
 				const double hours = point->hours - point[-1].hours;
 				const double kept = noise->lifetime_hours > 0
@@ -57,11 +57,11 @@ static struct whitener make_whitener(
 }
 
 /* The column is 0 before this point. */
-static void whiten(const struct series *series, const struct whitener *whitener, size_t from,
-	struct column *column)
+static void whiten(const struct growth_data *series, const struct whitener *whitener, size_t from,
+	struct basis_column *column)
 {
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		double level = 0, walk = 0;
 		for (size_t i = run->first > from ? run->first : from; i < run->end; i++) {
 			level *= whitener->kept[i];
@@ -73,7 +73,8 @@ static void whiten(const struct series *series, const struct whitener *whitener,
 	}
 }
 
-double column_product(const struct column *x, const struct column *y, size_t first, size_t end)
+double column_product(
+	const struct basis_column *x, const struct basis_column *y, size_t first, size_t end)
 {
 	double even = 0, odd = 0;
 	size_t i = first;
@@ -86,8 +87,8 @@ double column_product(const struct column *x, const struct column *y, size_t fir
 	return even + odd + (i < end ? x->at[i] * y->at[i] : 0);
 }
 
-void column_take_out(
-	struct column *x, const struct column *y, double square, size_t first, size_t end)
+void column_take_out(struct basis_column *x, const struct basis_column *y, double square,
+	size_t first, size_t end)
 {
 	const double share = square > 0 ? column_product(x, y, first, end) / square : 0;
 
@@ -97,11 +98,12 @@ void column_take_out(
 
 /* The level of each run, whitened. */
 struct levels {
-	struct column ones;
+	struct basis_column ones;
 	double squares[GROWTH_POINTS / 2]; /* by run */
 };
 
-static struct levels whiten_levels(const struct series *series, const struct whitener *whitener)
+static struct levels whiten_levels(
+	const struct growth_data *series, const struct whitener *whitener)
 {
 	struct levels levels;
 
@@ -114,8 +116,8 @@ static struct levels whiten_levels(const struct series *series, const struct whi
 	return levels;
 }
 
-static void take_out_levels(const struct series *series, const struct whitener *whitener,
-	const struct levels *levels, size_t from, struct column *column)
+static void take_out_levels(const struct growth_data *series, const struct whitener *whitener,
+	const struct levels *levels, size_t from, struct basis_column *column)
 {
 	whiten(series, whitener, from, column);
 	for (size_t r = 0; r < series->run_count; r++)
@@ -123,8 +125,8 @@ static void take_out_levels(const struct series *series, const struct whitener *
 			series->runs[r].end);
 }
 
-void basis_make(const struct series *series, const struct line_noise *noise, double walk_variance,
-	double period, struct basis *basis)
+void basis_make(const struct growth_data *series, const struct line_noise *noise,
+	double walk_variance, double period, struct basis *basis)
 {
 	const struct whitener whitener = make_whitener(series, noise, walk_variance);
 
@@ -135,7 +137,7 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 	basis->count = series->count;
 	basis->log_determinant = whitener.log_determinant;
 	for (size_t i = 0; i < series->count; i++) {
-		const struct series_point *const point = &series->points[i];
+		const struct growth_data_point *const point = &series->points[i];
 		const double angle = period > 0 ? 2 * M_PI * point->hours / period : 0;
 		basis->values.at[i] = point->value - series->points[0].value;
 		basis->line.at[i] =
@@ -150,7 +152,7 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 		take_out_levels(series, &whitener, &levels, 0, &basis->sine);
 	}
 	for (size_t at = 0; at < series->count; at++) {
-		if (!series_may_step(series, at))
+		if (!growth_data_may_step(series, at))
 			continue;
 		for (size_t i = 0; i < series->count; i++) {
 			const double hours =
@@ -165,7 +167,8 @@ void basis_make(const struct series *series, const struct line_noise *noise, dou
 	}
 }
 
-double basis_explained(const struct basis *basis, const struct column *column, double *coefficient)
+double basis_explained(
+	const struct basis *basis, const struct basis_column *column, double *coefficient)
 {
 	const double square = column_product(column, column, 0, basis->count);
 	const double both = column_product(column, &basis->values, 0, basis->count);
@@ -175,14 +178,14 @@ double basis_explained(const struct basis *basis, const struct column *column, d
 	return square > 1e-12 ? both * both / square : 0;
 }
 
-void basis_remove(struct basis *basis, const struct series *series, struct column column)
+void basis_remove(struct basis *basis, const struct growth_data *series, struct basis_column column)
 {
 	const double square = column_product(&column, &column, 0, basis->count);
 
 	column_take_out(&basis->values, &column, square, 0, basis->count);
 	column_take_out(&basis->line, &column, square, 0, basis->count);
 	for (size_t i = 0; i < basis->count; i++) {
-		if (!series_may_step(series, i))
+		if (!growth_data_may_step(series, i))
 			continue;
 		column_take_out(&basis->steps[i], &column, square, 0, basis->count);
 		column_take_out(&basis->hinges[i], &column, square, 0, basis->count);

@@ -4,9 +4,9 @@
 #include <math.h>
 
 /* What is filtered, side by side: the time, the value, and for each phase 1 at its points. */
-enum { TIME, VALUE, LEVELS, MOST_SIDES = LEVELS + SERIES_PHASES };
+enum { TIME, VALUE, LEVELS, MAX_SIDES = LEVELS + SERIES_PHASES };
 
-struct filter {
+struct kalman_filter {
 	double level_variance; /* of the state that forgets */
 	double lifetime_hours;
 	double walk_variance; /* w |b|, an hour of growth */
@@ -16,10 +16,10 @@ struct filter {
 
 	/* Covariance of the two states, and the expectation of each, given what was seen. */
 	double level_level, level_walk, walk_walk;
-	double level[MOST_SIDES], walk[MOST_SIDES];
+	double level[MAX_SIDES], walk[MAX_SIDES];
 
 	/* Sums of products of the innovations over their variance. */
-	double products[MOST_SIDES][MOST_SIDES];
+	double products[MAX_SIDES][MAX_SIDES];
 	double log_determinant;
 	double determinant; /* what of it is not in there yet */
 
@@ -28,7 +28,7 @@ struct filter {
 };
 
 /* The share of what forgets that is left after a while. */
-static double survival(struct filter *filter, double hours)
+static double survival(struct kalman_filter *filter, double hours)
 {
 	const double alike = 1e-9;
 
@@ -44,7 +44,7 @@ static double survival(struct filter *filter, double hours)
 	return filter->last_kept[0];
 }
 
-static void go_on(struct filter *filter, double hours, double course)
+static void go_on(struct kalman_filter *filter, double hours, double course)
 {
 	const double kept = survival(filter, hours);
 
@@ -56,12 +56,12 @@ static void go_on(struct filter *filter, double hours, double course)
 		filter->level[side] *= kept;
 }
 
-static void see(struct filter *filter, const double seen[MOST_SIDES], double excess)
+static void see(struct kalman_filter *filter, const double seen[MAX_SIDES], double excess)
 {
 	const double level_gain = filter->level_level + filter->level_walk;
 	const double walk_gain = filter->level_walk + filter->walk_walk;
 	const double variance = level_gain + walk_gain + filter->excess_weight * excess;
-	double surprise[MOST_SIDES];
+	double surprise[MAX_SIDES];
 
 	for (size_t side = 0; side < filter->sides; side++) {
 		surprise[side] = seen[side] - filter->level[side] - filter->walk[side];
@@ -84,22 +84,22 @@ static void see(struct filter *filter, const double seen[MOST_SIDES], double exc
 }
 
 /* What shrinks by objects that were there from the start is a walk from the end to the start. */
-static void filter_run(struct filter *filter, const struct series *series,
-	const struct series_run *run, bool is_backward)
+static void filter_run(struct kalman_filter *filter, const struct growth_data *series,
+	const struct growth_data_run *run, bool is_backward)
 {
 	const size_t count = run->end - run->first;
 	const double start = series->points[run->first].course;
 	const double first = series->points[run->first].value;
-	const struct series_point *last = NULL;
+	const struct growth_data_point *last = NULL;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct series_point *const point =
+		const struct growth_data_point *const point =
 			&series->points[is_backward ? run->end - 1 - i : run->first + i];
 		if (last != NULL)
 			go_on(filter, fabs(point->hours - last->hours),
 				fabs(point->course - last->course));
 		last = point;
-		double seen[MOST_SIDES] = {
+		double seen[MAX_SIDES] = {
 			[TIME] = point->course - start, [VALUE] = point->value - first
 		};
 		seen[LEVELS + point->phase] = 1;
@@ -108,7 +108,7 @@ static void filter_run(struct filter *filter, const struct series *series,
 }
 
 /* Takes out, by Gauss, what the levels explain; the logarithm of what they are divided by. */
-static double eliminate_levels(struct filter *filter)
+static double eliminate_levels(struct kalman_filter *filter)
 {
 	double logs = 0;
 
@@ -143,18 +143,20 @@ static double average_variance(double n, double r)
  * known better. And where the supposed rate does not explain what was seen to come (or go), objects
  * that came and stayed for a while did: a few samples in a straight line are no proof of a leak.
  */
-static double least_turnover(const struct series *series, double supposed_rate, double correlation)
+static double min_turnover(
+	const struct growth_data *series, double supposed_rate, double correlation)
 {
-	const double least_samples = 0.05, unexplained_share = 0.5;
+	const double min_samples = 0.05, unexplained_share = 0.5;
 	const double unexplained = fmax(fabs(series->plain_rate) - fabs(supposed_rate), 0);
 	const double came = unexplained_share * unexplained * series->step_hours;
 
-	return fmax(least_samples * series->object_weight, came / (2 * (1 - correlation)));
+	return fmax(min_samples * series->object_weight, came / (2 * (1 - correlation)));
 }
 
 /* The noise of a run that begins (or, shrinking, ends) with its level. */
-static struct filter noise_of(const struct series *series, const struct series_run *run,
-	double supposed_rate, const struct line_noise *noise, double weight)
+static struct kalman_filter noise_of(const struct growth_data *series,
+	const struct growth_data_run *run, double supposed_rate, const struct line_noise *noise,
+	double weight)
 {
 	const double hours =
 		supposed_rate >= 0 ? run->mean_course : run->span_course - run->mean_course;
@@ -163,12 +165,12 @@ static struct filter noise_of(const struct series *series, const struct series_r
 	const double correlation =
 		noise->lifetime_hours > 0 ? exp(-series->step_hours / noise->lifetime_hours) : 0;
 	const double turned_over =
-		fmax(noise->share * level, least_turnover(series, supposed_rate, correlation));
+		fmax(noise->share * level, min_turnover(series, supposed_rate, correlation));
 	const double variance =
 		weight * turned_over * average_variance((double)series->block, correlation) +
-		series->least_variance;
+		series->min_variance;
 
-	return (struct filter){
+	return (struct kalman_filter){
 		.sides = LEVELS + series->phases,
 		.level_variance = variance,
 		.lifetime_hours = noise->lifetime_hours,
@@ -185,15 +187,15 @@ static struct filter noise_of(const struct series *series, const struct series_r
  * forgets is summed with what is left of the sums before; each step of the walk moves all that
  * come after it.
  */
-static double rate_variance(
-	struct filter *noise, const struct series *series, const struct series_run *run)
+static double rate_variance(struct kalman_filter *noise, const struct growth_data *series,
+	const struct growth_data_run *run)
 {
-	const struct series_point *last = &series->points[run->first];
+	const struct growth_data_point *last = &series->points[run->first];
 	double variance = 0, remembered = 0, weights = 0;
 
 	for (size_t i = run->first; i < run->end; i++) {
-		const struct series_point *const point = &series->points[i];
-		const double weight = point->lever / series->square_hours;
+		const struct growth_data_point *const point = &series->points[i];
+		const double weight = point->centered_hours / series->square_hours;
 		const double hours = point->hours - last->hours;
 
 		remembered *= survival(noise, hours);
@@ -210,16 +212,17 @@ static double rate_variance(
 }
 
 struct line_fit line_fit_make(
-	const struct series *series, double supposed_rate, const struct line_noise *noise)
+	const struct growth_data *series, double supposed_rate, const struct line_noise *noise)
 {
 	double tt = 0, ty = 0, yy = 0, logs = 0, variance = 0, sampling_variance = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
-		const struct series_run *const run = &series->runs[i];
-		struct filter filter = noise_of(series, run, supposed_rate, noise, noise->weight);
+		const struct growth_data_run *const run = &series->runs[i];
+		struct kalman_filter filter =
+			noise_of(series, run, supposed_rate, noise, noise->weight);
 		variance += rate_variance(&filter, series, run);
 		if (noise->weight != series->weight) {
-			struct filter sampling =
+			struct kalman_filter sampling =
 				noise_of(series, run, supposed_rate, noise, series->weight);
 			sampling_variance += rate_variance(&sampling, series, run);
 		}

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "analysis/growth_series.h"
+#include "analysis/growth_data.h"
 
 /* A member of the grid: f and T of the model. */
 struct line_noise {
@@ -26,4 +26,4 @@ struct line_fit {
 
 /* The noise of a series that grows at `supposed_rate`. */
 struct line_fit line_fit_make(
-	const struct series *series, double supposed_rate, const struct line_noise *noise);
+	const struct growth_data *series, double supposed_rate, const struct line_noise *noise);

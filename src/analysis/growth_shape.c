@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/growth_contest.h"
+#include "analysis/growth_candidates.h"
 
 /* Residuals of each run's own mean and a common line. */
 struct flattened {
@@ -14,13 +14,13 @@ struct flattened {
 	double rise; /* of the line, over the longest run */
 };
 
-static struct flattened flatten(const struct series *series)
+static struct flattened flatten(const struct growth_data *series)
 {
 	struct flattened flat = { 0 };
 	double tt = 0, ty = 0, longest = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		const double start = series->points[run->first].hours;
 		for (size_t i = run->first; i < run->end; i++) {
 			flat.hours[i] = series->points[i].hours - start - run->mean_course;
@@ -39,8 +39,8 @@ static struct flattened flatten(const struct series *series)
 }
 
 /* How much of the residuals a wave of this period explains; its amplitude. */
-static double wave_square_sum(
-	const struct series *series, const struct flattened *flat, double period, double *amplitude)
+static double wave_square_sum(const struct growth_data *series, const struct flattened *flat,
+	double period, double *amplitude)
 {
 	double cc = 0, cs = 0, ss = 0, yc = 0, ys = 0;
 
@@ -62,23 +62,23 @@ static double wave_square_sum(
 	return a * yc + b * ys;
 }
 
-static const double least_period_error = 0.35; /* in steps */
+static const double min_period_error = 0.35; /* in steps */
 
 /* At least two periods in the longest run, three points in a period. */
 static void look_for_swings(
-	const struct series *series, const struct flattened *flat, struct growth_shape *shape)
+	const struct growth_data *series, const struct flattened *flat, struct growth_shape *shape)
 {
 	const double noise = (double)series->count * series->plain_variance;
 	const double step = series->usual_hours;
 	/* Holes make room for waves that no points have shown. */
-	const double most_waves = (double)series->count / 3;
+	const double max_waves = (double)series->count / 3;
 	double span = step, best = 0, best_period = 0, best_amplitude = 0;
 
 	for (size_t r = 0; r < series->run_count; r++)
 		span = fmax(span, series->runs[r].span_hours + step);
 	if (series->count < 8 || flat->square_sum < 3 * noise)
 		return;
-	for (double waves = 2; span / waves >= 3 * step && waves <= most_waves; waves += 0.1) {
+	for (double waves = 2; span / waves >= 3 * step && waves <= max_waves; waves += 0.1) {
 		double amplitude = 0;
 		const double explained = wave_square_sum(series, flat, span / waves, &amplitude);
 		if (explained > best) {
@@ -96,7 +96,7 @@ static void look_for_swings(
 	/* Three periods tell whether it is one of whole steps. */
 	if (is_whole && span / whole_steps < 3)
 		shape->period_error_hours =
-			fmax(fabs(best_period - whole_steps), least_period_error * step);
+			fmax(fabs(best_period - whole_steps), min_period_error * step);
 	shape->outgrows_swings = flat->rise > 2 * best_amplitude;
 }
 
@@ -107,7 +107,7 @@ static int by_before(const void *a, const void *b)
 	return (x->before > y->before) - (x->before < y->before);
 }
 
-static double mean_between(const struct series *series, size_t first, size_t end)
+static double mean_between(const struct growth_data *series, size_t first, size_t end)
 {
 	double sum = 0;
 
@@ -118,7 +118,7 @@ static double mean_between(const struct series *series, size_t first, size_t end
 
 /* Of growth since a moment. */
 static double mean_growth_hours(
-	const struct series *series, size_t first, size_t end, double onset_hours)
+	const struct growth_data *series, size_t first, size_t end, double onset_hours)
 {
 	double sum = 0;
 
@@ -127,7 +127,7 @@ static double mean_growth_hours(
 	return sum / (double)(end - first);
 }
 
-static struct shape_step step_between(const struct series *series, size_t first, size_t before,
+static struct shape_step step_between(const struct growth_data *series, size_t first, size_t before,
 	size_t after, size_t end, double onset_hours)
 {
 	const double from = series->points[before].hours, to = series->points[after].hours;
@@ -143,14 +143,14 @@ static struct shape_step step_between(const struct series *series, size_t first,
 	};
 }
 
-static void tell_steps(
-	const struct series *series, const struct candidate *candidate, struct growth_shape *shape)
+static void tell_steps(const struct growth_data *series, const struct shape_candidate *candidate,
+	struct growth_shape *shape)
 {
 	if (candidate->shape == SHAPE_RISE) {
 		shape->step_count = 1;
-		shape->steps[0] = step_between(series, series_run_begin(series, candidate->onset),
-			candidate->onset, candidate->end, series_run_end(series, candidate->end),
-			0);
+		shape->steps[0] = step_between(series,
+			growth_data_run_begin(series, candidate->onset), candidate->onset,
+			candidate->end, growth_data_run_end(series, candidate->end), 0);
 		shape->steps[0].step.is_gradual = true;
 		return;
 	}
@@ -161,8 +161,8 @@ static void tell_steps(
 	qsort(shape->steps, shape->step_count, sizeof shape->steps[0], by_before);
 	for (size_t i = 0; i < shape->step_count; i++) {
 		const size_t before = shape->steps[i].before;
-		size_t first = series_run_begin(series, before),
-		       end = series_run_end(series, before);
+		size_t first = growth_data_run_begin(series, before),
+		       end = growth_data_run_end(series, before);
 		if (i > 0 && shape->steps[i - 1].before >= first)
 			first = shape->steps[i - 1].before + 1;
 		if (i + 1 < shape->step_count && shape->steps[i + 1].before < end)
@@ -173,7 +173,7 @@ static void tell_steps(
 }
 
 /* 95% of the weight of all moments. */
-static void tell_onset(const struct series *series, const struct candidate *hinge,
+static void tell_onset(const struct growth_data *series, const struct shape_candidate *hinge,
 	const double scores[GROWTH_POINTS], struct growth_shape *shape)
 {
 	double weights[GROWTH_POINTS], sum = 0, passed = 0;
@@ -198,23 +198,23 @@ static void tell_onset(const struct series *series, const struct candidate *hing
 }
 
 /* Nothing but noise, as it would be if all were replaced from point to point, and no less of it. */
-static bool is_quiet(const struct series *series)
+static bool is_quiet(const struct growth_data *series)
 {
 	const double freedom = (double)(series->count - series->run_count);
-	const double most = freedom + 1.3 * sqrt(2 * freedom), least = freedom / 2;
+	const double max = freedom + 1.3 * sqrt(2 * freedom), min = freedom / 2;
 	const double rise = series->plain_rate * series->plain_rate * series->square_hours /
 			    series->plain_variance * (double)series->block;
 
 	return series->plain_square_sum <= 0 ||
-	       (series->plain_square_sum < most && series->plain_square_sum > least && rise < 2);
+	       (series->plain_square_sum < max && series->plain_square_sum > min && rise < 2);
 }
 
-struct growth_shape growth_shape_of(const struct series *series)
+struct growth_shape growth_shape_of(const struct growth_data *series)
 {
 	/* A jump is told where it is as much likelier than a level. */
 	const double clearly = 3;
 	const struct flattened flat = flatten(series);
-	struct candidate best[SHAPES] = { 0 };
+	struct shape_candidate best[SHAPES] = { 0 };
 	double onset_scores[GROWTH_POINTS];
 	struct growth_shape swings = { 0 }, shape = { 0 };
 
@@ -223,13 +223,13 @@ struct growth_shape growth_shape_of(const struct series *series)
 	look_for_swings(series, &flat, &swings);
 	if (swings.period_hours == 0 && is_quiet(series))
 		return shape;
-	contest_hold(series, flat.rise, swings.period_hours, best, onset_scores);
-	const struct candidate *const still = best[SHAPE_RISE].score > best[SHAPE_STEPS].score
-						      ? &best[SHAPE_RISE]
-						      : &best[SHAPE_STEPS];
-	const struct candidate *const growth = best[SHAPE_HINGE].score > best[SHAPE_LINE].score
-						       ? &best[SHAPE_HINGE]
-						       : &best[SHAPE_LINE];
+	candidates_find(series, flat.rise, swings.period_hours, best, onset_scores);
+	const struct shape_candidate *const still = best[SHAPE_RISE].score > best[SHAPE_STEPS].score
+							    ? &best[SHAPE_RISE]
+							    : &best[SHAPE_STEPS];
+	const struct shape_candidate *const growth =
+		best[SHAPE_HINGE].score > best[SHAPE_LINE].score ? &best[SHAPE_HINGE]
+								 : &best[SHAPE_LINE];
 	const double other = fmax(best[SHAPE_LEVEL].score, growth->score);
 	const double saw = best[SHAPE_SAW].score;
 	if (swings.period_hours > 0 &&

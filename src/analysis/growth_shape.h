@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "analysis/growth_series.h"
+#include "analysis/growth_data.h"
 
 struct shape_step {
 	struct growth_step step;
@@ -36,4 +36,4 @@ struct growth_shape {
 	bool outgrows_swings;	      /* the line rises by more than the swings, from end to end */
 };
 
-struct growth_shape growth_shape_of(const struct series *series);
+struct growth_shape growth_shape_of(const struct growth_data *series);

@@ -46,7 +46,7 @@ static uint32_t find_or_add(
 	const char *const identity = identity_of(table, mapping->path, main_path);
 
 	for (size_t i = 0; i < table->count; i++) {
-		struct module *const module = &table->modules[i];
+		struct profile_module *const module = &table->modules[i];
 		if (strcmp(module->identity, identity) != 0)
 			continue;
 		module->differs |= strcmp(module->path, mapping->path) != 0 ||
@@ -55,7 +55,7 @@ static uint32_t find_or_add(
 	}
 	table->modules =
 		xgrow(table->modules, &table->capacity, table->count + 1, sizeof *table->modules);
-	table->modules[table->count] = (struct module){
+	table->modules[table->count] = (struct profile_module){
 		.identity = identity,
 		.name = string_pool_add(&table->strings,
 			mapping->path[0] == '\0' ? "anon" : path_base_name(mapping->path)),

@@ -13,7 +13,7 @@
 #include "base/string_pool.h"
 #include "profile/profile.h"
 
-struct module {
+struct profile_module {
 	const char *identity;
 	const char *name; /* last part of the path; "anon" for anonymous memory */
 	const char *path;
@@ -22,7 +22,7 @@ struct module {
 };
 
 struct module_table {
-	struct module *modules;
+	struct profile_module *modules;
 	size_t count, capacity;
 	struct string_pool strings;
 };

@@ -6,7 +6,7 @@
 
 #include "analysis/address_space.h"
 #include "analysis/net_samples.h"
-#include "analysis/stack_picker.h"
+#include "analysis/stack_filter.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 
@@ -16,7 +16,7 @@
 struct selector {
 	const struct selection_request *request;
 	struct profile *out;
-	struct stack_picker picker;
+	struct stack_filter stack_filter;
 	struct address_space space;
 
 	/* Of the current profile. */
@@ -36,14 +36,14 @@ static void selector_init(struct selector *selector, const struct selection_requ
 {
 	*selector = (struct selector){ .request = request };
 	selector->out = profile_new("selection");
-	stack_picker_init(&selector->picker, request->filter, request->pruning);
+	stack_filter_init(&selector->stack_filter, request->filter, request->pruning);
 	address_space_init(&selector->space, selector->out);
 }
 
 static void selector_deinit(struct selector *selector)
 {
 	profile_free(selector->out);
-	stack_picker_deinit(&selector->picker);
+	stack_filter_deinit(&selector->stack_filter);
 	address_space_deinit(&selector->space);
 	free(selector->locations);
 	free(selector->stacks);
@@ -69,7 +69,7 @@ static void enter_profile(struct selector *selector, const struct view_input *in
 	selector->profile = profile;
 	selector->places = places;
 	selector->sign = input->is_base ? -1 : 1;
-	stack_picker_enter(&selector->picker, profile);
+	stack_filter_enter(&selector->stack_filter, profile);
 	selector->locations = fill(selector->locations, profile->location_count);
 	selector->stacks = fill(selector->stacks, profile->stack_count);
 	selector->threads = fill(selector->threads, profile->thread_count);
@@ -127,7 +127,7 @@ static bool is_hidden(struct selector *selector, const struct profile_location *
 
 static uint32_t location_of(struct selector *selector, uint32_t at)
 {
-	const struct profile_location shown = stack_picker_location(&selector->picker, at);
+	const struct profile_location shown = stack_filter_location(&selector->stack_filter, at);
 	const struct profile_location *const from = &shown;
 	uint32_t *const made = &selector->locations[at];
 
@@ -149,7 +149,7 @@ static uint32_t make_stack(struct selector *selector, const struct profile_stack
 	size_t depth = 0;
 	size_t count = 0;
 
-	if (!stack_picker_pick(&selector->picker, stack, &locations, &depth))
+	if (!stack_filter_pick(&selector->stack_filter, stack, &locations, &depth))
 		return LEFT_OUT;
 	selector->scratch = xgrow(
 		selector->scratch, &selector->scratch_capacity, depth, sizeof *selector->scratch);
@@ -265,7 +265,7 @@ static bool add_profile(struct selector *selector, const struct view_input *inpu
 	size_t count = 0;
 
 	enter_profile(selector, input, places);
-	if (!stack_picker_samples(&selector->picker, &samples, &count, err))
+	if (!stack_filter_samples(&selector->stack_filter, &samples, &count, err))
 		return false;
 	if (selector->request->by_thread && samples == input->profile->samples &&
 		input->profile->thread_sample_count != 0) {
@@ -312,7 +312,7 @@ bool selection_make(const struct view_input *inputs, size_t input_count,
 		places[i] = module_table_add(&selector.space.modules, inputs[i].profile);
 		profiles[i] = inputs[i].profile;
 	}
-	stack_picker_prepare(&selector.picker, profiles, input_count);
+	stack_filter_prepare(&selector.stack_filter, profiles, input_count);
 	for (size_t i = 0; done && i < input_count; i++)
 		done = add_profile(&selector, &inputs[i], places[i], err);
 	for (size_t i = 0; i < input_count; i++)

@@ -7,18 +7,18 @@
 #include "base/xalloc.h"
 
 /* Sites that are looked at: the biggest over all profiles. Which ones does not depend on growth. */
-enum { MOST_SITES = 2000 };
+enum { MAX_SITES = 2000 };
 
 #define NO_PATH UINT32_MAX
 
 /* Where the lines of all profiles lie in the view. */
-struct records {
+struct site_records {
 	const struct series *series;
 	uint32_t **paths; /* for each shared profile: for each stack its path, or NO_PATH */
 };
 
 /* What one line of one profile added to a path. */
-struct record {
+struct site_record {
 	uint32_t path;
 	uint32_t input;
 	struct estimate estimate;
@@ -26,8 +26,8 @@ struct record {
 };
 
 /* Calls `take` with each line that has a path, profile by profile. */
-static void for_each_record(const struct records *records,
-	void (*take)(void *context, const struct record *record), void *context)
+static void for_each_record(const struct site_records *records,
+	void (*take)(void *context, const struct site_record *record), void *context)
 {
 	const struct series *const series = records->series;
 
@@ -36,7 +36,7 @@ static void for_each_record(const struct records *records,
 		const uint32_t *const paths = records->paths[profile->shared];
 		for (size_t j = 0; j < profile->line_count; j++) {
 			const struct series_line *const line = &profile->lines[j];
-			const struct record record = { paths[line->stack], (uint32_t)i,
+			const struct site_record record = { paths[line->stack], (uint32_t)i,
 				{ .value = line->value,
 					.variance = line->variance,
 					.samples = (double)line->objects },
@@ -50,13 +50,13 @@ static void for_each_record(const struct records *records,
 static void observe(void *observer, size_t input, uint32_t stack, uint32_t path,
 	const struct estimate *estimates)
 {
-	struct records *const records = observer;
+	struct site_records *const records = observer;
 
 	(void)estimates;
 	records->paths[input][stack] = path;
 }
 
-static void records_init(struct records *records, const struct series *series)
+static void records_init(struct site_records *records, const struct series *series)
 {
 	records->series = series;
 	records->paths = xcalloc(series->shared_count, sizeof *records->paths);
@@ -68,7 +68,7 @@ static void records_init(struct records *records, const struct series *series)
 	}
 }
 
-static void records_deinit(struct records *records)
+static void records_deinit(struct site_records *records)
 {
 	if (records->paths == NULL)
 		return;
@@ -78,7 +78,7 @@ static void records_deinit(struct records *records)
 }
 
 static struct view *build_view(
-	struct records *records, const struct trend_request *request, struct error *err)
+	struct site_records *records, const struct trend_request *request, struct error *err)
 {
 	const struct series *const series = records->series;
 	CLEANUP(free_cleanup)
@@ -115,7 +115,7 @@ static const char *path_text(struct view *view, uint32_t at)
 struct unit_map {
 	const struct view *view;
 	enum trend_unit unit;
-	void (*add)(void *context, uint32_t unit, const struct record *record);
+	void (*add)(void *context, uint32_t unit, const struct site_record *record);
 	void *context;
 };
 
@@ -125,7 +125,7 @@ static size_t unit_count(const struct view *view, enum trend_unit unit)
 }
 
 /* Tells each unit of the path of a record, each once. */
-static void take_units(void *context, const struct record *record)
+static void take_units(void *context, const struct site_record *record)
 {
 	const struct unit_map *const map = context;
 	const struct view_path *const path = &map->view->paths[record->path];
@@ -149,8 +149,8 @@ static void take_units(void *context, const struct record *record)
 
 /* Calls `add` with each record and each unit that it counts for. */
 static void for_each_unit(const struct trend *trend, enum trend_unit unit,
-	const struct records *records,
-	void (*add)(void *context, uint32_t unit, const struct record *record), void *context)
+	const struct site_records *records,
+	void (*add)(void *context, uint32_t unit, const struct site_record *record), void *context)
 {
 	struct unit_map map = { trend->view, unit, add, context };
 
@@ -162,7 +162,7 @@ struct unit_size {
 	uint32_t unit;
 };
 
-static void add_size(void *context, uint32_t unit, const struct record *record)
+static void add_size(void *context, uint32_t unit, const struct site_record *record)
 {
 	((struct unit_size *)context)[unit].value += record->estimate.value;
 }
@@ -181,7 +181,7 @@ struct site_map {
 
 /* Sums, for the time being: see finish_site. */
 static void add_objects(
-	const struct trend *trend, const struct record *record, struct growth_objects *objects)
+	const struct trend *trend, const struct site_record *record, struct growth_objects *objects)
 {
 	const size_t at = record->input;
 	const struct estimate *const estimate = &record->estimate;
@@ -197,13 +197,13 @@ static void add_objects(
 }
 
 static void add_to_site(
-	const struct trend *trend, const struct record *record, struct trend_site *site)
+	const struct trend *trend, const struct site_record *record, struct trend_site *site)
 {
 	estimate_add(&site->series[record->input], record->estimate);
 	add_objects(trend, record, &site->objects);
 }
 
-static void add_to_series(void *context, uint32_t unit, const struct record *record)
+static void add_to_series(void *context, uint32_t unit, const struct site_record *record)
 {
 	const struct site_map *const map = context;
 
@@ -211,7 +211,7 @@ static void add_to_series(void *context, uint32_t unit, const struct record *rec
 		add_to_site(map->trend, record, &map->trend->sites[map->sites[unit] - 1]);
 }
 
-static void add_to_total(void *context, const struct record *record)
+static void add_to_total(void *context, const struct site_record *record)
 {
 	struct trend *const trend = context;
 
@@ -238,7 +238,7 @@ struct path_changes {
 	double *values;
 };
 
-static void add_to_change(void *context, const struct record *record)
+static void add_to_change(void *context, const struct site_record *record)
 {
 	const struct path_changes *const changes = context;
 	const size_t third = (changes->profile_count + 2) / 3;
@@ -255,7 +255,7 @@ struct stack_choice {
 	uint32_t *best; /* for each site its path plus one */
 };
 
-static void choose_stack(void *context, uint32_t unit, const struct record *record)
+static void choose_stack(void *context, uint32_t unit, const struct site_record *record)
 {
 	const struct stack_choice *const choice = context;
 	const uint32_t site = choice->map->sites[unit];
@@ -267,8 +267,8 @@ static void choose_stack(void *context, uint32_t unit, const struct record *reco
 		*best = record->path + 1;
 }
 
-static void name_sites(struct trend *trend, const struct records *records, enum trend_unit unit,
-	const struct site_map *map, const struct unit_size *sizes)
+static void name_sites(struct trend *trend, const struct site_records *records,
+	enum trend_unit unit, const struct site_map *map, const struct unit_size *sizes)
 {
 	CLEANUP(free_cleanup)
 	double *values = xcalloc(trend->view->path_count, sizeof *values);
@@ -287,7 +287,8 @@ static void name_sites(struct trend *trend, const struct records *records, enum 
 }
 
 /* One series for each of the biggest units. */
-static void make_sites(struct trend *trend, const struct records *records, enum trend_unit unit)
+static void make_sites(
+	struct trend *trend, const struct site_records *records, enum trend_unit unit)
 {
 	const size_t count = unit_count(trend->view, unit);
 	CLEANUP(free_cleanup) struct unit_size *sizes = xcalloc(count, sizeof *sizes);
@@ -298,7 +299,7 @@ static void make_sites(struct trend *trend, const struct records *records, enum 
 		sizes[i].unit = i;
 	for_each_unit(trend, unit, records, add_size, sizes);
 	qsort(sizes, count, sizeof *sizes, by_size);
-	while (trend->site_count < count && trend->site_count < MOST_SITES &&
+	while (trend->site_count < count && trend->site_count < MAX_SITES &&
 		sizes[trend->site_count].value > 0) {
 		sites[sizes[trend->site_count].unit] = (uint32_t)trend->site_count + 1;
 		trend->site_count++;
@@ -319,7 +320,7 @@ static void make_sites(struct trend *trend, const struct records *records, enum 
 bool trend_sites_make(struct trend *trend, const struct series *series,
 	const struct trend_request *request, struct error *err)
 {
-	CLEANUP(records_deinit) struct records records = { 0 };
+	CLEANUP(records_deinit) struct site_records records = { 0 };
 
 	records_init(&records, series);
 	trend->view = build_view(&records, request, err);

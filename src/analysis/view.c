@@ -66,7 +66,7 @@ uint32_t view_add_node(struct view *view, const struct view_node *node)
 	return (uint32_t)view->node_count++;
 }
 
-struct path_key {
+struct view_path_key {
 	const uint32_t *nodes;
 	size_t depth;
 };
@@ -74,7 +74,7 @@ struct path_key {
 static bool is_path(const void *items, uint32_t position, const void *key)
 {
 	const struct view *const view = items;
-	const struct path_key *const wanted = key;
+	const struct view_path_key *const wanted = key;
 	const struct view_path *const path = &view->paths[position];
 
 	return path->depth == wanted->depth &&
@@ -114,7 +114,7 @@ struct view_path *view_add_path(struct view *view, const uint32_t *nodes, size_t
 struct view_path *view_add_prepared_path(
 	struct view *view, uint64_t hash, const uint32_t *nodes, size_t depth)
 {
-	const struct path_key key = { nodes, depth };
+	const struct view_path_key key = { nodes, depth };
 	const uint32_t found = hash_index_add(
 		&view->path_index, hash, is_path, view, &key, (uint32_t)view->path_count);
 

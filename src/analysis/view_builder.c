@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "analysis/modules.h"
-#include "analysis/node_maker.h"
+#include "analysis/node_builder.h"
 #include "analysis/node_totals.h"
-#include "analysis/stack_picker.h"
+#include "analysis/stack_filter.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 
@@ -41,11 +41,11 @@ struct line {
 	struct estimate estimates[PROFILE_COUNTERS];
 };
 
-struct builder {
+struct view_builder {
 	const struct view_request *request;
 	struct view *view;
-	struct node_maker *maker;
-	struct stack_picker picker;
+	struct node_builder *node_builder;
+	struct stack_filter stack_filter;
 	struct module_table modules;
 
 	/* Of the current profile. */
@@ -64,24 +64,25 @@ struct builder {
 	struct node_totals totals; /* if nothing else is wanted */
 };
 
-static void builder_init(struct builder *builder, const struct view_request *request,
+static void builder_init(struct view_builder *builder, const struct view_request *request,
 	enum profile_kind kind, struct node_rules rules)
 {
-	*builder = (struct builder){ .request = request };
+	*builder = (struct view_builder){ .request = request };
 	builder->line = &builder->lines[0];
 	builder->prepared = &builder->lines[1];
 	builder->view = view_new(kind, request->granularity);
 	builder->view->counter = request->counter;
 	module_table_init(&builder->modules);
-	builder->maker = node_maker_new(builder->view, request->filter, &builder->modules, rules);
-	stack_picker_init(&builder->picker, request->filter, request->pruning);
+	builder->node_builder =
+		node_builder_new(builder->view, request->filter, &builder->modules, rules);
+	stack_filter_init(&builder->stack_filter, request->filter, request->pruning);
 }
 
-static void builder_deinit(struct builder *builder)
+static void builder_deinit(struct view_builder *builder)
 {
 	view_free(builder->view);
-	node_maker_free(builder->maker);
-	stack_picker_deinit(&builder->picker);
+	node_builder_free(builder->node_builder);
+	stack_filter_deinit(&builder->stack_filter);
 	module_table_deinit(&builder->modules);
 	free(builder->spans);
 	free(builder->nodes);
@@ -91,8 +92,8 @@ static void builder_deinit(struct builder *builder)
 	node_totals_deinit(&builder->totals);
 }
 
-static void enter_profile(
-	struct builder *builder, const struct view_input *input, const struct module_place *places)
+static void enter_profile(struct view_builder *builder, const struct view_input *input,
+	const struct module_place *places)
 {
 	const struct profile *const profile = input->profile;
 
@@ -101,8 +102,8 @@ static void enter_profile(
 	builder->has_usual_stacks =
 		profile->kind != PROFILE_CPU && !filter_has_focus(builder->request->filter);
 	builder->node_count = 0;
-	node_maker_enter(builder->maker, profile, places);
-	stack_picker_enter(&builder->picker, profile);
+	node_builder_enter(builder->node_builder, profile, places);
+	stack_filter_enter(&builder->stack_filter, profile);
 	builder->spans =
 		xreallocarray(builder->spans, profile->location_count, sizeof *builder->spans);
 	for (size_t i = 0; i < profile->location_count; i++)
@@ -116,11 +117,12 @@ static void enter_profile(
 }
 
 /* Only locations that are shown get nodes. */
-static struct node_span make_span(struct builder *builder, uint32_t location)
+static struct node_span make_span(struct view_builder *builder, uint32_t location)
 {
 	const uint32_t *nodes = NULL;
-	const struct profile_location shown = stack_picker_location(&builder->picker, location);
-	const size_t count = node_maker_make(builder->maker, &shown, &nodes);
+	const struct profile_location shown =
+		stack_filter_location(&builder->stack_filter, location);
+	const size_t count = node_builder_make(builder->node_builder, &shown, &nodes);
 	const size_t first = builder->node_count;
 
 	if (count == 1)
@@ -133,7 +135,7 @@ static struct node_span make_span(struct builder *builder, uint32_t location)
 }
 
 /* Appends what is not just one node: several, none, or not made yet. `left` more locations come. */
-static void append_nodes(struct builder *builder, uint32_t location, size_t left)
+static void append_nodes(struct view_builder *builder, uint32_t location, size_t left)
 {
 	struct node_list *const list = &builder->line->list;
 	struct node_span *const span = &builder->spans[location];
@@ -155,7 +157,7 @@ static void append_nodes(struct builder *builder, uint32_t location, size_t left
  * to fetched. There must be room. Returns how many locations are left.
  */
 static inline size_t append_single_nodes(
-	struct builder *builder, const uint32_t *locations, size_t depth)
+	struct view_builder *builder, const uint32_t *locations, size_t depth)
 {
 	const struct node_totals *const totals =
 		builder->request->totals_only ? &builder->totals : NULL;
@@ -183,7 +185,7 @@ static void begin_list(struct node_list *list, size_t depth)
 }
 
 /* Puts the nodes of these locations, leaf first, into the line, root first. */
-static void gather_nodes(struct builder *builder, const uint32_t *locations, size_t depth)
+static void gather_nodes(struct view_builder *builder, const uint32_t *locations, size_t depth)
 {
 	begin_list(&builder->line->list, depth);
 	while ((depth = append_single_nodes(builder, locations, depth)) > 0) {
@@ -193,12 +195,12 @@ static void gather_nodes(struct builder *builder, const uint32_t *locations, siz
 }
 
 /* Puts what is picked of a stack into the line; false when the stack is left out. */
-static bool gather_picked(struct builder *builder, const struct profile_stack *stack)
+static bool gather_picked(struct view_builder *builder, const struct profile_stack *stack)
 {
 	const uint32_t *locations = NULL;
 	size_t depth = 0;
 
-	if (!stack_picker_pick(&builder->picker, stack, &locations, &depth))
+	if (!stack_filter_pick(&builder->stack_filter, stack, &locations, &depth))
 		return false;
 	gather_nodes(builder, locations, depth);
 	return true;
@@ -208,7 +210,7 @@ static bool gather_picked(struct builder *builder, const struct profile_stack *s
  * The same in one pass for the usual stack: nothing but the allocator's frames is left out, and all
  * locations have nodes, as only those get that were picked before. False when it is not one.
  */
-static bool gather_usual(struct builder *builder, const struct profile_stack *stack)
+static bool gather_usual(struct view_builder *builder, const struct profile_stack *stack)
 {
 	const uint32_t *const locations = &builder->profile->stack_locations[stack->first];
 	size_t depth = stack->depth;
@@ -216,8 +218,8 @@ static bool gather_usual(struct builder *builder, const struct profile_stack *st
 	begin_list(&builder->line->list, depth);
 	while ((depth = append_single_nodes(builder, locations, depth)) > 0) {
 		const uint32_t location = locations[--depth];
-		if (builder->picker.facts[location] == LOCATION_IS_ALLOCATOR ||
-			builder->picker.facts[location] == LOCATION_IS_WRAPPER)
+		if (builder->stack_filter.facts[location] == LOCATION_IS_ALLOCATOR ||
+			builder->stack_filter.facts[location] == LOCATION_IS_WRAPPER)
 			return true;
 		if (builder->spans[location].first == NOT_MADE)
 			return false;
@@ -227,7 +229,7 @@ static bool gather_usual(struct builder *builder, const struct profile_stack *st
 }
 
 /* Puts the path of a stack into the line; false when the stack is left out. */
-static bool gather_path(struct builder *builder, const struct profile_stack *stack)
+static bool gather_path(struct view_builder *builder, const struct profile_stack *stack)
 {
 	const bool is_usual = builder->has_usual_stacks && gather_usual(builder, stack);
 
@@ -236,7 +238,7 @@ static bool gather_path(struct builder *builder, const struct profile_stack *sta
 	return builder->line->list.count != 0 || !filter_drops_empty(builder->request->filter);
 }
 
-static void add_to_path(struct builder *builder, const struct line *line)
+static void add_to_path(struct view_builder *builder, const struct line *line)
 {
 	struct view *const view = builder->view;
 	uint32_t *const at = &builder->paths[line->stack];
@@ -254,7 +256,7 @@ static void add_to_path(struct builder *builder, const struct line *line)
 			*at, line->estimates);
 }
 
-static void add_prepared(struct builder *builder)
+static void add_prepared(struct view_builder *builder)
 {
 	struct line *const line = builder->prepared;
 
@@ -269,7 +271,7 @@ static void add_prepared(struct builder *builder)
 }
 
 /* Finds the path of the line's stack, unless it has one; false when it is left out. */
-static bool prepare_path(struct builder *builder, struct line *line)
+static bool prepare_path(struct view_builder *builder, struct line *line)
 {
 	const struct node_list *const list = &line->list;
 	uint32_t *const path = &builder->paths[line->stack];
@@ -284,7 +286,7 @@ static bool prepare_path(struct builder *builder, struct line *line)
 	return true;
 }
 
-static bool prepare_totals(struct builder *builder, struct line *line)
+static bool prepare_totals(struct view_builder *builder, struct line *line)
 {
 	const struct node_list *const list = &line->list;
 
@@ -297,7 +299,7 @@ static bool prepare_totals(struct builder *builder, struct line *line)
 
 /* The estimates of a sample, into the line; false when the filter leaves it out. */
 static bool prepare_estimates(
-	struct builder *builder, struct line *line, const struct profile_sample *sample)
+	struct view_builder *builder, struct line *line, const struct profile_sample *sample)
 {
 	struct view *const view = builder->view;
 	struct filter *const filter = builder->request->filter;
@@ -314,7 +316,7 @@ static bool prepare_estimates(
 	return filter_takes(filter, builder->profile, sample);
 }
 
-static void add_sample(struct builder *builder, const struct profile_sample *sample)
+static void add_sample(struct view_builder *builder, const struct profile_sample *sample)
 {
 	struct line *const line = builder->line;
 
@@ -341,14 +343,14 @@ static void fetch_stack(const struct profile *profile, uint32_t stack)
 		__builtin_prefetch(begin + offset);
 }
 
-static bool add_profile(struct builder *builder, const struct view_input *input,
+static bool add_profile(struct view_builder *builder, const struct view_input *input,
 	const struct module_place *places, struct error *err)
 {
 	const struct profile_sample *samples = NULL;
 	size_t count = 0;
 
 	enter_profile(builder, input, places);
-	if (!stack_picker_samples(&builder->picker, &samples, &count, err))
+	if (!stack_filter_samples(&builder->stack_filter, &samples, &count, err))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		if (i + SAMPLES_AHEAD < count)
@@ -359,8 +361,8 @@ static bool add_profile(struct builder *builder, const struct view_input *input,
 	return true;
 }
 
-static bool add_profiles(
-	struct builder *builder, const struct view_input *inputs, size_t count, struct error *err)
+static bool add_profiles(struct view_builder *builder, const struct view_input *inputs,
+	size_t count, struct error *err)
 {
 	CLEANUP(free_cleanup) struct module_place **places = xcalloc(count, sizeof(void *));
 	bool done = true;
@@ -372,7 +374,7 @@ static bool add_profiles(
 		places[i] = module_table_add(&builder->modules, inputs[i].profile);
 		profiles[i] = inputs[i].profile;
 	}
-	stack_picker_prepare(&builder->picker, profiles, count);
+	stack_filter_prepare(&builder->stack_filter, profiles, count);
 	for (size_t i = 0; done && i < count; i++) {
 		builder->input = i;
 		done = add_profile(builder, &inputs[i], places[i], err);
@@ -446,13 +448,13 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 
 	if (!view_check_inputs(inputs, input_count, err))
 		return false;
-	CLEANUP(builder_deinit) struct builder builder = { 0 };
+	CLEANUP(builder_deinit) struct view_builder builder = { 0 };
 	builder_init(&builder, request, inputs[0].profile->kind, rules);
 	if (!add_profiles(&builder, inputs, input_count, err))
 		return false;
 	if (!filter_check(request->filter, err))
 		return false;
-	node_maker_finish(builder.maker);
+	node_builder_finish(builder.node_builder);
 	if (request->totals_only) {
 		builder.view->totals = node_totals_take(&builder.totals);
 		builder.view->whole = builder.totals.whole;

@@ -10,7 +10,7 @@
 #include "cli/routine.h"
 #include "cli/source_file.h"
 #include "cli/source_listing.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 struct annotation {
 	const struct report_session *session;
@@ -21,12 +21,12 @@ struct annotation {
 };
 
 /* "." for nothing, so that what there is stands out. */
-static struct figure sparse(const struct annotation *annotation, double value)
+static struct jeprof_value sparse(const struct annotation *annotation, double value)
 {
-	static const struct figure nothing = { "." };
+	static const struct jeprof_value nothing = { "." };
 
 	return value == 0 ? nothing
-			  : figure_format(
+			  : jeprof_value_format(
 				    annotation->view, &annotation->session->options->render, value);
 }
 
@@ -114,10 +114,10 @@ static bool print_disassembly(
 		return false;
 	buffer_printf(annotation->out,
 		"ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
-		routine->name, figure_format(annotation->view, options, sum.flat).text,
-		figure_format(annotation->view, options, sum.cumulative).text,
-		figure_unit(annotation->view, options),
-		figure_percent(sum.cumulative, annotation->whole).text);
+		routine->name, jeprof_value_format(annotation->view, options, sum.flat).text,
+		jeprof_value_format(annotation->view, options, sum.cumulative).text,
+		jeprof_value_unit(annotation->view, options),
+		jeprof_value_percent(sum.cumulative, annotation->whole).text);
 	print_instructions(annotation, routine, &disassembly);
 	return true;
 }

@@ -16,7 +16,7 @@
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 /* The words that the line editor completes to: functions of the profile. */
 struct shell_words {
@@ -91,8 +91,9 @@ static void shell_words_deinit(struct shell_words *words)
 static void append_neighbour(struct buffer *out, const struct view *view,
 	const struct render_options *render, double value, double of, const char *name)
 {
-	buffer_printf(out, "%8s %6s            | %s\n", figure_format(view, render, value).text,
-		figure_percent(value, of).text, name);
+	buffer_printf(out, "%8s %6s            | %s\n",
+		jeprof_value_format(view, render, value).text, jeprof_value_percent(value, of).text,
+		name);
 }
 
 static void append_peek(struct buffer *out, const struct view *view, const struct graph *graph,
@@ -107,9 +108,10 @@ static void append_peek(struct buffer *out, const struct view *view, const struc
 			append_neighbour(out, view, render, edge->weight.value, all,
 				view->nodes[graph->nodes[edge->from].node].name);
 	}
-	buffer_printf(out, "%8s %8s %6s %s\n", figure_format(view, render, node->flat.value).text,
-		figure_format(view, render, all).text, figure_percent(all, graph->whole).text,
-		view->nodes[node->node].name);
+	buffer_printf(out, "%8s %8s %6s %s\n",
+		jeprof_value_format(view, render, node->flat.value).text,
+		jeprof_value_format(view, render, all).text,
+		jeprof_value_percent(all, graph->whole).text, view->nodes[node->node].name);
 	for (size_t i = 0; i < graph->edge_count; i++) {
 		const struct graph_edge *const edge = &graph->edges[i];
 		if (edge->from == at)
@@ -215,11 +217,12 @@ static void say_what_is_left(struct buffer *out, const struct view *view,
 {
 	const double left = view_sum(view, view->counter).value;
 	const double total = view->total[view->counter] - view->base_total[view->counter];
-	const char *const unit = figure_unit(view, render);
+	const char *const unit = jeprof_value_unit(view, render);
 
 	buffer_printf(out, "After %s '%s': %s %s of %s %s (%s)\n", what, pattern,
-		figure_format(view, render, left).text, unit,
-		figure_format(view, render, total).text, unit, figure_percent(left, total).text);
+		jeprof_value_format(view, render, left).text, unit,
+		jeprof_value_format(view, render, total).text, unit,
+		jeprof_value_percent(left, total).text);
 }
 
 /* Makes the view; says on the way what focus and ignore leave of the total. */
@@ -234,10 +237,10 @@ static bool make_view(struct shell *shell, struct shell_request *request, bool w
 	if (!report_session_view(shell->session, variation, &view, err))
 		return false;
 	buffer_printf(out, "Total: %s %s\n",
-		figure_format(view, &request->render,
+		jeprof_value_format(view, &request->render,
 			view->total[view->counter] - view->base_total[view->counter])
 			.text,
-		figure_unit(view, &request->render));
+		jeprof_value_unit(view, &request->render));
 	if (with_focus && request->focus.size != 0)
 		say_what_is_left(out, view, &request->render, "focusing on", variation->focus);
 	if (request->ignore.size != 0)

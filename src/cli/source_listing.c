@@ -8,7 +8,7 @@
 #include "base/xalloc.h"
 #include "cli/source_file.h"
 #include "cli/verb.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 /* Lines shown before and after a function. */
 enum { CONTEXT_LINES = 5 };
@@ -106,12 +106,13 @@ static void sum_functions(struct lister *lister)
 	}
 }
 
-static struct figure sparse(const struct lister *lister, double value)
+static struct jeprof_value sparse(const struct lister *lister, double value)
 {
-	static const struct figure nothing = { "." };
+	static const struct jeprof_value nothing = { "." };
 
 	return value == 0 ? nothing
-			  : figure_format(lister->view, &lister->session->options->render, value);
+			  : jeprof_value_format(
+				    lister->view, &lister->session->options->render, value);
 }
 
 static uint32_t line_of(const struct lister *lister, size_t at)
@@ -147,9 +148,9 @@ static void write_header(struct lister *lister, const struct listed *function)
 	buffer_append_string(lister->out, "ROUTINE ====================== ");
 	function_name_append_short(lister->out, function->function);
 	buffer_printf(lister->out, " in %s\n%6s %6s Total %s (flat / cumulative)\n", function->file,
-		figure_format(lister->view, options, flat).text,
-		figure_format(lister->view, options, function->cumulative).text,
-		figure_unit(lister->view, options));
+		jeprof_value_format(lister->view, options, flat).text,
+		jeprof_value_format(lister->view, options, function->cumulative).text,
+		jeprof_value_unit(lister->view, options));
 }
 
 static void write_function(struct lister *lister, const struct listed *function)

@@ -9,7 +9,7 @@
 #include "cli/disassembly.h"
 #include "cli/source_file.h"
 #include "cli/verb.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 static const char page_head[] =
 	"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>heapctl: source"
@@ -44,12 +44,12 @@ static void append_escaped(struct buffer *out, const char *text, size_t size)
 	}
 }
 
-static struct figure blank_or(const struct page *page, double value)
+static struct jeprof_value blank_or(const struct page *page, double value)
 {
-	static const struct figure nothing = { "" };
+	static const struct jeprof_value nothing = { "" };
 
 	return value == 0 ? nothing
-			  : figure_format(page->view, &page->session->options->render, value);
+			  : jeprof_value_format(page->view, &page->session->options->render, value);
 }
 
 static void sum_range(const struct routine *routine, const struct instruction *instruction,
@@ -195,8 +195,9 @@ bool source_listing_write_html(const struct report_session *session, const struc
 	buffer_append_string(out, "<h1>");
 	append_escaped(out, view->title, strlen(view->title));
 	buffer_printf(out, "</h1>\n<p>Total: %s %s. Columns: flat, cumulative, line.</p>\n",
-		figure_format(view, &session->options->render, view->total[view->counter]).text,
-		figure_unit(view, &session->options->render));
+		jeprof_value_format(view, &session->options->render, view->total[view->counter])
+			.text,
+		jeprof_value_unit(view, &session->options->render));
 	for (size_t i = 0; i < routines->count; i++) {
 		const struct routine *const routine = &routines->routines[i];
 		CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };

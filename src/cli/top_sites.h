@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/stack_picker.h"
+#include "analysis/stack_filter.h"
 #include "analysis/view.h"
 #include "client/target.h"
 

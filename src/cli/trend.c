@@ -14,7 +14,7 @@
 #include "cli/trend_output.h"
 #include "cli/trend_series.h"
 #include "cli/verb.h"
-#include "render/curves.h"
+#include "render/trend_chart.h"
 
 enum {
 	OPTION_TEXT = 1,
@@ -221,7 +221,7 @@ static bool make(const struct trend_options *request, struct error *err)
 	report_session_check_counter(&session);
 	char period[TREND_PERIOD_BYTES];
 	trend_output_period(trend, period);
-	const struct curves_options shown = {
+	const struct trend_chart_options shown = {
 		.title = request->title != NULL ? request->title : report_session_title(&session),
 		.site_limit = site_limit(request),
 		.period = period,

@@ -99,7 +99,7 @@ static void write_site_json(
 }
 
 static void write_json(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
 {
 	struct json_writer json;
 
@@ -143,7 +143,7 @@ void trend_output_period(const struct trend *trend, char text[TREND_PERIOD_BYTES
 }
 
 static void write_head(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
 {
 	const size_t last = trend->profile_count - 1;
 
@@ -159,7 +159,7 @@ static void write_head(
 		quantity_name(trend->view->kind, trend->view->counter),
 		quantity_format(style_of(trend), trend->total.series[0].value, false).text,
 		quantity_format(style_of(trend), trend->total.series[last].value, false).text,
-		curves_describe(trend, &trend->total).text);
+		trend_chart_describe(trend, &trend->total).text);
 }
 
 static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
@@ -167,18 +167,18 @@ static void write_sites(const struct trend *trend, size_t first, size_t end, str
 	for (size_t i = first; i < end; i++) {
 		const struct trend_site *const site = &trend->sites[i];
 		const double now = site->series[trend->profile_count - 1].value;
-		const struct curves_words chance = curves_chance(site);
+		const struct trend_chart_words chance = trend_chart_chance(site);
 		buffer_printf(out, "%12s  %-6s %-8s %s: %s\n",
 			quantity_format(style_of(trend), now, false).text,
 			chance.text[0] == '\0' ? "" : "chance", chance.text, site->name,
-			curves_describe(trend, site).text);
+			trend_chart_describe(trend, site).text);
 		if (site->is_suspect && strcmp(site->stack, site->name) != 0)
 			buffer_printf(out, "%29s %s\n", "", site->stack);
 	}
 }
 
 static void write_text(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
 {
 	const size_t shown =
 		trend->site_count < options->site_limit ? trend->site_count : options->site_limit;
@@ -202,7 +202,7 @@ static void write_text(
 }
 
 void trend_output_write(const struct trend *trend, enum trend_output output,
-	const struct curves_options *options, struct buffer *out)
+	const struct trend_chart_options *options, struct buffer *out)
 {
 	switch (output) {
 	case TREND_OUTPUT_TEXT:
@@ -212,10 +212,10 @@ void trend_output_write(const struct trend *trend, enum trend_output output,
 		write_json(trend, options, out);
 		break;
 	case TREND_OUTPUT_SVG:
-		curves_svg(trend, options, out);
+		trend_chart_svg(trend, options, out);
 		break;
 	case TREND_OUTPUT_HTML:
-		curves_html(trend, options, out);
+		trend_chart_html(trend, options, out);
 		break;
 	}
 }

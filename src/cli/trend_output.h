@@ -2,7 +2,7 @@
 /* A trend as text, JSON, SVG or HTML. docs/trend-json.md describes the JSON. */
 #pragma once
 
-#include "render/curves.h"
+#include "render/trend_chart.h"
 
 enum trend_output {
 	TREND_OUTPUT_TEXT,
@@ -16,4 +16,4 @@ enum { TREND_PERIOD_BYTES = 80 };
 void trend_output_period(const struct trend *trend, char text[TREND_PERIOD_BYTES]);
 
 void trend_output_write(const struct trend *trend, enum trend_output output,
-	const struct curves_options *options, struct buffer *out);
+	const struct trend_chart_options *options, struct buffer *out);

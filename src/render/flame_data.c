@@ -25,7 +25,7 @@ enum column {
 };
 
 /* The tree as it is written. */
-struct walk {
+struct flame_walk {
 	const struct view *view;
 	uint32_t *order;      /* paths, so that those that begin alike are neighbours */
 	uint32_t *uses;	      /* of each node of the view, in frames; one more for "no stack" */
@@ -71,8 +71,8 @@ static uint32_t *sort_paths(const struct view *view)
 }
 
 /* A path without frames is shown as one frame of the node behind the last. */
-static const uint32_t *path_nodes(
-	const struct walk *walk, const struct view_path *path, const uint32_t *none, size_t *depth)
+static const uint32_t *path_nodes(const struct flame_walk *walk, const struct view_path *path,
+	const uint32_t *none, size_t *depth)
 {
 	*depth = path->depth == 0 ? 1 : path->depth;
 	return path->depth == 0 ? none : walk->view->path_nodes + path->first;
@@ -87,9 +87,9 @@ static size_t common_length(const uint32_t *a, size_t a_size, const uint32_t *b,
 	return i;
 }
 
-typedef void frame_function(struct walk *walk, uint32_t node, size_t up, bool is_leaf);
+typedef void frame_function(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf);
 
-static void walk_frames(struct walk *walk, frame_function *visit)
+static void walk_frames(struct flame_walk *walk, frame_function *visit)
 {
 	const uint32_t none = (uint32_t)walk->view->node_count;
 	const uint32_t *previous = NULL;
@@ -108,14 +108,14 @@ static void walk_frames(struct walk *walk, frame_function *visit)
 	}
 }
 
-static void count_frame(struct walk *walk, uint32_t node, size_t up, bool is_leaf)
+static void count_frame(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf)
 {
 	(void)up;
 	(void)is_leaf;
 	walk->uses[node]++;
 }
 
-static void write_frame(struct walk *walk, uint32_t node, size_t up, bool is_leaf)
+static void write_frame(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf)
 {
 	number_column_append(&walk->columns[COLUMN_NODE], walk->numbers[node]);
 	number_column_append(&walk->columns[COLUMN_UP], up);
@@ -138,7 +138,7 @@ static int compare_uses(const void *a, const void *b, void *context)
 }
 
 /* The most used get the smallest numbers, which are the shortest. */
-static void number_nodes(struct walk *walk)
+static void number_nodes(struct flame_walk *walk)
 {
 	const size_t count = walk->view->node_count + 1;
 
@@ -154,9 +154,9 @@ static void number_nodes(struct walk *walk)
 		walk->numbers[walk->used_nodes[i]] = (uint32_t)i;
 }
 
-static void walk_init(struct walk *walk, const struct view *view)
+static void walk_init(struct flame_walk *walk, const struct view *view)
 {
-	*walk = (struct walk){ .view = view };
+	*walk = (struct flame_walk){ .view = view };
 	for (size_t i = 0; i < COLUMNS; i++)
 		buffer_init(&walk->columns[i], &memory_or_exit);
 	walk->order = sort_paths(view);
@@ -166,7 +166,7 @@ static void walk_init(struct walk *walk, const struct view *view)
 	walk_frames(walk, write_frame);
 }
 
-static void walk_deinit(struct walk *walk)
+static void walk_deinit(struct flame_walk *walk)
 {
 	for (size_t i = 0; i < COLUMNS; i++)
 		buffer_deinit(&walk->columns[i]);
@@ -216,7 +216,7 @@ static void write_strings(struct json_writer *json, const struct text_table *tab
 	json_array_end(json);
 }
 
-static const struct view_node *used_node(const struct walk *walk, size_t i)
+static const struct view_node *used_node(const struct flame_walk *walk, size_t i)
 {
 	static const struct view_node no_stack = {
 		.name = "[no stack]",
@@ -238,7 +238,7 @@ enum node_column {
 	NODE_COLUMNS,
 };
 
-static void write_nodes(struct json_writer *json, const struct walk *walk)
+static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 {
 	static const char *const keys[NODE_COLUMNS] = { "name", "file", "module", "line",
 		"inlined" };
@@ -266,7 +266,7 @@ static void write_nodes(struct json_writer *json, const struct walk *walk)
 	json_object_end(json);
 }
 
-static void write_frames(struct json_writer *json, const struct walk *walk)
+static void write_frames(struct json_writer *json, const struct flame_walk *walk)
 {
 	json_key(json, "frames");
 	json_object_begin(json);
@@ -304,7 +304,7 @@ static const struct value_column value_columns[] = {
 	{ "base_samples", true, SAMPLES },
 };
 
-static void write_value_column(struct json_writer *json, const struct walk *walk,
+static void write_value_column(struct json_writer *json, const struct flame_walk *walk,
 	enum profile_counter counter, const struct value_column *column, int scale)
 {
 	CLEANUP(buffer_deinit) struct buffer numbers = { 0 };
@@ -330,7 +330,7 @@ static void write_value_column(struct json_writer *json, const struct walk *walk
 }
 
 static void write_counter(
-	struct json_writer *json, const struct walk *walk, enum profile_counter counter)
+	struct json_writer *json, const struct flame_walk *walk, enum profile_counter counter)
 {
 	static const char *const units[] = { [QUANTITY_COUNT] = "count",
 		[QUANTITY_BYTES] = "bytes",
@@ -359,7 +359,7 @@ static bool has_counter(const struct view *view, enum profile_counter counter)
 	       (view->is_difference && view->base_total[counter] != 0);
 }
 
-static void write_counters(struct json_writer *json, const struct walk *walk)
+static void write_counters(struct json_writer *json, const struct flame_walk *walk)
 {
 	static const enum profile_counter order[] = { PROFILE_INUSE_SPACE, PROFILE_INUSE_OBJECTS,
 		PROFILE_ALLOC_SPACE, PROFILE_ALLOC_OBJECTS };
@@ -383,7 +383,7 @@ void flame_data_write(
 	const struct view *view, const struct render_options *options, struct buffer *out)
 {
 	struct json_writer json;
-	CLEANUP(walk_deinit) struct walk walk = { 0 };
+	CLEANUP(walk_deinit) struct flame_walk walk = { 0 };
 
 	walk_init(&walk, view);
 	json_init(&json, out);

@@ -133,9 +133,9 @@ static bool draw_here(const char *dot, const char *format, struct buffer *out, s
 	return draw_graph(&library, context, dot, format, out, err);
 }
 
-static void limit_resource(__rlimit_resource_t resource, rlim_t most)
+static void limit_resource(__rlimit_resource_t resource, rlim_t max)
 {
-	const struct rlimit limit = { most, most };
+	const struct rlimit limit = { max, max };
 
 	setrlimit(resource, &limit);
 }

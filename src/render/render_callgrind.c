@@ -15,7 +15,7 @@
 #include "analysis/function_name.h"
 #include "base/printable.h"
 #include "base/xalloc.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 /*
  * Names that were written: a name's number is its position plus one. Equal names are one pointer.
@@ -220,7 +220,7 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 		return false;
 	writer_init(&writer, view, graph, out);
 	edge_list_init(&list, graph);
-	const char *const unit = figure_unit(view, &in_bytes);
+	const char *const unit = jeprof_value_unit(view, &in_bytes);
 	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
 	buffer_init(&title, &memory_or_exit);
 	printable_append(&title, view->title, strlen(view->title));

@@ -14,7 +14,7 @@
  * boxes: more are never laid out. A graph that takes longer than the limit is drawn with half
  * its nodes; the legend says how many were left out.
  */
-enum { MOST_NODES = 1000, FEWEST_NODES = 50, LIMIT_S = 10 };
+enum { MAX_NODES = 1000, FEWEST_NODES = 50, LIMIT_S = 10 };
 
 static bool draw(const struct view *view, const struct render_options *options, const char *format,
 	struct buffer *out, struct error *err)
@@ -23,8 +23,8 @@ static bool draw(const struct view *view, const struct render_options *options, 
 	size_t *const nodes = &limited.graph.node_count;
 	struct error failure;
 
-	if (*nodes > MOST_NODES)
-		*nodes = MOST_NODES;
+	if (*nodes > MAX_NODES)
+		*nodes = MAX_NODES;
 	for (;; *nodes /= 2) {
 		CLEANUP(buffer_deinit) struct buffer dot = { 0 };
 		buffer_init(&dot, &memory_or_exit);

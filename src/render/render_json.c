@@ -8,7 +8,7 @@
 #include "analysis/unsample.h"
 #include "base/json_writer.h"
 #include "base/xalloc.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 static const char *kind_name(enum profile_kind kind)
 {
@@ -141,7 +141,7 @@ bool render_json(const struct view *view, const struct render_options *options, 
 	json_member_string(&json, "kind", kind_name(view->kind));
 	json_member_string(&json, "granularity", view_granularity_names[view->granularity]);
 	json_member_string(&json, "counter", profile_counter_names[view->counter]);
-	json_member_string(&json, "unit", figure_unit(view, &exact));
+	json_member_string(&json, "unit", jeprof_value_unit(view, &exact));
 	json_member_unsigned(&json, "sample_interval_bytes", view->interval_bytes);
 	json_member_bool(&json, "difference", view->is_difference);
 	write_total(&json, view);

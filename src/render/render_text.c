@@ -16,14 +16,14 @@
 
 #include "base/printable.h"
 #include "base/xalloc.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
-struct row {
+struct text_row {
 	const char *name;
 	const struct view_totals *totals;
 };
 
-static double sort_value(const struct row *row, enum render_sort sort)
+static double sort_value(const struct text_row *row, enum render_sort sort)
 {
 	switch (sort) {
 	case RENDER_SORT_CUMULATIVE:
@@ -40,8 +40,8 @@ static double sort_value(const struct row *row, enum render_sort sort)
 
 static int compare_rows(const void *a, const void *b, void *context)
 {
-	const struct row *const left = a;
-	const struct row *const right = b;
+	const struct text_row *const left = a;
+	const struct text_row *const right = b;
 	const struct render_options *const options = context;
 	const double l = sort_value(left, options->sort);
 	const double r = sort_value(right, options->sort);
@@ -52,15 +52,15 @@ static int compare_rows(const void *a, const void *b, void *context)
 }
 
 /* Nodes with any figure, in the order that was asked for. */
-static struct row *make_rows(const struct view *view, const struct view_totals *totals,
+static struct text_row *make_rows(const struct view *view, const struct view_totals *totals,
 	const struct render_options *options, size_t *count)
 {
-	struct row *const rows = xreallocarray(NULL, view->node_count, sizeof *rows);
+	struct text_row *const rows = xreallocarray(NULL, view->node_count, sizeof *rows);
 
 	*count = 0;
 	for (size_t i = 0; i < view->node_count; i++) {
 		if (totals[i].flat.value != 0 || totals[i].cumulative.value != 0)
-			rows[(*count)++] = (struct row){ view->nodes[i].name, &totals[i] };
+			rows[(*count)++] = (struct text_row){ view->nodes[i].name, &totals[i] };
 	}
 	qsort_r(rows, *count, sizeof *rows, compare_rows, (void *)(uintptr_t)options);
 	return rows;
@@ -80,8 +80,8 @@ static void append_total(
 		printable_append(out, options->thread, strlen(options->thread));
 		buffer_append_char(out, ')');
 	}
-	buffer_printf(out, ": %s %s\n", figure_format(view, options, total).text,
-		figure_unit(view, options));
+	buffer_printf(out, ": %s %s\n", jeprof_value_format(view, options, total).text,
+		jeprof_value_unit(view, options));
 }
 
 /* What the shares of a difference are of, and between what it is. */
@@ -93,14 +93,14 @@ static void append_explanation(
 	if (!options->explain || !view->is_difference)
 		return;
 	buffer_printf(out, "Before: %s, now: %s, all changes: %s %s (shares are of these)\n",
-		figure_format(view, options, view->base_total[counter]).text,
-		figure_format(view, options, view->total[counter]).text,
-		figure_format(view, options, view_whole(view, counter)).text,
-		figure_unit(view, options));
+		jeprof_value_format(view, options, view->base_total[counter]).text,
+		jeprof_value_format(view, options, view->total[counter]).text,
+		jeprof_value_format(view, options, view_whole(view, counter)).text,
+		jeprof_value_unit(view, options));
 }
 
 /* "%*s ", without printf: it would take most of the time of a row. */
-static void append_column(struct buffer *out, size_t width, struct figure figure)
+static void append_column(struct buffer *out, size_t width, struct jeprof_value figure)
 {
 	static const char blanks[] = "                ";
 	const size_t size = strlen(figure.text);
@@ -113,20 +113,22 @@ static void append_column(struct buffer *out, size_t width, struct figure figure
 }
 
 static void append_row(struct buffer *out, const struct view *view,
-	const struct render_options *options, const struct row *row, double running, double whole)
+	const struct render_options *options, const struct text_row *row, double running,
+	double whole)
 {
 	const struct estimate flat = row->totals->flat;
 	const struct estimate cumulative = row->totals->cumulative;
 
-	append_column(out, 8, figure_format(view, options, flat.value));
+	append_column(out, 8, jeprof_value_format(view, options, flat.value));
 	if (options->confidence)
-		append_column(out, 8, figure_format(view, options, sqrt(flat.variance)));
-	append_column(out, 6, figure_percent(flat.value, whole));
-	append_column(out, 6, figure_percent(running, whole));
-	append_column(out, 8, figure_format(view, options, cumulative.value));
+		append_column(out, 8, jeprof_value_format(view, options, sqrt(flat.variance)));
+	append_column(out, 6, jeprof_value_percent(flat.value, whole));
+	append_column(out, 6, jeprof_value_percent(running, whole));
+	append_column(out, 8, jeprof_value_format(view, options, cumulative.value));
 	if (options->confidence)
-		append_column(out, 8, figure_format(view, options, sqrt(cumulative.variance)));
-	append_column(out, 6, figure_percent(cumulative.value, whole));
+		append_column(
+			out, 8, jeprof_value_format(view, options, sqrt(cumulative.variance)));
+	append_column(out, 6, jeprof_value_percent(cumulative.value, whole));
 	if (options->confidence)
 		buffer_printf(out, "%7.0f ", cumulative.samples);
 	buffer_append_string(out, row->name);
@@ -139,7 +141,7 @@ bool render_text(const struct view *view, const struct render_options *options, 
 	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
 	const double whole = view_whole(view, view->counter);
 	size_t count = 0;
-	CLEANUP(free_cleanup) struct row *rows = make_rows(view, totals, options, &count);
+	CLEANUP(free_cleanup) struct text_row *rows = make_rows(view, totals, options, &count);
 	double running = 0;
 
 	(void)err;

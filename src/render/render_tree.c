@@ -20,7 +20,7 @@
 #include "analysis/tree.h"
 #include "base/printable.h"
 #include "base/xalloc.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 struct printer {
 	const struct view *view;
@@ -48,15 +48,16 @@ static void print_line(const struct printer *printer, struct estimate total, dou
 {
 	const struct view *const view = printer->view;
 
-	buffer_printf(
-		printer->out, "%8s ", figure_format(view, printer->options, total.value).text);
+	buffer_printf(printer->out, "%8s ",
+		jeprof_value_format(view, printer->options, total.value).text);
 	if (printer->options->confidence)
 		buffer_printf(printer->out, "%8s %7.0f ",
-			figure_format(view, printer->options, sqrt(total.variance)).text,
+			jeprof_value_format(view, printer->options, sqrt(total.variance)).text,
 			total.samples);
 	buffer_printf(printer->out, "%6s %8s  %*s%s\n",
-		figure_percent(total.value, printer->whole).text,
-		figure_format(view, printer->options, self).text, (int)(2 * indent), "", name);
+		jeprof_value_percent(total.value, printer->whole).text,
+		jeprof_value_format(view, printer->options, self).text, (int)(2 * indent), "",
+		name);
 }
 
 static bool is_visible(const struct printer *printer, const struct tree_node *node)
@@ -150,7 +151,7 @@ bool render_tree(const struct view *view, const struct render_options *options, 
 	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
 	buffer_init(&title, &memory_or_exit);
 	printable_append(&title, view->title, strlen(view->title));
-	buffer_printf(out, "%8s ", figure_unit(view, options));
+	buffer_printf(out, "%8s ", jeprof_value_unit(view, options));
 	if (options->confidence)
 		buffer_printf(out, "%8s %7s ", "+-", "samples");
 	buffer_printf(out, "%6s %8s\n", "share", "self");

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 #include "unit.h"
 
@@ -248,9 +248,9 @@ static void rounds_as_printf_does(void **state)
 						    : trunc(drand48() * 1e7) / 10 + 0.05;
 		char wanted[64];
 		snprintf(wanted, sizeof wanted, "%.1f", value);
-		assert_string_equal(figure_format(view, &options, value * MIB).text, wanted);
+		assert_string_equal(jeprof_value_format(view, &options, value * MIB).text, wanted);
 		snprintf(wanted, sizeof wanted, "%.1f%%", value * 100 / 100);
-		assert_string_equal(figure_percent(value, 100).text, wanted);
+		assert_string_equal(jeprof_value_percent(value, 100).text, wanted);
 	}
 	view_free(view);
 }

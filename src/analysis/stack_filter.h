@@ -26,7 +26,7 @@ enum stack_pruning {
 	PRUNE_NOTHING,
 };
 
-struct stack_picker {
+struct stack_filter {
 	struct filter *filter;
 	enum stack_pruning pruning;
 	struct allocator_wrappers *wrappers;	  /* NULL when none are cut off */
@@ -38,37 +38,37 @@ struct stack_picker {
 	struct buffer text;
 };
 
-void stack_picker_init(
-	struct stack_picker *picker, struct filter *filter, enum stack_pruning pruning);
-void stack_picker_deinit(struct stack_picker *picker);
+void stack_filter_init(
+	struct stack_filter *stack_filter, struct filter *filter, enum stack_pruning pruning);
+void stack_filter_deinit(struct stack_filter *stack_filter);
 
 /* All profiles that will be entered, before the first one is. They are borrowed. */
-void stack_picker_prepare(
-	struct stack_picker *picker, const struct profile *const *profiles, size_t count);
+void stack_filter_prepare(
+	struct stack_filter *stack_filter, const struct profile *const *profiles, size_t count);
 
 /* Stacks come from this profile now. */
-void stack_picker_enter(struct stack_picker *picker, const struct profile *profile);
+void stack_filter_enter(struct stack_filter *stack_filter, const struct profile *profile);
 
 /*
  * The locations to show of a stack, leaf first, valid until the next call; false when the stack is
  * left out. The depth may be 0: nothing but the allocator, or the unwinder failed.
  */
-bool stack_picker_pick(struct stack_picker *picker, const struct profile_stack *stack,
+bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_stack *stack,
 	const uint32_t **locations, size_t *depth);
 
 /* The samples to go through: of all threads together, or of single threads if the filter asks. */
-MUST_CHECK bool stack_picker_samples(const struct stack_picker *picker,
+MUST_CHECK bool stack_filter_samples(const struct stack_filter *stack_filter,
 	const struct profile_sample **samples, size_t *count, struct error *err);
 
 /* The location as it is shown: without wrappers that were inlined at its leaf. */
-static inline struct profile_location stack_picker_location(
-	const struct stack_picker *picker, uint32_t at)
+static inline struct profile_location stack_filter_location(
+	const struct stack_filter *stack_filter, uint32_t at)
 {
-	struct profile_location location = picker->profile->locations[at];
+	struct profile_location location = stack_filter->profile->locations[at];
 
-	if (picker->wrapper_facts != NULL) {
-		location.first_frame += picker->wrapper_facts[at].inlined;
-		location.frame_count -= picker->wrapper_facts[at].inlined;
+	if (stack_filter->wrapper_facts != NULL) {
+		location.first_frame += stack_filter->wrapper_facts[at].inlined;
+		location.frame_count -= stack_filter->wrapper_facts[at].inlined;
 	}
 	return location;
 }

@@ -16,7 +16,7 @@
 #include "analysis/modules.h"
 #include "analysis/view.h"
 
-struct node_maker;
+struct node_builder;
 
 struct node_rules {
 	bool no_inlines;	   /* a location is one node: the function that really is there */
@@ -24,20 +24,20 @@ struct node_rules {
 };
 
 /* `filter` and `table` must outlive it. */
-struct node_maker *node_maker_new(struct view *view, struct filter *filter,
+struct node_builder *node_builder_new(struct view *view, struct filter *filter,
 	const struct module_table *table, struct node_rules rules);
-void node_maker_free(struct node_maker *maker);
+void node_builder_free(struct node_builder *builder);
 
 /* Locations come from this profile now. */
-void node_maker_enter(
-	struct node_maker *maker, const struct profile *profile, const struct module_place *places);
+void node_builder_enter(struct node_builder *builder, const struct profile *profile,
+	const struct module_place *places);
 
 /*
  * Writes the nodes of a location, outermost first, and returns how many; 0 when show and hide
  * leave none. Valid until the next call.
  */
-size_t node_maker_make(
-	struct node_maker *maker, const struct profile_location *location, const uint32_t **nodes);
+size_t node_builder_make(struct node_builder *builder, const struct profile_location *location,
+	const uint32_t **nodes);
 
 /* Gives nodes that look alike different names; once, at the end. */
-void node_maker_finish(struct node_maker *maker);
+void node_builder_finish(struct node_builder *builder);

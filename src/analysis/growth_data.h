@@ -9,18 +9,18 @@
 
 enum { SERIES_PHASES = 8 };
 
-struct series_point {
+struct growth_data_point {
 	double hours;
 	double course; /* hours of growth before it, since any moment of its run */
 	double value;
-	double lever;  /* course from the middle of all points of its run and phase */
+	double centered_hours; /* course from the middle of all points of its run and phase */
 	double excess; /* what of the value is beyond the least of its run, by its ups and downs */
 	uint32_t run;
 	uint32_t phase;
 };
 
 /* One run of the program, of two points at least. */
-struct series_run {
+struct growth_data_run {
 	size_t first, end;
 	double span_hours;
 	double span_course, mean_course; /* of its points, since its first */
@@ -28,22 +28,22 @@ struct series_run {
 	double mean_excess;
 };
 
-struct series {
-	struct series_point points[GROWTH_POINTS];
+struct growth_data {
+	struct growth_data_point points[GROWTH_POINTS];
 	size_t count;
 	/*
 	 * Each phase has a level of its own: the phases of a period where the series swings, the
 	 * stretches between steps where it has some; else there is one.
 	 */
 	size_t phases;
-	struct series_run runs[GROWTH_POINTS / 2];
+	struct growth_data_run runs[GROWTH_POINTS / 2];
 	size_t run_count;
 	size_t level_count;  /* of all runs together: phases that have points */
 	double step_hours;   /* mean distance of two points as they came; > 0 */
 	double usual_hours;  /* median distance of two of `points`, whatever the holes; > 0 */
 	double span_hours;   /* of the longest run */
 	double plain_rate;   /* by ordinary least squares */
-	double square_hours; /* sum of the squared levers; > 0 */
+	double square_hours; /* sum of the squared centered hours; > 0 */
 	double variance;     /* mean sampling variance of a point as it came; > 0 */
 	double weight; /* of a sample: what it adds to the variance, over what it stands for */
 	double object_weight; /* the same, by sampling and by objects that come and go; >= weight */
@@ -54,40 +54,40 @@ struct series {
 	 * each run leaves of the averaged points, over theirs. Much less is left of what stays.
 	 */
 	double plain_variance, plain_square_sum;
-	double least_variance; /* of what is not sampled: as well as a double knows it; > 0 */
-	double period_hours;   /* of a fold; else 0 */
-	double fold_error;     /* standard error of the rate, as the period is not quite known */
-	size_t block;	       /* points as they came that were averaged to one */
+	double min_variance; /* of what is not sampled: as well as a double knows it; > 0 */
+	double period_hours; /* of a fold; else 0 */
+	double fold_error;   /* standard error of the rate, as the period is not quite known */
+	size_t block;	     /* points as they came that were averaged to one */
 };
 
 /* False when there is too little: see growth_fit. */
-bool series_make(const struct growth_point *points, size_t count,
-	const struct growth_objects *objects, struct series *ret);
+bool growth_data_make(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth_data *ret);
 
 /*
  * Lets growth begin at that moment, and each of the steps (by the last point before it, ascending)
  * begin a level of its own. False when no growth could be seen then.
  */
-bool series_bend(struct series *series, double onset_hours);
-bool series_split(struct series *series, const size_t *steps, size_t step_count);
+bool growth_data_bend(struct growth_data *series, double onset_hours);
+bool growth_data_split(struct growth_data *series, const size_t *steps, size_t step_count);
 
 /*
  * The same, folded by the period of its swings, which are no growth: whole periods, each averaged
  * to as many points as it has phases that were seen, or to one. False when that leaves too little.
  */
-bool series_fold(
-	const struct series *series, double period_hours, bool by_phase, struct series *ret);
+bool growth_data_fold(const struct growth_data *series, double period_hours, bool by_phase,
+	struct growth_data *ret);
 
 /* Of the points, by what levels and the growth leave. */
-double series_rest_variance(const struct series *series);
+double growth_data_rest_variance(const struct growth_data *series);
 
 /* The first point of the run that a point is of, and the one after its last. */
-size_t series_run_begin(const struct series *series, size_t at);
-size_t series_run_end(const struct series *series, size_t at);
+size_t growth_data_run_begin(const struct growth_data *series, size_t at);
+size_t growth_data_run_end(const struct growth_data *series, size_t at);
 
 /*
  * Whether a step after this point has two points of its run after it, or three up to it and one
  * after it; and whether a hinge there has one before and two after.
  */
-bool series_may_step(const struct series *series, size_t at);
-bool series_may_bend(const struct series *series, size_t at);
+bool growth_data_may_step(const struct growth_data *series, size_t at);
+bool growth_data_may_bend(const struct growth_data *series, size_t at);

@@ -19,7 +19,7 @@ enum {
 };
 
 /* One shape, and how well it fits; better is more. */
-struct candidate {
+struct shape_candidate {
 	int shape;
 	bool steps_up, steps_down;
 	double score;
@@ -36,5 +36,5 @@ struct candidate {
  * part for a period above 0. Of the scores of hinges the best for each point are kept, or
  * -INFINITY.
  */
-void contest_hold(const struct series *series, double rise, double period,
-	struct candidate best[SHAPES], double onset_scores[GROWTH_POINTS]);
+void candidates_find(const struct growth_data *series, double rise, double period,
+	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/figure.h"
+#include "render/jeprof_value.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -29,11 +29,11 @@ static char *write_tenths(char *end, uint64_t tenths, bool is_negative)
  * "%.1f", which makes up most of a long report: printf works out all binary digits. Where the
  * nearest tenth is beyond doubt, whatever the multiplication has rounded, that is not needed.
  */
-static struct figure format_tenths(double value, const char *behind)
+static struct jeprof_value format_tenths(double value, const char *behind)
 {
 	const double tenths = fabs(value) * 10;
 	const double nearest = rint(tenths);
-	struct figure figure;
+	struct jeprof_value figure;
 
 	if (tenths < 1e12 && fabs(fabs(tenths - nearest) - 0.5) > 1e-3) {
 		char text[24];
@@ -47,10 +47,10 @@ static struct figure format_tenths(double value, const char *behind)
 	return figure;
 }
 
-struct figure figure_format(
+struct jeprof_value jeprof_value_format(
 	const struct view *view, const struct render_options *options, double value)
 {
-	struct figure figure;
+	struct jeprof_value figure;
 	const bool is_heap = view->kind == PROFILE_HEAP || view->kind == PROFILE_GROWTH;
 
 	if (is_heap && is_space(view) && !options->show_bytes)
@@ -63,7 +63,7 @@ struct figure figure_format(
 	return figure;
 }
 
-const char *figure_unit(const struct view *view, const struct render_options *options)
+const char *jeprof_value_unit(const struct view *view, const struct render_options *options)
 {
 	switch (view->kind) {
 	case PROFILE_HEAP:
@@ -77,9 +77,9 @@ const char *figure_unit(const struct view *view, const struct render_options *op
 	return "samples";
 }
 
-struct figure figure_percent(double value, double whole)
+struct jeprof_value jeprof_value_percent(double value, double whole)
 {
 	if (whole == 0 && value != 0)
-		return (struct figure){ "-" };
+		return (struct jeprof_value){ "-" };
 	return format_tenths(whole == 0 ? 0 : value * 100 / whole, "%");
 }

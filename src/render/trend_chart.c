@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/curves.h"
+#include "render/trend_chart.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +151,7 @@ static void describe_onset(
 }
 
 static void describe_growth(
-	const struct trend *trend, const struct growth *growth, struct curves_words *words)
+	const struct trend *trend, const struct growth *growth, struct trend_chart_words *words)
 {
 	const bool falls = growth->kind == GROWTH_FALL;
 	const struct quantity_error_text rate = format_rate(trend, growth);
@@ -178,7 +178,7 @@ static void describe_growth(
 }
 
 static void describe_no_growth(
-	const struct trend *trend, const struct trend_site *site, struct curves_words *words)
+	const struct trend *trend, const struct trend_site *site, struct trend_chart_words *words)
 {
 	const struct growth *const growth = &site->growth;
 	char steps[160];
@@ -214,10 +214,11 @@ void curves_describe_runs(const struct trend *trend, struct buffer *out)
 			trend->reset_count == 1 ? "" : "s");
 }
 
-struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site)
+struct trend_chart_words trend_chart_describe(
+	const struct trend *trend, const struct trend_site *site)
 {
 	const struct growth *const growth = &site->growth;
-	struct curves_words words = { "too few profiles to say" };
+	struct trend_chart_words words = { "too few profiles to say" };
 	char span[32];
 
 	if (!site->has_growth)
@@ -245,7 +246,7 @@ struct curves_words curves_describe(const struct trend *trend, const struct tren
 /* Where values and moments go on the paper. */
 struct frame {
 	double left, top, width, height;
-	double hours, most;
+	double hours, max;
 };
 
 static double x_of(const struct frame *frame, double hours)
@@ -255,7 +256,7 @@ static double x_of(const struct frame *frame, double hours)
 
 static double y_of(const struct frame *frame, double value)
 {
-	const double share = frame->most > 0 ? value / frame->most : 0;
+	const double share = frame->max > 0 ? value / frame->max : 0;
 
 	return frame->top + frame->height * (1 - fmin(fmax(share, 0), 1));
 }
@@ -280,17 +281,17 @@ static double round_up(double value, bool is_bytes)
 static struct frame make_frame(
 	const struct trend *trend, const struct trend_site *site, double x, double y)
 {
-	double most = 0;
+	double max = 0;
 
 	for (size_t i = 0; i < trend->profile_count; i++)
-		most = fmax(most, estimate_interval(site->series[i]).high);
+		max = fmax(max, estimate_interval(site->series[i]).high);
 	return (struct frame){
 		.left = x + PLOT_LEFT,
 		.top = y + PLOT_TOP,
 		.width = CHART_WIDTH - PLOT_LEFT - PLOT_RIGHT,
 		.height = CHART_HEIGHT - PLOT_TOP - PLOT_BOTTOM,
 		.hours = trend->hours[trend->profile_count - 1],
-		.most = round_up(fmax(most, 1), style_of(trend) != QUANTITY_COUNT),
+		.max = round_up(fmax(max, 1), style_of(trend) != QUANTITY_COUNT),
 	};
 }
 
@@ -299,7 +300,7 @@ static void draw_axes(const struct trend *trend, const struct frame *frame, stru
 	char span[32];
 
 	for (int i = 0; i <= 2; i++) {
-		const double value = frame->most * i / 2, y = y_of(frame, value);
+		const double value = frame->max * i / 2, y = y_of(frame, value);
 		buffer_printf(out,
 			"<line class=\"axis\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
 			"<text class=\"small end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
@@ -424,15 +425,15 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 	struct buffer *out)
 {
 	const struct frame frame = make_frame(trend, site, x, y);
-	const size_t most = 62;
+	const size_t max = 62;
 
 	buffer_printf(out, "<g><title>");
 	append_escaped(out, site->stack[0] != '\0' ? site->stack : site->name, 2000);
 	buffer_printf(out, "</title><text class=\"name%s\" x=\"%.1f\" y=\"%.1f\">",
 		site->is_suspect ? " suspect" : "", x + 8, y + 20);
-	append_escaped(out, site->name, most);
+	append_escaped(out, site->name, max);
 	buffer_append_string(out, "</text>");
-	draw_words(curves_describe(trend, site).text, x + 8, y + 36, out);
+	draw_words(trend_chart_describe(trend, site).text, x + 8, y + 36, out);
 	draw_axes(trend, &frame, out);
 	for (size_t first = 0, end; first < trend->profile_count; first = end) {
 		for (end = first + 1;
@@ -445,10 +446,10 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 	buffer_append_string(out, "</g>\n");
 }
 
-struct curves_words curves_chance(const struct trend_site *site)
+struct trend_chart_words trend_chart_chance(const struct trend_site *site)
 {
 	const double percent = 100 * site->adjusted_p;
-	struct curves_words words = { "" };
+	struct trend_chart_words words = { "" };
 
 	if (!site->has_growth || percent >= 10)
 		return words;
@@ -460,7 +461,8 @@ struct curves_words curves_chance(const struct trend_site *site)
 	return words;
 }
 
-void curves_svg(const struct trend *trend, const struct curves_options *options, struct buffer *out)
+void trend_chart_svg(
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
 {
 	const size_t charts = 1 + (trend->site_count < options->site_limit ? trend->site_count
 									   : options->site_limit);
@@ -503,9 +505,9 @@ static void append_row(const struct trend *trend, const struct trend_site *site,
 
 	buffer_printf(out, "<tr%s><td>%s</td><td>", site->is_suspect ? " class=\"suspect\"" : "",
 		quantity_format(style_of(trend), now, false).text);
-	append_escaped(out, curves_describe(trend, site).text, 200);
+	append_escaped(out, trend_chart_describe(trend, site).text, 200);
 	buffer_append_string(out, "</td><td>");
-	append_escaped(out, curves_chance(site).text, 200);
+	append_escaped(out, trend_chart_chance(site).text, 200);
 	buffer_append_string(out, "</td><td>");
 	append_escaped(out, site->name, 400);
 	buffer_append_string(out, "<br><small>");
@@ -513,8 +515,8 @@ static void append_row(const struct trend *trend, const struct trend_site *site,
 	buffer_append_string(out, "</small></td></tr>\n");
 }
 
-void curves_html(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out)
+void trend_chart_html(
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
 {
 	buffer_append_string(out,
 		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -534,7 +536,7 @@ void curves_html(
 		".suspect td{color:#cf222e}@media(prefers-color-scheme:dark){body{color:#e6edf3;"
 		"background:#0d1117}td,th{border-color:#3d444d}small{color:#9198a1}"
 		".suspect td{color:#ff7b72}}</style></head>\n<body>\n");
-	curves_svg(trend, options, out);
+	trend_chart_svg(trend, options, out);
 	buffer_append_string(
 		out, "<table><tr><th>now</th><th>growth</th><th>chance</th><th>site</th></tr>\n");
 	for (size_t i = 0; i < trend->site_count && i < 200; i++)

@@ -9,26 +9,27 @@
 #include "analysis/trend.h"
 #include "base/buffer.h"
 
-struct curves_options {
+struct trend_chart_options {
 	const char *title;    /* program or target */
 	size_t site_limit;    /* charts beside that of the total */
 	const char *period;   /* from when to when; "" where no times are known */
 	size_t damaged_count; /* profiles that could not be read */
 };
 
-void curves_svg(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out);
-void curves_html(
-	const struct trend *trend, const struct curves_options *options, struct buffer *out);
+void trend_chart_svg(
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out);
+void trend_chart_html(
+	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out);
 
 /* Growth in words: "+3.1 ± 0.4 MiB/h, grew in 11 of 12 intervals". */
-struct curves_words {
+struct trend_chart_words {
 	char text[320];
 };
-struct curves_words curves_describe(const struct trend *trend, const struct trend_site *site);
+struct trend_chart_words trend_chart_describe(
+	const struct trend *trend, const struct trend_site *site);
 
 /* Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several. */
 void curves_describe_runs(const struct trend *trend, struct buffer *out);
 
 /* How likely it is by chance: "1.2 %"; "" where it is likely. */
-struct curves_words curves_chance(const struct trend_site *site);
+struct trend_chart_words trend_chart_chance(const struct trend_site *site);

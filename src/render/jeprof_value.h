@@ -7,16 +7,16 @@
 
 #include "render/render.h"
 
-struct figure {
+struct jeprof_value {
 	char text[32];
 };
 
-/* The value in the unit of figure_unit. */
-struct figure figure_format(
+/* The value in the unit of jeprof_value_unit. */
+struct jeprof_value jeprof_value_format(
 	const struct view *view, const struct render_options *options, double value);
 
 /* "MB", "B", "objects", "samples" or "seconds". */
-const char *figure_unit(const struct view *view, const struct render_options *options);
+const char *jeprof_value_unit(const struct view *view, const struct render_options *options);
 
 /* "12.3%" of the whole; of a whole of 0 "0.0%" for 0, and "-" for everything else. */
-struct figure figure_percent(double value, double whole);
+struct jeprof_value jeprof_value_percent(double value, double whole);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/growth_contest.h"
+#include "analysis/growth_candidates.h"
 
 #include <math.h>
 
@@ -7,49 +7,50 @@ static const double moment_price = 1.5;
 /* More for a step that one point is beside: that may be just an odd one. */
 static const double end_price = 1;
 
-struct contest {
-	const struct series *series;
+struct candidate_search {
+	const struct growth_data *series;
 	const struct basis *basis;
-	double square_sum;	/* that the level leaves */
-	double log_prior;	/* of the noise */
-	double log_count;	/* of points */
-	struct candidate *best; /* by shape, those with growth and steps by the growth's */
-	double *onset_scores;	/* by point */
+	double square_sum;	      /* that the level leaves */
+	double log_prior;	      /* of the noise */
+	double log_count;	      /* of points */
+	struct shape_candidate *best; /* by shape, those with growth and steps by the growth's */
+	double *onset_scores;	      /* by point */
 };
 
-static double score_of(const struct contest *contest, double left, double price)
+static double score_of(const struct candidate_search *search, double left, double price)
 {
 	/* As in the grid of analysis/growth.c: noise above the model's costs once. */
 	const double scale_price = 3.7;
-	const double count = (double)(contest->series->count - contest->series->run_count);
+	const double count = (double)(search->series->count - search->series->run_count);
 	const double scale = fmax(left / count, 1);
 
-	return contest->log_prior - price * contest->log_count - (scale > 1 ? scale_price : 0) -
-	       (contest->basis->log_determinant + count * log(scale) + left / scale) / 2;
+	return search->log_prior - price * search->log_count - (scale > 1 ? scale_price : 0) -
+	       (search->basis->log_determinant + count * log(scale) + left / scale) / 2;
 }
 
 /* Half of the square sum that a moment has to explain, to be worth its price. */
-static double worthwhile_gain(const struct contest *contest, double left)
+static double worthwhile_gain(const struct candidate_search *search, double left)
 {
-	return fmax(left / (double)contest->basis->count, 1) * moment_price * contest->log_count;
+	return fmax(left / (double)search->basis->count, 1) * moment_price * search->log_count;
 }
 
 /* Whether steps against the growth take back half of it, or more, in the run where it begins. */
-static bool is_taken_back(const struct contest *contest, const struct candidate *candidate)
+static bool is_taken_back(
+	const struct candidate_search *search, const struct shape_candidate *candidate)
 {
-	const struct series_point *const points = contest->series->points;
+	const struct growth_data_point *const points = search->series->points;
 	const size_t first = candidate->shape == SHAPE_HINGE ? candidate->onset
-							     : series_run_begin(contest->series,
-								       contest->series->count - 1);
-	const size_t last = series_run_end(contest->series, first) - 1;
-	const double grown = candidate->slope * sqrt(contest->series->plain_variance) *
+							     : growth_data_run_begin(search->series,
+								       search->series->count - 1);
+	const size_t last = growth_data_run_end(search->series, first) - 1;
+	const double grown = candidate->slope * sqrt(search->series->plain_variance) *
 			     (points[last].hours - points[first].hours) /
-			     contest->series->span_hours;
+			     search->series->span_hours;
 
 	return (points[last].value - points[first].value) / grown < 0.5;
 }
 
-static void enter(const struct contest *contest, const struct candidate *candidate)
+static void enter(const struct candidate_search *search, const struct shape_candidate *candidate)
 {
 	const bool grows = candidate->shape == SHAPE_LINE || candidate->shape == SHAPE_HINGE;
 	const bool has_drops =
@@ -57,13 +58,13 @@ static void enter(const struct contest *contest, const struct candidate *candida
 	const int shape = has_drops ? SHAPE_SAW : candidate->shape;
 
 	/* Small ones bend a line only, as when growth began between two points. */
-	if (candidate->score <= contest->best[shape].score ||
-		(has_drops && !is_taken_back(contest, candidate)))
+	if (candidate->score <= search->best[shape].score ||
+		(has_drops && !is_taken_back(search, candidate)))
 		return;
-	contest->best[shape] = *candidate;
+	search->best[shape] = *candidate;
 }
 
-static bool is_apart(const struct candidate *candidate, size_t at)
+static bool is_apart(const struct shape_candidate *candidate, size_t at)
 {
 	for (size_t i = 0; i < candidate->step_count; i++) {
 		const size_t there = candidate->steps[i];
@@ -73,90 +74,91 @@ static bool is_apart(const struct candidate *candidate, size_t at)
 	return true;
 }
 
-static double steps_price(const struct contest *contest, const struct candidate *candidate)
+static double steps_price(
+	const struct candidate_search *search, const struct shape_candidate *candidate)
 {
 	double price = 0;
 
 	for (size_t i = 0; i < candidate->step_count; i++)
-		price += moment_price +
-			 (series_may_bend(contest->series, candidate->steps[i]) ? 0 : end_price);
+		price +=
+			moment_price +
+			(growth_data_may_bend(search->series, candidate->steps[i]) ? 0 : end_price);
 	return price;
 }
 
 /* With these steps, which the basis is without: level, a line or a hinge beside them. */
-static void enter_growth(
-	const struct contest *contest, const struct basis *basis, const struct candidate *steps)
+static void enter_growth(const struct candidate_search *search, const struct basis *basis,
+	const struct shape_candidate *steps)
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
-	const double price = steps_price(contest, steps);
-	struct candidate candidate = *steps;
+	const double price = steps_price(search, steps);
+	struct shape_candidate candidate = *steps;
 
 	candidate.shape = steps->step_count == 0 ? SHAPE_LEVEL : SHAPE_STEPS;
-	candidate.score = score_of(contest, left, price);
-	enter(contest, &candidate);
+	candidate.score = score_of(search, left, price);
+	enter(search, &candidate);
 	for (size_t at = 0; at < basis->count; at++) {
-		if (!series_may_bend(contest->series, at))
+		if (!growth_data_may_bend(search->series, at))
 			continue;
 		candidate.shape = SHAPE_HINGE;
 		candidate.onset = at;
-		candidate.score = score_of(contest,
+		candidate.score = score_of(search,
 			left - basis_explained(basis, &basis->hinges[at], &candidate.slope),
 			price + moment_price);
 		if (candidate.slope > 0 ? !candidate.steps_down : !candidate.steps_up)
-			contest->onset_scores[at] =
-				fmax(contest->onset_scores[at], candidate.score);
-		enter(contest, &candidate);
+			search->onset_scores[at] = fmax(search->onset_scores[at], candidate.score);
+		enter(search, &candidate);
 		/* A step to the line that follows: they share the moment. */
 		if (steps->step_count != 0 || !is_apart(steps, at))
 			continue;
-		struct column hinge = basis->hinges[at];
+		struct basis_column hinge = basis->hinges[at];
 		column_take_out(&hinge, &basis->steps[at],
 			column_product(&basis->steps[at], &basis->steps[at], 0, basis->count), 0,
 			basis->count);
-		struct candidate both = candidate;
+		struct shape_candidate both = candidate;
 		double step;
 		const double by_step = basis_explained(basis, &basis->steps[at], &step);
-		both.score = score_of(contest,
+		both.score = score_of(search,
 			left - by_step - basis_explained(basis, &hinge, &both.slope),
 			price + moment_price + 0.5);
 		both.steps_up = step > 0;
 		both.steps_down = step < 0;
 		both.steps[both.step_count++] = at;
-		enter(contest, &both);
+		enter(search, &both);
 	}
 }
 
-static void enter_line(const struct contest *contest)
+static void enter_line(const struct candidate_search *search)
 {
 	const double left =
-		contest->square_sum - basis_explained(contest->basis, &contest->basis->line, NULL);
-	const struct candidate candidate = { .shape = SHAPE_LINE,
-		.score = score_of(contest, left, 0.5) };
+		search->square_sum - basis_explained(search->basis, &search->basis->line, NULL);
+	const struct shape_candidate candidate = { .shape = SHAPE_LINE,
+		.score = score_of(search, left, 0.5) };
 
-	enter(contest, &candidate);
+	enter(search, &candidate);
 }
 
 /*
  * Adds to the candidate the step that explains most of what the basis is left with, and takes it
  * out; false when none is worth it.
  */
-static bool take_step(
-	const struct contest *contest, struct basis *basis, struct candidate *candidate)
+static bool take_step(const struct candidate_search *search, struct basis *basis,
+	struct shape_candidate *candidate)
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
 	/* A step that does not pay half of its price does not pave the way for others. */
-	double most = worthwhile_gain(contest, left), step = 0;
+	double max = worthwhile_gain(search, left), step = 0;
 	size_t at = basis->count;
 
 	if (candidate->step_count == GROWTH_MAX_STEPS)
 		return false;
 	for (size_t i = 0; i < basis->count; i++) {
 		double height;
-		if (!series_may_step(contest->series, i) || !is_apart(candidate, i))
+		if (!growth_data_may_step(search->series, i) || !is_apart(candidate, i))
 			continue;
 		const double gain = basis_explained(basis, &basis->steps[i], &height);
-		if (gain > most) {
-			most = gain;
+		if (gain > max) {
+			max = gain;
 			step = height;
 			at = i;
 		}
@@ -166,99 +168,99 @@ static bool take_step(
 	candidate->steps_up |= step > 0;
 	candidate->steps_down |= step < 0;
 	candidate->steps[candidate->step_count++] = at;
-	basis_remove(basis, contest->series, basis->steps[at]);
+	basis_remove(basis, search->series, basis->steps[at]);
 	return true;
 }
 
 /* Steps between levels, and growth beside them. Whether there was any. */
-static bool enter_steps(const struct contest *contest)
+static bool enter_steps(const struct candidate_search *search)
 {
-	struct basis basis = *contest->basis;
-	struct candidate candidate = { 0 };
+	struct basis basis = *search->basis;
+	struct shape_candidate candidate = { 0 };
 
 	do
-		enter_growth(contest, &basis, &candidate);
-	while (take_step(contest, &basis, &candidate));
+		enter_growth(search, &basis, &candidate);
+	while (take_step(search, &basis, &candidate));
 	return candidate.step_count > 0;
 }
 
 /* Steps that are seen when a line is taken out first. */
-static void enter_steps_beside_line(const struct contest *contest)
+static void enter_steps_beside_line(const struct candidate_search *search)
 {
-	struct basis basis = *contest->basis, stepped = *contest->basis;
-	struct candidate candidate = { .shape = SHAPE_LINE };
+	struct basis basis = *search->basis, stepped = *search->basis;
+	struct shape_candidate candidate = { .shape = SHAPE_LINE };
 
-	basis_remove(&basis, contest->series, contest->basis->line);
-	while (take_step(contest, &basis, &candidate)) {
+	basis_remove(&basis, search->series, search->basis->line);
+	while (take_step(search, &basis, &candidate)) {
 		const double left = column_product(&basis.values, &basis.values, 0, basis.count);
 		const size_t last = candidate.steps[candidate.step_count - 1];
-		basis_remove(&stepped, contest->series, stepped.steps[last]);
+		basis_remove(&stepped, search->series, stepped.steps[last]);
 		(void)basis_explained(&stepped, &stepped.line, &candidate.slope);
-		candidate.score = score_of(contest, left, 0.5 + steps_price(contest, &candidate));
-		enter(contest, &candidate);
+		candidate.score = score_of(search, left, 0.5 + steps_price(search, &candidate));
+		enter(search, &candidate);
 	}
 }
 
 /* The same for the hinge that fits best, which may fit better elsewhere with the steps. */
-static void enter_steps_beside_hinge(const struct contest *contest)
+static void enter_steps_beside_hinge(const struct candidate_search *search)
 {
-	struct basis basis = *contest->basis, stepped = *contest->basis;
-	struct candidate candidate = { 0 };
-	double most = worthwhile_gain(contest, contest->square_sum);
+	struct basis basis = *search->basis, stepped = *search->basis;
+	struct shape_candidate candidate = { 0 };
+	double max = worthwhile_gain(search, search->square_sum);
 	size_t at = basis.count;
 
 	for (size_t i = 0; i < basis.count; i++) {
-		if (!series_may_bend(contest->series, i))
+		if (!growth_data_may_bend(search->series, i))
 			continue;
 		const double gain = basis_explained(&basis, &basis.hinges[i], NULL);
-		if (gain > most) {
-			most = gain;
+		if (gain > max) {
+			max = gain;
 			at = i;
 		}
 	}
 	if (at == basis.count)
 		return;
-	basis_remove(&basis, contest->series, contest->basis->hinges[at]);
-	while (take_step(contest, &basis, &candidate)) {
+	basis_remove(&basis, search->series, search->basis->hinges[at]);
+	while (take_step(search, &basis, &candidate)) {
 		const size_t last = candidate.steps[candidate.step_count - 1];
-		basis_remove(&stepped, contest->series, stepped.steps[last]);
-		enter_growth(contest, &stepped, &candidate);
+		basis_remove(&stepped, search->series, stepped.steps[last]);
+		enter_growth(search, &stepped, &candidate);
 	}
 }
 
 /* Growth is over when the level after it has lasted as long as half of it, at least. */
-static bool is_over(const struct series *series, size_t first, size_t end)
+static bool is_over(const struct growth_data *series, size_t first, size_t end)
 {
 	const double rise = series->points[end].hours - series->points[first].hours;
-	const double level =
-		series->points[series_run_end(series, end) - 1].hours - series->points[end].hours;
+	const double level = series->points[growth_data_run_end(series, end) - 1].hours -
+			     series->points[end].hours;
 
 	return level >= rise / 2;
 }
 
 /* A line between two levels: the hinge of its beginning less that of its end. */
-static void enter_rises(const struct contest *contest)
+static void enter_rises(const struct candidate_search *search)
 {
-	const struct basis *const basis = contest->basis;
-	const struct series *const series = contest->series;
+	const struct basis *const basis = search->basis;
+	const struct growth_data *const series = search->series;
 	double squares[GROWTH_POINTS], gains[GROWTH_POINTS];
 
 	for (size_t i = 0; i < basis->count; i++) {
-		if (!series_may_bend(series, i) && i != 0)
+		if (!growth_data_may_bend(series, i) && i != 0)
 			continue;
-		const struct column *const hinge = i == 0 ? &basis->line : &basis->hinges[i];
+		const struct basis_column *const hinge = i == 0 ? &basis->line : &basis->hinges[i];
 		squares[i] = column_product(hinge, hinge, 0, basis->count);
 		gains[i] = column_product(hinge, &basis->values, 0, basis->count);
 	}
 	for (size_t end = 1; end < basis->count; end++) {
-		if (!series_may_bend(series, end))
+		if (!growth_data_may_bend(series, end))
 			continue;
 		for (size_t first = 0; first + 1 < end; first++) {
-			if ((first != 0 && !series_may_bend(series, first)) ||
+			if ((first != 0 && !growth_data_may_bend(series, first)) ||
 				series->points[first].run != series->points[end].run ||
 				!is_over(series, first, end))
 				continue;
-			const struct column *const from =
+			const struct basis_column *const from =
 				first == 0 ? &basis->line : &basis->hinges[first];
 			const double both =
 				column_product(from, &basis->hinges[end], 0, basis->count);
@@ -266,39 +268,38 @@ static void enter_rises(const struct contest *contest)
 			const double gain = gains[first] - gains[end];
 			if (square <= 1e-9 * squares[first])
 				continue;
-			const struct candidate candidate = {
+			const struct shape_candidate candidate = {
 				.shape = SHAPE_RISE,
 				.onset = first,
 				.end = end,
 				.slope = gain / square,
-				.score = score_of(contest,
-					contest->square_sum - gain * gain / square,
+				.score = score_of(search, search->square_sum - gain * gain / square,
 					first == 0 ? moment_price : moment_price + 1),
 			};
-			enter(contest, &candidate);
+			enter(search, &candidate);
 		}
 	}
 }
 
-static void enter_waves(const struct contest *contest)
+static void enter_waves(const struct candidate_search *search)
 {
-	struct basis basis = *contest->basis;
+	struct basis basis = *search->basis;
 	const double by_cosine = basis_explained(&basis, &basis.cosine, NULL);
 	column_take_out(&basis.sine, &basis.cosine,
 		column_product(&basis.cosine, &basis.cosine, 0, basis.count), 0, basis.count);
 	const double by_sine = basis_explained(&basis, &basis.sine, NULL);
-	struct candidate candidate = { .shape = SHAPE_WAVE };
-	candidate.score = score_of(contest, contest->square_sum - by_cosine - by_sine, 1.5);
-	enter(contest, &candidate);
+	struct shape_candidate candidate = { .shape = SHAPE_WAVE };
+	candidate.score = score_of(search, search->square_sum - by_cosine - by_sine, 1.5);
+	enter(search, &candidate);
 	column_take_out(&basis.line, &basis.cosine,
 		column_product(&basis.cosine, &basis.cosine, 0, basis.count), 0, basis.count);
 	column_take_out(&basis.line, &basis.sine,
 		column_product(&basis.sine, &basis.sine, 0, basis.count), 0, basis.count);
-	candidate.score = score_of(contest,
-		contest->square_sum - by_cosine - by_sine -
+	candidate.score = score_of(search,
+		search->square_sum - by_cosine - by_sine -
 			basis_explained(&basis, &basis.line, NULL),
 		2);
-	enter(contest, &candidate);
+	enter(search, &candidate);
 }
 
 /* The noise that shapes are tried with: lifetimes in spans of the series, and shares. */
@@ -314,8 +315,8 @@ static const struct {
 	{ 4.5, 0.125, 0.5, false },
 };
 
-void contest_hold(const struct series *series, double rise, double period,
-	struct candidate best[SHAPES], double onset_scores[GROWTH_POINTS])
+void candidates_find(const struct growth_data *series, double rise, double period,
+	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS])
 {
 	const double walk = series->object_weight * fabs(rise) / series->span_hours;
 
@@ -328,7 +329,7 @@ void contest_hold(const struct series *series, double rise, double period,
 			noises[i].spans * series->span_hours, series->object_weight };
 		struct basis basis;
 		basis_make(series, &noise, noises[i].walks ? walk : 0, period, &basis);
-		const struct contest contest = {
+		const struct candidate_search search = {
 			.series = series,
 			.basis = &basis,
 			.square_sum = column_product(&basis.values, &basis.values, 0, basis.count),
@@ -337,17 +338,17 @@ void contest_hold(const struct series *series, double rise, double period,
 			.best = best,
 			.onset_scores = onset_scores,
 		};
-		const bool has_steps = enter_steps(&contest);
+		const bool has_steps = enter_steps(&search);
 		const bool has_slope = basis_explained(&basis, &basis.line, NULL) >
-				       worthwhile_gain(&contest, contest.square_sum);
-		enter_line(&contest);
+				       worthwhile_gain(&search, search.square_sum);
+		enter_line(&search);
 		if (has_slope)
-			enter_steps_beside_line(&contest);
+			enter_steps_beside_line(&search);
 		if (has_slope || has_steps) {
-			enter_steps_beside_hinge(&contest);
-			enter_rises(&contest);
+			enter_steps_beside_hinge(&search);
+			enter_rises(&search);
 		}
 		if (period > 0)
-			enter_waves(&contest);
+			enter_waves(&search);
 	}
 }

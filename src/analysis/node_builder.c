@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/node_maker.h"
+#include "analysis/node_builder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct short_name {
 	const char *text; /* the view's */
 };
 
-struct node_maker {
+struct node_builder {
 	struct view *view;
 	struct filter *filter;
 	const struct module_table *table;
@@ -50,41 +50,41 @@ struct node_maker {
 	struct buffer text;
 };
 
-struct node_maker *node_maker_new(struct view *view, struct filter *filter,
+struct node_builder *node_builder_new(struct view *view, struct filter *filter,
 	const struct module_table *table, struct node_rules rules)
 {
-	struct node_maker *const maker = xcalloc(1, sizeof *maker);
+	struct node_builder *const builder = xcalloc(1, sizeof *builder);
 
-	maker->view = view;
-	maker->filter = filter;
-	maker->table = table;
-	maker->rules = rules;
-	hash_index_init(&maker->index);
-	hash_index_init(&maker->name_index);
-	buffer_init(&maker->text, &memory_or_exit);
-	return maker;
+	builder->view = view;
+	builder->filter = filter;
+	builder->table = table;
+	builder->rules = rules;
+	hash_index_init(&builder->index);
+	hash_index_init(&builder->name_index);
+	buffer_init(&builder->text, &memory_or_exit);
+	return builder;
 }
 
-void node_maker_free(struct node_maker *maker)
+void node_builder_free(struct node_builder *builder)
 {
-	if (maker == NULL)
+	if (builder == NULL)
 		return;
-	free(maker->keys);
-	free(maker->names);
-	free(maker->made);
-	hash_index_deinit(&maker->index);
-	hash_index_deinit(&maker->name_index);
-	buffer_deinit(&maker->text);
-	free(maker);
+	free(builder->keys);
+	free(builder->names);
+	free(builder->made);
+	hash_index_deinit(&builder->index);
+	hash_index_deinit(&builder->name_index);
+	buffer_deinit(&builder->text);
+	free(builder);
 }
 
-void node_maker_enter(
-	struct node_maker *maker, const struct profile *profile, const struct module_place *places)
+void node_builder_enter(struct node_builder *builder, const struct profile *profile,
+	const struct module_place *places)
 {
-	maker->profile = profile;
-	maker->places = places;
-	maker->name_count = 0;
-	hash_index_deinit(&maker->name_index);
+	builder->profile = profile;
+	builder->places = places;
+	builder->name_count = 0;
+	hash_index_deinit(&builder->name_index);
 }
 
 static bool is_name(const void *items, uint32_t position, const void *key)
@@ -95,17 +95,17 @@ static bool is_name(const void *items, uint32_t position, const void *key)
 }
 
 /* The view's copy of a text of the profile. */
-static const char *keep(struct node_maker *maker, const char *text)
+static const char *keep(struct node_builder *builder, const char *text)
 {
-	const uint32_t found = hash_index_add(&maker->name_index, hash_u64((uintptr_t)text),
-		is_name, maker->names, text, (uint32_t)maker->name_count);
+	const uint32_t found = hash_index_add(&builder->name_index, hash_u64((uintptr_t)text),
+		is_name, builder->names, text, (uint32_t)builder->name_count);
 
 	if (found != HASH_INDEX_NONE)
-		return maker->names[found].text;
-	maker->names = xgrow(
-		maker->names, &maker->name_capacity, maker->name_count + 1, sizeof *maker->names);
-	struct short_name *const name = &maker->names[maker->name_count++];
-	*name = (struct short_name){ text, string_pool_add(&maker->view->strings, text) };
+		return builder->names[found].text;
+	builder->names = xgrow(builder->names, &builder->name_capacity, builder->name_count + 1,
+		sizeof *builder->names);
+	struct short_name *const name = &builder->names[builder->name_count++];
+	*name = (struct short_name){ text, string_pool_add(&builder->view->strings, text) };
 	return name->text;
 }
 
@@ -136,9 +136,9 @@ static bool is_key(const void *items, uint32_t position, const void *key)
 enum detail { DETAIL_SHORT, DETAIL_ARGUMENTS, DETAIL_MODULE, DETAIL_DECLARATION, DETAILS };
 
 static void append_function(
-	struct node_maker *maker, const struct view_node *node, enum detail detail)
+	struct node_builder *builder, const struct view_node *node, enum detail detail)
 {
-	struct buffer *const text = &maker->text;
+	struct buffer *const text = &builder->text;
 
 	if (detail == DETAIL_SHORT)
 		function_name_append_short(text, node->function);
@@ -152,27 +152,28 @@ static void append_function(
 		buffer_append_string(text, " (inline)");
 }
 
-static void append_place(struct node_maker *maker, const struct view_node *node, uint64_t offset)
+static void append_place(
+	struct node_builder *builder, const struct view_node *node, uint64_t offset)
 {
 	if (node->module[0] == '\0')
-		buffer_printf(&maker->text, "0x%" PRIx64, node->address);
+		buffer_printf(&builder->text, "0x%" PRIx64, node->address);
 	else
-		buffer_printf(&maker->text, "[%s]+0x%" PRIx64, node->module, offset);
+		buffer_printf(&builder->text, "[%s]+0x%" PRIx64, node->module, offset);
 }
 
-static void append_line(struct node_maker *maker, const struct view_node *node)
+static void append_line(struct node_builder *builder, const struct view_node *node)
 {
 	if (node->file[0] == '\0')
-		buffer_append_string(&maker->text, " ??:0");
+		buffer_append_string(&builder->text, " ??:0");
 	else
-		buffer_printf(&maker->text, " %s:%u", node->file, node->line);
+		buffer_printf(&builder->text, " %s:%u", node->file, node->line);
 }
 
-static void append_name(struct node_maker *maker, const struct view_node *node,
+static void append_name(struct node_builder *builder, const struct view_node *node,
 	const struct node_key *key, enum detail detail)
 {
-	struct buffer *const text = &maker->text;
-	const enum view_granularity granularity = maker->view->granularity;
+	struct buffer *const text = &builder->text;
+	const enum view_granularity granularity = builder->view->granularity;
 
 	if (granularity == VIEW_FILES) {
 		if (node->file[0] != '\0')
@@ -185,67 +186,68 @@ static void append_name(struct node_maker *maker, const struct view_node *node,
 	if (granularity == VIEW_ADDRESSES)
 		buffer_printf(text, "%016" PRIx64 " ", node->address);
 	if (node->function[0] != '\0')
-		append_function(maker, node, detail);
+		append_function(builder, node, detail);
 	else
-		append_place(maker, node, key->offset);
+		append_place(builder, node, key->offset);
 	if (granularity == VIEW_FILE_FUNCTIONS && node->file[0] != '\0')
 		buffer_printf(text, " %s", node->file);
 	if (granularity == VIEW_ADDRESSES ||
 		(granularity == VIEW_LINES && (node->function[0] != '\0' || node->file[0] != '\0')))
-		append_line(maker, node);
+		append_line(builder, node);
 }
 
-static void set_name(struct node_maker *maker, size_t at, enum detail detail)
+static void set_name(struct node_builder *builder, size_t at, enum detail detail)
 {
-	buffer_clear(&maker->text);
-	append_name(maker, &maker->view->nodes[at], &maker->keys[at], detail);
+	buffer_clear(&builder->text);
+	append_name(builder, &builder->view->nodes[at], &builder->keys[at], detail);
 	/* It is printed as it is; the function in the node stays what it was. */
-	if (!printable_is_all(maker->text.data, maker->text.size)) {
+	if (!printable_is_all(builder->text.data, builder->text.size)) {
 		CLEANUP(buffer_cleanup) struct buffer printable = { 0 };
 		buffer_init(&printable, &memory_or_exit);
-		printable_append(&printable, maker->text.data, maker->text.size);
-		buffer_clear(&maker->text);
-		buffer_append(&maker->text, printable.data, printable.size);
+		printable_append(&printable, builder->text.data, builder->text.size);
+		buffer_clear(&builder->text);
+		buffer_append(&builder->text, printable.data, printable.size);
 	}
-	maker->view->nodes[at].name =
-		string_pool_add_sized(&maker->view->strings, maker->text.data, maker->text.size);
+	builder->view->nodes[at].name = string_pool_add_sized(
+		&builder->view->strings, builder->text.data, builder->text.size);
 }
 
 static uint32_t find_or_add(
-	struct node_maker *maker, const struct node_key *key, const struct view_node *node)
+	struct node_builder *builder, const struct node_key *key, const struct view_node *node)
 {
-	struct view *const view = maker->view;
+	struct view *const view = builder->view;
 	const uint32_t next = (uint32_t)view->node_count;
 	const uint32_t found =
-		hash_index_add(&maker->index, hash_key(key), is_key, maker->keys, key, next);
+		hash_index_add(&builder->index, hash_key(key), is_key, builder->keys, key, next);
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	maker->keys = xgrow(maker->keys, &maker->key_capacity, next + 1, sizeof *maker->keys);
-	maker->keys[next] = *key;
+	builder->keys =
+		xgrow(builder->keys, &builder->key_capacity, next + 1, sizeof *builder->keys);
+	builder->keys[next] = *key;
 	view_add_node(view, node);
-	set_name(maker, next, DETAIL_SHORT);
+	set_name(builder, next, DETAIL_SHORT);
 	return next;
 }
 
 /* What is known of a location apart from its frames. */
-struct place {
-	const struct module *module; /* NULL when no mapping covers it */
+struct node_place {
+	const struct profile_module *module; /* NULL when no mapping covers it */
 	uint64_t address;
 	uint64_t offset;
 	uint64_t into_function; /* bytes, where the function has no name; 0 when unknown */
 };
 
-static struct place find_place(
-	const struct node_maker *maker, const struct profile_location *location)
+static struct node_place find_place(
+	const struct node_builder *builder, const struct profile_location *location)
 {
 	const uint64_t address =
 		location->address - (location->address != 0 && !location->is_exact);
-	struct place place = { .address = address, .offset = address };
+	struct node_place place = { .address = address, .offset = address };
 
 	if (location->mapping != PROFILE_NONE) {
-		const struct module_place *const at = &maker->places[location->mapping];
-		place.module = &maker->table->modules[at->module];
+		const struct module_place *const at = &builder->places[location->mapping];
+		place.module = &builder->table->modules[at->module];
 		place.offset = address - at->base;
 	}
 	if (location->function_start != 0 && location->function_start <= address)
@@ -253,39 +255,40 @@ static struct place find_place(
 	return place;
 }
 
-static const char *build_of(struct node_maker *maker, const struct module *module,
+static const char *build_of(struct node_builder *builder, const struct profile_module *module,
 	const struct profile_location *location)
 {
 	if (module == NULL || !module->differs)
 		return "";
-	const struct profile_mapping *const mapping = &maker->profile->mappings[location->mapping];
+	const struct profile_mapping *const mapping =
+		&builder->profile->mappings[location->mapping];
 	return mapping->build_id[0] != '\0' ? mapping->build_id : mapping->path;
 }
 
 /* The file's name in this profile: another build may have another. */
-static const char *module_name(const struct node_maker *maker, const struct module *module,
-	const struct profile_location *location)
+static const char *module_name(const struct node_builder *builder,
+	const struct profile_module *module, const struct profile_location *location)
 {
-	const char *const path = maker->profile->mappings[location->mapping].path;
+	const char *const path = builder->profile->mappings[location->mapping].path;
 
 	return module->differs && path[0] != '\0' ? path_base_name(path) : module->name;
 }
 
-static uint32_t make_node(struct node_maker *maker, const struct profile_location *location,
+static uint32_t make_node(struct node_builder *builder, const struct profile_location *location,
 	const struct profile_frame *frame, bool is_inlined)
 {
 	static const struct profile_frame unknown = { .function = "", .file = "" };
-	const enum view_granularity granularity = maker->view->granularity;
-	const struct place place = find_place(maker, location);
+	const enum view_granularity granularity = builder->view->granularity;
+	const struct node_place place = find_place(builder, location);
 	const bool has_lines = granularity == VIEW_LINES || granularity == VIEW_ADDRESSES;
 	struct view_node node = { .name = "", .is_inlined = is_inlined };
 	struct node_key key = { .is_inlined = is_inlined };
 
 	if (frame == NULL)
 		frame = &unknown;
-	node.function = granularity == VIEW_FILES ? "" : keep(maker, frame->function);
-	node.file = keep(maker, frame->file);
-	node.module = place.module == NULL ? "" : module_name(maker, place.module, location);
+	node.function = granularity == VIEW_FILES ? "" : keep(builder, frame->function);
+	node.file = keep(builder, frame->file);
+	node.module = place.module == NULL ? "" : module_name(builder, place.module, location);
 	node.line = has_lines ? frame->line : 0;
 	node.start_line = granularity == VIEW_FILES ? 0 : frame->start_line;
 	key.function = node.function;
@@ -298,39 +301,39 @@ static uint32_t make_node(struct node_maker *maker, const struct profile_locatio
 		if (node.file[0] != '\0')
 			key.module = "";
 	} else if (granularity == VIEW_ADDRESSES || node.function[0] == '\0') {
-		key.build = keep(maker, build_of(maker, place.module, location));
+		key.build = keep(builder, build_of(builder, place.module, location));
 		const uint64_t into = granularity == VIEW_ADDRESSES ? 0 : place.into_function;
 		key.offset = place.offset - into;
 		node.address = place.address - into;
-	} else if (maker->rules.regardless_of_module) {
+	} else if (builder->rules.regardless_of_module) {
 		key.module = "";
 	} else if (place.module == NULL || !place.module->differs) {
 		key.start_line = frame->start_line;
 	}
-	return find_or_add(maker, &key, &node);
+	return find_or_add(builder, &key, &node);
 }
 
-size_t node_maker_make(
-	struct node_maker *maker, const struct profile_location *location, const uint32_t **nodes)
+size_t node_builder_make(struct node_builder *builder, const struct profile_location *location,
+	const uint32_t **nodes)
 {
-	const struct profile_frame *const frames = maker->profile->frames + location->first_frame;
+	const struct profile_frame *const frames = builder->profile->frames + location->first_frame;
 	size_t count = 0;
 
-	maker->made = xgrow(
-		maker->made, &maker->made_capacity, location->frame_count + 1, sizeof *maker->made);
+	builder->made = xgrow(builder->made, &builder->made_capacity, location->frame_count + 1,
+		sizeof *builder->made);
 	for (uint32_t i = location->frame_count; i-- > 0;) {
-		if (filter_shows(maker->filter, &frames[i]))
-			maker->made[count++] = make_node(
-				maker, location, &frames[i], i + 1 < location->frame_count);
-		if (maker->rules.no_inlines)
+		if (filter_shows(builder->filter, &frames[i]))
+			builder->made[count++] = make_node(
+				builder, location, &frames[i], i + 1 < location->frame_count);
+		if (builder->rules.no_inlines)
 			break;
 	}
 	if (location->frame_count == 0) {
 		static const struct profile_frame unknown = { .function = "", .file = "" };
-		if (filter_shows(maker->filter, &unknown))
-			maker->made[count++] = make_node(maker, location, NULL, false);
+		if (filter_shows(builder->filter, &unknown))
+			builder->made[count++] = make_node(builder, location, NULL, false);
 	}
-	*nodes = maker->made;
+	*nodes = builder->made;
 	return count;
 }
 
@@ -348,9 +351,9 @@ static int by_name(const void *a, const void *b, void *context)
 }
 
 /* Gives one more detail to all nodes whose name is not theirs alone; whether there were any. */
-static bool tell_apart(struct node_maker *maker, uint32_t *order, enum detail detail)
+static bool tell_apart(struct node_builder *builder, uint32_t *order, enum detail detail)
 {
-	struct view *const view = maker->view;
+	struct view *const view = builder->view;
 	bool found = false;
 
 	for (size_t i = 0; i < view->node_count; i++)
@@ -361,20 +364,20 @@ static bool tell_apart(struct node_maker *maker, uint32_t *order, enum detail de
 		for (end = i + 1; end < view->node_count && view->nodes[order[end]].name == name;)
 			end++;
 		for (size_t at = i; end - i > 1 && at < end; at++) {
-			set_name(maker, order[at], detail);
+			set_name(builder, order[at], detail);
 			found = true;
 		}
 	}
 	return found;
 }
 
-void node_maker_finish(struct node_maker *maker)
+void node_builder_finish(struct node_builder *builder)
 {
 	CLEANUP(free_cleanup)
-	uint32_t *order = xreallocarray(NULL, maker->view->node_count, sizeof *order);
+	uint32_t *order = xreallocarray(NULL, builder->view->node_count, sizeof *order);
 
 	for (int detail = DETAIL_ARGUMENTS; detail < DETAILS; detail++) {
-		if (!tell_apart(maker, order, (enum detail)detail))
+		if (!tell_apart(builder, order, (enum detail)detail))
 			break;
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/growth_series.h"
+#include "analysis/growth_data.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static size_t all_parts(
 }
 
 /* Of the points that were added since its first. */
-static void end_run(struct series *series, struct series_run *run)
+static void end_run(struct growth_data *series, struct growth_data_run *run)
 {
 	const double start = series->points[run->first].hours;
 	const double count = (double)(series->count - run->first);
@@ -53,7 +53,7 @@ static void end_run(struct series *series, struct series_run *run)
 		run->mean_value += series->points[i].value / count;
 }
 
-static void measure_course(const struct series *series, struct series_run *run)
+static void measure_course(const struct growth_data *series, struct growth_data_run *run)
 {
 	const double start = series->points[run->first].course;
 	const double count = (double)(run->end - run->first);
@@ -65,15 +65,15 @@ static void measure_course(const struct series *series, struct series_run *run)
 }
 
 static void average_run(
-	const struct growth_point *points, size_t count, size_t parts, struct series *series)
+	const struct growth_point *points, size_t count, size_t parts, struct growth_data *series)
 {
-	struct series_run *const run = &series->runs[series->run_count++];
+	struct growth_data_run *const run = &series->runs[series->run_count++];
 
 	run->first = series->count;
 	for (size_t part = 0; part < parts; part++) {
 		const size_t first = part * count / parts, end = (part + 1) * count / parts;
-		struct series_point *const point = &series->points[series->count++];
-		*point = (struct series_point){ .run = points[0].run };
+		struct growth_data_point *const point = &series->points[series->count++];
+		*point = (struct growth_data_point){ .run = points[0].run };
 		for (size_t i = first; i < end; i++) {
 			point->hours += points[i].hours / (double)(end - first);
 			point->value += points[i].value / (double)(end - first);
@@ -84,7 +84,7 @@ static void average_run(
 }
 
 /* Runs beyond the room are left out, oldest first. */
-static void average(const struct growth_point *points, size_t count, struct series *series)
+static void average(const struct growth_point *points, size_t count, struct growth_data *series)
 {
 	size_t runs = 0;
 
@@ -107,7 +107,8 @@ static void average(const struct growth_point *points, size_t count, struct seri
 	}
 }
 
-static void measure_noise(const struct growth_point *points, size_t count, struct series *series)
+static void measure_noise(
+	const struct growth_point *points, size_t count, struct growth_data *series)
 {
 	const double double_error = 1e-6;
 	double values = 0, variances = 0, largest = 1;
@@ -117,12 +118,12 @@ static void measure_noise(const struct growth_point *points, size_t count, struc
 		variances += points[i].variance;
 		largest = fmax(largest, fabs(points[i].value));
 	}
-	series->least_variance = largest * double_error * largest * double_error;
-	series->variance = fmax(variances / (double)count, series->least_variance);
+	series->min_variance = largest * double_error * largest * double_error;
+	series->variance = fmax(variances / (double)count, series->min_variance);
 	series->weight = values > 0 ? variances / values : 0;
 }
 
-static void measure_objects(const struct growth_objects *objects, struct series *series)
+static void measure_objects(const struct growth_objects *objects, struct growth_data *series)
 {
 	double hours = 0;
 
@@ -139,45 +140,45 @@ static void measure_objects(const struct growth_objects *objects, struct series 
 	series->object_hours = objects->live * hours;
 }
 
-static void measure_restlessness(struct series *series)
+static void measure_restlessness(struct growth_data *series)
 {
 	double sum = 0, square_sum = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		for (size_t i = run->first; i < run->end; i++) {
 			const double rest = series->points[i].value - run->mean_value;
 			sum += series->points[i].value;
 			square_sum += rest * rest;
 		}
 	}
-	series->plain_variance = series->object_weight * fmax(sum, 0) / (double)series->count +
-				 series->least_variance;
+	series->plain_variance =
+		series->object_weight * fmax(sum, 0) / (double)series->count + series->min_variance;
 	series->plain_square_sum = square_sum * (double)series->block / series->plain_variance;
 }
 
-/* Also the levers that it is taken with. */
-static void measure_rate(struct series *series)
+/* Also the centered hours that it is taken with. */
+static void measure_rate(struct growth_data *series)
 {
 	double tt = 0, ty = 0;
 
 	series->level_count = 0;
 	for (size_t i = 0; i < series->run_count; i++) {
-		struct series_run *const run = &series->runs[i];
+		struct growth_data_run *const run = &series->runs[i];
 		measure_course(series, run);
 		double middles[SERIES_PHASES] = { 0 };
 		size_t counts[SERIES_PHASES] = { 0 };
 		for (size_t j = run->first; j < run->end; j++) {
-			const struct series_point *const point = &series->points[j];
+			const struct growth_data_point *const point = &series->points[j];
 			const double count = (double)++counts[point->phase];
 			series->level_count += counts[point->phase] == 1;
 			middles[point->phase] += (point->course - middles[point->phase]) / count;
 		}
 		for (size_t j = run->first; j < run->end; j++) {
-			struct series_point *const point = &series->points[j];
-			point->lever = point->course - middles[point->phase];
-			tt += point->lever * point->lever;
-			ty += point->lever * (point->value - run->mean_value);
+			struct growth_data_point *const point = &series->points[j];
+			point->centered_hours = point->course - middles[point->phase];
+			tt += point->centered_hours * point->centered_hours;
+			ty += point->centered_hours * (point->value - run->mean_value);
 		}
 	}
 	series->square_hours = tt;
@@ -191,13 +192,13 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double usual_distance(const struct series *series)
+static double usual_distance(const struct growth_data *series)
 {
 	double distances[GROWTH_POINTS];
 	size_t count = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
-		const struct series_run *const run = &series->runs[i];
+		const struct growth_data_run *const run = &series->runs[i];
 		for (size_t j = run->first + 1; j < run->end; j++)
 			distances[count++] = series->points[j].hours - series->points[j - 1].hours;
 	}
@@ -205,13 +206,13 @@ static double usual_distance(const struct series *series)
 	return count == 0 ? 0 : distances[count / 2];
 }
 
-static bool measure_times(struct series *series)
+static bool measure_times(struct growth_data *series)
 {
 	double hours = 0;
 	size_t steps = 0;
 
 	for (size_t i = 0; i < series->run_count; i++) {
-		const struct series_run *const run = &series->runs[i];
+		const struct growth_data_run *const run = &series->runs[i];
 		hours += run->span_hours;
 		steps += run->end - run->first - 1;
 		series->span_hours = fmax(series->span_hours, run->span_hours);
@@ -222,23 +223,23 @@ static bool measure_times(struct series *series)
 	return series->step_hours > 0 && series->usual_hours > 0 && series->square_hours > 0;
 }
 
-double series_rest_variance(const struct series *series)
+double growth_data_rest_variance(const struct growth_data *series)
 {
 	double square_sum = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		double levels[SERIES_PHASES] = { 0 };
 		size_t counts[SERIES_PHASES] = { 0 };
 		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &series->points[i];
+			const struct growth_data_point *const point = &series->points[i];
 			levels[point->phase] += (point->value - levels[point->phase]) /
 						(double)++counts[point->phase];
 		}
 		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &series->points[i];
+			const struct growth_data_point *const point = &series->points[i];
 			const double rest = point->value - levels[point->phase] -
-					    series->plain_rate * point->lever;
+					    series->plain_rate * point->centered_hours;
 			square_sum += rest * rest;
 		}
 	}
@@ -249,44 +250,44 @@ double series_rest_variance(const struct series *series)
  * What of a point's distance from the line is no noise: as much as the series as a whole is farther
  * from it than noise is, beyond twice of that (as James and Stein shrink).
  */
-static void measure_excess(struct series *series)
+static void measure_excess(struct growth_data *series)
 {
 	const double noise =
 		(double)(series->count - series->level_count - 1) * series->plain_variance;
 	double departure = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
-		const struct series_run *const run = &series->runs[r];
+		const struct growth_data_run *const run = &series->runs[r];
 		double levels[SERIES_PHASES] = { 0 };
 		size_t counts[SERIES_PHASES] = { 0 };
 		for (size_t i = run->first; i < run->end; i++) {
-			const struct series_point *const point = &series->points[i];
+			const struct growth_data_point *const point = &series->points[i];
 			levels[point->phase] += (point->value - levels[point->phase]) /
 						(double)++counts[point->phase];
 		}
 		for (size_t i = run->first; i < run->end; i++) {
-			struct series_point *const point = &series->points[i];
+			struct growth_data_point *const point = &series->points[i];
 			point->excess = point->value - levels[point->phase] -
-					series->plain_rate * point->lever;
+					series->plain_rate * point->centered_hours;
 			departure += point->excess * point->excess;
 		}
 	}
 	const double real = departure > 2 * noise ? 1 - 2 * noise / departure : 0;
 	for (size_t r = 0; r < series->run_count; r++) {
-		struct series_run *const run = &series->runs[r];
-		double least = 0;
+		struct growth_data_run *const run = &series->runs[r];
+		double min = 0;
 		for (size_t i = run->first; i < run->end; i++)
-			least = fmin(least, series->points[i].excess);
+			min = fmin(min, series->points[i].excess);
 		for (size_t i = run->first; i < run->end; i++)
-			series->points[i].excess = real * (series->points[i].excess - least);
-		run->mean_excess = -real * least;
+			series->points[i].excess = real * (series->points[i].excess - min);
+		run->mean_excess = -real * min;
 	}
 }
 
-bool series_make(const struct growth_point *points, size_t count,
-	const struct growth_objects *objects, struct series *ret)
+bool growth_data_make(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth_data *ret)
 {
-	*ret = (struct series){ .phases = 1 };
+	*ret = (struct growth_data){ .phases = 1 };
 	average(points, count, ret);
 	measure_noise(points, count, ret);
 	if (!measure_times(ret) || ret->count < ret->level_count + 2)
@@ -298,7 +299,7 @@ bool series_make(const struct growth_point *points, size_t count,
 }
 
 /* Whether there is growth to be seen, and more points than what it and the levels need. */
-static bool measure_again(struct series *series)
+static bool measure_again(struct growth_data *series)
 {
 	measure_rate(series);
 	if (!(series->square_hours > 0) || series->count < series->level_count + 2)
@@ -309,17 +310,17 @@ static bool measure_again(struct series *series)
 	return true;
 }
 
-bool series_bend(struct series *series, double onset_hours)
+bool growth_data_bend(struct growth_data *series, double onset_hours)
 {
 	for (size_t i = 0; i < series->count; i++)
 		series->points[i].course = fmax(series->points[i].hours, onset_hours);
 	return measure_again(series);
 }
 
-bool series_split(struct series *series, const size_t *steps, size_t step_count)
+bool growth_data_split(struct growth_data *series, const size_t *steps, size_t step_count)
 {
 	for (size_t i = 0; i < series->count; i++) {
-		struct series_point *const point = &series->points[i];
+		struct growth_data_point *const point = &series->points[i];
 		point->phase = 0;
 		while (point->phase < step_count && steps[point->phase] < i)
 			point->phase++;
@@ -332,8 +333,8 @@ bool series_split(struct series *series, const size_t *steps, size_t step_count)
  * One point for each phase of a whole period, where there are any: a series may have holes. Returns
  * how many were averaged.
  */
-static size_t fold_run(const struct series *series, const struct series_run *source, double period,
-	struct series *ret)
+static size_t fold_run(const struct growth_data *series, const struct growth_data_run *source,
+	double period, struct growth_data *ret)
 {
 	const double step = series->usual_hours;
 	const double start = series->points[source->first].hours - step / 2;
@@ -350,8 +351,8 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 		/* Phases have levels of their own, so that a part of a period will do. */
 		if (ret->phases == 1 ? at >= periods : end - step / 2 > last + period_error * step)
 			break;
-		struct series_point *const point = &ret->points[ret->count++];
-		*point = (struct series_point){ .run = series->points[from].run,
+		struct growth_data_point *const point = &ret->points[ret->count++];
+		*point = (struct growth_data_point){ .run = series->points[from].run,
 			.phase = (uint32_t)(at % ret->phases) };
 		for (; i < source->end && (i == from || series->points[i].hours < end); i++) {
 			point->hours += series->points[i].hours;
@@ -367,15 +368,15 @@ static size_t fold_run(const struct series *series, const struct series_run *sou
 		ret->count = first;
 		return 0;
 	}
-	struct series_run *const run = &ret->runs[ret->run_count++];
+	struct growth_data_run *const run = &ret->runs[ret->run_count++];
 	run->first = first;
 	run->mean_excess = source->mean_excess;
 	end_run(ret, run);
 	return i - source->first;
 }
 
-bool series_fold(
-	const struct series *series, double period_hours, bool by_phase, struct series *ret)
+bool growth_data_fold(const struct growth_data *series, double period_hours, bool by_phase,
+	struct growth_data *ret)
 {
 	const double steps = period_hours / series->usual_hours, whole_steps = round(steps);
 	/* By how much the phases are other ones at the end. */
@@ -384,7 +385,7 @@ bool series_fold(
 
 	if (steps < 2 - period_error)
 		return false;
-	*ret = (struct series){
+	*ret = (struct growth_data){
 		.phases = phases < SERIES_PHASES ? phases : SERIES_PHASES,
 		.variance = series->variance,
 		.weight = series->weight,
@@ -393,7 +394,7 @@ bool series_fold(
 		.object_hours = series->object_hours,
 		.plain_variance = series->plain_variance,
 		.period_hours = period_hours,
-		.least_variance = series->least_variance,
+		.min_variance = series->min_variance,
 	};
 	size_t averaged = 0;
 	for (size_t i = 0; i < series->run_count; i++)
@@ -404,14 +405,14 @@ bool series_fold(
 	return measure_times(ret) && ret->count >= ret->level_count + 2;
 }
 
-size_t series_run_end(const struct series *series, size_t at)
+size_t growth_data_run_end(const struct growth_data *series, size_t at)
 {
 	while (at + 1 < series->count && series->points[at + 1].run == series->points[at].run)
 		at++;
 	return at + 1;
 }
 
-size_t series_run_begin(const struct series *series, size_t at)
+size_t growth_data_run_begin(const struct growth_data *series, size_t at)
 {
 	while (at > 0 && series->points[at - 1].run == series->points[at].run)
 		at--;
@@ -419,18 +420,18 @@ size_t series_run_begin(const struct series *series, size_t at)
 }
 
 /* Whether its run has at least so many points up to this one, and after it. */
-static bool has_points(const struct series *series, size_t at, size_t before, size_t after)
+static bool has_points(const struct growth_data *series, size_t at, size_t before, size_t after)
 {
-	return at + 1 >= series_run_begin(series, at) + before &&
-	       at + 1 + after <= series_run_end(series, at);
+	return at + 1 >= growth_data_run_begin(series, at) + before &&
+	       at + 1 + after <= growth_data_run_end(series, at);
 }
 
-bool series_may_step(const struct series *series, size_t at)
+bool growth_data_may_step(const struct growth_data *series, size_t at)
 {
 	return has_points(series, at, 1, 2) || has_points(series, at, 3, 1);
 }
 
-bool series_may_bend(const struct series *series, size_t at)
+bool growth_data_may_bend(const struct growth_data *series, size_t at)
 {
 	return has_points(series, at, 2, 2);
 }
