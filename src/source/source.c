@@ -53,15 +53,15 @@ static const char *find_host_count(const char *operand, long *count)
 	if (at == NULL || !isdigit((unsigned char)at[1]))
 		return NULL;
 	*count = strtol(at + 1, &rest, 10);
-	return (*rest == '\0' || *rest == '/') && access(operand, F_OK) != 0 ? rest : NULL;
+	const bool is_list = *count > 0 && (*rest == '\0' || *rest == '/');
+	return is_list && access(operand, F_OK) != 0 ? rest : NULL;
 }
 
 size_t source_operand_count(const char *operand)
 {
-	long count = 1;
+	long count;
 
-	(void)find_host_count(operand, &count);
-	return (size_t)count;
+	return find_host_count(operand, &count) == NULL ? 1 : (size_t)count;
 }
 
 char *source_operand_at(const char *operand, size_t at)

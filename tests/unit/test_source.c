@@ -550,6 +550,8 @@ static void an_operand_may_stand_for_several_hosts(void **state)
 	assert_int_equal(source_operand_count("web:80@3/pprof/heap"), 3);
 	assert_string_equal(second, "1.web:80/pprof/heap");
 	assert_int_equal(source_operand_count("a@b.heap"), 1);
+	assert_int_equal(source_operand_count("a@0"), 1);
+	assert_int_equal(source_operand_count("a@2.heap"), 1);
 	assert_string_equal(itself, "a@b.heap");
 }
 
