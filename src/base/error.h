@@ -52,3 +52,10 @@ bool error_hint(struct error *err, const char *format, ...) PRINTF_FORMAT(2, 3);
 
 /* A short stable word for the kind ("not-found"), used in JSON answers. */
 const char *error_kind_name(enum error_kind kind);
+
+/*
+ * What errno means, in the C library's English words; NULL for a number that Linux does not use.
+ * strerror_r() would look for a translation as soon as the program has chosen a language: that
+ * takes memory from its heap, and a lock. Any thread, signal handlers too.
+ */
+const char *errno_text(int errnum);

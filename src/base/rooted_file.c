@@ -19,27 +19,27 @@ enum {
 };
 
 /* The folders from the root to where the walk is, and what is left of the path. */
-struct walk {
+struct path_walk {
 	int fds[MAX_DEPTH];
 	size_t depth; /* the root is fds[0] */
 	char rest[PATH_MAX];
 	unsigned links;
 };
 
-static void go_up(struct walk *walk)
+static void go_up(struct path_walk *walk)
 {
 	if (walk->depth > 1)
 		close(walk->fds[--walk->depth]);
 }
 
-static void walk_end(struct walk *walk)
+static void walk_end(struct path_walk *walk)
 {
 	while (walk->depth > 0)
 		close(walk->fds[--walk->depth]);
 }
 
 /* Puts a link's target in front of the rest of the path. */
-static int follow_link(struct walk *walk, int fd, const char *rest)
+static int follow_link(struct path_walk *walk, int fd, const char *rest)
 {
 	char target[PATH_MAX];
 	char joined[PATH_MAX];
@@ -59,7 +59,7 @@ static int follow_link(struct walk *walk, int fd, const char *rest)
 }
 
 /* Takes one part of the path. `*fd` is the file once the path is used up. Returns an errno. */
-static int take_part(struct walk *walk, int flags, int *fd)
+static int take_part(struct path_walk *walk, int flags, int *fd)
 {
 	char name[NAME_MAX + 1];
 	const char *const part = walk->rest + strspn(walk->rest, "/");
@@ -102,7 +102,7 @@ static int take_part(struct walk *walk, int flags, int *fd)
 
 int rooted_file_walk(const char *root, const char *path, int flags)
 {
-	struct walk walk = { .depth = 1 };
+	struct path_walk walk = { .depth = 1 };
 	int failure = 0;
 	int fd = -1;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "profile/input.h"
+#include "profile/codec.h"
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 {
@@ -21,7 +21,8 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 	struct input input = { 0 };
 	struct buffer text;
 
-	if (!input_over("a kept profile", kept->data, kept->size, NULL, &input, err))
+	if (!input_over("a kept profile", kept->data, kept->size, NULL, profile_may_begin_with,
+		    &input, err))
 		return false;
 	if (input.data == kept->data) {
 		*blob = blob_share(kept);

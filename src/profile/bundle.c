@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/codec.h"
+#include "profile/format.h"
+#include "profile/symbolized.h"
 #include "profile/tar.h"
 
 bool bundle_detect(struct cursor in)
@@ -46,14 +47,14 @@ static int64_t number_behind(const struct cursor *text, const char *key)
 
 static bool read_member(struct cursor *member, struct profile *profile, struct error *err)
 {
-	/* Not a bundle in a bundle. */
-	const struct profile_codec *const codec =
-		bundle_detect(*member) ? NULL : profile_detect(member);
+	static const struct profile_reader symbolized = { symbolized_detect, symbolized_read };
+	const struct profile_reader *const format =
+		symbolized.detect(*member) ? &symbolized : profile_format_find(member);
 
-	if (codec == NULL)
+	if (format == NULL)
 		return error_set(err, ERROR_INPUT,
 			BUNDLE_PROFILE " in it is no profile of any known format");
-	if (!codec->read(member, profile, err) && cursor_ok(member))
+	if (!format->read(member, profile, err) && cursor_ok(member))
 		return error_prefix(err, BUNDLE_PROFILE);
 	return cursor_ok(member) || cursor_error(member, BUNDLE_PROFILE, err);
 }

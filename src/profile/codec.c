@@ -4,28 +4,16 @@
 #include <string.h>
 
 #include "profile/bundle.h"
-#include "profile/collapsed.h"
-#include "profile/contention.h"
-#include "profile/cpu_profile.h"
-#include "profile/expand.h"
-#include "profile/gperftools.h"
-#include "profile/heap_v2.h"
-#include "profile/input.h"
-#include "profile/pprof.h"
+#include "profile/compress.h"
+#include "profile/format.h"
 #include "profile/symbolized.h"
 #include "profile/tar.h"
 #include "profile/text.h"
 
-const struct profile_codec profile_codecs[] = {
-	{ "bundle", bundle_detect, bundle_read }, /* heapctl dump --bundle */
-	{ "heap_v2", heap_v2_detect, heap_v2_read },
-	{ "gperftools", gperftools_detect, gperftools_read },
-	{ "contention", contention_detect, contention_read },
-	{ "symbolized", symbolized_detect, symbolized_read }, /* jeprof --raw */
-	{ "cpu", cpu_profile_detect, cpu_profile_read },
-	{ "pprof", pprof_detect, pprof_read },
-	{ "collapsed", collapsed_detect, collapsed_read },
-	{ 0 },
+/* Files that a profile stands in; a bundle may have one with names. */
+static const struct profile_reader containers[] = {
+	{ bundle_detect, bundle_read },		/* heapctl dump --bundle */
+	{ symbolized_detect, symbolized_read }, /* jeprof --raw */
 };
 
 /* "%warn TEXT" and other commands to the reader may stand in front of any text profile. */
@@ -37,12 +25,12 @@ static void read_commands(struct cursor *in, struct profile *profile)
 		profile_add_comment(profile, line.text, line.size);
 }
 
-const struct profile_codec *profile_detect(const struct cursor *in)
+static const struct profile_reader *find_format(const struct cursor *in)
 {
-	for (const struct profile_codec *codec = profile_codecs; codec->name != NULL; codec++)
-		if (codec->detect(*in))
-			return codec;
-	return NULL;
+	for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
+		if (containers[i].detect(*in))
+			return &containers[i];
+	return profile_format_find(in);
 }
 
 bool profile_may_begin_with(const void *data, size_t size)
@@ -53,7 +41,7 @@ bool profile_may_begin_with(const void *data, size_t size)
 	while (text_at(&in, "%") && text_line(&in, &line))
 		continue;
 	return cursor_ok(&in) &&
-	       (cursor_left(&in) == 0 || profile_detect(&in) != NULL || tar_detect(in));
+	       (cursor_left(&in) == 0 || find_format(&in) != NULL || tar_detect(in));
 }
 
 /* Any format is known by as many; less is a file that was cut off. */
@@ -132,10 +120,10 @@ static bool read_plain(const char *name, const struct input *input,
 	made->memory_limit = memory_limit_of(options, input->size);
 	made->leaves_out_threads = options != NULL && options->leaves_out_threads;
 	read_commands(&in, made);
-	const struct profile_codec *const codec = profile_detect(&in);
-	if (cursor_ok(&in) && codec == NULL)
+	const struct profile_reader *const format = find_format(&in);
+	if (cursor_ok(&in) && format == NULL)
 		return refuse_unknown(name, &in, err);
-	if (cursor_ok(&in) && !codec->read(&in, made, err) && cursor_ok(&in))
+	if (cursor_ok(&in) && !format->read(&in, made, err) && cursor_ok(&in))
 		return error_prefix(err, "%s", name);
 	if (!cursor_ok(&in))
 		return cursor_error(&in, name, err);
@@ -149,7 +137,7 @@ bool profile_read(const char *name, const void *data, size_t size,
 {
 	struct input input = { 0 };
 
-	if (!input_over(name, data, size, options, &input, err))
+	if (!input_over(name, data, size, options, profile_may_begin_with, &input, err))
 		return false;
 	const bool done = read_plain(name, &input, options, profile, err);
 	input_close(&input);
@@ -162,7 +150,7 @@ bool profile_open(const char *path, const struct profile_read_options *options,
 	const char *const name = strcmp(path, "-") == 0 ? "standard input" : path;
 	struct input input = { 0 };
 
-	if (!input_open(path, options, &input, err))
+	if (!input_open(path, options, profile_may_begin_with, &input, err))
 		return false;
 	const bool done = read_plain(name, &input, options, profile, err);
 	input_close(&input);

@@ -8,18 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profile/codec.h"
-#include "profile/expand.h"
+#include "profile/compress.h"
 
 enum {
-	/* Smaller files are read: a mapping would fail under us if somebody cut the file. */
-	SMALLEST_MAPPED_BYTES = 16 * 1024 * 1024,
+	/* Smaller files are read: a mapping would fail under us if another process cut the file. */
+	MIN_MAPPED_BYTES = 16 * 1024 * 1024,
 	/* A file compressed twice is an accident; more often it is an attack. */
-	MOST_LAYERS = 3,
+	MAX_LAYERS = 3,
 	/* Longer than any line, and than what tells any format. */
 	BEGINNING_BYTES = 2 * 1024 * 1024,
-	LARGEST_RATIO = 100,
-	SMALLEST_LIMIT_BYTES = 64 * 1024 * 1024,
+	MAX_RATIO = 100,
+	MIN_LIMIT_BYTES = 64 * 1024 * 1024,
 };
 
 uint64_t input_machine_memory(void)
@@ -33,10 +32,10 @@ uint64_t input_machine_memory(void)
  */
 static size_t limit_expanded(size_t limit, size_t compressed)
 {
-	const uint64_t fair = (uint64_t)compressed > SIZE_MAX / LARGEST_RATIO
+	const uint64_t fair = (uint64_t)compressed > SIZE_MAX / MAX_RATIO
 				      ? SIZE_MAX
-				      : (uint64_t)compressed * LARGEST_RATIO;
-	const uint64_t most = fair < SMALLEST_LIMIT_BYTES ? SMALLEST_LIMIT_BYTES : fair;
+				      : (uint64_t)compressed * MAX_RATIO;
+	const uint64_t most = fair < MIN_LIMIT_BYTES ? MIN_LIMIT_BYTES : fair;
 
 	return limit < most ? limit : most;
 }
@@ -56,18 +55,18 @@ void input_close(struct input *input)
 	file_unmap(&input->map);
 	if (input->buffer.memory != NULL)
 		buffer_deinit(&input->buffer);
-	*input = (struct input){ 0 };
+	*input = (struct input){ .check = input->check };
 }
 
 /*
  * Whether nothing that follows could make it a profile. Then no more is read, were it endless: the
  * beginning is enough for the error.
  */
-static bool is_hopeless(const struct buffer *beginning)
+static bool is_hopeless(input_check *check, const struct buffer *beginning)
 {
 	return beginning->limit > BEGINNING_BYTES && beginning->size >= BEGINNING_BYTES / 2 &&
 	       expander_find(beginning->data, beginning->size) == NULL &&
-	       !profile_may_begin_with(beginning->data, beginning->size);
+	       !check(beginning->data, beginning->size);
 }
 
 /* Expands no more than a beginning, to see whether more is worth it. */
@@ -82,7 +81,7 @@ static bool is_beginning_enough(const char *name, const struct expander *expande
 	plain->limit = BEGINNING_BYTES;
 	const bool is_whole = expander->expand(name, input->data, input->size, plain, &ignored);
 	plain->limit = limit;
-	if (is_whole || is_hopeless(plain))
+	if (is_whole || is_hopeless(input->check, plain))
 		return true;
 	buffer_clear(plain);
 	return false;
@@ -116,18 +115,19 @@ static bool expand_all(const char *name, size_t most, struct input *input, struc
 		const struct expander *const expander = expander_find(input->data, input->size);
 		if (expander == NULL)
 			return true;
-		if (layer == MOST_LAYERS)
+		if (layer == MAX_LAYERS)
 			return error_set(err, ERROR_INPUT, "%s: compressed more than %d times over",
-				name, MOST_LAYERS);
+				name, MAX_LAYERS);
 		if (!expand_layer(name, expander, limit, input, err))
 			return false;
 	}
 }
 
 bool input_over(const char *name, const void *data, size_t size,
-	const struct profile_read_options *options, struct input *input, struct error *err)
+	const struct profile_read_options *options, input_check *check, struct input *input,
+	struct error *err)
 {
-	*input = (struct input){ .data = data, .size = size };
+	*input = (struct input){ .data = data, .size = size, .check = check };
 	if (expand_all(name, limit_of(options), input, err))
 		return true;
 	input_close(input);
@@ -162,7 +162,7 @@ static bool map_or_read(
 		error_set(err, ERROR_INPUT, "%s is a folder", name);
 		return error_hint(err, "heapctl trend reads all profiles of a folder");
 	}
-	if (S_ISREG(status.st_mode) && status.st_size >= SMALLEST_MAPPED_BYTES) {
+	if (S_ISREG(status.st_mode) && status.st_size >= MIN_MAPPED_BYTES) {
 		if (!file_map_fd(fd, name, &input->map, err))
 			return false;
 		input->data = input->map.data;
@@ -172,7 +172,8 @@ static bool map_or_read(
 	buffer_init(&input->buffer, &memory_pages);
 	input->buffer.limit = limit;
 	if (!read_beginning(fd, name, &input->buffer, err) ||
-		(!is_hopeless(&input->buffer) && !file_read_fd(fd, name, &input->buffer, err)))
+		(!is_hopeless(input->check, &input->buffer) &&
+			!file_read_fd(fd, name, &input->buffer, err)))
 		return false;
 	input->data = input->buffer.data;
 	input->size = input->buffer.size;
@@ -180,24 +181,24 @@ static bool map_or_read(
 }
 
 static bool open_fd(int fd, const char *name, const struct profile_read_options *options,
-	struct input *input, struct error *err)
+	input_check *check, struct input *input, struct error *err)
 {
 	const size_t limit = limit_of(options);
 
-	*input = (struct input){ 0 };
+	*input = (struct input){ .check = check };
 	if (map_or_read(fd, name, limit, input, err) && expand_all(name, limit, input, err))
 		return true;
 	input_close(input);
 	return false;
 }
 
-bool input_open(const char *path, const struct profile_read_options *options, struct input *input,
-	struct error *err)
+bool input_open(const char *path, const struct profile_read_options *options, input_check *check,
+	struct input *input, struct error *err)
 {
 	if (strcmp(path, "-") == 0)
-		return open_fd(STDIN_FILENO, "standard input", options, input, err);
+		return open_fd(STDIN_FILENO, "standard input", options, check, input, err);
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
-	return open_fd(fd, path, options, input, err);
+	return open_fd(fd, path, options, check, input, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a profile, wherever they come from: a file (mapped), standard input, memory; with
- * gzip and zstd undone, which are told by their first bytes. Expansion is bounded.
+ * gzip, zstd and xz undone, which are recognised by their first bytes. Expansion is bounded.
  */
 #pragma once
 
@@ -13,7 +13,20 @@
 #include "base/error.h"
 #include "base/file.h"
 
-struct profile_read_options;
+struct profile_read_options {
+	/*
+	 * Bytes that compressed data may become, or that may be read from a pipe; 0 means 4 GiB or
+	 * half the machine's memory, whichever is less. A plain file is mapped and has no limit.
+	 */
+	uint64_t max_bytes;
+	/* Bytes that the profile itself may take; 0 means half the machine's memory. */
+	uint64_t max_memory_bytes;
+	/* Without the figures of single threads, which take more memory than all others. */
+	bool leaves_out_threads;
+};
+
+/* Whether what is wanted can begin like this. Input that cannot is not read to its end. */
+typedef bool input_check(const void *data, size_t size);
 
 /* Starts as { 0 }. `data` lives until input_close, or as long as what input_over was given. */
 struct input {
@@ -21,6 +34,7 @@ struct input {
 	size_t size;
 	struct file_map map;
 	struct buffer buffer;
+	input_check *check;
 };
 
 /* Bytes of memory that the machine has. */
@@ -28,7 +42,8 @@ uint64_t input_machine_memory(void);
 
 /* "-" is standard input. `options` may be NULL. */
 MUST_CHECK bool input_open(const char *path, const struct profile_read_options *options,
-	struct input *input, struct error *err);
+	input_check *check, struct input *input, struct error *err);
 MUST_CHECK bool input_over(const char *name, const void *data, size_t size,
-	const struct profile_read_options *options, struct input *input, struct error *err);
+	const struct profile_read_options *options, input_check *check, struct input *input,
+	struct error *err);
 void input_close(struct input *input);

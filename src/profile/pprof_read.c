@@ -6,7 +6,6 @@
 
 #include "base/xalloc.h"
 #include "profile/id_map.h"
-#include "profile/pprof_fields.h"
 #include "profile/pprof_types.h"
 #include "profile/protobuf.h"
 
@@ -30,7 +29,7 @@ struct numbered_mapping {
 };
 
 /* One of a sample's values. */
-struct column {
+struct pprof_column {
 	const char *type;
 	bool is_used;
 	struct pprof_meaning meaning;
@@ -41,7 +40,7 @@ struct pprof_reader {
 	struct profile *profile;
 	const char **strings;
 	size_t string_count, string_capacity;
-	struct column *columns;
+	struct pprof_column *columns;
 	size_t column_count, column_capacity;
 	struct numbered_mapping *mappings;
 	size_t mapping_count, mapping_capacity;
@@ -106,7 +105,7 @@ static void read_column(struct pprof_reader *reader, struct proto_field *field)
 	}
 	if (reader->column_count == MOST_COLUMNS)
 		cursor_fail(&in, "more kinds of samples than a profile has");
-	struct column column = { .type = string_at(reader, &in, type) };
+	struct pprof_column column = { .type = string_at(reader, &in, type) };
 	const char *const unit_name = string_at(reader, &in, unit);
 	column.is_used = pprof_type_parse(column.type, unit_name, &column.meaning);
 	proto_join(&reader->whole, &in);
@@ -125,13 +124,13 @@ static bool choose_columns(struct pprof_reader *reader)
 	bool has_any = false;
 
 	for (size_t i = 0; i < reader->column_count; i++) {
-		const struct column *const column = &reader->columns[i];
+		const struct pprof_column *const column = &reader->columns[i];
 		has_any |= column->is_used;
 		if (column->is_used && column->meaning.kind < kind)
 			kind = column->meaning.kind;
 	}
 	for (size_t i = 0; i < reader->column_count; i++) {
-		struct column *const column = &reader->columns[i];
+		struct pprof_column *const column = &reader->columns[i];
 		bool *const taken = &is_taken[column->meaning.counter];
 		column->is_used = column->is_used && column->meaning.kind == kind && !*taken;
 		*taken |= column->is_used;

@@ -39,13 +39,13 @@ const struct pprof_type *pprof_types_of(enum profile_kind kind, size_t *count)
 	return heap_types;
 }
 
-struct unit {
+struct pprof_unit {
 	const char *name;
 	bool is_time;
 	double scale; /* in bytes or nanoseconds; 0 for a number of things */
 };
 
-static const struct unit units[] = {
+static const struct pprof_unit units[] = {
 	{ "count", false, 0 },
 	{ "bytes", false, 1 },
 	{ "byte", false, 1 },
@@ -57,7 +57,7 @@ static const struct unit units[] = {
 	{ "seconds", true, 1e9 },
 };
 
-static const struct unit *find_unit(const char *name)
+static const struct pprof_unit *find_unit(const char *name)
 {
 	for (size_t i = 0; i < COUNT_OF(units); i++)
 		if (strcmp(units[i].name, name) == 0)
@@ -75,7 +75,7 @@ static bool contains_any(const char *text, const char *const *parts, size_t coun
 
 /* Live or ever allocated: "inuse_space", "alloc_objects", "live_bytes", "space", "objects". */
 static bool parse_heap_type(
-	const char *type, const struct unit *unit, struct pprof_meaning *meaning)
+	const char *type, const struct pprof_unit *unit, struct pprof_meaning *meaning)
 {
 	static const char *const live[] = { "inuse", "in_use", "live" };
 	static const char *const allocated[] = { "alloc" };
@@ -96,7 +96,7 @@ static bool parse_heap_type(
 
 bool pprof_type_parse(const char *type, const char *unit_name, struct pprof_meaning *meaning)
 {
-	const struct unit *const unit = find_unit(unit_name);
+	const struct pprof_unit *const unit = find_unit(unit_name);
 	struct pprof_meaning found = { 0 };
 
 	if (unit == NULL)

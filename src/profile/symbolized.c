@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/symbolized.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/xalloc.h"
-#include "profile/codec.h"
+#include "profile/format.h"
+#include "profile/raw_write.h"
 #include "profile/text.h"
 
 /* What the input says about one address; borrowed from the input. */
@@ -14,7 +18,7 @@ struct symbol {
 	struct text_line places; /* size 0 without */
 };
 
-struct symbol_table {
+struct address_names {
 	struct symbol *symbols;
 	size_t count;
 	size_t capacity;
@@ -49,7 +53,7 @@ static bool has_address(const void *items, uint32_t position, const void *key)
 	return ((const struct symbol *)items)[position].address == *(const uint64_t *)key;
 }
 
-static struct symbol *get_symbol(struct symbol_table *table, uint64_t address)
+static struct symbol *get_symbol(struct address_names *table, uint64_t address)
 {
 	const uint32_t next = (uint32_t)table->count;
 	const uint32_t found = hash_index_add(&table->index, hash_u64(address ^ table->seed),
@@ -64,7 +68,7 @@ static struct symbol *get_symbol(struct symbol_table *table, uint64_t address)
 	return added;
 }
 
-static const struct symbol *find_symbol(const struct symbol_table *table, uint64_t address)
+static const struct symbol *find_symbol(const struct address_names *table, uint64_t address)
 {
 	const uint32_t found = hash_index_find(&table->index, hash_u64(address ^ table->seed),
 		has_address, table->symbols, &address);
@@ -78,7 +82,7 @@ static struct text_line rest_of(const struct cursor *in)
 }
 
 /* "0x55d4 serve--parse"; other lines that begin with "0x" mean nothing. */
-static void read_names(struct symbol_table *table, const struct text_line *line)
+static void read_names(struct address_names *table, const struct text_line *line)
 {
 	struct cursor in = cursor_over(line->text, line->size);
 	const uint64_t address = text_hexadecimal(&in);
@@ -89,7 +93,7 @@ static void read_names(struct symbol_table *table, const struct text_line *line)
 	get_symbol(table, address)->names = rest_of(&in);
 }
 
-static void read_places(struct symbol_table *table, const struct text_line *line)
+static void read_places(struct address_names *table, const struct text_line *line)
 {
 	struct cursor in = cursor_over(line->text, line->size);
 
@@ -100,7 +104,7 @@ static void read_places(struct symbol_table *table, const struct text_line *line
 }
 
 /* Reads to the closing "---". */
-static void read_symbols(struct cursor *in, struct symbol_table *table, struct profile *profile)
+static void read_symbols(struct cursor *in, struct address_names *table, struct profile *profile)
 {
 	static const char binary[] = "binary=";
 	struct text_line line;
@@ -182,7 +186,7 @@ static bool is_name(const struct symbol *symbol)
 }
 
 static void name_locations(
-	struct cursor *in, struct profile *profile, const struct symbol_table *table)
+	struct cursor *in, struct profile *profile, const struct address_names *table)
 {
 	for (size_t i = 0; i < profile->location_count; i++) {
 		struct profile_location *const location = &profile->locations[i];
@@ -205,21 +209,20 @@ static bool read_body(struct cursor *in, struct profile *profile, struct error *
 
 	if (at_body(in))
 		text_line(in, &title);
-	const struct profile_codec *const codec =
-		symbolized_detect(*in) ? NULL : profile_detect(in);
-	if (codec == NULL) {
+	const struct profile_reader *const format = profile_format_find(in);
+	if (format == NULL) {
 		cursor_fail(in, cursor_left(in) == 0
 					? "no profile follows the names: truncated, or from jeprof "
 					  "--raw, which leaves out profiles that are files"
 					: "no profile of any known format follows the names");
 		return false;
 	}
-	return codec->read(in, profile, err);
+	return format->read(in, profile, err);
 }
 
 bool symbolized_read(struct cursor *in, struct profile *profile, struct error *err)
 {
-	struct symbol_table table = { .seed = profile->hash_seed };
+	struct address_names table = { .seed = profile->hash_seed };
 	struct text_line title;
 
 	hash_index_init(&table.index);
@@ -231,4 +234,157 @@ bool symbolized_read(struct cursor *in, struct profile *profile, struct error *e
 	hash_index_deinit(&table.index);
 	free(table.symbols);
 	return done && cursor_ok(in);
+}
+
+enum { STAND_IN_BYTES = 256 };
+
+/* How a location occurs: jeprof looks a leaf up as it is and steps back from all others. */
+struct location_use {
+	bool is_leaf;
+	bool is_caller;
+};
+
+static struct location_use *find_uses(const struct profile *profile)
+{
+	struct location_use *const uses = xcalloc(profile->location_count, sizeof *uses);
+
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		const struct profile_stack *const stack = &profile->stacks[i];
+		for (uint32_t j = 0; j < stack->depth; j++) {
+			const uint32_t location = profile->stack_locations[stack->first + j];
+			uses[location].is_leaf |= j == 0;
+			uses[location].is_caller |= j != 0;
+		}
+	}
+	return uses;
+}
+
+/* "--" separates names and a newline ends them, so a name (of operator--) must hold neither. */
+static void write_name(struct buffer *out, const char *name)
+{
+	for (const char *at = name; *at != '\0'; at++) {
+		buffer_append_char(out, *at == '\n' || *at == '\r' ? ' ' : *at);
+		if (at[0] == '-' && at[1] == '-')
+			buffer_append_char(out, ' ');
+	}
+}
+
+static void write_place(struct buffer *out, const struct profile_frame *frame)
+{
+	raw_put_text(out, frame->file);
+	buffer_printf(out, ":%" PRIu32, frame->line);
+}
+
+static void write_symbol(struct buffer *out, uint64_t address, const struct profile_frame *frames,
+	uint32_t frame_count)
+{
+	bool has_place = false;
+
+	buffer_printf(out, "0x%" PRIx64, address);
+	for (uint32_t i = frame_count; i-- > 0;) {
+		buffer_append_string(out, i == frame_count - 1 ? " " : "--");
+		write_name(out, frames[i].function[0] == '\0' ? "??" : frames[i].function);
+		has_place |= frames[i].file[0] != '\0';
+	}
+	buffer_append_char(out, '\n');
+	if (!has_place)
+		return;
+	buffer_printf(out, "#line 0x%" PRIx64, address);
+	for (uint32_t i = frame_count; i-- > 0;) {
+		buffer_append_char(out, '\t');
+		write_place(out, &frames[i]);
+	}
+	buffer_append_char(out, '\n');
+}
+
+/* What stands for the name of an allocator's frame that has none, kept in `text`. */
+static struct profile_frame stand_in(const struct profile_mapping *mapping,
+	const struct profile_location *location, char text[STAND_IN_BYTES])
+{
+	const char *const slash = strrchr(mapping->path, '/');
+
+	snprintf(text, STAND_IN_BYTES, "malloc<%.200s+0x%" PRIx64 ">",
+		slash == NULL ? mapping->path : slash + 1,
+		location->address - 1 - mapping->start + mapping->file_offset);
+	return (struct profile_frame){ .function = text, .file = "" };
+}
+
+static bool is_unnamed_allocator(const struct profile *profile,
+	const struct profile_location *location, symbolized_is_allocator *is_allocator)
+{
+	return location->frame_count == 0 && location->mapping != PROFILE_NONE &&
+	       is_allocator != NULL &&
+	       is_allocator(profile->kind, profile->mappings[location->mapping].path);
+}
+
+/* A function without a name is told by where it begins, as views do, "[MODULE]+0xOFFSET"; in
+ * `text`. */
+static struct profile_frame function_start(const struct profile_mapping *mapping,
+	const struct profile_location *location, char text[STAND_IN_BYTES])
+{
+	const char *const slash = strrchr(mapping->path, '/');
+
+	snprintf(text, STAND_IN_BYTES, "[%.200s]+0x%" PRIx64,
+		slash == NULL ? mapping->path : slash + 1,
+		location->function_start - mapping->start + mapping->file_offset);
+	return (struct profile_frame){ .function = text, .file = "" };
+}
+
+static bool has_function_start(
+	const struct profile *profile, const struct profile_location *location)
+{
+	return location->frame_count == 0 && location->mapping != PROFILE_NONE &&
+	       location->function_start >= profile->mappings[location->mapping].start &&
+	       location->function_start <= location->address;
+}
+
+static void write_location(const struct profile *profile, struct buffer *out, uint32_t position,
+	struct location_use use, symbolized_is_allocator *is_allocator)
+{
+	const struct profile_location *const location = &profile->locations[position];
+	const struct profile_frame *frames = profile->frames;
+	const uint64_t address = raw_address(profile, position);
+	uint32_t count = location->frame_count;
+	struct profile_frame unnamed;
+	char text[STAND_IN_BYTES];
+
+	if (is_unnamed_allocator(profile, location, is_allocator)) {
+		unnamed = stand_in(&profile->mappings[location->mapping], location, text);
+		frames = &unnamed;
+		count = 1;
+	} else if (has_function_start(profile, location)) {
+		unnamed = function_start(&profile->mappings[location->mapping], location, text);
+		frames = &unnamed;
+		count = 1;
+	} else if (count != 0) {
+		frames += location->first_frame;
+	}
+	if (count != 0 && use.is_caller)
+		write_symbol(out, address - 1, frames, count);
+	if (count != 0 && use.is_leaf)
+		write_symbol(out, address, frames, count);
+}
+
+static void write_symbols(
+	const struct profile *profile, symbolized_is_allocator *is_allocator, struct buffer *out)
+{
+	CLEANUP(free_cleanup) struct location_use *uses = find_uses(profile);
+
+	for (uint32_t i = 0; i < profile->location_count; i++)
+		write_location(profile, out, i, uses[i], is_allocator);
+}
+
+bool symbolized_write(const struct profile *profile, symbolized_is_allocator *is_allocator,
+	struct buffer *out, struct error *err)
+{
+	buffer_append_string(out, "--- symbol\n");
+	if (profile->program[0] != '\0') {
+		buffer_append_string(out, "binary=");
+		raw_put_text(out, profile->program);
+		buffer_append_char(out, '\n');
+	}
+	write_symbols(profile, is_allocator, out);
+	buffer_append_string(out, "---\n--- ");
+	buffer_append_string(out, profile->kind == PROFILE_GROWTH ? "growth\n" : "heap\n");
+	return raw_write(profile, out, err);
 }

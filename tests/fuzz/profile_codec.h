@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the input with one codec. What can be read must be consistent, and what is written of it
+ * Reads the input as one format. What can be read must be consistent, and what is written of it
  * must be readable again.
  */
 #pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "profile/codec.h"
+#include "profile/format.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
 
@@ -68,16 +68,13 @@ static inline void fuzz_write(const struct profile *profile)
 	buffer_deinit(&out);
 }
 
-static inline int fuzz_codec(const char *name, const uint8_t *data, size_t size)
+static inline int fuzz_format(const struct profile_reader *format, const uint8_t *data, size_t size)
 {
 	struct profile *const profile = profile_new("fuzz");
 	struct cursor in = cursor_over(data, size);
 	struct error err = { 0 };
-	const struct profile_codec *codec = profile_codecs;
 
-	while (strcmp(codec->name, name) != 0)
-		codec++;
-	if (codec->detect(in) && codec->read(&in, profile, &err)) {
+	if (format->detect(in) && format->read(&in, profile, &err)) {
 		FUZZ_CHECK(cursor_ok(&in));
 		profile_assign_mappings(profile);
 		fuzz_check_profile(profile);

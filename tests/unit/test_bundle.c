@@ -189,6 +189,25 @@ static void refuses_a_bundle_in_a_bundle(void **state)
 	buffer_deinit(&outer);
 }
 
+static void reads_a_profile_with_names_in_a_bundle(void **state)
+{
+	(void)state;
+	static const char names[] = "--- symbol\n0x40010f serve\n---\n--- heap\n";
+	CLEANUP(free_cleanup) char *named = xasprintf("%s%s", names, heap);
+	struct buffer out;
+
+	buffer_init(&out, &memory_or_exit);
+	tar_append(&out, BUNDLE_ABOUT, about, strlen(about), 0);
+	tar_append(&out, BUNDLE_PROFILE, named, strlen(named), 0);
+	tar_finish(&out);
+	struct profile *const profile = must_read(out.data, out.size);
+	assert_int_equal(profile->sample_count, 1);
+	assert_int_equal(profile->frame_count, 1);
+	assert_string_equal(profile->frames[0].function, "serve");
+	profile_free(profile);
+	buffer_deinit(&out);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_its_profile_and_the_moment),
 	cmocka_unit_test(a_bundle_that_was_cut_anywhere_is_refused),
@@ -199,6 +218,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(says_where_the_damage_is),
 	cmocka_unit_test(refuses_another_format),
 	cmocka_unit_test(refuses_a_bundle_in_a_bundle),
+	cmocka_unit_test(reads_a_profile_with_names_in_a_bundle),
 };
 
 UNIT_MAIN(tests)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/errno_text.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <string.h>
