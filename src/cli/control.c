@@ -7,8 +7,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/sample_interval.h"
+#include "cli/terminal.h"
+#include "client/profile_run.h"
 #include "render/quantity.h"
+
+/* How often the bar moves; how often the agent is asked, on the way and when it should be over. */
+enum {
+	TICK_MS = 200,
+	LOOK_MS = 2000,
+	OVERDUE_MS = 250,
+	PATIENCE_MS = 30 * 1000,
+};
 
 const struct verb_option control_json_options[] = {
 	{ CONTROL_OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
@@ -80,6 +91,67 @@ bool control_save_profile(const struct target *target, const char *path, const c
 	if (advice != NULL)
 		warn_if_empty(output, advice);
 	return true;
+}
+
+static bool stop_early(const struct target *target, int64_t id, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *run = NULL;
+	bool has_ended = false;
+
+	terminal_progress_end();
+	fputs("heapctl: interrupted: ending the run now and saving what is there\n", stderr);
+	/* It may have ended by itself since, or another client may have ended it. */
+	if (!profile_run_poll(target, id, &has_ended, err))
+		return false;
+	if (has_ended)
+		return true;
+	if (profile_run_stop(target, &run, err))
+		return profile_run_check_outcome(target, run, err);
+	struct error other;
+	return err->kind == ERROR_STATE && profile_run_poll(target, id, &has_ended, &other) &&
+	       has_ended;
+}
+
+bool control_wait_for_run(const struct target *target, int64_t id, int64_t duration_ms,
+	const char *what, struct error *err)
+{
+	const int64_t start_ms = clock_monotonic_ms();
+	int64_t next_look_ms = duration_ms > LOOK_MS ? LOOK_MS : duration_ms;
+	bool has_ended = false, ok = true;
+
+	while (ok && !has_ended) {
+		const int64_t done_ms = clock_monotonic_ms() - start_ms;
+		if (terminal_was_interrupted())
+			return stop_early(target, id, err);
+		if (done_ms > duration_ms + PATIENCE_MS) {
+			error_set(err, ERROR_TIMEOUT, "%s: the run should be over since %d s",
+				target->label, PATIENCE_MS / 1000);
+			ok = error_hint(err, "heapctl runs shows its state");
+			break;
+		}
+		terminal_progress(what, done_ms, duration_ms);
+		if (done_ms < next_look_ms) {
+			const int64_t left_ms = next_look_ms - done_ms;
+			terminal_sleep_ms(left_ms < TICK_MS ? left_ms : TICK_MS);
+			continue;
+		}
+		/* Now and then before the end, to learn early when the target is gone. */
+		ok = profile_run_poll(target, id, &has_ended, err);
+		next_look_ms = done_ms + LOOK_MS < duration_ms ? done_ms + LOOK_MS
+			       : done_ms < duration_ms	       ? duration_ms
+							       : done_ms + OVERDUE_MS;
+	}
+	terminal_progress_end();
+	return ok;
+}
+
+bool control_save_run(const struct target *target, int64_t id, const char *which,
+	struct output *output, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
+	return control_save_profile(target, path, NULL, output, err);
 }
 
 const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES])

@@ -36,6 +36,17 @@ void control_print_json(const json_t *value);
 MUST_CHECK bool control_save_profile(const struct target *target, const char *path,
 	const char *advice, struct output *output, struct error *err);
 
+/*
+ * Waits until the run has ended, with a progress bar; an interrupt ends it early
+ * (terminal_catch_interrupts was called). ERROR_STATE when it failed.
+ */
+MUST_CHECK bool control_wait_for_run(const struct target *target, int64_t id, int64_t duration_ms,
+	const char *what, struct error *err);
+
+/* Saves the profile at the run's end ("profile") or start ("start"). */
+MUST_CHECK bool control_save_run(const struct target *target, int64_t id, const char *which,
+	struct output *output, struct error *err);
+
 /* "10:15:00", or with the date when it was not today; "-" for 0. */
 enum { CONTROL_MOMENT_BYTES = 32 };
 const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES]);

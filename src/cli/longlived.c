@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "cli/profile_run.h"
+#include "client/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -138,10 +138,10 @@ static bool collect(const struct target *target, const struct longlived_request 
 	snprintf(what, sizeof what, "sampling %s", target->label);
 	terminal_catch_interrupts();
 	if (!profile_run_start_own(target, &wanted, &run, err) ||
-		!profile_run_wait(target, run.id, request->window_ms, what, err))
+		!control_wait_for_run(target, run.id, request->window_ms, what, err))
 		return false;
 	yield.duration_ms = clock_monotonic_ms() - run.begun_ms;
-	if (!profile_run_save(target, run.id, "start", &pair->before, err) ||
+	if (!control_save_run(target, run.id, "start", &pair->before, err) ||
 		!settle_and_save(target, request, run.was_active, pair, err))
 		return false;
 	yield.was_active = run.was_active;

@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "cli/profile_run.h"
+#include "client/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -46,7 +46,7 @@ struct record_request {
 static bool save(const struct target *target, int64_t id, const char *which, struct output *output,
 	struct error *err)
 {
-	if (profile_run_save(target, id, which, output, err))
+	if (control_save_run(target, id, which, output, err))
 		return true;
 	if (err->hint[0] == '\0' && target->process.pid != 0)
 		error_hint(err, "the agent keeps it: heapctl runs %d --save %" PRId64 " -o FILE",
@@ -162,7 +162,7 @@ static bool record(
 		!open_start(request, &run, &end, &start, err))
 		return false;
 	snprintf(what, sizeof what, "recording %s", target->label);
-	if (!profile_run_wait(target, run.id, request->duration_ms, what, err))
+	if (!control_wait_for_run(target, run.id, request->duration_ms, what, err))
 		return false;
 	if ((start.is_stdout || start.draft.path[0] != '\0') &&
 		!save(target, run.id, "start", &start, err))

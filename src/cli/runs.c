@@ -6,7 +6,7 @@
 
 #include "base/duration.h"
 #include "cli/control.h"
-#include "cli/profile_run.h"
+#include "client/profile_run.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -157,9 +157,9 @@ static bool save(const struct target *target, const struct runs_request *request
 		return false;
 	if (request->start_path != NULL &&
 		(!output_open(request->start_path, "", "", &start, err) ||
-			!profile_run_save(target, request->save, "start", &start, err)))
+			!control_save_run(target, request->save, "start", &start, err)))
 		return false;
-	return profile_run_save(target, request->save, "profile", &end, err);
+	return control_save_run(target, request->save, "profile", &end, err);
 }
 
 static bool remove_run(const struct target *target, int64_t id, struct error *err)

@@ -11,7 +11,7 @@
 #include "cli/option.h"
 #include "client/target.h"
 
-enum { SAMPLE_LG_KEEP = -1, SAMPLE_LG_MIN = 12, SAMPLE_LG_MAX = 40 };
+enum { SAMPLE_LG_MIN = 12, SAMPLE_LG_MAX = 40 };
 
 /* Of parser.value; one that is no power of two is rounded down, which is said. */
 MUST_CHECK bool sample_interval_option(struct option_parser *parser, int *lg_sample);

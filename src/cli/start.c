@@ -5,7 +5,7 @@
 
 #include "base/duration.h"
 #include "cli/control.h"
-#include "cli/profile_run.h"
+#include "client/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/verb.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timed runs as a client sees them: started, watched, ended early, saved. A run belongs to the
- * agent and ends on time whatever happens here.
+ * Timed runs as a client sees them: started, asked for, ended early. A run belongs to the agent and
+ * ends on time whatever happens here.
  */
 #pragma once
 
@@ -11,15 +11,16 @@
 #include <jansson.h>
 
 #include "client/target.h"
-#include "cli/output.h"
+
+enum { SAMPLE_LG_KEEP = -1 };
 
 struct profile_run_request {
 	int64_t duration_ms;
-	int lg_sample; /* for the run, see cli/sample_interval.h; SAMPLE_LG_KEEP: as it is */
+	int lg_sample; /* logarithm of the sampling interval; SAMPLE_LG_KEEP: as it is */
 };
 
 /*
- * Starts one, or tells of the one that is on: "already_running" in it. Sampling that is on stays
+ * Starts one, or reports the one that is on: "already_running" in it. Sampling that is on stays
  * on: "was_active". Release with json_decref.
  */
 MUST_CHECK bool profile_run_start(const struct target *target,
@@ -40,13 +41,10 @@ MUST_CHECK bool profile_run_start_own(const struct target *target,
 
 MUST_CHECK bool profile_run_stop(const struct target *target, json_t **run, struct error *err);
 
-/*
- * Waits until the run is over, with a progress bar; an interrupt ends it early
- * (terminal_catch_interrupts was called). ERROR_STATE when it failed.
- */
-MUST_CHECK bool profile_run_wait(const struct target *target, int64_t id, int64_t duration_ms,
-	const char *what, struct error *err);
+/* Whether the run has ended, by itself or otherwise; ERROR_STATE when it failed. */
+MUST_CHECK bool profile_run_poll(
+	const struct target *target, int64_t id, bool *has_ended, struct error *err);
 
-/* Saves the profile at the run's end ("profile") or start ("start"). */
-MUST_CHECK bool profile_run_save(const struct target *target, int64_t id, const char *which,
-	struct output *output, struct error *err);
+/* ERROR_STATE, with the agent's reason, when this ended run failed. */
+MUST_CHECK bool profile_run_check_outcome(
+	const struct target *target, const json_t *run, struct error *err);
