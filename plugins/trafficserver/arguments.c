@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEEP_MOST = 32 };
+enum { KEEP_MAX = 32 };
 
 static const char *value_of(const char *argument, const char *name)
 {
@@ -19,11 +19,11 @@ static unsigned read_keep(const char *text)
 	unsigned value = 0;
 
 	for (const char *c = text; *c != '\0'; c++) {
-		if (*c < '0' || *c > '9' || value > KEEP_MOST)
+		if (*c < '0' || *c > '9' || value > KEEP_MAX)
 			return 0;
 		value = value * 10 + (unsigned)(*c - '0');
 	}
-	return value <= KEEP_MOST ? value : 0;
+	return value <= KEEP_MAX ? value : 0;
 }
 
 static bool read_one(
@@ -44,8 +44,7 @@ static bool read_one(
 		arguments->keep = read_keep(keep);
 		if (arguments->keep != 0)
 			return true;
-		snprintf(
-			problem, problem_size, "%s is no number from 1 to %d", argument, KEEP_MOST);
+		snprintf(problem, problem_size, "%s is no number from 1 to %d", argument, KEEP_MAX);
 		return false;
 	}
 	if (strcmp(argument, "--no-socket") == 0) {

@@ -100,7 +100,7 @@ static void serve(struct agent *agent)
 }
 
 /* After a fork most children exec or exit at once: nothing of the agent should be seen of them. */
-static void wait_for_childhood(struct agent *agent)
+static void delay_after_fork(struct agent *agent)
 {
 	if (agent->is_child)
 		poll(NULL, 0, SERVICE_CHECK_1_MS);
@@ -138,7 +138,7 @@ MUST_CHECK static bool leave_program_files(struct agent *agent)
 	while (fd >= 0 && fd < STDERR_FILENO);
 	if (fd > STDERR_FILENO)
 		close(fd);
-	return guard_open(&agent->service.guard) || !agent->had_proc;
+	return sandbox_check_open(&agent->service.sandbox) || !agent->had_proc;
 }
 
 static void listen_at_start(struct agent *agent)
@@ -160,7 +160,7 @@ static void *thread_main(void *argument)
 	stacks_learn_thread();
 	/* At once: a sandboxed child may soon have another root, without /proc. */
 	if (leave_program_files(agent)) {
-		wait_for_childhood(agent);
+		delay_after_fork(agent);
 		service_open_wake(&agent->service);
 		listen_at_start(agent);
 		serve(agent);
@@ -227,7 +227,7 @@ static bool begin(bool is_child, struct error *err)
 		free_agent(agent);
 		return false;
 	}
-	agent->had_proc = process.own_files && guard_can_open();
+	agent->had_proc = process.own_files && sandbox_check_can_open();
 	publish(agent, process.options.mode != AGENT_EMBEDDED);
 	const int errnum = make_thread(agent);
 	if (errnum == 0)
@@ -362,8 +362,8 @@ static bool is_ours(void)
 }
 
 enum {
-	KNOCK_AGAIN_MS = 10,
-	KNOCKS = 200,
+	CONNECT_AGAIN_MS = 10,
+	CONNECTS_MAX = 200,
 	SOCKET_WAIT_MS = 200,
 };
 
@@ -416,12 +416,12 @@ static bool end_thread_with_own_files(struct error *err)
 	pthread_mutex_lock(&process.lock);
 	if (process.agent != NULL)
 		atomic_store(&process.agent->stopping, true);
-	for (int i = 0; !ended && i < KNOCKS; i++) {
+	for (int i = 0; !ended && i < CONNECTS_MAX; i++) {
 		if (process.has_thread)
 			pthread_kill(process.thread, on_demand_signal());
-		const bool knocked = process.agent == NULL ||
-				     listener_knock(&process.agent->service.listener, err);
-		ended = wait_for_end(KNOCK_AGAIN_MS) || (knocked && wait_for_end(1000));
+		const bool connected = process.agent == NULL ||
+				       listener_connect_self(&process.agent->service.listener, err);
+		ended = wait_for_end(CONNECT_AGAIN_MS) || (connected && wait_for_end(1000));
 	}
 	if (!ended && process.agent != NULL)
 		atomic_store(&process.agent->stopping, false);

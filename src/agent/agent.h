@@ -49,7 +49,7 @@ void agent_stop(void);
  */
 struct agent_use {
 	struct core *core;
-	struct listener *listener;
+	struct agent_listener *listener;
 	struct held_signals signals;
 };
 

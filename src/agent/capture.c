@@ -239,11 +239,11 @@ static bool dump(
 						       dump_to_temporary(allocator, fd, &other));
 }
 
-bool capture_take(struct allocator *allocator, const struct folder *folder, struct capture *capture,
-	struct error *err)
+bool capture_take(struct allocator *allocator, const struct folder *folder,
+	struct captured_profile *capture, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
-	struct capture taken = { .time_ms = clock_realtime_ms() };
+	struct captured_profile taken = { .time_ms = clock_realtime_ms() };
 	struct counts counts;
 	const int64_t begin = clock_monotonic_ns();
 

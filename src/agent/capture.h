@@ -11,7 +11,7 @@
 #include "agent/folder.h"
 #include "allocator/allocator.h"
 
-struct capture {
+struct captured_profile {
 	struct descriptor file; /* read it with pread from offset 0 */
 	uint64_t size_bytes;
 	uint64_t stack_count;
@@ -19,13 +19,13 @@ struct capture {
 	int64_t duration_ms; /* how long jemalloc took */
 };
 
-#define CAPTURE_NONE ((struct capture){ .file = DESCRIPTOR_NONE })
+#define CAPTURE_NONE ((struct captured_profile){ .file = DESCRIPTOR_NONE })
 
 /* `folder` may have an empty path when there is none. */
 MUST_CHECK bool capture_take(struct allocator *allocator, const struct folder *folder,
-	struct capture *capture, struct error *err);
+	struct captured_profile *capture, struct error *err);
 
-static inline void capture_release(struct capture *capture)
+static inline void capture_release(struct captured_profile *capture)
 {
 	descriptor_close(&capture->file);
 }

@@ -82,7 +82,7 @@ static void answer_request(
 		connection_refuse(connection, 400, &err, now_ms);
 		return;
 	}
-	const struct request request = {
+	const struct agent_request request = {
 		.method = parser->method, .target = parser->target, .form = connection->form.data
 	};
 	handler->handle(handler->context, &request, &connection->response);

@@ -19,7 +19,8 @@ enum {
 
 /* Answers a request; what it does is the owner's. */
 struct connection_handler {
-	void (*handle)(void *context, const struct request *request, struct response *response);
+	void (*handle)(
+		void *context, const struct agent_request *request, struct response *response);
 	void *context;
 };
 

@@ -10,7 +10,7 @@
 
 void core_init(struct core *core, const struct core_options *options)
 {
-	const struct retention retention = { .count = options->settings->keep,
+	const struct run_retention retention = { .count = options->settings->keep,
 		.bytes = options->settings->keep_bytes };
 
 	*core = (struct core){
@@ -150,7 +150,7 @@ void core_resume(struct core *core)
 	}
 }
 
-bool core_profile(struct core *core, struct capture *capture, struct error *err)
+bool core_profile(struct core *core, struct captured_profile *capture, struct error *err)
 {
 	stacks_refresh();
 	if (!capture_take(core->allocator, &core->folder, capture, err))
@@ -239,7 +239,7 @@ static bool restore_interval(struct core *core, struct error *err)
 static bool begin_run(struct core *core, struct error *err)
 {
 	struct run *const run = &core->machine.run;
-	struct capture start = CAPTURE_NONE;
+	struct captured_profile start = CAPTURE_NONE;
 	bool was_active = false;
 
 	run->pid = getpid();
@@ -303,7 +303,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 /* The end profile first: what is freed after the deadline would be missing from it. */
 static void finish_run(struct core *core)
 {
-	struct capture profile = CAPTURE_NONE;
+	struct captured_profile profile = CAPTURE_NONE;
 	struct error problem, ignored;
 	bool active = false;
 	struct run_input input = { .event = RUN_EVENT_ENDED };

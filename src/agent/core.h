@@ -96,7 +96,8 @@ MUST_CHECK bool core_pause(
 void core_resume(struct core *core);
 
 /* A profile now; the caller releases it. */
-MUST_CHECK bool core_profile(struct core *core, struct capture *capture, struct error *err);
+MUST_CHECK bool core_profile(
+	struct core *core, struct captured_profile *capture, struct error *err);
 
 /* `lg_sample` and `force` as in allocator_reset. */
 MUST_CHECK bool core_reset(struct core *core, int lg_sample, bool force, struct error *err);

@@ -110,9 +110,9 @@ static bool apply_options(
 		return error_set(err, ERROR_USAGE, "the folder's path is too long");
 	if (from->folder != NULL)
 		strcpy(settings->folder, from->folder);
-	if (from->keep > SETTINGS_KEEP_MOST)
+	if (from->keep > SETTINGS_KEEP_MAX)
 		return error_set(
-			err, ERROR_USAGE, "at most %d runs can be kept", SETTINGS_KEEP_MOST);
+			err, ERROR_USAGE, "at most %d runs can be kept", SETTINGS_KEEP_MAX);
 	if (from->keep != 0)
 		settings->keep = from->keep;
 	if (from->keep_bytes != 0)
@@ -134,7 +134,7 @@ static bool apply_options(
 
 static bool choose_name(const char *given, struct agent_options *options, struct error *err)
 {
-	struct launch launch;
+	struct launch_facts launch;
 
 	launch_look(&launch);
 	const char *const name = given == NULL ? launch_name(&launch) : given;
@@ -228,7 +228,7 @@ int heapctl_deactivate(struct heapctl_error *err)
 
 static const char NO_DESCRIPTOR[] = "the descriptor is negative";
 
-static bool take_profile(struct capture *capture, struct error *err)
+static bool take_profile(struct captured_profile *capture, struct error *err)
 {
 	struct agent_use use;
 
@@ -241,7 +241,7 @@ static bool take_profile(struct capture *capture, struct error *err)
 
 int heapctl_dump_fd(int fd, struct heapctl_error *err)
 {
-	struct capture capture = CAPTURE_NONE;
+	struct captured_profile capture = CAPTURE_NONE;
 	struct error problem;
 
 	if (fd < 0)
@@ -255,7 +255,7 @@ int heapctl_dump_fd(int fd, struct heapctl_error *err)
 
 int heapctl_dump_path(const char *path, struct heapctl_error *err)
 {
-	struct capture capture = CAPTURE_NONE;
+	struct captured_profile capture = CAPTURE_NONE;
 	struct error problem;
 
 	if (path == NULL || *path == '\0')

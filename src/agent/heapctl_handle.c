@@ -45,7 +45,7 @@ static bool copy_request(const struct heapctl_request *request, struct owned_res
 
 static void answer(struct core *core, struct owned_response *owned)
 {
-	const struct request request = {
+	const struct agent_request request = {
 		.method = owned->method, .target = owned->target, .form = owned->form
 	};
 
@@ -76,17 +76,18 @@ int heapctl_handle(const struct heapctl_request *request, struct heapctl_respons
 		/* What is larger was never set. */
 		LARGEST = 65536,
 		/* All that the first header had. */
-		REQUEST_LEAST = offsetof(struct heapctl_request, form) + sizeof request->form,
-		RESPONSE_LEAST = offsetof(struct heapctl_response, owner) + sizeof response->owner,
+		REQUEST_BYTES_MIN = offsetof(struct heapctl_request, form) + sizeof request->form,
+		RESPONSE_BYTES_MIN =
+			offsetof(struct heapctl_response, owner) + sizeof response->owner,
 	};
 	struct agent_use use;
 	struct error problem;
 
-	if (request == NULL || request->size < REQUEST_LEAST || request->size > LARGEST ||
+	if (request == NULL || request->size < REQUEST_BYTES_MIN || request->size > LARGEST ||
 		request->method == NULL || request->target == NULL)
 		return fail(
 			HEAPCTL_USAGE, "the request or its size, method or target is not set", err);
-	if (response == NULL || response->size < RESPONSE_LEAST || response->size > LARGEST)
+	if (response == NULL || response->size < RESPONSE_BYTES_MIN || response->size > LARGEST)
 		return fail(HEAPCTL_USAGE, "the response or its size is not set", err);
 	struct owned_response *const owned = memory_resize(&memory_private, NULL, 0, sizeof *owned);
 	if (owned == NULL)

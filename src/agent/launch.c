@@ -16,7 +16,7 @@ static const char launchers[] =
 	"prlimit:choom:cgexec:bwrap:doas:authbind:envdir:softlimit:systemd-cat:linux32:linux64:"
 	"flock:xargs:heapctl";
 
-void launch_look(struct launch *launch)
+void launch_look(struct launch_facts *launch)
 {
 	const char *const executed = (const char *)getauxval(AT_EXECFN);
 	char path[sizeof launch->path];
@@ -31,7 +31,7 @@ void launch_look(struct launch *launch)
 	snprintf(launch->started_as, sizeof launch->started_as, "%s", as);
 }
 
-const char *launch_name(const struct launch *launch)
+const char *launch_name(const struct launch_facts *launch)
 {
 	const char *const slash = strrchr(launch->started_as, '/');
 
@@ -87,8 +87,8 @@ void launch_remove_preload(const char *preload, const char *own_path, char *kept
 	*end = '\0';
 }
 
-enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
-	const struct launch_source *source)
+enum launch_decision launch_decide(const struct settings *settings,
+	const struct launch_facts *launch, const struct launch_source *source)
 {
 	const bool preloaded = launch_preload_names(source->preload, source->own_path);
 

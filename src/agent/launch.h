@@ -13,13 +13,13 @@
 
 #include "agent/settings.h"
 
-struct launch {
+struct launch_facts {
 	char path[4096];      /* of the executable; "" without /proc */
 	char started_as[256]; /* the path that was executed, or its end when that is long */
 };
 
 /* Finds out what this process runs. At its start: later the kernel's copy may be overwritten. */
-void launch_look(struct launch *launch);
+void launch_look(struct launch_facts *launch);
 
 enum launch_decision {
 	LAUNCH_STAY_OUT,
@@ -38,8 +38,8 @@ struct launch_source {
  * A program that is merely linked with the library decides for itself. One that got it from
  * /etc/ld.so.preload, as all programs of the machine did, has an agent only if it is listed.
  */
-enum launch_decision launch_decide(const struct settings *settings, const struct launch *launch,
-	const struct launch_source *source);
+enum launch_decision launch_decide(const struct settings *settings,
+	const struct launch_facts *launch, const struct launch_source *source);
 
 /* Whether LD_PRELOAD, or such a text, has the file with the agent. */
 bool launch_preload_names(const char *preload, const char *own_path);
@@ -49,4 +49,4 @@ bool launch_preload_names(const char *preload, const char *own_path);
 void launch_remove_preload(const char *preload, const char *own_path, char *kept);
 
 /* The last part of the path it was started as: "redis-server". */
-const char *launch_name(const struct launch *launch);
+const char *launch_name(const struct launch_facts *launch);

@@ -16,13 +16,13 @@
 
 enum { BACKLOG = 64 };
 
-void listener_init(struct listener *listener)
+void listener_init(struct agent_listener *listener)
 {
-	*listener = (struct listener){ .socket = DESCRIPTOR_NONE };
+	*listener = (struct agent_listener){ .socket = DESCRIPTOR_NONE };
 	pthread_mutex_init(&listener->lock, NULL);
 }
 
-void listener_deinit(struct listener *listener)
+void listener_deinit(struct agent_listener *listener)
 {
 	listener_close(listener);
 	pthread_mutex_destroy(&listener->lock);
@@ -81,7 +81,7 @@ static int probe(const struct folder *folder, int folder_fd, const char *name, p
 }
 
 /* Whether another process, which has our pid in its pid namespace, listens there. */
-static bool is_taken(const struct listener *listener, int folder_fd)
+static bool is_taken(const struct agent_listener *listener, int folder_fd)
 {
 	pid_t peer;
 	const int errnum = probe(&listener->folder, folder_fd, listener->name, &peer);
@@ -99,7 +99,7 @@ static uint64_t namespace_number(void)
 }
 
 /* "4711.sock"; "4711.4026532281.sock" while a process of another pid namespace has that name. */
-static void choose_name(struct listener *listener, int folder_fd)
+static void choose_name(struct agent_listener *listener, int folder_fd)
 {
 	snprintf(listener->name, sizeof listener->name, "%d.sock", getpid());
 	listener->shares_folder = is_taken(listener, folder_fd);
@@ -109,7 +109,7 @@ static void choose_name(struct listener *listener, int folder_fd)
 }
 
 static bool publish(
-	struct listener *listener, int folder_fd, const char *temporary, struct error *err)
+	struct agent_listener *listener, int folder_fd, const char *temporary, struct error *err)
 {
 	struct stat status;
 
@@ -126,7 +126,7 @@ static bool publish(
 	return true;
 }
 
-static bool open_in(struct listener *listener, int folder_fd, struct error *err)
+static bool open_in(struct agent_listener *listener, int folder_fd, struct error *err)
 {
 	char temporary[FOLDER_NAME_MAX];
 	struct sockaddr_un address;
@@ -218,7 +218,7 @@ static void remove_dead_names(const struct folder *folder, int folder_fd)
 	}
 }
 
-bool listener_open(struct listener *listener, const struct folder *folder, struct error *err)
+bool listener_open(struct agent_listener *listener, const struct folder *folder, struct error *err)
 {
 	CLEANUP(fd_cleanup) int folder_fd = -1;
 
@@ -237,17 +237,17 @@ bool listener_open(struct listener *listener, const struct folder *folder, struc
 	return done;
 }
 
-bool listener_is_open(const struct listener *listener)
+bool listener_is_open(const struct agent_listener *listener)
 {
 	return descriptor_is_ours(&listener->socket);
 }
 
-bool listener_is_lost(const struct listener *listener)
+bool listener_is_lost(const struct agent_listener *listener)
 {
 	return listener->socket.fd >= 0 && !listener_is_open(listener);
 }
 
-void listener_path(struct listener *listener, char *path, size_t size)
+void listener_path(struct agent_listener *listener, char *path, size_t size)
 {
 	pthread_mutex_lock(&listener->lock);
 	if (listener->published)
@@ -257,7 +257,7 @@ void listener_path(struct listener *listener, char *path, size_t size)
 	pthread_mutex_unlock(&listener->lock);
 }
 
-static bool is_named(const struct listener *listener, int folder_fd)
+static bool is_named(const struct agent_listener *listener, int folder_fd)
 {
 	struct stat status;
 
@@ -265,7 +265,7 @@ static bool is_named(const struct listener *listener, int folder_fd)
 	       status.st_dev == listener->device && status.st_ino == listener->inode;
 }
 
-static bool has_same_root(const struct listener *listener)
+static bool has_same_root(const struct agent_listener *listener)
 {
 	struct stat status;
 
@@ -274,7 +274,7 @@ static bool has_same_root(const struct listener *listener)
 }
 
 /* By its path, as clients do: the folder may be another one by now. */
-static bool is_name_gone(const struct listener *listener)
+static bool is_name_gone(const struct agent_listener *listener)
 {
 	char path[sizeof listener->folder.path + sizeof listener->name];
 	struct stat status;
@@ -285,7 +285,7 @@ static bool is_name_gone(const struct listener *listener)
 	return status.st_dev != listener->device || status.st_ino != listener->inode;
 }
 
-bool listener_has_lost_name(struct listener *listener)
+bool listener_has_lost_name(struct agent_listener *listener)
 {
 	pthread_mutex_lock(&listener->lock);
 	const bool has_lost =
@@ -294,7 +294,7 @@ bool listener_has_lost_name(struct listener *listener)
 	return has_lost;
 }
 
-static void unpublish(struct listener *listener)
+static void unpublish(struct agent_listener *listener)
 {
 	struct error ignored;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
@@ -306,7 +306,7 @@ static void unpublish(struct listener *listener)
 	listener->published = false;
 }
 
-void listener_close(struct listener *listener)
+void listener_close(struct agent_listener *listener)
 {
 	pthread_mutex_lock(&listener->lock);
 	unpublish(listener);
@@ -318,7 +318,7 @@ void listener_close(struct listener *listener)
 	descriptor_close(&listener->socket);
 }
 
-static bool visit(const struct listener *listener, struct error *err)
+static bool visit(const struct agent_listener *listener, struct error *err)
 {
 	struct sockaddr_un address;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
@@ -336,7 +336,7 @@ static bool visit(const struct listener *listener, struct error *err)
 	return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
 }
 
-bool listener_knock(struct listener *listener, struct error *err)
+bool listener_connect_self(struct agent_listener *listener, struct error *err)
 {
 	pthread_mutex_lock(&listener->lock);
 	const bool done = listener->published ? visit(listener, err)
@@ -345,7 +345,7 @@ bool listener_knock(struct listener *listener, struct error *err)
 	return done;
 }
 
-int listener_accept(const struct listener *listener)
+int listener_accept(const struct agent_listener *listener)
 {
 	if (!listener_is_open(listener)) {
 		errno = EBADF;

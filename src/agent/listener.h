@@ -12,7 +12,7 @@
 #include "agent/descriptor.h"
 #include "agent/folder.h"
 
-struct listener {
+struct agent_listener {
 	struct descriptor socket;
 	/* Where it is to be found; under the lock. */
 	pthread_mutex_t lock;
@@ -27,41 +27,41 @@ struct listener {
 	bool published;
 };
 
-void listener_init(struct listener *listener);
-void listener_deinit(struct listener *listener);
+void listener_init(struct agent_listener *listener);
+void listener_deinit(struct agent_listener *listener);
 
 /*
  * Listens, replacing an earlier socket of this listener. Removes the names that killed processes
  * left in the folder.
  */
 MUST_CHECK bool listener_open(
-	struct listener *listener, const struct folder *folder, struct error *err);
+	struct agent_listener *listener, const struct folder *folder, struct error *err);
 
 /* Whether the socket is there and still ours. */
-bool listener_is_open(const struct listener *listener);
+bool listener_is_open(const struct agent_listener *listener);
 
 /* Whether it was open and the number stands for something else by now. */
-bool listener_is_lost(const struct listener *listener);
+bool listener_is_lost(const struct agent_listener *listener);
 
 /*
  * Whether its name is gone, or leads to something else by now. False where the process may not look
  * any more, after a change of its user or its root: others still reach the socket there.
  */
-bool listener_has_lost_name(struct listener *listener);
+bool listener_has_lost_name(struct agent_listener *listener);
 
 /* The path that clients find it at, or "" while there is none. Any thread. */
-void listener_path(struct listener *listener, char *path, size_t size);
+void listener_path(struct agent_listener *listener, char *path, size_t size);
 
 /* Stops listening and removes the name. */
-void listener_close(struct listener *listener);
+void listener_close(struct agent_listener *listener);
 
 /* Visits the socket by its name and leaves again: whoever waits for a client wakes up. */
-MUST_CHECK bool listener_knock(struct listener *listener, struct error *err);
+MUST_CHECK bool listener_connect_self(struct agent_listener *listener, struct error *err);
 
 /*
  * The next waiting client, or -1 with errno. The descriptor is close-on-exec and non-blocking.
  */
-int listener_accept(const struct listener *listener);
+int listener_accept(const struct agent_listener *listener);
 
 /* Whether the peer of a connection is root or the user that this process runs as now. */
 bool listener_peer_is_allowed(int fd);

@@ -28,7 +28,7 @@ static const char *own_path(void)
 		       : "";
 }
 
-static void name_for_descendants(const struct launch *launch)
+static void name_for_descendants(const struct launch_facts *launch)
 {
 	setenv("HEAPCTL_EXE", launch->path[0] == '\0' ? launch->started_as : launch->path, 1);
 }
@@ -57,7 +57,7 @@ static void read_preload_file(char *text, size_t size)
 	text[got < 0 ? 0 : got] = '\0';
 }
 
-static enum launch_decision decide(const struct settings *settings, struct launch *launch)
+static enum launch_decision decide(const struct settings *settings, struct launch_facts *launch)
 {
 	char preload_file[1024] = "";
 	const char *const preload = getenv("LD_PRELOAD");
@@ -81,7 +81,7 @@ static void preload_start(void)
 	struct agent_options options = {
 		.with_socket = true, .in_children = true, .preloaded = true
 	};
-	struct launch launch;
+	struct launch_facts launch;
 	struct error err;
 
 	main_thread_note();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/retention.h"
 
-size_t retention_excess(const struct retention *retention, const uint64_t *bytes, size_t count)
+size_t retention_excess(const struct run_retention *retention, const uint64_t *bytes, size_t count)
 {
 	uint64_t total = 0;
 	size_t kept = 0;

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct retention {
+struct run_retention {
 	size_t count; /* at least 1 */
 	uint64_t bytes;
 };
@@ -14,4 +14,4 @@ struct retention {
  * `bytes` are the sizes of the runs, oldest first. Returns how many of the first ones have to go.
  * The newest always stays, even when it is larger than all that is allowed.
  */
-size_t retention_excess(const struct retention *retention, const uint64_t *bytes, size_t count);
+size_t retention_excess(const struct run_retention *retention, const uint64_t *bytes, size_t count);

@@ -11,14 +11,14 @@
 
 enum { STATS_BYTES_MAX = 64 << 20 };
 
-struct exchange {
+struct route_call {
 	struct core *core;
 	const struct http_target *target;
 	const char *segment; /* what stood for '*' in the path */
 	struct response *response;
 };
 
-static bool handle_status(struct exchange *exchange, struct error *err)
+static bool handle_status(struct route_call *exchange, struct error *err)
 {
 	struct json_writer json;
 
@@ -30,10 +30,10 @@ static bool handle_status(struct exchange *exchange, struct error *err)
 
 static const char profile_type[] = "application/x-jemalloc-heap-profile";
 
-static bool handle_profile(struct exchange *exchange, struct error *err)
+static bool handle_profile(struct route_call *exchange, struct error *err)
 {
 	struct response *const response = exchange->response;
-	struct capture capture = CAPTURE_NONE;
+	struct captured_profile capture = CAPTURE_NONE;
 
 	if (!core_profile(exchange->core, &capture, err))
 		return false;
@@ -45,7 +45,7 @@ static bool handle_profile(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool handle_stats(struct exchange *exchange, struct error *err)
+static bool handle_stats(struct route_call *exchange, struct error *err)
 {
 	const char *const options = http_target_parameter(exchange->target, "options");
 	const char *const format = http_target_parameter(exchange->target, "format");
@@ -96,7 +96,7 @@ static bool read_number(const char *name, const char *text, int64_t *number, str
 	return true;
 }
 
-static void write_switched(struct exchange *exchange, bool active, bool was_active)
+static void write_switched(struct route_call *exchange, bool active, bool was_active)
 {
 	struct json_writer json;
 
@@ -107,7 +107,7 @@ static void write_switched(struct exchange *exchange, bool active, bool was_acti
 	json_object_end(&json);
 }
 
-static bool handle_activate(struct exchange *exchange, struct error *err)
+static bool handle_activate(struct route_call *exchange, struct error *err)
 {
 	bool was_active = false;
 
@@ -117,7 +117,7 @@ static bool handle_activate(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool handle_deactivate(struct exchange *exchange, struct error *err)
+static bool handle_deactivate(struct route_call *exchange, struct error *err)
 {
 	const char *const text = http_target_parameter(exchange->target, "duration_ms");
 	int64_t duration_ms = 0;
@@ -146,7 +146,7 @@ static bool read_lg_sample(const struct http_target *target, int *lg_sample, str
 	return true;
 }
 
-static bool handle_reset(struct exchange *exchange, struct error *err)
+static bool handle_reset(struct route_call *exchange, struct error *err)
 {
 	int lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	bool force = false;
@@ -166,7 +166,7 @@ static bool handle_reset(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static void write_run(struct exchange *exchange, const struct run *run, bool already_running)
+static void write_run(struct route_call *exchange, const struct run *run, bool already_running)
 {
 	struct json_writer json;
 
@@ -174,7 +174,7 @@ static void write_run(struct exchange *exchange, const struct run *run, bool alr
 	run_record_json(&json, run, core_remaining_ms(exchange->core, run), already_running);
 }
 
-static bool handle_run_start(struct exchange *exchange, struct error *err)
+static bool handle_run_start(struct route_call *exchange, struct error *err)
 {
 	const char *const text = http_target_parameter(exchange->target, "duration_ms");
 	struct core_run_request request = { .duration_ms = DURATION_DEFAULT_RUN_MS };
@@ -191,7 +191,7 @@ static bool handle_run_start(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool handle_run_stop(struct exchange *exchange, struct error *err)
+static bool handle_run_stop(struct route_call *exchange, struct error *err)
 {
 	struct run run;
 
@@ -213,7 +213,7 @@ static void write_listed_run(void *context, const struct run *run)
 	run_record_json(&list->json, run, core_remaining_ms(list->core, run), false);
 }
 
-static bool handle_run_list(struct exchange *exchange, struct error *err)
+static bool handle_run_list(struct route_call *exchange, struct error *err)
 {
 	struct run_list list = { .core = exchange->core };
 
@@ -228,7 +228,7 @@ static bool handle_run_list(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool handle_run(struct exchange *exchange, struct error *err)
+static bool handle_run(struct route_call *exchange, struct error *err)
 {
 	int64_t id = 0;
 	struct run run;
@@ -241,7 +241,7 @@ static bool handle_run(struct exchange *exchange, struct error *err)
 }
 
 static bool open_run_profile(
-	struct exchange *exchange, enum run_store_profile which, struct error *err)
+	struct route_call *exchange, enum run_store_profile which, struct error *err)
 {
 	struct response *const response = exchange->response;
 	int64_t id = 0;
@@ -254,17 +254,17 @@ static bool open_run_profile(
 	return true;
 }
 
-static bool handle_run_profile(struct exchange *exchange, struct error *err)
+static bool handle_run_profile(struct route_call *exchange, struct error *err)
 {
 	return open_run_profile(exchange, RUN_STORE_END, err);
 }
 
-static bool handle_run_start_profile(struct exchange *exchange, struct error *err)
+static bool handle_run_start_profile(struct route_call *exchange, struct error *err)
 {
 	return open_run_profile(exchange, RUN_STORE_START, err);
 }
 
-static bool handle_run_remove(struct exchange *exchange, struct error *err)
+static bool handle_run_remove(struct route_call *exchange, struct error *err)
 {
 	int64_t id = 0;
 	struct json_writer json;
@@ -303,7 +303,7 @@ static void write_value(
 		json_put_null(json);
 }
 
-static bool handle_mallctl_read(struct exchange *exchange, struct error *err)
+static bool handle_mallctl_read(struct route_call *exchange, struct error *err)
 {
 	enum mallctl_type type = MALLCTL_UNKNOWN;
 	struct mallctl_value value;
@@ -321,7 +321,7 @@ static bool handle_mallctl_read(struct exchange *exchange, struct error *err)
 	return true;
 }
 
-static bool handle_mallctl_write(struct exchange *exchange, struct error *err)
+static bool handle_mallctl_write(struct route_call *exchange, struct error *err)
 {
 	const char *const text = http_target_parameter(exchange->target, "value");
 	struct allocator *const allocator = exchange->core->allocator;
@@ -363,7 +363,7 @@ static const struct route {
 	const char *method;
 	const char *path; /* '*' stands for one segment */
 	const char *const *parameters;
-	bool (*handle)(struct exchange *exchange, struct error *err);
+	bool (*handle)(struct route_call *exchange, struct error *err);
 } routes[] = {
 	{ "GET", "/v1/status", no_parameters, handle_status },
 	{ "POST", "/v1/activate", no_parameters, handle_activate },
@@ -436,13 +436,13 @@ static void answer_without_route(
 }
 
 static bool parse_parameters(
-	const struct request *request, struct http_target *target, struct error *err)
+	const struct agent_request *request, struct http_target *target, struct error *err)
 {
 	return http_target_parse(request->target, target, err) &&
 	       (request->form == NULL || http_target_add_query(request->form, target, err));
 }
 
-static void run_route(const struct route *route, struct exchange *exchange)
+static void run_route(const struct route *route, struct route_call *exchange)
 {
 	struct response *const response = exchange->response;
 	struct error err;
@@ -460,7 +460,8 @@ static void run_route(const struct route *route, struct exchange *exchange)
 	}
 }
 
-void routes_handle(struct core *core, const struct request *request, struct response *response)
+void routes_handle(
+	struct core *core, const struct agent_request *request, struct response *response)
 {
 	char segment[MALLCTL_NAME_MAX];
 	const char *other_method = NULL;
@@ -477,7 +478,7 @@ void routes_handle(struct core *core, const struct request *request, struct resp
 		answer_without_route(response, request->method, target.path, other_method);
 		return;
 	}
-	struct exchange exchange = {
+	struct route_call exchange = {
 		.core = core, .target = &target, .segment = segment, .response = response
 	};
 	run_route(route, &exchange);

@@ -7,11 +7,12 @@
 #include "agent/core.h"
 #include "agent/response.h"
 
-struct request {
+struct agent_request {
 	const char *method; /* "GET" */
 	char *target;	    /* path and query as sent; is written into */
 	char *form; /* more parameters, "a=1&b=2", from a form's body; NULL; is written into */
 };
 
 /* Fills a response that was initialised. Errors are responses too. */
-void routes_handle(struct core *core, const struct request *request, struct response *response);
+void routes_handle(
+	struct core *core, const struct agent_request *request, struct response *response);

@@ -12,7 +12,7 @@
 #include "agent/run_store_files.h"
 
 void run_store_init(struct run_store *store, const struct memory *memory,
-	const struct folder *folder, const char *program, const struct retention *retention)
+	const struct folder *folder, const char *program, const struct run_retention *retention)
 {
 	*store = (struct run_store){ .memory = memory, .retention = *retention };
 	if (folder != NULL)
@@ -151,7 +151,7 @@ static struct run run_of_files(const struct run_store_entry *entry)
 
 /* Into the folder when that works, else it stays where it is, in memory. */
 static void keep_profile(struct run_store *store, struct run_store_entry *entry,
-	enum run_store_profile which, struct capture *capture)
+	enum run_store_profile which, struct captured_profile *capture)
 {
 	struct error err = { 0 };
 
@@ -175,8 +175,8 @@ static void save_record(struct run_store *store, const struct run_store_entry *e
 			&store->folder, store->name, store->memory, &entry->run);
 }
 
-bool run_store_begin(
-	struct run_store *store, const struct run *run, struct capture *start, struct error *err)
+bool run_store_begin(struct run_store *store, const struct run *run, struct captured_profile *start,
+	struct error *err)
 {
 	struct run_store_entry *const entry = next_entry(store);
 
@@ -213,7 +213,7 @@ static void forget(struct run_store *store, struct run_store_entry *entry)
 
 static void forget_what_is_too_much(struct run_store *store)
 {
-	uint64_t bytes[4 * SETTINGS_KEEP_MOST];
+	uint64_t bytes[4 * SETTINGS_KEEP_MAX];
 	const size_t most = sizeof bytes / sizeof bytes[0];
 
 	while (store->count > most)
@@ -225,7 +225,8 @@ static void forget_what_is_too_much(struct run_store *store)
 		forget(store, store->entries);
 }
 
-void run_store_finish(struct run_store *store, const struct run *run, struct capture *profile)
+void run_store_finish(
+	struct run_store *store, const struct run *run, struct captured_profile *profile)
 {
 	struct run_store_entry *const entry = find(store, run->id);
 

@@ -39,7 +39,7 @@ struct run_store_entry {
 struct run_store {
 	const struct memory *memory;
 	struct folder folder; /* path "" when there is none */
-	struct retention retention;
+	struct run_retention retention;
 	char name[RUN_STORE_NAME_MAX]; /* fit for a file's name */
 	bool loaded;
 	struct run_store_entry *entries; /* by id */
@@ -49,7 +49,7 @@ struct run_store {
 
 /* `folder` NULL: everything stays in memory. */
 void run_store_init(struct run_store *store, const struct memory *memory,
-	const struct folder *folder, const char *program, const struct retention *retention);
+	const struct folder *folder, const char *program, const struct run_retention *retention);
 
 /* Files stay. */
 void run_store_deinit(struct run_store *store);
@@ -65,14 +65,15 @@ void run_store_load(struct run_store *store);
 int64_t run_store_last_id(const struct run_store *store);
 
 /* Adds a run that begins, with its start profile, which is taken over. */
-MUST_CHECK bool run_store_begin(
-	struct run_store *store, const struct run *run, struct capture *start, struct error *err);
+MUST_CHECK bool run_store_begin(struct run_store *store, const struct run *run,
+	struct captured_profile *start, struct error *err);
 
 /*
  * Brings the run up to date at its end, with its profile, which is taken over; NULL when it
  * failed. Then forgets what is too much. A record that cannot be written is no failure.
  */
-void run_store_finish(struct run_store *store, const struct run *run, struct capture *profile);
+void run_store_finish(
+	struct run_store *store, const struct run *run, struct captured_profile *profile);
 
 /* NULL when there is none. Valid until the store changes. */
 const struct run_store_entry *run_store_find(const struct run_store *store, int64_t id);

@@ -10,16 +10,18 @@ enum {
 	ACCEPT_AGAIN_MS = 1000,
 };
 
-void server_init(struct server *server, struct listener *listener, const struct memory *memory,
-	const struct connection_handler *handler)
+void server_init(struct agent_server *server, struct agent_listener *listener,
+	const struct memory *memory, const struct connection_handler *handler)
 {
-	*server = (struct server){ .listener = listener, .memory = memory, .handler = *handler };
+	*server = (struct agent_server){
+		.listener = listener, .memory = memory, .handler = *handler
+	};
 }
 
 static const size_t connections_bytes =
 	SERVER_CONNECTIONS_MAX * sizeof(struct connection) + CONNECTION_BLOCK_BYTES;
 
-void server_deinit(struct server *server)
+void server_deinit(struct agent_server *server)
 {
 	for (size_t i = 0; i < server->count; i++)
 		connection_deinit(&server->connections[i]);
@@ -29,7 +31,7 @@ void server_deinit(struct server *server)
 	server->count = 0;
 }
 
-static bool make_room(struct server *server)
+static bool make_room(struct agent_server *server)
 {
 	if (server->connections == NULL) {
 		server->connections = memory_resize(server->memory, NULL, 0, connections_bytes);
@@ -40,7 +42,7 @@ static bool make_room(struct server *server)
 	return server->count < SERVER_CONNECTIONS_MAX;
 }
 
-size_t server_poll_list(const struct server *server, int64_t now_ms, struct pollfd *fds)
+size_t server_poll_list(const struct agent_server *server, int64_t now_ms, struct pollfd *fds)
 {
 	size_t count = 0;
 
@@ -53,7 +55,7 @@ size_t server_poll_list(const struct server *server, int64_t now_ms, struct poll
 	return count;
 }
 
-int64_t server_wait_ms(const struct server *server, int64_t now_ms)
+int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms)
 {
 	int64_t next = INT64_MAX;
 
@@ -88,7 +90,7 @@ static void turn_away(int fd, const struct memory *memory)
 	close(fd);
 }
 
-static void admit(struct server *server, int fd, int64_t now_ms)
+static void admit(struct agent_server *server, int fd, int64_t now_ms)
 {
 	struct descriptor socket;
 	struct error err;
@@ -108,7 +110,7 @@ static void admit(struct server *server, int fd, int64_t now_ms)
 	connection_refuse(connection, 403, &err, now_ms);
 }
 
-static void end_connection(struct server *server, size_t index)
+static void end_connection(struct agent_server *server, size_t index)
 {
 	connection_deinit(&server->connections[index]);
 	server->count--;
@@ -117,7 +119,7 @@ static void end_connection(struct server *server, size_t index)
 }
 
 /* Handles connection `index`; false when it ended. */
-static bool step_connection(struct server *server, size_t index, short events, int64_t now_ms)
+static bool step_connection(struct agent_server *server, size_t index, short events, int64_t now_ms)
 {
 	struct connection *const connection = &server->connections[index];
 
@@ -127,7 +129,7 @@ static bool step_connection(struct server *server, size_t index, short events, i
 }
 
 /* Serves those that have something to say, or have gone, just now. */
-static void step_ready(struct server *server, int64_t now_ms)
+static void step_ready(struct agent_server *server, int64_t now_ms)
 {
 	for (size_t i = server->count; i-- > 0;) {
 		struct connection *const connection = &server->connections[i];
@@ -139,7 +141,7 @@ static void step_ready(struct server *server, int64_t now_ms)
 }
 
 /* False when the listener is not ours any more. */
-static bool accept_clients(struct server *server, int64_t now_ms)
+static bool accept_clients(struct agent_server *server, int64_t now_ms)
 {
 	for (int i = 0; i < ACCEPTS_PER_STEP; i++) {
 		const int fd = listener_accept(server->listener);
@@ -163,7 +165,8 @@ static bool accept_clients(struct server *server, int64_t now_ms)
 	return true;
 }
 
-bool server_step(struct server *server, const struct pollfd *fds, size_t count, int64_t now_ms)
+bool server_step(
+	struct agent_server *server, const struct pollfd *fds, size_t count, int64_t now_ms)
 {
 	const size_t connections = server->count;
 	bool listening = true;

@@ -21,8 +21,8 @@ enum {
 	SERVER_POLL_MAX = SERVER_CONNECTIONS_MAX + 1,
 };
 
-struct server {
-	struct listener *listener;
+struct agent_server {
+	struct agent_listener *listener;
 	const struct memory *memory;
 	struct connection_handler handler;
 	struct connection *connections; /* SERVER_CONNECTIONS_MAX; NULL until the first client */
@@ -31,16 +31,16 @@ struct server {
 	int64_t accept_after_ms; /* no client is accepted before: there are no descriptors */
 };
 
-void server_init(struct server *server, struct listener *listener, const struct memory *memory,
-	const struct connection_handler *handler);
-void server_deinit(struct server *server);
+void server_init(struct agent_server *server, struct agent_listener *listener,
+	const struct memory *memory, const struct connection_handler *handler);
+void server_deinit(struct agent_server *server);
 
 /* Fills `fds`, room for SERVER_POLL_MAX; the number filled. */
-size_t server_poll_list(const struct server *server, int64_t now_ms, struct pollfd *fds);
+size_t server_poll_list(const struct agent_server *server, int64_t now_ms, struct pollfd *fds);
 
 /* How long nothing will happen without an event; -1: for ever. */
-int64_t server_wait_ms(const struct server *server, int64_t now_ms);
+int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms);
 
 /* Handles what poll found, and time limits. False when the listener turned out not to be ours. */
 MUST_CHECK bool server_step(
-	struct server *server, const struct pollfd *fds, size_t count, int64_t now_ms);
+	struct agent_server *server, const struct pollfd *fds, size_t count, int64_t now_ms);

@@ -34,14 +34,15 @@ static void enter_allocator(struct service *service)
 /* Whether the agent has to leave: its thread has rights that the main thread has given up. */
 static bool compare_rights(struct service *service)
 {
-	if (!service->own_thread || !guard_must_leave(&service->guard))
+	if (!service->own_thread || !sandbox_check_must_leave(&service->sandbox))
 		return false;
 	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
 	service->must_leave = true;
 	return true;
 }
 
-static void handle_request(void *context, const struct request *request, struct response *response)
+static void handle_request(
+	void *context, const struct agent_request *request, struct response *response)
 {
 	struct service *const service = context;
 	struct error err;
@@ -73,7 +74,7 @@ void service_init(struct service *service, const struct service_options *options
 		.wall_ms = clock_realtime_ms };
 
 	*service = (struct service){ .wake = { DESCRIPTOR_NONE, DESCRIPTOR_NONE },
-		.guard = GUARD_NONE,
+		.sandbox = SANDBOX_CHECK_NONE,
 		.watch = FOLDER_WATCH_NONE,
 		.is_child = options->is_child,
 		.parent = getppid(),
@@ -113,7 +114,7 @@ void service_deinit(struct service *service)
 	listener_deinit(&service->listener);
 	descriptor_close(&service->wake[0]);
 	descriptor_close(&service->wake[1]);
-	guard_close(&service->guard);
+	sandbox_check_close(&service->sandbox);
 	core_deinit(&service->core);
 }
 
@@ -269,7 +270,7 @@ static void check_main_thread(struct service *service)
 
 	if (!service->own_thread)
 		return;
-	service->main_thread = guard_read_main_thread(&service->guard);
+	service->main_thread = sandbox_check_read_main_thread(&service->sandbox);
 	if (!service->main_thread.has_ended || service->main_thread.others > 1)
 		return;
 	/* The kernel takes the status of the thread that ends last. */

@@ -15,7 +15,7 @@
 
 #include "agent/core.h"
 #include "agent/folder_watch.h"
-#include "agent/guard.h"
+#include "agent/sandbox_check.h"
 #include "agent/listener.h"
 #include "agent/log.h"
 #include "agent/server.h"
@@ -52,13 +52,13 @@ struct service_options {
 
 struct service {
 	struct core core;
-	struct listener listener;
-	struct server server;
+	struct agent_listener listener;
+	struct agent_server server;
 	struct descriptor wake[2]; /* a socket pair: polled, written to; or a signalfd: polled */
 	int wake_signal;
 	const struct log *log;
 	pthread_mutex_t *lock;
-	struct guard guard;
+	struct sandbox_check sandbox;
 	struct folder_watch watch;
 	int64_t listen_again_ms; /* when to try again; 0: the name is there, or was never made */
 	int64_t listen_pause_ms; /* and how long to wait after that */
@@ -72,8 +72,8 @@ struct service {
 	bool is_apart; /* the thread has a table of descriptors of its own */
 	bool must_leave;
 	bool is_last; /* must leave because the process has no other thread any more */
-	struct guard_main_thread main_thread; /* at the last check */
-	bool in_allocator;		      /* the thread has called it and is not sampled */
+	struct sandbox_check_main_thread main_thread; /* at the last check */
+	bool in_allocator; /* the thread has called it and is not sampled */
 	int64_t begun_ms;
 	int64_t used_ms;      /* the last request */
 	unsigned checks_done; /* of a young process */

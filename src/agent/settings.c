@@ -102,7 +102,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	copy_text(settings, get, "HEAPCTL_DIR", settings->folder, sizeof settings->folder);
 	copy_text(settings, get, "XDG_RUNTIME_DIR", settings->runtime, sizeof settings->runtime);
 	copy_text(settings, get, "HEAPCTL_EXE", settings->exes, sizeof settings->exes);
-	read_number(settings, get, "HEAPCTL_KEEP", 1, SETTINGS_KEEP_MOST, &keep);
+	read_number(settings, get, "HEAPCTL_KEEP", 1, SETTINGS_KEEP_MAX, &keep);
 	read_number(settings, get, "HEAPCTL_KEEP_BYTES", 0, UINT64_MAX, &settings->keep_bytes);
 	settings->keep = (unsigned)keep;
 	const char *const disable = get("HEAPCTL_DISABLE");

@@ -13,7 +13,7 @@
 enum {
 	SETTINGS_PATH_MAX = 256,
 	SETTINGS_EXES_MAX = 1024,
-	SETTINGS_KEEP_MOST = 32, /* each may need two descriptors */
+	SETTINGS_KEEP_MAX = 32, /* each may need two descriptors */
 };
 
 enum settings_children {

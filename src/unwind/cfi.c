@@ -270,7 +270,7 @@ static struct unwind_rule rule_of(const struct cfi_common *common, const struct 
 }
 
 /* A run of instructions over a state; the program of one CIE or of one function. */
-struct run {
+struct cfi_run {
 	const struct cfi_common *common;
 	struct cfi_state state;
 	struct cfi_state remembered[REMEMBERED_MAX];
@@ -279,14 +279,14 @@ struct run {
 };
 
 /* The register that an instruction is about, when it is one that a rule follows. */
-static struct cfi_register *followed(struct run *run, uint64_t number)
+static struct cfi_register *followed(struct cfi_run *run, uint64_t number)
 {
 	if (number == roles_of(run->common->machine).fp)
 		return &run->state.fp;
 	return number == run->common->return_register ? &run->state.ra : NULL;
 }
 
-static void set_register(struct run *run, uint64_t number, struct cfi_register value)
+static void set_register(struct cfi_run *run, uint64_t number, struct cfi_register value)
 {
 	struct cfi_register *const found = followed(run, number);
 
@@ -294,7 +294,7 @@ static void set_register(struct run *run, uint64_t number, struct cfi_register v
 		*found = value;
 }
 
-static void set_saved(struct run *run, uint64_t number, int64_t factored)
+static void set_saved(struct cfi_run *run, uint64_t number, int64_t factored)
 {
 	struct cfi_register value = { .where = CFI_AT_CFA };
 
@@ -303,7 +303,7 @@ static void set_saved(struct run *run, uint64_t number, int64_t factored)
 	set_register(run, number, value);
 }
 
-static void restore_register(struct run *run, uint64_t number)
+static void restore_register(struct cfi_run *run, uint64_t number)
 {
 	const struct cfi_state *const initial = &run->common->initial;
 
@@ -319,14 +319,14 @@ static struct cursor take_block(struct cursor *instructions)
 	return cursor_over(bytes, bytes == NULL ? 0 : (size_t)size);
 }
 
-static void define_cfa(struct run *run, uint64_t number, int64_t offset)
+static void define_cfa(struct cfi_run *run, uint64_t number, int64_t offset)
 {
 	run->state.is_cfa_expression = false;
 	run->state.cfa_register = number;
 	run->state.cfa_offset = offset;
 }
 
-static int64_t factored(struct run *run, struct cursor *instructions)
+static int64_t factored(struct cfi_run *run, struct cursor *instructions)
 {
 	int64_t offset = 0;
 
@@ -335,7 +335,7 @@ static int64_t factored(struct run *run, struct cursor *instructions)
 	return offset;
 }
 
-static void remember(struct run *run, struct cursor *instructions)
+static void remember(struct cfi_run *run, struct cursor *instructions)
 {
 	if (run->remembered_count == REMEMBERED_MAX)
 		cursor_fail(instructions, "states are remembered too deep");
@@ -343,7 +343,7 @@ static void remember(struct run *run, struct cursor *instructions)
 		run->remembered[run->remembered_count++] = run->state;
 }
 
-static void recall(struct run *run, struct cursor *instructions)
+static void recall(struct cfi_run *run, struct cursor *instructions)
 {
 	if (run->remembered_count == 0)
 		cursor_fail(instructions, "no state was remembered");
@@ -352,7 +352,7 @@ static void recall(struct run *run, struct cursor *instructions)
 }
 
 /* Instructions about the CFA. False for another. */
-static bool run_cfa(struct run *run, uint8_t code, struct cursor *instructions)
+static bool run_cfa(struct cfi_run *run, uint8_t code, struct cursor *instructions)
 {
 	uint64_t number = 0;
 
@@ -384,7 +384,7 @@ static bool run_cfa(struct run *run, uint8_t code, struct cursor *instructions)
 }
 
 /* Instructions about one register, and those without an effect here. */
-static void run_register(struct run *run, uint8_t code, struct cursor *instructions)
+static void run_register(struct cfi_run *run, uint8_t code, struct cursor *instructions)
 {
 	uint64_t number = 0;
 
@@ -448,7 +448,7 @@ static void run_register(struct run *run, uint8_t code, struct cursor *instructi
 }
 
 /* Runs up to the next move of the location, and moves it; false at the end. */
-static bool run_stretch(struct run *run, struct cursor *instructions)
+static bool run_stretch(struct cfi_run *run, struct cursor *instructions)
 {
 	while (cursor_left(instructions) > 0) {
 		const uint8_t byte = cursor_u8(instructions);
@@ -488,7 +488,7 @@ static bool run_stretch(struct run *run, struct cursor *instructions)
 
 bool cfi_common_run(struct cfi_common *common, struct cursor instructions)
 {
-	struct run run = { .common = common };
+	struct cfi_run run = { .common = common };
 
 	if (common->machine == UNWIND_X86_64)
 		run.state.ra.where = CFI_OTHER;
@@ -504,7 +504,7 @@ bool cfi_function_run(const struct cfi_common *common, const struct cfi_function
 	void *context)
 {
 	struct cursor instructions = function->instructions;
-	struct run run = { .common = common, .state = common->initial, .pc = function->begin };
+	struct cfi_run run = { .common = common, .state = common->initial, .pc = function->begin };
 	uint64_t begin = function->begin;
 
 	while (begin < function->end) {

@@ -81,7 +81,7 @@ bool unwind_extent(
 	return true;
 }
 
-struct builder {
+struct table_builder {
 	struct unwind_table *table;
 	const struct unwind_section *frames;
 	enum unwind_machine machine;
@@ -113,7 +113,7 @@ static bool is_same_rule(struct unwind_rule a, struct unwind_rule b)
 }
 
 /* A row that begins where the last one does takes its place: nothing lies between the two. */
-static bool add_row(struct builder *builder, uint64_t address, struct unwind_rule rule)
+static bool add_row(struct table_builder *builder, uint64_t address, struct unwind_rule rule)
 {
 	struct unwind_table *const table = builder->table;
 	const uint32_t pc = (uint32_t)(address - builder->base);
@@ -132,7 +132,7 @@ static bool add_row(struct builder *builder, uint64_t address, struct unwind_rul
 
 static bool add_stretch(void *context, uint64_t begin, uint64_t end, struct unwind_rule rule)
 {
-	struct builder *const builder = context;
+	struct table_builder *const builder = context;
 
 	builder->table->code_bytes += end - begin;
 	if (rule.cfa != UNWIND_CFA_NONE)
@@ -141,7 +141,7 @@ static bool add_stretch(void *context, uint64_t begin, uint64_t end, struct unwi
 }
 
 /* An entry of .eh_frame at an offset: its contents after the length and the id. */
-static bool read_entry(const struct builder *builder, uint64_t offset, struct cursor *body,
+static bool read_entry(const struct table_builder *builder, uint64_t offset, struct cursor *body,
 	uint64_t *id, uint64_t *id_offset)
 {
 	struct cursor cursor = cursor_over(builder->frames->bytes, builder->frames->size);
@@ -193,7 +193,7 @@ static bool read_augmentation(
 	return cursor_ok(&data);
 }
 
-static bool read_common(struct builder *builder, uint64_t offset)
+static bool read_common(struct table_builder *builder, uint64_t offset)
 {
 	struct cfi_common common = { .machine = builder->machine };
 	struct cursor body;
@@ -229,7 +229,8 @@ static bool read_common(struct builder *builder, uint64_t offset)
 }
 
 /* Reads the description of a function at the address `entry`, and what it has in common. */
-static bool read_function(struct builder *builder, uint64_t entry, struct cfi_function *function)
+static bool read_function(
+	struct table_builder *builder, uint64_t entry, struct cfi_function *function)
 {
 	struct cursor body;
 	uint64_t id = 0, id_offset = 0;
@@ -255,7 +256,7 @@ static bool read_function(struct builder *builder, uint64_t entry, struct cfi_fu
 }
 
 /* False when there is no memory; a function that cannot be read is left out. */
-static bool add_function(struct builder *builder, uint64_t entry, uint64_t min_begin)
+static bool add_function(struct table_builder *builder, uint64_t entry, uint64_t min_begin)
 {
 	struct cfi_function function;
 
@@ -285,7 +286,7 @@ bool unwind_table_build(struct unwind_table *table, enum unwind_machine machine,
 	const struct memory *memory, struct error *err)
 {
 	struct unwind_table built = { .memory = memory };
-	struct builder builder = { .table = &built,
+	struct table_builder builder = { .table = &built,
 		.frames = frames,
 		.machine = machine,
 		.base = base,
@@ -357,7 +358,7 @@ static uint64_t find_entry(const struct index *index, uint64_t header, uint64_t 
 }
 
 /* Reads the description of the function that holds `address`. */
-static bool find_function(struct builder *builder, const struct unwind_section *header,
+static bool find_function(struct table_builder *builder, const struct unwind_section *header,
 	uint64_t address, struct cfi_function *function)
 {
 	struct index index = { 0 };
@@ -371,7 +372,9 @@ static bool find_function(struct builder *builder, const struct unwind_section *
 bool unwind_section_function(enum unwind_machine machine, const struct unwind_section *header,
 	const struct unwind_section *frames, uint64_t address, uint64_t *begin)
 {
-	struct builder builder = { .frames = frames, .machine = machine, .common_at = UINT64_MAX };
+	struct table_builder builder = {
+		.frames = frames, .machine = machine, .common_at = UINT64_MAX
+	};
 	struct cfi_function function;
 
 	if (!find_function(&builder, header, address, &function))
@@ -383,7 +386,9 @@ bool unwind_section_function(enum unwind_machine machine, const struct unwind_se
 struct unwind_rule unwind_section_find(enum unwind_machine machine,
 	const struct unwind_section *header, const struct unwind_section *frames, uint64_t address)
 {
-	struct builder builder = { .frames = frames, .machine = machine, .common_at = UINT64_MAX };
+	struct table_builder builder = {
+		.frames = frames, .machine = machine, .common_at = UINT64_MAX
+	};
 	struct wanted wanted = { .address = address };
 	struct cfi_function function;
 

@@ -19,7 +19,7 @@ static struct {
 	bool from_file;
 } script;
 
-static void handle(void *context, const struct request *request, struct response *response)
+static void handle(void *context, const struct agent_request *request, struct response *response)
 {
 	(void)context;
 	script.requests++;
@@ -278,8 +278,8 @@ static void survives_missing_memory(void **state)
 /* A listener whose socket is one end of a pair would not accept: these use a real one. */
 struct world {
 	struct folder folder;
-	struct listener listener;
-	struct server server;
+	struct agent_listener listener;
+	struct agent_server server;
 };
 
 static void open_world(struct world *world)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "agent/guard.h"
+#include "agent/sandbox_check.h"
 #include "unit.h"
 
 static const char *const *variables; /* name, value, ..., NULL */
@@ -69,14 +69,14 @@ static void nonsense_is_named_and_the_default_kept(void **state)
 		assert_contains(settings.problem, "HEAPCTL_KEEP");
 	}
 	const char *const many[] = { "HEAPCTL_KEEP", "5000", NULL };
-	assert_int_equal(read_settings(many).keep, SETTINGS_KEEP_MOST);
+	assert_int_equal(read_settings(many).keep, SETTINGS_KEEP_MAX);
 }
 
 static enum launch_decision decide(
 	const char *exes, const char *path, const char *preload, const char *preload_file)
 {
 	struct settings settings = { 0 };
-	struct launch launch = { 0 };
+	struct launch_facts launch = { 0 };
 	const struct launch_source source = { .own_path = "/usr/lib/libheapctl.so",
 		.preload = preload,
 		.preload_file = preload_file };
@@ -126,7 +126,7 @@ static void a_disabled_agent_stays_out(void **state)
 {
 	(void)state;
 	struct settings settings = { .disabled = true };
-	const struct launch launch = { .path = "/bin/x", .started_as = "/bin/x" };
+	const struct launch_facts launch = { .path = "/bin/x", .started_as = "/bin/x" };
 	const struct launch_source source = {
 		.own_path = "/a.so", .preload = "/a.so", .preload_file = ""
 	};
@@ -136,20 +136,20 @@ static void a_disabled_agent_stays_out(void **state)
 static void knows_what_this_process_runs(void **state)
 {
 	(void)state;
-	struct launch launch;
+	struct launch_facts launch;
 	launch_look(&launch);
 	assert_contains(launch.path, "test_launch");
 	assert_string_equal(launch_name(&launch), "test_launch");
 }
 
-static struct guard_state state_of(const char *text)
+static struct sandbox_check_state state_of(const char *text)
 {
-	struct guard_reader reader = GUARD_READER;
+	struct sandbox_check_reader reader = SANDBOX_CHECK_READER;
 
 	/* In pieces of every size. */
 	for (size_t size = 1; *text != '\0'; size = size % 7 + 1) {
 		const size_t piece = strnlen(text, size);
-		guard_read(&reader, text, piece);
+		sandbox_check_read(&reader, text, piece);
 		text += piece;
 	}
 	return reader.state;
@@ -161,11 +161,11 @@ static struct guard_state state_of(const char *text)
 	"\nCapEff:\t0\nCapBnd:\t" bounding "\nCapAmb:\t0\nNoNewPrivs:\t" nnp                     \
 	"\nSeccomp:\t" seccomp "\n"
 
-static enum guard_action action_of(const char *main_thread, const char *own)
+static enum sandbox_check_action action_of(const char *main_thread, const char *own)
 {
-	const struct guard_state of_main = state_of(main_thread), of_own = state_of(own);
+	const struct sandbox_check_state of_main = state_of(main_thread), of_own = state_of(own);
 
-	return guard_compare(&of_main, &of_own);
+	return sandbox_check_compare(&of_main, &of_own);
 }
 
 static void a_sandbox_is_seen(void **state)
@@ -178,16 +178,16 @@ static void a_sandbox_is_seen(void **state)
 	const char *const more =
 		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t2");
 
-	assert_int_equal(action_of(open, open), GUARD_STAY);
-	assert_int_equal(action_of(same, same), GUARD_STAY);
-	assert_int_equal(action_of(open, same), GUARD_STAY);
-	assert_int_equal(action_of(same, open), GUARD_LEAVE);
-	assert_int_equal(action_of(more, same), GUARD_LEAVE);
-	assert_int_equal(action_of(same, more), GUARD_STAY);
-	assert_int_equal(action_of("Seccomp:\t1\n", same), GUARD_LEAVE);
-	assert_int_equal(action_of("NoNewPrivs:\t1\n", "NoNewPrivs:\t0\n"), GUARD_LOWER);
-	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), GUARD_STAY);
-	assert_int_equal(action_of(same, "Name:\tx\n"), GUARD_STAY);
+	assert_int_equal(action_of(open, open), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(same, same), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(open, same), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(same, open), SANDBOX_CHECK_LEAVE);
+	assert_int_equal(action_of(more, same), SANDBOX_CHECK_LEAVE);
+	assert_int_equal(action_of(same, more), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of("Seccomp:\t1\n", same), SANDBOX_CHECK_LEAVE);
+	assert_int_equal(action_of("NoNewPrivs:\t1\n", "NoNewPrivs:\t0\n"), SANDBOX_CHECK_LOWER);
+	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(same, "Name:\tx\n"), SANDBOX_CHECK_STAY);
 	assert_int_equal(state_of(open).blocked, 0x20);
 	assert_true(state_of("State:\tZ (zombie)\nThreads:\t12\n").has_ended);
 	assert_int_equal(state_of("State:\tZ (zombie)\nThreads:\t12\n").threads, 12);
@@ -206,15 +206,15 @@ static void rights_that_were_given_up_for_good_count(void **state)
 	const char *const groups = THREAD("0", "", "0", "0", "1ff", "0", "0");
 	char long_list[4096] = "";
 
-	assert_int_equal(action_of(few, all), GUARD_LOWER);
-	assert_int_equal(action_of(all, few), GUARD_STAY);
-	assert_int_equal(action_of(bound, all), GUARD_LOWER);
+	assert_int_equal(action_of(few, all), SANDBOX_CHECK_LOWER);
+	assert_int_equal(action_of(all, few), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(bound, all), SANDBOX_CHECK_LOWER);
 	/* A thread that can gain no privileges needs no bounding set. */
-	assert_int_equal(action_of(bound, bound_for_good), GUARD_STAY);
+	assert_int_equal(action_of(bound, bound_for_good), SANDBOX_CHECK_STAY);
 	/* With CAP_SETUID and CAP_SETGID (0xc0) the main thread can take them back. */
-	assert_int_equal(action_of(user, few), GUARD_STAY);
-	assert_int_equal(action_of(groups, none), GUARD_LEAVE);
-	assert_int_equal(action_of(none, none), GUARD_STAY);
+	assert_int_equal(action_of(user, few), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(groups, none), SANDBOX_CHECK_LEAVE);
+	assert_int_equal(action_of(none, none), SANDBOX_CHECK_STAY);
 	/* Behind more groups than fit anywhere. */
 	for (size_t i = 0; i < 900; i++)
 		strcat(long_list, "1 2 ");
@@ -226,13 +226,13 @@ static void rights_that_were_given_up_for_good_count(void **state)
 static void this_process_is_in_no_sandbox_of_its_own(void **state)
 {
 	(void)state;
-	struct guard guard = GUARD_NONE;
+	struct sandbox_check guard = SANDBOX_CHECK_NONE;
 
-	assert_false(guard_must_leave(&guard));
-	assert_true(guard_can_open());
-	assert_true(guard_open(&guard));
-	assert_false(guard_must_leave(&guard));
-	guard_close(&guard);
+	assert_false(sandbox_check_must_leave(&guard));
+	assert_true(sandbox_check_can_open());
+	assert_true(sandbox_check_open(&guard));
+	assert_false(sandbox_check_must_leave(&guard));
+	sandbox_check_close(&guard);
 }
 
 static void children_are_told_by_a_word(void **state)

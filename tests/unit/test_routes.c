@@ -87,7 +87,7 @@ static int ask_form(const char *method, const char *target, const char *form)
 
 	strcpy(target_copy, target);
 	strcpy(form_copy, form);
-	const struct request request = {
+	const struct agent_request request = {
 		.method = method, .target = target_copy, .form = form_copy
 	};
 	response_init(&response, f.core.memory);

@@ -181,9 +181,9 @@ static void keeps_the_newest_within_number_and_bytes(void **state)
 {
 	(void)state;
 	const uint64_t bytes[] = { 10, 20, 30, 40 };
-	const struct retention by_count = { .count = 2, .bytes = 1000 };
-	const struct retention by_bytes = { .count = 9, .bytes = 70 };
-	const struct retention tiny = { .count = 9, .bytes = 1 };
+	const struct run_retention by_count = { .count = 2, .bytes = 1000 };
+	const struct run_retention by_bytes = { .count = 9, .bytes = 70 };
+	const struct run_retention tiny = { .count = 9, .bytes = 1 };
 	const uint64_t huge[] = { 1, UINT64_MAX, UINT64_MAX };
 	assert_int_equal(retention_excess(&by_count, bytes, 4), 2);
 	assert_int_equal(retention_excess(&by_bytes, bytes, 4), 2);

@@ -73,15 +73,15 @@ static void write_file(const char *name, const char *text)
 
 static void init(struct run_store *store, const struct folder *where, unsigned keep, uint64_t bytes)
 {
-	const struct retention retention = { .count = keep, .bytes = bytes };
+	const struct run_retention retention = { .count = keep, .bytes = bytes };
 
 	run_store_init(store, &memory_heap, where, "my server", &retention);
 }
 
-static struct capture capture_of(const char *profile)
+static struct captured_profile capture_of(const char *profile)
 {
 	static struct allocator_fake fake;
-	struct capture capture = CAPTURE_NONE;
+	struct captured_profile capture = CAPTURE_NONE;
 	const struct folder none = { .path = "" };
 	struct error err;
 
@@ -102,8 +102,8 @@ static struct run run_of(int64_t id)
 static void add_run(struct run_store *store, int64_t id, const char *profile)
 {
 	struct run run = run_of(id);
-	struct capture start = capture_of("start\n");
-	struct capture end = capture_of(profile);
+	struct captured_profile start = capture_of("start\n");
+	struct captured_profile end = capture_of(profile);
 	struct error err;
 
 	assert_true(run_store_begin(store, &run, &start, &err));
@@ -135,7 +135,7 @@ static void a_profile_that_is_cut_short_is_none(void **state)
 	(void)state;
 	static struct allocator_fake fake;
 	const struct folder none = { .path = "" };
-	struct capture capture = CAPTURE_NONE;
+	struct captured_profile capture = CAPTURE_NONE;
 	struct error err;
 
 	allocator_fake_init(&fake);
@@ -150,7 +150,7 @@ static void a_profile_in_memory_cannot_be_executed(void **state)
 	(void)state;
 	/* Since Linux 6.3: MFD_NOEXEC_SEAL. */
 	const int probe = memfd_create("probe", MFD_CLOEXEC | 8U);
-	struct capture capture = capture_of("end\n");
+	struct captured_profile capture = capture_of("end\n");
 	struct stat status;
 
 	assert_int_equal(fstat(capture.file.fd, &status), 0);
@@ -293,7 +293,7 @@ static void a_later_process_has_the_runs_of_before(void **state)
 	init(&store, &folder, 9, 1000);
 	add_run(&store, 20, "end\n");
 	struct run running = run_of(30);
-	struct capture start = capture_of("start\n");
+	struct captured_profile start = capture_of("start\n");
 	struct error err;
 	assert_true(run_store_begin(&store, &running, &start, &err));
 	run_store_deinit(&store);
@@ -448,11 +448,11 @@ static void survives_missing_memory(void **state)
 	(void)state;
 	for (unsigned nth = 1;; nth++) {
 		struct failing_memory memory = failing_memory_at(nth);
-		const struct retention retention = { .count = 9, .bytes = 1000 };
+		const struct run_retention retention = { .count = 9, .bytes = 1000 };
 		struct run_store store;
 		struct error err;
 		struct run run = run_of(1);
-		struct capture start = capture_of("start\n");
+		struct captured_profile start = capture_of("start\n");
 		run_store_init(&store, &memory.memory, &folder, "my server", &retention);
 		run_store_load(&store);
 		if (!run_store_begin(&store, &run, &start, &err))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/guard.h"
+#include "agent/sandbox_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 /* Which of several fields that make sense together were there. */
 enum {
-	FOUND_USERS = 1 << GUARD_SETS,
+	FOUND_USERS = 1 << SANDBOX_CHECK_SETS,
 	FOUND_GROUPS = FOUND_USERS << 1,
 	FOUND_ALL_SETS = FOUND_USERS - 1,
 };
@@ -62,14 +62,14 @@ static bool read_ids(const char *line, const char *name, uint32_t ids[3])
 	return at != NULL;
 }
 
-static void read_line(struct guard_reader *reader)
+static void read_line(struct sandbox_check_reader *reader)
 {
-	static const char *const sets[GUARD_SETS] = { "CapInh", "CapPrm", "CapEff", "CapBnd",
-		"CapAmb" };
-	struct guard_state *const state = &reader->state;
+	static const char *const sets[SANDBOX_CHECK_SETS] = { "CapInh", "CapPrm", "CapEff",
+		"CapBnd", "CapAmb" };
+	struct sandbox_check_state *const state = &reader->state;
 	const char *value;
 
-	for (size_t i = 0; i < GUARD_SETS; i++) {
+	for (size_t i = 0; i < SANDBOX_CHECK_SETS; i++) {
 		if (read_hex(reader->line, sets[i], &state->capabilities[i]))
 			reader->found |= 1U << i;
 	}
@@ -91,7 +91,7 @@ static void read_line(struct guard_reader *reader)
 	state->has_ids = (reader->found & FOUND_USERS) != 0 && (reader->found & FOUND_GROUPS) != 0;
 }
 
-void guard_read(struct guard_reader *reader, const char *text, size_t size)
+void sandbox_check_read(struct sandbox_check_reader *reader, const char *text, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
 		if (text[i] == '\n') {
@@ -107,9 +107,9 @@ void guard_read(struct guard_reader *reader, const char *text, size_t size)
 	}
 }
 
-static bool has_capability(const struct guard_state *state, unsigned number)
+static bool has_capability(const struct sandbox_check_state *state, unsigned number)
 {
-	return (state->capabilities[GUARD_PERMITTED] >> number & 1) != 0;
+	return (state->capabilities[SANDBOX_CHECK_PERMITTED] >> number & 1) != 0;
 }
 
 static bool is_one_of(uint32_t id, const uint32_t ids[3])
@@ -127,7 +127,8 @@ static bool has_other_ids(const uint32_t main_thread[3], const uint32_t own[3])
 	return false;
 }
 
-static bool has_lost_user(const struct guard_state *main_thread, const struct guard_state *own)
+static bool has_lost_user(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	return main_thread->has_ids && own->has_ids && main_thread->has_capabilities &&
 	       ((!has_capability(main_thread, CAP_SETUID) &&
@@ -142,53 +143,60 @@ static bool has_lost_user(const struct guard_state *main_thread, const struct gu
  * does the bounding set of a thread that can gain no privileges.
  */
 static bool has_more_capabilities(
-	const struct guard_state *main_thread, const struct guard_state *own)
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	bool more = false;
 
-	for (size_t i = 0; i < GUARD_SETS; i++) {
-		if (i != GUARD_EFFECTIVE && (i != GUARD_BOUNDING || own->no_new_privs <= 0))
+	for (size_t i = 0; i < SANDBOX_CHECK_SETS; i++) {
+		if (i != SANDBOX_CHECK_EFFECTIVE &&
+			(i != SANDBOX_CHECK_BOUNDING || own->no_new_privs <= 0))
 			more |= (own->capabilities[i] & ~main_thread->capabilities[i]) != 0;
 	}
 	return more && main_thread->has_capabilities && own->has_capabilities;
 }
 
-enum guard_action guard_compare(
-	const struct guard_state *main_thread, const struct guard_state *own)
+enum sandbox_check_action sandbox_check_compare(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	if ((main_thread->seccomp > 0 && own->seccomp >= 0 &&
 		    own->seccomp != main_thread->seccomp) ||
 		(own->filters >= 0 && main_thread->filters > own->filters) ||
 		has_lost_user(main_thread, own))
-		return GUARD_LEAVE;
+		return SANDBOX_CHECK_LEAVE;
 	if ((main_thread->no_new_privs > 0 && own->no_new_privs == 0) ||
 		has_more_capabilities(main_thread, own))
-		return GUARD_LOWER;
-	return GUARD_STAY;
+		return SANDBOX_CHECK_LOWER;
+	return SANDBOX_CHECK_STAY;
 }
 
-static bool lower_capabilities(const struct guard_state *main_thread, const struct guard_state *own)
+static bool lower_capabilities(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
-	uint64_t kept[GUARD_SETS];
+	uint64_t kept[SANDBOX_CHECK_SETS];
 	bool is_bound = true, done = true;
 
-	for (size_t i = 0; i < GUARD_SETS; i++)
+	for (size_t i = 0; i < SANDBOX_CHECK_SETS; i++)
 		kept[i] = own->capabilities[i] & main_thread->capabilities[i];
 	/* The bounding set first, which takes a capability to change. */
 	for (unsigned i = 0; i < 64; i++) {
-		if (((own->capabilities[GUARD_BOUNDING] & ~kept[GUARD_BOUNDING]) >> i & 1) != 0)
+		if (((own->capabilities[SANDBOX_CHECK_BOUNDING] & ~kept[SANDBOX_CHECK_BOUNDING]) >>
+				    i &
+			    1) != 0)
 			is_bound &= prctl(PR_CAPBSET_DROP, i, 0, 0, 0) == 0;
-		if (((own->capabilities[GUARD_AMBIENT] & ~kept[GUARD_AMBIENT]) >> i & 1) != 0)
+		if (((own->capabilities[SANDBOX_CHECK_AMBIENT] & ~kept[SANDBOX_CHECK_AMBIENT]) >>
+				    i &
+			    1) != 0)
 			done &= prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, i, 0, 0) == 0;
 	}
-	const uint64_t effective = own->capabilities[GUARD_EFFECTIVE] & kept[GUARD_PERMITTED];
+	const uint64_t effective =
+		own->capabilities[SANDBOX_CHECK_EFFECTIVE] & kept[SANDBOX_CHECK_PERMITTED];
 	for (unsigned i = 0; i < 2; i++)
 		data[i] = (struct __user_cap_data_struct){
 			.effective = (uint32_t)(effective >> 32 * i),
-			.permitted = (uint32_t)(kept[GUARD_PERMITTED] >> 32 * i),
-			.inheritable = (uint32_t)(kept[GUARD_INHERITABLE] >> 32 * i),
+			.permitted = (uint32_t)(kept[SANDBOX_CHECK_PERMITTED] >> 32 * i),
+			.inheritable = (uint32_t)(kept[SANDBOX_CHECK_INHERITABLE] >> 32 * i),
 		};
 	/* What the bounding set allows cannot be gained then. */
 	if (!is_bound)
@@ -197,7 +205,8 @@ static bool lower_capabilities(const struct guard_state *main_thread, const stru
 	return syscall(SYS_capset, &header, data) == 0 && done;
 }
 
-bool guard_lower(const struct guard_state *main_thread, const struct guard_state *own)
+bool sandbox_check_lower(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	bool done = true;
 
@@ -213,31 +222,31 @@ static const char main_thread_path[] = "/proc/self/status";
 static const char main_thread_stat_path[] = "/proc/self/stat";
 static const char own_path[] = "/proc/thread-self/status";
 
-bool guard_can_open(void)
+bool sandbox_check_can_open(void)
 {
 	return access(main_thread_path, R_OK) == 0;
 }
 
-bool guard_open(struct guard *guard)
+bool sandbox_check_open(struct sandbox_check *check)
 {
-	guard_close(guard);
-	guard->main_thread = open(main_thread_path, O_RDONLY | O_CLOEXEC);
-	guard->main_thread_stat = open(main_thread_stat_path, O_RDONLY | O_CLOEXEC);
-	guard->own = open(own_path, O_RDONLY | O_CLOEXEC);
-	return guard->main_thread >= 0 && guard->own >= 0;
+	sandbox_check_close(check);
+	check->main_thread = open(main_thread_path, O_RDONLY | O_CLOEXEC);
+	check->main_thread_stat = open(main_thread_stat_path, O_RDONLY | O_CLOEXEC);
+	check->own = open(own_path, O_RDONLY | O_CLOEXEC);
+	return check->main_thread >= 0 && check->own >= 0;
 }
 
-void guard_close(struct guard *guard)
+void sandbox_check_close(struct sandbox_check *check)
 {
-	fd_cleanup(&guard->main_thread);
-	fd_cleanup(&guard->main_thread_stat);
-	fd_cleanup(&guard->own);
-	*guard = GUARD_NONE;
+	fd_cleanup(&check->main_thread);
+	fd_cleanup(&check->main_thread_stat);
+	fd_cleanup(&check->own);
+	*check = SANDBOX_CHECK_NONE;
 }
 
-static struct guard_state read_state(int opened, const char *path)
+static struct sandbox_check_state read_state(int opened, const char *path)
 {
-	struct guard_reader reader = GUARD_READER;
+	struct sandbox_check_reader reader = SANDBOX_CHECK_READER;
 	CLEANUP(fd_cleanup) const int fd = opened >= 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	char text[2048];
 	off_t offset = 0;
@@ -249,26 +258,27 @@ static struct guard_state read_state(int opened, const char *path)
 			continue;
 		if (got <= 0)
 			return reader.state;
-		guard_read(&reader, text, (size_t)got);
+		sandbox_check_read(&reader, text, (size_t)got);
 		offset += got;
 	}
 }
 
 /* One look; the signals first, because the rest may take the thread away. */
-static enum guard_action look(const struct guard *guard)
+static enum sandbox_check_action look(const struct sandbox_check *check)
 {
-	const struct guard_state main_thread = read_state(guard->main_thread, main_thread_path);
-	const struct guard_state own = read_state(guard->own, own_path);
-	const enum guard_action action = guard_compare(&main_thread, &own);
+	const struct sandbox_check_state main_thread =
+		read_state(check->main_thread, main_thread_path);
+	const struct sandbox_check_state own = read_state(check->own, own_path);
+	const enum sandbox_check_action action = sandbox_check_compare(&main_thread, &own);
 
 	if (main_thread.has_ids)
 		thread_follow_signals(main_thread.blocked);
-	if (action == GUARD_LOWER && !guard_lower(&main_thread, &own))
-		return GUARD_LEAVE;
+	if (action == SANDBOX_CHECK_LOWER && !sandbox_check_lower(&main_thread, &own))
+		return SANDBOX_CHECK_LEAVE;
 	return action;
 }
 
-bool guard_must_leave(const struct guard *guard)
+bool sandbox_check_must_leave(const struct sandbox_check *check)
 {
 	enum { LOOKS = 4, LOOK_AGAIN_MS = 10 };
 
@@ -276,7 +286,7 @@ bool guard_must_leave(const struct guard *guard)
 	for (int i = 0; i < LOOKS; i++) {
 		if (i > 0)
 			poll(NULL, 0, LOOK_AGAIN_MS);
-		if (look(guard) == GUARD_STAY)
+		if (look(check) == SANDBOX_CHECK_STAY)
 			return false;
 	}
 	return true;
@@ -295,11 +305,11 @@ static int read_end_status(int opened)
 	return last == NULL ? 0 : (int)strtol(last, NULL, 10);
 }
 
-struct guard_main_thread guard_read_main_thread(const struct guard *guard)
+struct sandbox_check_main_thread sandbox_check_read_main_thread(const struct sandbox_check *check)
 {
-	const struct guard_state state = read_state(guard->main_thread, main_thread_path);
+	const struct sandbox_check_state state = read_state(check->main_thread, main_thread_path);
 
-	return (struct guard_main_thread){ .has_ended = state.has_ended,
+	return (struct sandbox_check_main_thread){ .has_ended = state.has_ended,
 		.others = state.threads > 0 ? state.threads - 1 : 0,
-		.status = state.has_ended ? read_end_status(guard->main_thread_stat) : 0 };
+		.status = state.has_ended ? read_end_status(check->main_thread_stat) : 0 };
 }

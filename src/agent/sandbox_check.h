@@ -20,24 +20,24 @@
 
 #include "base/cleanup.h"
 
-enum guard_capability_set {
-	GUARD_INHERITABLE,
-	GUARD_PERMITTED,
-	GUARD_EFFECTIVE,
-	GUARD_BOUNDING,
-	GUARD_AMBIENT,
-	GUARD_SETS,
+enum sandbox_check_capability_set {
+	SANDBOX_CHECK_INHERITABLE,
+	SANDBOX_CHECK_PERMITTED,
+	SANDBOX_CHECK_EFFECTIVE,
+	SANDBOX_CHECK_BOUNDING,
+	SANDBOX_CHECK_AMBIENT,
+	SANDBOX_CHECK_SETS,
 };
 
 /* What proc(5) says of a thread; -1 and false where it is not known. */
-struct guard_state {
+struct sandbox_check_state {
 	bool has_ended;
 	unsigned threads; /* of its process; one that has ended counts while others go on */
 	int seccomp;
 	int filters; /* seccomp filters, since Linux 5.9 */
 	int no_new_privs;
 	bool has_capabilities;
-	uint64_t capabilities[GUARD_SETS];
+	uint64_t capabilities[SANDBOX_CHECK_SETS];
 	bool has_ids;
 	uint32_t users[3]; /* real, effective, saved */
 	uint32_t groups[3];
@@ -45,62 +45,65 @@ struct guard_state {
 	uint64_t blocked;      /* signals: bit N-1 is signal N */
 };
 
-/* Reads a text piece by piece; begin with GUARD_READER. */
-struct guard_reader {
-	struct guard_state state;
+/* Reads a text piece by piece; begin with SANDBOX_CHECK_READER. */
+struct sandbox_check_reader {
+	struct sandbox_check_state state;
 	char line[256]; /* its beginning */
 	size_t size;
 	uint64_t hash; /* of the whole line */
 	unsigned found;
 };
 
-#define GUARD_READER \
-	((struct guard_reader){ .state = { .seccomp = -1, .filters = -1, .no_new_privs = -1 } })
+#define SANDBOX_CHECK_READER            \
+	((struct sandbox_check_reader){ \
+		.state = { .seccomp = -1, .filters = -1, .no_new_privs = -1 } })
 
-void guard_read(struct guard_reader *reader, const char *text, size_t size);
+void sandbox_check_read(struct sandbox_check_reader *reader, const char *text, size_t size);
 
 /* What a thread has to do so that it has no more rights than the main thread. */
-enum guard_action {
-	GUARD_STAY,
-	GUARD_LOWER, /* guard_lower can do it */
-	GUARD_LEAVE,
+enum sandbox_check_action {
+	SANDBOX_CHECK_STAY,
+	SANDBOX_CHECK_LOWER, /* sandbox_check_lower can do it */
+	SANDBOX_CHECK_LEAVE,
 };
 
-enum guard_action guard_compare(
-	const struct guard_state *main_thread, const struct guard_state *own);
+enum sandbox_check_action sandbox_check_compare(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own);
 
 /* Gives up what the main thread does not have; whether all of it could be given up. */
-bool guard_lower(const struct guard_state *main_thread, const struct guard_state *own);
+bool sandbox_check_lower(
+	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own);
 
 /*
  * The files of proc(5) on the main thread and on the agent's; -1 where they are opened each time.
  */
-struct guard {
+struct sandbox_check {
 	int main_thread;
 	int main_thread_stat;
 	int own;
 };
 
-#define GUARD_NONE ((struct guard){ .main_thread = -1, .main_thread_stat = -1, .own = -1 })
+#define SANDBOX_CHECK_NONE \
+	((struct sandbox_check){ .main_thread = -1, .main_thread_stat = -1, .own = -1 })
 
 /* Whether there is something to open. */
-bool guard_can_open(void);
+bool sandbox_check_can_open(void);
 
-/* Opens them for the calling thread, until guard_close; false without /proc. */
-MUST_CHECK bool guard_open(struct guard *guard);
-void guard_close(struct guard *guard);
+/* Opens them for the calling thread, until sandbox_check_close; false without /proc. */
+MUST_CHECK bool sandbox_check_open(struct sandbox_check *check);
+void sandbox_check_close(struct sandbox_check *check);
 
 /*
  * Compares this process' main thread with the calling one, which gives up what it can and blocks
  * the signals that the main thread waits for. True when it must not go on.
  */
-bool guard_must_leave(const struct guard *guard);
+bool sandbox_check_must_leave(const struct sandbox_check *check);
 
 /* The main thread, which may end while others go on. */
-struct guard_main_thread {
+struct sandbox_check_main_thread {
 	bool has_ended;
 	unsigned others; /* threads beside it */
 	int status;	 /* what it ended with, as for waitpid(); 0 where that is not known */
 };
 
-struct guard_main_thread guard_read_main_thread(const struct guard *guard);
+struct sandbox_check_main_thread sandbox_check_read_main_thread(const struct sandbox_check *check);
