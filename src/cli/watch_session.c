@@ -18,7 +18,7 @@ enum { SEARCH_MS = 1000, COMMAND_LOOK_MS = 100 };
 
 struct session {
 	const struct watch_options *options;
-	struct capture_folder *folder;
+	struct store *store;
 	struct watcher *watcher;
 	uid_t owner; /* of the first process; later ones of the name are that user's too */
 	int64_t searched_ms;
@@ -47,7 +47,7 @@ static bool keep(void *context, struct watcher_capture *capture, struct error *e
 {
 	const struct session *const session = context;
 
-	return watcher_keep_in_folder(session->folder, capture, err);
+	return watcher_keep_in_store(session->store, capture, err);
 }
 
 static void say_captured(void *context, const struct watcher_capture *capture)
@@ -182,10 +182,10 @@ static bool open_folder(struct session *session, struct error *err)
 
 	snprintf(made_up, sizeof made_up, "%s.captures",
 		target->process.name[0] == '\0' ? target->file_stem : target->process.name);
-	if (!capture_folder_open(settings->keep[0] == '\0' ? made_up : settings->keep,
-		    &settings->limits, &session->folder, err))
+	if (!store_open(settings->keep[0] == '\0' ? made_up : settings->keep, STORE_CAPTURES,
+		    &settings->limits, &session->store, err))
 		return false;
-	watcher_use_folder(session->watcher, session->folder);
+	watcher_use_store(session->watcher, session->store);
 	return true;
 }
 
@@ -215,6 +215,6 @@ bool watch_session_run(const struct watch_options *options, struct error *err)
 	while (!terminal_was_interrupted() && watcher_attend_command(session.watcher))
 		terminal_sleep_ms(COMMAND_LOOK_MS);
 	watcher_free(session.watcher);
-	capture_folder_close(session.folder);
+	store_close(session.store);
 	return ok;
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What heapctl has in place of the parts that only heapctl-net is linked with. */
 #include "cli/net_program.h"
+#include "cli/watch_session.h"
 #include "client/stream_tls.h"
 #include "gateway/serve.h"
 
 bool serve_run(const struct serve_options *options, struct error *err)
+{
+	(void)options;
+	return net_program_become(err);
+}
+
+bool watch_session_run(const struct watch_options *options, struct error *err)
 {
 	(void)options;
 	return net_program_become(err);

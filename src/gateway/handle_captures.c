@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1/captures and capture: what watches have put into folders, not into the history. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,28 +9,43 @@
 #include "gateway/handlers.h"
 #include "gateway/snapshot_render.h"
 #include "gateway/watch_view.h"
-#include "watch/capture_list.h"
+#include "store/store.h"
 
 #define JSON_TYPE "application/json"
 
+struct capture_array {
+	json_t *captures;
+	unsigned line; /* of the watch's section */
+};
+
+/* What is known of it, as in captures.jsonl, its number and whose it is. */
+static void add_capture(void *context, const struct snapshot *snapshot)
+{
+	const struct capture_array *const array = context;
+	json_t *entry = json_loads(snapshot->details, 0, NULL);
+
+	if (entry == NULL)
+		entry = json_object();
+	json_object_set_new(entry, "number", json_integer(snapshot->id));
+	json_object_set_new(entry, "line", json_integer(array->line));
+	json_array_append_new(array->captures, entry);
+}
+
 static bool add_captures(const struct watch_report *report, json_t *all, struct error *err)
 {
+	const struct store_query query = { .to_ms = INT64_MAX, .captured = true };
+	struct capture_array array = { all, report->section.line };
+	CLEANUP(store_cleanup) struct store *store = NULL;
 	char folder[4096];
-	json_t *captures = NULL, *entry;
-	size_t i;
+	size_t total;
 
 	watch_report_folder(report, folder);
 	if (folder[0] == '\0')
 		return true;
-	if (!capture_list_read(folder, &captures, err))
-		return false;
-	json_array_foreach(captures, i, entry)
-	{
-		json_object_set_new(entry, "line", json_integer(report->section.line));
-		json_array_append(all, entry);
-	}
-	json_decref(captures);
-	return true;
+	/* Nothing was captured yet. */
+	if (!store_open_reader(folder, STORE_CAPTURES, &store, err))
+		return err->kind == ERROR_NOT_FOUND || err->errnum == ENOENT;
+	return store_each(store, &query, SIZE_MAX, add_capture, &array, &total, err);
 }
 
 /* Whether a report before that one has the same folder: so have processes of one name. */
@@ -89,10 +105,19 @@ static const struct watch_report *find_report(
 static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, struct blob **profile,
 	struct error *err)
 {
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct snapshot snapshot;
 	int fd;
 
-	return capture_list_open(folder, (uint64_t)number, &fd, time_ms, err) &&
-	       blob_take_fd(fd, profile, err);
+	if (store_open_reader(folder, STORE_CAPTURES, &store, err) &&
+		store_get_id(store, NULL, number, &snapshot, &fd, err)) {
+		*time_ms = snapshot.time_ms;
+		return blob_take_fd(fd, profile, err);
+	}
+	if (err->kind != ERROR_NOT_FOUND && err->errnum != ENOENT)
+		return false;
+	error_set(err, ERROR_NOT_FOUND, "there is no capture %" PRId64 " in %s", number, folder);
+	return error_hint(err, "it may have been removed for newer ones");
 }
 
 void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/recorder.h"
+#include "gateway/interval_recorder.h"
 #include "gateway/gateway.h"
 #include "gateway/request_policy.h"
 #include "gateway/routes.h"
@@ -89,12 +89,16 @@ static void take_owner(void *context, const char *target, int64_t owner)
 static bool open_store(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	const struct store_limits limits = { options->history_keep_ms, options->history_bytes,
-		options->history_free_bytes, NULL };
+	const struct store_limits limits = {
+		.keep_ms = options->history_keep_ms,
+		.bytes = options->history_bytes,
+		.free_bytes = options->history_free_bytes,
+	};
 
 	if (options->history_folder == NULL)
 		return true;
-	if (!store_open(options->history_folder, &limits, &serving->gateway.store, err))
+	if (!store_open(
+		    options->history_folder, STORE_HISTORY, &limits, &serving->gateway.store, err))
 		return false;
 	/* A name goes on being that of the user whose past it has. */
 	if (!store_each_owner(serving->gateway.store, take_owner, &serving->gateway.backends, err))
@@ -103,7 +107,7 @@ static bool open_store(
 	if (count > 0 && options->log != NULL) {
 		char line[200];
 		snprintf(line, sizeof line,
-			"history: its index was gone; %zu profiles are listed again, without "
+			"history: %zu profiles that the index lacked are listed again, without "
 			"their memory figures",
 			count);
 		options->log(line);
@@ -282,14 +286,14 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
 	CLEANUP(fd_cleanup) int process = -1;
-	struct recorder *recorder = NULL;
+	struct interval_recorder *recorder = NULL;
 	serving->gateway.stop_fd = stop_reader;
 	serving->gateway.backends.cancel_fd = give_up_reader;
 	serving->gateway.workers.cancel_fd = give_up_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(serving, err) &&
 		  (serving->gateway.store == NULL ||
-			  recorder_start(
+			  interval_recorder_start(
 				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
 		  (serving->gateway.watch_manager == NULL ||
 			  watch_manager_start(serving->gateway.watch_manager, err));
@@ -305,7 +309,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	close(TAKE_FD(give_up_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
-	recorder_join(recorder);
+	interval_recorder_join(recorder);
 	watch_manager_close(TAKE(serving->gateway.watch_manager));
 	return ok;
 }

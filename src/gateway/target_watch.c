@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "gateway/recorder.h"
+#include "gateway/interval_recorder.h"
 #include "gateway/thread.h"
 #include "watch/watcher.h"
 
@@ -29,7 +29,7 @@ struct target_watch {
 	/* Of the thread alone. */
 	struct watcher *watcher;
 	struct backend *backend; /* NULL while there is none */
-	struct capture_folder *folder;
+	struct store *store;
 	bool signalled;
 	int64_t retry_ms;
 	struct error said; /* the last refusal that was put into the log */
@@ -57,9 +57,10 @@ static bool keep_somewhere(
 {
 	struct snapshot snapshot;
 
-	if (watch->folder != NULL)
-		return watcher_keep_in_folder(watch->folder, capture, err);
-	if (!recorder_keep(watch->gateway, watch->backend, capture->reason, &snapshot, err))
+	if (watch->store != NULL)
+		return watcher_keep_in_store(watch->store, capture, err);
+	if (!interval_recorder_keep(
+		    watch->gateway, watch->backend, capture->reason, &snapshot, err))
 		return false;
 	snprintf(capture->path, sizeof capture->path, "%s/%s", store_folder(watch->gateway->store),
 		snapshot.file);
@@ -133,9 +134,9 @@ void watch_report_folder(const struct watch_report *report, char path[4096])
 
 static void leave_folder(struct target_watch *watch)
 {
-	watcher_use_folder(watch->watcher, NULL);
-	watch_folders_give(watch->folders, watch->folder);
-	watch->folder = NULL;
+	watcher_use_store(watch->watcher, NULL);
+	watch_folders_give(watch->folders, watch->store);
+	watch->store = NULL;
 }
 
 /* The one that the section names, in place of the one before. */
@@ -143,7 +144,7 @@ static bool open_folder(struct target_watch *watch, struct error *err)
 {
 	const struct watch_section *const section = &watch->report.section;
 	const struct watch_settings *const settings = &section->settings;
-	struct capture_folder *folder = NULL;
+	struct store *store = NULL;
 	char path[4096];
 
 	if (settings->keep[0] == '\0') {
@@ -154,11 +155,11 @@ static bool open_folder(struct target_watch *watch, struct error *err)
 	if (is_pattern && !file_make_folder(settings->keep, 0700, err))
 		return false;
 	watch_report_folder(&watch->report, path);
-	if (!watch_folders_take(watch->folders, path, &settings->limits, &folder, err))
+	if (!watch_folders_take(watch->folders, path, &settings->limits, &store, err))
 		return false;
-	watcher_use_folder(watch->watcher, folder);
-	watch_folders_give(watch->folders, watch->folder);
-	watch->folder = folder;
+	watcher_use_store(watch->watcher, store);
+	watch_folders_give(watch->folders, watch->store);
+	watch->store = store;
 	return true;
 }
 
@@ -283,7 +284,7 @@ static void target_watch_free(struct target_watch *watch)
 	backend_drop(watch->backend);
 	backend_drop(watch->sent);
 	free(watch->changed);
-	watch_folders_give(watch->folders, watch->folder);
+	watch_folders_give(watch->folders, watch->store);
 	if (watch->wake_fd >= 0)
 		close(watch->wake_fd);
 	pthread_mutex_destroy(&watch->mutex);

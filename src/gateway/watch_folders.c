@@ -9,7 +9,7 @@
 struct watch_folder {
 	struct watch_folder *next;
 	char *path;
-	struct capture_folder *folder;
+	struct store *store;
 	unsigned users;
 };
 
@@ -25,49 +25,49 @@ void watch_folders_deinit(struct watch_folders *folders)
 }
 
 /* With the mutex held. */
-static bool take(struct watch_folders *folders, const char *path,
-	const struct capture_limits *limits, struct capture_folder **folder, struct error *err)
+static bool take(struct watch_folders *folders, const char *path, const struct store_limits *limits,
+	struct store **store, struct error *err)
 {
-	struct capture_folder *opened = NULL;
+	struct store *opened = NULL;
 
 	for (struct watch_folder *item = folders->items; item != NULL; item = item->next) {
 		if (strcmp(item->path, path) == 0) {
 			item->users++;
-			capture_folder_limit(item->folder, limits);
-			*folder = item->folder;
+			store_set_limits(item->store, limits);
+			*store = item->store;
 			return true;
 		}
 	}
-	if (!capture_folder_open(path, limits, &opened, err))
+	if (!store_open(path, STORE_CAPTURES, limits, &opened, err))
 		return false;
 	struct watch_folder *const item = xcalloc(1, sizeof *item);
 	*item = (struct watch_folder){ folders->items, xstrdup(path), opened, 1 };
 	folders->items = item;
-	*folder = opened;
+	*store = opened;
 	return true;
 }
 
 bool watch_folders_take(struct watch_folders *folders, const char *path,
-	const struct capture_limits *limits, struct capture_folder **folder, struct error *err)
+	const struct store_limits *limits, struct store **store, struct error *err)
 {
 	pthread_mutex_lock(&folders->mutex);
-	const bool ok = take(folders, path, limits, folder, err);
+	const bool ok = take(folders, path, limits, store, err);
 	pthread_mutex_unlock(&folders->mutex);
 	return ok;
 }
 
-void watch_folders_give(struct watch_folders *folders, struct capture_folder *folder)
+void watch_folders_give(struct watch_folders *folders, struct store *store)
 {
-	if (folder == NULL)
+	if (store == NULL)
 		return;
 	pthread_mutex_lock(&folders->mutex);
 	struct watch_folder **place = &folders->items;
-	while ((*place)->folder != folder)
+	while ((*place)->store != store)
 		place = &(*place)->next;
 	struct watch_folder *const item = *place;
 	if (--item->users == 0) {
 		*place = item->next;
-		capture_folder_close(item->folder);
+		store_close(item->store);
 		free(item->path);
 		free(item);
 	}

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "watch/capture_folder.h"
+#include "store/store.h"
 
 struct watch_folders {
 	pthread_mutex_t mutex;
@@ -23,7 +23,7 @@ void watch_folders_deinit(struct watch_folders *folders);
 
 /* Makes it when it is not there; whoever comes last sets the limits. Give it back. */
 MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
-	const struct capture_limits *limits, struct capture_folder **folder, struct error *err);
+	const struct store_limits *limits, struct store **store, struct error *err);
 
 /* NULL is fine. */
-void watch_folders_give(struct watch_folders *folders, struct capture_folder *folder);
+void watch_folders_give(struct watch_folders *folders, struct store *store);

@@ -19,7 +19,7 @@
 #include "profile/codec.h"
 #include "profile/tar.h"
 #include "source/source_name.h"
-#include "watch/capture_folder.h"
+#include "store/capture_list.h"
 
 const char *const source_part_names[SOURCE_PARTS] = {
 	[SOURCE_PROFILE] = BUNDLE_PROFILE,
@@ -97,7 +97,7 @@ static enum source_kind kind_of(const char *operand, const struct source_options
 	if (strcmp(operand, "-") == 0)
 		return SOURCE_FILE;
 	if (stat(operand, &status) == 0) {
-		if (S_ISDIR(status.st_mode) || strcmp(last_part(operand), CAPTURE_CATALOGUE) == 0)
+		if (S_ISDIR(status.st_mode) || strcmp(last_part(operand), CAPTURE_LIST) == 0)
 			return SOURCE_FOLDER;
 		return S_ISSOCK(status.st_mode) ? SOURCE_TARGET : SOURCE_FILE;
 	}

@@ -16,8 +16,7 @@
 #include "client/agent_client.h"
 #include "profile/codec.h"
 #include "profile/tar.h"
-#include "watch/capture_folder.h"
-#include "watch/capture_list.h"
+#include "store/capture_list.h"
 
 /* Of a time in milliseconds since 1970 that a file's name begins with. */
 enum { MOMENT_DIGITS = 13 };
@@ -170,7 +169,7 @@ static bool read_files(struct source_series *series, const char *folder, struct 
 
 static bool read_folder(struct source_series *series, const char *folder, struct error *err)
 {
-	CLEANUP(free_cleanup) char *catalogue = xasprintf("%s/" CAPTURE_CATALOGUE, folder);
+	CLEANUP(free_cleanup) char *catalogue = xasprintf("%s/" CAPTURE_LIST, folder);
 
 	return access(catalogue, F_OK) == 0 ? read_captures(series, folder, err)
 					    : read_files(series, folder, err);

@@ -1,36 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/retention.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/byte_size.h"
 #include "base/xalloc.h"
-#include "store/store_index.h"
-#include "store/store_usage.h"
 
 enum {
 	/* Snapshots that age may cost for each that is added: a clock that jumps ahead must not
 	   cost all. */
-	AGED_MOST = 8,
+	AGED_MAX = 8,
 	/* For the index and its log. */
 	SLACK_BYTES = 64 * 1024,
 };
 
-/* What may go. The second is the third, but quick where only the oldest row is looked for. */
+/* What may be removed. The second is the third, but quick where only the oldest row is wanted. */
 #define ANY "1"
-#define HAS_LATER                                                                  \
-	"EXISTS (SELECT 1 FROM moment AS later WHERE later.target = moment.target" \
-	" AND later.owner = moment.owner AND later.id > moment.id)"
-#define NOT_LAST "id NOT IN (SELECT max(id) FROM moment GROUP BY owner, target)"
+#define HAS_LATER                                                                      \
+	"EXISTS (SELECT 1 FROM snapshot AS later WHERE later.target = snapshot.target" \
+	" AND later.owner = snapshot.owner AND later.id > snapshot.id)"
+#define NOT_LAST "id NOT IN (SELECT max(id) FROM snapshot GROUP BY owner, target)"
 
-static int delete_row(const struct retention *retention, sqlite3_int64 id)
+void store_usage_deinit(struct store_usage *usage)
+{
+	free(usage->items);
+	*usage = (struct store_usage){ 0 };
+}
+
+static struct store_share *find_share(struct store_usage *usage, const char *target, int64_t owner)
+{
+	for (size_t i = 0; i < usage->count; i++) {
+		if (usage->items[i].owner == owner && strcmp(usage->items[i].target, target) == 0)
+			return &usage->items[i];
+	}
+	usage->items =
+		xgrow(usage->items, &usage->capacity, usage->count + 1, sizeof *usage->items);
+	struct store_share *const share = &usage->items[usage->count++];
+	*share = (struct store_share){ .owner = owner };
+	snprintf(share->target, sizeof share->target, "%s", target);
+	return share;
+}
+
+static void count_snapshots(
+	struct store_usage *usage, const char *target, int64_t owner, int64_t bytes, int64_t count)
+{
+	struct store_share *const share = find_share(usage, target, owner);
+
+	share->bytes += bytes;
+	usage->bytes += bytes;
+	usage->snapshots += count;
+	if (share->bytes <= 0)
+		*share = usage->items[--usage->count];
+}
+
+void store_usage_add(struct store *store, const char *target, int64_t owner, int64_t bytes)
+{
+	count_snapshots(&store->usage, target, owner, bytes, 1);
+}
+
+bool store_usage_load(struct store *store, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
+	int step;
+
+	store_usage_deinit(&store->usage);
+	if (!store_prepare(store,
+		    "SELECT target, owner, sum(bytes), count(*) FROM snapshot "
+		    "GROUP BY owner, target",
+		    &rows, err))
+		return false;
+	while ((step = sqlite3_step(rows)) == SQLITE_ROW)
+		count_snapshots(&store->usage, (const char *)sqlite3_column_text(rows, 0),
+			sqlite3_column_int64(rows, 1), sqlite3_column_int64(rows, 2),
+			sqlite3_column_int64(rows, 3));
+	return step == SQLITE_DONE || store_fail(store, err);
+}
+
+static int compare_owners(const void *a, const void *b)
+{
+	const struct store_share *const left = a, *const right = b;
+
+	return (left->owner > right->owner) - (left->owner < right->owner);
+}
+
+static int compare_shares(const void *a, const void *b)
+{
+	const struct store_share *const left = a, *const right = b;
+
+	if (left->owner_bytes != right->owner_bytes)
+		return left->owner_bytes > right->owner_bytes ? -1 : 1;
+	if (left->owner != right->owner)
+		return left->owner > right->owner ? -1 : 1;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return strcmp(left->target, right->target);
+}
+
+const struct store_share *store_usage_sort(struct store_usage *usage)
+{
+	if (usage->count == 0)
+		return usage->items;
+	qsort(usage->items, usage->count, sizeof *usage->items, compare_owners);
+	for (size_t begin = 0, end; begin < usage->count; begin = end) {
+		int64_t bytes = 0;
+		for (end = begin;
+			end < usage->count && usage->items[end].owner == usage->items[begin].owner;
+			end++)
+			bytes += usage->items[end].bytes;
+		for (size_t i = begin; i < end; i++)
+			usage->items[i].owner_bytes = bytes;
+	}
+	qsort(usage->items, usage->count, sizeof *usage->items, compare_shares);
+	return usage->items;
+}
+
+static int delete_row(struct store *store, sqlite3_int64 id)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (sqlite3_prepare_v2(retention->index, "DELETE FROM moment WHERE id = ?1", -1, &statement,
+	if (sqlite3_prepare_v2(store->index, "DELETE FROM snapshot WHERE id = ?1", -1, &statement,
 		    NULL) != SQLITE_OK)
 		return SQLITE_ERROR;
 	sqlite3_bind_int64(statement, 1, id);
@@ -43,8 +136,14 @@ enum outcome {
 	NO_ROOM, /* even the removal of a row needs some in the index's log */
 };
 
-/* The row first: a profile without one is removed at the next start, a row without one is a lie. */
-static enum outcome remove_row(const struct retention *retention, sqlite3_stmt *row)
+/* The index's log may hold megabytes that are in the index by now. */
+static void shorten_log(struct store *store)
+{
+	(void)sqlite3_wal_checkpoint_v2(store->index, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
+/* The file first: a row without one is removed when the store is opened. */
+static enum outcome remove_row(struct store *store, sqlite3_stmt *row)
 {
 	const sqlite3_int64 id = sqlite3_column_int64(row, 0);
 	const int64_t bytes = sqlite3_column_int64(row, 2), owner = sqlite3_column_int64(row, 4);
@@ -53,118 +152,104 @@ static enum outcome remove_row(const struct retention *retention, sqlite3_stmt *
 	snprintf(name, sizeof name, "%s", (const char *)sqlite3_column_text(row, 1));
 	snprintf(target, sizeof target, "%s", (const char *)sqlite3_column_text(row, 3));
 	sqlite3_reset(row);
-	const int step = delete_row(retention, id);
+	if (unlinkat(store->fd, name, 0) != 0 && errno != ENOENT)
+		return NOTHING;
+	int step = delete_row(store, id);
+	if (step == SQLITE_FULL) {
+		shorten_log(store);
+		step = delete_row(store, id);
+	}
 	if (step != SQLITE_DONE)
 		return step == SQLITE_FULL ? NO_ROOM : NOTHING;
-	store_usage_add(retention->usage, target, owner, -bytes);
-	unlinkat(retention->folder_fd, name, 0);
+	count_snapshots(&store->usage, target, owner, -bytes, -1);
 	return REMOVED;
 }
 
-#define ROW "SELECT id, file, bytes, target, owner FROM moment "
+#define ROW "SELECT id, file, bytes, target, owner FROM snapshot "
 
 /* The oldest snapshot that may go and is older than the limit; never `newest`. */
 static enum outcome remove_older(
-	const struct retention *retention, int64_t newest, const char *may_go, int64_t limit_ms)
+	struct store *store, int64_t newest, const char *may_go, int64_t limit_ms)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
 	CLEANUP(free_cleanup)
 	char *query = xasprintf(
 		ROW "WHERE id <> ?1 AND %s AND " STORE_KEPT_MS " < ?2 ORDER BY id LIMIT 1", may_go);
 
-	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(store->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
 	sqlite3_bind_int64(row, 1, newest);
 	sqlite3_bind_int64(row, 2, limit_ms);
-	return sqlite3_step(row) == SQLITE_ROW ? remove_row(retention, row) : NOTHING;
+	return sqlite3_step(row) == SQLITE_ROW ? remove_row(store, row) : NOTHING;
 }
 
 /* The oldest that may go of the target that has most, or of the next; never `newest`. */
-static enum outcome remove_largest(
-	const struct retention *retention, int64_t newest, const char *may_go)
+static enum outcome remove_largest(struct store *store, int64_t newest, const char *may_go)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
 	CLEANUP(free_cleanup)
-	char *query = xasprintf(ROW "INDEXED BY moment_owner WHERE owner = ?2 AND target = ?3 "
+	char *query = xasprintf(ROW "INDEXED BY snapshot_owner WHERE owner = ?2 AND target = ?3 "
 				    "AND id <> ?1 AND %s ORDER BY id LIMIT 1",
 		may_go);
-	const struct store_share *const shares = store_usage_sort(retention->usage);
+	const struct store_share *const shares = store_usage_sort(&store->usage);
 
-	if (sqlite3_prepare_v2(retention->index, query, -1, &row, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(store->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
-	for (size_t i = 0; i < retention->usage->count; i++) {
+	for (size_t i = 0; i < store->usage.count; i++) {
 		sqlite3_reset(row);
 		sqlite3_bind_int64(row, 1, newest);
 		sqlite3_bind_int64(row, 2, shares[i].owner);
 		sqlite3_bind_text(row, 3, shares[i].target, -1, SQLITE_TRANSIENT);
 		if (sqlite3_step(row) == SQLITE_ROW)
-			return remove_row(retention, row);
+			return remove_row(store, row);
 	}
 	return NOTHING;
 }
 
 /* True when the last of them found no room. */
-static bool remove_aged(const struct retention *retention, int64_t newest, const char *may_go,
-	int64_t now_ms, unsigned *count)
+static bool remove_aged(
+	struct store *store, int64_t newest, const char *may_go, int64_t now_ms, unsigned *count)
 {
-	enum outcome outcome = REMOVED;
+	enum outcome outcome = store->limits.keep_ms == 0 ? NOTHING : REMOVED;
 
-	for (unsigned i = 0; i < AGED_MOST && outcome == REMOVED; i++) {
-		outcome = remove_older(
-			retention, newest, may_go, now_ms - retention->limits->keep_ms);
+	for (unsigned i = 0; i < AGED_MAX && outcome == REMOVED; i++) {
+		outcome = remove_older(store, newest, may_go, now_ms - store->limits.keep_ms);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
 }
 
-static int64_t most_bytes(const struct retention *retention)
+static bool is_too_much(const struct store *store)
 {
-	const uint64_t bytes = retention->limits->bytes;
+	const struct store_limits *const limits = &store->limits;
 
-	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
+	return (uint64_t)store->usage.bytes > limits->bytes ||
+	       (limits->count != 0 && (uint64_t)store->usage.snapshots > limits->count);
 }
 
 /* The same. */
-static bool remove_bytes(
-	const struct retention *retention, int64_t newest, const char *may_go, unsigned *count)
+static bool remove_surplus(struct store *store, int64_t newest, const char *may_go, unsigned *count)
 {
 	enum outcome outcome = REMOVED;
 
-	while (outcome == REMOVED && retention->usage->bytes > most_bytes(retention)) {
-		outcome = remove_largest(retention, newest, may_go);
+	while (outcome == REMOVED && is_too_much(store)) {
+		outcome = remove_largest(store, newest, may_go);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
 }
 
-static int64_t ask_number(const struct retention *retention, const char *query)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-
-	if (sqlite3_prepare_v2(retention->index, query, -1, &statement, NULL) != SQLITE_OK ||
-		sqlite3_step(statement) != SQLITE_ROW)
-		return 0;
-	return sqlite3_column_int64(statement, 0);
-}
-
 /* All of them at once: each transaction costs some pages of the index's log. */
-static bool delete_rows(const struct retention *retention, const sqlite3_int64 *ids, size_t count)
+static bool delete_rows(struct store *store, const sqlite3_int64 *ids, size_t count)
 {
-	bool ok = sqlite3_exec(retention->index, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
+	bool ok = sqlite3_exec(store->index, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK;
 
 	for (size_t i = 0; ok && i < count; i++)
-		ok = delete_row(retention, ids[i]) == SQLITE_DONE;
-	ok = ok && sqlite3_exec(retention->index, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
+		ok = delete_row(store, ids[i]) == SQLITE_DONE;
+	ok = ok && sqlite3_exec(store->index, "COMMIT", NULL, NULL, NULL) == SQLITE_OK;
 	if (!ok)
-		(void)sqlite3_exec(retention->index, "ROLLBACK", NULL, NULL, NULL);
+		(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
 	return ok;
-}
-
-/* The index's log may hold megabytes that are in the index by now. */
-static void shorten_log(const struct retention *retention)
-{
-	(void)sqlite3_wal_checkpoint_v2(
-		retention->index, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
 /*
@@ -172,110 +257,152 @@ static void shorten_log(const struct retention *retention)
  * their snapshots would, until it has; then their rows. Should the program end in between, those
  * are removed at its next start. `any`: not only what is above the limits.
  */
-static bool force(const struct retention *retention, int64_t now_ms, bool any)
+static bool force(struct store *store, int64_t now_ms, bool any)
 {
 	CLEANUP(free_cleanup) sqlite3_int64 *doomed = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-	int64_t left = retention->usage->bytes;
-	const struct store_share *const shares = store_usage_sort(retention->usage);
+	const struct store_share *const shares = store_usage_sort(&store->usage);
 	size_t count = 0, capacity = 0;
 	unsigned aged = 0;
 	bool has_room = false;
+	struct error ignored;
 
-	if (sqlite3_prepare_v2(retention->index,
-		    "SELECT id, file, bytes, " STORE_KEPT_MS " < ?1 FROM moment WHERE " NOT_LAST
+	if (sqlite3_prepare_v2(store->index,
+		    "SELECT id, file, bytes, " STORE_KEPT_MS " < ?1 FROM snapshot WHERE " NOT_LAST
 		    " ORDER BY " STORE_KEPT_MS " < ?1 DESC, owner = ?2 DESC, id",
 		    -1, &statement, NULL) != SQLITE_OK)
 		return false;
-	sqlite3_bind_int64(statement, 1, now_ms - retention->limits->keep_ms);
+	sqlite3_bind_int64(statement, 1, now_ms - store->limits.keep_ms);
 	sqlite3_bind_int64(
-		statement, 2, retention->usage->count == 0 ? STORE_NO_OWNER : shares[0].owner);
+		statement, 2, store->usage.count == 0 ? STORE_NO_OWNER : shares[0].owner);
 	while (!has_room && sqlite3_step(statement) == SQLITE_ROW) {
-		const bool is_aged = sqlite3_column_int(statement, 3) != 0 && aged < AGED_MOST;
-		if (!any && !is_aged && left <= most_bytes(retention))
+		const bool is_aged = store->limits.keep_ms != 0 && aged < AGED_MAX &&
+				     sqlite3_column_int(statement, 3) != 0;
+		if (!any && !is_aged && !is_too_much(store))
 			break;
 		aged += is_aged;
-		left -= sqlite3_column_int64(statement, 2);
+		store->usage.bytes -= sqlite3_column_int64(statement, 2);
+		store->usage.snapshots--;
 		doomed = xgrow(doomed, &capacity, count + 1, sizeof *doomed);
 		doomed[count++] = sqlite3_column_int64(statement, 0);
-		unlinkat(retention->folder_fd, (const char *)sqlite3_column_text(statement, 1), 0);
-		has_room = delete_rows(retention, doomed, count);
+		unlinkat(store->fd, (const char *)sqlite3_column_text(statement, 1), 0);
+		has_room = delete_rows(store, doomed, count);
 	}
 	sqlite3_reset(statement);
 	/* Whose they were does not matter to a full disk; it is counted anew. */
-	if (has_room) {
-		store_usage_deinit(retention->usage);
-		(void)store_usage_load(retention->usage, retention->index);
-	}
-	shorten_log(retention);
+	(void)!store_usage_load(store, &ignored);
+	shorten_log(store);
 	return has_room;
 }
 
-static uint64_t free_bytes(const struct retention *retention)
+static uint64_t free_bytes(struct store *store)
 {
 	struct statvfs disk;
 
-	return fstatvfs(retention->folder_fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize
-							  : UINT64_MAX;
+	return fstatvfs(store->fd, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize
+					       : UINT64_MAX;
 }
 
 /* Until so much is free, or nothing is left that may go. */
-static bool free_disk(
-	const struct retention *retention, int64_t newest, uint64_t wanted_bytes, int64_t now_ms)
+static bool free_disk(struct store *store, int64_t newest, uint64_t wanted_bytes, int64_t now_ms)
 {
-	while (free_bytes(retention) < wanted_bytes) {
-		const enum outcome outcome = remove_largest(retention, newest, HAS_LATER);
-		if (outcome == NOTHING || (outcome == NO_ROOM && !force(retention, now_ms, true)))
+	while (free_bytes(store) < wanted_bytes) {
+		const enum outcome outcome = remove_largest(store, newest, HAS_LATER);
+		if (outcome == NOTHING || (outcome == NO_ROOM && !force(store, now_ms, true)))
 			return false;
 	}
 	return true;
 }
 
-bool retention_free_surplus(const struct retention *retention, int64_t now_ms)
+bool retention_free_surplus(struct store *store, int64_t now_ms)
 {
 	unsigned count = 0;
 	bool is_stuck;
 
 	do {
-		is_stuck = remove_aged(retention, 0, HAS_LATER, now_ms, &count) ||
-			   remove_bytes(retention, 0, HAS_LATER, &count);
+		is_stuck = remove_aged(store, 0, HAS_LATER, now_ms, &count) ||
+			   remove_surplus(store, 0, HAS_LATER, &count);
 		count += is_stuck;
-	} while (is_stuck && force(retention, now_ms, false));
-	shorten_log(retention);
+	} while (is_stuck && force(store, now_ms, false));
+	shorten_log(store);
 	return count > 0;
 }
 
-bool retention_make_room(
-	const struct retention *retention, uint64_t bytes, int64_t now_ms, struct error *err)
+/* What will have been removed, or can be, by the time that a new one of that target is kept. */
+static uint64_t removable_bytes(struct store *store, const struct snapshot *snapshot)
 {
-	char text[BYTE_SIZE_TEXT_BYTES];
-	const uint64_t needed = bytes + SLACK_BYTES, floor = retention->limits->free_bytes;
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 
-	if (free_bytes(retention) >= floor + needed)
-		return true;
-	shorten_log(retention);
-	(void)retention_free_surplus(retention, now_ms);
-	const uint64_t now_free = free_bytes(retention);
-	/* Without a floor a full disk is found out by writing to it. */
-	if (floor == 0 || now_free >= floor + needed)
-		return true;
-	const uint64_t removable =
-		(uint64_t)ask_number(retention, "SELECT sum(bytes) FROM moment WHERE " NOT_LAST);
-	if (now_free + removable >= floor + needed && free_disk(retention, 0, needed, now_ms))
-		return true;
-	byte_size_format(floor, text);
-	error_set(err, ERROR_STATE, "%s: less than %s would stay free on its disk",
-		retention->folder, text);
-	return error_hint(err, "make room, or allow less with --history-free");
+	if (snapshot == NULL)
+		return (uint64_t)store->usage.bytes;
+	if (sqlite3_prepare_v2(store->index,
+		    "SELECT sum(bytes) FROM snapshot WHERE " NOT_LAST
+		    " OR (owner = ?1 AND target = ?2)",
+		    -1, &statement, NULL) != SQLITE_OK)
+		return 0;
+	sqlite3_bind_int64(statement, 1, snapshot->owner);
+	sqlite3_bind_text(statement, 2, snapshot->target, -1, SQLITE_STATIC);
+	return sqlite3_step(statement) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(statement, 0)
+						     : 0;
 }
 
-void retention_apply(const struct retention *retention, int64_t newest, int64_t now_ms)
+static uint64_t add(uint64_t a, uint64_t b)
 {
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+bool retention_check_room(
+	struct store *store, const struct snapshot *snapshot, uint64_t bytes, struct error *err)
+{
+	const uint64_t floor = store->limits.free_bytes;
+	char text[BYTE_SIZE_TEXT_BYTES];
+
+	/* Without a floor a full disk is found out by writing to it. */
+	if ((floor == 0 && !store->format->makes_room) ||
+		add(free_bytes(store), removable_bytes(store, snapshot)) >= add(floor, bytes))
+		return true;
+	if (floor == 0) {
+		error_set(err, ERROR_STATE, "%s: its disk has no room for a capture", store->path);
+		return error_hint(err, "make room");
+	}
+	byte_size_format(floor, text);
+	error_set(err, ERROR_STATE, "%s: less than %s would stay free on its disk", store->path,
+		text);
+	return error_hint(err, "make room, or allow less with %s", store->format->free_option);
+}
+
+bool retention_make_room(struct store *store, const struct snapshot *snapshot, uint64_t bytes,
+	int64_t now_ms, struct error *err)
+{
+	const uint64_t needed = bytes + SLACK_BYTES, floor = store->limits.free_bytes;
+
+	if (free_bytes(store) >= add(floor, needed))
+		return true;
+	shorten_log(store);
+	(void)retention_free_surplus(store, now_ms);
+	if (free_bytes(store) >= add(floor, needed))
+		return true;
+	if (!retention_check_room(store, snapshot, needed, err))
+		return false;
+	if (floor == 0 && !store->format->makes_room)
+		return true;
+	return free_disk(store, 0, needed, now_ms) || error_system(err, ENOSPC, "%s", store->path);
+}
+
+void retention_apply(struct store *store, int64_t newest, int64_t now_ms)
+{
+	const uint64_t floor = store->limits.free_bytes;
 	unsigned ignored = 0;
 
-	(void)remove_aged(retention, newest, ANY, now_ms, &ignored);
-	(void)remove_bytes(retention, newest, HAS_LATER, &ignored);
-	(void)remove_bytes(retention, newest, ANY, &ignored);
-	if (retention->limits->free_bytes > 0)
-		(void)free_disk(retention, newest, retention->limits->free_bytes, now_ms);
+	(void)remove_aged(store, newest, ANY, now_ms, &ignored);
+	(void)remove_surplus(store, newest, HAS_LATER, &ignored);
+	(void)remove_surplus(store, newest, ANY, &ignored);
+	/* Another program may be filling the disk, and removing snapshots would not help. */
+	if (free_bytes(store) < floor &&
+		add(free_bytes(store),
+			(uint64_t)store_number(
+				store, "SELECT sum(bytes) FROM snapshot WHERE " NOT_LAST)) >= floor)
+		(void)free_disk(store, newest, floor, now_ms);
 }

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes from a store (store/store.h), and when: snapshots that are too old by its own
- * clock (store/store_clock.h), those above its bytes, those that stand in the way of what the
- * disk shall keep free. Where bytes are short the target and user with most of them give first
- * (store/store_usage.h); of a target the oldest go first, in the order in which they were kept:
- * the clock may have been set meanwhile.
+ * What is removed from a store (store/store.h), and when: snapshots that are too old by its own
+ * clock (store/store_clock.h), those above its bytes and its number, those that stand in the way of
+ * what the disk shall keep free. The user with most bytes gives first, and of its targets the
+ * largest, so that what one target or user keeps never costs another one with less its past. Of a
+ * target the oldest are removed first, in the order in which they were kept: the clock may have
+ * been set meanwhile. A file is removed before its row; a row without a file is removed when the
+ * store is opened.
  *
  * Under the store's mutex.
  */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-#include <sqlite3.h>
-
 #include "base/error.h"
+#include "store/store_index.h"
 
-struct store_limits;
-struct store_usage;
+/* What each target of each user has, counted once and then kept up to date. */
+MUST_CHECK bool store_usage_load(struct store *store, struct error *err);
+void store_usage_deinit(struct store_usage *usage);
+void store_usage_add(struct store *store, const char *target, int64_t owner, int64_t bytes);
 
-struct retention {
-	sqlite3 *index;
-	int folder_fd;
-	const char *folder; /* for errors */
-	const struct store_limits *limits;
-	/* Of all profiles, as the index has them. Adding them up at each snapshot would take too
-	 * long. */
-	struct store_usage *usage;
-};
+/* The shares in the order in which they have to give. Valid until the next change. */
+const struct store_share *store_usage_sort(struct store_usage *usage);
 
 /*
- * Before a profile of so many bytes is written, `now_ms` on the store's clock: where the disk is
- * short of room, removes what is above the limits, then as much as the new one needs to be written.
- * The last snapshot of each target stays, for the new one may fail. ERROR_STATE, with nothing
- * removed beyond the limits, when there cannot be room enough.
+ * Whether there is, or could be made, room for a snapshot of so many bytes of that target (NULL:
+ * any). ERROR_STATE with the reason; removes nothing.
  */
-MUST_CHECK bool retention_make_room(
-	const struct retention *retention, uint64_t bytes, int64_t now_ms, struct error *err);
+MUST_CHECK bool retention_check_room(
+	struct store *store, const struct snapshot *snapshot, uint64_t bytes, struct error *err);
+
+/*
+ * Before a file of so many bytes is written, `now_ms` on the store's clock: where the disk is short
+ * of room, removes what is above the limits, then as much as the new one needs to be written. The
+ * last snapshot of each target stays, for the new one may fail. ERROR_STATE, with nothing removed
+ * beyond the limits, when there cannot be room enough.
+ */
+MUST_CHECK bool retention_make_room(struct store *store, const struct snapshot *snapshot,
+	uint64_t bytes, int64_t now_ms, struct error *err);
 
 /* After a disk was full all the same: whether anything above the limits was there to be removed. */
-bool retention_free_surplus(const struct retention *retention, int64_t now_ms);
+bool retention_free_surplus(struct store *store, int64_t now_ms);
 
 /* After the snapshot `newest` was kept, at that time: removes what is above the limits. */
-void retention_apply(const struct retention *retention, int64_t newest, int64_t now_ms);
+void retention_apply(struct store *store, int64_t newest, int64_t now_ms);

@@ -5,138 +5,91 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zstd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/xalloc.h"
-#include "store/store_index.h"
+#include "store/capture_list.h"
 #include "store/retention.h"
+#include "store/store_index.h"
+#include "store/store_repair.h"
 
-enum {
-	COMPRESSION_LEVEL = 6,
-	BUSY_MS = 10 * 1000,
+enum { COMPRESSION_LEVEL = 6 };
+
+static const struct store_format formats[] = {
+	[STORE_HISTORY] = {
+		.suffix = ".heap.zst",
+		.min_digits = 13,
+		.is_compressed = true,
+		.contents = "the history",
+		.busy = "is the history of another heapctl serve",
+		.busy_hint = "give each its own folder",
+		.free_option = "--history-free",
+	},
+	[STORE_CAPTURES] = {
+		.suffix = ".heap",
+		.min_digits = 8,
+		.has_list = true,
+		.makes_room = true,
+		.contents = "the captures",
+		.busy = "is in use by another heapctl watch",
+		.busy_hint = "give each its own folder with --keep",
+		.free_option = "keep-free",
+	},
 };
 
-/* A write-ahead log that is synced with every commit. */
-static const char PREPARE[] =
-	"PRAGMA journal_mode = WAL;"
-	"PRAGMA synchronous = FULL;"
-	"CREATE TABLE IF NOT EXISTS moment (id INTEGER PRIMARY KEY AUTOINCREMENT,"
-	" time_ms INTEGER NOT NULL, target TEXT NOT NULL, pid INTEGER NOT NULL,"
-	" file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL,"
-	" allocated INTEGER NOT NULL, active INTEGER NOT NULL, metadata INTEGER NOT NULL,"
-	" resident INTEGER NOT NULL, mapped INTEGER NOT NULL, retained INTEGER NOT NULL,"
-	" rss INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',"
-	" started_ms INTEGER NOT NULL DEFAULT 0, gateway_ms INTEGER NOT NULL DEFAULT 0);"
-	"CREATE INDEX IF NOT EXISTS moment_time ON moment (time_ms);"
-	"CREATE INDEX IF NOT EXISTS moment_target ON moment (target, time_ms);"
-	"CREATE INDEX IF NOT EXISTS moment_pid ON moment (pid, time_ms);";
-
-/* Columns that an index of an earlier version lacks. */
-static const struct {
-	const char *name, *type;
-} later_columns[] = {
-	{ "reason", "TEXT NOT NULL DEFAULT ''" },
-	{ "started_ms", "INTEGER NOT NULL DEFAULT 0" },
-	{ "gateway_ms", "INTEGER NOT NULL DEFAULT 0" },
-	{ "owner", "INTEGER NOT NULL DEFAULT -1" },
-	{ "kept_ms", "INTEGER NOT NULL DEFAULT 0" },
-	{ "boot", "INTEGER NOT NULL DEFAULT 0" },
-	{ "boot_ms", "INTEGER NOT NULL DEFAULT 0" },
-};
-
-static const char PREPARE_LATER[] =
-	"CREATE INDEX IF NOT EXISTS moment_owner ON moment (owner, target);";
-
-bool store_fail(struct store *store, struct error *err)
+static bool deny(const struct store *store, const char *name, const char *why, struct error *err)
 {
-	error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", store->path,
-		store->index == NULL ? "no memory" : sqlite3_errmsg(store->index));
-	err->errnum =
-		store->index != NULL && sqlite3_errcode(store->index) == SQLITE_FULL ? ENOSPC : 0;
-	return false;
-}
-
-bool store_prepare(
-	struct store *store, const char *text, sqlite3_stmt **statement, struct error *err)
-{
-	return sqlite3_prepare_v2(store->index, text, -1, statement, NULL) == SQLITE_OK ||
-	       store_fail(store, err);
-}
-
-static bool add_column(struct store *store, const char *name, const char *type)
-{
-	CLEANUP(free_cleanup) char *lookup = xasprintf("SELECT %s FROM moment LIMIT 0", name);
-	CLEANUP(free_cleanup)
-	char *change = xasprintf("ALTER TABLE moment ADD COLUMN %s %s", name, type);
-
-	return sqlite3_exec(store->index, lookup, NULL, NULL, NULL) == SQLITE_OK ||
-	       sqlite3_exec(store->index, change, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-static bool add_columns(struct store *store)
-{
-	for (size_t i = 0; i < sizeof later_columns / sizeof later_columns[0]; i++) {
-		if (!add_column(store, later_columns[i].name, later_columns[i].type))
-			return false;
-	}
-	return true;
-}
-
-static bool deny(const char *path, const char *name, const char *why, struct error *err)
-{
-	error_set(err, ERROR_DENIED, "%s%s%s %s: another user could change the history", path,
-		name[0] == '\0' ? "" : "/", name, why);
+	error_set(err, ERROR_DENIED, "%s%s%s %s: another user could change %s", store->path,
+		name[0] == '\0' ? "" : "/", name, why, store->format->contents);
 	return error_hint(err,
-		"give a folder that belongs to the gateway's user, with mode 700 and nothing "
-		"else in it");
+		"give a folder that belongs to the %s user, with mode 700 and nothing else in it",
+		store->format->has_list ? "watch's" : "gateway's");
 }
 
 /* What is in the folder is believed, and what a link in it points to would be written. */
 static bool check_trust(const struct store *store, struct error *err)
 {
-	static const char *const names[] = { "index.sqlite", "index.sqlite-wal", "index.sqlite-shm",
-		"index.sqlite-journal" };
+	static const char *const names[] = { "", "index.sqlite", "index.sqlite-wal",
+		"index.sqlite-shm", "index.sqlite-journal" };
 	struct stat status;
 
-	if (fstat(store->fd, &status) != 0)
-		return error_system(err, errno, "%s", store->path);
-	if (status.st_uid != geteuid() && status.st_uid != 0)
-		return deny(store->path, "", "belongs to another user", err);
-	if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-		return deny(store->path, "", "may be written to by others", err);
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (fstatat(store->fd, names[i], &status, AT_SYMLINK_NOFOLLOW) != 0) {
-			if (errno == ENOENT)
-				continue;
-			return error_system(err, errno, "%s/%s", store->path, names[i]);
-		}
-		if (!S_ISREG(status.st_mode) || status.st_nlink > 1)
-			return deny(store->path, names[i], "is a link, or no file", err);
+		const char *const name = names[i];
+		const int failed = i == 0 ? fstat(store->fd, &status)
+					  : fstatat(store->fd, name, &status, AT_SYMLINK_NOFOLLOW);
+		if (failed != 0 && i > 0 && errno == ENOENT)
+			continue;
+		if (failed != 0)
+			return error_system(err, errno, "%s/%s", store->path, name);
+		if (i > 0 && (!S_ISREG(status.st_mode) || status.st_nlink > 1))
+			return deny(store, name, "is a link, or no file", err);
 		if (status.st_uid != geteuid() && status.st_uid != 0)
-			return deny(store->path, names[i], "belongs to another user", err);
+			return deny(store, name, "belongs to another user", err);
 		if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-			return deny(store->path, names[i], "may be written to by others", err);
+			return deny(store, name, "may be written to by others", err);
 	}
 	return true;
 }
 
+static bool open_folder(struct store *store, struct error *err)
+{
+	store->fd = open(store->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return store->fd >= 0 || error_system(err, errno, "%s", store->path);
+}
+
 static bool open_locked(struct store *store, struct error *err)
 {
-	if (mkdir(store->path, 0700) != 0 && errno != EEXIST)
-		return error_system(err, errno, "making the folder %s", store->path);
-	store->fd = open(store->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (store->fd < 0)
-		return error_system(err, errno, "%s", store->path);
+	if (!file_make_folder(store->path, 0700, err) || !open_folder(store, err))
+		return false;
 	/* SQLite would only say that it cannot open its file. */
 	if (faccessat(store->fd, ".", W_OK, AT_EACCESS) != 0)
 		return error_system(err, errno, "%s", store->path);
@@ -144,58 +97,8 @@ static bool open_locked(struct store *store, struct error *err)
 		return false;
 	if (flock(store->fd, LOCK_EX | LOCK_NB) == 0)
 		return true;
-	error_set(err, ERROR_STATE, "%s is the history of another heapctl serve", store->path);
-	return error_hint(err, "give each its own folder");
-}
-
-static bool try_index(struct store *store, const char *path, const char *mode)
-{
-	sqlite3_close(store->index);
-	store->index = NULL;
-	return sqlite3_open_v2(path, &store->index,
-		       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-		       NULL) == SQLITE_OK &&
-	       sqlite3_busy_timeout(store->index, BUSY_MS) == SQLITE_OK &&
-	       sqlite3_exec(store->index, mode, NULL, NULL, NULL) == SQLITE_OK &&
-	       sqlite3_exec(store->index, PREPARE, NULL, NULL, NULL) == SQLITE_OK &&
-	       add_columns(store) &&
-	       sqlite3_exec(store->index, PREPARE_LATER, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-/*
- * SQLite would make it for all to read, and gives its log the rights that the index has. Closed
- * before SQLite opens it: closing any descriptor of a file ends the process' locks on it.
- */
-static void make_index(const struct store *store)
-{
-	const int fd =
-		openat(store->fd, "index.sqlite", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	if (fd >= 0)
-		close(fd);
-}
-
-/*
- * On a full disk there is no room for the file by which SQLite lets others read meanwhile; without
- * them it needs none, and what is above the limits can be removed.
- */
-static bool open_index(struct store *store, struct error *err)
-{
-	char path[4096];
-
-	make_index(store);
-	snprintf(path, sizeof path, "%s/index.sqlite", store->path);
-	if (try_index(store, path, "") ||
-		(store->index != NULL && (sqlite3_errcode(store->index) & 0xff) == SQLITE_IOERR &&
-			try_index(store, path, "PRAGMA locking_mode = EXCLUSIVE")))
-		return true;
-	store_fail(store, err);
-	const int code = store->index == NULL ? 0 : sqlite3_errcode(store->index) & 0xff;
-	return code != SQLITE_NOTADB && code != SQLITE_CORRUPT
-		       ? false
-		       : error_hint(err,
-				 "remove index.sqlite: what is kept is listed again, without "
-				 "its memory figures");
+	error_set(err, ERROR_STATE, "%s %s", store->path, store->format->busy);
+	return error_hint(err, "%s", store->format->busy_hint);
 }
 
 static bool start_clock(struct store *store, struct error *err)
@@ -206,12 +109,15 @@ static bool start_clock(struct store *store, struct error *err)
 	struct store_clock_mark mark;
 
 	if (!store_prepare(store,
-		    "SELECT kept_ms, boot, boot_ms, time_ms FROM moment ORDER BY id DESC LIMIT 1",
+		    "SELECT kept_ms, boot, boot_ms, time_ms, bytes FROM snapshot "
+		    "ORDER BY id DESC LIMIT 1",
 		    &last, err))
 		return false;
 	const int step = sqlite3_step(last);
 	if (step != SQLITE_ROW && step != SQLITE_DONE)
 		return store_fail(store, err);
+	if (step == SQLITE_ROW)
+		store->last_bytes = (uint64_t)sqlite3_column_int64(last, 4);
 	mark = (struct store_clock_mark){
 		.kept_ms = step == SQLITE_ROW ? sqlite3_column_int64(last, 0) : 0,
 		.boot = step == SQLITE_ROW ? sqlite3_column_int64(last, 1) : 0,
@@ -223,30 +129,74 @@ static bool start_clock(struct store *store, struct error *err)
 	return true;
 }
 
-static bool count_bytes(struct store *store, struct error *err)
+/*
+ * captures.jsonl from the index. One that cannot be written, because the disk is full, is written
+ * the next time.
+ */
+static void write_list(struct store *store)
 {
-	return store_usage_load(&store->usage, store->index) || store_fail(store, err);
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_LIST, store->path);
+	struct error unwritten;
+	int step;
+
+	if (!store_prepare(store, "SELECT details FROM snapshot ORDER BY id", &rows, &unwritten))
+		return;
+	buffer_init(&text, &memory_or_exit);
+	while ((step = sqlite3_step(rows)) == SQLITE_ROW) {
+		const char *const line = (const char *)sqlite3_column_text(rows, 0);
+		buffer_append_string(&text, line);
+		buffer_append_string(&text, line[0] == '\0' ? "" : "\n");
+	}
+	if (step == SQLITE_DONE && text.size > 0)
+		(void)!file_write(path, text.data, text.size, 0600, &unwritten);
 }
 
-bool store_open(
-	const char *path, const struct store_limits *limits, struct store **ret, struct error *err)
+static struct store *store_new(
+	const char *path, enum store_use use, const struct store_limits *limits)
 {
 	struct store *const store = xcalloc(1, sizeof *store);
 
 	store->fd = -1;
+	store->format = &formats[use];
 	store->limits = *limits;
 	store->opened_ms = clock_realtime_ms();
 	pthread_mutex_init(&store->mutex, NULL);
-	const bool fits =
-		(size_t)snprintf(store->path, sizeof store->path, "%s", path) < sizeof store->path;
-	if ((fits || error_system(err, ENAMETOOLONG, "%.100s...", path)) &&
-		open_locked(store, err) && open_index(store, err) && store_repair(store, err) &&
-		start_clock(store, err) && count_bytes(store, err)) {
-		*ret = store;
-		return true;
-	}
-	store_close(store);
-	return false;
+	snprintf(store->path, sizeof store->path, "%s", path);
+	return store;
+}
+
+bool store_open(const char *path, enum store_use use, const struct store_limits *limits,
+	struct store **ret, struct error *err)
+{
+	CLEANUP(store_cleanup) struct store *store = store_new(path, use, limits);
+
+	if (strlen(path) >= sizeof store->path)
+		return error_system(err, ENAMETOOLONG, "%.100s...", path);
+	if (!open_locked(store, err) || !store_index_open(store, false, err) ||
+		!store_repair(store, err) || !start_clock(store, err) ||
+		!store_usage_load(store, err))
+		return false;
+	if (store->format->has_list)
+		write_list(store);
+	*ret = TAKE(store);
+	return true;
+}
+
+bool store_open_reader(const char *path, enum store_use use, struct store **ret, struct error *err)
+{
+	const struct store_limits none = { 0 };
+	CLEANUP(store_cleanup) struct store *store = store_new(path, use, &none);
+
+	if (!open_folder(store, err) || !check_trust(store, err))
+		return false;
+	if (faccessat(store->fd, "index.sqlite", F_OK, 0) != 0)
+		return error_set(err, ERROR_NOT_FOUND, "%s has no index", path);
+	if (!store_index_open(store, true, err))
+		return false;
+	*ret = TAKE(store);
+	return true;
 }
 
 void store_close(struct store *store)
@@ -271,14 +221,191 @@ const char *store_folder(const struct store *store)
 	return store->path;
 }
 
-static void make_name(const struct snapshot *snapshot, char name[SNAPSHOT_NAME_BYTES])
+void store_set_limits(struct store *store, const struct store_limits *limits)
 {
-	snprintf(name, SNAPSHOT_NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s",
-		snapshot->time_ms, snapshot->pid, snapshot->target, STORE_SUFFIX);
-	for (char *at = name; *at != '\0'; at++) {
-		if (!isalnum((unsigned char)*at) && strchr("._-+@", *at) == NULL)
-			*at = '_';
+	STORE_HOLD(store);
+	store->limits = *limits;
+}
+
+/* Not after its file was removed or replaced, alone or with the folder. */
+static bool is_in_place(struct store *store)
+{
+	int has_moved = 0;
+
+	return store->index != NULL && !store->is_damaged &&
+	       sqlite3_file_control(store->index, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) ==
+		       SQLITE_OK &&
+	       has_moved == 0;
+}
+
+/* Else it would remove the log of the index that is in its place by now. */
+static void close_index(struct store *store)
+{
+	int persistent = 1;
+
+	if (store->index != NULL)
+		(void)sqlite3_file_control(
+			store->index, "main", SQLITE_FCNTL_PERSIST_WAL, &persistent);
+	sqlite3_close(TAKE(store->index));
+	if (store->fd >= 0)
+		close(store->fd);
+	store->fd = -1;
+}
+
+/* Numbers go on. A store that cannot be opened again is tried again the next time. */
+static bool open_again(struct store *store, struct error *err)
+{
+	struct store *fresh = NULL;
+
+	if (is_in_place(store))
+		return true;
+	close_index(store);
+	if (!store_open(store->path, (enum store_use)(store->format - formats), &store->limits,
+		    &fresh, err))
+		return false;
+	store_usage_deinit(&store->usage);
+	store->fd = fresh->fd;
+	store->index = TAKE(fresh->index);
+	store->usage = fresh->usage;
+	store->clock = fresh->clock;
+	store->last_bytes = fresh->last_bytes;
+	store->is_damaged = false;
+	if (fresh->last_id > store->last_id)
+		store->last_id = fresh->last_id;
+	fresh->fd = -1;
+	fresh->usage = (struct store_usage){ 0 };
+	store_close(fresh);
+	return true;
+}
+
+/* A process may have any name; here it is one part of a path. */
+static void clean_name(char *name)
+{
+	for (; *name != '\0'; name++) {
+		if (!isalnum((unsigned char)*name) && strchr("._-+@", *name) == NULL)
+			*name = '_';
 	}
+}
+
+static void make_name(const struct store *store, struct snapshot *snapshot)
+{
+	const time_t now = (time_t)(clock_realtime_ms() / 1000);
+	char *const name = snapshot->file;
+	char date[32];
+	struct tm parts;
+
+	if (store->format->has_list) {
+		gmtime_r(&now, &parts);
+		strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", &parts);
+		snprintf(name, SNAPSHOT_NAME_BYTES, "%08" PRId64 "-%s-%.40s-%.120s%s", snapshot->id,
+			date, snapshot->tag, snapshot->stem, store->format->suffix);
+	} else {
+		snprintf(name, SNAPSHOT_NAME_BYTES, "%013" PRId64 "-%" PRId64 "-%.120s%s",
+			snapshot->time_ms, snapshot->pid, snapshot->target, store->format->suffix);
+	}
+	clean_name(name);
+}
+
+/* With the mutex held, as are the functions below. */
+static bool name_next(struct store *store, struct snapshot *snapshot, struct error *err)
+{
+	if (!open_again(store, err))
+		return false;
+	snapshot->id = ++store->last_id;
+	make_name(store, snapshot);
+	if (faccessat(store->fd, snapshot->file, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return error_set(err, ERROR_STATE, "%s has this moment already", store->path);
+	return true;
+}
+
+static bool begin(
+	struct store *store, struct snapshot *snapshot, struct file_draft *draft, struct error *err)
+{
+	char path[4096];
+
+	snprintf(path, sizeof path, "%s/%s", store->path, snapshot->file);
+	return file_draft_open(path, 0600, draft, err);
+}
+
+/* The whole line: `details` as the caller knows it, and what the store knows. */
+static char *describe(const struct snapshot *snapshot)
+{
+	const size_t size = snapshot->details == NULL ? 0 : strlen(snapshot->details);
+
+	if (size < 2)
+		return xstrdup("");
+	return xasprintf("%.*s%s\"file\":\"%s\",\"bytes\":%" PRIu64 "}", (int)(size - 1),
+		snapshot->details, size > 2 ? "," : "", snapshot->file, snapshot->file_bytes);
+}
+
+static bool insert_row(struct store *store, const struct snapshot *snapshot, struct error *err)
+{
+	CLEANUP(free_cleanup) char *details = describe(snapshot);
+	const int64_t now_ms = store_clock_ms(&store->clock);
+
+	if (store_insert(store, snapshot, details, now_ms, err))
+		return true;
+	return err->errnum == ENOSPC && retention_free_surplus(store, now_ms) &&
+	       store_insert(store, snapshot, details, now_ms, err);
+}
+
+/* The file has its name; without a row it is no snapshot. */
+static bool record(struct store *store, struct snapshot *snapshot, struct error *err)
+{
+	struct stat status;
+	const bool is_safe = (fsync(store->fd) == 0 && fstatat(store->fd, snapshot->file, &status,
+							       AT_SYMLINK_NOFOLLOW) == 0) ||
+			     error_system(err, errno, "%s/%s", store->path, snapshot->file);
+
+	if (is_safe)
+		snapshot->file_bytes = (uint64_t)status.st_size;
+	if (!is_safe || !insert_row(store, snapshot, err))
+		return false;
+	store->last_bytes = snapshot->file_bytes;
+	store_usage_add(store, snapshot->target, snapshot->owner, (int64_t)snapshot->file_bytes);
+	retention_apply(store, snapshot->id, store_clock_ms(&store->clock));
+	if (store->format->has_list)
+		write_list(store);
+	return true;
+}
+
+static bool record_or_remove(struct store *store, struct snapshot *snapshot, struct error *err)
+{
+	if (record(store, snapshot, err))
+		return true;
+	unlinkat(store->fd, snapshot->file, 0);
+	return false;
+}
+
+static bool sync_draft(struct file_draft *draft, struct error *err)
+{
+	return (fsync(draft->fd) == 0 || error_system(err, errno, "%s", draft->path)) &&
+	       file_draft_commit(draft, err);
+}
+
+bool store_check_room(struct store *store, struct error *err)
+{
+	STORE_HOLD(store);
+	return retention_check_room(store, NULL, store->last_bytes, err);
+}
+
+bool store_begin(
+	struct store *store, struct snapshot *snapshot, struct file_draft *draft, struct error *err)
+{
+	STORE_HOLD(store);
+	return open_again(store, err) &&
+	       retention_make_room(
+		       store, snapshot, store->last_bytes, store_clock_ms(&store->clock), err) &&
+	       name_next(store, snapshot, err) && begin(store, snapshot, draft, err);
+}
+
+bool store_commit(
+	struct store *store, struct snapshot *snapshot, struct file_draft *draft, struct error *err)
+{
+	if (!sync_draft(draft, err))
+		return false;
+	STORE_HOLD(store);
+	return record_or_remove(store, snapshot, err);
 }
 
 /* With a checksum: a disk that lies is found out when it is read. */
@@ -300,110 +427,85 @@ static bool compress(const void *data, size_t size, struct buffer *out, struct e
 	return true;
 }
 
-/* Under its name and on the disk when it returns. */
-static bool write_profile(const struct store *store, const char *name, const void *data,
+static bool write_file(struct store *store, struct snapshot *snapshot, const void *data,
 	size_t size, struct error *err)
 {
 	struct file_draft draft = { .fd = -1 };
-	char path[4096];
 
-	snprintf(path, sizeof path, "%s/%s", store->path, name);
-	if (!file_draft_open(path, 0600, &draft, err))
-		return false;
-	if (!file_write_fd(draft.fd, path, data, size, err)) {
-		file_draft_discard(&draft);
-		return false;
-	}
-	if (fsync(draft.fd) != 0) {
-		error_system(err, errno, "%s", path);
-		file_draft_discard(&draft);
-		return false;
-	}
-	if (!file_draft_commit(&draft, err))
-		return false;
-	if (fsync(store->fd) == 0)
+	if (begin(store, snapshot, &draft, err) &&
+		file_write_fd(draft.fd, draft.path, data, size, err) && sync_draft(&draft, err))
 		return true;
-	error_system(err, errno, "%s", store->path);
-	unlinkat(store->fd, name, 0);
+	file_draft_discard(&draft);
 	return false;
 }
 
-static bool insert(struct store *store, struct snapshot *snapshot, const char *name, size_t size,
-	struct error *err)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
-
-	if (!store_prepare(store,
-		    "INSERT INTO moment (time_ms, target, pid, file, bytes, reason, "
-		    "started_ms, gateway_ms, owner, kept_ms, boot, "
-		    "boot_ms, " STORE_FIGURE_COLUMNS
-		    ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, "
-		    "?16, ?17, ?18, ?19)",
-		    &statement, err))
-		return false;
-	sqlite3_bind_int64(statement, 1, snapshot->time_ms);
-	sqlite3_bind_text(statement, 2, snapshot->target, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 3, snapshot->pid);
-	sqlite3_bind_text(statement, 4, name, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 5, (sqlite3_int64)size);
-	sqlite3_bind_text(statement, 6, snapshot->reason, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 7, snapshot->started_ms);
-	sqlite3_bind_int64(statement, 8, store->opened_ms);
-	sqlite3_bind_int64(statement, 9, snapshot->owner);
-	sqlite3_bind_int64(statement, 10, store_clock_ms(&store->clock));
-	sqlite3_bind_int64(statement, 11, store->clock.source.boot);
-	sqlite3_bind_int64(statement, 12, store->clock.source.since_boot_ms());
-	for (int i = 0; i < FIGURES; i++)
-		sqlite3_bind_int64(statement, 13 + i, (sqlite3_int64)snapshot->bytes[i]);
-	const int step = sqlite3_step(statement);
-	if (step != SQLITE_DONE) {
-		/* When the disk failed the row may be there once the index is opened again. */
-		if ((step & 0xff) != SQLITE_IOERR)
-			unlinkat(store->fd, name, 0);
-		return store_fail(store, err);
-	}
-	snapshot->id = sqlite3_last_insert_rowid(store->index);
-	snapshot->file_bytes = size;
-	store_usage_add(&store->usage, snapshot->target, snapshot->owner, (int64_t)size);
-	strcpy(snapshot->file, name);
-	return true;
-}
-
-/* Whether the disk, or what this user may have of it, is full. */
+/* The disk, or what this user may have of it, is full. */
 static bool is_full(const struct error *err)
 {
 	return err->errnum == ENOSPC || err->errnum == EDQUOT;
-}
-
-static bool write_snapshot(struct store *store, struct snapshot *snapshot, const char *name,
-	const struct buffer *profile, struct error *err)
-{
-	return write_profile(store, name, profile->data, profile->size, err) &&
-	       insert(store, snapshot, name, profile->size, err);
 }
 
 bool store_add(struct store *store, struct snapshot *snapshot, const void *profile, size_t size,
 	struct error *err)
 {
 	CLEANUP(buffer_cleanup) struct buffer compressed = { 0 };
-	char name[SNAPSHOT_NAME_BYTES];
 
 	buffer_init(&compressed, &memory_or_exit);
-	if (!compress(profile, size, &compressed, err))
-		return false;
+	if (store->format->is_compressed) {
+		if (!compress(profile, size, &compressed, err))
+			return false;
+		profile = compressed.data;
+		size = compressed.size;
+	}
 	STORE_HOLD(store);
-	const struct retention retention = { store->index, store->fd, store->path, &store->limits,
-		&store->usage };
+	if (!open_again(store, err))
+		return false;
 	const int64_t now_ms = store_clock_ms(&store->clock);
-	make_name(snapshot, name);
-	if (faccessat(store->fd, name, F_OK, 0) == 0)
-		return error_set(err, ERROR_STATE, "%s has this moment already", store->path);
-	if (!retention_make_room(&retention, compressed.size, now_ms, err))
+	return retention_make_room(store, snapshot, size, now_ms, err) &&
+	       name_next(store, snapshot, err) &&
+	       (write_file(store, snapshot, profile, size, err) ||
+		       (is_full(err) && retention_free_surplus(store, now_ms) &&
+			       write_file(store, snapshot, profile, size, err))) &&
+	       record_or_remove(store, snapshot, err);
+}
+
+static bool move_in(struct store *store, const char *path, struct snapshot *snapshot,
+	bool *is_elsewhere, struct error *err)
+{
+	CLEANUP(free_cleanup) char *name = NULL;
+	STORE_HOLD(store);
+
+	if (!name_next(store, snapshot, err))
 		return false;
-	if (!write_snapshot(store, snapshot, name, &compressed, err) &&
-		!(is_full(err) && retention_free_surplus(&retention, now_ms) &&
-			write_snapshot(store, snapshot, name, &compressed, err)))
+	name = xasprintf("%s/%s", store->path, snapshot->file);
+	if (rename(path, name) != 0) {
+		*is_elsewhere = errno == EXDEV;
+		return error_system(err, errno, "%s", path);
+	}
+	if (record(store, snapshot, err))
+		return true;
+	(void)rename(name, path);
+	return false;
+}
+
+bool store_take(
+	struct store *store, const char *path, int fd, struct snapshot *snapshot, struct error *err)
+{
+	struct file_draft draft = { .fd = -1 };
+	bool is_elsewhere = false;
+
+	if (fsync(fd) != 0)
+		return error_system(err, errno, "%s", path);
+	if (move_in(store, path, snapshot, &is_elsewhere, err))
+		return true;
+	if (!is_elsewhere)
 		return false;
-	retention_apply(&retention, snapshot->id, now_ms);
+	if (!store_begin(store, snapshot, &draft, err) ||
+		!file_copy_fd(fd, path, draft.fd, draft.path, err) ||
+		!store_commit(store, snapshot, &draft, err)) {
+		file_draft_discard(&draft);
+		return false;
+	}
+	unlink(path);
 	return true;
 }

@@ -1,66 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What heapctl serve --history keeps: profiles and memory figures of its targets over days.
+ * A folder of snapshots: profiles in files, and index.sqlite, which has a row for each.
  *
- * A *snapshot* is a row of index.sqlite and the compressed profile beside it. A profile is on the
- * disk under its name before its row is written, and a row is on the disk before store_add
- * returns: what was acknowledged survives a kill at any time and a loss of power. What is left of
- * an unfinished one is removed when the store is opened. One process at a time; any thread.
+ * It has one of two uses, which differ in the names of files and in what is said to users, and in
+ * nothing else:
+ *
+ *	history		of heapctl serve: 1700000000000-4711-redis-server.heap.zst, compressed
+ *	captures	of heapctl watch:
+ *00000017-20261121T101500Z-rss2048MiB-redis-server.4711.heap. The number is the snapshot's.
+ *captures.jsonl has a line of JSON for each, for people and scripts; it is written from the index.
+ *
+ * A profile is on the disk under its name before its row is written, and a row is on the disk
+ * before store_add and store_commit return: what was acknowledged survives a kill at any time and a
+ * loss of power. What an earlier version wrote is taken over when the store is opened
+ * (store/store_index.h), and what a kill, a full disk or the loss of the index left behind is
+ * repaired (store/store_repair.h). A folder that is removed or replaced while it is in use is
+ * opened again at the next snapshot. One process at a time keeps snapshots; any thread.
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json_writer.h"
-
-struct store_time_source;
-
-struct store_limits {
-	int64_t keep_ms;
-	uint64_t bytes;			      /* of compressed profiles */
-	uint64_t free_bytes;		      /* that the disk keeps; 0: the history may fill it */
-	const struct store_time_source *time; /* NULL: the machine's */
-};
-
-/* STORE_NO_OWNER: of a target behind another gateway, or kept by an earlier version. */
-enum { SNAPSHOT_NAME_BYTES = 256, STORE_NO_OWNER = -1 };
+#include "store/snapshot.h"
 
 /* Snapshots in one answer, 220 bytes each: what a client may ask for, and what it gets otherwise.
  */
 enum { TIMELINE_SNAPSHOTS_MAX = 20000, TIMELINE_SNAPSHOTS = 5000 };
-
-/* The memory of a target at one time, in bytes. */
-enum memory_figure {
-	FIGURE_ALLOCATED,
-	FIGURE_ACTIVE,
-	FIGURE_METADATA,
-	FIGURE_RESIDENT, /* by the allocator's own count */
-	FIGURE_MAPPED,
-	FIGURE_RETAINED,
-	FIGURE_RSS, /* by the kernel's; last, as an agent's status does not have it */
-	FIGURES,
-};
-
-/* As in an agent's status, in JSON and in the index. */
-extern const char *const memory_figure_names[FIGURES];
-
-struct snapshot {
-	int64_t id;
-	int64_t time_ms;
-	char target[128];
-	int64_t owner; /* the user whose process it is, or STORE_NO_OWNER */
-	int64_t pid;
-	int64_t started_ms; /* of the process, as its agent says; 0 when it is not known */
-	int64_t gateway_ms; /* when the store was opened that kept it; set by reading, 0: not
-			       known */
-	char reason[128];   /* of a capture, "rss>2GiB"; "" of those that are kept every so often */
-	uint64_t bytes[FIGURES];	/* all 0 when the index was lost since */
-	uint64_t file_bytes;		/* of the compressed profile */
-	char file[SNAPSHOT_NAME_BYTES]; /* its name in the folder */
-};
 
 struct store;
 
@@ -68,42 +34,73 @@ struct store;
  * Makes the folder (0700) when it is not there. ERROR_STATE when another process has it,
  * ERROR_DENIED when another user could change what is in it.
  */
-MUST_CHECK bool store_open(const char *path, const struct store_limits *limits,
+MUST_CHECK bool store_open(const char *path, enum store_use use, const struct store_limits *limits,
 	struct store **store, struct error *err);
+
+/*
+ * For reading alone, while another process or another part of this one may keep snapshots there.
+ * ERROR_NOT_FOUND when there is no index.
+ */
+MUST_CHECK bool store_open_reader(
+	const char *path, enum store_use use, struct store **store, struct error *err);
+
 void store_close(struct store *store);
 
-/* How many profiles were listed by their names alone, because the index was gone. */
+static inline void store_cleanup(struct store **store)
+{
+	store_close(*store);
+}
+
+/* How many profiles without a row were listed by what their names tell. */
 size_t store_listed_again(const struct store *store);
 
 /* Valid until store_close. */
 const char *store_folder(const struct store *store);
 
+/* Other limits, from the next snapshot on. */
+void store_set_limits(struct store *store, const struct store_limits *limits);
+
+/*
+ * Whether there is, or could be made, room for a snapshot like the last one; removes nothing.
+ * ERROR_STATE with the reason.
+ */
+MUST_CHECK bool store_check_room(struct store *store, struct error *err);
+
 /*
  * Keeps a snapshot and sets its id and file, then removes what is too old, a few at a time, or too
- * much (store/retention.h). The one just kept stays. Where the disk is short of room, what is
- * above the limits goes before, but for the last snapshot of each target. What it leaves when it
- * fails is no snapshot, and removed at the next start at the latest.
+ * much (store/retention.h). The one just kept stays. Where the disk is short of room, what is above
+ * the limits is removed before, but for the last snapshot of each target. One that fails leaves
+ * nothing behind.
  */
 MUST_CHECK bool store_add(struct store *store, struct snapshot *snapshot, const void *profile,
 	size_t size, struct error *err);
 
 /*
- * Which snapshots. The history of a target is that of all processes of its name; a restarted one
- * goes on with it. A *process* is told by its pid and when it started.
+ * The same for a profile that comes piece by piece: write it to draft->fd, then commit, or discard
+ * the draft. Makes room for one of the size of the last. For captures.
  */
-struct store_query {
-	const char *target;	/* a name, or a pid */
-	int64_t from_ms, to_ms; /* both included */
-	int64_t pid;		/* 0: of any process */
-	int64_t started_ms;	/* 0: of any */
-	bool captured;		/* only what a watch captured */
-};
+MUST_CHECK bool store_begin(struct store *store, struct snapshot *snapshot,
+	struct file_draft *draft, struct error *err);
+MUST_CHECK bool store_commit(struct store *store, struct snapshot *snapshot,
+	struct file_draft *draft, struct error *err);
 
 /*
- * Appends an array of the snapshots, oldest first; of more than `most` so many, evenly spread, with
- * the first and the last. `total`: how many there are.
+ * Takes a file from elsewhere into the store; `fd` is open on it. Moved when it is on the same
+ * disk, else copied and removed. For captures.
  */
-MUST_CHECK bool store_list(struct store *store, const struct store_query *query, size_t most,
+MUST_CHECK bool store_take(struct store *store, const char *path, int fd, struct snapshot *snapshot,
+	struct error *err);
+
+/*
+ * Calls for each snapshot, oldest first; of more than `max` for so many, evenly spread, with the
+ * first and the last. `total`: how many there are. Nothing may be called of the store meanwhile.
+ */
+MUST_CHECK bool store_each(struct store *store, const struct store_query *query, size_t max,
+	void (*take)(void *context, const struct snapshot *snapshot), void *context, size_t *total,
+	struct error *err);
+
+/* Appends an array of the same. */
+MUST_CHECK bool store_list(struct store *store, const struct store_query *query, size_t max,
 	struct json_writer *json, size_t *total, struct error *err);
 
 /* Appends an array of the processes that have snapshots, in the order of their first ones. */
@@ -116,18 +113,16 @@ MUST_CHECK bool store_list_targets(
 
 /*
  * The last snapshot of the query not after that time, or the first of all, and a descriptor of its
- * compressed profile, which the caller closes. ERROR_NOT_FOUND.
+ * file, which the caller closes. ERROR_NOT_FOUND.
  */
 MUST_CHECK bool store_get(struct store *store, const struct store_query *query, int64_t time_ms,
 	struct snapshot *snapshot, int *profile_fd, struct error *err);
 
-/* That snapshot, of that target only. ERROR_NOT_FOUND. */
+/* That snapshot, of that target only (NULL: of any). ERROR_NOT_FOUND. */
 MUST_CHECK bool store_get_id(struct store *store, const char *target, int64_t id,
 	struct snapshot *snapshot, int *profile_fd, struct error *err);
 
-/*
- * The names that are in use, each with the user who had it last.
- */
+/* The names that are in use, each with the user who had it last. */
 MUST_CHECK bool store_each_owner(struct store *store,
 	void (*take)(void *context, const char *target, int64_t owner), void *context,
 	struct error *err);
@@ -146,9 +141,20 @@ MUST_CHECK bool store_series_look(struct store *store, const struct store_query 
 	struct store_series *series, struct error *err);
 
 /*
- * Writes a tar of the query's compressed profiles to `out`, oldest first; its members are called
- * "TIME_MS-PID.heap.zst". Evenly chosen when there are more than `most`, or their files have more
- * than `most_bytes` together.
+ * Writes a tar of the query's profiles to `out`, oldest first; its members are called
+ * "TIME_MS-PID.heap.zst". Evenly chosen when there are more than `max`, or their files have more
+ * than `max_bytes` together.
  */
 MUST_CHECK bool store_series_gather(struct store *store, const struct store_query *query,
-	size_t most, uint64_t most_bytes, int out, struct error *err);
+	size_t max, uint64_t max_bytes, int out, struct error *err);
+
+/*
+ * The store as a spool: the first snapshot after that id that was not sent yet, with a descriptor
+ * of its file. ERROR_NOT_FOUND.
+ */
+MUST_CHECK bool store_next_unsent(struct store *store, int64_t after_id, struct snapshot *snapshot,
+	int *profile_fd, struct error *err);
+
+/* Marks it as sent; one that was removed meanwhile is no error. */
+MUST_CHECK bool store_mark_sent(
+	struct store *store, int64_t id, int64_t sent_ms, struct error *err);

@@ -7,22 +7,13 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "store/store.h"
 #include "store/store_index.h"
 
-enum { COLUMN_FIGURES = 9 };
-#define COLUMNS                                                       \
-	"id, time_ms, target, pid, started_ms, file, bytes, reason, " \
-	"gateway_ms, " STORE_FIGURE_COLUMNS
-
-const char *const memory_figure_names[FIGURES] = {
-	[FIGURE_ALLOCATED] = "allocated",
-	[FIGURE_ACTIVE] = "active",
-	[FIGURE_METADATA] = "metadata",
-	[FIGURE_RESIDENT] = "resident",
-	[FIGURE_MAPPED] = "mapped",
-	[FIGURE_RETAINED] = "retained",
-	[FIGURE_RSS] = "rss",
-};
+#define COLUMNS                                                                   \
+	"id, time_ms, target, pid, started_ms, file, bytes, reason, gateway_ms, " \
+	"owner, host, service, version, sent_ms, details, " STORE_FIGURE_COLUMNS
+enum { COLUMN_FIGURES = 15 };
 
 /* A name, and where it could be one a pid. */
 #define OF_NAME "target = ?1"
@@ -33,6 +24,8 @@ const char *const memory_figure_names[FIGURES] = {
 
 static const char *of_target(const char *name)
 {
+	if (name == NULL)
+		return "1";
 	const size_t digits = strspn(name, "0123456789");
 
 	return digits > 0 && digits < 10 && name[digits] == '\0' ? OF_NAME_OR_PID : OF_NAME;
@@ -42,7 +35,7 @@ bool store_prepare_query(struct store *store, const struct store_query *query, c
 	const char *more, const char *tail, sqlite3_stmt **statement, struct error *err)
 {
 	CLEANUP(free_cleanup)
-	char *text = xasprintf("SELECT %s FROM moment WHERE %s" OF_QUERY "%s %s", columns,
+	char *text = xasprintf("SELECT %s FROM snapshot WHERE %s" OF_QUERY "%s %s", columns,
 		of_target(query->target), more, tail);
 
 	if (!store_prepare(store, text, statement, err))
@@ -53,12 +46,18 @@ bool store_prepare_query(struct store *store, const struct store_query *query, c
 
 void store_bind(sqlite3_stmt *statement, const struct store_query *query)
 {
-	sqlite3_bind_text(statement, 1, query->target, -1, SQLITE_STATIC);
+	if (query->target != NULL)
+		sqlite3_bind_text(statement, 1, query->target, -1, SQLITE_STATIC);
 	sqlite3_bind_int64(statement, 2, query->pid);
 	sqlite3_bind_int64(statement, 3, query->started_ms);
 	sqlite3_bind_int64(statement, 4, query->from_ms);
 	sqlite3_bind_int64(statement, 5, query->to_ms);
 	sqlite3_bind_int64(statement, 7, query->captured);
+}
+
+static void read_text(sqlite3_stmt *row, int column, char *text, size_t size)
+{
+	snprintf(text, size, "%s", (const char *)sqlite3_column_text(row, column));
 }
 
 static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
@@ -68,15 +67,17 @@ static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
 		.time_ms = sqlite3_column_int64(row, 1),
 		.pid = sqlite3_column_int64(row, 3),
 		.started_ms = sqlite3_column_int64(row, 4),
+		.file_bytes = (uint64_t)sqlite3_column_int64(row, 6),
 		.gateway_ms = sqlite3_column_int64(row, 8),
+		.owner = sqlite3_column_int64(row, 9),
+		.sent_ms = sqlite3_column_int64(row, 13),
 	};
-	snprintf(snapshot->target, sizeof snapshot->target, "%s",
-		(const char *)sqlite3_column_text(row, 2));
-	snprintf(snapshot->file, sizeof snapshot->file, "%s",
-		(const char *)sqlite3_column_text(row, 5));
-	snapshot->file_bytes = (uint64_t)sqlite3_column_int64(row, 6);
-	snprintf(snapshot->reason, sizeof snapshot->reason, "%s",
-		(const char *)sqlite3_column_text(row, 7));
+	read_text(row, 2, snapshot->target, sizeof snapshot->target);
+	read_text(row, 5, snapshot->file, sizeof snapshot->file);
+	read_text(row, 7, snapshot->reason, sizeof snapshot->reason);
+	read_text(row, 10, snapshot->host, sizeof snapshot->host);
+	read_text(row, 11, snapshot->service, sizeof snapshot->service);
+	read_text(row, 12, snapshot->version, sizeof snapshot->version);
 	for (int i = 0; i < FIGURES; i++)
 		snapshot->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
@@ -96,8 +97,10 @@ static void put_figures(struct json_writer *json, const struct snapshot *snapsho
 	}
 }
 
-static void put_snapshot(struct json_writer *json, const struct snapshot *snapshot)
+static void put_snapshot(void *context, const struct snapshot *snapshot)
 {
+	struct json_writer *const json = context;
+
 	json_object_begin(json);
 	json_member_integer(json, "id", snapshot->id);
 	json_member_integer(json, "time_ms", snapshot->time_ms);
@@ -123,8 +126,9 @@ static bool count_rows(
 	return true;
 }
 
-bool store_list(struct store *store, const struct store_query *query, size_t most,
-	struct json_writer *json, size_t *total, struct error *err)
+bool store_each(struct store *store, const struct store_query *query, size_t max,
+	void (*take)(void *context, const struct snapshot *snapshot), void *context, size_t *total,
+	struct error *err)
 {
 	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
@@ -135,17 +139,25 @@ bool store_list(struct store *store, const struct store_query *query, size_t mos
 		!store_prepare_query(
 			store, query, COLUMNS, "", "ORDER BY time_ms, id", &statement, err))
 		return false;
-	json_array_begin(json);
 	for (; (step = sqlite3_step(statement)) == SQLITE_ROW; at++) {
 		struct snapshot snapshot;
-		if (!store_is_chosen(at, count, most, &chosen))
+		if (!store_is_chosen(at, count, max, &chosen))
 			continue;
 		read_snapshot(statement, &snapshot);
-		put_snapshot(json, &snapshot);
+		snapshot.details = (const char *)sqlite3_column_text(statement, 14);
+		take(context, &snapshot);
 	}
-	json_array_end(json);
 	*total = count;
 	return step == SQLITE_DONE || store_fail(store, err);
+}
+
+bool store_list(struct store *store, const struct store_query *query, size_t max,
+	struct json_writer *json, size_t *total, struct error *err)
+{
+	json_array_begin(json);
+	const bool ok = store_each(store, query, max, put_snapshot, json, total, err);
+	json_array_end(json);
+	return ok;
 }
 
 bool store_list_processes(struct store *store, const struct store_query *query,
@@ -183,7 +195,7 @@ bool store_each_owner(struct store *store,
 
 	/* Of a row with max() SQLite takes the other columns from the row that has it. */
 	if (!store_prepare(store,
-		    "SELECT target, owner, max(id) FROM moment WHERE owner >= 0 GROUP BY target",
+		    "SELECT target, owner, max(id) FROM snapshot WHERE owner >= 0 GROUP BY target",
 		    &statement, err))
 		return false;
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW)
@@ -201,7 +213,7 @@ bool store_list_targets(struct store *store, struct json_writer *json, struct er
 	if (!store_prepare(store,
 		    "SELECT target, min(time_ms), max(time_ms), count(*), sum(bytes), "
 		    "count(DISTINCT pid || '-' || started_ms) "
-		    "FROM moment GROUP BY target ORDER BY target",
+		    "FROM snapshot GROUP BY target ORDER BY target",
 		    &statement, err))
 		return false;
 	json_array_begin(json);
@@ -270,9 +282,42 @@ bool store_get_id(struct store *store, const char *target, int64_t id, struct sn
 	sqlite3_bind_int64(statement, 6, id);
 	const int step = sqlite3_step(statement);
 	if (step == SQLITE_DONE) {
-		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id, target);
+		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id,
+			target != NULL ? target : store->path);
 		return error_hint(err, "it may have been too old to be kept");
 	}
 	return step == SQLITE_ROW ? take(store, statement, snapshot, profile_fd, err)
 				  : store_fail(store, err);
+}
+
+bool store_next_unsent(struct store *store, int64_t after_id, struct snapshot *snapshot,
+	int *profile_fd, struct error *err)
+{
+	STORE_HOLD(store);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!store_prepare(store,
+		    "SELECT " COLUMNS " FROM snapshot WHERE sent_ms = 0 AND id > ?1 "
+		    "ORDER BY id LIMIT 1",
+		    &statement, err))
+		return false;
+	sqlite3_bind_int64(statement, 1, after_id);
+	const int step = sqlite3_step(statement);
+	if (step == SQLITE_DONE)
+		return error_set(err, ERROR_NOT_FOUND, "%s: all snapshots were sent", store->path);
+	return step == SQLITE_ROW ? take(store, statement, snapshot, profile_fd, err)
+				  : store_fail(store, err);
+}
+
+bool store_mark_sent(struct store *store, int64_t id, int64_t sent_ms, struct error *err)
+{
+	STORE_HOLD(store);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!store_prepare(
+		    store, "UPDATE snapshot SET sent_ms = ?2 WHERE id = ?1", &statement, err))
+		return false;
+	sqlite3_bind_int64(statement, 1, id);
+	sqlite3_bind_int64(statement, 2, sent_ms);
+	return sqlite3_step(statement) == SQLITE_DONE || store_fail(store, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kill, a full disk or the loss of the index left behind. */
+#include "store/store_repair.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,118 +11,171 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
+#include "base/xalloc.h"
+#include "store/capture_list.h"
 #include "store/store_index.h"
 
-/* Ours: "TIME-PID-NAME.heap.zst", with a random part behind while it is written. */
-static bool is_ours(const char *name)
-{
-	const char *const suffix = strstr(name, STORE_SUFFIX);
-	const size_t digits = strspn(name, "0123456789");
+enum { ID_DIGITS_MAX = 17, RANDOM_BYTES = 17 };
 
-	if (digits < 13 || name[digits] != '-' || suffix == NULL)
+/* Ours: "NUMBER-....SUFFIX", with a random part behind while it is written. */
+static bool is_ours(const struct store_format *format, const char *name, bool *is_unfinished)
+{
+	const size_t digits = strspn(name, "0123456789"), suffix = strlen(format->suffix);
+	size_t size = strlen(name);
+
+	if (digits < format->min_digits || digits > ID_DIGITS_MAX || name[digits] != '-' ||
+		size >= SNAPSHOT_NAME_BYTES)
 		return false;
-	const char *const rest = suffix + sizeof STORE_SUFFIX - 1;
-	return *rest == '\0' ||
-	       (*rest == '.' && strspn(rest + 1, "0123456789abcdef") == 16 && rest[17] == '\0');
+	*is_unfinished =
+		size > RANDOM_BYTES && name[size - RANDOM_BYTES] == '.' &&
+		strspn(name + size - RANDOM_BYTES + 1, "0123456789abcdef") == RANDOM_BYTES - 1;
+	if (*is_unfinished)
+		size -= RANDOM_BYTES;
+	return size > digits + suffix && memcmp(name + size - suffix, format->suffix, suffix) == 0;
 }
 
-static bool is_indexed(sqlite3_stmt *lookup, const char *name)
+/* What the name of a profile in a history tells. */
+static bool read_history_name(
+	const struct store_format *format, const char *name, struct snapshot *snapshot)
+{
+	const int suffix = (int)strlen(format->suffix);
+	int used = 0;
+
+	if (sscanf(name, "%" SCNd64 "-%" SCNd64 "-%n", &snapshot->time_ms, &snapshot->pid, &used) !=
+			2 ||
+		used == 0)
+		return false;
+	snprintf(snapshot->target, sizeof snapshot->target, "%.*s",
+		(int)strlen(name) - suffix - used, name + used);
+	return snapshot->target[0] != '\0';
+}
+
+static int64_t number_of(const char *name)
+{
+	return strtoll(name, NULL, 10);
+}
+
+/* In "NUMBER-TIME-TAG-TARGET.PID.heap" the target; jemalloc's own files have their prefix there. */
+static void read_capture_name(
+	const struct store_format *format, const char *name, struct snapshot *snapshot)
+{
+	int begin = 0, end = (int)strlen(name) - (int)strlen(format->suffix);
+
+	(void)sscanf(name, "%*[0-9]-%*[^-]-%*[^-]-%n", &begin);
+	const char *const pid = memrchr(name, '.', (size_t)end);
+	if (pid != NULL && pid - name > begin && strspn(pid + 1, "0123456789") > 0) {
+		snapshot->pid = strtoll(pid + 1, NULL, 10);
+		end = (int)(pid - name);
+	}
+	if (begin > 0 && end > begin)
+		snprintf(snapshot->target, sizeof snapshot->target, "%.*s", end - begin,
+			name + begin);
+}
+
+/* `line` of captures.jsonl; NULL when it has none. Its text becomes that of the row. */
+static char *describe(const json_t *line, const struct stat *status, struct snapshot *snapshot)
+{
+	const char *const reason = json_string_value(json_object_get(line, "reason"));
+	const json_t *const time_ms = json_object_get(line, "time_ms");
+	json_t *const details = line != NULL ? json_deep_copy(line) : json_object();
+
+	snapshot->time_ms = json_is_integer(time_ms) ? json_integer_value(time_ms)
+						     : (int64_t)status->st_mtim.tv_sec * 1000 +
+							       status->st_mtim.tv_nsec / 1000000;
+	snprintf(snapshot->reason, sizeof snapshot->reason, "%s",
+		reason != NULL ? reason : "not known");
+	if (json_is_integer(json_object_get(line, "resident_bytes")))
+		snapshot->bytes[FIGURE_RSS] =
+			(uint64_t)json_integer_value(json_object_get(line, "resident_bytes"));
+	if (reason == NULL)
+		json_object_set_new(details, "reason", json_string(snapshot->reason));
+	if (!json_is_integer(time_ms))
+		json_object_set_new(details, "time_ms", json_integer(snapshot->time_ms));
+	json_object_set_new(details, "file", json_string(snapshot->file));
+	json_object_set_new(details, "bytes", json_integer((json_int_t)snapshot->file_bytes));
+	char *const text = json_dumps(details, JSON_COMPACT);
+	json_decref(details);
+	return text;
+}
+
+static const json_t *find_line(const json_t *list, const char *name)
+{
+	const json_t *line;
+	size_t i;
+
+	json_array_foreach(list, i, line)
+	{
+		if (strcmp(json_string_value(json_object_get(line, "file")), name) == 0)
+			return line;
+	}
+	return NULL;
+}
+
+static bool is_known(sqlite3_stmt *lookup, const char *name)
 {
 	sqlite3_reset(lookup);
 	sqlite3_bind_text(lookup, 1, name, -1, SQLITE_STATIC);
-	/* In doubt it stays. */
+	/* In doubt it is left as it is. */
 	return sqlite3_step(lookup) != SQLITE_DONE;
 }
 
-/* A profile without a row was never acknowledged. */
-static bool remove_unfinished(struct store *store, struct error *err)
+static bool has_id(struct store *store, int64_t id)
 {
-	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
-	DIR *stream = NULL;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf("SELECT count(*) FROM snapshot WHERE id = %" PRId64, id);
 
-	if (!store_prepare(store, "SELECT 1 FROM moment WHERE file = ?1", &lookup, err))
-		return false;
-	stream = opendir(store->path);
-	if (stream == NULL)
-		return error_system(err, errno, "%s", store->path);
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		if (is_ours(entry->d_name) && !is_indexed(lookup, entry->d_name))
-			unlinkat(store->fd, entry->d_name, 0);
+	return store_number(store, query) != 0;
+}
+
+static bool list_file(struct store *store, const char *name, const json_t *list, struct error *err)
+{
+	struct snapshot snapshot = { .owner = STORE_NO_OWNER };
+	CLEANUP(free_cleanup) char *details = NULL;
+	struct stat status;
+
+	if (fstatat(store->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+		return true;
+	snprintf(snapshot.file, sizeof snapshot.file, "%s", name);
+	snapshot.file_bytes = (uint64_t)status.st_size;
+	if (store->format->has_list) {
+		read_capture_name(store->format, name, &snapshot);
+		details = describe(find_line(list, name), &status, &snapshot);
+		snapshot.id = number_of(name);
+	} else if (!read_history_name(store->format, name, &snapshot)) {
+		return true;
 	}
-	closedir(stream);
+	if (snapshot.id == 0 || has_id(store, snapshot.id))
+		snapshot.id = ++store->last_id;
+	if (!store_insert(store, &snapshot, details == NULL ? "" : details, 0, err))
+		return false;
+	store->listed_again++;
 	return true;
 }
 
-/* A row whose profile went first, because the disk was full (store/retention.h). */
-static bool remove_empty(struct store *store, struct error *err)
+/* A row whose file was removed first, as retention does, or by a person. */
+static bool remove_rows(struct store *store, struct error *err)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *removal = NULL;
+	int step;
 
-	if (!store_prepare(store, "SELECT id, file FROM moment", &rows, err) ||
-		!store_prepare(store, "DELETE FROM moment WHERE id = ?1", &removal, err))
+	if (!store_prepare(store, "SELECT id, file FROM snapshot", &rows, err) ||
+		!store_prepare(store, "DELETE FROM snapshot WHERE id = ?1", &removal, err))
 		return false;
-	while (sqlite3_step(rows) == SQLITE_ROW) {
+	while ((step = sqlite3_step(rows)) == SQLITE_ROW) {
 		const char *const name = (const char *)sqlite3_column_text(rows, 1);
-		if (faccessat(store->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+		if (strchr(name, '/') == NULL &&
+			(faccessat(store->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+				errno != ENOENT))
 			continue;
 		sqlite3_reset(removal);
 		sqlite3_bind_int64(removal, 1, sqlite3_column_int64(rows, 0));
 		/* One that stays says so when it is asked for. */
 		(void)sqlite3_step(removal);
 	}
-	return true;
-}
-
-/* Whether no snapshot was ever acknowledged by this index. */
-static bool is_blank(struct store *store, bool *blank, struct error *err)
-{
-	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
-
-	/* SQLite notes the highest number that it has given away there. */
-	if (!store_prepare(
-		    store, "SELECT 1 FROM sqlite_sequence WHERE name = 'moment'", &lookup, err))
-		return false;
-	const int step = sqlite3_step(lookup);
-	*blank = step == SQLITE_DONE;
-	return step == SQLITE_DONE || step == SQLITE_ROW || store_fail(store, err);
-}
-
-/* What the name of a profile tells. False when it is none of ours, or not finished. */
-static bool read_name(
-	const char *name, int64_t *time_ms, int64_t *pid, char target[SNAPSHOT_NAME_BYTES])
-{
-	const size_t size = strlen(name), suffix = sizeof STORE_SUFFIX - 1;
-	int used = 0;
-
-	if (!is_ours(name) || size >= SNAPSHOT_NAME_BYTES ||
-		strcmp(name + size - suffix, STORE_SUFFIX) != 0 ||
-		sscanf(name, "%" SCNd64 "-%" SCNd64 "-%n", time_ms, pid, &used) != 2 || used == 0)
-		return false;
-	snprintf(target, SNAPSHOT_NAME_BYTES, "%.*s", (int)(size - suffix) - used, name + used);
-	return target[0] != '\0';
-}
-
-static bool list_profile(
-	struct store *store, sqlite3_stmt *insert, const char *name, struct error *err)
-{
-	char target[SNAPSHOT_NAME_BYTES];
-	int64_t time_ms, pid;
-	struct stat status;
-
-	if (!read_name(name, &time_ms, &pid, target) ||
-		fstatat(store->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		return true;
-	sqlite3_reset(insert);
-	sqlite3_bind_int64(insert, 1, time_ms);
-	sqlite3_bind_text(insert, 2, target, -1, SQLITE_TRANSIENT);
-	sqlite3_bind_int64(insert, 3, pid);
-	sqlite3_bind_text(insert, 4, name, -1, SQLITE_TRANSIENT);
-	sqlite3_bind_int64(insert, 5, status.st_size);
-	if (sqlite3_step(insert) != SQLITE_DONE)
-		return store_fail(store, err);
-	store->listed_again++;
-	return true;
+	return step == SQLITE_DONE || store_fail(store, err);
 }
 
 /* The order of keeping is the order of the names, but where the clock was set. */
@@ -130,52 +184,62 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool list_profiles(struct store *store, struct error *err)
+static bool list_files(struct store *store, struct dirent **entries, int count, struct error *err)
 {
-	CLEANUP(statement_cleanup) sqlite3_stmt *insert = NULL;
-	struct dirent **entries = NULL;
-	bool ok = store_prepare(store,
-		"INSERT INTO moment (time_ms, target, pid, file, bytes, allocated, active, "
-		"metadata, resident, mapped, retained, rss) VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, "
-		"0, 0, 0, 0)",
-		&insert, err);
-	const int count = ok ? scandir(store->path, &entries, NULL, compare_names) : 0;
+	CLEANUP(statement_cleanup) sqlite3_stmt *lookup = NULL;
+	json_t *list = NULL;
+	bool ok = store_prepare(store, "SELECT 1 FROM snapshot WHERE file = ?1", &lookup, err);
 
-	if (count < 0)
-		return error_system(err, errno, "%s", store->path);
-	for (int i = 0; i < count; i++) {
-		ok = ok && list_profile(store, insert, entries[i]->d_name, err);
-		free(entries[i]);
+	for (int i = 0; i < count && ok; i++) {
+		const char *const name = entries[i]->d_name;
+		struct error unread;
+		bool is_unfinished = false;
+		if (!is_ours(store->format, name, &is_unfinished) || is_known(lookup, name))
+			continue;
+		if (is_unfinished) {
+			unlinkat(store->fd, name, 0);
+			continue;
+		}
+		if (list == NULL && store->format->has_list &&
+			!capture_list_read(store->path, &list, &unread))
+			list = json_array();
+		ok = list_file(store, name, list, err);
 	}
-	free(entries);
+	json_decref(list);
 	return ok;
 }
 
-/*
- * The index was removed, because it was damaged or by mistake: the profiles are all that there is,
- * and their names tell when they were taken, and of what. All of them or none, for those without a
- * row are removed.
- */
-static bool list_again(struct store *store, struct error *err)
+/* Of all that there ever were, so that none is given away twice. */
+static int64_t find_last_id(struct store *store, struct dirent **entries, int count)
 {
-	bool blank = false;
+	int64_t last =
+		store_number(store, "SELECT seq FROM sqlite_sequence WHERE name = 'snapshot'");
 
-	if (!is_blank(store, &blank, err))
-		return false;
-	if (!blank)
-		return true;
-	if (sqlite3_exec(store->index, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK)
-		return store_fail(store, err);
-	const bool ok = list_profiles(store, err);
-	if (ok && sqlite3_exec(store->index, "COMMIT", NULL, NULL, NULL) == SQLITE_OK)
-		return true;
-	if (ok)
-		store_fail(store, err);
-	(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
-	return false;
+	for (int i = 0; i < count && store->format->has_list; i++) {
+		const char *const name = entries[i]->d_name;
+		bool is_unfinished = false;
+		if (is_ours(store->format, name, &is_unfinished) && number_of(name) > last)
+			last = number_of(name);
+	}
+	return last;
 }
 
 bool store_repair(struct store *store, struct error *err)
 {
-	return list_again(store, err) && remove_unfinished(store, err) && remove_empty(store, err);
+	struct dirent **entries = NULL;
+	const int count = scandir(store->path, &entries, NULL, compare_names);
+
+	if (count < 0)
+		return error_system(err, errno, "%s", store->path);
+	store->last_id = find_last_id(store, entries, count);
+	/* All at once: each transaction costs a write to the disk. */
+	const bool ok = store_execute(store, "BEGIN", err) &&
+			list_files(store, entries, count, err) &&
+			store_execute(store, "COMMIT", err);
+	if (!ok)
+		(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
+	for (int i = 0; i < count; i++)
+		free(entries[i]);
+	free(entries);
+	return ok && remove_rows(store, err);
 }

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "store/store.h"
 #include "store/store_index.h"
 #include "profile/tar.h"
 
@@ -139,8 +140,8 @@ static bool append_file(
 	       file_write_fd(out, "a scratch file", zeros, tar_padding(map.size), err);
 }
 
-bool store_series_gather(struct store *store, const struct store_query *query, size_t most,
-	uint64_t most_bytes, int out, struct error *err)
+bool store_series_gather(struct store *store, const struct store_query *query, size_t max,
+	uint64_t max_bytes, int out, struct error *err)
 {
 	static const char end[2 * TAR_BLOCK];
 	CLEANUP(rows_cleanup) struct rows rows = { 0 };
@@ -148,13 +149,13 @@ bool store_series_gather(struct store *store, const struct store_query *query, s
 
 	if (!read_rows(store, query, &rows, err))
 		return false;
-	if (rows.bytes > most_bytes) {
-		const double share = (double)most_bytes / (double)rows.bytes;
+	if (rows.bytes > max_bytes) {
+		const double share = (double)max_bytes / (double)rows.bytes;
 		const size_t fitting = (size_t)(share * (double)rows.count);
-		most = fitting < most ? fitting : most;
+		max = fitting < max ? fitting : max;
 	}
 	for (size_t i = 0; i < rows.count; i++) {
-		if (store_is_chosen(i, rows.count, most, &chosen) &&
+		if (store_is_chosen(i, rows.count, max, &chosen) &&
 			!append_file(out, store, &rows.items[i], err))
 			return false;
 	}

@@ -193,7 +193,7 @@ static int open_ready(
 	return open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The oldest that are more than so many. What is no profile stays, for dump_collector_take to tell.
+/* The oldest that are more than so many. What is no profile stays, for dump_collector_next to tell.
  */
 static size_t drop_surplus(struct dump_collector *collector, size_t most)
 {
@@ -233,34 +233,28 @@ bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_
 	return true;
 }
 
-bool dump_collector_take(struct dump_collector *collector, struct capture_folder *folder,
-	int64_t now_ms, char path[4096], const char **reason, struct error *err)
+bool dump_collector_next(
+	struct dump_collector *collector, int64_t now_ms, struct dump *dump, struct error *err)
 {
-	char from[4096], tag[24];
-
-	path[0] = '\0';
+	*dump = (struct dump){ .fd = -1 };
 	if (collector->ready_next == collector->ready_count)
 		return true;
 	struct dump_file *const ready = collector->ready[collector->ready_next++];
-	/* Should it fail. */
 	ready->since_ms = now_ms + RETRY_MS;
-	CLEANUP(fd_cleanup) const int fd = open_ready(collector, ready, from);
+	CLEANUP(fd_cleanup) int fd = open_ready(collector, ready, dump->path);
 	if (fd < 0)
-		return error_system(err, errno, "%s", from);
+		return error_system(err, errno, "%s", dump->path);
 	if (!is_profile(fd)) {
 		ready->is_refused = true;
 		return error_set(
-			err, ERROR_INPUT, "%s is no profile of jemalloc; left alone", from);
+			err, ERROR_INPUT, "%s is no profile of jemalloc; left alone", dump->path);
 	}
 	(void)fchmod(fd, 0600);
-	*reason = reason_of(collector, ready->name, tag);
-	char stem[256];
-	snprintf(stem, sizeof stem, "%.*s",
-		(int)strcspn(ready->name + strlen(collector->base) + 1, ".") +
-			(int)strlen(collector->base) + 1,
-		ready->name);
-	json_t *const details = json_pack("{s:s, s:I, s:s}", "reason", *reason, "time_ms",
-		(json_int_t)ready->modified.tv_sec * 1000 + ready->modified.tv_nsec / 1000000,
-		"original", from);
-	return capture_folder_take(folder, from, fd, tag, stem, details, path, err);
+	const size_t base = strlen(collector->base) + 1;
+	snprintf(dump->stem, sizeof dump->stem, "%.*s",
+		(int)(base + strcspn(ready->name + base, ".")), ready->name);
+	dump->reason = reason_of(collector, ready->name, dump->tag);
+	dump->time_ms = (int64_t)ready->modified.tv_sec * 1000 + ready->modified.tv_nsec / 1000000;
+	dump->fd = TAKE_FD(fd);
+	return true;
 }

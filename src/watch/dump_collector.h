@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "watch/capture_folder.h"
+#include "base/error.h"
 
 struct dump_collector;
 
@@ -32,9 +32,18 @@ static inline void dump_collector_cleanup(struct dump_collector **collector)
 MUST_CHECK bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t most,
 	size_t *dropped, struct error *err);
 
+/* A file that is written completely. */
+struct dump {
+	int fd; /* open for reading; -1 when there is none. The caller closes it. */
+	char path[4096];
+	char tag[24], stem[256]; /* "i3" and "jeprof.4711": parts of its name */
+	const char *reason;	 /* what made jemalloc write it */
+	int64_t time_ms;
+};
+
 /*
- * Takes at most one file of those that the last look found ready, oldest first, into the folder.
- * `path` is its new place, "" when there was none; `reason` says what made jemalloc write it.
+ * The next one of those that the last scan found ready, oldest first. One that fails, here or with
+ * the caller, is tried again a minute later; one that is no profile is told once and left alone.
  */
-MUST_CHECK bool dump_collector_take(struct dump_collector *collector, struct capture_folder *folder,
-	int64_t now_ms, char path[4096], const char **reason, struct error *err);
+MUST_CHECK bool dump_collector_next(
+	struct dump_collector *collector, int64_t now_ms, struct dump *dump, struct error *err);

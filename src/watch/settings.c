@@ -97,7 +97,7 @@ static bool take_keep_count(struct watch_settings *settings, const char *value, 
 	if (digits == 0 || digits > COUNT_MOST_DIGITS || value[digits] != '\0' || atoi(value) == 0)
 		return error_set(
 			err, ERROR_USAGE, "'%.40s' is not a number from 1 to 999999", value);
-	settings->limits.count = (size_t)atoi(value);
+	settings->limits.count = (uint64_t)atoi(value);
 	return true;
 }
 

@@ -10,7 +10,7 @@
  *	then		a command for each capture (watch/command.h)
  *	adopt		prefix of the files that jemalloc writes by itself (watch/dump_collector.h)
  *	keep		folder of the captures
- *	keep-count keep-bytes keep-free		what is kept there (watch/capture_folder.h)
+ *	keep-count keep-bytes keep-free		what is kept there (store/store.h)
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "watch/capture_folder.h"
+#include "store/snapshot.h"
 #include "watch/condition.h"
 #include "watch/trigger.h"
 
@@ -31,7 +31,7 @@ struct watch_settings {
 	struct trigger_settings trigger;
 	int64_t interval_ms;
 	bool activate;
-	struct capture_limits limits;
+	struct store_limits limits;
 	char keep[SETTINGS_PATH_BYTES]; /* "" when it was not said; so are the next two */
 	char then[SETTINGS_COMMAND_BYTES];
 	char adopt[SETTINGS_PATH_BYTES];

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/heap_text.h"
 #include "watch/dump_collector.h"
 #include "watch/command.h"
 #include "watch/observer.h"
+#include "watch/recorder.h"
 
 enum {
 	LINE_BYTES = 400,
@@ -30,9 +30,10 @@ static const double FILLED_IN_A_MS = 2.0 * 1024 * 1024 * 1024 / 1000;
 struct watcher {
 	struct watch_settings settings;
 	struct watcher_host host;
-	struct capture_folder *folder;
+	struct store *store;
 	struct trigger *trigger;
 	struct observer observer;
+	json_t *status; /* of the target's agent, when it was attached; NULL before */
 	struct dump_collector *dump_collector; /* NULL for none; the same for the command */
 	struct command *command;
 	char dump_collector_problem[240]; /* what was said last; "" when all is well */
@@ -81,6 +82,7 @@ void watcher_free(struct watcher *watcher)
 	dump_collector_free(watcher->dump_collector);
 	command_free(watcher->command);
 	observer_close(&watcher->observer);
+	json_decref(watcher->status);
 	free(watcher);
 }
 
@@ -114,13 +116,13 @@ static void fail(const struct watcher *watcher, bool is_capture, const struct er
 	watcher->host.failed(watcher->host.context, is_capture, err);
 }
 
-void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
+void watcher_use_store(struct watcher *watcher, struct store *store)
 {
 	char line[LINE_BYTES];
 	struct error err;
 
-	watcher->folder = folder;
-	if (folder == NULL || capture_folder_check(folder, &err)) {
+	watcher->store = store;
+	if (store == NULL || store_check_room(store, &err)) {
 		watcher->has_noted_room = false;
 		return;
 	}
@@ -134,16 +136,15 @@ void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder)
 }
 
 /* Sampling must be on, or there will be nothing in the captures. */
-static bool prepare_sampling(
-	const struct watcher *watcher, const struct target *target, struct error *err)
+static bool prepare_sampling(const struct watcher *watcher, const struct target *target,
+	json_t **status, struct error *err)
 {
-	CLEANUP(json_cleanup) json_t *status = NULL;
 	CLEANUP(json_cleanup) json_t *activated = NULL;
 	char line[LINE_BYTES];
 
-	if (!agent_check_profiling(target, &status, err))
+	if (!agent_check_profiling(target, status, err))
 		return false;
-	if (json_flag(status, "profiling.active"))
+	if (json_flag(*status, "profiling.active"))
 		return true;
 	if (watcher->settings.activate)
 		return agent_call_json(target, "POST", "/v1/activate", &activated, err);
@@ -210,17 +211,21 @@ static void watch_pressure(const struct watcher *watcher, struct observer *obser
 
 bool watcher_attach(struct watcher *watcher, const struct target *target, struct error *err)
 {
+	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct observer observer;
 
 	if (!observer_open(target, &observer, err))
 		return false;
-	if (!check_rules(watcher, &observer, err) || !prepare_sampling(watcher, target, err)) {
+	if (!check_rules(watcher, &observer, err) ||
+		!prepare_sampling(watcher, target, &status, err)) {
 		observer_close(&observer);
 		return false;
 	}
 	watch_pressure(watcher, &observer);
 	observer_close(&watcher->observer);
 	watcher->observer = observer;
+	json_decref(watcher->status);
+	watcher->status = TAKE(status);
 	watcher->is_attached = true;
 	return true;
 }
@@ -250,55 +255,16 @@ static void announce(struct watcher *watcher, const struct watcher_capture *capt
 		fail(watcher, false, &err);
 }
 
-static json_t *describe(const struct watcher_capture *capture)
+bool watcher_keep_in_store(struct store *store, struct watcher_capture *capture, struct error *err)
 {
-	const struct target *const target = capture->target;
-	const struct trigger_observation *const seen = capture->seen;
-	json_t *const details = json_pack("{s:s, s:I, s:s, s:i}", "reason", capture->reason,
-		"time_ms", (json_int_t)clock_realtime_ms(), "target", target->label, "pid",
-		(int)target->process.pid);
+	struct snapshot snapshot = { 0 };
 
-	if (!isnan(seen->resident_bytes))
-		json_object_set_new(
-			details, "resident_bytes", json_integer((json_int_t)seen->resident_bytes));
-	if (!isnan(seen->cgroup_share))
-		json_object_set_new(details, "cgroup_share", json_real(seen->cgroup_share));
-	if (!isnan(seen->pressure_share))
-		json_object_set_new(details, "pressure_share", json_real(seen->pressure_share));
-	return details;
-}
-
-/* What is kept is given to a command, and takes the place of what was kept before. */
-static bool check_profile(
-	const struct target *target, const struct file_draft *draft, struct error *err)
-{
-	CLEANUP(file_unmap) struct file_map map = { 0 };
-
-	return file_map_fd(draft->fd, draft->path, &map, err) &&
-	       (heap_text_check(map.data, map.size, err) || error_prefix(err, "%s", target->label));
-}
-
-bool watcher_keep_in_folder(
-	struct capture_folder *folder, struct watcher_capture *capture, struct error *err)
-{
-	const struct target *const target = capture->target;
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
-	struct file_draft draft = { .fd = -1 };
-	char tag[40] = "capture";
-
-	http_answer_init(&answer);
-	if (!isnan(capture->seen->resident_bytes))
-		snprintf(tag, sizeof tag, "rss%.0fMiB", capture->seen->resident_bytes / 1048576);
-	if (!capture_folder_begin(folder, tag, target->file_stem, &draft, err))
+	recorder_identify(&snapshot, capture->target, capture->status);
+	snprintf(snapshot.reason, sizeof snapshot.reason, "%s", capture->reason);
+	if (!recorder_capture(store, capture->target, capture->seen, &snapshot, err))
 		return false;
-	if (!agent_fetch_profile(target, "/v1/profile", draft.fd, draft.path, &answer, err) ||
-		!check_profile(target, &draft, err) ||
-		!capture_folder_commit(folder, &draft, describe(capture), err)) {
-		file_draft_discard(&draft);
-		return false;
-	}
-	strcpy(capture->path, draft.path);
-	capture->bytes = answer.body_bytes;
+	snprintf(capture->path, sizeof capture->path, "%s/%s", store_folder(store), snapshot.file);
+	capture->bytes = snapshot.file_bytes;
 	return true;
 }
 
@@ -321,7 +287,9 @@ static void note_group(struct watcher *watcher)
 static bool look(struct watcher *watcher, bool signalled, struct error *err)
 {
 	struct trigger_observation seen = { .now_ms = clock_boottime_ms(), .signalled = signalled };
-	struct watcher_capture taken = { .target = &watcher->observer.target, .seen = &seen };
+	struct watcher_capture taken = {
+		.target = &watcher->observer.target, .status = watcher->status, .seen = &seen
+	};
 	struct error failure;
 
 	if (!observer_look(&watcher->observer, &seen, err))
@@ -344,7 +312,7 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 }
 
 /* Said once, not at every look, nor for every file that a full disk has no room for. */
-static void fail_adoption(struct watcher *watcher, const struct error *err)
+static void fail_collection(struct watcher *watcher, const struct error *err)
 {
 	if (strcmp(err->message, watcher->dump_collector_problem) != 0)
 		fail(watcher, false, err);
@@ -370,35 +338,57 @@ static void note_dropped(struct watcher *watcher, size_t dropped, int64_t now_ms
 	watcher->dropped_said_ms = now_ms;
 }
 
-/* A few in a turn: the conditions shall be looked at meanwhile. */
-static void adopt(struct watcher *watcher)
+/* Fails, keeps one, or finds that there are no more. */
+enum collected { COLLECTED_NONE, COLLECTED_ONE, COLLECTED_FAILED };
+
+static enum collected collect_dump(struct watcher *watcher, int64_t now_ms)
 {
-	const int64_t now_ms = clock_boottime_ms();
 	struct watcher_capture taken = { .target = &watcher->observer.target };
-	bool has_failed = false;
-	size_t dropped = 0;
-	struct stat status;
+	struct snapshot snapshot = { 0 };
+	struct dump dump;
 	struct error err;
 
-	if (watcher->dump_collector == NULL || watcher->folder == NULL)
+	if (!dump_collector_next(watcher->dump_collector, now_ms, &dump, &err)) {
+		fail_collection(watcher, &err);
+		return COLLECTED_FAILED;
+	}
+	if (dump.fd < 0)
+		return COLLECTED_NONE;
+	recorder_identify(&snapshot, taken.target, watcher->status);
+	const bool ok = recorder_take_dump(watcher->store, &dump, &snapshot, &err);
+	close(dump.fd);
+	if (!ok) {
+		fail_collection(watcher, &err);
+		return COLLECTED_FAILED;
+	}
+	taken.reason = snapshot.reason;
+	taken.bytes = snapshot.file_bytes;
+	snprintf(taken.path, sizeof taken.path, "%s/%s", store_folder(watcher->store),
+		snapshot.file);
+	announce(watcher, &taken);
+	return COLLECTED_ONE;
+}
+
+/* A few in a turn: the conditions shall be checked meanwhile. */
+static void collect_dumps(struct watcher *watcher)
+{
+	const int64_t now_ms = clock_boottime_ms();
+	enum collected collected = COLLECTED_ONE;
+	bool has_failed = false;
+	size_t dropped = 0;
+	struct error err;
+
+	if (watcher->dump_collector == NULL || watcher->store == NULL)
 		return;
 	if (!dump_collector_scan(watcher->dump_collector, now_ms, watcher->settings.limits.count,
 		    &dropped, &err)) {
-		fail_adoption(watcher, &err);
+		fail_collection(watcher, &err);
 		return;
 	}
 	note_dropped(watcher, dropped, now_ms);
-	for (int i = 0; i < DUMPS_AT_ONCE; i++) {
-		if (!dump_collector_take(watcher->dump_collector, watcher->folder, now_ms,
-			    taken.path, &taken.reason, &err)) {
-			fail_adoption(watcher, &err);
-			has_failed = true;
-			continue;
-		}
-		if (taken.path[0] == '\0')
-			break;
-		taken.bytes = stat(taken.path, &status) == 0 ? (uint64_t)status.st_size : 0;
-		announce(watcher, &taken);
+	for (int i = 0; i < DUMPS_AT_ONCE && collected != COLLECTED_NONE; i++) {
+		collected = collect_dump(watcher, now_ms);
+		has_failed |= collected == COLLECTED_FAILED;
 	}
 	if (!has_failed)
 		watcher->dump_collector_problem[0] = '\0';
@@ -422,7 +412,7 @@ bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err)
 	else
 		*err = (struct error){ 0 };
 	const bool is_lost = !watcher->is_attached && err->kind != ERROR_NONE;
-	adopt(watcher);
+	collect_dumps(watcher);
 	(void)watcher_attend_command(watcher);
 	return !is_lost;
 }

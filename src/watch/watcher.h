@@ -11,14 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/error.h"
 #include "client/target.h"
-#include "watch/capture_folder.h"
+#include "store/store.h"
 #include "watch/settings.h"
 
 struct watcher_capture {
 	const char *reason;
 	const struct target *target;
+	const json_t *status; /* of its agent, when it was attached */
 	/* What was seen of it; NULL of a file that jemalloc wrote by itself. */
 	const struct trigger_observation *seen;
 	char path[4096];
@@ -46,11 +49,11 @@ void watcher_free(struct watcher *watcher);
  * Where captures and jemalloc's own files go; borrowed. NULL: the latter stay where they are. Notes
  * when there is no room on its disk.
  */
-void watcher_use_folder(struct watcher *watcher, struct capture_folder *folder);
+void watcher_use_store(struct watcher *watcher, struct store *store);
 
-/* What a host keeps its captures by that has a folder for them. */
-MUST_CHECK bool watcher_keep_in_folder(
-	struct capture_folder *folder, struct watcher_capture *capture, struct error *err);
+/* Keeps a capture in a store; for a host's `keep`. */
+MUST_CHECK bool watcher_keep_in_store(
+	struct store *store, struct watcher_capture *capture, struct error *err);
 
 /*
  * New settings. Conditions that were there before go on from what they have seen; the command that

@@ -24,7 +24,7 @@ RESTARTED, JUMPED = own_name("again"), own_name("jump")
 
 def read_rows(folder):
     with sqlite3.connect(os.path.join(folder, "index.sqlite")) as index:
-        found = index.execute("SELECT id, file, bytes, target, pid, time_ms FROM moment ORDER BY id").fetchall()
+        found = index.execute("SELECT id, file, bytes, target, pid, time_ms FROM snapshot ORDER BY id").fetchall()
     index.close()
     return found
 
@@ -110,7 +110,7 @@ class Store(Case):
             self.assertGreater(len(new), 0)
             acknowledged = {**acknowledged, **new}
             with sqlite3.connect(os.path.join(self.archive, "index.sqlite")) as index:
-                indexed = index.execute("SELECT count(*) FROM moment").fetchone()[0]
+                indexed = index.execute("SELECT count(*) FROM snapshot").fetchone()[0]
             index.close()
             with_leftovers += len(profiles(self.archive)) != indexed
             self.check(new)
@@ -243,7 +243,7 @@ class Store(Case):
         # Room again: it goes on, with everything there.
         first = min(rows(self.archive))
         with sqlite3.connect(os.path.join(self.archive, "index.sqlite"), isolation_level=None) as index:
-            index.execute("DELETE FROM moment WHERE id = ?", first[:1])
+            index.execute("DELETE FROM snapshot WHERE id = ?", first[:1])
         index.close()
         del acknowledged[str(first[0])]
         more = self.write(1, 20000)

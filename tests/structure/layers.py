@@ -17,8 +17,8 @@ ALLOWED = {
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},
     "store": {"profile", "base"},
-    "watch": {"client", "wire", "base"},
-    "source": {"watch", "client", "profile", "symbol", "wire", "base"},
+    "watch": {"store", "client", "wire", "base"},
+    "source": {"store", "client", "profile", "symbol", "wire", "base"},
     "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"gateway", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }

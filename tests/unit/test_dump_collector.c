@@ -18,8 +18,6 @@ static const char PROFILE[] = "heap_v2/524288\n";
 
 struct scene {
 	char path[64];
-	char keep[80];
-	struct capture_folder *folder;
 	struct dump_collector *dump_collector;
 };
 
@@ -31,10 +29,7 @@ static int set_up(void **state)
 
 	strcpy(scene->path, "/tmp/hc-dump_collector.XXXXXX");
 	assert_non_null(mkdtemp(scene->path));
-	snprintf(scene->keep, sizeof scene->keep, "%s/keep", scene->path);
 	snprintf(prefix, sizeof prefix, "%s/own", scene->path);
-	assert_true(capture_folder_open(
-		scene->keep, &(struct capture_limits){ 9, UINT64_MAX, 0 }, &scene->folder, &err));
 	assert_true(dump_collector_new(prefix, &scene->dump_collector, &err));
 	*state = scene;
 	return 0;
@@ -55,8 +50,6 @@ static int tear_down(void **state)
 	struct scene *const scene = *state;
 
 	dump_collector_free(scene->dump_collector);
-	capture_folder_close(scene->folder);
-	empty(scene->keep);
 	empty(scene->path);
 	free(scene);
 	return 0;
@@ -94,17 +87,18 @@ static size_t look(const struct scene *scene, int64_t now_ms, size_t most)
 /* Whether a file was taken whose tag is that; "" for none. */
 static void expect(const struct scene *scene, int64_t now_ms, const char *tag)
 {
-	char path[4096], wanted[32];
-	const char *reason = NULL;
+	struct dump dump;
 	struct error err;
 
-	if (!dump_collector_take(scene->dump_collector, scene->folder, now_ms, path, &reason, &err))
+	if (!dump_collector_next(scene->dump_collector, now_ms, &dump, &err))
 		fail_msg("%s", err.message);
-	snprintf(wanted, sizeof wanted, "-%s-own.7.heap", tag);
-	if (tag[0] == '\0')
-		assert_string_equal(path, "");
-	else
-		assert_non_null(strstr(path, wanted));
+	assert_string_equal(dump.tag, tag);
+	assert_int_equal(dump.fd >= 0, tag[0] != '\0');
+	if (dump.fd < 0)
+		return;
+	assert_string_equal(dump.stem, "own.7");
+	close(dump.fd);
+	assert_int_equal(unlink(dump.path), 0);
 }
 
 static void what_is_being_written_is_not_taken(void **state)
@@ -142,10 +136,8 @@ static void of_too_many_the_newest_are_taken(void **state)
 	assert_int_equal(look(scene, QUIET_MS, 3), 9);
 	/* It is the oldest of those that are left, and told when it is its turn. */
 	struct error err;
-	const char *reason;
-	char path[4096];
-	assert_false(dump_collector_take(
-		scene->dump_collector, scene->folder, QUIET_MS, path, &reason, &err));
+	struct dump dump;
+	assert_false(dump_collector_next(scene->dump_collector, QUIET_MS, &dump, &err));
 	for (const char *const *tag = (const char *const[]){ "u9", "u10", "u11", "", NULL };
 		*tag != NULL; tag++)
 		expect(scene, QUIET_MS, *tag);
@@ -156,15 +148,13 @@ static void of_too_many_the_newest_are_taken(void **state)
 static void what_is_no_profile_is_told_once(void **state)
 {
 	const struct scene *const scene = *state;
-	const char *reason;
-	char path[4096];
+	struct dump dump;
 	struct error err = { 0 };
 
 	put(scene, "own.7.0.f.heap", "no profile");
 	assert_int_equal(look(scene, 0, 9), 0);
 	assert_int_equal(look(scene, QUIET_MS, 9), 0);
-	assert_false(dump_collector_take(
-		scene->dump_collector, scene->folder, QUIET_MS, path, &reason, &err));
+	assert_false(dump_collector_next(scene->dump_collector, QUIET_MS, &dump, &err));
 	assert_non_null(strstr(err.message, "is no profile of jemalloc; left alone"));
 	assert_int_equal(look(scene, 100 * QUIET_MS, 9), 0);
 	expect(scene, 100 * QUIET_MS, "");

@@ -34,7 +34,7 @@ static void add_snapshots(sqlite3 *index, int count)
 
 	snprintf(text, sizeof text,
 		"WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
-		"INSERT INTO moment (time_ms, target, pid, file, bytes, allocated, active, "
+		"INSERT INTO snapshot (time_ms, target, pid, file, bytes, allocated, active, "
 		"metadata, resident, mapped, retained, rss) SELECT %lld + i, 'one', 7, 'file' || "
 		"i, "
 		"1, 1, 1, 1, 1, 1, 1, 1 FROM n",
@@ -51,7 +51,7 @@ static int set_up(void **state)
 
 	strcpy(scene->folder, "/tmp/hc-timeline.XXXXXX");
 	assert_non_null(mkdtemp(scene->folder));
-	assert_true(store_open(scene->folder, &limits, &scene->gateway.store, &err));
+	assert_true(store_open(scene->folder, STORE_HISTORY, &limits, &scene->gateway.store, &err));
 	add_snapshots(scene->gateway.store->index, SNAPSHOTS);
 	*state = scene;
 	return 0;

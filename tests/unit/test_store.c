@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "store/store_clock.h"
+#include "store/retention.h"
 #include "store/store_index.h"
 #include "profile/tar.h"
 #include "unit.h"
@@ -80,7 +81,9 @@ static void open_with(struct scene *scene, int64_t keep_ms, uint64_t bytes)
 
 	store_close(scene->store);
 	scene->store = NULL;
-	if (!store_open(scene->folder, &(struct store_limits){ keep_ms, bytes, 0, &scene_time },
+	if (!store_open(scene->folder, STORE_HISTORY,
+		    &(struct store_limits){
+			    .keep_ms = keep_ms, .bytes = bytes, .time = &scene_time },
 		    &scene->store, &err))
 		fail_msg("%s", err.message);
 }
@@ -260,7 +263,7 @@ static void a_user_who_keeps_much_does_not_cost_another_one_its_past(void **stat
 	sqlite3_stmt *rows = NULL;
 	struct error err;
 	assert_true(store_prepare(
-		scene->store, "SELECT count(*) FROM moment WHERE owner = 105", &rows, &err));
+		scene->store, "SELECT count(*) FROM snapshot WHERE owner = 105", &rows, &err));
 	assert_int_equal(sqlite3_step(rows), SQLITE_ROW);
 	assert_int_equal(sqlite3_column_int(rows, 0), 10);
 	sqlite3_finalize(rows);
@@ -320,8 +323,10 @@ static void expect_denied(struct scene *scene, const char *why)
 	struct store *store = NULL;
 	struct error err = { 0 };
 
-	assert_false(store_open(scene->folder,
-		&(struct store_limits){ DAY_MS, UINT64_MAX, 0, &scene_time }, &store, &err));
+	assert_false(store_open(scene->folder, STORE_HISTORY,
+		&(struct store_limits){
+			.keep_ms = DAY_MS, .bytes = UINT64_MAX, .time = &scene_time },
+		&store, &err));
 	assert_int_equal(err.kind, ERROR_DENIED);
 	assert_contains(err.message, why);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_writer FOLDER COUNT BYTES [KEEP_BYTES [FREE_BYTES [TARGET]]]: adds snapshots to a store
+ * store_writer FOLDER COUNT BYTES [KEEP_BYTES [FREE_BYTES [TARGET]]]: adds snapshots to a store, of
+ * captures with STORE_USE=captures,
  * and prints "ID NUMBER" for each as soon as it is acknowledged, NUMBER being what its profile
  * contains. With COUNT 0 it only opens. BYTES is the size of a profile that cannot be compressed
  * much.
@@ -27,9 +28,13 @@ static void fill(char *profile, size_t size, uint64_t number)
 
 int main(int argc, char **argv)
 {
-	const struct store_limits limits = { INT64_MAX / 2,
-		argc > 4 ? strtoull(argv[4], NULL, 10) : INT64_MAX,
-		argc > 5 ? strtoull(argv[5], NULL, 10) : 0, NULL };
+	const char *const use = getenv("STORE_USE");
+	const bool is_captures = use != NULL && strcmp(use, "captures") == 0;
+	const struct store_limits limits = {
+		.keep_ms = INT64_MAX / 2,
+		.bytes = argc > 4 ? strtoull(argv[4], NULL, 10) : INT64_MAX,
+		.free_bytes = argc > 5 ? strtoull(argv[5], NULL, 10) : 0,
+	};
 	const char *const target = argc > 6 ? argv[6] : "writer";
 	struct store *store = NULL;
 	struct error err;
@@ -39,7 +44,8 @@ int main(int argc, char **argv)
 	const int count = atoi(argv[2]);
 	const size_t size = (size_t)atol(argv[3]);
 	CLEANUP(free_cleanup) char *profile = xmalloc(size + 100);
-	if (!store_open(argv[1], &limits, &store, &err)) {
+	if (!store_open(
+		    argv[1], is_captures ? STORE_CAPTURES : STORE_HISTORY, &limits, &store, &err)) {
 		fprintf(stderr, "%s\n", err.message);
 		return 1;
 	}

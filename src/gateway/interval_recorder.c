@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/recorder.h"
+#include "gateway/interval_recorder.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "client/agent_client.h"
 #include "client/heap_text.h"
 #include "gateway/thread.h"
+#include "watch/recorder.h"
 
 enum {
 	STACK_BYTES = 1024 * 1024,
@@ -24,21 +25,21 @@ enum {
 
 /* Keeps one snapshot of one target, on a thread of its own: a target that hangs delays no other. */
 struct keeper {
-	struct recorder *recorder;
+	struct interval_recorder *recorder;
 	struct backend *backend; /* NULL: free; set and cleared by the recorder's thread */
 	int64_t begun_ms;	 /* on the monotonic clock */
 	pthread_t thread;
 	bool is_done; /* changed with atomic operations */
 };
 
-struct recorder {
+struct interval_recorder {
 	struct gateway *gateway;
 	int64_t every_ms;
 	pthread_t thread;
 	struct keeper keepers[KEEPERS_MAX]; /* of the recorder's thread */
 };
 
-static void say(const struct recorder *recorder, const struct error *err)
+static void say(const struct interval_recorder *recorder, const struct error *err)
 {
 	char line[900];
 
@@ -56,10 +57,11 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 
 	snapshot->time_ms = clock_realtime_ms();
 	backend_memory_figures(backend, status, snapshot->bytes);
-	snapshot->owner = backend->owner == USER_ANY ? STORE_NO_OWNER : (int64_t)backend->owner;
-	snapshot->pid = backend->pid != 0 ? backend->pid : json_number(status, "pid");
-	snapshot->started_ms = json_number(status, "started_ms");
 	snprintf(snapshot->target, sizeof snapshot->target, "%s", backend->name);
+	recorder_identify(snapshot, &backend->target, status);
+	snapshot->owner = backend->owner == USER_ANY ? STORE_NO_OWNER : (int64_t)backend->owner;
+	if (backend->pid != 0)
+		snapshot->pid = backend->pid;
 	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
 		return false;
 	/* It stays for days, and takes the room of others. */
@@ -71,7 +73,7 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 	return ok;
 }
 
-bool recorder_keep(struct gateway *gateway, struct backend *backend, const char *reason,
+bool interval_recorder_keep(struct gateway *gateway, struct backend *backend, const char *reason,
 	struct snapshot *snapshot, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
@@ -93,7 +95,7 @@ static bool keep_regularly(struct gateway *gateway, struct backend *backend, str
 	       keep(gateway, backend, status, &snapshot, err);
 }
 
-static bool is_over(const struct recorder *recorder, int64_t patience_ms)
+static bool is_over(const struct interval_recorder *recorder, int64_t patience_ms)
 {
 	struct pollfd poller = { .fd = recorder->gateway->stop_fd, .events = POLLIN };
 
@@ -122,7 +124,7 @@ static void release(struct keeper *keeper)
 }
 
 /* NULL when there is work enough under way. */
-static struct keeper *find_free_keeper(struct recorder *recorder)
+static struct keeper *find_free_keeper(struct interval_recorder *recorder)
 {
 	const int64_t recently_ms = clock_monotonic_ms() - LONG_MS;
 	struct keeper *found = NULL;
@@ -140,7 +142,7 @@ static struct keeper *find_free_keeper(struct recorder *recorder)
 	return busy < KEEPERS_AT_ONCE ? found : NULL;
 }
 
-static bool is_being_kept(const struct recorder *recorder, const struct backend *backend)
+static bool is_being_kept(const struct interval_recorder *recorder, const struct backend *backend)
 {
 	for (size_t i = 0; i < KEEPERS_MAX; i++) {
 		if (recorder->keepers[i].backend == backend)
@@ -149,7 +151,8 @@ static bool is_being_kept(const struct recorder *recorder, const struct backend 
 	return false;
 }
 
-static void start_keeper(struct keeper *keeper, struct recorder *recorder, struct backend *backend)
+static void start_keeper(
+	struct keeper *keeper, struct interval_recorder *recorder, struct backend *backend)
 {
 	struct error ignored;
 
@@ -168,7 +171,7 @@ static void start_keeper(struct keeper *keeper, struct recorder *recorder, struc
 }
 
 /* Ends when every target has its keeper, not when they are done. */
-static void keep_all(struct recorder *recorder)
+static void keep_all(struct interval_recorder *recorder)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
 
@@ -189,7 +192,7 @@ static void keep_all(struct recorder *recorder)
 
 static void *work(void *context)
 {
-	struct recorder *const recorder = context;
+	struct interval_recorder *const recorder = context;
 
 	do {
 		const int64_t begun_ms = clock_monotonic_ms();
@@ -205,10 +208,10 @@ static void *work(void *context)
 	return NULL;
 }
 
-bool recorder_start(
-	struct gateway *gateway, int64_t every_ms, struct recorder **ret, struct error *err)
+bool interval_recorder_start(struct gateway *gateway, int64_t every_ms,
+	struct interval_recorder **ret, struct error *err)
 {
-	struct recorder *const recorder = xcalloc(1, sizeof *recorder);
+	struct interval_recorder *const recorder = xcalloc(1, sizeof *recorder);
 
 	recorder->gateway = gateway;
 	recorder->every_ms = every_ms;
@@ -221,7 +224,7 @@ bool recorder_start(
 	return true;
 }
 
-void recorder_join(struct recorder *recorder)
+void interval_recorder_join(struct interval_recorder *recorder)
 {
 	if (recorder == NULL)
 		return;

@@ -9,15 +9,15 @@
 #include "store/store.h"
 #include "gateway/gateway.h"
 
-struct recorder;
+struct interval_recorder;
 
 /* The gateway, with its stop_fd, must outlive it. */
-MUST_CHECK bool recorder_start(
-	struct gateway *gateway, int64_t every_ms, struct recorder **recorder, struct error *err);
+MUST_CHECK bool interval_recorder_start(struct gateway *gateway, int64_t every_ms,
+	struct interval_recorder **recorder, struct error *err);
 
 /* After stop_fd became readable: waits for its end. NULL is fine. */
-void recorder_join(struct recorder *recorder);
+void interval_recorder_join(struct interval_recorder *recorder);
 
 /* Keeps this snapshot of the target as well, for that reason. Any thread. */
-MUST_CHECK bool recorder_keep(struct gateway *gateway, struct backend *backend, const char *reason,
-	struct snapshot *snapshot, struct error *err);
+MUST_CHECK bool interval_recorder_keep(struct gateway *gateway, struct backend *backend,
+	const char *reason, struct snapshot *snapshot, struct error *err);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/capture_list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+
+/* A line is some 300 bytes; one of a hostile hand may have anything in it. */
+enum { LINE_MAX_BYTES = 64 * 1024 };
+
+static json_t *read_line(const char *line, size_t size, int folder_fd)
+{
+	json_t *const entry = size > LINE_MAX_BYTES ? NULL : json_loadb(line, size, 0, NULL);
+	const char *const name = json_string_value(json_object_get(entry, "file"));
+	struct stat status;
+
+	if (name != NULL && strchr(name, '/') == NULL && name[0] >= '0' && name[0] <= '9' &&
+		fstatat(folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+		S_ISREG(status.st_mode))
+		return entry;
+	json_decref(entry);
+	return NULL;
+}
+
+bool capture_list_read(const char *folder, json_t **captures, struct error *err)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_LIST, folder);
+	struct stat status;
+
+	buffer_init(&text, &memory_or_exit);
+	if (stat(path, &status) != 0 && errno == ENOENT) {
+		*captures = json_array();
+		return true;
+	}
+	CLEANUP(fd_cleanup) const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_system(err, errno, "%s", folder);
+	if (!file_read(path, &text, err))
+		return false;
+	json_t *const list = json_array();
+	for (const char *line = buffer_string(&text); *line != '\0';) {
+		const size_t size = strcspn(line, "\n");
+		json_t *const entry = read_line(line, size, fd);
+		if (entry != NULL)
+			json_array_append_new(list, entry);
+		line += size + (line[size] == '\n');
+	}
+	*captures = list;
+	return true;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store_index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+enum {
+	VERSION = 1, /* PRAGMA user_version */
+	BUSY_MS = 10 * 1000,
+};
+
+const char *const memory_figure_names[FIGURES] = {
+	[FIGURE_ALLOCATED] = "allocated",
+	[FIGURE_ACTIVE] = "active",
+	[FIGURE_METADATA] = "metadata",
+	[FIGURE_RESIDENT] = "resident",
+	[FIGURE_MAPPED] = "mapped",
+	[FIGURE_RETAINED] = "retained",
+	[FIGURE_RSS] = "rss",
+};
+
+/* A write-ahead log that is synced with every commit, and stays short. */
+static const char SETTINGS[] =
+	"PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+	"PRAGMA wal_autocheckpoint = 256;";
+
+#define NUMBER " INTEGER NOT NULL DEFAULT 0"
+#define TEXT " TEXT NOT NULL DEFAULT ''"
+
+/* Those that a table of an earlier version may lack come behind the ones that every table has. */
+static const char CREATE_TABLE[] =
+	"CREATE TABLE snapshot (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" time_ms INTEGER NOT NULL, target TEXT NOT NULL, pid INTEGER NOT NULL,"
+	" file TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, allocated" NUMBER ", active" NUMBER
+	", metadata" NUMBER ", resident" NUMBER ", mapped" NUMBER ", retained" NUMBER ", rss" NUMBER
+	")";
+
+static const struct {
+	const char *name, *type;
+} later_columns[] = {
+	{ "reason", TEXT },
+	{ "started_ms", NUMBER },
+	{ "gateway_ms", NUMBER },
+	{ "owner", " INTEGER NOT NULL DEFAULT -1" },
+	{ "kept_ms", NUMBER }, /* on the store's clock; so are the next two */
+	{ "boot", NUMBER },
+	{ "boot_ms", NUMBER },
+	{ "host", TEXT },
+	{ "service", TEXT },
+	{ "version", TEXT },
+	{ "details", TEXT }, /* of a capture: its line of captures.jsonl */
+	{ "sent_ms", NUMBER },
+};
+
+static const char CREATE_INDEXES[] =
+	"DROP INDEX IF EXISTS moment_time; DROP INDEX IF EXISTS moment_target;"
+	"DROP INDEX IF EXISTS moment_pid; DROP INDEX IF EXISTS moment_owner;"
+	"CREATE INDEX snapshot_time ON snapshot (time_ms);"
+	"CREATE INDEX snapshot_target ON snapshot (target, time_ms);"
+	"CREATE INDEX snapshot_pid ON snapshot (pid, time_ms);"
+	"CREATE INDEX snapshot_owner ON snapshot (owner, target);"
+	"CREATE INDEX snapshot_unsent ON snapshot (id) WHERE sent_ms = 0;"
+	"PRAGMA user_version = 1;";
+
+static int error_code(const struct store *store)
+{
+	return store->index == NULL ? SQLITE_NOMEM : sqlite3_errcode(store->index) & 0xff;
+}
+
+bool store_fail(struct store *store, struct error *err)
+{
+	const int code = error_code(store);
+
+	store->is_damaged |= code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+	error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", store->path,
+		store->index == NULL ? "no memory" : sqlite3_errmsg(store->index));
+	err->errnum = code == SQLITE_FULL ? ENOSPC : 0;
+	return store->is_damaged
+		       ? error_hint(err,
+				 "remove index.sqlite: what is kept is listed again, without "
+				 "its memory figures")
+		       : false;
+}
+
+bool store_prepare(
+	struct store *store, const char *text, sqlite3_stmt **statement, struct error *err)
+{
+	return sqlite3_prepare_v2(store->index, text, -1, statement, NULL) == SQLITE_OK ||
+	       store_fail(store, err);
+}
+
+bool store_execute(struct store *store, const char *text, struct error *err)
+{
+	return sqlite3_exec(store->index, text, NULL, NULL, NULL) == SQLITE_OK ||
+	       store_fail(store, err);
+}
+
+int64_t store_number(struct store *store, const char *query)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (sqlite3_prepare_v2(store->index, query, -1, &statement, NULL) != SQLITE_OK ||
+		sqlite3_step(statement) != SQLITE_ROW)
+		return 0;
+	return sqlite3_column_int64(statement, 0);
+}
+
+static bool has_table(struct store *store, const char *name)
+{
+	CLEANUP(free_cleanup)
+	char *query = xasprintf(
+		"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '%s'", name);
+
+	return store_number(store, query) != 0;
+}
+
+static bool add_columns(struct store *store, struct error *err)
+{
+	for (size_t i = 0; i < sizeof later_columns / sizeof later_columns[0]; i++) {
+		CLEANUP(free_cleanup)
+		char *lookup = xasprintf("SELECT count(*) FROM pragma_table_info('snapshot') "
+					 "WHERE name = '%s'",
+			later_columns[i].name);
+		CLEANUP(free_cleanup)
+		char *change = xasprintf("ALTER TABLE snapshot ADD COLUMN %s%s",
+			later_columns[i].name, later_columns[i].type);
+		if (store_number(store, lookup) == 0 && !store_execute(store, change, err))
+			return false;
+	}
+	return true;
+}
+
+static bool migrate(struct store *store, struct error *err)
+{
+	static const char adopt[] = "ALTER TABLE moment RENAME TO snapshot";
+
+	return store_execute(store, has_table(store, "moment") ? adopt : CREATE_TABLE, err) &&
+	       add_columns(store, err) && store_execute(store, CREATE_INDEXES, err);
+}
+
+/* All of it or nothing, so that a kill leaves a version that is known. */
+static bool bring_up_to_date(struct store *store, struct error *err)
+{
+	if (store_number(store, "PRAGMA user_version") == VERSION)
+		return true;
+	if (!store_execute(store, "BEGIN IMMEDIATE", err))
+		return false;
+	const int64_t version = store_number(store, "PRAGMA user_version");
+	if (version > VERSION)
+		error_set(err, ERROR_UNSUPPORTED, "%s was written by a newer heapctl", store->path);
+	if (version <= VERSION && (version == VERSION || migrate(store, err)) &&
+		store_execute(store, "COMMIT", err))
+		return true;
+	(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
+	return version > VERSION ? error_hint(err, "use that one, or give another folder") : false;
+}
+
+static bool try_open(
+	struct store *store, const char *path, int flags, const char *mode, struct error *err)
+{
+	sqlite3_close(store->index);
+	store->index = NULL;
+	store->is_damaged = false;
+	return (sqlite3_open_v2(path, &store->index,
+			SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL) == SQLITE_OK &&
+		       sqlite3_busy_timeout(store->index, BUSY_MS) == SQLITE_OK) ||
+			       store_fail(store, err)
+		       ? store_execute(store, mode, err) && store_execute(store, SETTINGS, err) &&
+				 bring_up_to_date(store, err)
+		       : false;
+}
+
+/*
+ * SQLite would make it for all to read, and gives its log the rights that the index has. Closed
+ * before SQLite opens it: closing any descriptor of a file ends the process' locks on it.
+ */
+static void make_file(const struct store *store)
+{
+	const int fd =
+		openat(store->fd, "index.sqlite", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool open_reader(struct store *store, const char *path, struct error *err)
+{
+	if (sqlite3_open_v2(path, &store->index, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX,
+		    NULL) != SQLITE_OK ||
+		sqlite3_busy_timeout(store->index, BUSY_MS) != SQLITE_OK)
+		return store_fail(store, err);
+	if (store_number(store, "PRAGMA user_version") == VERSION)
+		return true;
+	return error_set(err, ERROR_NOT_FOUND, "%s: no snapshots of this version", store->path);
+}
+
+/* The files beside it tell what it did; a damaged one is set aside, not lost. */
+static void set_aside(const struct store *store)
+{
+	(void)renameat(store->fd, "index.sqlite", store->fd, "index.sqlite.damaged");
+	(void)unlinkat(store->fd, "index.sqlite-wal", 0);
+	(void)unlinkat(store->fd, "index.sqlite-shm", 0);
+	(void)unlinkat(store->fd, "index.sqlite-journal", 0);
+}
+
+/*
+ * On a full disk there is no room for the file by which SQLite lets others read meanwhile; without
+ * them it needs none, and what is above the limits can be removed.
+ */
+bool store_index_open(struct store *store, bool is_reader, struct error *err)
+{
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/index.sqlite", store->path);
+
+	if (is_reader)
+		return open_reader(store, path, err);
+	make_file(store);
+	if (try_open(store, path, SQLITE_OPEN_CREATE, "", err) ||
+		(error_code(store) == SQLITE_IOERR &&
+			try_open(store, path, SQLITE_OPEN_CREATE, "PRAGMA locking_mode = EXCLUSIVE",
+				err)))
+		return true;
+	if (!store->is_damaged || !store->format->has_list)
+		return false;
+	sqlite3_close(TAKE(store->index));
+	set_aside(store);
+	make_file(store);
+	return try_open(store, path, SQLITE_OPEN_CREATE, "", err);
+}
+
+bool store_insert(struct store *store, const struct snapshot *snapshot, const char *details,
+	int64_t kept_ms, struct error *err)
+{
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	const struct {
+		const char *text;
+		int64_t number;
+	} values[] = {
+		{ NULL, snapshot->id },
+		{ NULL, snapshot->time_ms },
+		{ snapshot->target, 0 },
+		{ NULL, snapshot->owner },
+		{ snapshot->host, 0 },
+		{ snapshot->service, 0 },
+		{ snapshot->version, 0 },
+		{ NULL, snapshot->pid },
+		{ NULL, snapshot->started_ms },
+		{ snapshot->reason, 0 },
+		{ NULL, kept_ms == 0 ? 0 : store->opened_ms },
+		{ snapshot->file, 0 },
+		{ NULL, (int64_t)snapshot->file_bytes },
+		{ details, 0 },
+		{ NULL, kept_ms },
+		{ NULL, kept_ms == 0 ? 0 : store->clock.source.boot },
+		{ NULL, kept_ms == 0 ? 0 : store->clock.source.since_boot_ms() },
+	};
+	enum { VALUES = sizeof values / sizeof values[0] };
+
+	if (!store_prepare(store,
+		    "INSERT INTO snapshot (id, time_ms, target, owner, host, service, version, "
+		    "pid, started_ms, reason, gateway_ms, file, bytes, details, kept_ms, boot, "
+		    "boot_ms, " STORE_FIGURE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		    &statement, err))
+		return false;
+	for (int i = 0; i < VALUES; i++) {
+		if (values[i].text != NULL)
+			sqlite3_bind_text(statement, i + 1, values[i].text, -1, SQLITE_STATIC);
+		else
+			sqlite3_bind_int64(statement, i + 1, values[i].number);
+	}
+	for (int i = 0; i < FIGURES; i++)
+		sqlite3_bind_int64(statement, VALUES + 1 + i, (sqlite3_int64)snapshot->bytes[i]);
+	return sqlite3_step(statement) == SQLITE_DONE || store_fail(store, err);
+}
