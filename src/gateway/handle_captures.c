@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/xalloc.h"
 #include "gateway/handlers.h"
@@ -15,6 +16,7 @@
 
 struct capture_array {
 	json_t *captures;
+	const char *folder;
 	unsigned line; /* of the watch's section */
 };
 
@@ -22,8 +24,12 @@ struct capture_array {
 static void add_capture(void *context, const struct snapshot *snapshot)
 {
 	const struct capture_array *const array = context;
-	json_t *entry = json_loads(snapshot->details, 0, NULL);
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/%s", array->folder, snapshot->file);
 
+	/* Removed by a person; its row is removed when the store is opened again. */
+	if (access(path, F_OK) != 0)
+		return;
+	json_t *entry = json_loads(snapshot->details, 0, NULL);
 	if (entry == NULL)
 		entry = json_object();
 	json_object_set_new(entry, "number", json_integer(snapshot->id));
@@ -34,7 +40,7 @@ static void add_capture(void *context, const struct snapshot *snapshot)
 static bool add_captures(const struct watch_report *report, json_t *all, struct error *err)
 {
 	const struct store_query query = { .to_ms = INT64_MAX, .captured = true };
-	struct capture_array array = { all, report->section.line };
+	struct capture_array array = { all, NULL, report->section.line };
 	CLEANUP(store_cleanup) struct store *store = NULL;
 	char folder[4096];
 	size_t total;
@@ -42,6 +48,7 @@ static bool add_captures(const struct watch_report *report, json_t *all, struct 
 	watch_report_folder(report, folder);
 	if (folder[0] == '\0')
 		return true;
+	array.folder = folder;
 	/* Nothing was captured yet. */
 	if (!store_open_reader(folder, STORE_CAPTURES, &store, err))
 		return err->kind == ERROR_NOT_FOUND || err->errnum == ENOENT;

@@ -107,7 +107,7 @@ static bool open_store(
 	if (count > 0 && options->log != NULL) {
 		char line[200];
 		snprintf(line, sizeof line,
-			"history: %zu profiles that the index lacked are listed again, without "
+			"history: its index was gone; %zu profiles are listed again, without "
 			"their memory figures",
 			count);
 		options->log(line);

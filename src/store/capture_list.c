@@ -44,12 +44,14 @@ bool capture_list_read(const char *folder, json_t **captures, struct error *err)
 	if (!file_read(path, &text, err))
 		return false;
 	json_t *const list = json_array();
-	for (const char *line = buffer_string(&text); *line != '\0';) {
-		const size_t size = strcspn(line, "\n");
+	const char *const end = text.data + text.size;
+	for (const char *line = text.data; line < end;) {
+		const char *const stop = memchr(line, '\n', (size_t)(end - line));
+		const size_t size = (size_t)((stop == NULL ? end : stop) - line);
 		json_t *const entry = read_line(line, size, fd);
 		if (entry != NULL)
 			json_array_append_new(list, entry);
-		line += size + (line[size] == '\n');
+		line += size + 1;
 	}
 	*captures = list;
 	return true;

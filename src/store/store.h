@@ -51,7 +51,7 @@ static inline void store_cleanup(struct store **store)
 	store_close(*store);
 }
 
-/* How many profiles without a row were listed by what their names tell. */
+/* How many profiles were listed by what their names tell, because there was no index. */
 size_t store_listed_again(const struct store *store);
 
 /* Valid until store_close. */

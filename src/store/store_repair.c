@@ -150,7 +150,6 @@ static bool list_file(struct store *store, const char *name, const json_t *list,
 		snapshot.id = ++store->last_id;
 	if (!store_insert(store, &snapshot, details == NULL ? "" : details, 0, err))
 		return false;
-	store->listed_again++;
 	return true;
 }
 
@@ -224,6 +223,9 @@ static int64_t find_last_id(struct store *store, struct dirent **entries, int co
 	return last;
 }
 
+/* SQLite notes the highest number that it has given away there. */
+#define HAD_ANY "SELECT count(*) FROM sqlite_sequence WHERE name = 'snapshot'"
+
 bool store_repair(struct store *store, struct error *err)
 {
 	struct dirent **entries = NULL;
@@ -232,6 +234,7 @@ bool store_repair(struct store *store, struct error *err)
 	if (count < 0)
 		return error_system(err, errno, "%s", store->path);
 	store->last_id = find_last_id(store, entries, count);
+	const bool had_none = store_number(store, HAD_ANY) == 0;
 	/* All at once: each transaction costs a write to the disk. */
 	const bool ok = store_execute(store, "BEGIN", err) &&
 			list_files(store, entries, count, err) &&
@@ -241,5 +244,7 @@ bool store_repair(struct store *store, struct error *err)
 	for (int i = 0; i < count; i++)
 		free(entries[i]);
 	free(entries);
+	if (had_none)
+		store->listed_again = (size_t)store_number(store, "SELECT count(*) FROM snapshot");
 	return ok && remove_rows(store, err);
 }

@@ -13,5 +13,5 @@
 
 struct store;
 
-/* Sets last_id and counts in listed_again. The mutex is held, or nothing else knows the store. */
+/* Sets last_id and listed_again. The mutex is held, or nothing else knows the store. */
 MUST_CHECK bool store_repair(struct store *store, struct error *err);

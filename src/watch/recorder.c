@@ -22,7 +22,7 @@ void recorder_identify(struct snapshot *snapshot, const struct target *target, c
 	snprintf(snapshot->service, sizeof snapshot->service, "%s",
 		target->process.name[0] != '\0' ? target->process.name : snapshot->target);
 	if (!is_here || gethostname(snapshot->host, sizeof snapshot->host - 1) != 0)
-		snprintf(snapshot->host, sizeof snapshot->host, "%s", target->host);
+		snprintf(snapshot->host, sizeof snapshot->host, "%s", target->url.host);
 	snapshot->owner =
 		is_here && target->owner != USER_ANY ? (int64_t)target->owner : STORE_NO_OWNER;
 	snapshot->pid = target->process.pid != 0 ? target->process.pid : json_number(status, "pid");

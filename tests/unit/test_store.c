@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -601,29 +602,231 @@ static void a_snapshot_is_found_by_its_id(void **state)
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
-static void an_index_of_an_earlier_version_is_taken_over(void **state)
+static void an_index_of_a_newer_version_is_left_alone(void **state)
 {
 	struct scene *const scene = *state;
-	struct snapshot snapshot;
-	CLEANUP(fd_cleanup) int profile = -1;
-	char path[400];
-	sqlite3 *index;
+	const struct store_limits limits = { .bytes = UINT64_MAX, .time = &scene_time };
 	struct error err = { 0 };
 
 	open_with(scene, DAY_MS, UINT64_MAX);
-	const int64_t id = add(scene, "one", START_MS);
+	add(scene, "one", START_MS);
+	assert_true(store_execute(scene->store, "PRAGMA user_version = 2", &err));
 	store_close(scene->store);
 	scene->store = NULL;
+	assert_false(store_open(scene->folder, STORE_HISTORY, &limits, &scene->store, &err));
+	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
+	assert_contains(err.message, "was written by a newer heapctl");
+}
+
+static void open_captures(struct scene *scene, const struct store_limits *limits)
+{
+	struct error err = { 0 };
+
+	store_close(scene->store);
+	scene->store = NULL;
+	if (!store_open(scene->folder, STORE_CAPTURES, limits, &scene->store, &err))
+		fail_msg("%s", err.message);
+}
+
+static const struct store_limits unlimited = { .bytes = UINT64_MAX };
+
+static int64_t capture(struct scene *scene)
+{
+	struct snapshot snapshot = {
+		.time_ms = START_MS,
+		.target = "one",
+		.owner = STORE_NO_OWNER,
+		.reason = "signal",
+		.tag = "tag",
+		.stem = "one.7",
+		.details = "{\"reason\":\"signal\",\"time_ms\":1700000000000}",
+	};
+	struct error err = { 0 };
+
+	if (!store_add(scene->store, &snapshot, "profile", 7, &err))
+		fail_msg("%s", err.message);
+	return snapshot.id;
+}
+
+static void add_digit(void *context, const struct snapshot *snapshot)
+{
+	char *const digits = context;
+	const size_t used = strlen(digits);
+
+	snprintf(digits + used, 16 - used, "%d", (int)snapshot->id);
+}
+
+/* The ids of what is kept. */
+static const char *kept(struct scene *scene, char digits[16])
+{
+	const struct store_query query = { .to_ms = INT64_MAX, .captured = true };
+	struct error err = { 0 };
+	size_t total;
+
+	digits[0] = '\0';
+	assert_true(store_each(scene->store, &query, SIZE_MAX, add_digit, digits, &total, &err));
+	return digits;
+}
+
+static void the_oldest_captures_go_by_their_number(void **state)
+{
+	struct scene *const scene = *state;
+	const struct store_limits two = { .count = 2, .bytes = UINT64_MAX };
+	const struct store_limits bytes = { .bytes = 2 * 7 }, none = { .bytes = 1 };
+	char digits[16];
+
+	open_captures(scene, &two);
+	for (int i = 0; i < 4; i++)
+		capture(scene);
+	assert_string_equal(kept(scene, digits), "34");
+	open_captures(scene, &bytes);
+	capture(scene);
+	assert_string_equal(kept(scene, digits), "45");
+	open_captures(scene, &none);
+	capture(scene);
+	assert_string_equal(kept(scene, digits), "6");
+}
+
+static bool begin(struct scene *scene, struct file_draft *draft, struct error *err)
+{
+	struct snapshot snapshot = { .tag = "tag", .stem = "one.7", .target = "one" };
+
+	return store_begin(scene->store, &snapshot, draft, err);
+}
+
+static void nothing_goes_for_room_that_cannot_be_made(void **state)
+{
+	struct scene *const scene = *state;
+	const struct store_limits large = { .bytes = UINT64_MAX, .free_bytes = UINT64_MAX / 2 };
+	struct snapshot taken = {
+		.time_ms = START_MS, .tag = "i1", .stem = "own.7", .target = "one", .reason = "x"
+	};
+	struct file_draft draft;
+	char path[128], digits[16];
+	struct error err = { 0 };
+
+	open_captures(scene, &unlimited);
+	capture(scene);
+	capture(scene);
+	open_captures(scene, &large);
+	assert_false(store_check_room(scene->store, &err));
+	assert_false(begin(scene, &draft, &err));
+	assert_int_equal(err.kind, ERROR_STATE);
+	snprintf(path, sizeof path, "%s/own", scene->folder);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (!store_take(scene->store, path, fd, &taken, &err))
+		fail_msg("%s", err.message);
+	assert_string_equal(kept(scene, digits), "123");
+}
+
+static void nothing_goes_before_the_new_one_is_safe(void **state)
+{
+	enum { LARGE = 64 << 20 };
+	struct scene *const scene = *state;
+	struct file_draft draft;
+	struct statvfs disk;
+	char digits[16];
+	struct error err = { 0 };
+
+	open_captures(scene, &unlimited);
+	for (int i = 0; i < 3; i++) {
+		struct snapshot snapshot = {
+			.tag = "tag", .stem = "one.7", .target = "one", .reason = "x"
+		};
+		assert_true(store_begin(scene->store, &snapshot, &draft, &err));
+		/* Without a byte on the disk, so that it takes no time. */
+		assert_int_equal(ftruncate(draft.fd, LARGE), 0);
+		assert_true(store_commit(scene->store, &snapshot, &draft, &err));
+	}
+	/* All but one or two would have to go, but the disk has room to write the new one. */
+	assert_int_equal(statvfs(scene->folder, &disk), 0);
+	const struct store_limits floor = { .bytes = UINT64_MAX,
+		.free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize + LARGE };
+	open_captures(scene, &floor);
+	assert_true(begin(scene, &draft, &err));
+	file_draft_discard(&draft);
+	assert_string_equal(kept(scene, digits), "123");
+}
+
+static void a_lost_or_damaged_index_of_captures_loses_nothing(void **state)
+{
+	struct scene *const scene = *state;
+	char path[128], list[128], digits[16];
+
+	open_captures(scene, &unlimited);
+	capture(scene);
+	capture(scene);
 	snprintf(path, sizeof path, "%s/index.sqlite", scene->folder);
-	assert_int_equal(sqlite3_open(path, &index), SQLITE_OK);
-	assert_int_equal(
-		sqlite3_exec(index, "ALTER TABLE moment DROP COLUMN started_ms", NULL, NULL, NULL),
-		SQLITE_OK);
-	sqlite3_close(index);
+	snprintf(list, sizeof list, "%s/captures.jsonl", scene->folder);
+	/* While the store is in use. */
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(capture(scene), 3);
+	assert_string_equal(kept(scene, digits), "123");
+	store_close(scene->store);
+	scene->store = NULL;
+	assert_int_equal(truncate(path, 5000), 0);
+	open_captures(scene, &unlimited);
+	assert_string_equal(kept(scene, digits), "123");
+	/* The list has the reasons, and is written again. */
+	assert_int_equal(unlink(list), 0);
+	open_captures(scene, &unlimited);
+	struct buffer text;
+	struct error err = { 0 };
+	buffer_init(&text, &memory_or_exit);
+	assert_true(file_read(list, &text, &err));
+	assert_int_equal(occurrences(buffer_string(&text), "\"reason\":\"signal\""), 3);
+	buffer_deinit(&text);
+}
+
+static void names_that_are_odd_are_listed_or_left_alone(void **state)
+{
+	static const char *const names[] = {
+		"00000007-20261121T101500Z-tag-a.heap.12.heap", /* ours */
+		"00000007-20261121T101500Z-tag-b.12.heap",	/* the number twice */
+		"00000009-x.heap", "9-x.heap", "99999999999999999999-x.heap",
+		"00000003-20261121T101500Z-tag-c.12.heap.0123456789abcdef", /* unfinished */
+	};
+	struct scene *const scene = *state;
+	char path[200], digits[16];
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		snprintf(path, sizeof path, "%s/%s", scene->folder, names[i]);
+		close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+	}
+	open_captures(scene, &unlimited);
+	assert_int_equal(store_listed_again(scene->store), 3);
+	kept(scene, digits);
+	assert_int_equal(capture(scene), 11);
+	assert_int_not_equal(access(path, F_OK), 0);
+	snprintf(path, sizeof path, "%s/%s", scene->folder, names[3]);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+static void a_snapshot_is_sent_once(void **state)
+{
+	struct scene *const scene = *state;
+	struct snapshot snapshot;
+	struct error err = { 0 };
+	int64_t last = 0;
+
 	open_with(scene, DAY_MS, UINT64_MAX);
-	assert_true(store_get_id(scene->store, "one", id, &snapshot, &profile, &err));
-	assert_int_equal(snapshot.started_ms, 0);
-	add(scene, "one", START_MS + 1);
+	for (int i = 0; i < 3; i++)
+		add(scene, "one", START_MS + i);
+	for (int64_t id = 1; id <= 3; id++) {
+		CLEANUP(fd_cleanup) int fd = -1;
+		assert_true(store_next_unsent(scene->store, last, &snapshot, &fd, &err));
+		assert_int_equal(snapshot.id, id);
+		last = id;
+		if (id != 2)
+			assert_true(store_mark_sent(scene->store, id, START_MS, &err));
+	}
+	open_with(scene, DAY_MS, UINT64_MAX);
+	CLEANUP(fd_cleanup) int left = -1;
+	CLEANUP(fd_cleanup) int none = -1;
+	assert_true(store_next_unsent(scene->store, 0, &snapshot, &left, &err));
+	assert_int_equal(snapshot.id, 2);
+	assert_false(store_next_unsent(scene->store, 2, &snapshot, &none, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
 static void what_is_kept_is_for_its_owner_alone(void **state)
@@ -674,7 +877,13 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
 	STORE_TEST(a_series_is_a_tar_of_what_was_kept),
 	STORE_TEST(a_snapshot_is_found_by_its_id),
-	STORE_TEST(an_index_of_an_earlier_version_is_taken_over),
+	STORE_TEST(an_index_of_a_newer_version_is_left_alone),
+	STORE_TEST(the_oldest_captures_go_by_their_number),
+	STORE_TEST(nothing_goes_for_room_that_cannot_be_made),
+	STORE_TEST(nothing_goes_before_the_new_one_is_safe),
+	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),
+	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
+	STORE_TEST(a_snapshot_is_sent_once),
 };
 
 UNIT_MAIN(tests)
