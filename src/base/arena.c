@@ -9,7 +9,7 @@
 
 enum {
 	FIRST_BLOCK_BYTES = 1024, /* there may be hundreds of arenas with little in them */
-	LARGEST_BLOCK_BYTES = 1024 * 1024,
+	MAX_BLOCK_BYTES = 1024 * 1024,
 };
 
 struct arena_block {
@@ -32,8 +32,8 @@ static void add_block(struct arena *arena, size_t needed)
 {
 	size_t size = arena->blocks == NULL ? FIRST_BLOCK_BYTES : 2 * arena->blocks->size;
 
-	if (size > LARGEST_BLOCK_BYTES)
-		size = LARGEST_BLOCK_BYTES;
+	if (size > MAX_BLOCK_BYTES)
+		size = MAX_BLOCK_BYTES;
 	if (size < needed)
 		size = needed;
 

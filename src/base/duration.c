@@ -53,7 +53,7 @@ bool duration_parse_run(const char *text, int64_t *duration_ms, struct error *er
 
 	if (!duration_parse(text, &parsed, err))
 		return false;
-	if (parsed < DURATION_SHORTEST_RUN_MS || parsed > DURATION_LONGEST_RUN_MS) {
+	if (parsed < DURATION_SHORTEST_RUN_MS || parsed > DURATION_MAX_RUN_MS) {
 		error_set(err, ERROR_USAGE, "a run cannot last '%.40s'", text);
 		return error_hint(err, "choose from 1 second to 24 hours");
 	}

@@ -15,7 +15,7 @@
 
 /* The limits of a profiling run. */
 #define DURATION_SHORTEST_RUN_MS INT64_C(1000)
-#define DURATION_LONGEST_RUN_MS (INT64_C(24) * 3600 * 1000)
+#define DURATION_MAX_RUN_MS (INT64_C(24) * 3600 * 1000)
 #define DURATION_DEFAULT_RUN_MS (INT64_C(5) * 60 * 1000)
 
 /* ERROR_USAGE for a text that is no duration or one that does not fit. */

@@ -10,7 +10,7 @@
 
 enum {
 	HUGE_PAGE_BYTES = 2 * 1024 * 1024,
-	SMALLEST_ADVISED_BYTES = 2 * HUGE_PAGE_BYTES,
+	MIN_ADVISED_BYTES = 2 * HUGE_PAGE_BYTES,
 };
 
 static void *checked(void *block, size_t size)
@@ -73,7 +73,7 @@ void *xgrow_more(void *items, size_t *capacity, size_t needed, size_t size)
 		wanted = needed;
 	items = xreallocarray(items, wanted, size);
 	*capacity = wanted;
-	if (wanted * size >= SMALLEST_ADVISED_BYTES)
+	if (wanted * size >= MIN_ADVISED_BYTES)
 		advise_huge(items, wanted * size);
 	return items;
 }

@@ -95,7 +95,7 @@ static bool pause_sampling(const struct target *target, int64_t pause_ms, struct
 	char path[64];
 
 	snprintf(path, sizeof path, "/v1/deactivate?duration_ms=%" PRId64,
-		pause_ms < DURATION_LONGEST_RUN_MS ? pause_ms : DURATION_LONGEST_RUN_MS);
+		pause_ms < DURATION_MAX_RUN_MS ? pause_ms : DURATION_MAX_RUN_MS);
 	return post(target, path, err) ||
 	       (err->kind == ERROR_USAGE && post(target, "/v1/deactivate", err));
 }
@@ -184,7 +184,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 			break;
 		case OPTION_SETTLE:
 			if (!duration_parse(parser.value, &request.settle_ms, &err) ||
-				request.settle_ms > DURATION_LONGEST_RUN_MS)
+				request.settle_ms > DURATION_MAX_RUN_MS)
 				return option_refuse(&parser, "'%s' is not a time from 0s to 24hrs",
 					parser.value);
 			break;

@@ -45,7 +45,7 @@ bool profile_may_begin_with(const void *data, size_t size)
 }
 
 /* Any format is known by as many; less is a file that was cut off. */
-enum { FEWEST_BYTES = 4 };
+enum { MIN_BYTES = 4 };
 
 static bool refuse_unknown(const char *name, const struct cursor *in, struct error *err)
 {
@@ -67,7 +67,7 @@ static bool refuse_unknown(const char *name, const struct cursor *in, struct err
 	else
 		error_set(err, ERROR_INPUT, "%s: byte %zu: not a profile of any known format%s",
 			name, cursor_offset(in),
-			cursor_left(in) < FEWEST_BYTES ? ": too few bytes to tell" : "");
+			cursor_left(in) < MIN_BYTES ? ": too few bytes to tell" : "");
 	return error_hint(err, "profiles of jemalloc, gperftools, jeprof --raw and pprof are read, "
 			       "collapsed stacks, and bundles of heapctl");
 }

@@ -7,7 +7,7 @@
 #include "profile/text.h"
 
 enum {
-	LONGEST_NUMBER = 64,
+	MAX_NUMBER = 64,
 	TRIED_LINES = 16,
 };
 
@@ -21,7 +21,7 @@ struct stack_line {
 static bool parse_number(const char *text, size_t size, double *value)
 {
 	static const char digits[] = "0123456789.";
-	char copy[LONGEST_NUMBER];
+	char copy[MAX_NUMBER];
 	char *end = NULL;
 
 	if (size == 0 || size >= sizeof copy)

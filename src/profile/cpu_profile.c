@@ -7,9 +7,9 @@
 #include "profile/map_section.h"
 
 enum {
-	DEEPEST_STACK = 65536,
+	MAX_STACK_DEPTH = 65536,
 	SHORTEST_HEADER = 3, /* words behind the first two */
-	LONGEST_HEADER = 1024,
+	MAX_HEADER = 1024,
 };
 
 struct word_format {
@@ -43,7 +43,7 @@ static bool find_format(struct cursor in, struct word_format *format)
 		const uint64_t header = read_word(&at, formats[i]);
 		const uint64_t version = read_word(&at, formats[i]);
 		if (cursor_ok(&at) && zero == 0 && header >= SHORTEST_HEADER &&
-			header <= LONGEST_HEADER && version == 0) {
+			header <= MAX_HEADER && version == 0) {
 			*format = formats[i];
 			return true;
 		}
@@ -98,7 +98,7 @@ static bool read_record(
 	const uint64_t depth = read_word(in, format);
 	struct cursor ahead = *in;
 
-	if (cursor_ok(in) && depth > DEEPEST_STACK)
+	if (cursor_ok(in) && depth > MAX_STACK_DEPTH)
 		cursor_fail(in, "a stack of more than 65536 frames");
 	if (!cursor_ok(in))
 		return false;

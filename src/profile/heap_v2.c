@@ -117,13 +117,13 @@ static void read_count_line(struct heap_reader *reader)
  */
 static bool read_plain_count_line(struct heap_reader *reader)
 {
-	enum { LONGEST = 4 + TEXT_NUMBER_REACH + TEXT_COUNTERS_REACH };
+	enum { MAX_LENGTH = 4 + TEXT_NUMBER_REACH + TEXT_COUNTERS_REACH };
 	struct cursor *const in = reader->in;
 	const unsigned char *at = in->position;
 	double counters[PROFILE_COUNTERS];
 	uint64_t id = 0;
 
-	if (cursor_left(in) < LONGEST || memcmp(at, "  t", 3) != 0)
+	if (cursor_left(in) < MAX_LENGTH || memcmp(at, "  t", 3) != 0)
 		return false;
 	const bool is_total = at[3] == '*';
 	at = is_total ? at + 4 : text_decimal_at(at + 3, &id);

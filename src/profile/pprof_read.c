@@ -11,9 +11,9 @@
 
 /* Far beyond what any profile has: a few bytes each could otherwise fill the memory. */
 enum {
-	MOST_COLUMNS = 256,
-	MOST_MAPPINGS = 1 << 20,
-	MOST_FUNCTIONS = 1 << 25,
+	MAX_COLUMNS = 256,
+	MAX_MAPPINGS = 1 << 20,
+	MAX_FUNCTIONS = 1 << 25,
 };
 
 struct pprof_function {
@@ -103,7 +103,7 @@ static void read_column(struct pprof_reader *reader, struct proto_field *field)
 		else if (part.number == VALUE_TYPE_UNIT)
 			unit = part.value;
 	}
-	if (reader->column_count == MOST_COLUMNS)
+	if (reader->column_count == MAX_COLUMNS)
 		cursor_fail(&in, "more kinds of samples than a profile has");
 	struct pprof_column column = { .type = string_at(reader, &in, type) };
 	const char *const unit_name = string_at(reader, &in, unit);
@@ -235,7 +235,7 @@ static void read_mapping(struct pprof_reader *reader, struct proto_field *field)
 			break;
 		}
 	}
-	if (reader->mapping_count == MOST_MAPPINGS)
+	if (reader->mapping_count == MAX_MAPPINGS)
 		cursor_fail(&in, "more mappings than a program has");
 	read.mapping.path = string_at(reader, &in, path);
 	read.mapping.build_id = string_at(reader, &in, build_id);
@@ -311,7 +311,7 @@ static void read_function(struct pprof_reader *reader, struct proto_field *field
 	function.name = string_at(reader, &in, name);
 	function.system_name = string_at(reader, &in, system_name);
 	function.file = string_at(reader, &in, file);
-	if (reader->function_count == MOST_FUNCTIONS)
+	if (reader->function_count == MAX_FUNCTIONS)
 		cursor_fail(&in, "more functions than a program has");
 	if (cursor_ok(&in) && !id_map_add(&reader->function_ids, id))
 		cursor_fail(&in, "two functions of the same number");
@@ -567,11 +567,11 @@ bool pprof_read(struct cursor *in, struct profile *profile, struct error *err)
  */
 static bool begins_with_type(struct cursor in)
 {
-	enum { BYTES_FIELD = PPROF_SAMPLE_TYPE << 3 | PROTO_BYTES, MOST_BYTES = 8 };
+	enum { BYTES_FIELD = PPROF_SAMPLE_TYPE << 3 | PROTO_BYTES, MAX_BYTES = 8 };
 	const uint8_t tag = cursor_u8(&in);
 	const uint8_t size = cursor_u8(&in);
 
-	if (!cursor_ok(&in) || tag != BYTES_FIELD || size < 2 || size > MOST_BYTES)
+	if (!cursor_ok(&in) || tag != BYTES_FIELD || size < 2 || size > MAX_BYTES)
 		return false;
 	const uint8_t first = cursor_left(&in) == 0 ? VALUE_TYPE_TYPE << 3 : *in.position;
 	return first == VALUE_TYPE_TYPE << 3 || first == VALUE_TYPE_UNIT << 3;

@@ -9,7 +9,7 @@
 
 enum {
 	/* jemalloc's own limit is 128 frames by default and can be raised. */
-	DEEPEST_STACK = 65536,
+	MAX_STACK_DEPTH = 65536,
 	KEPT_UNKNOWN_LINES = 32,
 };
 
@@ -73,7 +73,7 @@ static void read_address(struct text_profile *text, size_t depth)
 
 	if (after != ' ' && after != '\n' && after != '\r' && after != '\t')
 		cursor_fail(in, "an address was expected");
-	if (depth == DEEPEST_STACK)
+	if (depth == MAX_STACK_DEPTH)
 		cursor_fail(in, "a stack of more than 65536 frames");
 	text->stack_addresses = xgrow(text->stack_addresses, &text->depth_capacity, depth + 1,
 		sizeof *text->stack_addresses);

@@ -24,7 +24,7 @@ static void collect(const char *text, size_t size, void *opaque)
 {
 	struct sink *const sink = opaque;
 
-	if (sink->out->size - sink->start + size > DEMANGLE_LONGEST_RESULT)
+	if (sink->out->size - sink->start + size > DEMANGLE_MAX_RESULT_BYTES)
 		longjmp(sink->too_long, 1);
 	buffer_append(sink->out, text, size);
 }
@@ -57,10 +57,10 @@ bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_
 	*work = 0;
 
 	if (!demangle_wanted(linkage_name) ||
-		strnlen(linkage_name, DEMANGLE_LONGEST_NAME + 1) > DEMANGLE_LONGEST_NAME)
+		strnlen(linkage_name, DEMANGLE_MAX_NAME_BYTES + 1) > DEMANGLE_MAX_NAME_BYTES)
 		return false;
 	if (setjmp(sink.too_long) != 0) {
-		*work = DEMANGLE_LONGEST_RESULT;
+		*work = DEMANGLE_MAX_RESULT_BYTES;
 		out->size = sink.start;
 		return false;
 	}

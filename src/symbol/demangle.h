@@ -21,8 +21,8 @@
 #include "symbol/work_budget.h"
 
 enum {
-	DEMANGLE_LONGEST_NAME = 32 << 10,
-	DEMANGLE_LONGEST_RESULT = 1 << 20,
+	DEMANGLE_MAX_NAME_BYTES = 32 << 10,
+	DEMANGLE_MAX_RESULT_BYTES = 1 << 20,
 };
 
 /* Whether demangle_append could do anything with it: a quick look at its beginning. */

@@ -8,7 +8,7 @@
 #include "symbol/dwarf_constants.h"
 
 enum {
-	MOST_ATTRIBUTES = 1024, /* of one abbreviation; compilers write up to 30 */
+	MAX_ATTRIBUTES = 1024, /* of one abbreviation; compilers write up to 30 */
 	FIRST_CAPACITY = 256,
 	COMMON_FORMS = 0x30, /* those of the standard; GNU's have high numbers */
 };
@@ -184,7 +184,7 @@ static bool read_attributes(struct abbrev_reader *reading, struct dwarf_abbrev *
 	const bool is_kept = is_read(abbrev->tag);
 
 	abbrev->fixed.is_all = true;
-	for (unsigned i = 0; i < MOST_ATTRIBUTES; i++) {
+	for (unsigned i = 0; i < MAX_ATTRIBUTES; i++) {
 		const uint64_t name = cursor_uleb(&in);
 		const uint64_t form = cursor_uleb(&in);
 		if (name == 0 && form == 0) {

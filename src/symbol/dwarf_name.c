@@ -8,7 +8,7 @@
 #include "symbol/dwarf_value.h"
 
 /* From the call to the function to its declaration there are three; damaged files have cycles. */
-enum { MOST_STEPS = 16 };
+enum { MAX_STEPS = 16 };
 
 void dwarf_names_init(struct dwarf_names *names)
 {
@@ -71,7 +71,7 @@ static void read_names(struct dwarf_names *names, struct dwarf_unit *unit, uint6
 static void follow(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t offset,
 	struct dwarf_name *name)
 {
-	for (int i = 0; i < MOST_STEPS; i++) {
+	for (int i = 0; i < MAX_STEPS; i++) {
 		struct dwarf_value next = { 0 };
 		name->unit = unit;
 		name->place = offset;

@@ -10,7 +10,7 @@
 #include "symbol/vaddrs.h"
 
 enum {
-	DEEPEST = 1024,		 /* nesting of DIEs; compilers reach a few dozen */
+	MAX_DEPTH = 1024,	 /* nesting of DIEs; compilers reach a few dozen */
 	LINKS_PER_ADDRESS = 256, /* inlined calls around one address, on average */
 };
 
@@ -30,13 +30,13 @@ struct pass {
 	struct dwarf_scan *scan;
 	const struct dwarf_abbrevs *abbrevs;
 	struct cursor in;
-	bool is_thorough;	    /* looks into what is unlikely to hold code, too */
-	size_t missing;		    /* addresses that the pass is still looking for */
-	uint32_t depth;		    /* of the DIE being read; the root has 0 */
-	uint32_t function_depth;    /* of the outermost function around it; NO_FUNCTION for none */
-	bool is_old;		    /* DWARF 2, see is_in_pieces */
-	uint64_t pending;	    /* work that was done and is still to be charged */
-	uint32_t open[DEEPEST + 1]; /* the code at each depth above, NO_CODE where it is none */
+	bool is_thorough;	 /* looks into what is unlikely to hold code, too */
+	size_t missing;		 /* addresses that the pass is still looking for */
+	uint32_t depth;		 /* of the DIE being read; the root has 0 */
+	uint32_t function_depth; /* of the outermost function around it; NO_FUNCTION for none */
+	bool is_old;		 /* DWARF 2, see is_in_pieces */
+	uint64_t pending;	 /* work that was done and is still to be charged */
+	uint32_t open[MAX_DEPTH + 1]; /* the code at each depth above, NO_CODE where it is none */
 };
 
 /*
@@ -303,7 +303,7 @@ static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
 	const struct dwarf_abbrev *abbrev = NULL;
 	struct cursor in = pass->in;
 
-	while (cursor_left(&in) > 0 && pass->depth <= DEEPEST) {
+	while (cursor_left(&in) > 0 && pass->depth <= MAX_DEPTH) {
 		*offset = cursor_offset(&in);
 		if (!take_abbrev(&in, pass->abbrevs, &abbrev))
 			return NULL;

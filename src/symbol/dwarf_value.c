@@ -82,9 +82,9 @@ bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *ad
  */
 static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address)
 {
-	enum { DEEPEST = 4 };
+	enum { MAX_DEPTH = 4 };
 	struct cursor in = cursor_over(value->text, value->number);
-	uint64_t stack[DEEPEST] = { 0 };
+	uint64_t stack[MAX_DEPTH] = { 0 };
 	size_t depth = 0;
 	bool has_address = false;
 
@@ -134,7 +134,7 @@ static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, u
 			number = operation - DW_OP_lit0;
 			break;
 		}
-		if (depth == DEEPEST)
+		if (depth == MAX_DEPTH)
 			return false;
 		stack[depth++] = number;
 	}

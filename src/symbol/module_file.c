@@ -6,8 +6,8 @@
 
 #include "base/xalloc.h"
 
-static const uint64_t SMALLEST_PAGE_BYTES = 4096;
-static const uint64_t LARGEST_PAGE_BYTES = 65536;
+static const uint64_t MIN_PAGE_BYTES = 4096;
+static const uint64_t MAX_PAGE_BYTES = 65536;
 
 static uint64_t round_down(uint64_t value, uint64_t page)
 {
@@ -78,7 +78,7 @@ static bool mapping_fits_segment(const struct symbol_module *module,
 static bool fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
 	const struct module_layout *layout, bool only_code)
 {
-	for (uint64_t page = SMALLEST_PAGE_BYTES; page <= LARGEST_PAGE_BYTES; page *= 4)
+	for (uint64_t page = MIN_PAGE_BYTES; page <= MAX_PAGE_BYTES; page *= 4)
 		for (size_t i = 0; i < layout->segment_count; i++)
 			if ((!only_code || layout->segments[i].executable) &&
 				mapping_fits_segment(module, mapping, &layout->segments[i], page))
@@ -142,7 +142,7 @@ bool module_translate(const struct symbol_module *module, const struct elf_image
 	if (first == NULL || image->segment_count == 0)
 		return false;
 	*vaddr = query->address - first->start +
-		 round_down(image->segments[0].vaddr, SMALLEST_PAGE_BYTES);
+		 round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
 	return true;
 }
 
@@ -246,7 +246,7 @@ static bool open_vdso(
 	memcpy(&header, (const void *)at, sizeof header);
 	const uint64_t size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
 	if (mapping->file_offset != 0 ||
-		round_up(size, SMALLEST_PAGE_BYTES) != mapping->limit - mapping->start ||
+		round_up(size, MIN_PAGE_BYTES) != mapping->limit - mapping->start ||
 		!elf_image_over("[vdso]", (const void *)at, size, NULL, &opened, &err))
 		return false;
 	if (module->build_id[0] != '\0' && strcmp(module->build_id, opened.build_id) != 0) {

@@ -14,7 +14,7 @@
 #include "symbol/vaddrs.h"
 
 /* Some hundred thousand functions, which no process compiles. */
-enum { LARGEST_MAP_BYTES = 128 << 20 };
+enum { MAX_MAP_BYTES = 128 << 20 };
 
 /* The process' number where it lives, which names its map; `pid` when that is not known. */
 static pid_t inner_pid(pid_t pid)
@@ -66,7 +66,7 @@ bool perf_map_read(pid_t pid, struct buffer *path, struct buffer *text)
 	const uid_t owner = owner_of(pid);
 	char root[32];
 
-	text->limit = LARGEST_MAP_BYTES;
+	text->limit = MAX_MAP_BYTES;
 	snprintf(root, sizeof root, "/proc/%d/root", (int)pid);
 	buffer_clear(path);
 	buffer_printf(path, "%s/tmp/perf-%d.map", root, (int)inner_pid(pid));

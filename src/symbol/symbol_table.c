@@ -32,13 +32,13 @@ static int binding_rank(unsigned char info)
 }
 
 /* Comparing two aliases is one comparison, however long names were made. */
-enum { LONGEST_UNDERSCORES = 16, LONGEST_COMPARED = 1024 };
+enum { MAX_UNDERSCORES = 16, MAX_COMPARED = 1024 };
 
 static size_t count_underscores(const char *name)
 {
 	size_t count = 0;
 
-	while (count < LONGEST_UNDERSCORES && name[count] == '_')
+	while (count < MAX_UNDERSCORES && name[count] == '_')
 		count++;
 	return count;
 }
@@ -57,7 +57,7 @@ static bool is_better(const struct symbol_match *a, const struct symbol_match *b
 	const size_t underscores_b = count_underscores(b->name);
 	if (underscores_a != underscores_b)
 		return underscores_a < underscores_b;
-	return strncmp(a->name, b->name, LONGEST_COMPARED) < 0;
+	return strncmp(a->name, b->name, MAX_COMPARED) < 0;
 }
 
 static bool is_function(const struct elf_image *image, const Elf64_Sym *symbol)

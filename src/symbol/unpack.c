@@ -11,12 +11,12 @@
 #include "base/buffer.h"
 
 /* More than debug information ever shrinks by, and what deflate can do at most. */
-static const uint64_t LARGEST_RATIO = 1100;
+static const uint64_t MAX_RATIO = 1100;
 static const uint64_t FAIR_RATIO = 20;
 static const uint64_t FAIR_BASE_BYTES = (uint64_t)32 << 20;
 static const uint64_t BIG_PAGE_BYTES = (uint64_t)2 << 20;
-static const uint64_t LEAST_FOR_BIG_PAGES = (uint64_t)512 << 10;
-static const size_t LARGEST_XZ_BYTES = (size_t)1 << 30;
+static const uint64_t MIN_BYTES_FOR_BIG_PAGES = (uint64_t)512 << 10;
+static const size_t MAX_XZ_BYTES = (size_t)1 << 30;
 static const uint64_t XZ_MEMORY_BYTES = (uint64_t)256 << 20;
 
 struct elf_bytes elf_text_table(const void *data, size_t size)
@@ -54,7 +54,7 @@ static void *make_room(uint64_t size)
 {
 	const size_t rounded = (size + BIG_PAGE_BYTES - 1) & ~(BIG_PAGE_BYTES - 1);
 
-	if (size < LEAST_FOR_BIG_PAGES)
+	if (size < MIN_BYTES_FOR_BIG_PAGES)
 		return malloc(size + 1);
 	void *const room = aligned_alloc(BIG_PAGE_BYTES, rounded);
 	if (room != NULL)
@@ -67,7 +67,7 @@ bool unpack_sized(enum unpack_format format, const void *data, size_t data_size,
 {
 	if (format == UNPACK_UNKNOWN)
 		return error_set(err, ERROR_UNSUPPORTED, "unknown compression");
-	if (size / LARGEST_RATIO > data_size)
+	if (size / MAX_RATIO > data_size)
 		return error_set(err, ERROR_INPUT, "%zu compressed bytes cannot hold %llu",
 			data_size, (unsigned long long)size);
 	CLEANUP(free_cleanup) void *out = make_room(size);
@@ -117,7 +117,7 @@ bool unpack_xz(const void *data, size_t data_size, struct elf_bytes *bytes, stru
 	struct buffer out;
 
 	buffer_init(&out, &memory_heap);
-	out.limit = fair < LARGEST_XZ_BYTES ? fair : LARGEST_XZ_BYTES;
+	out.limit = fair < MAX_XZ_BYTES ? fair : MAX_XZ_BYTES;
 	if (lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, 0) != LZMA_OK)
 		return error_set(err, ERROR_MEMORY, "no memory to unpack xz");
 	stream.next_in = data;

@@ -6,7 +6,7 @@
 static const uint64_t WORK_BASE = 1 << 20;
 static const uint64_t WORK_PER_BYTE = 16;
 static const uint64_t WORK_PER_ADDRESS = 4096;
-static const uint64_t LARGEST_CHARGE = UINT64_C(1) << 48;
+static const uint64_t MAX_CHARGE = UINT64_C(1) << 48;
 
 void work_budget_init(struct work_budget *budget)
 {
@@ -35,7 +35,7 @@ bool work_budget_is_spent(const struct work_budget *budget)
 
 bool work_budget_spend(struct work_budget *budget, uint64_t work)
 {
-	const uint64_t charge = work < LARGEST_CHARGE ? work : LARGEST_CHARGE;
+	const uint64_t charge = work < MAX_CHARGE ? work : MAX_CHARGE;
 
 	/* Once it is spent it stays so, and does not wrap. */
 	if (work_budget_is_spent(budget))

@@ -17,7 +17,7 @@ static void demangle(void *context, size_t index)
 
 	(void)index;
 	buffer_init(&out, &memory_or_exit);
-	if (demangle_append(context, &out) && out.size > DEMANGLE_LONGEST_RESULT)
+	if (demangle_append(context, &out) && out.size > DEMANGLE_MAX_RESULT_BYTES)
 		__builtin_trap();
 }
 

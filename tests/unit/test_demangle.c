@@ -58,12 +58,12 @@ static void leaves_plain_names_alone(void **state)
 static void bounds_long_and_growing_names(void **state)
 {
 	(void)state;
-	CLEANUP(free_cleanup) char *name = xcalloc(1, DEMANGLE_LONGEST_NAME + 16);
+	CLEANUP(free_cleanup) char *name = xcalloc(1, DEMANGLE_MAX_NAME_BYTES + 16);
 	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 
 	strcpy(name, "_Z1f");
-	memset(name + 4, 'P', DEMANGLE_LONGEST_NAME);
-	strcpy(name + 4 + DEMANGLE_LONGEST_NAME, "i");
+	memset(name + 4, 'P', DEMANGLE_MAX_NAME_BYTES);
+	strcpy(name + 4 + DEMANGLE_MAX_NAME_BYTES, "i");
 	assert_demangled(name, NULL);
 
 	/* Each argument repeats the one before twice: 2^30 words if nobody stops it. */
@@ -76,7 +76,7 @@ static void bounds_long_and_growing_names(void **state)
 	const char *const bomb = xstrdup(buffer_string(&out));
 	buffer_clear(&out);
 	if (demangle_append(bomb, &out))
-		assert_true(out.size <= DEMANGLE_LONGEST_RESULT);
+		assert_true(out.size <= DEMANGLE_MAX_RESULT_BYTES);
 	free((void *)(uintptr_t)bomb);
 }
 
