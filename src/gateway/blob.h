@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that several answers share: a profile, a rendered picture, a document. Never changed after
+ * Bytes that several answers share: a profile, a rendered render, a document. Never changed after
  * it was made; counted references, any thread.
  */
 #pragma once

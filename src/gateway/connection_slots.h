@@ -2,15 +2,22 @@
 /*
  * The slots for connections, and what each waits for since when. When all are taken and another
  * client waits, slow clients are cut off: those that have not sent a whole request, or not taken
- * their answer, in the time that an honest client needs.
+ * their answer, in the time that an honest client needs. Any thread.
  *
- * Any thread.
+ * An *acceptor* accepts connections as long as there is a slot; the others wait in the socket's
+ * backlog. libmicrohttpd itself would accept and cut off what is above its limit, and it counts a
+ * connection only when it begins to serve it; so the slots are counted here.
  */
 #pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <microhttpd.h>
+
+#include "base/error.h"
+#include "gateway/listener.h"
 
 enum {
 	CONNECTION_REQUEST_MS = 2000, /* from connecting, or the last answer, to a whole request */
@@ -52,3 +59,15 @@ void connection_slot_enter(
 
 /* Cuts off some of the slow ones. */
 void connection_slots_cut_slow(struct connection_slots *slots);
+
+struct acceptor;
+
+/*
+ * Begins on a thread of its own, which reserves a slot for each connection that it hands to the
+ * daemon, and ends once stop_fd is readable. The daemon's owner attaches and detaches them.
+ */
+MUST_CHECK bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon,
+	struct connection_slots *slots, int stop_fd, struct acceptor **acceptor, struct error *err);
+
+/* After stop_fd became readable: waits for its end. NULL is fine. */
+void acceptor_join(struct acceptor *acceptor);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of the gateway share: its targets, its rendered pictures, its counters. One
+ * What the handlers of the gateway share: its targets, its renders, its counters. One
  * per process; each part takes care of its own locking, so any thread may use all of it.
  */
 #pragma once

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's protocol, handed through: what heapctl status http://... and the page use. The path
- * is put together anew from the matched route and the checked parameters.
+ * is put together anew from the matched route and the checked parameters. Beside it what the kernel
+ * says of the target, for heapctl account and dump --bundle behind a gateway.
  */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "client/kernel_view.h"
 #include "gateway/handlers.h"
 #include "wire/http_target.h"
 
@@ -134,4 +136,22 @@ void agent_change(struct gateway *gateway, const struct request *request, struct
 		reply_failure(request, &err, reply);
 	}
 	buffer_deinit(&path);
+}
+
+enum { KERNEL_PART_BYTES = 256 * 1024 * 1024 };
+
+void api_kernel(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(buffer_cleanup) struct buffer body = { 0 };
+	const enum kernel_part part = (enum kernel_part)request_number(request, "part", 0);
+	struct error err = { 0 };
+
+	buffer_init(&body, &memory_or_exit);
+	body.limit = KERNEL_PART_BYTES;
+	if (gateway_find(gateway, request, &backend, &err) &&
+		kernel_view_fetch(&backend->target, part, &body, &err))
+		reply_buffer(reply, 200, "text/plain; charset=utf-8", &body);
+	else
+		reply_failure(request, &err, reply);
 }

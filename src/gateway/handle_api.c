@@ -199,7 +199,7 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
-	struct profile_render picture = {
+	struct profile_render render = {
 		.format = profile_format_find(format == NULL ? "json" : format),
 		.counter = request_text(request, "counter"),
 		.granularity = request_text(request, "granularity"),
@@ -210,19 +210,19 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 	};
 	struct error err = { 0 };
 
-	if (!parse_id(request, "id", RUN_PROFILES_NOW, &picture.id, &err) ||
-		!parse_id(request, "base", -1, &picture.base_id, &err) ||
+	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render.id, &err) ||
+		!parse_id(request, "base", -1, &render.base_id, &err) ||
 		!gateway_find(gateway, request, &backend, &err) ||
-		!profile_render_get(gateway, backend, &picture, &result, &err)) {
+		!profile_render_get(gateway, backend, &render, &result, &err)) {
 		reply_failure(request, &err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, result);
-	reply->policy = picture.format->policy;
+	reply_blob(reply, 200, render.format->media_type, result);
+	reply->policy = render.format->policy;
 	if (request_number(request, "download", 0) != 0)
 		reply_attachment(reply, "%s.%s.%s", backend->name,
 			request_text(request, "id") == NULL ? "now" : request_text(request, "id"),
-			picture.format->extension);
+			render.format->extension);
 }
 
 static void put_classes(struct json_writer *json, const struct allocator_stats *stats)

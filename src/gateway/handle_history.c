@@ -138,7 +138,7 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 	char name[128] = "";
 
 	const bool is_known = find_name(gateway, request, name, &err);
-	const struct trend_render picture = {
+	const struct trend_render render = {
 		.format = trend_format_find(format == NULL ? "json" : format),
 		.query = make_query(request, name),
 		.most = request_number(request, "most", TREND_PROFILES_MAX),
@@ -149,13 +149,13 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 		.ignore = request_text(request, "ignore"),
 		.exclude = request_text(request, "exclude"),
 	};
-	if (!is_known || !trend_render_get(gateway, &picture, &series, &result, &err)) {
+	if (!is_known || !trend_render_get(gateway, &render, &series, &result, &err)) {
 		reply_failure(request, &err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, result);
-	reply->policy = picture.format->policy;
-	if (picture.format->option == NULL)
+	reply_blob(reply, 200, render.format->media_type, result);
+	reply->policy = render.format->policy;
+	if (render.format->option == NULL)
 		reply_attachment(reply, "%s.tar", name);
 	reply_header(reply, "Heapctl-Moments", "%zu", series.count);
 	reply_header(reply, "Heapctl-Processes", "%lld", (long long)series.processes);

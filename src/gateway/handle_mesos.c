@@ -234,24 +234,24 @@ static const struct profile_format *wanted_format(const struct request *request)
 }
 
 static void reply_product(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *picture, struct reply *reply)
+	const struct profile_render *render, struct reply *reply)
 {
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct error err = { 0 };
 
-	if (!profile_render_get(gateway, backend, picture, &result, &err)) {
+	if (!profile_render_get(gateway, backend, render, &result, &err)) {
 		fail_download(&err, reply);
 		return;
 	}
 	reply_blob(reply, 200, "application/octet-stream", result);
 	reply_attachment(
-		reply, "%s.%" PRId64 ".%s", backend->name, picture->id, picture->format->extension);
+		reply, "%s.%" PRId64 ".%s", backend->name, render->id, render->format->extension);
 }
 
 void mesos_download(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct profile_render picture = { .format = wanted_format(request), .base_id = -1 };
+	struct profile_render render = { .format = wanted_format(request), .base_id = -1 };
 	struct error err = { 0 };
 	bool ok = gateway_find(gateway, request, &backend, &err);
 
@@ -259,11 +259,11 @@ void mesos_download(struct gateway *gateway, const struct request *request, stru
 		fail(&err, reply);
 		return;
 	}
-	picture.id = request_number(request, "id", -1);
-	if (picture.id < 0)
-		ok = run_profiles_newest(backend, &picture.id, &err);
+	render.id = request_number(request, "id", -1);
+	if (render.id < 0)
+		ok = run_profiles_newest(backend, &render.id, &err);
 	if (ok)
-		reply_product(gateway, backend, &picture, reply);
+		reply_product(gateway, backend, &render, reply);
 	else
 		fail_download(&err, reply);
 }
@@ -274,17 +274,17 @@ void mesos_diff(struct gateway *gateway, const struct request *request, struct r
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
 	struct error err = { 0 };
-	const struct profile_render picture = {
+	const struct profile_render render = {
 		.format = profile_format_find(format == NULL ? "text" : format),
 		.id = request_number(request, "id", 0),
 		.base_id = request_number(request, "base", 0),
 	};
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
-		!profile_render_get(gateway, backend, &picture, &result, &err)) {
+		!profile_render_get(gateway, backend, &render, &result, &err)) {
 		fail_download(&err, reply);
 		return;
 	}
-	reply_blob(reply, 200, picture.format->media_type, result);
-	reply->policy = picture.format->policy;
+	reply_blob(reply, 200, render.format->media_type, result);
+	reply->policy = render.format->policy;
 }

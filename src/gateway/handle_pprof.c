@@ -1,13 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /pprof/, as gperftools' and jeprof's users know it. */
+/* /pprof/ of gperftools and jeprof, and /debug/pprof/ of Go (gzipped protobuf). */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
-#include "gateway/process_text.h"
+#include "gateway/profile_render.h"
 #include "gateway/worker.h"
+
+enum { TEXT_BYTES = 16 * 1024 * 1024 };
+
+static bool read_proc(
+	const struct backend *backend, const char *file, struct buffer *out, struct error *err)
+{
+	char path[64];
+
+	if (backend->pid == 0)
+		return error_set(
+			err, ERROR_UNSUPPORTED, "%s is not on this machine", backend->target.label);
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)backend->pid, file);
+	out->limit = TEXT_BYTES;
+	return file_read(path, out, err);
+}
+
+/* The words of its command line with `separator` between them. */
+static bool read_command(
+	const struct backend *backend, char separator, struct buffer *out, struct error *err)
+{
+	if (!read_proc(backend, "cmdline", out, err))
+		return false;
+	/* Servers that set their title leave blanks and NULs behind it. */
+	while (out->size > 0 &&
+		(out->data[out->size - 1] == '\0' || out->data[out->size - 1] == ' '))
+		out->size--;
+	for (size_t i = 0; i < out->size; i++) {
+		if (out->data[i] == '\0')
+			out->data[i] = separator;
+	}
+	return true;
+}
 
 void pprof_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
@@ -34,21 +67,31 @@ void pprof_growth(struct gateway *gateway, const struct request *request, struct
 	reply_failure(request, &err, reply);
 }
 
-void pprof_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+static void reply_command(struct gateway *gateway, const struct request *request, char separator,
+	const char *end, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
 	struct error err = { 0 };
-	struct buffer text;
 
 	buffer_init(&text, &memory_or_exit);
-	if (gateway_find(gateway, request, &backend, &err) &&
-		process_text_command(backend, '\n', &text, &err)) {
-		buffer_append_char(&text, '\n');
-		reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
-	} else {
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!read_command(backend, separator, &text, &err)) {
 		reply_failure(request, &err, reply);
+		return;
 	}
-	buffer_deinit(&text);
+	buffer_append_string(&text, end);
+	reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
+}
+
+void pprof_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_command(gateway, request, '\n', "\n", reply);
+}
+
+void go_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_command(gateway, request, '\0', "", reply);
 }
 
 /* "0xa+0xb" as one address in a line; false when it is something else. */
@@ -71,7 +114,7 @@ static bool append_addresses(const struct request *request, struct buffer *out, 
 static bool make_question(const struct backend *backend, const struct request *request,
 	struct buffer *out, struct error *err)
 {
-	if (!process_text_maps(backend, out, err))
+	if (!read_proc(backend, "maps", out, err))
 		return false;
 	out->limit = SIZE_MAX;
 	buffer_append_char(out, '\n');
@@ -111,4 +154,88 @@ void pprof_symbol(struct gateway *gateway, const struct request *request, struct
 		reply_blob(reply, 200, "text/plain; charset=utf-8", answer);
 	else
 		reply_failure(request, &err, reply);
+}
+
+void go_index(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct error err = { 0 };
+
+	if (!gateway_find(gateway, request, &backend, &err)) {
+		reply_failure(request, &err, reply);
+		return;
+	}
+	reply_text(reply, 200,
+		"/debug/pprof/ of %s\n\n"
+		"heap              objects in use, as pprof\n"
+		"heap?seconds=30   the difference of two profiles, sampling stays as it is\n"
+		"heap?debug=1      as jemalloc wrote it\n"
+		"allocs            the same with all allocations, where prof_accum is on\n"
+		"cmdline           the command line\n",
+		backend->target.label);
+}
+
+static bool draw_two(struct gateway *gateway, struct backend *backend,
+	const struct request *request, const struct profile_render *render, struct blob **result,
+	struct error *err)
+{
+	CLEANUP(run_profiles_cleanup) struct run_profiles before = { 0 };
+	CLEANUP(run_profiles_cleanup) struct run_profiles now = { 0 };
+
+	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
+		return false;
+	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
+		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
+	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
+	       profile_render_run(
+		       gateway, backend, render, now.profile, before.profile, result, err);
+}
+
+/* Two snapshots with the time between them. */
+static bool draw_difference(struct gateway *gateway, struct backend *backend,
+	const struct request *request, const struct profile_render *render, struct blob **result,
+	struct error *err)
+{
+	if (!gateway_begin_wait(gateway, err))
+		return false;
+	const bool ok = draw_two(gateway, backend, request, render, result, err);
+	gateway_end_wait(gateway);
+	return ok;
+}
+
+static void reply_heap(struct gateway *gateway, const struct request *request, const char *counter,
+	struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
+	const bool is_difference = request_number(request, "seconds", 0) > 0;
+	const bool is_text = request_number(request, "debug", 0) > 0 && !is_difference;
+	const struct profile_render render = {
+		.format = profile_format_find(is_text ? "raw" : "pprof"),
+		.counter = counter,
+		.base_id = is_difference ? RUN_PROFILES_NOW : -1,
+		.span_ms = request_number(request, "seconds", 0) * 1000,
+	};
+	struct error err = { 0 };
+
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!(is_difference ? draw_difference(gateway, backend, request, &render, &result, &err)
+				: profile_render_get(gateway, backend, &render, &result, &err))) {
+		reply_failure(request, &err, reply);
+		return;
+	}
+	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
+		result);
+	if (!is_text)
+		reply_attachment(reply, "%s", strrchr(request->route->pattern, '/') + 1);
+}
+
+void go_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_heap(gateway, request, NULL, reply);
+}
+
+void go_allocs(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	reply_heap(gateway, request, "alloc_space", reply);
 }

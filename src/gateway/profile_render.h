@@ -40,12 +40,12 @@ const char *profile_format_media_type(const char *format);
 
 /* Rendered now, by another request meanwhile, or before. Drop the reference. */
 MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *picture, struct blob **blob, struct error *err);
+	const struct profile_render *render, struct blob **blob, struct error *err);
 
-/* What tells it from every other picture; `owner` says whose profiles it is made of. Owned. */
-char *profile_render_key(const char *owner, const struct profile_render *picture);
+/* What tells it from every other render; `owner` says whose profiles it is made of. Owned. */
+char *profile_render_key(const char *owner, const struct profile_render *render);
 
 /* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
 MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *picture, struct blob *profile, struct blob *base,
+	const struct profile_render *render, struct blob *profile, struct blob *base,
 	struct blob **blob, struct error *err);

@@ -27,7 +27,7 @@
 enum {
 	/* Symbolizing takes a processor each. */
 	WORKERS = 2,
-	PICTURE_BYTES = 128 * 1024 * 1024,
+	RENDER_CACHE_BYTES = 128 * 1024 * 1024,
 	PROFILE_BYTES = 256 * 1024 * 1024,
 	PEM_BYTES = 1024 * 1024,
 	/* How long requests and the history may go on when the gateway is to end. */
@@ -335,7 +335,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 
 	serving->gateway.routes = routes;
 	backend_set_init(&serving->gateway.backends, options->targets, options->target_count);
-	result_cache_init(&serving->gateway.render_cache, PICTURE_BYTES);
+	result_cache_init(&serving->gateway.render_cache, RENDER_CACHE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
 	serving->gateway.started_ms = clock_realtime_ms();

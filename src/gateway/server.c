@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
-#include "gateway/acceptor.h"
+#include "gateway/connection_slots.h"
 #include "gateway/dispatch.h"
 
 enum {

@@ -38,7 +38,7 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 /* What is needed to draw one. */
 struct order {
 	struct gateway *gateway;
-	const struct profile_render *picture;
+	const struct profile_render *render;
 	const struct snapshot_profiles *kept;
 };
 
@@ -50,7 +50,7 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct target target = { .kind = TARGET_AGENT };
 
-	if (order->picture->format->option == NULL)
+	if (order->render->format->option == NULL)
 		return kept->base == NULL
 			       ? expand(kept->profile, blob, err)
 			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
@@ -58,14 +58,14 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	backend = backend_new(&target, kept->name);
 	backend->pid = 0;
 	return profile_render_run(
-		order->gateway, backend, order->picture, kept->profile, kept->base, blob, err);
+		order->gateway, backend, order->render, kept->profile, kept->base, blob, err);
 }
 
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
 	const struct snapshot_profiles *kept, struct reply *reply)
 {
 	const char *const format = request_text(request, "format");
-	const struct profile_render picture = {
+	const struct profile_render render = {
 		.format = profile_format_find(format == NULL ? "json" : format),
 		.id = kept->time_ms,
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
@@ -75,17 +75,17 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 		.focus = request_text(request, "focus"),
 		.ignore = request_text(request, "ignore"),
 	};
-	struct order order = { gateway, &picture, kept };
-	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &picture);
+	struct order order = { gateway, &render, kept };
+	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct error err = { 0 };
 
-	if (!result_cache_get(&gateway->render_cache, key, picture.format->option != NULL, draw,
+	if (!result_cache_get(&gateway->render_cache, key, render.format->option != NULL, draw,
 		    &order, &result, &err)) {
 		reply_failure(request, &err, reply);
 		return false;
 	}
-	reply_blob(reply, 200, picture.format->media_type, result);
-	reply->policy = picture.format->policy;
+	reply_blob(reply, 200, render.format->media_type, result);
+	reply->policy = render.format->policy;
 	return true;
 }

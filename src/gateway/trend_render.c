@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "gateway/command_line.h"
 
 /* A page that runs no script and reaches nothing. */
 static const char standalone_page[] =
@@ -51,50 +50,50 @@ static void add_unit(struct command_line *line, const char *unit)
 	}
 }
 
-static void add_options(struct command_line *line, const struct trend_render *picture)
+static void add_options(struct command_line *line, const struct trend_render *render)
 {
 	char number[24];
 
 	command_line_add(line, "trend", NULL);
-	command_line_add(line, picture->format->option, NULL);
-	command_line_add(line, "--title", picture->query.target);
-	snprintf(number, sizeof number, "%" PRId64, picture->top);
+	command_line_add(line, render->format->option, NULL);
+	command_line_add(line, "--title", render->query.target);
+	snprintf(number, sizeof number, "%" PRId64, render->top);
 	command_line_add(line, "--top", number);
-	add_unit(line, picture->unit);
-	if (picture->counter != NULL && strcmp(picture->counter, "inuse_space") != 0) {
+	add_unit(line, render->unit);
+	if (render->counter != NULL && strcmp(render->counter, "inuse_space") != 0) {
 		char option[32];
-		snprintf(option, sizeof option, "--%s", picture->counter);
+		snprintf(option, sizeof option, "--%s", render->counter);
 		command_line_add(line, option, NULL);
 	}
-	command_line_add_given(line, "--focus", picture->focus);
-	command_line_add_given(line, "--ignore", picture->ignore);
-	command_line_add_given(line, "--exclude", picture->exclude);
+	command_line_add_given(line, "--focus", render->focus);
+	command_line_add_given(line, "--ignore", render->ignore);
+	command_line_add_given(line, "--exclude", render->exclude);
 	command_line_add(line, "/proc/self/fd/3", NULL);
 }
 
-struct order {
+struct trend_order {
 	struct gateway *gateway;
-	const struct trend_render *picture;
+	const struct trend_render *render;
 };
 
 static bool make(void *context, struct blob **blob, struct error *err)
 {
-	const struct order *const order = context;
-	const struct trend_render *const picture = order->picture;
+	const struct trend_order *const order = context;
+	const struct trend_render *const render = order->render;
 	CLEANUP(blob_cleanup) struct blob *series = NULL;
 	CLEANUP(fd_cleanup) int scratch = -1;
 	struct command_line line = { 0 };
 
 	if (!blob_open_scratch(&scratch, err) ||
-		!store_series_gather(order->gateway->store, &picture->query, (size_t)picture->most,
+		!store_series_gather(order->gateway->store, &render->query, (size_t)render->most,
 			TREND_BYTES_MAX, scratch, err) ||
 		!blob_take_fd(TAKE_FD(scratch), &series, err))
 		return false;
-	if (picture->format->option == NULL) {
+	if (render->format->option == NULL) {
 		*blob = blob_share(series);
 		return true;
 	}
-	add_options(&line, picture);
+	add_options(&line, render);
 	const struct worker_job job = {
 		.arguments = line.arguments,
 		.inputs = { series },
@@ -111,28 +110,28 @@ static const char *or_nothing(const char *text)
 }
 
 /* Texts of a client come last, each with its length in front. */
-static char *make_key(const struct trend_render *picture, const struct store_series *series)
+static char *make_key(const struct trend_render *render, const struct store_series *series)
 {
-	const char *const focus = or_nothing(picture->focus);
-	const char *const ignore = or_nothing(picture->ignore);
+	const char *const focus = or_nothing(render->focus);
+	const char *const ignore = or_nothing(render->ignore);
 
 	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRId64 "/%" PRId64 "/%s/%s/%s/"
 			 "%zu:%s/%zu:%s/%zu:%s/%s",
-		series->first_id, series->last_id, series->count, picture->most, picture->top,
-		picture->format->name, or_nothing(picture->unit), or_nothing(picture->counter),
-		strlen(picture->query.target), picture->query.target, strlen(focus), focus,
-		strlen(ignore), ignore, or_nothing(picture->exclude));
+		series->first_id, series->last_id, series->count, render->most, render->top,
+		render->format->name, or_nothing(render->unit), or_nothing(render->counter),
+		strlen(render->query.target), render->query.target, strlen(focus), focus,
+		strlen(ignore), ignore, or_nothing(render->exclude));
 }
 
-bool trend_render_get(struct gateway *gateway, const struct trend_render *picture,
+bool trend_render_get(struct gateway *gateway, const struct trend_render *render,
 	struct store_series *series, struct blob **blob, struct error *err)
 {
-	struct order order = { gateway, picture };
+	struct trend_order order = { gateway, render };
 
-	if (!store_series_look(gateway->store, &picture->query, series, err))
+	if (!store_series_look(gateway->store, &render->query, series, err))
 		return false;
-	CLEANUP(free_cleanup) char *key = make_key(picture, series);
+	CLEANUP(free_cleanup) char *key = make_key(render, series);
 	/* The profiles themselves are large, and gathered quickly. */
-	const bool keep = picture->format->option != NULL;
+	const bool keep = render->format->option != NULL;
 	return result_cache_get(&gateway->render_cache, key, keep, make, &order, blob, err);
 }

@@ -45,5 +45,5 @@ const struct trend_format *trend_format_find(const char *name);
 const char *trend_media_type(const char *format);
 
 /* Drop the reference. `series` is what the query found. */
-MUST_CHECK bool trend_render_get(struct gateway *gateway, const struct trend_render *picture,
+MUST_CHECK bool trend_render_get(struct gateway *gateway, const struct trend_render *render,
 	struct store_series *series, struct blob **blob, struct error *err);

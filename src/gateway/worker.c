@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/xalloc.h"
 
 extern char **environ;
 
@@ -282,4 +284,26 @@ bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct b
 	const bool ok = run(job, pool->cancel_fd, output, err);
 	give_place(pool);
 	return ok;
+}
+
+void command_line_add(struct command_line *line, const char *name, const char *value)
+{
+	if (line->count == WORKER_ARGUMENTS_MAX)
+		return;
+	line->texts[line->count] = value == NULL ? xstrdup(name) : xasprintf("%s=%s", name, value);
+	line->arguments[line->count] = line->texts[line->count];
+	line->count++;
+}
+
+void command_line_add_given(struct command_line *line, const char *name, const char *value)
+{
+	if (value != NULL)
+		command_line_add(line, name, value);
+}
+
+void command_line_deinit(struct command_line *line)
+{
+	for (size_t i = 0; i < line->count; i++)
+		free(line->texts[i]);
+	*line = (struct command_line){ 0 };
 }

@@ -52,3 +52,21 @@ struct worker_job {
  */
 MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
 	struct blob **output, struct error *err);
+
+/* The arguments of a job, built piece by piece; owns its texts. Starts as { 0 }. */
+struct command_line {
+	char *texts[WORKER_ARGUMENTS_MAX];
+	const char *arguments[WORKER_ARGUMENTS_MAX + 1];
+	size_t count;
+};
+
+/*
+ * Adds "NAME", or "NAME=VALUE" as one argument: whatever the value is, it can only ever be the
+ * value of that option. What does not fit is left out.
+ */
+void command_line_add(struct command_line *line, const char *name, const char *value);
+
+/* The same when there is a value, else nothing. */
+void command_line_add_given(struct command_line *line, const char *name, const char *value);
+
+void command_line_deinit(struct command_line *line);
