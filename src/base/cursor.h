@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded position in bytes that somebody else made, with a sticky first failure.
+ * A bounded position in foreign bytes, with a sticky first failure.
  *
  * Reading past the end, or a value that cannot be, yields zero, moves the cursor to its end and
  * remembers where and why; so a parser reads on without a branch per field and asks once. All
  * multi-byte values are little-endian. The bytes are borrowed and never written.
  *
  * What is rare (failures, long numbers) is done by functions on a copy: a cursor in a local
- * variable, whose address nobody else has, stays in registers.
+ * variable, whose address is not shared, stays in registers.
  */
 #pragma once
 

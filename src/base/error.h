@@ -24,7 +24,7 @@ enum error_kind {
 	ERROR_INPUT,	 /* malformed input: a file, a request, an answer */
 	ERROR_USAGE,	 /* the caller asked for something that has no meaning */
 	ERROR_NOT_FOUND, /* no such target, file, run, name */
-	ERROR_STATE,	 /* not possible now: a run is on, profiling is off, somebody else did it */
+	ERROR_STATE, /* not possible now: a run is on, profiling is off, another client did it */
 	ERROR_UNSUPPORTED, /* never possible here: no profiling compiled in, wrong allocator */
 	ERROR_DENIED,	   /* not allowed */
 	ERROR_TIMEOUT,	   /* took too long */

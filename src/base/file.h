@@ -55,9 +55,9 @@ MUST_CHECK bool file_copy_fd(
 	int from, const char *from_name, int to, const char *to_name, struct error *err);
 
 /*
- * Replaces `path` by a file with these contents: written beside it under a name that nobody can
- * predict, then renamed. On failure nothing is left behind and the old file is untouched.
- * A path that is no regular file (/dev/stdout, a pipe) is written in place.
+ * Replaces `path` by a file with these contents: written beside it under a name that no other user
+ * can predict, then renamed. On failure nothing is left behind and the old file is untouched. A
+ * path that is no regular file (/dev/stdout, a pipe) is written in place.
  */
 MUST_CHECK bool file_write(
 	const char *path, const void *data, size_t size, mode_t mode, struct error *err);

@@ -2,7 +2,7 @@
 /*
  * jemalloc's option strings, as in MALLOC_CONF: "prof:true,prof_active:false".
  *
- * jemalloc itself only mutters about a wrong one and goes on without it, so whoever sets or reads
+ * jemalloc itself only mutters about a wrong one and goes on without it, so code that sets or reads
  * such a string checks it here. Pairs are separated by ',' and a value goes on to the next ',',
  * colons and all; a later pair wins over an earlier one; a character that cannot be in a key ends
  * the reading. Takes no memory; safe on the resident side. Any thread.

@@ -21,7 +21,7 @@
 struct address_table {
 	uint32_t *slots; /* positions */
 	uint64_t *addresses;
-	uint64_t factor; /* odd and random: nobody can choose addresses that collide */
+	uint64_t factor; /* odd and random: no input can choose addresses that collide */
 	uint32_t mask;	 /* slots - 1 */
 	uint32_t pairs;	 /* the same without its lowest bit */
 	size_t count, capacity;

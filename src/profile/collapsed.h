@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collapsed stacks, the input of flame graph scripts: a line for each stack, root first, and its
- * value, of which nobody knows the unit: it is taken for bytes.
+ * value, whose unit is unknown: it is read as bytes.
  *
  *	main;serve;parse 4096
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a heap or growth profile as text with its counters as they are, so that whoever reads it
+ * Writes a heap or growth profile as text with its counters as they are, so that the reader
  * scales them up as we would: heap_v2 with its threads where counters are meant that way,
  * gperftools' form otherwise. Locations that have no address get one that no process uses.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debug files from debuginfod servers, only when somebody asked for it. elfutils' client library
- * does the work; it is loaded when it is wanted, so that nobody needs it installed otherwise. All
+ * Debug files from debuginfod servers, only when the user asked for it. elfutils' client library
+ * does the work; it is loaded on first use, so that it need not be installed otherwise. All
  * downloads together have one deadline. Any thread.
  */
 #pragma once

@@ -43,14 +43,9 @@ static bool is_rust(const char *linkage_name)
 	       strstr(linkage_name, "17h") != NULL;
 }
 
-bool demangle_append(const char *linkage_name, struct buffer *out)
-{
-	size_t work = 0;
-
-	return demangle_append_counted(linkage_name, out, &work);
-}
-
-bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work)
+/* demangle_append; `work` is about how many bytes were read and written, also where that was in
+ * vain. */
+static bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work)
 {
 	struct sink sink = { .out = out, .start = out->size };
 
@@ -78,6 +73,13 @@ bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_
 	}
 	out->size = sink.start;
 	return false;
+}
+
+bool demangle_append(const char *linkage_name, struct buffer *out)
+{
+	size_t work = 0;
+
+	return demangle_append_counted(linkage_name, out, &work);
 }
 
 enum { NAMES_PER_PIECE = 512 };

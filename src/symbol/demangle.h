@@ -34,9 +34,6 @@ bool demangle_wanted(const char *linkage_name);
  */
 bool demangle_append(const char *linkage_name, struct buffer *out);
 
-/* The same; `work` is about how many bytes were read and written, also where that was in vain. */
-bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work);
-
 struct name {
 	const char *linkage;  /* in the string pool */
 	const char *function; /* after name_table_demangle; "" when it cannot be demangled */

@@ -66,7 +66,7 @@ static void add_abbrev(struct abbrev_reader *reading, const struct dwarf_abbrev 
 	reading->abbrevs[reading->count++] = *abbrev;
 }
 
-/* Whether anybody reads the values of such a DIE: a unit's root, code, or what names are made of.
+/* Whether the values of such a DIE are read: a unit's root, code, or what names are made of.
  */
 static bool is_read(uint16_t tag)
 {

@@ -3,8 +3,9 @@
  * Abbreviation tables: how each kind of DIE of a unit is laid out (DWARF 5, section 7.5.3).
  *
  * A table is compiled when it is read: neighbouring attributes of fixed size become one step over
- * their sum, so that the many DIEs nobody asked about cost a few instructions each. The attributes
- * themselves are kept of few. A compiled table is not changed any more: any thread may read it.
+ * their sum, so that the many DIEs that no address needs cost a few instructions each. The
+ * attributes themselves are kept of few. A compiled table is not changed any more: any thread may
+ * read it.
  */
 #pragma once
 
@@ -31,7 +32,7 @@ enum dwarf_interest {
 
 /*
  * What lies at fixed places behind the abbreviation's code. Nearly all DIEs are of fixed size, or
- * begin so, and nobody asks about most of them: these few numbers are enough to see that and to go
+ * begin so, and most of them are not needed: these few numbers are enough to see that and to go
  * on.
  */
 struct dwarf_fixed {
@@ -46,7 +47,7 @@ struct dwarf_fixed {
 
 struct dwarf_abbrev {
 	uint32_t code;
-	uint32_t first_attribute; /* kept of few kinds of DIE: nobody reads those of others */
+	uint32_t first_attribute; /* kept only for the kinds of DIE that are read */
 	uint32_t first_step;	  /* behind what lies at fixed places */
 	uint16_t attribute_count;
 	uint16_t step_count;

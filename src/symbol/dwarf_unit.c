@@ -349,7 +349,7 @@ static bool is_table_at(const void *items, uint32_t position, const void *key)
 	       table->encoding.offset_bytes == wanted->encoding.offset_bytes;
 }
 
-/* Units may share a table. NULL when nobody has read the unit's yet. */
+/* Units may share a table. NULL when the unit's was not read yet. */
 static const struct dwarf_abbrevs *find_table(const struct dwarf_unit *unit)
 {
 	struct dwarf *const dwarf = unit->dwarf;

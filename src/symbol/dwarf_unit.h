@@ -89,7 +89,7 @@ struct dwarf_unit {
 	/* In a .dwp, where this unit's part of the shared sections begins. */
 	uint64_t str_offsets_start;
 	uint64_t rnglists_start;
-	/* For units of split files; set before anybody reads their DIEs. */
+	/* For units of split files; set before their DIEs are read. */
 	struct dwarf_unit *skeleton;
 
 	atomic_bool has_root;

@@ -49,7 +49,7 @@ struct elf_image {
 	char *path; /* what was opened, for messages */
 	const unsigned char *data;
 	size_t size;
-	struct file_map map; /* behind data, or empty when `owned` or somebody else's memory is */
+	struct file_map map; /* behind data, or empty when `owned` or borrowed memory is */
 	void *owned;
 	struct elf_section *sections;
 	size_t section_count;

@@ -5,7 +5,7 @@
  * Every path that is looked at is remembered with what was there. A later run that finds the same
  * things at the same paths would come to the same result, so it need not search (symbol_cache.h).
  * Files of other users are among them: a path below a sysroot or a process' root is resolved there,
- * and nothing is taken for proved by a build-id alone, which anyone can write into a file.
+ * and a build-id alone proves nothing, because any file can claim one.
  * The functions may be called from several threads at once for the same search.
  */
 #pragma once

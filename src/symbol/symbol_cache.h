@@ -41,7 +41,7 @@ struct symbol_cache_answer {
 	uint32_t into_function; /* see symbol_table.h */
 };
 
-/* The contents of a file. Texts and arrays are borrowed from whoever made the entry. */
+/* The contents of a file. Texts and arrays are borrowed from the caller. */
 struct symbol_cache_entry {
 	const char *subject;
 	uint64_t options_hash; /* of what steers the search for files */
