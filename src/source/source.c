@@ -213,6 +213,7 @@ static bool open_target(const char *operand, const struct source_options *option
 		source_of_target(&target, options, source);
 		return true;
 	}
+	source_init(source, options, SOURCE_TARGET, operand);
 	if (err->kind != ERROR_NOT_FOUND || strchr(operand, '/') != NULL)
 		return false;
 	if (has_suffix(operand))
@@ -250,9 +251,9 @@ bool source_open(const char *operand, const struct source_options *options, stru
 
 	if (kind == SOURCE_FILE)
 		return source_open_file(operand, options, source, err);
-	source_init(source, options, kind, operand);
 	if (kind == SOURCE_TARGET)
 		return open_target(operand, options, source, err);
+	source_init(source, options, kind, operand);
 	if (kind == SOURCE_URL)
 		return open_url(source, operand, err);
 	source->path = folder_of(operand);
