@@ -54,26 +54,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-enum { GROWTH_POINTS = 64, GROWTH_MAX_STEPS = 6 };
-
-struct growth_step {
-	double hours; /* its middle, as the points' */
-	double size;
-	double lasted_hours; /* at most; the distance of two points when it was sudden */
-	bool is_gradual;     /* a rise from one level to another, over several points */
-	bool is_of_onset;    /* growth began between two points: no step of its own */
-};
-
-struct growth_point {
-	double hours; /* since any moment; ascending */
-	double value;
-	double variance; /* of sampling */
-	uint32_t run;	 /* points of one run of the program are together */
-};
+#include "analysis/growth_point.h"
 
 enum growth_kind {
 	GROWTH_NONE,   /* nothing that stands out of the noise */
@@ -97,18 +78,6 @@ struct growth {
 	struct growth_step steps[GROWTH_MAX_STEPS]; /* of GROWTH_JUMP, and beside growth */
 	size_t step_count;
 	double period_hours; /* of GROWTH_CYCLE, and of steady growth with swings; 0 without */
-};
-
-/* What is known of the objects that the values are of; raw counts are of recorded ones. */
-struct growth_objects {
-	/*
-	 * The variance of a value, over the value, when objects come and go independently and are
-	 * sampled: the sum of the squares of what each recorded one stands for, over the sum.
-	 */
-	double weight;
-	bool has_arrivals; /* the profiles count what was ever allocated */
-	double live;	   /* mean number in use */
-	double arrivals;   /* number allocated between the first and last point of all runs */
 };
 
 /*

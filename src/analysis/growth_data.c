@@ -223,7 +223,8 @@ static bool measure_times(struct growth_data *series)
 	return series->step_hours > 0 && series->usual_hours > 0 && series->square_hours > 0;
 }
 
-double growth_data_rest_variance(const struct growth_data *series)
+/* What levels and growth leave of each point; the sum of the squares. */
+static double find_rests(const struct growth_data *series, double rests[GROWTH_POINTS])
 {
 	double square_sum = 0;
 
@@ -238,12 +239,19 @@ double growth_data_rest_variance(const struct growth_data *series)
 		}
 		for (size_t i = run->first; i < run->end; i++) {
 			const struct growth_data_point *const point = &series->points[i];
-			const double rest = point->value - levels[point->phase] -
-					    series->plain_rate * point->centered_hours;
-			square_sum += rest * rest;
+			rests[i] = point->value - levels[point->phase] -
+				   series->plain_rate * point->centered_hours;
+			square_sum += rests[i] * rests[i];
 		}
 	}
-	return square_sum / ((double)(series->count - series->level_count) - 1);
+	return square_sum;
+}
+
+double growth_data_rest_variance(const struct growth_data *series)
+{
+	double rests[GROWTH_POINTS];
+
+	return find_rests(series, rests) / ((double)(series->count - series->level_count) - 1);
 }
 
 /*
@@ -254,32 +262,16 @@ static void measure_excess(struct growth_data *series)
 {
 	const double noise =
 		(double)(series->count - series->level_count - 1) * series->plain_variance;
-	double departure = 0;
-
-	for (size_t r = 0; r < series->run_count; r++) {
-		const struct growth_data_run *const run = &series->runs[r];
-		double levels[SERIES_PHASES] = { 0 };
-		size_t counts[SERIES_PHASES] = { 0 };
-		for (size_t i = run->first; i < run->end; i++) {
-			const struct growth_data_point *const point = &series->points[i];
-			levels[point->phase] += (point->value - levels[point->phase]) /
-						(double)++counts[point->phase];
-		}
-		for (size_t i = run->first; i < run->end; i++) {
-			struct growth_data_point *const point = &series->points[i];
-			point->excess = point->value - levels[point->phase] -
-					series->plain_rate * point->centered_hours;
-			departure += point->excess * point->excess;
-		}
-	}
+	double rests[GROWTH_POINTS];
+	const double departure = find_rests(series, rests);
 	const double real = departure > 2 * noise ? 1 - 2 * noise / departure : 0;
 	for (size_t r = 0; r < series->run_count; r++) {
 		struct growth_data_run *const run = &series->runs[r];
 		double min = 0;
 		for (size_t i = run->first; i < run->end; i++)
-			min = fmin(min, series->points[i].excess);
+			min = fmin(min, rests[i]);
 		for (size_t i = run->first; i < run->end; i++)
-			series->points[i].excess = real * (series->points[i].excess - min);
+			series->points[i].excess = real * (rests[i] - min);
 		run->mean_excess = -real * min;
 	}
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analysis/growth.h"
+#include "analysis/growth_point.h"
 
 enum { SERIES_PHASES = 8 };
 

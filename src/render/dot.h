@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "render/render.h"
+#include "render/renderers.h"
 
 /* An empty graph still has its legend. */
 void dot_write(const struct view *view, const struct render_options *options, struct buffer *out);

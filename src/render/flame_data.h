@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "render/render.h"
+#include "render/renderers.h"
 
 void flame_data_write(
 	const struct view *view, const struct render_options *options, struct buffer *out);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "render/render.h"
+#include "render/renderers.h"
 
 struct jeprof_value {
 	char text[32];

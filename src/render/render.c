@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "render/renderers.h"
-
 static const struct renderer renderers[] = {
 	{ "text", "txt", RENDER_PLAIN, true, render_text },
 	{ "collapsed", "txt", RENDER_PLAIN, false, render_collapsed },

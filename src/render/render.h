@@ -8,34 +8,7 @@
  */
 #pragma once
 
-#include "analysis/graph.h"
-#include "analysis/view.h"
-#include "base/buffer.h"
-#include "base/error.h"
-
-enum render_sort {
-	RENDER_SORT_FLAT,
-	RENDER_SORT_CUMULATIVE,
-	RENDER_SORT_CHANGE, /* by absolute flat value: what moved most */
-	RENDER_SORT_NAME,
-};
-
-struct render_options {
-	enum render_sort sort;
-	size_t line_limit;  /* rows of the text report; 0 for all */
-	bool show_bytes;    /* bytes rather than MB */
-	bool confidence;    /* standard errors beside the figures */
-	bool explain;	    /* say beside the figures what they mean */
-	bool heapcheck;	    /* set off nodes that allocate themselves: jeprof's leak check */
-	bool is_inverted;   /* trees and flame graphs from the leaves */
-	const char *thread; /* goes into the total line: "t3"; NULL for all threads */
-	struct graph_limits graph;
-};
-
-#define RENDER_OPTIONS_DEFAULT ((struct render_options){ .graph = GRAPH_LIMITS_DEFAULT })
-
-typedef bool render_function(const struct view *view, const struct render_options *options,
-	struct buffer *out, struct error *err);
+#include "render/renderers.h"
 
 enum render_medium {
 	RENDER_PLAIN,  /* lines of text: several outputs may follow one another */

@@ -6,6 +6,7 @@
 
 #include "base/xalloc.h"
 #include "render/number_column.h"
+#include "render/render.h"
 
 #include "unit.h"
 
