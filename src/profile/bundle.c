@@ -49,7 +49,7 @@ static bool read_member(struct cursor *member, struct profile *profile, struct e
 {
 	static const struct profile_reader symbolized = { symbolized_detect, symbolized_read };
 	const struct profile_reader *const format =
-		symbolized.detect(*member) ? &symbolized : profile_format_find(member);
+		symbolized.detect(*member) ? &symbolized : profile_reader_find(member);
 
 	if (format == NULL)
 		return error_set(err, ERROR_INPUT,

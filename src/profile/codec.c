@@ -30,7 +30,7 @@ static const struct profile_reader *find_format(const struct cursor *in)
 	for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
 		if (containers[i].detect(*in))
 			return &containers[i];
-	return profile_format_find(in);
+	return profile_reader_find(in);
 }
 
 bool profile_may_begin_with(const void *data, size_t size)

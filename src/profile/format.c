@@ -18,7 +18,7 @@ static const struct profile_reader formats[] = {
 	{ collapsed_detect, collapsed_read },
 };
 
-const struct profile_reader *profile_format_find(const struct cursor *in)
+const struct profile_reader *profile_reader_find(const struct cursor *in)
 {
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
 		if (formats[i].detect(*in))

@@ -22,4 +22,4 @@ struct profile_reader {
 };
 
 /* The format of what is at the cursor; NULL for none. */
-const struct profile_reader *profile_format_find(const struct cursor *in);
+const struct profile_reader *profile_reader_find(const struct cursor *in);

@@ -209,7 +209,7 @@ static bool read_body(struct cursor *in, struct profile *profile, struct error *
 
 	if (at_body(in))
 		text_line(in, &title);
-	const struct profile_reader *const format = profile_format_find(in);
+	const struct profile_reader *const format = profile_reader_find(in);
 	if (format == NULL) {
 		cursor_fail(in, cursor_left(in) == 0
 					? "no profile follows the names: truncated, or from jeprof "
