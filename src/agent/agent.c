@@ -489,6 +489,23 @@ static void end_for_good(void)
 	pthread_mutex_unlock(&process.lifetime);
 }
 
+/*
+ * From a signal handler, at a point where the program is in no library: nobody that holds a lock
+ * of ours can be waited for.
+ */
+static void begin_on_demand(void)
+{
+	/* The program's callback is not made for signal handlers. */
+	const struct log log = { .to_stderr = process.options.log.to_stderr };
+	struct error err;
+
+	if (!is_ours() || pthread_mutex_trylock(&process.lifetime) != 0)
+		return;
+	if (!process.has_thread && !begin(false, &err))
+		log_error(&log, LOG_WARNING, "on demand", &err);
+	pthread_mutex_unlock(&process.lifetime);
+}
+
 static enum settings_children choose_children(const struct agent_options *options)
 {
 	if (!options->in_children)
@@ -503,7 +520,7 @@ static void install_for_children(const struct agent_options *options)
 {
 	struct error err;
 
-	if (!options->with_socket || on_demand_install(options->preloaded, &err))
+	if (!options->with_socket || on_demand_install(begin_on_demand, options->preloaded, &err))
 		return;
 	log_error(&options->log, LOG_WARNING, "children get a thread at once", &err);
 	process.children = SETTINGS_CHILDREN_THREAD;
@@ -526,7 +543,8 @@ static bool start(const struct agent_options *options, struct error *err)
 	main_thread_watch(&threads);
 	prepare_stacks();
 	process.children = choose_children(options);
-	if (options->mode == AGENT_ON_DEMAND && !on_demand_install(options->preloaded, err))
+	if (options->mode == AGENT_ON_DEMAND &&
+		!on_demand_install(begin_on_demand, options->preloaded, err))
 		return false;
 	if (process.children == SETTINGS_CHILDREN_ON_DEMAND && options->mode == AGENT_THREAD)
 		install_for_children(options);
@@ -702,21 +720,4 @@ bool agent_process(struct error *err)
 	pthread_mutex_unlock(&process.lock);
 	held_signals_end(&signals);
 	return go_on || error_set(err, ERROR_STATE, "the agent has ended");
-}
-
-/*
- * From a signal handler, at a point where the program is in no library: nobody that holds a lock
- * of ours can be waited for.
- */
-void agent_begin_on_demand(void)
-{
-	/* The program's callback is not made for signal handlers. */
-	const struct log log = { .to_stderr = process.options.log.to_stderr };
-	struct error err;
-
-	if (!is_ours() || pthread_mutex_trylock(&process.lifetime) != 0)
-		return;
-	if (!process.has_thread && !begin(false, &err))
-		log_error(&log, LOG_WARNING, "on demand", &err);
-	pthread_mutex_unlock(&process.lifetime);
 }

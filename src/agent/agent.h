@@ -61,6 +61,3 @@ void agent_unlock(struct agent_use *use, bool plan_changed);
 /* AGENT_EMBEDDED: readable when agent_process has something to do; -1. One thread for both. */
 int agent_fd(void);
 MUST_CHECK bool agent_process(struct error *err);
-
-/* AGENT_ON_DEMAND: starts the thread; for agent/on_demand.c only. */
-void agent_begin_on_demand(void);

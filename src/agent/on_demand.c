@@ -13,7 +13,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
 #include "agent/safe_point.h"
 #include "base/memory.h"
 
@@ -21,6 +20,7 @@ enum { FILTERS_UNKNOWN = (1 << ON_DEMAND_FILTERS_BITS) - 1 };
 
 /* The process' seccomp filters when the handler was installed; a child begins with its parent's. */
 static unsigned filters_at_start;
+static void (*begin_agent)(void);
 
 int on_demand_signal(void)
 {
@@ -115,7 +115,7 @@ static void begin_without_alternate_stack(void)
 	const stack_t none = { .ss_flags = SS_DISABLE };
 
 	sigaltstack(&none, NULL);
-	agent_begin_on_demand();
+	begin_agent();
 }
 
 /* The program's stack, or its alternate one, may have no room but for a signal: Rust's has 8 KiB.
@@ -208,7 +208,7 @@ static void block_for_handler(sigset_t *mask)
 		sigdelset(mask, faults[i]);
 }
 
-bool on_demand_install(bool is_seen_as_library, struct error *err)
+bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, struct error *err)
 {
 	static bool has_mark;
 	struct sigaction action = { .sa_sigaction = handle_signal,
@@ -223,6 +223,7 @@ bool on_demand_install(bool is_seen_as_library, struct error *err)
 		before.sa_sigaction != handle_signal)
 		return error_set(
 			err, ERROR_STATE, "the program uses signal %d itself", on_demand_signal());
+	begin_agent = begin_function;
 	filters_at_start = count_filters();
 	if (!has_mark && (filters_at_start > 0 || !is_seen_as_library)) {
 		show_mark();

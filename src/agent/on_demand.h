@@ -37,8 +37,9 @@ int on_demand_signal(void);
 bool on_demand_is_possible(void);
 
 /*
- * `is_seen_as_library`: the process has mapped libheapctl.so, by which clients know it; else it
- * gets a mark. ERROR_STATE when the program uses the signal; ERROR_UNSUPPORTED on this machine.
+ * `begin` starts the thread, from the signal handler. `is_seen_as_library`: the process has mapped
+ * libheapctl.so, by which clients know it; else it gets a mark. ERROR_STATE when the program uses
+ * the signal; ERROR_UNSUPPORTED on this machine.
  */
-MUST_CHECK bool on_demand_install(bool is_seen_as_library, struct error *err);
+MUST_CHECK bool on_demand_install(void (*begin)(void), bool is_seen_as_library, struct error *err);
 void on_demand_remove(void);

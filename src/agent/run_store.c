@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "agent/run_record.h"
-#include "agent/run_store_files.h"
 
 void run_store_init(struct run_store *store, const struct memory *memory,
 	const struct folder *folder, const char *program, const struct run_retention *retention)

@@ -14,14 +14,8 @@
 #pragma once
 
 #include "agent/capture.h"
-#include "agent/file_lock.h"
 #include "agent/retention.h"
-#include "agent/run.h"
-
-enum run_store_profile {
-	RUN_STORE_START,
-	RUN_STORE_END,
-};
+#include "agent/run_store_files.h"
 
 enum { RUN_STORE_NAME_MAX = 40 };
 

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of agent/run_store.h: their names, and how they are written so that a reader sees all
+ * The files of kept runs: their names, and how they are written so that a reader sees all
  * of one or nothing. NAME.PID.ID.run is the record, .start and .profile are its profiles.
  */
 #pragma once
 
-#include "agent/run_store.h"
+#include "agent/descriptor.h"
+#include "agent/file_lock.h"
+#include "agent/folder.h"
+#include "agent/run.h"
+#include "base/memory.h"
+
+enum run_store_profile {
+	RUN_STORE_START,
+	RUN_STORE_END,
+};
 
 /* A program's name as part of a file's name: letters, digits, '-', '_'; others become '_'. */
 void run_store_files_program_name(const char *program, char *name, size_t size);
