@@ -65,7 +65,16 @@ static bool await(pid_t pid, int cancel_fd, int *status, struct error *err)
 	return error_hint(err, "fetch the raw profile and use heapctl report");
 }
 
-/* The last line that it wrote, without the program's name in front. */
+/* A line without the program's name in front; cuts the text behind it. */
+static const char *cut_line(char *line)
+{
+	static const char program[] = "heapctl: ";
+
+	line[strcspn(line, "\n")] = '\0';
+	return strncmp(line, program, strlen(program)) == 0 ? line + strlen(program) : line;
+}
+
+/* The last line that it wrote, behind the first that names an input which could not be used. */
 static void read_message(int fd, char message[MESSAGE_BYTES])
 {
 	char text[4096];
@@ -78,10 +87,12 @@ static void read_message(int fd, char message[MESSAGE_BYTES])
 	for (char *end = text + size; end > text && end[-1] == '\n';)
 		*--end = '\0';
 	char *const newline = strrchr(text, '\n');
-	char *line = newline == NULL ? text : newline + 1;
-	if (strncmp(line, "heapctl: ", 9) == 0)
-		line += 9;
-	snprintf(message, MESSAGE_BYTES, "%s", line);
+	const char *const last = cut_line(newline == NULL ? text : newline + 1);
+	char *const left_out = newline == NULL ? NULL : strstr(text, "left out: ");
+	if (left_out == NULL || left_out > newline)
+		snprintf(message, MESSAGE_BYTES, "%s", last);
+	else
+		snprintf(message, MESSAGE_BYTES, "%s; %s", cut_line(left_out), last);
 }
 
 static bool explain(int status, int messages, struct error *err)
@@ -190,18 +201,26 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 }
 
 /* The worker knows its inputs by their numbers alone. */
+#define INPUT_PREFIX "/proc/self/fd/"
+
 static void name_inputs(const struct worker_job *job, struct error *err)
 {
-	const struct error told = *err;
-	char number[32];
+	CLEANUP(buffer_cleanup) struct buffer named = { 0 };
+	const char *rest = err->message;
+	const char *number;
 
-	for (int i = 0; i < WORKER_INPUTS_MAX; i++) {
-		const int size =
-			snprintf(number, sizeof number, "/proc/self/fd/%d", WORKER_FIRST_FD + i);
-		if (job->names[i] != NULL && strncmp(told.message, number, (size_t)size) == 0)
-			snprintf(err->message, sizeof err->message, "%s%s", job->names[i],
-				told.message + size);
+	buffer_init(&named, &memory_or_exit);
+	while ((number = strstr(rest, INPUT_PREFIX)) != NULL) {
+		const char *const digit = number + strlen(INPUT_PREFIX);
+		const int input = *digit - '0' - WORKER_FIRST_FD;
+		const bool is_known =
+			input >= 0 && input < WORKER_INPUTS_MAX && job->names[input] != NULL;
+		buffer_append(&named, rest, (size_t)(number - rest));
+		buffer_append_string(&named, is_known ? job->names[input] : INPUT_PREFIX);
+		rest = is_known ? digit + 1 : digit;
 	}
+	buffer_append_string(&named, rest);
+	snprintf(err->message, sizeof err->message, "%s", buffer_string(&named));
 }
 
 static bool run(

@@ -508,9 +508,14 @@ class Trouble(GatewayCase):
         self.start_gateway()
         path = f"/targets/{sleeper.pid}/metrics"
         wait_until(lambda: self.get(path).status == 200, "the gateway to list it")
-        begun = time.monotonic()
-        self.assertIn("heapctl_up{", self.expect(self.get(path), 200).text)
-        self.assertLess(time.monotonic() - begun, 0.8 * patience)
+
+        def delay():
+            begun = time.monotonic()
+            self.assertIn("heapctl_up{", self.expect(self.get(path), 200).text)
+            return time.monotonic() - begun
+
+        # A busy machine adds to one of them; with the patience of a command none is below it.
+        self.assertLess(min(delay() for _ in range(5)), 0.8 * patience)
 
     def test_a_target_that_hangs_delays_nobody_else(self):
         agent = self.fake(lambda method, target: None)
