@@ -120,7 +120,7 @@ static void give_place(struct backend *backend)
 	pthread_mutex_unlock(&backend->mutex);
 }
 
-/* What a failed call means for somebody who asks a gateway. */
+/* What a failed call means for a client of the gateway. */
 static bool explain(
 	const struct backend *backend, const struct http_answer *answer, struct error *err)
 {
@@ -130,7 +130,7 @@ static bool explain(
 		return say_busy(backend, err);
 	if (!is_answer && err->kind == ERROR_NOT_FOUND) {
 		error_set(err, ERROR_NOT_FOUND, "%s has gone", backend->target.label);
-		return error_hint(err, "/targets lists who is there now");
+		return error_hint(err, "/targets lists the targets");
 	}
 	/* A broken connection, or an agent with no place for one more, may be better next time. */
 	if (answer->status == 503 || (!is_answer && err->kind != ERROR_DENIED))
@@ -206,7 +206,7 @@ static void remove_flight(struct backend *backend, struct backend_flight *flight
 	*place = flight->next;
 }
 
-/* Waits for a reading of somebody else; with the mutex held. */
+/* Waits for a reading of another request; with the mutex held. */
 static bool join_flight(struct backend *backend, struct backend_flight *flight, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {

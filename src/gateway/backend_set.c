@@ -63,7 +63,7 @@ static bool is_same(const struct target *a, const struct target *b)
 	       strcmp(a->url.prefix, b->url.prefix) == 0;
 }
 
-/* Whoever owns the process has chosen its name, and the captures of a name have a folder of it. */
+/* The process chooses its name, and the captures of a name have a folder of that name. */
 static bool is_part_of_path(const char *name)
 {
 	return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
@@ -430,7 +430,7 @@ void backend_set_plain_name(struct backend_set *set, const char *name, char *out
 }
 
 /*
- * A name that nobody has but several users' processes answer to, such as the program's where they
+ * A name that no user has but several users' processes answer to, such as the program's where they
  * call themselves otherwise: it is the first one's from now on. With the mutex held.
  */
 static void settle(struct backend_set *set, const char *name)
@@ -541,7 +541,7 @@ static void add_by_pid(struct backend_set *set, const char *pid)
 	struct target target;
 	struct error err;
 
-	/* In the place of one who looks at all: nobody else changes the items now. */
+	/* Like a refresh: no other thread changes the items now. */
 	set->is_refreshing = true;
 	pthread_mutex_unlock(&set->mutex);
 	const bool is_there = target_resolve(pid, &target, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The targets that the gateway serves: those named on the command line, or every one that can be
- * seen. They are looked for again when somebody asks, at most every two seconds, so that a server
+ * seen. They are looked for again for a request, at most every two seconds, so that a server
  * that was restarted is found under its new pid and one that ended is gone. A name stands for the
  * processes of one user (gateway/name_registry.h): where targets were named, only those are served;
  * else those of others are "NAME@USER". Any thread.
@@ -30,7 +30,7 @@ struct called_name {
 
 struct backend_set {
 	const char *const *wanted; /* as people typed them; borrowed */
-	size_t wanted_count;	   /* 0: everybody */
+	size_t wanted_count;	   /* 0: all targets */
 	int cancel_fd; /* -1, or what ends all calls to targets once it is readable; set before use
 			*/
 

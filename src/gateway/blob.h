@@ -24,7 +24,7 @@ struct blob {
 /* Moves the buffer's contents into a blob with one reference. The buffer is empty afterwards. */
 struct blob *blob_take(struct buffer *contents);
 
-/* Takes over the descriptor of a file that nobody writes to any more. */
+/* Takes over the descriptor of a file that is not written to any more. */
 MUST_CHECK bool blob_take_fd(int fd, struct blob **blob, struct error *err);
 
 /*

@@ -142,7 +142,7 @@ static bool check_origin(const struct gateway *gateway, const struct incoming *i
 {
 	if (incoming->is_private)
 		return true;
-	/* Whoever has the token is no page that merely found us; a proxy may have any name. */
+	/* A page of another site does not have the token; a proxy may have any name. */
 	if (gateway->token == NULL && !request_policy_check_host(incoming->policy.host, err))
 		return false;
 	return request_policy_check_site(&incoming->policy, is_change, err);
@@ -202,9 +202,9 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		reply_failure(request, &err, reply);
 		return;
 	}
-	/* Whoever asks for a head only, such as a checker of links, means to change nothing. */
+	/* A client that asks for a head only, such as a checker of links, must change nothing. */
 	if (is_change && strcmp(incoming->method, "HEAD") == 0) {
-		error_set(&err, ERROR_USAGE, "HEAD changes nothing; this would");
+		error_set(&err, ERROR_USAGE, "HEAD is not allowed for a change");
 		reply_not_allowed(request->route->methods, &err, reply);
 		return;
 	}

@@ -12,7 +12,7 @@
 struct incoming {
 	const char *method;
 	const char *target;	   /* path and query as sent */
-	const char *protocol_peer; /* who asks, for the log: "127.0.0.1", "local" */
+	const char *protocol_peer; /* the client, for the log: "127.0.0.1", "local" */
 	struct request_policy_headers policy;
 	const char *accept;	   /* NULL without one */
 	const char *content_type;  /* NULL without one */

@@ -10,7 +10,7 @@
 bool gateway_wait(const struct gateway *gateway, const struct request *request, int64_t duration_ms)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + duration_ms;
-	/* Nobody sends anything while waiting for an answer; a hang-up is the only news. */
+	/* A client sends nothing while it waits for an answer; only a hang-up is an event. */
 	struct pollfd pollers[] = {
 		{ .fd = gateway->stop_fd, .events = POLLIN },
 		{ .fd = request->client_fd, .events = POLLRDHUP },

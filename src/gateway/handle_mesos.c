@@ -106,7 +106,8 @@ static void reply_stopped(
 	buffer_deinit(&body);
 }
 
-/* No run is on: somebody else's sampling is not ours to stop; else the last profile will do. */
+/* No run is on. Sampling that another client switched on stays on; else the last profile is the
+ * answer. */
 static void reply_not_running(
 	struct backend *backend, const struct request *request, struct reply *reply)
 {

@@ -45,7 +45,8 @@ static void describe_tcp(struct listener *listener, const struct sockaddr_storag
 	snprintf(listener->where, sizeof listener->where, "[%s]:%d", host, ntohs(in6->sin6_port));
 }
 
-/* Whether its file leaves somebody out; an abstract socket has none and is open to all. */
+/* Whether its file's mode excludes other users; an abstract socket has no file and is open to all.
+ */
 static bool is_restricted(const char *path)
 {
 	struct stat status;

@@ -14,7 +14,7 @@ enum { LISTENERS_MAX = 8 };
 struct listener {
 	int fd;
 	bool is_unix;
-	/* A loopback address, or a unix socket that not everybody may connect to. */
+	/* A loopback address, or a unix socket that other users may not connect to. */
 	bool is_private;
 	char where[300];       /* "127.0.0.1:7070", "/run/heapctl/gateway.sock" */
 	char socket_path[108]; /* to remove in the end; "" for none */
@@ -23,7 +23,7 @@ struct listener {
 /*
  * Opens "HOST:PORT", "[V6]:PORT", ":PORT" (every address), "PORT" (loopback), "unix:PATH" or
  * "/PATH". A socket file is made with mode 0600; one that was left behind is replaced, one that
- * somebody listens on is not.
+ * a process listens on is not.
  */
 MUST_CHECK bool listener_open(const char *address, struct listener *listener, struct error *err);
 

@@ -213,7 +213,8 @@ bool request_policy_read_token(const char *path, char **token, struct error *err
 	}
 	for (size_t i = 0; i < size && ok; i++) {
 		/*
-		 * Fields of a request lose spaces at their ends, and nobody agrees on other bytes.
+		 * Fields of a request lose spaces at their ends, and clients encode other bytes in
+		 * different ways.
 		 */
 		if (line[i] <= ' ' || line[i] > '~')
 			ok = error_set(err, ERROR_INPUT,

@@ -11,7 +11,7 @@ struct cached_result {
 	char *key;
 	struct blob *blob; /* NULL until it is made */
 	bool is_done;
-	bool is_kept;	/* for those who ask after it was done */
+	bool is_kept;	/* for requests that come after it was made */
 	unsigned users; /* threads that make it or wait for it */
 	struct error err;
 };

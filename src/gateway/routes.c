@@ -51,13 +51,13 @@ static const struct parameter two_runs[] = {
 static const struct route_status mesos_start_statuses[] = {
 	{ 200, "the run that is on now: its id, and the seconds that remain" },
 	{ 400, "no duration from 1 s to 24 h, or the process cannot be profiled" },
-	{ 409, "somebody else switched sampling on" },
+	{ 409, "sampling was switched on otherwise" },
 	{ 0 },
 };
 
 static const struct route_status mesos_stop_statuses[] = {
 	{ 200, "the run that ended, or the last one; where its profiles are" },
-	{ 400, "there is no run, somebody else switched sampling on, or a run has begun since" },
+	{ 400, "there is no run, sampling was switched on otherwise, or a run has begun since" },
 	{ 0 },
 };
 
@@ -343,7 +343,7 @@ const struct route routes[] = {
 		.summary = "every target with its state", .schema = "Targets",
 		.handle = api_targets },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/history",
-		.summary = "memory figures over time, kept while somebody asks for them",
+		.summary = "memory figures over time, sampled at each request",
 		.parameters = history_parameters, .schema = "LiveHistory", .handle = api_history },
 	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/archive",
 		.summary = "names with moments that serve --history has kept", .schema = "Archive",

@@ -136,7 +136,7 @@ static bool add_listener(struct serving *serving, const char *address, int fd, s
 	if (listener->is_private || serving->token != NULL)
 		return true;
 	if (listener->is_unix) {
-		error_set(err, ERROR_DENIED, "everybody on this machine may connect to %s",
+		error_set(err, ERROR_DENIED, "all users of this machine may connect to %s",
 			listener->where[0] == '\0' ? "an abstract socket" : listener->where);
 		return error_hint(
 			err, "make it SocketMode=0600, or protect it with --token-file FILE");

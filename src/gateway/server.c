@@ -102,7 +102,7 @@ static void name_peer(
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-	snprintf(text, INET6_ADDRSTRLEN, "%s", "somebody");
+	snprintf(text, INET6_ADDRSTRLEN, "%s", "a client");
 	if (server->listener->is_unix)
 		snprintf(text, INET6_ADDRSTRLEN, "%s", "a local client");
 	else if (info != NULL && info->client_addr != NULL)
@@ -218,7 +218,7 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 	return result;
 }
 
-/* Collects the body; MHD_NO cuts a client off that goes on sending what nobody wants. */
+/* Collects the body; MHD_NO cuts off a client that goes on sending one that is too large. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size)
 {
 	if (exchange->body.size + *size > exchange->body_limit)

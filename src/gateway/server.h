@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP and TLS, by libmicrohttpd: one listening socket, a thread for each connection, so that a
- * slow client or a handler that waits holds up nobody else. What a request means is decided in
+ * slow client or a handler that waits delays no other client. What a request means is decided in
  * gateway/dispatch.h.
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gateway's own threads: whoever starts one joins it. */
+/* The gateway's own threads: each is joined by the code that starts it. */
 #pragma once
 
 #include <pthread.h>

@@ -51,7 +51,7 @@ static bool add_parameter(char *text, struct http_target *target, struct error *
 	if (target->parameter_count == HTTP_PARAMETERS_MAX)
 		return error_set(err, ERROR_USAGE, "more than %d parameters", HTTP_PARAMETERS_MAX);
 	if (http_target_parameter(target, text) != NULL)
-		return error_set(err, ERROR_USAGE, "parameter '%.64s' is there twice", text);
+		return error_set(err, ERROR_USAGE, "duplicate parameter '%.64s'", text);
 	target->parameters[target->parameter_count++] =
 		(struct http_parameter){ .name = text, .value = value };
 	return true;
