@@ -192,7 +192,7 @@ struct heapctl_status {
 	char allocator[32]; /* "jemalloc", "glibc" ... */
 	char version[96];
 	char reason[400];
-	union {
+	__extension__ union {
 		char hint[320]; /* what to do */
 		char cure[320]; /* its name before 0.2, until 0.3 */
 	};

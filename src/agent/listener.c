@@ -119,7 +119,7 @@ static bool publish(
 		return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
 	listener->device = status.st_dev;
 	listener->inode = status.st_ino;
-	const bool has_root = lstat("/", &status) == 0;
+	const bool has_root = stat("/", &status) == 0;
 	listener->root_device = has_root ? status.st_dev : 0;
 	listener->root_inode = has_root ? status.st_ino : 0;
 	listener->published = true;
@@ -269,7 +269,7 @@ static bool has_same_root(const struct agent_listener *listener)
 {
 	struct stat status;
 
-	return lstat("/", &status) == 0 && status.st_dev == listener->root_device &&
+	return stat("/", &status) == 0 && status.st_dev == listener->root_device &&
 	       status.st_ino == listener->root_inode;
 }
 
@@ -280,7 +280,7 @@ static bool is_name_gone(const struct agent_listener *listener)
 	struct stat status;
 
 	snprintf(path, sizeof path, "%s/%s", listener->folder.path, listener->name);
-	if (lstat(path, &status) != 0)
+	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
 	return status.st_dev != listener->device || status.st_ino != listener->inode;
 }

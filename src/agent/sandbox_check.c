@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,7 @@ struct sandbox_check_main_thread sandbox_check_read_main_thread(const struct san
 	const struct sandbox_check_state state = read_state(check->main_thread, main_thread_path);
 
 	return (struct sandbox_check_main_thread){ .has_ended = state.has_ended,
+		.is_filtered = state.seccomp == SECCOMP_MODE_FILTER,
 		.others = state.threads > 0 ? state.threads - 1 : 0,
 		.status = state.has_ended ? read_end_status(check->main_thread_stat) : 0 };
 }

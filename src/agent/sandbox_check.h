@@ -102,8 +102,9 @@ bool sandbox_check_must_leave(const struct sandbox_check *check);
 /* The main thread, which may end while others go on. */
 struct sandbox_check_main_thread {
 	bool has_ended;
-	unsigned others; /* threads beside it */
-	int status;	 /* what it ended with, as for waitpid(); 0 where that is not known */
+	bool is_filtered; /* by seccomp: a filter may kill it alone */
+	unsigned others;  /* threads beside it */
+	int status;	  /* what it ended with, as for waitpid(); 0 where that is not known */
 };
 
 struct sandbox_check_main_thread sandbox_check_read_main_thread(const struct sandbox_check *check);

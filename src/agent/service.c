@@ -31,14 +31,44 @@ static void enter_allocator(struct service *service)
 		log_error(service->log, LOG_WARNING, "own thread", &err);
 }
 
-/* Whether the agent has to leave: its thread has rights that the main thread has given up. */
-static bool compare_rights(struct service *service)
+/*
+ * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
+ * (agent/main_thread.h), and no descriptor tells that it has ended while this thread goes on: it
+ * has to be asked for. When its end is noticed late, other threads may have ended since.
+ */
+static void check_main_thread(struct service *service)
 {
-	if (!service->own_thread || !sandbox_check_must_leave(&service->sandbox))
-		return false;
-	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
+	const bool had_ended = service->main_thread.has_ended;
+
+	if (!service->own_thread)
+		return;
+	service->main_thread = sandbox_check_read_main_thread(&service->sandbox);
+	if (!service->main_thread.has_ended || service->main_thread.others > 1)
+		return;
+	/* The kernel takes the status of the thread that ends last. */
+	if (had_ended)
+		service->main_thread.status = 0;
+	service->is_last = true;
 	service->must_leave = true;
-	return true;
+}
+
+/*
+ * Whether the agent has to leave: nothing else is left of the process, or its thread has rights
+ * that the main thread has given up. A filter may have killed the main thread: its end comes first,
+ * as the process takes its status.
+ */
+static bool has_to_leave(struct service *service, struct error *reason)
+{
+	if (!service->own_thread)
+		return false;
+	check_main_thread(service);
+	if (service->is_last)
+		return !error_set(reason, ERROR_STATE, "the program has ended");
+	if (!sandbox_check_must_leave(&service->sandbox))
+		return false;
+	service->must_leave = true;
+	return !error_set(reason, ERROR_STATE,
+		"the process has entered a sandbox that the agent must not weaken");
 }
 
 static void handle_request(
@@ -48,9 +78,7 @@ static void handle_request(
 	struct error err;
 
 	service->used_ms = clock_monotonic_ms();
-	if (compare_rights(service)) {
-		error_set(&err, ERROR_STATE,
-			"the process has entered a sandbox that the agent must not weaken");
+	if (has_to_leave(service, &err)) {
 		response_set_error(response, &err);
 		return;
 	}
@@ -247,8 +275,6 @@ static void plan_to_listen(struct service *service, int64_t now_ms, int64_t paus
 /* Looks at a young process: it may have dropped privileges or entered a sandbox since. */
 static void check_process(struct service *service)
 {
-	if (compare_rights(service))
-		return;
 	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder) {
 		service_listen_or_log(service);
 	} else if (service->with_socket) {
@@ -259,49 +285,29 @@ static void check_process(struct service *service)
 	}
 }
 
-/*
- * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
- * (agent/main_thread.h), and no descriptor tells that it has ended while this thread goes on: it
- * has to be asked for. When its end is noticed late, other threads may have ended since.
- */
-static void check_main_thread(struct service *service)
-{
-	const bool had_ended = service->main_thread.has_ended;
-
-	if (!service->own_thread)
-		return;
-	service->main_thread = sandbox_check_read_main_thread(&service->sandbox);
-	if (!service->main_thread.has_ended || service->main_thread.others > 1)
-		return;
-	/* The kernel takes the status of the thread that ends last. */
-	if (had_ended)
-		service->main_thread.status = 0;
-	service->is_last = true;
-	service->must_leave = true;
-}
-
 static int64_t next_check_ms(const struct service *service)
 {
 	if (service->own_thread && service->main_thread.has_ended)
 		return service->checked_ms + SERVICE_CHECK_LAST_MS;
 	if (service->checks_done < SERVICE_CHECKS)
 		return service->begun_ms + check_times_ms[service->checks_done];
-	return service->own_thread ? service->checked_ms + SERVICE_CHECK_LATER_MS : INT64_MAX;
+	return service->own_thread && service->main_thread.is_filtered
+		       ? service->checked_ms + SERVICE_CHECK_LATER_MS
+		       : INT64_MAX;
 }
 
 static void run_checks(struct service *service, int64_t now_ms)
 {
+	struct error reason;
+
 	while (!service->must_leave && now_ms >= next_check_ms(service)) {
 		service->checked_ms = now_ms;
-		check_main_thread(service);
-		if (service->must_leave)
-			return;
-		if (service->checks_done == SERVICE_CHECKS) {
-			compare_rights(service);
-			continue;
+		if (has_to_leave(service, &reason))
+			log_error(service->log, LOG_INFO, "the agent leaves", &reason);
+		else if (service->checks_done < SERVICE_CHECKS) {
+			service->checks_done++;
+			check_process(service);
 		}
-		service->checks_done++;
-		check_process(service);
 	}
 }
 

@@ -26,7 +26,7 @@ enum {
 	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
 	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */
 	SERVICE_CHECK_3_MS = 5000,
-	SERVICE_CHECK_LATER_MS = 30000, /* and from then on; without a thread of its own: never */
+	SERVICE_CHECK_LATER_MS = 30000, /* and from then on, in a process with a seccomp filter */
 	SERVICE_CHECK_LAST_MS = 1000,	/* while the main thread has ended and others go on */
 	SERVICE_LEAVE_IDLE_MS = 10000,	/* on demand: the thread ends when unused for so long */
 	/* The socket's name is gone: tries to make it again, at growing intervals. */

@@ -113,8 +113,14 @@ class MainThreadIsKilled(GuestCase):
         self.assert_same(500, 0, 1500)
 
     def test_old(self):
-        """After the checks of a young process."""
-        self.assert_same(6000, 0)
+        """After the checks of a young process: where a filter was seen the agent goes on to check, else a client makes it notice."""
+        plain = self.statuses(500, (0,), self.environment)
+        started = {how: self.start(self.program("main_killed"), how, 6000, 0, env=self.guest_environment()) for how in ("exit", "filter", "inherited")}
+        self.assertEqual(started["inherited"].wait(60), plain["inherited", 0][0])
+        for how in ("exit", "filter"):
+            wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{started[how].pid}/status").read_text(), "the main thread's end")
+            self.heapctl("status", started[how].pid, code=None)
+            self.assertEqual(started[how].wait(60), plain[how, 0][0])
 
     def test_on_demand_and_used(self):
         process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
