@@ -359,7 +359,7 @@ static const char *const reset_parameters[] = { "lg_sample", "force", NULL };
 static const char *const read_parameters[] = { "type", NULL };
 static const char *const write_parameters[] = { "type", "value", "force", NULL };
 
-static const struct route {
+static const struct agent_route {
 	const char *method;
 	const char *path; /* '*' stands for one segment */
 	const char *const *parameters;
@@ -408,7 +408,7 @@ static bool method_fits(const char *wanted, const char *method)
 }
 
 /* The route, or NULL with `other_method` set when the path exists for another method. */
-static const struct route *find_route(const char *method, const char *path, char *segment,
+static const struct agent_route *find_route(const char *method, const char *path, char *segment,
 	size_t segment_size, const char **other_method)
 {
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
@@ -442,7 +442,7 @@ static bool parse_parameters(
 	       (request->form == NULL || http_target_add_query(request->form, target, err));
 }
 
-static void run_route(const struct route *route, struct route_call *exchange)
+static void run_route(const struct agent_route *route, struct route_call *exchange)
 {
 	struct response *const response = exchange->response;
 	struct error err;
@@ -472,7 +472,7 @@ void routes_handle(
 		response_set_error(response, &err);
 		return;
 	}
-	const struct route *const route =
+	const struct agent_route *const route =
 		find_route(request->method, target.path, segment, sizeof segment, &other_method);
 	if (route == NULL) {
 		answer_without_route(response, request->method, target.path, other_method);

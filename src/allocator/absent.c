@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations of a process without jemalloc: each says what is there instead. */
-#include "allocator/allocator.h"
 #include "allocator/jemalloc.h"
 
 static bool refuse(const struct allocator *allocator, struct error *err)

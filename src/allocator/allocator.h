@@ -20,7 +20,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "allocator/jemalloc.h"
 #include "allocator/mallctl_names.h"
 #include "base/buffer.h"
 #include "base/error.h"
@@ -34,6 +33,20 @@ enum {
 	ALLOCATOR_LG_SAMPLE_KEEP = -1, /* for allocator_reset */
 	ALLOCATOR_LG_SAMPLE_LOW = 12,  /* below it sampling costs more than it tells */
 	ALLOCATOR_LG_SAMPLE_MAX = 40,  /* above it nothing is ever sampled */
+};
+
+/* A jemalloc that was found in this process. Return codes are 0 or an errno value. */
+typedef int jemalloc_mallctl_function(
+	const char *name, void *old, size_t *old_size, void *new, size_t new_size);
+typedef int jemalloc_nametomib_function(const char *name, size_t *mib, size_t *mib_size);
+typedef void jemalloc_stats_function(
+	void (*write)(void *context, const char *text), void *context, const char *options);
+
+struct jemalloc_functions {
+	jemalloc_mallctl_function *mallctl; /* NULL: no jemalloc */
+	/* The linker may have dropped these from a static program: NULL then. */
+	jemalloc_nametomib_function *nametomib;
+	jemalloc_stats_function *stats_print;
 };
 
 /* Which allocator, and where. */

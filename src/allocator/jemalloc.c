@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "allocator/allocator.h"
+#include "allocator/jemalloc_failure.h"
 
 /*
  * A read with the exact size. jemalloc fills what fits and answers EINVAL when the size is another,

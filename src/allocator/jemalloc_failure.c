@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "allocator/jemalloc_failure.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/auxv.h>
-
-#include "allocator/allocator.h"
-#include "allocator/jemalloc.h"
 
 static bool starts_with(const char *text, const char *start)
 {

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "allocator/allocator.h"
 #include "allocator/jemalloc.h"
 
 enum { JEMALLOC_SEARCH_MAX = 4 };

@@ -168,6 +168,23 @@ def upward_links(objects):
     return found
 
 
+# Other definitions of what heapctl-net has; in a binary without the others.
+ALTERNATIVES = {"cli/without_net", "allocator/allocator_fake"}
+# What is in the two binaries together with base, wire and unwind: names of the one never meet those of the other.
+AGENT = {"agent", "allocator"}
+
+
+def duplicate_names(objects):
+    """Global names with two definitions that may meet in one binary, where the linker takes either without a word, as {name: [units]}."""
+    found = {}
+    for name, units in sorted(objects.defined.items()):
+        for meets in (lambda layer: layer not in AGENT, lambda layer: layer in AGENT or layer in ALLOWED["agent"]):
+            together = sorted(unit for unit in units - ALTERNATIVES if meets(layer_of(unit)))
+            if len(together) > 1:
+                found[name] = together
+    return found
+
+
 def printing_units(objects):
     """The units outside of src/cli that can write to stdout or stderr through stdio."""
     return sorted(user for user, symbols in objects.undefined.items()
@@ -192,23 +209,6 @@ def duplicate_tags(root):
     return {tag: paths for tag, paths in sorted(places.items()) if len(paths) > 1}
 
 
-class Known:
-    """known_faults.txt: what is wrong today, one fault a line (a kind and a name). The list may only shrink."""
-
-    def __init__(self, text):
-        self.faults = collections.defaultdict(set)
-        for line in text.splitlines():
-            if line and not line.startswith("#"):
-                kind, name = line.split()
-                self.faults[kind].add(name)
-
-    def judge(self, kind, found):
-        """Complaints about `found`, names with an explanation, that are not listed, and about the listed that are mended."""
-        known = self.faults[kind]
-        return [f"{kind} {name} is new: {found[name]}" for name in sorted(set(found) - known)] + [
-            f"{kind} {name} is mended: remove its line from tests/structure/known_faults.txt" for name in sorted(known - set(found))]
-
-
 def cycle_faults(graph):
     found = {}
     for members in graph.cycles():
@@ -219,24 +219,13 @@ def cycle_faults(graph):
 def all_faults(root, build):
     objects = objects_of(root, build)
     return {"cycle": cycle_faults(graph_of(root, objects)),
-            "tag": {tag: "defined in " + ", ".join(paths) for tag, paths in duplicate_tags(root).items()}}
-
-
-def shrink(text, faults):
-    """known_faults.txt without the lines of what is mended. It never adds one."""
-    kept = [line for line in text.splitlines() if not line or line.startswith("#") or line.split()[1] in faults.get(line.split()[0], {})]
-    return "\n".join(kept) + "\n"
+            "tag": {tag: "defined in " + ", ".join(paths) for tag, paths in duplicate_tags(root).items()},
+            "name": {name: "defined in " + ", ".join(units) for name, units in duplicate_names(objects).items()}}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
-        sys.exit("usage: dependencies.py ROOT BUILD [--shrink]")
-    top, built = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    now = all_faults(top, built)
-    if sys.argv[3:] == ["--shrink"]:
-        listed = top / "tests/structure/known_faults.txt"
-        listed.write_text(shrink(listed.read_text(), now))
-    else:
-        for kind, names in now.items():
-            for name, reason in names.items():
-                print(f"{kind} {name}: {reason}")
+    if len(sys.argv) != 3:
+        sys.exit("usage: dependencies.py ROOT BUILD")
+    for kind, names in all_faults(*(pathlib.Path(argument).resolve() for argument in sys.argv[1:])).items():
+        for name, reason in names.items():
+            print(f"{kind} {name}: {reason}")

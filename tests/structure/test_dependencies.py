@@ -3,16 +3,14 @@
 """No cycle between files, no link upwards, no tag twice, no printing below src/cli; and the checks that say so can fail."""
 import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
 import dependencies
-from dependencies import Known, Objects
+from dependencies import Objects
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("HEAPCTL_BUILD", ROOT / "build"))
-KNOWN = Known((ROOT / "tests/structure/known_faults.txt").read_text())
 
 
 def objects(units):
@@ -52,26 +50,21 @@ class TheTree(unittest.TestCase):
     def setUpClass(cls):
         cls.objects = dependencies.objects_of(ROOT, BUILD)
 
-    def obeys(self, kind, found):
-        complaints = KNOWN.judge(kind, found)
-        if complaints:
-            # Meson shows stderr of a failed test.
-            print(*complaints, "(tests/structure/dependencies.py . build --shrink removes the lines of what is mended)",
-                  sep="\n", file=sys.stderr)
-        self.assertEqual(complaints, [])
-
     def test_the_objects_are_read(self):
         self.assertIn("base/error", self.objects.definer_of("error_set", "cli/main"))
         self.assertGreater(len(self.objects.undefined), 100)
 
     def test_no_file_needs_itself_through_others(self):
-        self.obeys("cycle", dependencies.cycle_faults(dependencies.graph_of(ROOT, self.objects)))
+        self.assertEqual(dependencies.cycle_faults(dependencies.graph_of(ROOT, self.objects)), {})
 
     def test_no_layer_links_upwards(self):
         self.assertEqual(dependencies.upward_links(self.objects), [])
 
     def test_no_tag_is_defined_twice(self):
-        self.obeys("tag", {tag: ", ".join(paths) for tag, paths in dependencies.duplicate_tags(ROOT).items()})
+        self.assertEqual(dependencies.duplicate_tags(ROOT), {})
+
+    def test_no_name_is_defined_twice_in_a_binary(self):
+        self.assertEqual(dependencies.duplicate_names(self.objects), {})
 
     def test_nothing_but_the_command_line_prints(self):
         # xalloc reports that memory ran out and ends the program; the agent's log may be sent to stderr by its user.
@@ -113,6 +106,12 @@ class TheChecks(unittest.TestCase):
         units = {"agent/listener": ("listen_on", ""), "gateway/listener": ("listen_on", ""), "cli/serve": ("", "listen_on")}
         self.assertEqual(dependencies.upward_links(objects(units)), [])
 
+    def test_a_name_defined_twice_is_found(self):
+        units = {"profile/format": ("find", ""), "gateway/render": ("find", ""), "agent/thread": ("start", ""), "gateway/thread": ("start", ""),
+                 "cli/without_net": ("serve", ""), "gateway/serve": ("serve", ""), "agent/a": ("x", ""), "base/a": ("x", "")}
+        self.assertEqual(dependencies.duplicate_names(objects(units)),
+                         {"find": ["gateway/render", "profile/format"], "x": ["agent/a", "base/a"]})
+
     def test_printing_is_found(self):
         self.assertEqual(dependencies.printing_units(objects({
             "client/a": ("", "stdout fputs"), "client/b": ("", "fputs"), "cli/c": ("", "puts"), "watch/d": ("", "__printf_chk"),
@@ -125,14 +124,6 @@ class TheChecks(unittest.TestCase):
         with Tree({"src/base/a.h": "struct run {\n\tint a;\n};\n", "src/cli/b.c": "static struct run { int b; } run;\n",
                    "src/cli/c.c": "struct run;\nstruct run *f(struct run a)\n{\n}\n/* struct run { */\nstruct other { struct run r; };\n"}) as root:
             self.assertEqual(dependencies.duplicate_tags(root), {"run": ["src/base/a.h", "src/cli/b.c"]})
-
-    def test_the_list_only_shrinks(self):
-        known = Known("# why\ncycle base/a\ncycle base/b\ntag run\n")
-        self.assertEqual(known.judge("cycle", {"base/a": "", "base/b": ""}), [])
-        self.assertEqual(known.judge("cycle", {"base/a": "", "base/b": "", "base/c": "a needs c"}), ["cycle base/c is new: a needs c"])
-        self.assertEqual(known.judge("tag", {}), ["tag run is mended: remove its line from tests/structure/known_faults.txt"])
-        self.assertEqual(dependencies.shrink("# why\ncycle base/a\ncycle base/b\ntag run\n", {"cycle": {"base/b": "", "base/c": ""}}),
-                         "# why\ncycle base/b\n")
 
 
 if __name__ == "__main__":
