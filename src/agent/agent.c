@@ -115,7 +115,7 @@ static void delay_after_fork(struct agent *agent)
  * descriptors with this one.
  *
  * False when the process has shut itself in before the thread ran for the first time: /proc, which
- * was there, is gone, and nobody can tell any more what sandbox it is in.
+ * was there, is gone, and it cannot be known any more what sandbox it is in.
  */
 MUST_CHECK static bool leave_program_files(struct agent *agent)
 {
@@ -270,7 +270,7 @@ static void begin_in_child(bool had_agent)
 		process.started = false;
 }
 
-/* Its waits are measured by the clock that nobody sets. */
+/* Its waits are measured by the clock that cannot be set. */
 static void init_changed(void)
 {
 	pthread_condattr_t attributes;
@@ -490,7 +490,7 @@ static void end_for_good(void)
 }
 
 /*
- * From a signal handler, at a point where the program is in no library: nobody that holds a lock
+ * From a signal handler, at a point where the program is in no library: no thread that holds a lock
  * of ours can be waited for.
  */
 static void begin_on_demand(void)

@@ -146,7 +146,7 @@ void core_resume(struct core *core)
 		return;
 	core->resume_ms = 0;
 	if (!switch_sampling(core, true, core->paused_cause, &was_active, &ignored)) {
-		/* There is nobody to tell; status says that sampling is off. */
+		/* No caller to report to; status says that sampling is off. */
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * File descriptors inside somebody else's process.
+ * File descriptors inside another program's process.
  *
  * A server may close descriptors that it did not open (closefrom) and then get the same numbers
  * for its own files. So the agent keeps its descriptors at high numbers, remembers what each one

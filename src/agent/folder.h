@@ -43,7 +43,7 @@ void folder_unlock(int fd);
 
 enum { FOLDER_NAME_MAX = 128 };
 
-/* ".4711.c0ffee0123456789": a name that nobody can predict. */
+/* ".4711.c0ffee0123456789": an unpredictable name. */
 void folder_random_name(char name[FOLDER_NAME_MAX]);
 
 /* The pid in such a name; 0 for any other name. */

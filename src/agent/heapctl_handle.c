@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl_handle: the agent's routes behind somebody else's HTTP server. */
+/* heapctl_handle: the agent's routes behind the program's HTTP server. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a program into which the agent was preloaded shall have one. LD_PRELOAD is inherited by
- * everything that a server starts, and a shell or a compiler with an agent helps nobody.
+ * everything that a server starts, and an agent in a shell or a compiler is of no use.
  *
  * HEAPCTL_EXE names the programs that shall (`heapctl run` sets it). Without it the first program
  * that is not a launcher (a shell, env, nohup, ...) does, and its descendants only when they are

@@ -55,7 +55,7 @@ void listener_path(struct agent_listener *listener, char *path, size_t size);
 /* Stops listening and removes the name. */
 void listener_close(struct agent_listener *listener);
 
-/* Visits the socket by its name and leaves again: whoever waits for a client wakes up. */
+/* Visits the socket by its name and leaves again: a thread that waits for a client wakes up. */
 MUST_CHECK bool listener_connect_self(struct agent_listener *listener, struct error *err);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the agent has to say without being asked: to the program that embeds it, through a
- * callback, or to stderr where HEAPCTL_LOG=stderr asks for that. By default to nobody: the
+ * callback, or to stderr where HEAPCTL_LOG=stderr asks for that. By default nowhere: the
  * descriptors of a server are its own.
  */
 #pragma once

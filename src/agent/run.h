@@ -50,11 +50,11 @@ struct run {
 };
 
 enum run_event {
-	RUN_EVENT_START, /* somebody wants a run of `duration_ms` */
+	RUN_EVENT_START, /* a run of `duration_ms` is requested */
 	RUN_EVENT_BEGUN, /* what RUN_ACTION_BEGIN asked for is done */
 	RUN_EVENT_BEGIN_FAILED,
 	RUN_EVENT_TICK,	 /* time has passed */
-	RUN_EVENT_STOP,	 /* somebody wants it to end now */
+	RUN_EVENT_STOP,	 /* its end is requested */
 	RUN_EVENT_ENDED, /* what RUN_ACTION_FINISH asked for is done */
 	RUN_EVENT_END_FAILED,
 	RUN_EVENT_SAMPLING_ON, /* sampling was looked at */

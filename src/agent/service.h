@@ -6,7 +6,7 @@
  *	service_poll(&service, fds, &count, service_timeout_ms(&service));
  *	go_on = service_step(&service, fds, count);
  *
- * When nobody asks and no run is on, the time-out is infinite. Other threads may use the core
+ * Without a request and a run, the time-out is infinite. Other threads may use the core
  * under the lock and then call service_wake.
  */
 #pragma once

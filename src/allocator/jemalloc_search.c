@@ -242,7 +242,7 @@ static bool add_from_file(void *context, const char *name, uint64_t value)
 	set_function(&functions.mallctl, running_address(names, value));
 	look_up_in_file(names, &functions.nametomib, prefix, "mallctlnametomib");
 	look_up_in_file(names, &functions.stats_print, prefix, "malloc_stats_print");
-	/* Under a prefix nobody knows, a lone function may be anybody's. */
+	/* Under an unknown prefix a lone function may be another library's. */
 	if (functions.nametomib != NULL || is_known_prefix(prefix))
 		add(names->search, &functions, prefix, names->where, names->found_by);
 	return true;

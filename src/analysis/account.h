@@ -10,7 +10,8 @@
  * objects, and the page by which large allocations are shifted against each other. What it took for
  * itself counts as its own data, as in stats.metadata.
  *
- * Pages that sampled objects were given and that nobody touches are left out and told separately.
+ * Pages that sampled objects were given and that are untouched are excluded and reported
+ * separately.
  *
  * jemalloc's own data is counted as handed out, not as touched. The greatest part that is not is
  * its index of pages (jemalloc 5, src/rtree.c): 2 MiB for each GiB of address space that it uses, 8

@@ -2,9 +2,10 @@
 /*
  * Which frames belong to the measuring and not to the program: the allocator's own functions at
  * the leaf of every stack of a heap profile. Everything from the leaf up to the outermost such
- * frame is cut off, so that a stack ends with whoever asked for the memory. In a CPU profile the
- * leaf is where the program was interrupted; what is cut out are the frames of the signal's handler
- * that follow it. The lists are data; names are as function_name_append_bare makes them.
+ * frame is cut off, so that a stack ends with the caller that asked for the memory. In a CPU
+ * profile the leaf is where the program was interrupted; what is cut out are the frames of the
+ * signal's handler that follow it. The lists are data; names are as function_name_append_bare makes
+ * them.
  */
 #pragma once
 

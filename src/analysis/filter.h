@@ -53,7 +53,7 @@ bool filter_drops_empty(const struct filter *filter);
 /* Whether figures are needed thread by thread. */
 bool filter_needs_threads(const struct filter *filter);
 
-/* Whether somebody who says `wanted` means this thread: its name, "7" or "t7". */
+/* Whether `wanted` means this thread: its name, "7" or "t7". */
 bool filter_is_thread(const struct profile_thread *thread, const char *wanted);
 
 /* Whether the sample is of the wanted thread, whatever the other filters say of it. */

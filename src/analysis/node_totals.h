@@ -33,7 +33,7 @@ void node_totals_make_room(struct node_totals *totals, size_t node_count);
 
 /*
  * Begins to fetch the memory of a node that a stack will be added to; that is done well before,
- * so that nobody waits for it.
+ * so that no load waits for it.
  */
 static inline void node_totals_prefetch(const struct node_totals *totals, uint32_t node)
 {

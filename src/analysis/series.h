@@ -7,7 +7,7 @@
  * a prof.reset can be told). Memory grows with the distinct stacks, and by that for each line.
  *
  * Profiles are of one process here when the files and the code that may be in stacks are mapped
- * alike. Others share with nobody, and so do CPU profiles, of which all samples say something
+ * alike. Others share with none, and so do CPU profiles, of which all samples say something
  * together (see allocator_frame_trampoline).
  *
  * Use: add all profiles, bring series.profiles into the order of time, settle. Then the shared

@@ -33,7 +33,7 @@ struct view_request {
 	const char *subtitle;
 	/*
 	 * Told of each line as it goes into a path of the view, for those who want to know what
-	 * each input, or each of its stacks, has added; NULL for nobody. `estimates` are
+	 * each input, or each of its stacks, has added; NULL for no report. `estimates` are
 	 * PROFILE_COUNTERS.
 	 */
 	void (*observe)(void *observer, size_t input, uint32_t stack, uint32_t path,

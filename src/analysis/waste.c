@@ -186,7 +186,7 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 {
 	const struct waste_class *const classes = shares->waste->classes;
 	/* What stays without an owner gets a node that says so. */
-	const uint32_t nobody =
+	const uint32_t unattributed =
 		view_add_node(view, &(struct view_node){ .name = "(no sampled object)" });
 	size_t at = 0;
 
@@ -205,8 +205,9 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 					      ->now[PROFILE_INUSE_SPACE],
 				wasted(&shares->items[at], bytes, objects[i]));
 		if (objects[i].value <= 0)
-			estimate_add(&view_add_path(view, (const uint32_t[]){ node, nobody }, 2)
-					      ->now[PROFILE_INUSE_SPACE],
+			estimate_add(
+				&view_add_path(view, (const uint32_t[]){ node, unattributed }, 2)
+					 ->now[PROFILE_INUSE_SPACE],
 				(struct estimate){ bytes, 0, 0 });
 	}
 	view->label = "free in slabs";

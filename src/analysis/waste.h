@@ -9,7 +9,7 @@
  * these so that it stays the mean. Objects beyond the largest small class have no slabs.
  *
  * Each path begins with its class ("64-byte objects"), so that trees and flame graphs show the
- * sites below it. A class with waste and without a sampled object stays with nobody: it has a path
+ * sites below it. A class with waste and without a sampled object is not attributed: it has a path
  * without a site.
  */
 #pragma once

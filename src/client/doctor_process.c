@@ -133,7 +133,7 @@ static void examine_conf_text(
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-off",
 			"heapctl record, once there "
 			"is an agent",
-			"sampling was off at the start (prof_active:false): without somebody who "
+			"sampling was off at the start (prof_active:false): without a command that "
 			"switches it on, profiles are empty");
 }
 

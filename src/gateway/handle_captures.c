@@ -92,7 +92,7 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 	json_decref(answer);
 }
 
-/* The target's watch with that line: nobody names a folder over HTTP. */
+/* The target's watch with that line: folders are not named over HTTP. */
 static const struct watch_report *find_report(
 	const struct watch_view *view, int64_t line, char folder[4096], struct error *err)
 {

@@ -118,7 +118,8 @@ static void reply_not_running(
 	if (!backend_get_json(backend, "/v1/status", &status, &err)) {
 		fail(&err, reply);
 	} else if (json_flag(status, "profiling.active")) {
-		error_set(&err, ERROR_STATE, "sampling was switched on by someone else");
+		error_set(&err, ERROR_STATE,
+			"sampling was switched on by the program or another tool");
 		error_hint(&err, "switch it off the same way");
 		reply_error_text(reply, 400, &err);
 	} else if (run_profiles_newest(backend, &id, &err)) {

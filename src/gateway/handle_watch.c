@@ -76,7 +76,7 @@ static void put_last_failure(struct json_writer *json, const struct watch_report
 	json_object_end(json);
 }
 
-/* The command stays out of it: it may hold secrets, and nobody asks for it over a network. */
+/* The command stays out of it: it may hold secrets, and is of no use over a network. */
 static void put_watch(struct json_writer *json, const struct watch_report *report)
 {
 	const struct watch_settings *const settings = &report->section.settings;

@@ -15,7 +15,7 @@
 
 enum {
 	STACK_BYTES = 1024 * 1024,
-	/* So many work at a time; those that have gone on for long hold up nobody any more. */
+	/* At most so many work at a time; those that have run for long no longer count. */
 	KEEPERS_AT_ONCE = 4,
 	LONG_MS = 5 * 1000,
 	KEEPERS_MAX = 64,

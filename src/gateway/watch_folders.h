@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folders that the gateway's watches keep their captures in: several watches may share one, and
- * one that nobody uses any more is closed. Any thread.
+ * one that is no longer used is closed. Any thread.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ void watch_folders_init(struct watch_folders *folders);
 /* After the last one was given back. */
 void watch_folders_deinit(struct watch_folders *folders);
 
-/* Makes it when it is not there; whoever comes last sets the limits. Give it back. */
+/* Makes it when it is not there; the last caller sets the limits. Give it back. */
 MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
 	const struct store_limits *limits, struct store **store, struct error *err);
 

@@ -10,9 +10,9 @@
 #include "render/graphviz.h"
 
 /*
- * The time for a layout grows much faster than the graph, and nobody reads a picture of a thousand
- * boxes: more are never laid out. A graph that takes longer than the limit is drawn with half
- * its nodes; the legend says how many were left out.
+ * The time for a layout grows much faster than the graph, and a reader is lost in a picture of a
+ * thousand boxes: more are never laid out. A graph that takes longer than the limit is drawn with
+ * half its nodes; the legend says how many were left out.
  */
 enum { MAX_NODES = 1000, FEWEST_NODES = 50, LIMIT_S = 10 };
 

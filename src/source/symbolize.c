@@ -128,7 +128,7 @@ static struct symbol_mapping *make_mappings(
 
 /*
  * A heap profile names its files by path alone; what the symbols were read from says which build
- * that is, and whoever gets the profile later can find the same one.
+ * that is, and a later reader of the profile can find the same one.
  */
 static void adopt_build_ids(const struct symbolizer *symbolizer, struct profile *profile)
 {

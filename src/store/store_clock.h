@@ -3,10 +3,10 @@
  * How old a snapshot is. The machine's clock may be set while a gateway runs, by a person or by
  * NTP, and may be wrong after a boot; by its word alone a jump would make everything too old. So
  * age is counted on a clock of the store's own, which its index keeps: within a boot it goes on as
- * the kernel's clock since the boot does, which nobody sets and which counts a suspended machine's
- * time. Over a boot, where the machine's clock is all there is, it goes on by what that says, but
- * by half of what is kept at most: what a machine that was down for days has kept is there for some
- * time yet, and goes then.
+ * the kernel's clock since the boot does, which cannot be set and which counts a suspended
+ * machine's time. Over a boot, where the machine's clock is all there is, it goes on by what that
+ * says, but by half of what is kept at most: what a machine that was down for days has kept is
+ * there for some time yet, and goes then.
  */
 #pragma once
 

@@ -88,7 +88,7 @@ static void *await_orphan(void *context)
 	return NULL;
 }
 
-/* One that runs on, in a program that does: somebody has to collect it. */
+/* A command that continues in a program that continues has to be collected. */
 static void leave_running(pid_t pid)
 {
 	pid_t *const own = xmalloc(sizeof *own);

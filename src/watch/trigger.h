@@ -10,7 +10,7 @@
  * still true after the cool-down is captured then. A capture that failed is tried again, after
  * a delay, while its rule still holds.
  *
- * Times must come from a clock that nobody sets: one that jumps would fire or mute rules.
+ * Times must come from a clock that cannot be set: one that jumps would fire or mute rules.
  */
 #pragma once
 

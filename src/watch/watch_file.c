@@ -225,7 +225,7 @@ bool watch_file_parse(const char *name, const char *text, size_t size, bool has_
 	return true;
 }
 
-/* Whoever may write it may run commands as this user. */
+/* A user who may write it may run commands as this user. */
 static bool check_owner(int fd, const char *path, struct error *err)
 {
 	struct stat status;

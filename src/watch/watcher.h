@@ -41,7 +41,7 @@ struct watcher_host {
 
 struct watcher;
 
-/* Copies both. Free with watcher_free, which waits for nobody. */
+/* Copies both. Free with watcher_free, which does not wait. */
 struct watcher *watcher_new(const struct watch_settings *settings, const struct watcher_host *host);
 void watcher_free(struct watcher *watcher);
 

@@ -162,7 +162,7 @@ class Shown(GatewayCase):
         said = page.text(".hole-text").split(" on: ")[1]
         self.assertIn("is stopped (T)", said)
         os.kill(self.process.pid, signal.SIGCONT)
-        # ... and afterwards, also for somebody who was not there.
+        # ... and afterwards, also for a page that was not open.
         page.wait_for_text(" to ", ".hole-text")
         other = self.open_page(f"/{self.process.pid}")
         for each in (page, other):
@@ -192,7 +192,7 @@ class Shown(GatewayCase):
         holes = "[...document.querySelectorAll('.curves .hole title')].map(title => title.textContent)"
         self.assertEqual(page.evaluate(holes), [])
         page.evaluate("answer(0, 1050e3).then(() => answer(0, 1053e3, [[1052e3, 'it hung']]))")
-        self.assertEqual(page.evaluate(holes), ["nobody had this page open, or it was in the background", "it hung"])
+        self.assertEqual(page.evaluate(holes), ["this page was closed, or in the background", "it hung"])
 
     def start_history(self, count):
         """A gateway with that many moments of a Redis that grows; returns (process, port)."""

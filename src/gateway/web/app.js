@@ -71,7 +71,7 @@ async function show() {
   content.replaceChildren(page);
   try {
     const end = await (address.target === '' ? showTargets(page) : showTarget(page, address)) ?? (() => {});
-    /* Somebody went on meanwhile. */
+    /* The user has navigated meanwhile. */
     if (turn !== turns)
       end();
     else

@@ -10,9 +10,9 @@ const LEFT = 64;
 const RIGHT = 10;
 const BOTTOM = 22;
 
-/* So far apart are samples that nobody asked for in between: no line across. */
+/* Samples further apart have a gap between them: no line across. */
 const GAP_MS = 10000;
-const NOBODY = 'nobody had this page open, or it was in the background';
+const PAGE_CLOSED = 'this page was closed, or in the background';
 
 export class Curves {
   constructor(keys) {
@@ -68,7 +68,7 @@ export class Curves {
   /* Why there is no line between two samples; null when there is one. */
   reason(before, after) {
     const miss = this.misses.find(([time]) => time > before && time <= after);
-    return miss?.[1] ?? (after - before > GAP_MS && !this.late.has(after) ? NOBODY : null);
+    return miss?.[1] ?? (after - before > GAP_MS && !this.late.has(after) ? PAGE_CLOSED : null);
   }
 
   /* [from, to, reason] */

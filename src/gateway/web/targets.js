@@ -46,7 +46,7 @@ function table(targets, watches) {
     el('tbody', sorted.map(target => row(target, watches))));
 }
 
-const nobody = () => el('div.empty', el('h2', 'No target yet'),
+const noTarget = () => el('div.empty', el('h2', 'No target yet'),
   el('p', 'Start a server so that it can be profiled:'),
   el('pre', 'heapctl run -- redis-server'),
   el('p.quiet', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
@@ -102,7 +102,7 @@ export async function showTargets(page) {
     /* Unchanged rows keep the focus and the selection. */
     if (text !== shown) {
       const focused = document.activeElement?.getAttribute('href');
-      place.replaceChildren(targets.length === 0 ? nobody() : table(targets, watches),
+      place.replaceChildren(targets.length === 0 ? noTarget() : table(targets, watches),
         waiting.length > 0 ? waitingTable(waiting) : '', names.length > 0 ? endedTable(names) : '');
       if (focused?.startsWith('#/'))
         place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();

@@ -64,7 +64,7 @@ class Colours {
     return this.tone(0.115, 28 + (hash & 0xff) * 60 / 255, shade(hash));
   }
 
-  /* Vermilion for growth, bluish green for shrinking: two that nobody confuses. */
+  /* Vermilion for growth, bluish green for shrinking: two that are not confused by the colour-blind. */
   ofChange(part) {
     const strength = Math.min(1, Math.abs(part)) ** 0.6;
     const hue = part === 0 ? 80 : part > 0 ? 45 : 172, chroma = (part > 0 ? 0.145 : 0.1) * strength;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flame graph: heapctlFlame(container, data, options) fills the container and returns the
- * graph. close() takes it all away. In a page of somebody else's, options.embedded is there: `text`
+ * graph. close() takes it all away. In another page, options.embedded is there: `text`
  * is the state to begin with, `changed(text, isStep)` gets every later one, `theme` is the page's.
  * Otherwise the state stands in the page's address.
  * What is shown is `state`; everything that is seen follows from it in update().

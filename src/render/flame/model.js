@@ -2,7 +2,7 @@
 /*
  * The profile: nodes (functions), frames (places in the tree of calls, parents before children),
  * and what each frame allocates, by counter. All frames are in typed arrays; what is drawn are
- * boxes, made only where somebody looks.
+ * boxes, made only where they are shown.
  */
 class Model {
   constructor(data) {
@@ -217,7 +217,7 @@ class Box {
     return this.now - this.base;
   }
 
-  /* What it allocates itself; in a tree of callers nobody but the first row does. */
+  /* What it allocates itself; in a tree of callers only the first row does. */
   get flat() {
     let flat = 0;
     if (this.node < 0 || this.tree.isInverted)
