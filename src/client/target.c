@@ -110,6 +110,17 @@ static bool probe(
 	return connect_agent(target, &stream, err);
 }
 
+static bool explain_bare_root(
+	const struct process *process, enum error_kind kind, struct error *err)
+{
+	error_set(err, kind,
+		"cannot reach the agent of %s[%d]: the process has changed its root to one without "
+		"/proc",
+		process->name, (int)process->pid);
+	return error_hint(err, "start it without chroot, mount /proc and make HEAPCTL_DIR in its "
+			       "root, or profile the process that forked it");
+}
+
 /* Why no agent answers, and how to change that. */
 static bool explain_no_agent(const struct process *process, struct error *err)
 {
@@ -136,6 +147,8 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 			absence == ABSENCE_DISABLED ? "HEAPCTL_DISABLE" : "HEAPCTL_EXE");
 		return error_hint(err, "heapctl doctor %d shows the variable", (int)process->pid);
 	}
+	if (modules.agent[0] != '\0' && process_has_bare_root(process))
+		return explain_bare_root(process, ERROR_NOT_FOUND, err);
 	if (modules.agent[0] != '\0') {
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket is nowhere to be found",
@@ -189,15 +202,8 @@ static bool explain_no_waking(
 			"all its threads block signal %d (SIGRTMAX-3), which wakes it: start it "
 			"with HEAPCTL_CHILDREN=thread, or without HEAPCTL_THREAD=on-demand",
 			SIGRTMAX - 3);
-	if (process_has_bare_root(process)) {
-		error_set(err, ERROR_TIMEOUT,
-			"%s[%d] does not wake its agent: it has changed its root to one without "
-			"/proc",
-			process->name, (int)process->pid);
-		return error_hint(err,
-			"start it without chroot, mount /proc and make HEAPCTL_DIR in its root, or "
-			"profile the process that forked it");
-	}
+	if (process_has_bare_root(process))
+		return explain_bare_root(process, ERROR_TIMEOUT, err);
 	return error_hint(err,
 		"it was too busy to be interrupted: try again; a child made by clone(2) or one "
 		"that handles signal %d (SIGRTMAX-3) itself has no agent",
