@@ -451,12 +451,19 @@ class Preloaded(Guest, HostCase):
         os.mkdir(root + self.agents, 0o700)
         # On demand there is none before a client asks.
         server, _ = self.start_host(env={"HEAPCTL_CHILDREN": "thread"})
-        # On one processor the child has another root before its agent's thread runs for the first time.
-        os.sched_setaffinity(server.pid, {min(os.sched_getaffinity(0))})
+        # With real-time priority on one processor the child has another root before its agent's thread runs.
+        processor = {min(os.sched_getaffinity(0))}
+        os.sched_setaffinity(server.pid, processor)
         for task in os.listdir(f"/proc/{server.pid}/task"):
-            os.sched_setaffinity(int(task), {min(os.sched_getaffinity(0))})
+            os.sched_setaffinity(int(task), processor)
+        try:
+            os.sched_setscheduler(server.pid, os.SCHED_FIFO, os.sched_param(1))
+        except PermissionError:
+            self.skipTest("needs the right to set a real-time priority")
         pid = self.child(server("fork-sandboxed", root))
-        wait_until(lambda: agent_thread(pid) is None, "the thread to leave")
+        # By then it has made the thread, which has no name before it runs.
+        wait_until(lambda: os.readlink(f"/proc/{pid}/root") == root, "the other root")
+        wait_until(lambda: len(os.listdir(f"/proc/{pid}/task")) == 1, "the thread to leave")
         self.assertTrue(is_alive(pid))
         self.assertEqual(os.listdir(root + self.agents), [])
 
