@@ -109,7 +109,9 @@ class Names(Case):
     """What the code reads, answers and prints, and what the documents say of it: both ways."""
 
     def sources(self, *patterns):
-        return "\n".join(path.read_text() for pattern in patterns for path in sorted(SOURCE.glob(pattern)))
+        found = {pattern: sorted(SOURCE.glob(pattern)) for pattern in patterns}
+        self.assertEqual([pattern for pattern, paths in found.items() if not paths], [], "no such file")
+        return "\n".join(path.read_text() for paths in found.values() for path in paths)
 
     def test_codes_of_warnings_and_findings(self):
         warnings = set(re.findall(r'warn\(report,\s*"([a-z0-9-]+)"', text_of("src/allocator/warnings.c")))
@@ -169,8 +171,8 @@ class Names(Case):
             self.assertLessEqual(shown, said, title)
             code = text_of(sources[title])
             self.assertEqual([key for key in said - shown if f'"{key}"' not in code], [], title)
-        captured = set(re.findall(r'"(\w+)"', " ".join(re.findall(r'json_\w+\([^;]*?"[^;]*;', self.sources("src/watch/watcher.c", "src/watch/capture_folder.c")))))
-        self.assertEqual(keys_in(section(page, "Captures")) - captured, set())
+        written = re.findall(r'json_(?:pack|object_set_new)\([^;]*;', self.sources("src/watch/recorder.c", "src/store/store_repair.c"))
+        self.assertEqual(keys_in(section(page, "Captures")), set(re.findall(r'"(\w+)"', " ".join(written))))
 
     def test_words_arguments_and_metrics_of_the_plugin(self):
         page = text_of("docs/trafficserver.md")

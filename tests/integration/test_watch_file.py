@@ -9,6 +9,7 @@ import subprocess
 import unittest
 
 from gateway import GatewayCase
+from json_schema import Schemas
 from processes import AGENT, HEAPCTL, free_port, jemalloc_path, own_name, wait_until
 
 FILED, OTHER, STOPPED = own_name("filed"), own_name("other"), own_name("stop")
@@ -230,6 +231,10 @@ class Captures(WatchFileCase):
         # The oldest goes once the last one is safe.
         wait_until(lambda: len(self.captures()) == 3, "three to be left")
         self.assertIn(f"own.{server.pid}", self.captures()[-1])
+        listed = self.get(f"/targets/{FILED}/api/v1/captures").json
+        self.assertRegex(listed["captures"][-1]["original"], rf"^{prefix}\.{server.pid}\.\d+\.i\d+\.heap$")
+        schemas = self.get("/openapi.json").json["components"]["schemas"]
+        self.assertEqual(Schemas(schemas).problems(listed, schemas["Captures"], owner="Captures"), [])
 
 
 class Restarts(WatchFileCase):
