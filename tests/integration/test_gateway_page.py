@@ -281,16 +281,21 @@ class Shown(GatewayCase):
         self.end(self.gateway)
         # All of that was an hour ago.
         with sqlite3.connect(os.path.join(self.folder, "history/index.sqlite")) as index:
-            index.execute("UPDATE moment SET time_ms = time_ms - 3600000, gateway_ms = gateway_ms - 3600000")
+            index.execute("UPDATE snapshot SET time_ms = time_ms - 3600000, gateway_ms = gateway_ms - 3600000")
         index.close()
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
         known = len(self.get(f"/targets/{NAME}/api/v1/timeline").json["moments"])
         self.grow(process, port, known + 2)
         page = self.open_page(f"/{NAME}/history")
-        page.wait_for("document.querySelectorAll('.timeline .hole').length === 1")
-        self.assertRegex(page.evaluate("document.querySelector('.timeline .hole title').textContent"), r"^no gateway ran until \d\d")
-        self.assertEqual(page.evaluate("document.querySelector('.timeline path.line').getAttribute('d').split('M').length"), 3)
-        page.wait_for_text(": no gateway ran until ", ".hole-text")
+        page.wait_for("document.querySelector('.timeline .hole') && document.querySelector('.hole-text').textContent !== ''")
+        reasons, pieces, text = page.evaluate("""[
+            [...document.querySelectorAll('.timeline .hole title')].map(title => title.textContent),
+            document.querySelector('.timeline path.line').getAttribute('d').split('M').length - 1,
+            document.querySelector('.hole-text').textContent]""")
+        # On a busy machine a late snapshot makes another hole.
+        self.assertEqual(len([reason for reason in reasons if re.match(r"no gateway ran until \d\d", reason)]), 1, reasons)
+        self.assertEqual(pieces, len(reasons) + 1)
+        self.assertIn(f": {reasons[-1]}", text)
 
     @staticmethod
     def range_text(page, address):
