@@ -21,7 +21,7 @@ enum {
 };
 
 /* Where the linker put this program's own header. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 
 /* Many names end in "mallctl"; only jemalloc has this companion of it. */
 static const char companion[] = "mallctlnametomib";
@@ -166,7 +166,7 @@ static bool inspect_elf(int fd, struct program *program, struct error *err)
 		       error_set(err, ERROR_INPUT, "%s: it is neither a program (ELF) nor a script",
 			       program->path);
 	}
-	program->is_foreign = elf.header.e_machine != __ehdr_start.e_machine;
+	program->is_foreign = elf.header.e_machine != own_header.e_machine;
 	program->kind = elf_file_has_interpreter(&elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
 	find_mallctl(&elf, program->mallctl);
 	walk_closure(&elf, program);

@@ -496,7 +496,7 @@ class Trouble(GatewayCase):
         self.expect(self.get("/metrics?collect=all"), 200)
         self.assertEqual({target for _, target in agent.requests}, {"/v1/status"})
 
-    @unittest.skipIf(SANITIZED, "the program is Python")
+    @unittest.skipIf(SANITIZED, "the agent of a sanitizer's build cannot be preloaded into Python")
     def test_a_target_that_does_not_wake_delays_a_scrape_by_its_time_limit_alone(self):
         sleeper = self.start(sys.executable, "-c", IS_BUSY, stdout=subprocess.PIPE, env={
             "LD_PRELOAD": AGENT, "HEAPCTL_THREAD": "on-demand", "HEAPCTL_DIR": self.agents})
