@@ -462,6 +462,8 @@ class Adopting(WatchCase):
         self.wait_for_captures(5, watch)
         self.wait_for_message(f"removed 1995 of jemalloc's files at {prefix}: there were newer ones, and keep-count is 5", watch)
         self.assertEqual([name[:8] for name in self.captures()], [f"{number:08}" for number in range(1, 6)])
+        # A capture is listed after its file is in the folder.
+        wait_until(lambda: len(self.catalogue()) == 5, "five captures to be listed")
         self.assertEqual([entry["original"].split(".")[-3] for entry in self.catalogue()], ["1995", "1996", "1997", "1998", "1999"])
 
     def test_a_folder_of_jemallocs_that_is_not_there_is_told_once(self):
