@@ -66,6 +66,7 @@ static bool has_to_leave(struct service *service, struct error *reason)
 		return !error_set(reason, ERROR_STATE, "the program has ended");
 	if (!sandbox_check_must_leave(&service->sandbox))
 		return false;
+	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
 	service->must_leave = true;
 	return !error_set(reason, ERROR_STATE,
 		"the process has entered a sandbox that the agent must not weaken");
