@@ -299,13 +299,11 @@ static int64_t next_check_ms(const struct service *service)
 
 static void run_checks(struct service *service, int64_t now_ms)
 {
-	struct error reason;
+	struct error ignored;
 
 	while (!service->must_leave && now_ms >= next_check_ms(service)) {
 		service->checked_ms = now_ms;
-		if (has_to_leave(service, &reason))
-			log_error(service->log, LOG_INFO, "the agent leaves", &reason);
-		else if (service->checks_done < SERVICE_CHECKS) {
+		if (!has_to_leave(service, &ignored) && service->checks_done < SERVICE_CHECKS) {
 			service->checks_done++;
 			check_process(service);
 		}
