@@ -302,11 +302,12 @@ static uint64_t claimed_bytes(const struct elf_image *image)
 
 	for (size_t i = 0; i < image->section_count; i++) {
 		const struct elf_section *const section = &image->sections[i];
-		const unsigned char *const data = image->data + section->offset;
 		Elf64_Chdr header;
 		uint64_t size = 0;
+		/* Their offsets need not be in the file. */
 		if (section->type == SHT_NULL || section->type == SHT_NOBITS)
 			continue;
+		const unsigned char *const data = image->data + section->offset;
 		if ((section->flags & SHF_COMPRESSED) != 0 && section->size >= sizeof header) {
 			memcpy(&header, data, sizeof header);
 			size = header.ch_size;

@@ -187,7 +187,9 @@ class Silent(GatewayCase):
     def test_zombie_and_ended(self):
         path = self.socket_of(self.pid)
         os.kill(self.pid, signal.SIGKILL)
-        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{self.pid}/status").read_text(), "a zombie")
+        # The main thread is one before the others are gone; until then the process counts as running.
+        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{self.pid}/status").read_text()
+                   and os.listdir(f"/proc/{self.pid}/task") == [str(self.pid)], "a zombie")
         self.check_verbs(self.pid, rf"process {self.pid} has ended")
         self.server.wait()
         self.check_verbs(self.pid, rf"there is no process {self.pid}")
