@@ -27,7 +27,7 @@ static bool read_classes(
 		if (class->is_large)
 			stats->large_padding += (double)class->objects * padding;
 		else
-			stats->slab_waste +=
+			stats->slab_fragmentation +=
 				(double)class->held_bytes - (double)class->allocated_bytes;
 	}
 	allocator_stats_deinit(&classes);
@@ -138,7 +138,7 @@ static void add_active(struct account *account, const struct account_stats *stat
 		fmax(stats->allocated - stats->internal - stats->tcache - profile->untouched, 0);
 	const double sampling = fmin(profile->sampling, room);
 	const double slack = stats->active - stats->allocated;
-	const double slabs = fmin(stats->slab_waste, fmax(slack, 0));
+	const double slabs = fmin(stats->slab_fragmentation, fmax(slack, 0));
 	const double pages = fmin(stats->large_padding, fmax(slack - slabs, 0));
 	const double padding = pages - padding_untouched(stats, profile);
 
@@ -156,14 +156,15 @@ static void add_active(struct account *account, const struct account_stats *stat
 			     "freed, kept in thread caches", stats->tcache, "tcache_max",
 			     "less of it (or tcache:false) makes frees slower and gives it back",
 			     ACCOUNT_COUNTED });
-	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "slab_waste",
-			     "free places in slabs of small objects", slabs,
-			     stats->has_one_arena ? "" : "narenas",
-			     stats->has_one_arena
-				     ? "heapctl report --waste says whose objects keep them"
-				     : "fewer arenas share slabs better; heapctl report --waste "
-				       "says whose objects keep them",
-			     ACCOUNT_COUNTED });
+	add(account,
+		(struct account_row){ ACCOUNT_JEMALLOC, "slab_fragmentation",
+			"free places in slabs of small objects", slabs,
+			stats->has_one_arena ? "" : "narenas",
+			stats->has_one_arena
+				? "heapctl report --fragmentation says whose objects keep them"
+				: "fewer arenas share slabs better; heapctl report --fragmentation "
+				  "says whose objects keep them",
+			ACCOUNT_COUNTED });
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
 			     "a page for each large allocation", padding, "cache_oblivious",
 			     "false (from jemalloc 5.3.1; before, a build with "

@@ -46,14 +46,14 @@
 /* From malloc_stats_print's JSON, but for the last one. */
 struct account_stats {
 	double allocated, active, dirty, muzzy, base, retained, tcache;
-	double internal;      /* of `allocated`: what jemalloc gave itself */
-	double mapped;	      /* all but what is retained; 0 when it is not known */
-	double slab_waste;    /* of small classes: slabs less the objects in them */
-	double large_padding; /* of large ones, with opt.cache_oblivious */
-	bool is_in_break;     /* opt.dss is primary: jemalloc's heap is the program break */
-	bool has_one_arena;   /* that is used: fewer are not possible */
-	bool has_page_index;  /* that of jemalloc 5 with pages of 4 KiB */
-	double agent;	      /* bytes of the agent's tables, which its status says */
+	double internal;	   /* of `allocated`: what jemalloc gave itself */
+	double mapped;		   /* all but what is retained; 0 when it is not known */
+	double slab_fragmentation; /* of small classes: slabs less the objects in them */
+	double large_padding;	   /* of large ones, with opt.cache_oblivious */
+	bool is_in_break;	   /* opt.dss is primary: jemalloc's heap is the program break */
+	bool has_one_arena;	   /* that is used: fewer are not possible */
+	bool has_page_index;	   /* that of jemalloc 5 with pages of 4 KiB */
+	double agent;		   /* bytes of the agent's tables, which its status says */
 };
 
 /*

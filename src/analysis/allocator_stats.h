@@ -3,8 +3,9 @@
  * jemalloc's statistics by size class and by arena, read from malloc_stats_print's JSON: where
  * memory is held without being used.
  *
- * Words. *Waste* of a small class is what its slabs hold beyond the objects in them. *Dirty* pages
- * of an arena were freed and are kept for reuse, *muzzy* ones were already offered to the kernel.
+ * Words. *Fragmentation* of a small class is what its slabs hold beyond the objects in them.
+ * *Dirty* pages of an arena were freed and are kept for reuse, *muzzy* ones were already offered to
+ * the kernel.
  */
 #pragma once
 

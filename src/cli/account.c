@@ -189,6 +189,9 @@ static void print_json(const struct account_shown *shown)
 				shown->stats, row->option, option, sizeof option);
 		json_object_begin(&json);
 		json_member_string(&json, "name", row->name);
+		/* Until 0.3. */
+		if (strcmp(row->name, "slab_fragmentation") == 0)
+			json_member_string(&json, "former_name", "slab_waste");
 		json_member_string(&json, "kind", kinds[row->kind]);
 		json_member_string(&json, "source", sources[row->source]);
 		json_member_string(&json, "text", row->text);

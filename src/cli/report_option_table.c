@@ -134,9 +134,11 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_HIDE, "hide", 0, "REGEX", .help = "no matching frames" },
 	{ OPTION_TAG, "tag", 0, "KEY=VALUE",
 		.help = "only samples with thread=REGEX or bytes=LOW:HIGH" },
-	{ OPTION_WASTE, "waste", 0, NULL,
+	{ OPTION_FRAGMENTATION, "fragmentation", 0, NULL,
 		.help = "free places in slabs, by the sites whose objects keep them (of a bundle "
 			"or a TARGET)" },
+	{ OPTION_FRAGMENTATION, "waste", 0, NULL,
+		.help = "the former name of --fragmentation, until 0.3", .is_hidden = true },
 	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
 		.help = "keep the allocator's own functions, and wrappers of them" },
 	{ 0 },

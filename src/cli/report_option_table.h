@@ -77,7 +77,7 @@ enum report_option {
 	OPTION_WHEN_MS,
 	OPTION_SPAN_MS,
 	OPTION_REMARK,
-	OPTION_WASTE,
+	OPTION_FRAGMENTATION,
 };
 
 /* jeprof's own come first. */

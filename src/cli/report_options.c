@@ -238,8 +238,8 @@ static bool *switch_place(struct report_options *options, int id)
 		return &options->render.confidence;
 	case OPTION_NO_INLINES:
 		return &options->no_inlines;
-	case OPTION_WASTE:
-		return &options->waste;
+	case OPTION_FRAGMENTATION:
+		return &options->fragmentation;
 	case OPTION_NO_PRUNE:
 		return &options->keep_allocator_frames;
 	case OPTION_NO_CACHE:

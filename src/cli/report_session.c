@@ -57,13 +57,14 @@ struct source_options report_session_source_options(const struct report_session 
 }
 
 /* The size classes of the process that the profile is of. */
-static bool load_waste(struct report_session *session, struct source *source, struct error *err)
+static bool load_fragmentation(
+	struct report_session *session, struct source *source, struct error *err)
 {
 	const json_t *stats;
 
 	return source_stats(source, &stats, err) &&
-	       waste_classes_read(source->name, stats, &session->waste_classes,
-		       &session->waste_class_count, err);
+	       fragmentation_classes_read(source->name, stats, &session->fragmentation_classes,
+		       &session->fragmentation_class_count, err);
 }
 
 static bool load_source(struct report_session *session, struct source *source, const char *operand,
@@ -79,7 +80,7 @@ static bool load_source(struct report_session *session, struct source *source, c
 	if (session->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",
 			source->program_name);
-	return !session->options->waste || load_waste(session, source, err);
+	return !session->options->fragmentation || load_fragmentation(session, source, err);
 }
 
 static bool load(struct report_session *session, const char *operand, struct error *err)
@@ -116,17 +117,18 @@ static bool load_operand(struct report_session *session, const char *operand, st
 	return true;
 }
 
-static bool check_waste(const struct report_options *options, size_t count, struct error *err)
+static bool check_fragmentation(
+	const struct report_options *options, size_t count, struct error *err)
 {
-	if (!options->waste)
+	if (!options->fragmentation)
 		return true;
 	if (count != 1 || options->base != NULL)
-		return error_set(err, ERROR_USAGE, "--waste is of one bundle or TARGET");
+		return error_set(err, ERROR_USAGE, "--fragmentation takes one bundle or TARGET");
 	if (options->output != REPORT_RENDER && options->output != REPORT_VIEWER)
-		return error_set(err, ERROR_USAGE, "--waste does not go with this output");
+		return error_set(err, ERROR_USAGE, "--fragmentation does not go with this output");
 	if (options->has_counter && options->counter != PROFILE_INUSE_SPACE)
 		return error_set(err, ERROR_USAGE,
-			"--waste is in bytes of slabs: --%s does not go with it",
+			"--fragmentation counts bytes of slabs: --%s does not go with it",
 			profile_counter_names[options->counter]);
 	return true;
 }
@@ -146,7 +148,7 @@ static bool load_all(struct report_session *session, struct error *err)
 		error_set(err, ERROR_USAGE, "no profile given");
 		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");
 	}
-	if (!check_waste(options, count, err))
+	if (!check_fragmentation(options, count, err))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		if (!load_operand(session, operands[i], err))
@@ -450,7 +452,7 @@ void report_session_close(struct report_session *session)
 	for (size_t i = 0; i < session->profile_count && !session->borrows_profiles; i++)
 		profile_free(session->profiles[i]);
 	free(session->profiles);
-	free(session->waste_classes);
+	free(session->fragmentation_classes);
 	symbolizer_free(session->symbolizer);
 	*session = (struct report_session){ 0 };
 }
@@ -474,7 +476,7 @@ static char *make_subtitle(const struct report_session *session)
 	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
-	if (session->options->waste)
+	if (session->options->fragmentation)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
 	for (size_t i = 0; i < session->profile_count; i++) {
 		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
@@ -542,13 +544,15 @@ bool report_session_view(const struct report_session *session,
 		.mean_delay =
 			options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION,
 		.drop_negative = options->drop_negative,
-		.totals_only =
-			variation->totals_only && session->base_count == 0 && !options->waste,
+		.totals_only = variation->totals_only && session->base_count == 0 &&
+			       !options->fragmentation,
 		.title = options->title != NULL ? options->title : report_session_title(session),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};
-	if (!options->waste)
+	if (!options->fragmentation)
 		return view_build(inputs, session->profile_count, &request, ret, err);
-	const struct waste waste = { session->waste_classes, session->waste_class_count };
-	return waste_build(&waste, inputs, session->profile_count, &request, ret, err);
+	const struct fragmentation fragmentation = { session->fragmentation_classes,
+		session->fragmentation_class_count };
+	return fragmentation_build(
+		&fragmentation, inputs, session->profile_count, &request, ret, err);
 }

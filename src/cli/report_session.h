@@ -8,7 +8,7 @@
 #pragma once
 
 #include "analysis/view_builder.h"
-#include "analysis/waste.h"
+#include "analysis/fragmentation.h"
 #include "cli/report_options.h"
 #include "profile/profile.h"
 #include "source/source.h"
@@ -27,8 +27,8 @@ struct report_session {
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
 	int64_t file_time_ms; /* modification time of the last profile's file; 0 otherwise */
 	struct symbolizer *symbolizer;
-	struct waste_class *waste_classes; /* with options->waste */
-	size_t waste_class_count;
+	struct fragmentation_class *fragmentation_classes; /* with options->fragmentation */
+	size_t fragmentation_class_count;
 };
 
 /* How the sources of the session's profiles are opened. */

@@ -139,7 +139,7 @@ class Shown(GatewayCase):
         self.assertTrue(self.get("/v1/status").json["profiling"]["active"])
         page.click_on("Switch off")
         page.wait_for_text("Switch on", ".panels")
-        page.click_on("Waste")
+        page.click_on("Fragmentation")
         page.wait_for_text("Size classes")
         page.wait_for("document.querySelectorAll('.bar i').length > 10")
         page.click_on("Settings")
@@ -477,7 +477,7 @@ class Shown(GatewayCase):
         page.type("correct-horse-battery")
         page.press("Enter")
         page.wait_for_text("Sampling", ".panels")
-        page.click_on("Waste")
+        page.click_on("Fragmentation")
         page.wait_for_text("Size classes")
 
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
@@ -518,7 +518,7 @@ class Shown(GatewayCase):
         for _ in range(40):
             page.press("Tab")
             seen.add(page.evaluate("document.activeElement.innerText?.trim()"))
-        self.assertLessEqual({"Overview", "Runs", "Profile", "Waste", "History", "Watches", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
+        self.assertLessEqual({"Overview", "Runs", "Profile", "Fragmentation", "History", "Watches", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
 
 
 if __name__ == "__main__":

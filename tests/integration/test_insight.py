@@ -98,7 +98,7 @@ class Bundles(InsightCase):
         self.assertTrue(trend["has_times"])
         self.assertGreater(trend["total"]["values"][1], trend["total"]["values"][0])
         self.heapctl("account", second + ".gz")
-        self.heapctl("report", "--waste", second + ".gz")
+        self.heapctl("report", "--fragmentation", second + ".gz")
 
     def test_damage_is_told_with_its_place(self):
         path = self.bundle()
@@ -107,7 +107,7 @@ class Bundles(InsightCase):
         cut = os.path.join(self.folder, "cut.tar")
         with open(cut, "wb") as file:
             file.write(data[:3000])
-        for verb in (("report",), ("account",), ("report", "--waste")):
+        for verb in (("report",), ("account",), ("report", "--fragmentation")):
             _, messages = self.heapctl(*verb, cut, code=1)
             self.assertRegex(messages, r"cut\.tar: byte \d+: the archive is truncated")
 
@@ -135,7 +135,7 @@ class Account(InsightCase):
         self.assertAlmostEqual(rows["in_use"]["bytes"], rows["profile"]["bytes"],
                                delta=NORMAL_DEVIATIONS * (high - low) / 2 / 1.96 + rows["profile"]["bytes"] * 0.05)
         self.assertEqual(rows["dirty"]["option"], "dirty_decay_ms:10000")
-        for name in ("thread_caches", "slab_waste", "metadata", "muzzy", "retained", "files", "stacks", "other"):
+        for name in ("thread_caches", "slab_fragmentation", "metadata", "muzzy", "retained", "files", "stacks", "other"):
             self.assertIn(name, rows)
         self.assertTrue(is_alive(self.server.pid))
 
@@ -154,10 +154,10 @@ class Account(InsightCase):
         slabs = sum(now["curslabs"] * kind["slab_size"] - now["curregs"] * kind["size"] for kind, now in zip(bins, merged["bins"]))
         for name, value in (("thread_caches", merged["tcache_bytes"]), ("dirty", merged["pdirty"] * page),
                             ("muzzy", merged["pmuzzy"] * page), ("retained", counted["retained"]),
-                            ("allocated", counted["allocated"]), ("slab_waste", slabs)):
+                            ("allocated", counted["allocated"]), ("slab_fragmentation", slabs)):
             self.assertEqual(rows[name], value, name)
         self.assertAlmostEqual(rows["metadata"] + rows["index"], counted["metadata"], delta=1)
-        active = sum(rows[name] for name in ("in_use", "sampling", "thread_caches", "slab_waste", "large_padding", "rounding", "untouched"))
+        active = sum(rows[name] for name in ("in_use", "sampling", "thread_caches", "slab_fragmentation", "large_padding", "rounding", "untouched"))
         self.assertAlmostEqual(active + merged["internal"], counted["active"], delta=1)
         self.assertEqual({name: rows[name] for name in ("files", "shmem", "file_data", "stacks", "program_break")}, self.kernel_rows(smaps))
 
@@ -374,20 +374,27 @@ class Account(InsightCase):
         self.assertIn("dump --bundle", messages)
 
 
-class Waste(InsightCase):
+class Fragmentation(InsightCase):
+    def test_the_former_names_stay_until_the_next_release(self):
+        path = self.bundle()
+        reports = [json.loads(self.heapctl("report", option, "--json", path)[0])["nodes"] for option in ("--waste", "--fragmentation")]
+        self.assertEqual(*reports)
+        rows = json.loads(self.heapctl("account", path, "--json")[0])["rows"]
+        self.assertEqual({row["name"]: row["former_name"] for row in rows if "former_name" in row}, {"slab_fragmentation": "slab_waste"})
+
     def test_the_sites_share_all_of_it(self):
         path = self.bundle()
-        report = json.loads(self.heapctl("report", "--waste", "--json", path)[0])
+        report = json.loads(self.heapctl("report", "--fragmentation", "--json", path)[0])
         rows = {row["name"]: row["bytes"] for row in json.loads(self.heapctl("account", path, "--json")[0])["rows"]}
         shared = sum(node["flat"]["value"] for node in report["nodes"])
         self.assertGreater(shared, 100000)
-        self.assertAlmostEqual(shared, rows["slab_waste"], delta=rows["slab_waste"] * 0.02 + 1000)
+        self.assertAlmostEqual(shared, rows["slab_fragmentation"], delta=rows["slab_fragmentation"] * 0.02 + 1000)
         most = max(report["nodes"], key=lambda node: node["flat"]["value"])
         self.assertNotIn("malloc", most["function"])
 
     def test_flame_graph_and_target(self):
-        page = os.path.join(self.folder, "waste.html")
-        self.heapctl("report", "--waste", "--flame", "-o", page, self.server.pid)
+        page = os.path.join(self.folder, "fragmentation.html")
+        self.heapctl("report", "--fragmentation", "--flame", "-o", page, self.server.pid)
         with open(page) as file:
             text = file.read()
         self.assertIn("</html>", text)
@@ -396,19 +403,19 @@ class Waste(InsightCase):
 
     def test_it_is_in_bytes_alone(self):
         for counter in ("inuse_objects", "alloc_space"):
-            _, messages = self.heapctl("report", "--waste", f"--{counter}", self.server.pid, code=2)
+            _, messages = self.heapctl("report", "--fragmentation", f"--{counter}", self.server.pid, code=2)
             self.assertIn(f"--{counter} does not go with it", messages)
-        self.heapctl("report", "--waste", "--inuse_space", self.server.pid)
+        self.heapctl("report", "--fragmentation", "--inuse_space", self.server.pid)
 
     def test_it_needs_statistics(self):
         path = os.path.join(self.folder, "plain.heap")
         self.heapctl("dump", self.server.pid, "-o", path)
-        _, messages = self.heapctl("report", "--waste", path, code=2)
+        _, messages = self.heapctl("report", "--fragmentation", path, code=2)
         self.assertIn("dump --bundle", messages)
         empty = self.changed(self.bundle(), "stats.json", lambda data: b'{"jemalloc":{"stats.arenas":{"merged":{}}}}')
-        _, messages = self.heapctl("report", "--waste", empty, code=1)
+        _, messages = self.heapctl("report", "--fragmentation", empty, code=1)
         self.assertIn("has no statistics of size classes", messages)
-        _, messages = self.heapctl("report", "--waste", path, path, code=2)
+        _, messages = self.heapctl("report", "--fragmentation", path, path, code=2)
         self.assertIn("one bundle or TARGET", messages)
 
 

@@ -731,7 +731,7 @@ class ReportOfTarget(Case):
         for verb, code in (("report", 1), ("account", 2), ("status", 2), ("dump", 2)):
             _, err = self.heapctl(verb, self.folder, code=code)
             self.assertIn("heapctl trend", err, verb)
-        _, err = self.heapctl("report", "--waste", self.folder, code=1)
+        _, err = self.heapctl("report", "--fragmentation", self.folder, code=1)
         self.assertIn("heapctl trend", err)
 
 

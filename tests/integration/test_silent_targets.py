@@ -25,7 +25,7 @@ VERBS = [
     ["status", "{}"], ["status", "{}", "--json"], ["dump", "{}", "-o", "-"], ["dump", "{}", "--bundle", "-o", "-"], ["account", "{}"],
     ["stats", "{}"], ["runs", "{}"], ["activate", "{}"], ["deactivate", "{}"], ["mallctl", "{}", "prof.active"], ["start", "{}"],
     ["stop", "{}"], ["record", "{}", "-d", "1s", "-o", "-"], ["longlived", "{}", "--window", "1s", "--settle", "1s", "-o", "longlived"],
-    ["report", "{}"], ["report", "--waste", "{}"], ["top", "{}", "--count", "1"], ["trend", "{}"],
+    ["report", "{}"], ["report", "--fragmentation", "{}"], ["top", "{}", "--count", "1"], ["trend", "{}"],
     ["watch", "{}", "--when", "rss>900GiB"],
 ]
 

@@ -73,7 +73,7 @@ static void one_arena_cannot_become_fewer(void **state)
 	(void)state;
 	const struct account_profile none = { 0 };
 	struct account_stats stats = {
-		.allocated = 1000, .active = 5000, .base = 100, .slab_waste = 10
+		.allocated = 1000, .active = 5000, .base = 100, .slab_fragmentation = 10
 	};
 
 	for (int one = 0; one < 2; one++) {
@@ -176,7 +176,7 @@ static const struct account_stats stats = {
 	.base = 30000,
 	.retained = 1e6,
 	.tcache = 10000,
-	.slab_waste = 60000,
+	.slab_fragmentation = 60000,
 	.large_padding = 30000,
 };
 
@@ -189,7 +189,7 @@ static void adds_up_to_resident_memory(void **state)
 
 	assert_true(fabs(sum_of(&account) - 1210 * 1024) < 1e-6);
 	assert_true(row(&account, "in_use")->bytes == 490000);
-	assert_true(row(&account, "slab_waste")->bytes == 60000);
+	assert_true(row(&account, "slab_fragmentation")->bytes == 60000);
 	assert_true(row(&account, "rounding")->bytes == 10000);
 	assert_true(row(&account, "other")->bytes == 1000 * 1024 - 680000);
 	assert_string_equal(row(&account, "dirty")->option, "dirty_decay_ms");
@@ -242,16 +242,16 @@ static void no_row_is_larger_than_what_there_is_to_divide(void **state)
 	struct account_stats odd = stats;
 
 	/* Read one after the other, the figures may contradict each other. */
-	odd.slab_waste = odd.large_padding = 90000;
+	odd.slab_fragmentation = odd.large_padding = 90000;
 	const struct account account = account_make(&odd, &smaps, &sampled);
-	assert_true(row(&account, "slab_waste")->bytes == 90000);
+	assert_true(row(&account, "slab_fragmentation")->bytes == 90000);
 	assert_true(row(&account, "large_padding")->bytes == 10000);
 	assert_true(row(&account, "rounding")->bytes == 0);
 	assert_true(row(&account, "sampling")->bytes == 490000);
 	assert_true(row(&account, "in_use")->bytes == 0);
-	odd.slab_waste = 1e6;
+	odd.slab_fragmentation = 1e6;
 	const struct account slabs = account_make(&odd, &smaps, &sampled);
-	assert_true(row(&slabs, "slab_waste")->bytes == 100000);
+	assert_true(row(&slabs, "slab_fragmentation")->bytes == 100000);
 	assert_true(row(&slabs, "large_padding")->bytes == 0);
 	assert_true(fabs(sum_of(&slabs) - 1210 * 1024) < 1e-6);
 }
@@ -386,7 +386,7 @@ static void each_row_has_its_figure_and_option(void **state)
 		{ "in_use", 483000, "", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "sampling", 0, "lg_prof_sample", ACCOUNT_JEMALLOC, ACCOUNT_ESTIMATED },
 		{ "thread_caches", 10000, "tcache_max", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
-		{ "slab_waste", 60000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
+		{ "slab_fragmentation", 60000, "narenas", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "large_padding", 30000, "cache_oblivious", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "rounding", 10000, "", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },
 		{ "dirty", 50000, "dirty_decay_ms", ACCOUNT_JEMALLOC, ACCOUNT_COUNTED },

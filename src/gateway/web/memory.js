@@ -20,7 +20,7 @@ function bar(parts, whole) {
 function summary(memory, rss) {
   const parts = [
     ['Allocated by the program', memory.allocated, 'used'],
-    ['Lost inside pages', Math.max(0, memory.active - memory.allocated), 'wasted'],
+    ['Lost inside pages', Math.max(0, memory.active - memory.allocated), 'fragmented'],
     ['Freed and kept for reuse', Math.max(0, memory.resident - memory.active - memory.metadata), 'kept'],
     ['The allocator\u2019s own', memory.metadata, 'own'],
     ['Not the allocator\u2019s', Math.max(0, rss - memory.resident), 'other'],
@@ -37,19 +37,19 @@ function summary(memory, rss) {
 
 function classesPanel(classes, profiling) {
   const used = classes.filter(item => item.held > 0);
-  const wasted = used.reduce((sum, item) => sum + item.held - item.allocated, 0);
+  const freeBytes = used.reduce((sum, item) => sum + item.held - item.allocated, 0);
   const held = used.reduce((sum, item) => sum + item.held, 0);
   const worst = used.toSorted((a, b) => b.held - a.held).slice(0, ROWS);
   const largest = worst[0]?.held ?? 1;
   return el('div.panel', el('h2', 'Size classes'),
-    el('p.quiet', `${bytes(wasted)} of ${bytes(held)} (${share(wasted, held)}) is free space in slabs that are partly full. `,
+    el('p.quiet', `${bytes(freeBytes)} of ${bytes(held)} (${share(freeBytes, held)}) is free space in slabs that are partly full. `,
       'A class with a long light end had many more objects once.',
       profiling.active ? ' While sampling is on, jemalloc gives each sampled object below 16 KiB a place of 16 KiB.' : ''),
     el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['', '']].map(([text, className]) =>
       el('th', { scope: 'col', className }, text)))),
     el('tbody', worst.map(item => el('tr', el('td.number', bytes(item.size)), el('td.number.less', count(item.objects)),
       el('td.number', bytes(item.allocated)), el('td.number', item.large ? '' : bytes(item.held - item.allocated)),
-      el('td.wide', bar([['used', item.allocated, 'used'], ['wasted', item.held - item.allocated, 'free']], largest))))))),
+      el('td.wide', bar([['used', item.allocated, 'used'], ['fragmented', item.held - item.allocated, 'free']], largest))))))),
     used.length > ROWS ? el('p.quiet', `and ${used.length - ROWS} smaller ones`) : null);
 }
 
@@ -63,7 +63,7 @@ function arenasPanel(arenas) {
     el('tbody', sorted.map(arena => el('tr', el('td.number', arena.index), el('td.number.less', arena.threads),
       el('td.number', bytes(arena.allocated)), el('td.number', bytes(arena.active - arena.allocated)),
       el('td.number.less', bytes(arena.dirty + arena.muzzy)),
-      el('td.wide', bar([['used', arena.allocated, 'used'], ['wasted', Math.max(0, arena.active - arena.allocated), 'free in pages'],
+      el('td.wide', bar([['used', arena.allocated, 'used'], ['fragmented', Math.max(0, arena.active - arena.allocated), 'free in pages'],
         ['kept', arena.dirty + arena.muzzy, 'freed pages']], largest))))))),
     arenas.length > ROWS ? el('p.quiet', `and ${arenas.length - ROWS} smaller ones`) : null);
 }

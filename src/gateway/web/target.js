@@ -15,7 +15,7 @@ const VIEWS = [
   ['', 'Overview', showOverview],
   ['runs', 'Runs', showRuns],
   ['profile', 'Profile', showProfile],
-  ['memory', 'Waste', showMemory],
+  ['memory', 'Fragmentation', showMemory],
   ['history', 'History'],
   ['watch', 'Watches', (place, target, status, values) => showWatches(place, target, status.name, values)],
   ['mallctl', 'Settings', showMallctls],

@@ -9,8 +9,8 @@
  * these so that it stays the mean. Objects beyond the largest small class have no slabs.
  *
  * Each path begins with its class ("64-byte objects"), so that trees and flame graphs show the
- * sites below it. A class with waste and without a sampled object is not attributed: it has a path
- * without a site.
+ * sites below it. A class with free places and without a sampled object is not attributed: it has a
+ * path without a site.
  */
 #pragma once
 
@@ -18,13 +18,13 @@
 
 #include "analysis/view_builder.h"
 
-struct waste_class {
-	double size;	    /* of one object */
-	double waste_bytes; /* of all its slabs */
+struct fragmentation_class {
+	double size;	   /* of one object */
+	double free_bytes; /* of all its slabs */
 };
 
-struct waste {
-	const struct waste_class *classes; /* small ones, ascending */
+struct fragmentation {
+	const struct fragmentation_class *classes; /* small ones, ascending */
 	size_t class_count;
 };
 
@@ -32,13 +32,13 @@ struct waste {
  * Reads the size classes from malloc_stats_print's JSON. ERROR_INPUT, with `name` in front, when
  * there are none. Free *classes with free().
  */
-MUST_CHECK bool waste_classes_read(const char *name, const json_t *document,
-	struct waste_class **classes, size_t *count, struct error *err);
+MUST_CHECK bool fragmentation_classes_read(const char *name, const json_t *document,
+	struct fragmentation_class **classes, size_t *count, struct error *err);
 
 /*
- * Builds a view in which bytes in use are bytes wasted: the request's counter is ignored, and it
- * must not observe.
+ * Builds a view in which bytes in use are free bytes in slabs: the request's counter is ignored,
+ * and it must not observe.
  */
-MUST_CHECK bool waste_build(const struct waste *waste, const struct view_input *inputs,
-	size_t input_count, const struct view_request *request, struct view **ret,
-	struct error *err);
+MUST_CHECK bool fragmentation_build(const struct fragmentation *fragmentation,
+	const struct view_input *inputs, size_t input_count, const struct view_request *request,
+	struct view **ret, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/waste.h"
+#include "analysis/fragmentation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ struct share {
 };
 
 struct shares {
-	const struct waste *waste;
+	const struct fragmentation *fragmentation;
 	struct share *items;
 	size_t count, capacity;
 };
@@ -34,8 +34,8 @@ struct placement {
 };
 
 /* False when they are in none. */
-static bool place(
-	const struct waste *waste, const struct estimate *estimates, struct placement *placement)
+static bool place(const struct fragmentation *fragmentation, const struct estimate *estimates,
+	struct placement *placement)
 {
 	const struct estimate objects = estimates[PROFILE_INUSE_OBJECTS];
 	const double rounding = 1e-4;
@@ -44,15 +44,16 @@ static bool place(
 	if (objects.value <= 0)
 		return false;
 	const double mean = estimates[PROFILE_INUSE_SPACE].value / objects.value;
-	while (above < waste->class_count && waste->classes[above].size < mean * (1 - rounding))
+	while (above < fragmentation->class_count &&
+		fragmentation->classes[above].size < mean * (1 - rounding))
 		above++;
-	if (above == waste->class_count)
+	if (above == fragmentation->class_count)
 		return false;
-	const double high = waste->classes[above].size;
+	const double high = fragmentation->classes[above].size;
 	*placement = (struct placement){ { above, above }, { 1, 0 } };
 	if (above == 0 || fabs(mean - high) <= mean * rounding)
 		return true;
-	const double low = waste->classes[above - 1].size;
+	const double low = fragmentation->classes[above - 1].size;
 	const double part = fmin(fmax((mean - low) / (high - low), 0), 1);
 	*placement = (struct placement){ { above, above - 1 }, { part, 1 - part } };
 	return true;
@@ -73,7 +74,7 @@ static void observe(void *observer, size_t input, uint32_t stack, uint32_t path,
 
 	(void)input;
 	(void)stack;
-	if (!place(shares->waste, estimates, &placement))
+	if (!place(shares->fragmentation, estimates, &placement))
 		return;
 	for (int i = 0; i < 2; i++) {
 		const double part = placement.parts[i];
@@ -87,10 +88,10 @@ static void observe(void *observer, size_t input, uint32_t stack, uint32_t path,
 }
 
 /* All live objects of each class, whatever the filter leaves of them. */
-static struct estimate *count_objects(
-	const struct waste *waste, const struct view_input *inputs, size_t input_count)
+static struct estimate *count_objects(const struct fragmentation *fragmentation,
+	const struct view_input *inputs, size_t input_count)
 {
-	struct estimate *const objects = xcalloc(waste->class_count, sizeof *objects);
+	struct estimate *const objects = xcalloc(fragmentation->class_count, sizeof *objects);
 
 	for (size_t i = 0; i < input_count; i++) {
 		const struct profile *const profile = inputs[i].profile;
@@ -98,7 +99,7 @@ static struct estimate *count_objects(
 			struct estimate estimates[PROFILE_COUNTERS];
 			struct placement placement;
 			unsample(profile, profile->samples[s].counters, estimates);
-			if (!place(waste, estimates, &placement))
+			if (!place(fragmentation, estimates, &placement))
 				continue;
 			for (int k = 0; k < 2; k++)
 				estimate_add(&objects[placement.classes[k]],
@@ -166,15 +167,15 @@ static void merge(struct shares *shares)
 }
 
 /*
- * The waste of a class is counted, only its shares are estimates: w = W x / (x + others). Its
- * variance by the derivatives to both, and for those that are there and were not sampled the
+ * The fragmentation of a class is counted, only its shares are estimates: w = W x / (x + others).
+ * Its variance by the derivatives to both, and for those that are there and were not sampled the
  * one of a share that n samples of n show (of Beta(n + 1, 1)).
  */
-static struct estimate wasted(const struct share *share, double waste_bytes, struct estimate all)
+static struct estimate free_share(const struct share *share, double free_bytes, struct estimate all)
 {
-	const double each = waste_bytes / all.value, part = share->objects.value / all.value;
+	const double each = free_bytes / all.value, part = share->objects.value / all.value;
 	const double own = share->objects.variance, others = fmax(all.variance - own, 0);
-	const double unseen = waste_bytes / (all.samples + 2);
+	const double unseen = free_bytes / (all.samples + 2);
 
 	return (struct estimate){ share->objects.value * each,
 		each * each * ((1 - part) * (1 - part) * own + part * part * others) +
@@ -184,7 +185,7 @@ static struct estimate wasted(const struct share *share, double waste_bytes, str
 
 static void share_out(struct view *view, struct shares *shares, const struct estimate *objects)
 {
-	const struct waste_class *const classes = shares->waste->classes;
+	const struct fragmentation_class *const classes = shares->fragmentation->classes;
 	/* What stays without an owner gets a node that says so. */
 	const uint32_t unattributed =
 		view_add_node(view, &(struct view_node){ .name = "(no sampled object)" });
@@ -192,8 +193,8 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 
 	clear(view);
 	merge(shares);
-	for (uint32_t i = 0; i < shares->waste->class_count; i++) {
-		const double bytes = classes[i].waste_bytes;
+	for (uint32_t i = 0; i < shares->fragmentation->class_count; i++) {
+		const double bytes = classes[i].free_bytes;
 		view->total[PROFILE_INUSE_SPACE] += bytes;
 		if (bytes <= 0)
 			continue;
@@ -203,7 +204,7 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 		for (; at < shares->count && shares->items[at].class == i; at++)
 			estimate_add(&add_path(view, node, shares->items[at].path)
 					      ->now[PROFILE_INUSE_SPACE],
-				wasted(&shares->items[at], bytes, objects[i]));
+				free_share(&shares->items[at], bytes, objects[i]));
 		if (objects[i].value <= 0)
 			estimate_add(
 				&view_add_path(view, (const uint32_t[]){ node, unattributed }, 2)
@@ -213,8 +214,8 @@ static void share_out(struct view *view, struct shares *shares, const struct est
 	view->label = "free in slabs";
 }
 
-bool waste_classes_read(const char *name, const json_t *document, struct waste_class **classes,
-	size_t *count, struct error *err)
+bool fragmentation_classes_read(const char *name, const json_t *document,
+	struct fragmentation_class **classes, size_t *count, struct error *err)
 {
 	struct allocator_stats stats = { 0 };
 
@@ -229,7 +230,7 @@ bool waste_classes_read(const char *name, const json_t *document, struct waste_c
 		if (class->is_large ||
 			(*count != 0 && (double)class->size <= (*classes)[*count - 1].size))
 			continue;
-		(*classes)[(*count)++] = (struct waste_class){ (double)class->size,
+		(*classes)[(*count)++] = (struct fragmentation_class){ (double)class->size,
 			class->held_bytes > class->allocated_bytes
 				? (double)(class->held_bytes - class->allocated_bytes)
 				: 0 };
@@ -238,10 +239,11 @@ bool waste_classes_read(const char *name, const json_t *document, struct waste_c
 	return true;
 }
 
-bool waste_build(const struct waste *waste, const struct view_input *inputs, size_t input_count,
-	const struct view_request *request, struct view **ret, struct error *err)
+bool fragmentation_build(const struct fragmentation *fragmentation, const struct view_input *inputs,
+	size_t input_count, const struct view_request *request, struct view **ret,
+	struct error *err)
 {
-	CLEANUP(shares_deinit) struct shares shares = { .waste = waste };
+	CLEANUP(shares_deinit) struct shares shares = { .fragmentation = fragmentation };
 	struct view_request asked = *request;
 
 	asked.counter = PROFILE_INUSE_SPACE;
@@ -249,7 +251,8 @@ bool waste_build(const struct waste *waste, const struct view_input *inputs, siz
 	asked.observer = &shares;
 	if (!view_build(inputs, input_count, &asked, ret, err))
 		return false;
-	CLEANUP(free_cleanup) struct estimate *objects = count_objects(waste, inputs, input_count);
+	CLEANUP(free_cleanup)
+	struct estimate *objects = count_objects(fragmentation, inputs, input_count);
 	share_out(*ret, &shares, objects);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/waste.h"
+#include "analysis/fragmentation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ static const char text[] = "--- symbol\n"
 			   "\nMAPPED_LIBRARIES:\n"
 			   "400000-401000 r-xp 00000000 00:00 1 /bin/server\n";
 
-static const struct waste_class classes[] = { { 32, 500 }, { 64, 4000 }, { 96, 1000 } };
-static const struct waste waste = { classes, 3 };
+static const struct fragmentation_class classes[] = { { 32, 500 }, { 64, 4000 }, { 96, 1000 } };
+static const struct fragmentation fragmentation = { classes, 3 };
 
 /* Of the last node of that name; zeros when there is none. */
 static struct view_totals totals_of(const struct view *view, const char *name)
@@ -71,7 +71,7 @@ static struct view *build_of(const char *profile_text, const char *focus)
 
 	assert_true(filter_new(&words, &filter, &err));
 	const struct view_request request = { .filter = filter };
-	if (!waste_build(&waste, &input, 1, &request, &view, &err))
+	if (!fragmentation_build(&fragmentation, &input, 1, &request, &view, &err))
 		fail_msg("%s", err.message);
 	filter_free(filter);
 	profile_free(profile);
@@ -91,7 +91,7 @@ static const char *text_with(const char *form, const char *more, char out[600])
 	return out;
 }
 
-/* A class's waste is counted; sampling errs in who has which share of it. */
+/* A class's free bytes are counted; sampling errs in how they are shared out. */
 static void only_shares_are_estimates(void **state)
 {
 	(void)state;
