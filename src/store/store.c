@@ -20,7 +20,6 @@
 #include "store/capture_list.h"
 #include "store/retention.h"
 #include "store/store_index.h"
-#include "store/store_repair.h"
 
 enum { COMPRESSION_LEVEL = 6 };
 

@@ -14,7 +14,43 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "store/snapshot.h"
-#include "store/store_clock.h"
+
+/*
+ * How old a snapshot is. The machine's clock may be set while a gateway runs, by a person or by
+ * NTP, and may be wrong after a boot; by its word alone a jump would make everything too old. So
+ * age is counted on a clock of the store's own, which its index keeps: within a boot it goes on as
+ * the kernel's clock since the boot does, which cannot be set and which counts a suspended
+ * machine's time. Over a boot, where the machine's clock is all there is, it goes on by what that
+ * says, but by half of what is kept at most: what a machine that was down for days has kept is
+ * there for some time yet, and goes then.
+ */
+/* Of the machine, or a test's. */
+struct store_time_source {
+	int64_t (*since_boot_ms)(void);
+	int64_t (*since_1970_ms)(void);
+	int64_t boot; /* a number of this boot's own; 0 when it is not known */
+};
+
+/* When the last snapshot was kept. */
+struct store_clock_mark {
+	int64_t kept_ms; /* on the store's clock; 0 in an index of an earlier version */
+	int64_t boot, since_boot_ms, since_1970_ms;
+};
+
+struct store_clock {
+	struct store_time_source source;
+	int64_t ahead_ms; /* of the clock since the boot */
+};
+
+/* The machine's. */
+struct store_time_source store_time_source_get(void);
+
+/* Goes on from the mark; NULL for an empty store. */
+void store_clock_init(struct store_clock *clock, const struct store_time_source *source,
+	const struct store_clock_mark *last, int64_t keep_ms);
+
+/* Now. */
+int64_t store_clock_ms(const struct store_clock *clock);
 
 /* In the order of enum memory_figure. */
 #define STORE_FIGURE_COLUMNS "allocated, active, metadata, resident, mapped, retained, rss"
@@ -117,16 +153,12 @@ MUST_CHECK bool store_prepare_query(struct store *store, const struct store_quer
 #define STORE_LAST "ORDER BY time_ms DESC, id DESC LIMIT 1"
 #define STORE_FIRST "ORDER BY time_ms, id LIMIT 1"
 
-void store_bind(sqlite3_stmt *statement, const struct store_query *query);
-
 /*
- * Whether the one at that position is among `max` of `count`, evenly spread with the first and the
- * last; positions ascend. `chosen` counts them and begins at 0.
+ * What a kill, a full disk, the loss of the index or an earlier version left behind, set right when
+ * a store is opened: files that were never finished are removed, rows whose file is gone are
+ * removed, files without a row get one. Of those a name tells the time and the target, and for
+ * captures captures.jsonl the rest.
+ *
+ * Sets last_id and listed_again. The mutex is held, or nothing else knows the store.
  */
-static inline bool store_is_chosen(size_t at, size_t count, size_t max, size_t *chosen)
-{
-	if (count > max && (max < 2 || at * (max - 1) < *chosen * (count - 1)))
-		return false;
-	(*chosen)++;
-	return true;
-}
+MUST_CHECK bool store_repair(struct store *store, struct error *err);

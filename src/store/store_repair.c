@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/store_repair.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -14,7 +14,6 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "store/store_clock.h"
 #include "store/retention.h"
 #include "store/store_index.h"
 #include "profile/tar.h"
