@@ -14,7 +14,7 @@
 #include "agent/embedded.h"
 #include "agent/main_thread.h"
 #include "agent/on_demand.h"
-#include "agent/private_memory.h"
+#include "base/memory.h"
 #include "agent/process_mark.h"
 #include "agent/service.h"
 #include "agent/stacks.h"

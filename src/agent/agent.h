@@ -9,7 +9,7 @@
 #pragma once
 
 #include "agent/core.h"
-#include "agent/held_signals.h"
+#include "agent/thread.h"
 #include "agent/listener.h"
 #include "agent/log.h"
 

@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/file_lock.h"
+#include "agent/folder.h"
+#include "agent/thread.h"
 #include "base/clock.h"
+#include "base/file.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -261,4 +263,54 @@ bool capture_take(struct allocator *allocator, const struct folder *folder,
 		return false;
 	*capture = taken;
 	return true;
+}
+
+static bool copy(const struct descriptor *file, int fd, const char *name, struct error *err)
+{
+	struct held_signals signals;
+
+	if (!descriptor_is_ours(file))
+		return error_set(err, ERROR_STATE, "the program closed the profile's file");
+	held_signals_begin(&signals);
+	const bool done = file_copy_fd(file->fd, "reading the profile", fd, name, err);
+	held_signals_end(&signals);
+	return done;
+}
+
+bool capture_copy_to_fd(const struct descriptor *file, int fd, struct error *err)
+{
+	char name[40];
+
+	snprintf(name, sizeof name, "descriptor %d", fd);
+	return copy(file, fd, name, err);
+}
+
+static bool write_into(const struct descriptor *file, const char *open_path, int flags,
+	const char *path, struct error *err)
+{
+	CLEANUP(fd_cleanup) const int fd = open(open_path, O_WRONLY | O_CLOEXEC | flags, 0600);
+
+	if (fd < 0)
+		return error_system(err, errno, "%s", path);
+	return copy(file, fd, path, err);
+}
+
+bool capture_copy_to_path(const struct descriptor *file, const char *path, struct error *err)
+{
+	char random[FOLDER_NAME_MAX];
+	char temporary[4096];
+	struct stat status;
+
+	if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+		return write_into(file, path, 0, path, err);
+	folder_random_name(random);
+	if ((size_t)snprintf(temporary, sizeof temporary, "%s%s", path, random) >= sizeof temporary)
+		return error_system(err, ENAMETOOLONG, "%s", path);
+	if (write_into(file, temporary, O_CREAT | O_EXCL | O_NOFOLLOW, path, err)) {
+		if (rename(temporary, path) == 0)
+			return true;
+		error_system(err, errno, "%s", path);
+	}
+	unlink(temporary);
+	return false;
 }

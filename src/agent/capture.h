@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile taken now, in a file that has no name: a memfd, or where that or /proc is missing a
- * file in the agent's private folder whose name is gone before anybody can look.
+ * A profile taken now, in a file without a name: a memfd, or where that or /proc is missing a file
+ * in the agent's private folder that is unlinked at once. And its way to where a program wants it.
  */
 #pragma once
 
@@ -29,3 +29,13 @@ static inline void capture_release(struct captured_profile *capture)
 {
 	descriptor_close(&capture->file);
 }
+
+/* Copies a profile's file, from its first byte, to `fd`. Waits until the reader takes it. */
+MUST_CHECK bool capture_copy_to_fd(const struct descriptor *file, int fd, struct error *err);
+
+/*
+ * Copies it to a path, mode 0600, complete or not at all, replacing an older file. A pipe or a
+ * device is written into, and may block.
+ */
+MUST_CHECK bool capture_copy_to_path(
+	const struct descriptor *file, const char *path, struct error *err);

@@ -3,15 +3,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/descriptor.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 
 /* A folder that is used for other things as well, such as /tmp, must stay as it is. */
@@ -186,4 +192,140 @@ bool folder_list(
 				return true;
 		}
 	}
+}
+
+enum { PAGE_BYTES = 4096 };
+
+bool file_lock_open(int fd)
+{
+	return flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
+
+bool file_lock_keep(int fd, struct file_lock *lock)
+{
+	void *const page = mmap(NULL, PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+
+	if (page == MAP_FAILED)
+		return false;
+	if (madvise(page, PAGE_BYTES, MADV_DONTFORK) != 0) {
+		munmap(page, PAGE_BYTES);
+		return false;
+	}
+	file_lock_release(lock);
+	lock->page = page;
+	return true;
+}
+
+void file_lock_release(struct file_lock *lock)
+{
+	if (lock->page != NULL)
+		munmap(lock->page, PAGE_BYTES);
+	lock->page = NULL;
+}
+
+bool file_lock_is_held(int folder_fd, const char *name)
+{
+	CLEANUP(fd_cleanup)
+	const int fd = openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno != ENOENT;
+	/* Shared: two agents that look at the same time do not take each other for its owner. */
+	return flock(fd, LOCK_SH | LOCK_NB) != 0;
+}
+
+enum { LEFT_FOR_OTHERS = 16 };
+
+/* Whether a few more instances could be made, by making them. */
+static bool others_have_some_left(void)
+{
+	int fds[LEFT_FOR_OTHERS];
+	int count = 0;
+
+	while (count < LEFT_FOR_OTHERS && (fds[count] = inotify_init1(IN_CLOEXEC)) >= 0)
+		count++;
+	for (int i = 0; i < count; i++)
+		close(fds[i]);
+	return count == LEFT_FOR_OTHERS;
+}
+
+/*
+ * All inotify descriptors look alike to fstat; what they watch is to be seen in /proc. In a
+ * shared_watch table the program may have closed the number and use it itself.
+ */
+static bool watch_is_ours(const struct folder_watch *watch)
+{
+	char path[64], wanted[40], text[2048];
+
+	if (watch->fd < 0 || watch->is_apart)
+		return watch->fd >= 0;
+	snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", watch->fd);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (size < 0)
+		return false;
+	text[size] = '\0';
+	snprintf(wanted, sizeof wanted, " ino:%" PRIx64 " ", watch->inode);
+	return strstr(text, "\ninotify wd:") != NULL && strstr(text, wanted) != NULL;
+}
+
+/* The one in a shared table, which a forked child inherits. */
+static struct folder_watch shared_watch = { .fd = -1 };
+
+void folder_watch_close(struct folder_watch *watch)
+{
+	if (watch->fd == shared_watch.fd)
+		shared_watch = FOLDER_WATCH_NONE;
+	if (watch_is_ours(watch))
+		close(watch->fd);
+	*watch = FOLDER_WATCH_NONE;
+}
+
+void folder_watch_close_inherited(const struct folder_watch *own)
+{
+	struct folder_watch inherited = shared_watch;
+
+	if (inherited.fd >= 0 && inherited.fd != own->fd)
+		folder_watch_close(&inherited);
+}
+
+static bool add_watches(int fd, const struct folder *folder, const char *name)
+{
+	char path[sizeof folder->path + FOLDER_NAME_MAX];
+
+	snprintf(path, sizeof path, "%s/%s", folder->path, name);
+	/* A name that is removed changes the number of names, an attribute; the socket lives on. */
+	return inotify_add_watch(fd, path, IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW) >= 0 &&
+	       inotify_add_watch(fd, folder->path, IN_MOVE_SELF | IN_DONT_FOLLOW | IN_ONLYDIR) >= 0;
+}
+
+void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
+	uint64_t inode, bool is_apart)
+{
+	folder_watch_close(watch);
+	const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (fd < 0)
+		return;
+	if ((is_apart && !others_have_some_left()) || !add_watches(fd, folder, name)) {
+		close(fd);
+		return;
+	}
+	*watch = (struct folder_watch){
+		.fd = is_apart ? fd : descriptor_move_up(fd), .inode = inode, .is_apart = is_apart
+	};
+	if (!is_apart)
+		shared_watch = *watch;
+}
+
+bool folder_watch_drain(struct folder_watch *watch)
+{
+	_Alignas(struct inotify_event) char events[1024];
+
+	if (!watch_is_ours(watch)) {
+		*watch = FOLDER_WATCH_NONE;
+		return false;
+	}
+	while (read(watch->fd, events, sizeof events) > 0)
+		continue;
+	return true;
 }

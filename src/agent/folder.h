@@ -58,3 +58,58 @@ MUST_CHECK bool folder_rename_new(int fd, const char *from, const char *to, stru
  */
 MUST_CHECK bool folder_list(
 	int fd, bool (*visit)(void *context, const char *name), void *context, struct error *err);
+
+/*
+ * Proof that a file of the folder belongs to a living process. A pid is none: two containers that
+ * share a folder have the same pids for different processes, and cannot see each other's.
+ *
+ * An agent locks what it writes (flock). A kept lock hangs on a mapping of the file instead of a
+ * descriptor: it lasts until the process ends or executes another program, whatever the program
+ * closes, and a forked child does not inherit it. Nothing reads or writes the mapping.
+ */
+struct file_lock {
+	void *page; /* NULL: not kept */
+};
+
+/* Locks the file for as long as `fd` is open; false where that cannot be done. */
+bool file_lock_open(int fd);
+
+/*
+ * Keeps the lock of file_lock_open without `fd`, which must be open for reading. False where the
+ * file cannot be mapped.
+ */
+bool file_lock_keep(int fd, struct file_lock *lock);
+
+/* Gives a kept lock back; fine for one that is not kept. */
+void file_lock_release(struct file_lock *lock);
+
+/* Whether a living process has locked this file of the folder; also when that cannot be found out.
+ */
+bool file_lock_is_held(int folder_fd, const char *name);
+
+/*
+ * An inotify descriptor to poll: it becomes readable when the name of the agent's socket is gone or
+ * its folder has moved. It watches the socket's own file and the folder's, not what other processes
+ * make in the folder, so it wakes the agent for nothing else.
+ *
+ * A user has a few inotify instances, 128 by default, for all processes. An agent takes one only if
+ * some are left for others, and a forked child's agent should take none. One thread at a time.
+ */
+struct folder_watch {
+	int fd;		/* -1: none */
+	uint64_t inode; /* of the socket's file, to tell the descriptor from one of the program's */
+	bool is_apart;	/* in a table of descriptors of its own */
+};
+
+#define FOLDER_WATCH_NONE ((struct folder_watch){ .fd = -1 })
+
+/* Watches the name in the folder instead of what was watched before; none where it cannot. */
+void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
+	uint64_t inode, bool is_apart);
+void folder_watch_close(struct folder_watch *watch);
+
+/* In a forked child: closes the parent's, where that was in a table that both had. */
+void folder_watch_close_inherited(const struct folder_watch *own);
+
+/* After poll has found something: takes it away. False when it turned out to be nothing of ours. */
+bool folder_watch_drain(struct folder_watch *watch);

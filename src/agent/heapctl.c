@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/deliver.h"
+#include "agent/capture.h"
 #include "agent/launch.h"
-#include "agent/private_memory.h"
+#include "base/memory.h"
 #include "base/duration.h"
 
 static int fail(const struct error *from, struct heapctl_error *err)
@@ -248,7 +248,7 @@ int heapctl_dump_fd(int fd, struct heapctl_error *err)
 		return fail_usage(err, NO_DESCRIPTOR);
 	if (!take_profile(&capture, &problem))
 		return fail(&problem, err);
-	const bool done = deliver_to_fd(&capture.file, fd, &problem);
+	const bool done = capture_copy_to_fd(&capture.file, fd, &problem);
 	capture_release(&capture);
 	return done ? HEAPCTL_OK : fail(&problem, err);
 }
@@ -262,7 +262,7 @@ int heapctl_dump_path(const char *path, struct heapctl_error *err)
 		return fail_usage(err, "no path");
 	if (!take_profile(&capture, &problem))
 		return fail(&problem, err);
-	const bool done = deliver_to_path(&capture.file, path, &problem);
+	const bool done = capture_copy_to_path(&capture.file, path, &problem);
 	capture_release(&capture);
 	return done ? HEAPCTL_OK : fail(&problem, err);
 }
@@ -520,7 +520,7 @@ int heapctl_run_dump_fd(int64_t id, int start, int fd, struct heapctl_error *err
 		core_run_open(use.core, found.id, start != 0 ? RUN_STORE_START : RUN_STORE_END,
 			&file, &size_bytes, &problem);
 	agent_unlock(&use, false);
-	const bool done = opened && deliver_to_fd(&file, fd, &problem);
+	const bool done = opened && capture_copy_to_fd(&file, fd, &problem);
 	descriptor_close(&file);
 	return done ? HEAPCTL_OK : fail(&problem, err);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "agent/private_memory.h"
+#include "base/memory.h"
 #include "agent/routes.h"
 #include "heapctl.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/run_record.h"
+#include "agent/run.h"
 #include "agent/status_json.h"
 #include "base/duration.h"
 #include "wire/http_target.h"
@@ -171,7 +171,7 @@ static void write_run(struct route_call *exchange, const struct run *run, bool a
 	struct json_writer json;
 
 	json_init(&json, &exchange->response->body);
-	run_record_json(&json, run, core_remaining_ms(exchange->core, run), already_running);
+	run_write_json(&json, run, core_remaining_ms(exchange->core, run), already_running);
 }
 
 static bool handle_run_start(struct route_call *exchange, struct error *err)
@@ -210,7 +210,7 @@ static void write_listed_run(void *context, const struct run *run)
 {
 	struct run_list *const list = context;
 
-	run_record_json(&list->json, run, core_remaining_ms(list->core, run), false);
+	run_write_json(&list->json, run, core_remaining_ms(list->core, run), false);
 }
 
 static bool handle_run_list(struct route_call *exchange, struct error *err)

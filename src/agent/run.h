@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run: sampling switched on for a length of time, a profile at its start and one at its end.
+ * A run: sampling switched on for a length of time, a profile at its start and one at its end. Its
+ * state machine, and how it is written as a record and as JSON.
  *
- * This is the state machine alone: it is told what happened and when, and answers what to do; the
- * caller dumps, switches and stores (agent/core.c). No clock, no thread, no memory.
+ * The machine is given what happened and when, and answers what to do; the caller dumps, switches
+ * and stores (agent/core.c). No clock, no thread, no memory.
  *
  *	idle --START--> begin --BEGUN--> running --TICK at the deadline, STOP--> finish --> idle
  *
@@ -13,6 +14,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/json_writer.h"
 
 enum run_state {
 	RUN_IDLE, /* no run: never in a record */
@@ -100,6 +104,18 @@ static inline uint64_t sample_interval_bytes(unsigned lg_sample)
 	return lg_sample < 63 ? UINT64_C(1) << lg_sample : INT64_MAX;
 }
 
-/* "running"; "deadline", NULL for RUN_END_NONE. */
-const char *run_state_name(enum run_state state);
-const char *run_end_name(enum run_end end);
+/*
+ * Writes the run as text, "name value" on each line: what is kept beside its profiles, so that a
+ * server that was started again still knows its earlier runs.
+ */
+void run_record_write(struct buffer *out, const struct run *run);
+
+/*
+ * Reads what run_record_write wrote; unknown names are skipped. False when it is no record: no
+ * id, no state.
+ */
+bool run_record_read(const char *text, size_t size, struct run *run);
+
+/* The RUN object of docs/protocol.md. `remaining_ms` 0 when it is over. */
+void run_write_json(struct json_writer *json, const struct run *run, int64_t remaining_ms,
+	bool already_running);

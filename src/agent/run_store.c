@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/run_record.h"
+#include "agent/run.h"
 
 void run_store_init(struct run_store *store, const struct memory *memory,
 	const struct folder *folder, const char *program, const struct run_retention *retention)
@@ -219,8 +219,8 @@ static void forget_what_is_too_much(struct run_store *store)
 		forget(store, store->entries);
 	for (size_t i = 0; i < store->count; i++)
 		bytes[i] = store->entries[i].run.start_bytes + store->entries[i].run.profile_bytes;
-	for (size_t excess = retention_excess(&store->retention, bytes, store->count); excess > 0;
-		excess--)
+	for (size_t excess = run_retention_excess(&store->retention, bytes, store->count);
+		excess > 0; excess--)
 		forget(store, store->entries);
 }
 
@@ -289,4 +289,23 @@ bool run_store_remove(struct run_store *store, int64_t id, struct error *err)
 		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
 	forget(store, entry);
 	return true;
+}
+
+size_t run_retention_excess(
+	const struct run_retention *retention, const uint64_t *bytes, size_t count)
+{
+	uint64_t total = 0;
+	size_t kept = 0;
+
+	while (kept < count) {
+		const uint64_t next = bytes[count - 1 - kept];
+		if (kept > 0 &&
+			(kept >= retention->count || __builtin_add_overflow(total, next, &total) ||
+				total > retention->bytes))
+			break;
+		if (kept == 0)
+			total = next;
+		kept++;
+	}
+	return count - kept;
 }

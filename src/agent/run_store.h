@@ -4,18 +4,33 @@
  *
  * They are files of the private folder, NAME.PID.ID.run, .start and .profile, where NAME is the
  * program's: so a server that was started again still has the runs of its earlier processes. What
- * cannot be written (no folder, full disk) or not be locked (agent/file_lock.h) stays in memory
+ * cannot be written (no folder, full disk) or not be locked (agent/folder.h) stays in memory
  * until the process ends. Files that a living process has locked are its own, whatever their name
  * says.
  *
- * The newest entry may be a run that is on. Oldest runs are forgotten by agent/retention.h, after
- * the new one is safe. One thread at a time.
+ * The newest entry may be a run that is on. Above the limits of `struct run_retention`
+ * the oldest runs are forgotten, after the new one is safe. One thread at a time.
  */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "agent/capture.h"
-#include "agent/retention.h"
 #include "agent/run_store_files.h"
+
+/* How many finished runs are kept; the oldest are removed first. */
+struct run_retention {
+	size_t count; /* at least 1 */
+	uint64_t bytes;
+};
+
+/*
+ * `bytes` are the sizes of the runs, oldest first. Returns how many of the first ones have to go.
+ * The newest always stays, even when it is larger than all that is allowed.
+ */
+size_t run_retention_excess(
+	const struct run_retention *retention, const uint64_t *bytes, size_t count);
 
 enum { RUN_STORE_NAME_MAX = 40 };
 

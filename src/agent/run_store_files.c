@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/run_record.h"
+#include "agent/run.h"
 #include "base/file.h"
 
 static const char record_suffix[] = "run";

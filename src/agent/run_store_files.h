@@ -6,7 +6,6 @@
 #pragma once
 
 #include "agent/descriptor.h"
-#include "agent/file_lock.h"
 #include "agent/folder.h"
 #include "agent/run.h"
 #include "base/memory.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "agent/run_record.h"
+#include "agent/run.h"
 #include "agent/stacks.h"
 
 static void write_allocator(struct json_writer *json, const struct allocator_identity *identity)
@@ -147,7 +147,7 @@ static void write_current_run(struct core *core, struct json_writer *json)
 {
 	json_key(json, "run");
 	if (core_is_running(core))
-		run_record_json(json, &core->machine.run,
+		run_write_json(json, &core->machine.run,
 			core_remaining_ms(core, &core->machine.run), false);
 	else
 		json_put_null(json);

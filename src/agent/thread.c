@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <time.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -102,4 +104,34 @@ int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, s
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	return errnum;
+}
+
+static const int held_numbers[] = { SIGPIPE, SIGXFSZ };
+
+void held_signals_begin(struct held_signals *held)
+{
+	sigset_t ours;
+
+	sigemptyset(&ours);
+	for (size_t i = 0; i < sizeof held_numbers / sizeof held_numbers[0]; i++)
+		sigaddset(&ours, held_numbers[i]);
+	pthread_sigmask(SIG_BLOCK, &ours, &held->before);
+}
+
+void held_signals_end(const struct held_signals *held)
+{
+	const struct timespec at_once = { 0 };
+	sigset_t pending, ours;
+
+	sigpending(&pending);
+	sigemptyset(&ours);
+	for (size_t i = 0; i < sizeof held_numbers / sizeof held_numbers[0]; i++) {
+		/* One that was blocked before is the program's matter. */
+		if (sigismember(&pending, held_numbers[i]) &&
+			!sigismember(&held->before, held_numbers[i]))
+			sigaddset(&ours, held_numbers[i]);
+	}
+	while (sigtimedwait(&ours, NULL, &at_once) > 0)
+		continue;
+	pthread_sigmask(SIG_SETMASK, &held->before, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the agent's thread is made: a small stack, and none of the program's signals. */
+/* Threads and their signals: how the agent's own is made, and what other threads hold back. */
 #pragma once
 
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,3 +29,15 @@ void thread_follow_signals(uint64_t main_blocked);
 
 /* Takes a real-time priority, which is the program's, from the calling thread. */
 void thread_leave_real_time(void);
+
+/*
+ * Writing to a closed socket, or beyond a limit of the program's, must not kill a thread of the
+ * program that called the agent. SIGPIPE and SIGXFSZ, which are sent to the thread that writes, are
+ * blocked meanwhile, and those that came are discarded.
+ */
+struct held_signals {
+	sigset_t before;
+};
+
+void held_signals_begin(struct held_signals *held);
+void held_signals_end(const struct held_signals *held);

@@ -35,6 +35,17 @@ static void *pages_resize(
 	return moved == MAP_FAILED ? NULL : moved;
 }
 
+static void *private_resize(
+	const struct memory *memory, void *block, size_t old_size, size_t new_size)
+{
+	void *const moved = pages_resize(memory, block, old_size, new_size);
+
+	/* Grown pages keep the advice; where the kernel has none, a child inherits them unused. */
+	if (block == NULL && moved != NULL)
+		madvise(moved, new_size, MADV_DONTFORK);
+	return moved;
+}
+
 static void *heap_resize(const struct memory *memory, void *block, size_t old_size, size_t new_size)
 {
 	(void)memory;
@@ -47,4 +58,5 @@ static void *heap_resize(const struct memory *memory, void *block, size_t old_si
 }
 
 const struct memory memory_pages = { .resize = pages_resize };
+const struct memory memory_private = { .resize = private_resize };
 const struct memory memory_heap = { .resize = heap_resize };

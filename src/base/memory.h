@@ -22,6 +22,13 @@ struct memory {
 /* Whole pages from mmap; safe where malloc must not be called. Any thread. */
 extern const struct memory memory_pages;
 
+/*
+ * The same, which a forked child does not inherit (MADV_DONTFORK): it begins anew, with nothing
+ * half-changed and nothing secret, and fork has less to copy. A child must not follow pointers into
+ * it.
+ */
+extern const struct memory memory_private;
+
 /* realloc(3); no memory is reported to the caller. Any thread. */
 extern const struct memory memory_heap;
 

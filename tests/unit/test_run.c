@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "agent/retention.h"
-#include "agent/run_record.h"
 #include "unit.h"
 
 static enum run_action step_at(struct run_machine *machine, enum run_event event, int64_t now_ms)
@@ -177,22 +175,6 @@ static void refuses_what_is_no_record(void **state)
 	assert_true(run_record_read(unknown, strlen(unknown), &run));
 }
 
-static void keeps_the_newest_within_number_and_bytes(void **state)
-{
-	(void)state;
-	const uint64_t bytes[] = { 10, 20, 30, 40 };
-	const struct run_retention by_count = { .count = 2, .bytes = 1000 };
-	const struct run_retention by_bytes = { .count = 9, .bytes = 70 };
-	const struct run_retention tiny = { .count = 9, .bytes = 1 };
-	const uint64_t huge[] = { 1, UINT64_MAX, UINT64_MAX };
-	assert_int_equal(retention_excess(&by_count, bytes, 4), 2);
-	assert_int_equal(retention_excess(&by_bytes, bytes, 4), 2);
-	assert_int_equal(retention_excess(&tiny, bytes, 4), 3);
-	assert_int_equal(retention_excess(&tiny, bytes, 1), 0);
-	assert_int_equal(retention_excess(&tiny, NULL, 0), 0);
-	assert_int_equal(retention_excess(&by_bytes, huge, 3), 2);
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(ends_at_its_deadline),
 	cmocka_unit_test(stop_ends_it_early_and_only_when_it_is_on),
@@ -203,6 +185,5 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_end_that_fails_says_why),
 	cmocka_unit_test(records_read_back),
 	cmocka_unit_test(refuses_what_is_no_record),
-	cmocka_unit_test(keeps_the_newest_within_number_and_bytes),
 };
 UNIT_MAIN(tests)

@@ -514,6 +514,22 @@ static void the_folder_that_was_asked_for_comes_first(void **state)
 
 #define in_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
+static void keeps_the_newest_within_number_and_bytes(void **state)
+{
+	(void)state;
+	const uint64_t bytes[] = { 10, 20, 30, 40 };
+	const struct run_retention by_count = { .count = 2, .bytes = 1000 };
+	const struct run_retention by_bytes = { .count = 9, .bytes = 70 };
+	const struct run_retention tiny = { .count = 9, .bytes = 1 };
+	const uint64_t huge[] = { 1, UINT64_MAX, UINT64_MAX };
+	assert_int_equal(run_retention_excess(&by_count, bytes, 4), 2);
+	assert_int_equal(run_retention_excess(&by_bytes, bytes, 4), 2);
+	assert_int_equal(run_retention_excess(&tiny, bytes, 4), 3);
+	assert_int_equal(run_retention_excess(&tiny, bytes, 1), 0);
+	assert_int_equal(run_retention_excess(&tiny, NULL, 0), 0);
+	assert_int_equal(run_retention_excess(&by_bytes, huge, 3), 2);
+}
+
 static const struct CMUnitTest tests[] = {
 	in_folder(keeps_runs_in_the_folder),
 	cmocka_unit_test(keeps_runs_in_memory_without_a_folder),
@@ -527,6 +543,7 @@ static const struct CMUnitTest tests[] = {
 	in_folder(runs_of_one_id_are_all_there_under_ids_of_their_own),
 	in_folder(remains_of_dead_processes_are_removed),
 	in_folder(a_records_name_must_be_its_own),
+	cmocka_unit_test(keeps_the_newest_within_number_and_bytes),
 	cmocka_unit_test(names_of_programs_fit_for_files),
 	in_folder(survives_missing_memory),
 	in_folder(only_a_private_folder_of_our_own_will_do),

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/private_memory.h"
+#include "base/memory.h"
 #include "agent/settings.h"
 #include "allocator/allocator_fake.h"
 #include "unit.h"
