@@ -1,21 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks, frames and samples of a profile are looked at. All patterns are Perl's.
+ * Selects stacks, frames and samples of a profile. All patterns are Perl's.
  *
- *	focus, ignore	stacks of which some location matches, by its address (16 hex digits),
+ *	focus, ignore	stacks with a location that matches, by its address (16 hex digits),
  *			one of its names, or "file:line": only those; all but those
  *	retain, exclude	locations by the name of their outermost function: only those; all but
- *			those. A stack of which nothing is left is dropped.
+ *			those. A stack that ends up empty is dropped.
  *	show, hide	frames, inlined ones too, by name or file: only those; all but those
  *	tags		samples: "thread=PATTERN" by the thread's name, "bytes=LOW:HIGH" by the
- *			size of one object, either end may be missing; all of them must hold
+ *			size of one object, either end may be missing; all must match
  *	thread		samples of the threads with that number, or with exactly that name
  */
 #pragma once
 
-#include "analysis/pattern.h"
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/buffer.h"
+#include "base/error.h"
 #include "profile/profile.h"
+
+/*
+ * A Perl regular expression, compiled once. One that takes too long on some text is an error, not a
+ * hang.
+ */
+struct pattern;
+
+/* ERROR_USAGE says where in the text what is wrong. */
+MUST_CHECK bool pattern_new(const char *text, struct pattern **ret, struct error *err);
+void pattern_free(struct pattern *pattern);
+
+static inline void pattern_cleanup(struct pattern **pattern)
+{
+	pattern_free(*pattern);
+}
+
+/* Whether it occurs anywhere in the text. False after it exceeded its limits: see pattern_check. */
+bool pattern_matches(struct pattern *pattern, const char *text);
+
+/* ERROR_USAGE when the pattern exceeded its limits on some text. */
+MUST_CHECK bool pattern_check(const struct pattern *pattern, struct error *err);
 
 struct filter_text {
 	const char *focus, *ignore, *retain, *exclude, *show, *hide; /* NULL or "" for none */
@@ -34,7 +58,7 @@ static inline void filter_cleanup(struct filter **filter)
 	filter_free(*filter);
 }
 
-/* What the filter says of a location, once for all stacks that it is in. */
+/* The filter's answer for a location, the same in every stack. */
 struct filter_verdict {
 	bool has_focus;
 	bool is_ignored;
@@ -65,5 +89,5 @@ bool filter_takes(
 /* Whether a function's name matches, with or without what is in angle brackets. */
 bool filter_matches_function(struct pattern *pattern, struct buffer *scratch, const char *function);
 
-/* ERROR_USAGE when a pattern went over its limits on the way. */
+/* ERROR_USAGE when a pattern exceeded its limits. */
 MUST_CHECK bool filter_check(const struct filter *filter, struct error *err);

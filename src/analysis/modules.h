@@ -38,3 +38,26 @@ struct module_place {
 
 /* Adds all mappings of the profile; one place for each, to be released with free(). */
 struct module_place *module_table_add(struct module_table *table, const struct profile *profile);
+
+struct mapping_placement;
+
+/*
+ * One address space for the mappings of several profiles: each module keeps the addresses that it
+ * has in the first profile that contains it, unless they are taken.
+ */
+struct address_space {
+	struct profile *out; /* gets the mappings */
+	struct module_table modules;
+	struct mapping_placement *placements;
+	size_t count, capacity;
+};
+
+void address_space_init(struct address_space *space, struct profile *out);
+void address_space_deinit(struct address_space *space);
+
+/*
+ * The address in the common space of an address that a mapping of the profile covers. `places` is
+ * what module_table_add made of the profile.
+ */
+uint64_t address_space_move(struct address_space *space, const struct profile *profile,
+	const struct module_place *places, uint32_t mapping, uint64_t address);

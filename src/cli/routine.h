@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analysis/pattern.h"
+#include "analysis/filter.h"
 #include "cli/report_session.h"
 
 /* A place in a routine that something was allocated at. */
