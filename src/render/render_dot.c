@@ -1,12 +1,176 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/dot.h"
-#include "render/renderers.h"
+#include "render/render_dot.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "render/dot_text.h"
+#include "base/utf8.h"
+#include "base/xalloc.h"
 #include "render/quantity.h"
+#include "render/renderers.h"
+
+#define ELLIPSIS "\xe2\x80\xa6"
+
+enum {
+	LINE_LENGTH = 32,    /* a name up to this stays on one line */
+	BRACKET_LENGTH = 20, /* the longest argument list that is shown */
+	MAX_LINE_BYTES = 64, /* of a longer piece both ends stay */
+};
+
+static void append_character(
+	struct buffer *out, const char *at, size_t length, const char *backslash)
+{
+	/* U+FFFE and U+FFFF are characters that XML, and so SVG, may not hold */
+	if (length == 0 ||
+		(length == 3 && memcmp(at, "\xef\xbf", 2) == 0 && (unsigned char)at[2] >= 0xbe))
+		buffer_append_string(out, UTF8_REPLACEMENT);
+	else if (*at == '"')
+		buffer_append_string(out, "\\\"");
+	else if (*at == '\\')
+		buffer_append_string(out, backslash);
+	else if (*at == '&')
+		buffer_append_string(out, "&amp;");
+	else if ((unsigned char)*at < 0x20 || *at == 0x7f)
+		buffer_append_char(out, ' ');
+	else
+		buffer_append(out, at, length);
+}
+
+static void append_escaped(struct buffer *out, const char *text, size_t size, const char *backslash)
+{
+	const char *const end = text + size;
+
+	while (text < end) {
+		const size_t length = utf8_length(text, (size_t)(end - text));
+		append_character(out, text, length, backslash);
+		text += length == 0 ? 1 : length;
+	}
+}
+
+/*
+ * A text inside DOT's double quotes, on one line. It may hold anything: quotes, backslashes,
+ * entities such as "&lt;" that graphviz would replace, bytes that are no UTF-8.
+ */
+static void append_text(struct buffer *out, const char *text, size_t size)
+{
+	append_escaped(out, text, size, "\\\\");
+}
+
+/* In a tooltip graphviz looks for escapes twice. */
+static void append_twice_escaped(struct buffer *out, const char *text)
+{
+	append_escaped(out, text, strlen(text), "\\\\\\\\");
+}
+
+/* The bracket that closes the one at `open`, or NULL. "->" and operator< close nothing. */
+static const char *find_closing(const char *open)
+{
+	size_t depth = 0;
+
+	for (const char *at = open; *at != '\0'; at++) {
+		if (*at == '<' || *at == '(')
+			depth++;
+		else if ((*at == '>' && at[-1] != '-') || *at == ')')
+			depth--;
+		if (depth == 0)
+			return at;
+	}
+	return NULL;
+}
+
+/*
+ * Whether a bracket at `at` encloses arguments: not in "operator<", "operator()", nor in names that
+ * begin with it as "(anonymous namespace)" and Rust's "<T as Trait>" do.
+ */
+static bool encloses_arguments(const char *name, const char *at)
+{
+	static const char word[] = "operator";
+	const size_t length = sizeof word - 1;
+
+	if (at == name || at[-1] == ':' || at[-1] == ' ')
+		return false;
+	return (size_t)(at - name) < length || memcmp(at - length, word, length) != 0;
+}
+
+/* The name with long bracketed parts cut out. */
+static void shorten(struct buffer *out, const char *name)
+{
+	for (const char *at = name; *at != '\0'; at++) {
+		buffer_append_char(out, *at);
+		if ((*at != '<' && *at != '(') || !encloses_arguments(name, at))
+			continue;
+		const char *const closing = find_closing(at);
+		if (closing == NULL || closing - at <= BRACKET_LENGTH)
+			continue;
+		buffer_append_string(out, ELLIPSIS);
+		at = closing - 1;
+	}
+}
+
+static bool is_continuation(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+static void append_line(struct buffer *out, const char *text, size_t size)
+{
+	size_t head = MAX_LINE_BYTES / 2, tail = MAX_LINE_BYTES / 2;
+
+	if (size <= MAX_LINE_BYTES) {
+		append_text(out, text, size);
+		return;
+	}
+	while (is_continuation(text[head]))
+		head--;
+	while (tail > 0 && is_continuation(text[size - tail]))
+		tail--;
+	append_text(out, text, head);
+	buffer_append_string(out, ELLIPSIS);
+	append_text(out, text + size - tail, tail);
+}
+
+/* Where the piece that begins at `text` ends: behind "::", before a space, outside brackets. */
+static const char *find_piece_end(const char *text)
+{
+	size_t depth = 0;
+
+	for (const char *at = text; *at != '\0'; at++) {
+		if (*at == '<' || *at == '(')
+			depth++;
+		else if ((*at == '>' || *at == ')') && depth > 0)
+			depth--;
+		if (depth == 0 && *at == ' ' && at > text)
+			return at;
+		if (depth == 0 && at[0] == ':' && at[1] == ':' && at[2] != '\0')
+			return at + 2;
+	}
+	return text + strlen(text);
+}
+
+void dot_append_name(struct buffer *out, const char *name)
+{
+	CLEANUP(buffer_deinit) struct buffer cut = { 0 };
+
+	buffer_init(&cut, &memory_or_exit);
+	shorten(&cut, name);
+	const char *line = buffer_string(&cut), *at = line;
+
+	if (strlen(line) <= LINE_LENGTH) {
+		append_text(out, line, strlen(line));
+		return;
+	}
+	while (*at != '\0') {
+		const char *const piece = find_piece_end(at);
+		if (at > line && piece - line > LINE_LENGTH) {
+			append_line(out, line, (size_t)(at - line));
+			buffer_append_string(out, "\\n");
+			line = at + (*at == ' ');
+		}
+		at = piece;
+	}
+	append_line(out, line, (size_t)(at - line));
+}
 
 /* Half of a 95% interval, in standard errors. */
 #define INTERVAL_95 1.96
@@ -96,16 +260,16 @@ static void append_tooltip(const struct drawing *drawing, const struct graph_nod
 	struct buffer *const out = drawing->out;
 
 	buffer_append_string(out, ",tooltip=\"");
-	dot_text_append_tooltip(out, node->name);
+	append_twice_escaped(out, node->name);
 	if (node->file[0] != '\0' && strstr(node->name, node->file) == NULL) {
 		buffer_append_string(out, "\\n");
-		dot_text_append_tooltip(out, node->file);
+		append_twice_escaped(out, node->file);
 		if (node->line != 0)
 			buffer_printf(out, ":%u", node->line);
 	}
 	if (node->module[0] != '\0') {
 		buffer_append_string(out, "\\nin ");
-		dot_text_append_tooltip(out, node->module);
+		append_twice_escaped(out, node->module);
 	}
 	buffer_append_string(out, "\\nitself ");
 	append_share(drawing, box->flat.value);
@@ -151,7 +315,7 @@ static void append_node(const struct drawing *drawing, size_t i)
 	struct buffer *const out = drawing->out;
 
 	buffer_printf(out, "N%zu [label=\"", i + 1);
-	dot_text_append_name(out, drawing->view->nodes[box->node].name);
+	dot_append_name(out, drawing->view->nodes[box->node].name);
 	if (flat == 0 && cumulative != 0) {
 		append_estimate(drawing, "\\n0 of ", box->cumulative);
 	} else {
@@ -182,9 +346,9 @@ static void append_edge(const struct drawing *drawing, const struct graph_edge *
 	append_colour(out, "color", ink, hue_of(drawing, edge->weight.value),
 		tint_of(drawing, edge->weight.value));
 	buffer_append_string(out, ",tooltip=\"");
-	dot_text_append_tooltip(out, from);
+	append_twice_escaped(out, from);
 	buffer_append_string(out, " -> ");
-	dot_text_append_tooltip(out, to);
+	append_twice_escaped(out, to);
 	buffer_append_string(out, "\\n");
 	append_share(drawing, edge->weight.value);
 	if (is_inlined)
@@ -196,7 +360,7 @@ static void append_legend_line(struct buffer *out, const char *text)
 {
 	if (text == NULL || text[0] == '\0')
 		return;
-	dot_text_append(out, text, strlen(text));
+	append_text(out, text, strlen(text));
 	buffer_append_string(out, "\\l");
 }
 
@@ -249,7 +413,7 @@ static void append_header(const struct drawing *drawing)
 	struct buffer *const out = drawing->out;
 
 	buffer_append_string(out, "digraph \"");
-	dot_text_append(out, title, strlen(title));
+	append_text(out, title, strlen(title));
 	buffer_printf(out, "; %s\" {\n", text_of(drawing, drawing->total).text);
 	buffer_append_string(out,
 		"graph [fontname=\"Helvetica,Arial,sans-serif\",bgcolor=white,nodesep=0.3,"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/dot_text.h"
+#include "render/render_dot.h"
 #include "render/quantity.h"
 
 #include "unit.h"
@@ -56,7 +56,7 @@ static char *name_of(const char *name)
 	struct buffer out;
 
 	buffer_init(&out, &memory_or_exit);
-	dot_text_append_name(&out, name);
+	dot_append_name(&out, name);
 	return buffer_take(&out);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/flame_data.h"
+#include "render/render_flame.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/number_column.h"
 #include "render/render.h"
 
 #include "unit.h"
@@ -41,10 +40,11 @@ static void add_path(struct view *view, const uint32_t *nodes, size_t depth, dou
 
 static char *data_of(const struct view *view)
 {
+	struct error err = { 0 };
 	struct buffer out;
 
 	buffer_init(&out, &memory_or_exit);
-	flame_data_write(view, &RENDER_OPTIONS_DEFAULT, &out);
+	assert_true(render_flame_data(view, &RENDER_OPTIONS_DEFAULT, &out, &err));
 	return buffer_take(&out);
 }
 

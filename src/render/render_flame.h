@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A view as the JSON that the flame graph's script reads: the page of render_flame.c carries it,
- * the gateway can serve it alone.
+ * The JSON that the flame graph's script reads (render_flame_data). The HTML page (render_flame)
+ * contains it; the gateway serves it alone.
  *
  * Paths that begin alike share their beginning: a *frame* is a place in that tree. Columns of
  * numbers are strings, because a hundred thousand frames have to be small and quick to read:
@@ -20,7 +20,10 @@
  */
 #pragma once
 
-#include "render/renderers.h"
+#include <stdint.h>
 
-void flame_data_write(
-	const struct view *view, const struct render_options *options, struct buffer *out);
+#include "base/buffer.h"
+
+/* Append one number of a column. */
+void number_column_append(struct buffer *out, uint64_t value);
+void number_column_append_signed(struct buffer *out, int64_t value);
