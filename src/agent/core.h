@@ -16,6 +16,7 @@
 #include "agent/settings.h"
 #include "agent/run_store.h"
 #include "allocator/allocator.h"
+#include "base/json_writer.h"
 
 /* Who switched sampling on. */
 enum core_cause {
@@ -148,3 +149,9 @@ void core_tick(struct core *core);
 
 /* Milliseconds until core_tick has something to do; -1: nothing is planned. */
 int64_t core_wait_ms(const struct core *core);
+
+/*
+ * The Status object of docs/protocol.md, as the allocator is now; what cannot be read is left at
+ * zero or null (agent/core_status.c).
+ */
+void core_write_status(struct core *core, struct json_writer *json);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C interface: checks sizes, translates errors, and hands on to the agent. */
+/* The C interface: checks sizes, translates errors, and calls the agent. */
 #include "heapctl.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "agent/agent.h"
 #include "agent/capture.h"
 #include "agent/launch.h"
+#include "agent/routes.h"
 #include "base/memory.h"
 #include "base/duration.h"
 
@@ -523,4 +525,100 @@ int heapctl_run_dump_fd(int64_t id, int start, int fd, struct heapctl_error *err
 	const bool done = opened && capture_copy_to_fd(&file, fd, &problem);
 	descriptor_close(&file);
 	return done ? HEAPCTL_OK : fail(&problem, err);
+}
+
+/* What a response holds on to, and copies of texts that the routes write into. */
+struct owned_response {
+	struct response response;
+	char method[16];
+	char target[2048];
+	char form[2048];
+};
+
+static bool copy_text(char *to, size_t size, const char *from)
+{
+	const size_t length = strlen(from);
+
+	if (length >= size)
+		return false;
+	memcpy(to, from, length + 1);
+	return true;
+}
+
+static bool copy_request(const struct heapctl_request *request, struct owned_response *owned)
+{
+	return copy_text(owned->method, sizeof owned->method, request->method) &&
+	       copy_text(owned->target, sizeof owned->target, request->target) &&
+	       (request->form == NULL || copy_text(owned->form, sizeof owned->form, request->form));
+}
+
+static bool answer(struct owned_response *owned, struct error *err)
+{
+	const struct agent_request request = {
+		.method = owned->method, .target = owned->target, .form = owned->form
+	};
+	struct agent_use use;
+
+	if (!agent_lock(&use, err))
+		return false;
+	routes_handle(use.core, &request, &owned->response);
+	agent_unlock(&use, true);
+	return true;
+}
+
+static void give_response(struct owned_response *owned, struct heapctl_response *response)
+{
+	const struct response *const from = &owned->response;
+	const struct heapctl_response filled = { .status = from->status,
+		.fd = from->file.fd,
+		.body_size = response_size(from),
+		.body = from->file.fd >= 0 ? NULL : from->body.data,
+		.content_type = from->content_type,
+		.dump_ms = from->dump_ms,
+		.owner = owned };
+
+	copy_out(response, response->size, &filled, sizeof filled);
+}
+
+int heapctl_handle(const struct heapctl_request *request, struct heapctl_response *response,
+	struct heapctl_error *err)
+{
+	enum {
+		/* All that the first header had. */
+		REQUEST_BYTES_MIN = offsetof(struct heapctl_request, form) + sizeof request->form,
+		RESPONSE_BYTES_MIN =
+			offsetof(struct heapctl_response, owner) + sizeof response->owner,
+	};
+	struct error problem;
+
+	if (request == NULL || request->size < REQUEST_BYTES_MIN || !is_size(request->size) ||
+		request->method == NULL || request->target == NULL)
+		return fail_usage(err, "the request or its size, method or target is not set");
+	if (response == NULL || response->size < RESPONSE_BYTES_MIN || !is_size(response->size))
+		return fail_usage(err, "the response or its size is not set");
+	struct owned_response *const owned = memory_resize(&memory_private, NULL, 0, sizeof *owned);
+	if (owned == NULL) {
+		error_set(&problem, ERROR_MEMORY, "no memory for the answer");
+		return fail(&problem, err);
+	}
+	response_init(&owned->response, &memory_private);
+	const bool fits = copy_request(request, owned);
+	if (fits && answer(owned, &problem)) {
+		give_response(owned, response);
+		return HEAPCTL_OK;
+	}
+	memory_resize(&memory_private, owned, sizeof *owned, 0);
+	return fits ? fail(&problem, err) : fail_usage(err, "the request is too long");
+}
+
+void heapctl_response_release(struct heapctl_response *response)
+{
+	if (response == NULL || response->owner == NULL)
+		return;
+	struct owned_response *const owned = response->owner;
+	response_deinit(&owned->response);
+	memory_resize(&memory_private, owned, sizeof *owned, 0);
+	response->owner = NULL;
+	response->body = NULL;
+	response->fd = -1;
 }

@@ -31,20 +31,22 @@ void launch_look(struct launch_facts *launch)
 	snprintf(launch->started_as, sizeof launch->started_as, "%s", as);
 }
 
-const char *launch_name(const struct launch_facts *launch)
-{
-	const char *const slash = strrchr(launch->started_as, '/');
-
-	return slash == NULL ? launch->started_as : slash + 1;
-}
-
+/* What follows the last slash of the path, of `size` bytes. */
 static const char *last_part(const char *path, size_t size)
 {
-	for (size_t i = size; i > 0; i--) {
-		if (path[i - 1] == '/')
-			return path + i;
-	}
-	return path;
+	const char *const slash = memrchr(path, '/', size);
+
+	return slash == NULL ? path : slash + 1;
+}
+
+const char *launch_name(const struct launch_facts *launch)
+{
+	return last_part(launch->started_as, strlen(launch->started_as));
+}
+
+static bool entry_is(const char *entry, size_t size, const char *name)
+{
+	return strlen(name) == size && memcmp(entry, name, size) == 0;
 }
 
 static const char preload_separators[] = ": \t\n";
@@ -52,11 +54,10 @@ static const char preload_separators[] = ": \t\n";
 /* Whether the entry, of `size` bytes, is the file with the agent. */
 static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
 {
-	const char *const own = last_part(own_path, strlen(own_path));
 	const char *const name = last_part(entry, size);
 	const size_t length = (size_t)(entry + size - name);
 
-	return length > 0 && strlen(own) == length && memcmp(name, own, length) == 0;
+	return length > 0 && entry_is(name, length, last_part(own_path, strlen(own_path)));
 }
 
 bool launch_preload_names(const char *preload, const char *own_path)
@@ -87,6 +88,27 @@ void launch_remove_preload(const char *preload, const char *own_path, char *kept
 	*end = '\0';
 }
 
+/*
+ * Whether a ':'-separated list names this executable: an entry with a slash is its path, another
+ * the last part of its path or of the name it was started by.
+ */
+static bool is_listed(const char *list, const struct launch_facts *launch)
+{
+	const char *const name = last_part(launch->path, strlen(launch->path));
+
+	for (;; list++) {
+		const size_t size = strcspn(list, ":");
+		const bool is_path = memchr(list, '/', size) != NULL;
+		const char *const file = is_path ? launch->path : name;
+		const char *const started_as = is_path ? launch->started_as : launch_name(launch);
+		if (size > 0 && (entry_is(list, size, file) || entry_is(list, size, started_as)))
+			return true;
+		list += size;
+		if (*list == '\0')
+			return false;
+	}
+}
+
 enum launch_decision launch_decide(const struct settings *settings,
 	const struct launch_facts *launch, const struct launch_source *source)
 {
@@ -96,10 +118,8 @@ enum launch_decision launch_decide(const struct settings *settings,
 		(!preloaded && !launch_preload_names(source->preload_file, source->own_path)))
 		return LAUNCH_STAY_OUT;
 	if (settings->exes[0] != '\0')
-		return settings_exe_is_listed(settings->exes, launch->path, launch->started_as)
-			       ? LAUNCH_START
-			       : LAUNCH_STAY_OUT;
-	if (!preloaded || settings_exe_is_listed(launchers, launch->path, launch->started_as))
+		return is_listed(settings->exes, launch) ? LAUNCH_START : LAUNCH_STAY_OUT;
+	if (!preloaded || is_listed(launchers, launch))
 		return LAUNCH_STAY_OUT;
 	return LAUNCH_START_AND_NAME;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "agent/run.h"
-#include "agent/status_json.h"
 #include "base/duration.h"
 #include "wire/http_target.h"
 
@@ -24,7 +23,7 @@ static bool handle_status(struct route_call *exchange, struct error *err)
 
 	(void)err;
 	json_init(&json, &exchange->response->body);
-	status_json_write(exchange->core, &json);
+	core_write_status(exchange->core, &json);
 	return true;
 }
 

@@ -113,34 +113,3 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;
 	settings->jemalloc_stacks = read_word(settings, get, "HEAPCTL_UNWINDER", by_jemalloc) == 0;
 }
-
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
-static bool entry_is(const char *entry, size_t size, const char *name)
-{
-	return strlen(name) == size && memcmp(entry, name, size) == 0;
-}
-
-bool settings_exe_is_listed(const char *list, const char *path, const char *started_as)
-{
-	while (*list != '\0') {
-		const size_t size = strcspn(list, ":");
-		const bool is_path = memchr(list, '/', size) != NULL;
-		if (size > 0 && is_path &&
-			(entry_is(list, size, path) || entry_is(list, size, started_as)))
-			return true;
-		if (size > 0 && !is_path &&
-			(entry_is(list, size, last_part(path)) ||
-				entry_is(list, size, last_part(started_as))))
-			return true;
-		list += size;
-		if (*list == ':')
-			list++;
-	}
-	return false;
-}

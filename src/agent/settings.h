@@ -39,9 +39,3 @@ struct settings {
 
 /* `get` is secure_getenv, or a test's own. */
 void settings_read(struct settings *settings, char *(*get)(const char *name));
-
-/*
- * Whether a ':'-separated list of names and paths names this executable: an entry with a slash is
- * its path, another the last part of its path or of the name it was started by.
- */
-bool settings_exe_is_listed(const char *list, const char *path, const char *started_as);

@@ -119,7 +119,7 @@ class Bodies(GatewayCase):
 
     # What this target does not show is still in the source that answers it.
     SOURCES = {"TrendSite": "src/cli/trend_output.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
-               "Status": "src/agent/status_json.c"}
+               "Status": "src/agent/core_status.c"}
 
     def setUp(self):
         super().setUp()

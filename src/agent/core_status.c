@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/status_json.h"
+#include "agent/core.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -225,7 +225,7 @@ static void write_agent(const struct core *core, struct json_writer *json)
 	json_object_end(json);
 }
 
-void status_json_write(struct core *core, struct json_writer *json)
+void core_write_status(struct core *core, struct json_writer *json)
 {
 	json_object_begin(json);
 	write_agent(core, json);
