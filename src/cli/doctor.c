@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/agent_library.h"
+#include "cli/program_files.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "cli/help.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "client/doctor.h"
@@ -45,10 +44,10 @@ static void print_findings(const char *title, const struct diagnosis *diagnosis)
 			level_name(finding->level), terminal_end(stdout));
 		CLEANUP(free_cleanup) char *message = terminal_copy(finding->message);
 		CLEANUP(free_cleanup) char *hint = terminal_copy(finding->hint);
-		help_fill(stdout, message, INDENT, INDENT, columns);
+		terminal_fill(stdout, message, INDENT, INDENT, columns);
 		if (finding->hint[0] != '\0') {
 			printf("%*s-> ", INDENT, "");
-			help_fill(stdout, hint, INDENT + 3, INDENT + 3, columns);
+			terminal_fill(stdout, hint, INDENT + 3, INDENT + 3, columns);
 		}
 	}
 	if (diagnosis_is_well(diagnosis))

@@ -7,11 +7,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli/bus_guard.h"
+#include "cli/input_guard.h"
 #include "cli/commit.h"
 #include "cli/control.h"
-#include "cli/help.h"
-#include "cli/net_program.h"
+#include "cli/program_files.h"
 #include "cli/verb.h"
 
 /* In the order of the overview: look, control, read, serve. */
@@ -46,7 +45,7 @@ static const struct verb *const verbs[] = {
 static int print_help(int argc, char **argv)
 {
 	if (argc < 2) {
-		help_print_overview(stdout);
+		verb_print_overview(stdout);
 		return EXIT_DONE;
 	}
 	const struct verb *const verb = verb_find(argv[1]);
@@ -54,7 +53,7 @@ static int print_help(int argc, char **argv)
 		verb_warn("there is no verb '%s' (heapctl --help lists them)", argv[1]);
 		return EXIT_USAGE;
 	}
-	help_print(verb, stdout);
+	verb_print_help(verb, stdout);
 	return EXIT_DONE;
 }
 
@@ -123,7 +122,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* The parent may have ignored it, which exec keeps: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
-	bus_guard_install();
+	input_guard_install();
 	verb_table = verbs;
 	net_program_init(argc, argv);
 #if defined(HEAPCTL_NET)
@@ -138,7 +137,7 @@ int main(int argc, char **argv)
 	if (argc > 0 && is_jeprof(argv[0]))
 		return finish(jeprof_main(argc, argv));
 	if (argc < 2) {
-		help_print_overview(stderr);
+		verb_print_overview(stderr);
 		return EXIT_USAGE;
 	}
 	return finish(dispatch(argc, argv));

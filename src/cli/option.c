@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/help.h"
+#include "cli/verb.h"
 
 void option_begin(struct option_parser *parser, const struct verb *verb, int argc, char **argv)
 {
@@ -240,7 +240,7 @@ int option_next(struct option_parser *parser)
 	}
 	if (id != help_option.id)
 		return id;
-	help_print(parser->verb, stdout);
+	verb_print_help(parser->verb, stdout);
 	parser->exit_code = EXIT_DONE;
 	return OPTION_STOP;
 }

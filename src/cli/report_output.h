@@ -15,3 +15,11 @@ MUST_CHECK bool report_output_emit(const struct report_options *options, const s
 /* Renders a view and opens a viewer on it: "gv", "evince" or "web". */
 MUST_CHECK bool report_output_show(const struct report_session *session, const struct view *view,
 	const char *viewer, struct error *err);
+
+/*
+ * Source or assembly with figures beside it, of the functions that match `pattern` and that
+ * something was allocated in or below. `kind` is REPORT_LIST, REPORT_WEBLIST or REPORT_DISASM.
+ */
+MUST_CHECK bool report_output_annotate(const struct report_session *session,
+	const struct report_variation *variation, enum report_output kind, const char *pattern,
+	struct buffer *out, struct error *err);

@@ -13,7 +13,7 @@
 #include "source/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
-#include "cli/watchdog.h"
+#include "cli/input_guard.h"
 #include "source/program_mappings.h"
 #include "source/source.h"
 
@@ -88,9 +88,9 @@ static bool load(struct report_session *session, const char *operand, struct err
 	CLEANUP(source_close) struct source source = { 0 };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 
-	watchdog_begin("reading a profile");
+	input_guard_begin("reading a profile");
 	const bool is_read = load_source(session, &source, operand, &profile, err);
-	watchdog_end();
+	input_guard_end();
 	if (!is_read)
 		return false;
 	for (size_t i = 0; i < profile->comment_count; i++) {
@@ -376,10 +376,10 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 	if (session->options->add_lib != NULL && !add_library(session, err))
 		return false;
 	open_symbolizer(session);
-	watchdog_begin("finding the names of functions");
+	input_guard_begin("finding the names of functions");
 	const bool is_done = symbolize(
 		session->symbolizer, session->profiles, session->profile_count, &options, err);
-	watchdog_end();
+	input_guard_end();
 	if (!is_done)
 		return false;
 	const struct symbol_module_report *const reports =

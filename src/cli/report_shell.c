@@ -12,7 +12,6 @@
 #include "base/xalloc.h"
 #include "cli/line_editor.h"
 #include "base/string_pool.h"
-#include "cli/report_annotation.h"
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
@@ -284,14 +283,14 @@ static bool run_tree(
 static bool run_list(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	return report_annotate(shell->session, &request->variation, REPORT_LIST,
+	return report_output_annotate(shell->session, &request->variation, REPORT_LIST,
 		buffer_string(&request->focus), out, err);
 }
 
 static bool run_disasm(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	return report_annotate(shell->session, &request->variation, REPORT_DISASM,
+	return report_output_annotate(shell->session, &request->variation, REPORT_DISASM,
 		buffer_string(&request->focus), out, err);
 }
 
@@ -302,7 +301,7 @@ static bool run_weblist(
 
 	(void)out;
 	buffer_init(&page, &memory_or_exit);
-	return report_annotate(shell->session, &request->variation, REPORT_WEBLIST,
+	return report_output_annotate(shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
 	       viewer_open_beside("web", 0, &page, "html", err);
 }

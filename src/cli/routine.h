@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions in the files that they are in, for their assembly: which piece of which file, and
- * which of its addresses have figures.
+ * Functions in the files that they are in, for their assembly: which piece of which file, which of
+ * its addresses have figures, and its instructions.
  */
 #pragma once
 
+#include <stdint.h>
+
 #include "analysis/filter.h"
+#include "base/error.h"
+#include "base/string_pool.h"
 #include "cli/report_session.h"
 
 /* A place in a routine that something was allocated at. */
@@ -38,3 +42,35 @@ struct routine_list {
 void routine_list_init(struct routine_list *list, const struct report_session *session,
 	const struct view *view, struct pattern *pattern);
 void routine_list_deinit(struct routine_list *list);
+
+/* The sum of the places from `start` up to `limit`. */
+struct routine_place routine_sum(const struct routine *routine, uint64_t start, uint64_t limit);
+
+struct instruction {
+	uint64_t start; /* addresses as the file has them */
+	uint64_t limit;
+	const char *text;
+	const char *file; /* "" when unknown */
+	uint32_t line;
+};
+
+/* The instructions of a piece of an ELF file, with the lines they come from. */
+struct disassembly {
+	struct instruction *instructions;
+	size_t count, capacity;
+	struct string_pool strings;
+};
+
+/*
+ * Which program to use for `tool`: `tools` is jeprof's list of "tool:path" and of prefixes,
+ * separated by commas, NULL for none. Release with free().
+ */
+char *disassembly_find_tool(const char *tool, const char *tools);
+
+/*
+ * The instructions of the routine, by running `objdump` (a path) on its file. Initialises
+ * `disassembly`, which is to be deinited when that went well.
+ */
+MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
+	const struct routine *routine, struct error *err);
+void disassembly_deinit(struct disassembly *disassembly);

@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include "base/xalloc.h"
-#include "cli/agent_library.h"
+#include "cli/program_files.h"
 #include "cli/option.h"
-#include "cli/run_gateway.h"
-#include "cli/run_recorded.h"
+#include "cli/run_child.h"
 #include "cli/sample_interval.h"
 #include "cli/verb.h"
 #include "client/doctor.h"

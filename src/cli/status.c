@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "cli/help.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -26,7 +25,7 @@ static void line(const char *name, const char *format, ...)
 	va_end(arguments);
 	CLEANUP(free_cleanup) char *shown = terminal_copy(text);
 	printf("  %-*s", INDENT - 2, name);
-	help_fill(stdout, shown, INDENT, INDENT, (size_t)terminal_columns(stdout));
+	terminal_fill(stdout, shown, INDENT, INDENT, (size_t)terminal_columns(stdout));
 }
 
 static struct quantity_text bytes(int64_t count)

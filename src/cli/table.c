@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/xalloc.h"
-#include "cli/help.h"
+#include "cli/verb.h"
 #include "cli/terminal.h"
 
 struct table_row {
@@ -82,7 +82,7 @@ static void print_last(const char *text, char alignment, size_t width, size_t st
 			   start + width_of(text) > columns && start + NARROWEST <= columns;
 
 	if (wraps) {
-		help_fill(out, text, start, start, columns);
+		terminal_fill(out, text, start, start, columns);
 		fputs(end_of_style, out);
 		return;
 	}

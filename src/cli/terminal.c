@@ -63,6 +63,56 @@ int terminal_columns(FILE *out)
 	return 80;
 }
 
+static void new_line(FILE *out, size_t indent)
+{
+	fprintf(out, "\n%*s", (int)indent, "");
+}
+
+/* One paragraph, or a line that is kept; returns where it ended in the text. */
+static const char *fill_paragraph(
+	FILE *out, const char *text, size_t column, size_t indent, size_t limit)
+{
+	bool is_first = true;
+
+	while (*text != '\0' && *text != '\n') {
+		const size_t word = strcspn(text, " \n");
+
+		if (!is_first && column + 1 + word > limit) {
+			new_line(out, indent);
+			column = indent;
+			is_first = true;
+		}
+		column += (size_t)fprintf(out, "%s%.*s", is_first ? "" : " ", (int)word, text);
+		is_first = false;
+		text += word;
+		text += strspn(text, " ");
+		if (*text == '\n' && text[1] != '\n' && text[1] != ' ' && text[1] != '\0')
+			text++;
+	}
+	return text;
+}
+
+void terminal_fill(FILE *out, const char *text, size_t column, size_t indent, size_t limit)
+{
+	while (*text != '\0') {
+		if (*text == ' ') {
+			const size_t line = strcspn(text, "\n");
+			fwrite(text, 1, line, out);
+			text += line;
+		} else {
+			text = fill_paragraph(out, text, column, indent, limit);
+		}
+		for (; *text == '\n'; text++) {
+			if (text[1] != '\0' && text[1] != '\n')
+				new_line(out, indent);
+			else if (text[1] != '\0')
+				fputc('\n', out);
+		}
+		column = indent;
+	}
+	fputc('\n', out);
+}
+
 void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms)
 {
 	enum { BAR_MOST = 30, BAR_LEAST = 10, AROUND = 20 };

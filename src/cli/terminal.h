@@ -34,6 +34,13 @@ char *terminal_copy(const char *text);
 int terminal_columns(FILE *out);
 
 /*
+ * Prints a text filled to lines of at most `limit` columns, each after the first indented by
+ * `indent` blanks; `column` is where the first one begins. Paragraphs are separated by empty
+ * lines; a line that begins with a blank is kept as it is.
+ */
+void terminal_fill(FILE *out, const char *text, size_t column, size_t indent, size_t limit);
+
+/*
  * Draws the bar for `done_ms` of `total_ms` on stderr, over the one before. Does nothing unless
  * stderr is a terminal.
  */

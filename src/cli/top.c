@@ -13,7 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/top_job.h"
 #include "cli/top_screen.h"
-#include "cli/top_table.h"
+#include "cli/top_sites.h"
 #include "cli/verb.h"
 
 enum {

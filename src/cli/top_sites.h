@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One look of heapctl top: a profile of the target as a list of sites, with its memory figures.
+ * One look of heapctl top: a profile of the target as a list of sites, with its memory figures; and
+ * the table of them, as lines: for the screen, cut to its size, and for a pipe.
  *
  * A *site* is where something was allocated: the innermost functions of its stacks, as in
  * "zmalloc < sdsnewlen < createObject", because a program's own wrappers of malloc say little.
@@ -13,6 +14,7 @@
 
 #include "analysis/stack_filter.h"
 #include "analysis/view.h"
+#include "base/buffer.h"
 #include "client/target.h"
 
 struct top_site {
@@ -47,3 +49,25 @@ void top_look_copy(struct top_look *copy, const struct top_look *look);
 
 /* Measures growth from that earlier look. Sites that are gone since are added, with nothing. */
 void top_look_compare(struct top_look *look, const struct top_look *base);
+
+enum top_order {
+	TOP_BY_BYTES,
+	TOP_BY_GROWTH,
+	TOP_BY_OBJECTS,
+};
+
+struct top_table {
+	const char *label; /* of the target */
+	enum top_order order;
+	const char *filter; /* part of a site's name, in any case; "" for all */
+	size_t skip;	    /* sites that were scrolled past */
+	size_t rows;	    /* of sites */
+	size_t columns;	    /* characters in a line; 0 for any number */
+	bool is_frozen;
+};
+
+/* Heading and sites; `look` gets sorted. Returns how many sites the filter leaves. */
+size_t top_table_write(const struct top_table *table, struct top_look *look, struct buffer *out);
+
+/* Appends a line cut to that many characters (0: all), control characters shown as '?'. */
+void top_table_line(struct buffer *out, size_t columns, const char *text);

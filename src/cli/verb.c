@@ -10,6 +10,7 @@
 
 #include "base/printable.h"
 #include "base/xalloc.h"
+#include "cli/terminal.h"
 
 const struct verb *const *verb_table;
 
@@ -82,4 +83,88 @@ int verb_usage(const struct verb *verb, const char *format, ...)
 	va_end(arguments);
 	fprintf(stderr, " (heapctl %s --help tells how)\n", verb->name);
 	return EXIT_USAGE;
+}
+
+enum {
+	COLUMNS = 80,
+	OPTION_HELP_COLUMN = 30,
+};
+
+/* Wide terminals do not make wide help. */
+static size_t columns_of(FILE *out)
+{
+	const size_t columns = (size_t)terminal_columns(out);
+
+	return columns < COLUMNS ? columns : COLUMNS;
+}
+
+static void print_option(const struct verb_option *option, FILE *out)
+{
+	char form[128];
+
+	if (option->letter != 0)
+		snprintf(form, sizeof form, "-%c, ", option->letter);
+	else
+		snprintf(form, sizeof form, "    ");
+	const size_t start = strlen(form);
+	snprintf(form + start, sizeof form - start, "--%s%s%s", option->name,
+		option->argument == NULL ? "" : " ",
+		option->argument == NULL ? "" : option->argument);
+
+	fprintf(out, "  %-*s", OPTION_HELP_COLUMN - 2, form);
+	if (strlen(form) > OPTION_HELP_COLUMN - 4)
+		fprintf(out, "\n%*s", OPTION_HELP_COLUMN, "");
+	terminal_fill(out, option->help, OPTION_HELP_COLUMN, OPTION_HELP_COLUMN, columns_of(out));
+}
+
+static void print_options(const struct verb *verb, FILE *out)
+{
+	const struct verb_option *const options = verb->options;
+
+	if (options == NULL || options[0].group == NULL)
+		fputs("\noptions:\n", out);
+	for (const struct verb_option *option = options; option != NULL && option->id != 0;
+		option++) {
+		if (option->group != NULL)
+			fprintf(out, "\n%s:\n", option->group);
+		if (!option->is_hidden)
+			print_option(option, out);
+	}
+	fprintf(out, "  %-*sprint this help\n", OPTION_HELP_COLUMN - 2, "-h, --help");
+}
+
+void verb_print_help(const struct verb *verb, FILE *out)
+{
+	fprintf(out, "usage: heapctl %s ", verb->name);
+	terminal_fill(out, verb->arguments, strlen("usage: heapctl  ") + strlen(verb->name), 8,
+		columns_of(out));
+	fputc('\n', out);
+	terminal_fill(out, verb->description[0] == '\0' ? verb->summary : verb->description, 0, 0,
+		columns_of(out));
+	print_options(verb, out);
+	if (verb->examples != NULL) {
+		fputs("\nexamples:\n", out);
+		for (const char *line = verb->examples; *line != '\0';) {
+			const size_t size = strcspn(line, "\n");
+			fprintf(out, "  %.*s\n", (int)size, line);
+			line += size + (line[size] == '\n');
+		}
+	}
+}
+
+void verb_print_overview(FILE *out)
+{
+	fputs("heapctl shows where the memory goes in a running server.\n\n"
+	      "usage: heapctl VERB [ARGUMENTS]\n\n",
+		out);
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (!verb_table[i]->is_hidden)
+			fprintf(out, "  %-11s %s\n", verb_table[i]->name, verb_table[i]->summary);
+	}
+	fputs("\n`heapctl VERB --help` (or `heapctl help VERB`) explains a verb, `man heapctl`\n"
+	      "all of them; `heapctl --version` prints the version.\n\n"
+	      "TARGET is a pid, a process name, NAME@USER (the processes of one user), the path\n"
+	      "of an agent's socket, or the URL of a gateway (http://host:port,\n"
+	      "http://host:port/targets/NAME).\n",
+		out);
 }

@@ -3,7 +3,7 @@
  * The verbs of the command line: one table (main.c), one file per verb.
  *
  * A verb describes its options in a table, and everything that speaks of them comes from there:
- * parsing (cli/option.h), --help (cli/help.h), the man page (cli/man.c) and shell completion
+ * parsing (cli/option.h), --help (cli/verb.h), the man page (cli/man.c) and shell completion
  * (cli/completion.c). Verbs parse arguments, call the other layers and print; nothing else prints
  * or picks exit codes.
  *
@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -86,9 +87,15 @@ void verb_warn(const char *format, ...) PRINTF_FORMAT(1, 2);
 /* A wrong command line: says what is wrong and how to get help; returns EXIT_USAGE. */
 int verb_usage(const struct verb *verb, const char *format, ...) PRINTF_FORMAT(2, 3);
 
+/* What `heapctl VERB --help` prints. */
+void verb_print_help(const struct verb *verb, FILE *out);
+
+/* What `heapctl --help` prints: the verbs. */
+void verb_print_overview(FILE *out);
+
 /*
  * Each verb is defined in the file of its name; those that belong together share one: activate and
- * deactivate (switch.c), start and stop (start.c), report and diff (report.c).
+ * deactivate (activate.c), start and stop (start.c), report and diff (report.c).
  */
 extern const struct verb verb_account;
 extern const struct verb verb_activate;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What heapctl has in place of the parts that only heapctl-net is linked with. */
-#include "cli/net_program.h"
+#include "cli/program_files.h"
 #include "cli/watch_session.h"
 #include "client/stream_tls.h"
 #include "gateway/serve.h"

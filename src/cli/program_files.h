@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Where the other files of heapctl are: beside the binary in a build tree, in the library folders
+ * when installed.
+ *
  * The command is two binaries of one source: heapctl, which starts in two milliseconds, and
  * heapctl-net, the same with TLS, the HTTP server and SQLite, whose libraries take longer to load
  * than most commands run. heapctl becomes heapctl-net, with the same arguments, when a command
@@ -14,7 +17,7 @@
 /* Keeps the program's arguments, which parsing reorders: call it first in main. */
 void net_program_init(int argc, char **argv);
 
-/* Whether an argument says so already: a URL with https. */
+/* Whether an argument already requires heapctl-net: a URL with https. */
 bool net_program_is_needed(int argc, char **argv);
 
 /*
@@ -22,3 +25,6 @@ bool net_program_is_needed(int argc, char **argv);
  * twice. Returns only on failure, with false.
  */
 bool net_program_become(struct error *err);
+
+/* The path of libheapctl.so. ERROR_NOT_FOUND. */
+MUST_CHECK bool agent_library_find(char path[4096], struct error *err);

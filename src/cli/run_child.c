@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/run_recorded.h"
+#include "cli/run_child.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/xalloc.h"
-#include "cli/run_gateway.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
+#include "gateway/listener.h"
 #include "render/quantity.h"
 
 enum { EXIT_OF_SIGNAL = 128, EXIT_NOT_STARTED = 127 };
@@ -219,4 +219,76 @@ int recording_run(struct recording *recording, char **command, int listen_fd)
 		return exit_code == EXIT_DONE ? failed : exit_code;
 	}
 	return exit_code;
+}
+
+bool run_gateway_open(const char *address, int *fd, struct error *err)
+{
+	struct listener listener;
+
+	if (!listener_open(address, &listener, err))
+		return false;
+	if (!listener.is_private) {
+		error_set(
+			err, ERROR_DENIED, "%s can be reached from other machines", listener.where);
+		listener_close(&listener);
+		return error_hint(err, "listen on 127.0.0.1, or use heapctl serve with a token");
+	}
+	*fd = listener.fd;
+	return true;
+}
+
+void run_restore_signals(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	signal(SIGPIPE, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Everything that was prepared for the program is not for the gateway. */
+static void become_gateway(int fd, pid_t pid)
+{
+	char target[16], own[16];
+
+	snprintf(target, sizeof target, "%d", (int)pid);
+	snprintf(own, sizeof own, "%d", (int)getpid());
+	unsetenv("LD_PRELOAD");
+	unsetenv("MALLOC_CONF");
+	setenv("LISTEN_PID", own, 1);
+	setenv("LISTEN_FDS", "1", 1);
+	setsid();
+	run_restore_signals();
+	const int nowhere = open("/dev/null", O_RDWR);
+	dup2(nowhere, STDIN_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	/* The socket may have that number already, and then the flag goes otherwise. */
+	if (fd == LISTENER_FIRST_FD)
+		fcntl(fd, F_SETFD, 0);
+	else
+		dup2(fd, LISTENER_FIRST_FD);
+	closefrom(LISTENER_FIRST_FD + 1);
+	execl("/proc/self/exe", "heapctl", "serve", "--until-exit", target, target, (char *)NULL);
+	perror("heapctl: run: starting the gateway");
+	_exit(1);
+}
+
+bool run_gateway_start(int fd, pid_t pid, struct error *err)
+{
+	if (fd < 0)
+		return true;
+	const pid_t between = fork();
+	if (between == 0) {
+		const pid_t gateway = fork();
+		if (gateway == 0)
+			become_gateway(fd, pid);
+		_exit(gateway < 0);
+	}
+	close(fd);
+	if (between < 0)
+		return error_system(err, errno, "starting the gateway");
+	int status = 0;
+	while (waitpid(between, &status, 0) < 0 && errno == EINTR)
+		;
+	return status == 0 || error_set(err, ERROR_SYSTEM, "the gateway could not be started");
 }

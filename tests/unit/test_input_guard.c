@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/bus_guard.h"
+#include "cli/input_guard.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ enum { SIZE = 65536, TOUCHED = 40960 };
 static void read_a_cut_file(int fd, int messages)
 {
 	dup2(messages, STDERR_FILENO);
-	bus_guard_install();
+	input_guard_install();
 	const char *const data = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED || ftruncate(fd, 4096) != 0)
 		_exit(2);
@@ -59,7 +59,7 @@ static void leaves_other_bus_errors_alone(void **state)
 	const pid_t child = fork();
 
 	if (child == 0) {
-		bus_guard_install();
+		input_guard_install();
 		raise(SIGBUS);
 		_exit(0);
 	}

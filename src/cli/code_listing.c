@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/code_listing.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/function_name.h"
+#include "base/xalloc.h"
+#include "cli/routine.h"
+#include "cli/verb.h"
+#include "render/jeprof_value.h"
+
+enum {
+	/* A function that long is not one: the indentation misleads. */
+	EXTRA_LINES_MAX = 400,
+	/* Larger than any source file; a damaged profile may name any file. */
+	SOURCE_BYTES_MAX = 256 * 1024 * 1024,
+};
+
+static void split(struct code_file *file)
+{
+	size_t capacity = 0;
+	size_t size_capacity = 0;
+	const char *at = file->map.data;
+	const char *const end = at + file->map.size;
+
+	while (at != NULL && at < end) {
+		const char *const newline = memchr(at, '\n', (size_t)(end - at));
+		const char *const line_end = newline == NULL ? end : newline;
+		size_t size = (size_t)(line_end - at);
+		if (size > 0 && at[size - 1] == '\r')
+			size--;
+		file->lines = xgrow(file->lines, &capacity, file->count + 1, sizeof *file->lines);
+		file->sizes =
+			xgrow(file->sizes, &size_capacity, file->count + 1, sizeof *file->sizes);
+		file->lines[file->count] = at;
+		file->sizes[file->count++] = size;
+		at = line_end + 1;
+	}
+}
+
+bool code_file_open(
+	const char *path, const char *sysroot, struct code_file *file, struct error *err)
+{
+	struct code_file opened = { 0 };
+	struct error first;
+
+	if (!file_map(path, &opened.map, &first)) {
+		CLEANUP(free_cleanup)
+		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
+		if (sysroot == NULL || !file_map(below, &opened.map, err))
+			return error_set(err, ERROR_NOT_FOUND, "the source is not here: %.300s",
+				first.message);
+	}
+	if (opened.map.size > SOURCE_BYTES_MAX) {
+		code_file_close(&opened);
+		return error_set(err, ERROR_INPUT, "%s: too long for a source file", path);
+	}
+	split(&opened);
+	*file = opened;
+	return true;
+}
+
+void code_file_close(struct code_file *file)
+{
+	file_unmap(&file->map);
+	free(file->lines);
+	free(file->sizes);
+	*file = (struct code_file){ 0 };
+}
+
+/* Columns before the first character; SIZE_MAX for an empty line. */
+static size_t indentation(const struct code_file *file, size_t line)
+{
+	const char *const text = file->lines[line - 1];
+
+	for (size_t i = 0; i < file->sizes[line - 1]; i++) {
+		if (text[i] != ' ' && text[i] != '\t')
+			return i;
+	}
+	return SIZE_MAX;
+}
+
+/*
+ * Where a function ends that begins at `first` and has code at `last`, judged by indentation: the
+ * line that closes it is no deeper than the first.
+ */
+static size_t end_of_function(const struct code_file *file, size_t first, size_t last)
+{
+	if (first == 0 || first > file->count)
+		return last;
+	const size_t depth = indentation(file, first);
+	for (size_t line = last + 1; line <= file->count && line <= last + EXTRA_LINES_MAX;
+		line++) {
+		const size_t here = indentation(file, line);
+		if (here != SIZE_MAX && here <= depth)
+			/* A closing bracket belongs to the function, anything else is the next. */
+			return file->lines[line - 1][here] == '}' ? line : line - 1;
+	}
+	return last;
+}
+
+/* Lines shown before and after a function. */
+enum { CONTEXT_LINES = 5 };
+
+/* A function in a file, and its nodes: one for each line with figures, ordered by line. */
+struct listed {
+	const char *function;
+	const char *file;
+	uint32_t start_line;
+	size_t first; /* in lister.order */
+	size_t count;
+	double cumulative; /* paths through any of the lines, each counted once */
+};
+
+struct lister {
+	const struct report_session *session;
+	const struct view *view;
+	const struct view_totals *totals;
+	struct buffer *out;
+	uint32_t *order; /* nodes */
+	size_t order_count;
+	struct listed *functions;
+	size_t count, capacity;
+};
+
+static int by_place(const void *a, const void *b, void *context)
+{
+	const struct view *const view = context;
+	const struct view_node *const left = &view->nodes[*(const uint32_t *)a];
+	const struct view_node *const right = &view->nodes[*(const uint32_t *)b];
+	int order = strcmp(left->function, right->function);
+
+	if (order == 0)
+		order = strcmp(left->file, right->file);
+	return order != 0 ? order : (left->line > right->line) - (left->line < right->line);
+}
+
+static void collect(struct lister *lister, struct pattern *pattern)
+{
+	const struct view *const view = lister->view;
+	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
+
+	buffer_init(&scratch, &memory_or_exit);
+	lister->order = xreallocarray(NULL, view->node_count, sizeof *lister->order);
+	for (size_t i = 0; i < view->node_count; i++) {
+		const struct view_node *const node = &view->nodes[i];
+		if (node->function[0] != '\0' && node->file[0] != '\0' && node->line != 0 &&
+			filter_matches_function(pattern, &scratch, node->function))
+			lister->order[lister->order_count++] = (uint32_t)i;
+	}
+	qsort_r(lister->order, lister->order_count, sizeof *lister->order, by_place,
+		(void *)(uintptr_t)view);
+}
+
+static void group(struct lister *lister)
+{
+	for (size_t i = 0; i < lister->order_count; i++) {
+		const struct view_node *const node = &lister->view->nodes[lister->order[i]];
+		struct listed *last =
+			lister->count == 0 ? NULL : &lister->functions[lister->count - 1];
+		if (last == NULL || last->function != node->function || last->file != node->file) {
+			lister->functions = xgrow(lister->functions, &lister->capacity,
+				lister->count + 1, sizeof *lister->functions);
+			last = &lister->functions[lister->count++];
+			*last = (struct listed){ node->function, node->file, node->start_line, i, 0,
+				0 };
+		}
+		last->count++;
+	}
+}
+
+/* What goes through each function, whichever of its lines, counted once for each path. */
+static void sum_functions(struct lister *lister)
+{
+	const struct view *const view = lister->view;
+	CLEANUP(free_cleanup)
+	uint32_t *group_of = xcalloc(view->node_count, sizeof *group_of);
+	CLEANUP(free_cleanup) size_t *seen_by = xcalloc(lister->count + 1, sizeof *seen_by);
+
+	for (size_t f = 0; f < lister->count; f++) {
+		const struct listed *const function = &lister->functions[f];
+		for (size_t i = 0; i < function->count; i++)
+			group_of[lister->order[function->first + i]] = (uint32_t)(f + 1);
+	}
+	for (size_t p = 0; p < view->path_count; p++) {
+		const struct view_path *const path = &view->paths[p];
+		for (uint32_t at = 0; at < path->depth; at++) {
+			const uint32_t g = group_of[view->path_nodes[path->first + at]];
+			if (g == 0 || seen_by[g] == p + 1)
+				continue;
+			seen_by[g] = p + 1;
+			lister->functions[g - 1].cumulative +=
+				view_path_estimate(view, path, view->counter).value;
+		}
+	}
+}
+
+/* "." for nothing, so that what there is stands out. */
+static struct jeprof_value sparse(const struct lister *lister, double value)
+{
+	return value == 0 ? (struct jeprof_value){ "." }
+			  : jeprof_value_format(
+				    lister->view, &lister->session->options->render, value);
+}
+
+static uint32_t line_of(const struct lister *lister, size_t at)
+{
+	return lister->view->nodes[lister->order[at]].line;
+}
+
+/* Writes one line of source; nodes of the line begin at *at, which moves past them. */
+static void write_line(struct lister *lister, const struct listed *function,
+	const struct code_file *source, uint32_t line, size_t *at)
+{
+	double flat = 0;
+	double cumulative = 0;
+
+	for (; *at < function->first + function->count && line_of(lister, *at) == line; ++*at) {
+		flat += lister->totals[lister->order[*at]].flat.value;
+		cumulative += lister->totals[lister->order[*at]].cumulative.value;
+	}
+	buffer_printf(lister->out, "%6s %6s %4u: ", sparse(lister, flat).text,
+		sparse(lister, cumulative).text, line);
+	if (line <= source->count)
+		buffer_append(lister->out, source->lines[line - 1], source->sizes[line - 1]);
+	buffer_append_char(lister->out, '\n');
+}
+
+static void write_header(struct lister *lister, const struct listed *function)
+{
+	const struct render_options *const options = &lister->session->options->render;
+	double flat = 0;
+
+	for (size_t i = 0; i < function->count; i++)
+		flat += lister->totals[lister->order[function->first + i]].flat.value;
+	buffer_append_string(lister->out, "ROUTINE ====================== ");
+	function_name_append_short(lister->out, function->function);
+	buffer_printf(lister->out, " in %s\n%6s %6s Total %s (flat / cumulative)\n", function->file,
+		jeprof_value_format(lister->view, options, flat).text,
+		jeprof_value_format(lister->view, options, function->cumulative).text,
+		jeprof_value_unit(lister->view, options));
+}
+
+static void write_function(struct lister *lister, const struct listed *function)
+{
+	CLEANUP(code_file_close) struct code_file source = { 0 };
+	struct error err;
+	size_t at = function->first;
+	const uint32_t lowest = line_of(lister, at);
+	const uint32_t last = line_of(lister, at + function->count - 1);
+	const uint32_t first = function->start_line != 0 && function->start_line <= lowest
+				       ? function->start_line
+				       : lowest;
+	size_t end = last;
+
+	if (code_file_open(function->file, lister->session->options->sysroot, &source, &err))
+		end = end_of_function(&source, first, last);
+	else
+		verb_warn("%s", err.message);
+	write_header(lister, function);
+	for (uint32_t line = first > CONTEXT_LINES ? first - CONTEXT_LINES : 1;
+		line <= end + CONTEXT_LINES; line++) {
+		if (source.count != 0 ? line > source.count
+				      : (at == function->first + function->count ||
+						line != line_of(lister, at)))
+			continue;
+		if (line == first)
+			buffer_append_string(lister->out, "---\n");
+		write_line(lister, function, &source, line, &at);
+		if (line == end)
+			buffer_append_string(lister->out, "---\n");
+	}
+}
+
+void code_listing_write(const struct report_session *session, const struct view *view,
+	struct pattern *pattern, struct buffer *out, bool *any)
+{
+	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
+	struct lister lister = { .session = session, .view = view, .totals = totals, .out = out };
+
+	collect(&lister, pattern);
+	group(&lister);
+	sum_functions(&lister);
+	for (size_t i = 0; i < lister.count; i++)
+		write_function(&lister, &lister.functions[i]);
+	*any = lister.count != 0;
+	free(lister.order);
+	free(lister.functions);
+}
+
+static const char page_head[] =
+	"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>heapctl: source"
+	"</title>\n<style>\n"
+	"body { font-family: sans-serif; margin: 1em 2em }\n"
+	"pre, summary { font-family: monospace; margin: 0; white-space: pre }\n"
+	"summary { list-style: none; cursor: pointer }\n"
+	"summary:hover { background: #8882 }\n"
+	".hot { color: #0b5394; font-weight: bold }\n"
+	".asm { color: #666; padding-left: 14em }\n"
+	"@media (prefers-color-scheme: dark) { body { background: #111; color: #ddd }\n"
+	".hot { color: #8ab4f8 } .asm { color: #999 } }\n"
+	"</style></head><body>\n";
+
+struct page {
+	const struct report_session *session;
+	const struct view *view;
+	struct buffer *out;
+};
+
+static void append_escaped(struct buffer *out, const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] == '&')
+			buffer_append_string(out, "&amp;");
+		else if (text[i] == '<')
+			buffer_append_string(out, "&lt;");
+		else if (text[i] == '>')
+			buffer_append_string(out, "&gt;");
+		else
+			buffer_append_char(out, text[i]);
+	}
+}
+
+static struct jeprof_value blank_or(const struct page *page, double value)
+{
+	return value == 0 ? (struct jeprof_value){ "" }
+			  : jeprof_value_format(page->view, &page->session->options->render, value);
+}
+
+/* Where the function begins; 0 when no line of it is known. */
+static uint32_t first_line(const struct routine *routine, const struct disassembly *disassembly)
+{
+	uint32_t first = routine->start_line;
+
+	for (size_t i = 0; routine->start_line == 0 && i < disassembly->count; i++) {
+		const struct instruction *const at = &disassembly->instructions[i];
+		if (at->line != 0 && strcmp(at->file, routine->source) == 0 &&
+			(first == 0 || at->line < first))
+			first = at->line;
+	}
+	return first;
+}
+
+/*
+ * Which line of the routine's own file each instruction belongs to: code inlined from elsewhere
+ * belongs to the line before it.
+ */
+static uint32_t *place_lines(
+	const struct routine *routine, const struct disassembly *disassembly, uint32_t first)
+{
+	uint32_t *const lines = xcalloc(disassembly->count, sizeof *lines);
+	uint32_t line = first;
+
+	for (size_t i = 0; i < disassembly->count; i++) {
+		const struct instruction *const at = &disassembly->instructions[i];
+		if (strcmp(at->file, routine->source) == 0 && at->line >= first)
+			line = at->line;
+		lines[i] = line;
+	}
+	return lines;
+}
+
+/* Says the place too where it is not in `shown`, the file that stands beside it. */
+static void write_assembly(const struct page *page, const struct routine *routine,
+	const struct instruction *instruction, const char *shown)
+{
+	const struct routine_place sum =
+		routine_sum(routine, instruction->start, instruction->limit);
+
+	buffer_printf(page->out, "%8s %8s %10" PRIx64 ": ", blank_or(page, sum.flat).text,
+		blank_or(page, sum.cumulative).text, instruction->start);
+	append_escaped(page->out, instruction->text, strlen(instruction->text));
+	if (strcmp(instruction->file, shown) != 0) {
+		buffer_append_string(page->out, "   ; ");
+		append_escaped(page->out, instruction->file, strlen(instruction->file));
+		buffer_printf(page->out, ":%u", instruction->line);
+	}
+	buffer_append_char(page->out, '\n');
+}
+
+static void write_html_line(const struct page *page, const struct routine *routine,
+	const struct disassembly *disassembly, const uint32_t *lines,
+	const struct code_file *source, uint32_t line)
+{
+	double flat = 0;
+	double cumulative = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; i < disassembly->count; i++) {
+		if (lines[i] != line)
+			continue;
+		const struct instruction *const at = &disassembly->instructions[i];
+		const struct routine_place sum = routine_sum(routine, at->start, at->limit);
+		flat += sum.flat;
+		cumulative += sum.cumulative;
+		count++;
+	}
+	buffer_printf(page->out, "<details><summary%s>%8s %8s %6u  ",
+		cumulative != 0 ? " class=\"hot\"" : "", blank_or(page, flat).text,
+		blank_or(page, cumulative).text, line);
+	append_escaped(page->out, source->lines[line - 1], source->sizes[line - 1]);
+	buffer_append_string(page->out, "</summary>");
+	if (count != 0) {
+		buffer_append_string(page->out, "<pre class=\"asm\">");
+		for (size_t i = 0; i < disassembly->count; i++) {
+			if (lines[i] == line)
+				write_assembly(page, routine, &disassembly->instructions[i],
+					routine->source);
+		}
+		buffer_append_string(page->out, "</pre>");
+	}
+	buffer_append_string(page->out, "</details>\n");
+}
+
+/* All there is of a function without a source. */
+static void write_bare_assembly(const struct page *page, const struct routine *routine,
+	const struct disassembly *disassembly)
+{
+	buffer_append_string(page->out, "<pre class=\"asm\">");
+	for (size_t i = 0; i < disassembly->count; i++)
+		write_assembly(page, routine, &disassembly->instructions[i], "");
+	buffer_append_string(page->out, "</pre>\n");
+}
+
+static void write_routine(const struct page *page, const struct routine *routine,
+	const struct disassembly *disassembly)
+{
+	CLEANUP(code_file_close) struct code_file source = { 0 };
+	const uint32_t first = first_line(routine, disassembly);
+	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly, first);
+	uint32_t last = first;
+	struct error err;
+
+	buffer_append_string(page->out, "<h2>");
+	append_escaped(page->out, routine->name, strlen(routine->name));
+	buffer_append_string(page->out, "</h2><p>");
+	append_escaped(page->out, routine->source, strlen(routine->source));
+	buffer_append_string(page->out, "</p>\n");
+	if (first != 0 &&
+		!code_file_open(routine->source, page->session->options->sysroot, &source, &err))
+		verb_warn("%s", err.message);
+	if (source.count == 0) {
+		write_bare_assembly(page, routine, disassembly);
+		return;
+	}
+	for (size_t i = 0; i < disassembly->count; i++)
+		last = lines[i] > last ? lines[i] : last;
+	const size_t end = end_of_function(&source, first, last);
+	for (size_t line = first; line <= end && line <= source.count; line++)
+		write_html_line(page, routine, disassembly, lines, &source, (uint32_t)line);
+}
+
+bool code_listing_write_html(const struct report_session *session, const struct view *view,
+	const struct routine_list *routines, const char *objdump, struct buffer *out,
+	struct error *err)
+{
+	const struct page page = { session, view, out };
+
+	buffer_append_string(out, page_head);
+	buffer_append_string(out, "<h1>");
+	append_escaped(out, view->title, strlen(view->title));
+	buffer_printf(out, "</h1>\n<p>Total: %s %s. Columns: flat, cumulative, line.</p>\n",
+		jeprof_value_format(view, &session->options->render, view->total[view->counter])
+			.text,
+		jeprof_value_unit(view, &session->options->render));
+	for (size_t i = 0; i < routines->count; i++) {
+		const struct routine *const routine = &routines->routines[i];
+		CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
+		if (!disassembly_make(&disassembly, objdump, routine, err))
+			return false;
+		write_routine(&page, routine, &disassembly);
+	}
+	buffer_append_string(out, "</body></html>\n");
+	return true;
+}

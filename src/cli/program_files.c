@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/program_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/xalloc.h"
+
+static char **arguments;
+
+void net_program_init(int argc, char **argv)
+{
+	arguments = xcalloc((size_t)argc + 1, sizeof *arguments);
+	memcpy(arguments, argv, (size_t)argc * sizeof *arguments);
+}
+
+bool net_program_is_needed(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strstr(argv[i], "https://") != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* The folder that the binary is in; `what` is looked for there. */
+static bool own_folder(const char *what, char folder[PATH_MAX], struct error *err)
+{
+	const ssize_t size = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+
+	if (size < 0) {
+		error_system(err, errno, "/proc/self/exe");
+		return error_hint(err, "heapctl needs /proc to find %s: mount it", what);
+	}
+	folder[size] = '\0';
+	*strrchr(folder, '/') = '\0';
+	return true;
+}
+
+bool net_program_become(struct error *err)
+{
+	static const char *const places[] = {
+		"", /* the build tree */
+		"/../" HEAPCTL_LIBEXECDIR
+		"/heapctl", /* installed, wherever the prefix was moved to */
+	};
+	char folder[PATH_MAX], path[2 * PATH_MAX];
+
+	if (!own_folder("heapctl-net", folder, err))
+		return false;
+	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+		snprintf(path, sizeof path, "%s%s/heapctl-net", folder, places[i]);
+		execv(path, arguments);
+		if (errno != ENOENT)
+			return error_system(err, errno, "starting %s", path);
+	}
+	error_set(err, ERROR_NOT_FOUND, "heapctl-net is not beside %s/heapctl", folder);
+	return error_hint(err, "install heapctl with make install, which installs both");
+}
+
+bool agent_library_find(char path[4096], struct error *err)
+{
+	static const char name[] = "libheapctl.so";
+	static const char *const places[] = {
+		".",
+		"../agent",		   /* the build tree, seen from src/cli */
+		"src/agent",		   /* the same, seen from its top */
+		("../" HEAPCTL_LIBDIR),	   /* installed, wherever the prefix was moved to */
+		("../../" HEAPCTL_LIBDIR), /* the same, seen from heapctl-net */
+		"../lib",
+	};
+	char folder[PATH_MAX], candidate[2 * PATH_MAX];
+
+	if (!own_folder("its library", folder, err))
+		return false;
+	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+		snprintf(candidate, sizeof candidate, "%s/%s/%s", folder, places[i], name);
+		char real[PATH_MAX];
+		if (realpath(candidate, real) != NULL && access(real, R_OK) == 0) {
+			snprintf(path, 4096, "%s", real);
+			return true;
+		}
+	}
+	error_set(err, ERROR_NOT_FOUND, "%s is not where it should be, beside %s", name, folder);
+	return error_hint(err, "build it, or install heapctl completely");
+}
