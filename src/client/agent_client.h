@@ -7,11 +7,12 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
+#include "base/error.h"
 #include "client/http_client.h"
 #include "client/target.h"
 
@@ -97,3 +98,10 @@ const char *json_hint(const json_t *object);
 const char *json_text(const json_t *object, const char *path);
 int64_t json_number(const json_t *object, const char *path);
 bool json_flag(const json_t *object, const char *path);
+
+/*
+ * Whether an agent's answer has the shape of a heap profile, before it is kept for days: another
+ * program may listen where an agent would, and send anything. Checks lines, in one pass and without
+ * memory; src/profile reads what they mean. ERROR_INPUT, with the line.
+ */
+MUST_CHECK bool heap_text_check(const char *text, size_t size, struct error *err);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/string_pool.h"
 #include "client/process.h"
 
@@ -31,3 +32,16 @@ void discovery_sockets(struct string_pool *paths);
  * For doctor, which looks at them.
  */
 void discovery_folders(const struct process *process, struct string_pool *folders);
+
+/* Why a process that has the agent's library loaded has no agent, by its environment. */
+enum agent_absence {
+	ABSENCE_UNKNOWN,       /* it should have one */
+	ABSENCE_DISABLED,      /* HEAPCTL_DISABLE */
+	ABSENCE_OTHER_PROGRAM, /* HEAPCTL_EXE names others */
+};
+
+/* `environment` as process_read_environment has it. */
+enum agent_absence agent_absence(const struct process *process, const struct buffer *environment);
+
+/* The same where the environment was not read yet. */
+enum agent_absence agent_absence_of(const struct process *process);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -10,7 +12,7 @@
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
 #include "client/doctor.h"
-#include "client/library_search.h"
+#include "client/program.h"
 
 void doctor_examine_own_folder(struct diagnosis *diagnosis)
 {
@@ -127,4 +129,160 @@ void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library)
 	examine_libraries(diagnosis, agent_library);
 	doctor_examine_own_folder(diagnosis);
 	examine_environment(diagnosis);
+}
+
+/* As in agent/settings.h: of a longer one the agent takes no notice. */
+enum { HEAPCTL_DIR_MAX = 255 };
+
+/* ".4711.c0ffee0123456789" beside the folder in a socket's address. */
+enum { ADDRESS_ROOM = 107 - 26 };
+
+/* Less room than this and the next profile may not fit. */
+enum { ROOM_MIB = 64 };
+
+static void examine_room(struct diagnosis *diagnosis, const char *path)
+{
+	struct statvfs room;
+
+	if (statvfs(path, &room) != 0 || room.f_blocks == 0)
+		return;
+	const unsigned long long free_mib =
+		(unsigned long long)room.f_bavail * room.f_frsize / (1024 * 1024);
+	if (free_mib < ROOM_MIB)
+		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
+			"make room there, or let HEAPCTL_DIR name another folder",
+			"%s has %llu MiB left for kept profiles", path, free_mib);
+	else if (room.f_files > 0 && room.f_favail == 0)
+		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
+			"make room there, or let HEAPCTL_DIR name another folder",
+			"%s has no room for another file", path);
+}
+
+/* A folder that is used for other things as well, such as /tmp, must stay as it is. */
+static void examine_mode(struct diagnosis *diagnosis, const char *path, mode_t mode)
+{
+	const char *const slash = strrchr(path, '/');
+	char hint[400];
+
+	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
+		snprintf(hint, sizeof hint, "chmod 700 %.300s", path);
+	else
+		snprintf(hint, sizeof hint,
+			"let HEAPCTL_DIR name a folder for this alone, such as %.300s/heapctl; the "
+			"agent makes it",
+			path);
+	diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", hint,
+		"%s is open to other users (mode %04o), so the agent passes it over", path,
+		(unsigned)mode & 07777);
+}
+
+void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner)
+{
+	struct stat status;
+
+	if (lstat(path, &status) != 0) {
+		if (errno == EACCES)
+			diagnosis_add(diagnosis, FINDING_NOTE, "folder-hidden",
+				"run heapctl as its owner or as root", "%s: permission denied",
+				path);
+		return;
+	}
+	if (!S_ISDIR(status.st_mode))
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
+			"remove it; the agent makes the folder itself", "%s is not a folder", path);
+	else if (status.st_uid != owner)
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-owner",
+			"let HEAPCTL_DIR name a folder of that user, mode 0700",
+			"%s belongs to user %u, not to user %u, so the agent passes it over", path,
+			status.st_uid, owner);
+	else if ((status.st_mode & 077) != 0)
+		examine_mode(diagnosis, path, status.st_mode);
+	else
+		examine_room(diagnosis, path);
+}
+
+static bool is_read_only(const char *path)
+{
+	struct statvfs room;
+
+	return statvfs(path, &room) == 0 && (room.f_flag & ST_RDONLY) != 0;
+}
+
+/* Whether a user can make a folder there, as far as that shows: groups are not looked up. */
+static bool may_write(const struct stat *parent, uid_t user)
+{
+	if (user == 0 || (parent->st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return true;
+	return parent->st_uid == user && (parent->st_mode & S_IWUSR) != 0;
+}
+
+/* `seen` is the path as we reach it, `path` as the agent knows it. */
+static bool examine_missing(
+	struct diagnosis *diagnosis, const char *seen, const char *path, uid_t owner)
+{
+	char parent[4096];
+	struct stat status;
+
+	snprintf(parent, sizeof parent, "%s", seen);
+	char *const slash = strrchr(parent, '/');
+	const int shown = (int)(strrchr(path, '/') - path);
+	if (slash == NULL || shown == 0)
+		return false;
+	*slash = '\0';
+	if (stat(parent, &status) != 0 || !S_ISDIR(status.st_mode))
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-parent",
+			"make it; or choose a folder whose parent exists",
+			"HEAPCTL_DIR is %s, but there is no folder %.*s, and the agent makes only "
+			"the last one",
+			path, shown, path);
+	else if (is_read_only(parent))
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
+			"let HEAPCTL_DIR name a folder that can be written",
+			"HEAPCTL_DIR, %s, does not exist and cannot be made: %.*s is read-only",
+			path, shown, path);
+	else if (!may_write(&status, owner))
+		diagnosis_add(diagnosis, FINDING_NOTE, "folder-unwritable",
+			"make it for that user, mode 0700",
+			"user %u may not make HEAPCTL_DIR, %s: the agent takes /tmp/heapctl-%u",
+			owner, path, owner);
+	else
+		return false;
+	return true;
+}
+
+bool doctor_examine_named_folder(
+	struct diagnosis *diagnosis, const char *root, const char *path, uid_t owner)
+{
+	char seen[4096];
+	const size_t length = strlen(path);
+
+	if (path[0] != '/') {
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-relative",
+			"give it as an absolute path",
+			"HEAPCTL_DIR is '%s': relative to whatever folder the server is in", path);
+		return true;
+	}
+	if (length > HEAPCTL_DIR_MAX) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-long", "choose a shorter path",
+			"HEAPCTL_DIR has %zu bytes, more than %d: the agent ignores it and takes "
+			"the usual places",
+			length, HEAPCTL_DIR_MAX);
+		return true;
+	}
+	if (length > ADDRESS_ROOM)
+		diagnosis_add(diagnosis, FINDING_NOTE, "folder-deep",
+			"choose a shorter path where /proc may be missing",
+			"HEAPCTL_DIR is too long for a socket's address: its sockets are reached "
+			"through /proc, which the server needs as well");
+	snprintf(seen, sizeof seen, "%s%s", root, path);
+	if (access(seen, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
+		return examine_missing(diagnosis, seen, path, owner);
+	if (is_read_only(seen)) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
+			"let HEAPCTL_DIR name a folder that can be written",
+			"HEAPCTL_DIR, %s, is read-only: the agent cannot make its socket there",
+			path);
+		return true;
+	}
+	return false;
 }

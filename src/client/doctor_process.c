@@ -10,7 +10,6 @@
 #include "base/buffer.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
-#include "client/agent_absence.h"
 #include "client/discovery.h"
 #include "client/doctor.h"
 #include "client/program.h"

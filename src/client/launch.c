@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
-#include "client/library_search.h"
+#include "client/program.h"
 
 /* Adds a note; one that finds no room is dropped. */
 static PRINTF_FORMAT(2, 3) void add_note(struct launch_plan *plan, const char *format, ...)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -52,3 +53,14 @@ const char *program_conf_variable(
  * in its dynamic or its full symbol table. False when it defines none.
  */
 bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES]);
+
+enum { LIBRARY_PATH_BYTES = 4096 };
+
+/*
+ * Where the dynamic loader would find the library `name` of the object at `needed_by`, whose
+ * DT_RUNPATH or DT_RPATH is `run_path` (NULL for none): run paths, LD_LIBRARY_PATH, the cache that
+ * ldconfig makes, the default folders (ld.so(8)); not the loader's rarer features (audit, prelink,
+ * hardware folders outside the cache). False when there is none on this machine.
+ */
+bool library_search(const char *name, const char *needed_by, const char *run_path,
+	char path[LIBRARY_PATH_BYTES]);

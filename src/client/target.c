@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "client/agent_absence.h"
 #include "client/discovery.h"
 #include "client/process_state.h"
 #include "client/wake.h"

@@ -9,7 +9,6 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/heap_text.h"
 #include "gateway/thread.h"
 #include "watch/recorder.h"
 

@@ -15,7 +15,7 @@
 #include "gateway/backend.h"
 #include "gateway/gateway.h"
 #include "gateway/watch_folders.h"
-#include "watch/watch_file.h"
+#include "watch/settings.h"
 
 enum watch_state {
 	WATCH_WAITING,	/* its target is not there */

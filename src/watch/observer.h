@@ -1,18 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at a target without troubling it: at its /proc and its control group when it is a process
- * of this machine. Of a target behind a gateway only the resident memory is known: the kernel's, or
- * the allocator's where the gateway does not tell.
+ * Reads the memory figures of a target without disturbing it: from /proc and its control group when
+ * it is a process of this machine. Of a target behind a gateway only the resident memory is known:
+ * the kernel's, or the allocator's where the gateway does not report it.
+ *
+ * Memory pressure (PSI) also comes from the kernel unasked: a *trigger* on a file such as
+ * /proc/pressure/memory reports at once that some task waited for memory longer than a share of two
+ * seconds. The average in the file takes ten seconds to get there, and the OOM killer is faster.
  */
 #pragma once
 
+#include <poll.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "client/target.h"
 #include "watch/cgroup.h"
-#include "watch/pressure.h"
 #include "watch/trigger.h"
+
+enum {
+	PRESSURE_MARKS_MAX = 8,
+	/* Without privileges the kernel takes multiples of two seconds only. */
+	PRESSURE_WINDOW_MS = 2000,
+	/* What the kernel reported counts for so long, as the average does. */
+	PRESSURE_LASTING_MS = 10 * 1000,
+};
+
+struct pressure_mark {
+	int fd; /* -1: the kernel gives no trigger for it */
+	double share;
+	int64_t reported_ms;
+};
+
+struct pressure {
+	struct pressure_mark marks[PRESSURE_MARKS_MAX];
+	size_t count;
+};
+
+/*
+ * Asks for a trigger of this share (0.1) of the time. False when the kernel gives none (no rights,
+ * an old kernel, too many marks); the average is all there is then. A share that is there already
+ * needs no second one.
+ */
+MUST_CHECK bool pressure_add(
+	struct pressure *pressure, const char *path, double share, struct error *err);
+void pressure_deinit(struct pressure *pressure);
+
+/*
+ * Waits for a report, for input on `other` (-1 for none), a signal or the time. Remembers what was
+ * reported.
+ */
+void pressure_wait(struct pressure *pressure, int other, int64_t timeout_ms);
+
+/* The highest share reported within the last ten seconds; 0 when there was none. */
+double pressure_reported(const struct pressure *pressure, int64_t now_ms);
 
 struct observer {
 	struct target target;

@@ -10,7 +10,6 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/heap_text.h"
 
 void recorder_identify(struct snapshot *snapshot, const struct target *target, const json_t *status)
 {

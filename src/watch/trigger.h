@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides when to capture: what was observed goes in, a decision comes out. No clock, no file, no
- * target: the caller looks, captures and tells how that went.
+ * Decides when to capture: observations go in, a decision comes out. No clock, no file, no target:
+ * the caller observes, captures and reports the outcome.
  *
- * A rule about a level (rss, cgroup, psi) fires once when the level is passed, and is armed again
- * when it has fallen clearly below it (*hysteresis*), so that a level that hovers around its mark
- * is not captured at every turn. Growth and peaks start over from what was captured. Captures are
- * apart by the *cool-down* at least, except those that were asked for: every=, signal. What is
- * still true after the cool-down is captured then. A capture that failed is tried again, after
- * a delay, while its rule still holds.
+ * Conditions, as users write them:
+ *
+ *	rss>2GiB rss>40%	resident memory, in bytes or of the machine's memory
+ *	cgroup>85%		memory that counts against the control group's limit
+ *	psi>10%			time lost waiting for memory, over the last ten seconds
+ *	growth>10%/h		resident memory above its minimum of the last hour
+ *	growth>500MiB		above its minimum since the last capture
+ *	peak peak>5%		resident memory above its maximum, which is reset hourly
+ *	every=15mins
+ *	signal			SIGUSR1, sent to heapctl watch
+ *
+ * A *rule* is such *terms* joined by " and ": all must be true at once. Of several rules one is
+ * enough.
+ *
+ * A rule about a level (rss, cgroup, psi) fires once when the level passes its threshold, and is
+ * armed again when it has fallen clearly below (*hysteresis*), so that a level that hovers around
+ * the threshold is captured once. Growth and peaks start over from what was captured. Captures are
+ * apart by the *cool-down* at least, except those of every= and signal. A rule that is still true
+ * after the cool-down is captured then. A failed capture is repeated after a delay while its rule
+ * is true.
  *
  * Times must come from a clock that cannot be set: one that jumps would fire or mute rules.
  */
@@ -18,7 +32,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "watch/condition.h"
+#include "base/error.h"
+
+enum condition_kind {
+	CONDITION_RESIDENT,
+	CONDITION_CGROUP,
+	CONDITION_PRESSURE,
+	CONDITION_GROWTH,
+	CONDITION_PEAK,
+	CONDITION_EVERY,
+	CONDITION_SIGNAL,
+};
+
+enum { CONDITION_TERMS_MAX = 4, CONDITION_TEXT_BYTES = 128 };
+
+struct condition {
+	enum condition_kind kind;
+	bool is_share;	   /* the mark is a share (0.85), not bytes */
+	double mark;	   /* bytes or share */
+	int64_t period_ms; /* of growth (0: since the last capture) and every */
+};
+
+struct condition_rule {
+	char text[CONDITION_TEXT_BYTES]; /* as it was written */
+	struct condition terms[CONDITION_TERMS_MAX];
+	size_t term_count;
+};
+
+/* ERROR_USAGE with what is wrong and an example. */
+MUST_CHECK bool condition_parse(const char *text, struct condition_rule *rule, struct error *err);
+
+/* Whether any term of the rule is of that kind. */
+bool condition_has(const struct condition_rule *rule, enum condition_kind kind);
 
 enum { TRIGGER_RULES_MAX = 16 };
 

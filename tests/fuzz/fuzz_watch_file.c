@@ -2,7 +2,7 @@
 /* The watch file, with and without a history to go to: what is taken has conditions and a place. */
 #include <stdint.h>
 
-#include "watch/watch_file.h"
+#include "watch/settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/condition.h"
+#include "watch/trigger.h"
 
 #include <string.h>
 

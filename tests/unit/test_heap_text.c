@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/heap_text.h"
+#include "client/agent_client.h"
 
 #include <stdlib.h>
 #include <string.h>

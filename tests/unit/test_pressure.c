@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/pressure.h"
+#include "watch/observer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

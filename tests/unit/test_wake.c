@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "agent/safe_point.h"
-#include "client/wake_choice.h"
+#include "client/wake.h"
 #include "unit.h"
 
 enum { SIGNAL = 61 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/watch_file.h"
+#include "watch/settings.h"
 
 #include <stdlib.h>
 #include <string.h>
