@@ -22,7 +22,8 @@ class SharedFolder(HostCase):
     def container(self, **settings):
         """A host that is pid 1 of a pid namespace of its own; host.pid is what the others call it."""
         need_namespace("--pid")
-        host = self.host(self.kind, wrap=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"], env=settings)
+        # Of the default propagation, a changed root that is no mount point is refused.
+        host = self.host(self.kind, wrap=["unshare", "--pid", "--fork", "--propagation", "unchanged", "--mount-proc", "--kill-child"], env=settings)
         host.unshare = host.pid
         host.pid = wait_until(lambda: children_of(host.unshare), "the first process of the namespace")[0]
         self.addCleanup(self.end_container, host)

@@ -242,9 +242,9 @@ class Case(unittest.TestCase):
                     time.sleep(0.05)
         self.addCleanup(end)
 
-    def heapctl(self, *arguments, code=0, env=None, **options):
+    def heapctl(self, *arguments, code=0, env=None, program=HEAPCTL, **options):
         """Runs heapctl, checks its exit code and returns (stdout, stderr)."""
-        result = subprocess.run([HEAPCTL, *map(str, arguments)], env=dict(self.environment, **(env or {})), capture_output=True,
+        result = subprocess.run([program, *map(str, arguments)], env=dict(self.environment, **(env or {})), capture_output=True,
                                 text=True, timeout=PATIENCE_SECONDS * 2, stdin=subprocess.DEVNULL, **options)
         if code is not None:
             self.assertEqual(result.returncode, code, f"heapctl {arguments}: {result.stderr}\n{result.stdout[-2000:]}")
