@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/capture.h"
 #include "agent/embedded.h"
 #include "agent/main_thread.h"
 #include "agent/on_demand.h"
@@ -351,6 +352,7 @@ static void prepare(void)
 	allocator_find(&process.allocator);
 	process.stack_bytes = thread_stack_bytes();
 	process_mark_open();
+	capture_learn_program();
 	pthread_atfork(NULL, NULL, after_fork_in_child);
 	process.prepared = true;
 }

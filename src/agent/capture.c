@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,8 +15,10 @@
 
 #include "agent/folder.h"
 #include "agent/thread.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/memory.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -35,7 +40,7 @@ static bool dump_to_memory(struct allocator *allocator, int *fd, struct error *e
 	if (memory < 0) {
 		/* Missing or forbidden, as against used up. */
 		const bool missing = errno == ENOSYS || errno == EPERM || errno == EACCES;
-		error_system(err, errno, "memfd_create");
+		error_system(err, errno, "making a file in memory for the profile");
 		if (missing)
 			err->kind = ERROR_NOT_FOUND;
 		return false;
@@ -104,6 +109,18 @@ static bool dump_to_temporary(struct allocator *allocator, int *fd, struct error
 		"there is neither /proc nor a folder that a profile could be put into");
 }
 
+/* Names the limit of the process that was met. Returns false. */
+static bool hint_limit(struct error *err)
+{
+	if (err->errnum == EFBIG)
+		error_hint(err, "raise the process's RLIMIT_FSIZE with prlimit --fsize");
+	else if (err->errnum == EMFILE)
+		error_hint(err, "raise the process's RLIMIT_NOFILE with prlimit --nofile");
+	else if (err->errnum == ENFILE)
+		error_hint(err, "raise the system's limit of open files, /proc/sys/fs/file-max");
+	return false;
+}
+
 /*
  * jemalloc takes a write that was cut short for a success: at the limit on the size of files, or
  * where a disk became full in the last block.
@@ -118,7 +135,7 @@ static bool check_is_whole(uint64_t size, bool ends_a_line, struct error *err)
 		size >= limit.rlim_cur) {
 		error_system(err, EFBIG, "the profile ends at %llu bytes",
 			(unsigned long long)limit.rlim_cur);
-		return error_hint(err, "raise the process's RLIMIT_FSIZE with prlimit --fsize");
+		return hint_limit(err);
 	}
 	return ends_a_line ||
 	       error_set(err, ERROR_SYSTEM, "the profile was cut short at %llu bytes",
@@ -174,14 +191,6 @@ static bool is_proc_ours(void)
 	       memcmp(link, own, (size_t)size) == 0;
 }
 
-static bool has_text(const char *path)
-{
-	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char byte;
-
-	return fd >= 0 && read(fd, &byte, 1) == 1;
-}
-
 static bool append(int fd, uint64_t *size, const char *text, size_t left)
 {
 	while (left > 0) {
@@ -207,24 +216,73 @@ static bool append_file(int fd, uint64_t *size, int from)
 	return got == 0;
 }
 
+static char program_path[PATH_MAX];
+
+void capture_learn_program(void)
+{
+	const ssize_t size = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
+
+	program_path[size > 0 ? size : 0] = '\0';
+}
+
+static char flag(const ElfW(Phdr) * segment, unsigned bit, char letter)
+{
+	return (segment->p_flags & bit) != 0 ? letter : '-';
+}
+
+/* An object's segments as lines of /proc/PID/maps. */
+static int add_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct buffer *const text = context;
+	const char *const path = info->dlpi_name[0] == '\0' ? program_path : info->dlpi_name;
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	(void)size;
+	for (unsigned i = 0; path[0] == '/' && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
+		const uint64_t begin = info->dlpi_addr + segment->p_vaddr;
+		const uint64_t end = (begin + segment->p_memsz + page - 1) & -page;
+		if (segment->p_type == PT_LOAD)
+			buffer_printf(text,
+				"%" PRIx64 "-%" PRIx64 " %c%c%cp %08" PRIx64 " 00:00 0 %s\n",
+				begin & -page, end, flag(segment, PF_R, 'r'),
+				flag(segment, PF_W, 'w'), flag(segment, PF_X, 'x'),
+				(uint64_t)segment->p_offset & -page, path);
+	}
+	return 0;
+}
+
+/* What the loader knows of this process, where there is no /proc. */
+static bool append_loaded(int fd, uint64_t *size)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+
+	buffer_init(&text, &memory_private);
+	dl_iterate_phdr(add_object, &text);
+	return !text.failed && append(fd, size, text.data, text.size);
+}
+
 /*
- * jemalloc copies /proc/PID/maps: empty when the main thread has ended alone, and another process'
- * where /proc is that of another pid namespace. Without its mappings no address has a name. Where
- * they cannot be written the profile stays as it was, but for those of another process.
+ * jemalloc copies /proc/PID/maps, which is not there after chroot() or without a descriptor to
+ * spare, empty when the main thread has ended alone, and another process' where /proc is that of
+ * another pid namespace. Without its mappings no address of a stack has a name. Where they cannot
+ * be written the profile stays as it was, but for those of another process.
  */
 static void mend_mappings(int fd, struct counts *counts)
 {
 	static const size_t title_size = sizeof mappings_title - 1;
 	const uint64_t end = counts->mappings_at;
+	const bool has_mappings = counts->size > end + title_size;
 
-	if (is_proc_ours() && has_text("/proc/self/maps"))
+	if (has_mappings ? is_proc_ours() : counts->size == end && counts->stacks == 0)
 		return;
 	CLEANUP(fd_cleanup) const int maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
-	if (maps < 0 || ftruncate(fd, (off_t)end) != 0)
+	if (ftruncate(fd, (off_t)end) != 0)
 		return;
 	counts->size = end;
-	if ((!append(fd, &counts->size, mappings_title, title_size) ||
-		    !append_file(fd, &counts->size, maps)) &&
+	const bool has_title = append(fd, &counts->size, mappings_title, title_size);
+	if ((!has_title || !(maps < 0 ? append_loaded(fd, &counts->size)
+				      : append_file(fd, &counts->size, maps))) &&
 		ftruncate(fd, (off_t)end) == 0)
 		counts->size = end;
 }
@@ -252,7 +310,7 @@ bool capture_take(struct allocator *allocator, const struct folder *folder,
 	if (!allocator_available(allocator, err))
 		return false;
 	if (!dump(allocator, folder, &fd, err))
-		return false;
+		return hint_limit(err);
 	taken.duration_ms = (clock_monotonic_ns() - begin + 500000) / 1000000;
 	if (!count_lines(fd, &counts, err))
 		return false;

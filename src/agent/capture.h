@@ -21,6 +21,9 @@ struct captured_profile {
 
 #define CAPTURE_NONE ((struct captured_profile){ .file = DESCRIPTOR_NONE })
 
+/* Notes the program's path, for profiles of a process that has lost its /proc since. */
+void capture_learn_program(void);
+
 /* `folder` may have an empty path when there is none. */
 MUST_CHECK bool capture_take(struct allocator *allocator, const struct folder *folder,
 	struct captured_profile *capture, struct error *err);

@@ -239,7 +239,8 @@ void allocator_fake_init(struct allocator_fake *fake)
 				.environment = "prof:true,prof_active:false" },
 		},
 		.profile = "heap_v2/524288\n  t*: 1: 100 [0: 0]\n@ 0x1000 0x2000\n"
-			   "  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n",
+			   "  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+			   "1000-3000 r-xp 00000000 00:00 0 /fake\n",
 		.statistics = "{\"jemalloc\":{}}",
 		.figures = { .allocated = 1000, .active = 4096, .metadata = 512, .resident = 8192,
 			.mapped = 16384, .retained = 2048 },

@@ -216,16 +216,30 @@ class Guest:
         self.assertEqual(ask(own, "/v1/status")[1]["uid"], user)
         self.assertEqual(os.stat(os.path.dirname(own)).st_uid, user)
 
+    def assert_mapped(self, pid, profile):
+        """Without /proc the loader tells where code is: each of its ranges, where the kernel has it, and of the same file."""
+        def code(text):
+            fields = [line.split(None, 5) for line in text.splitlines()]
+            return {(*(int(at, 16) for at in range_.split("-")), int(offset, 16), os.path.realpath(path))
+                    for range_, flags, offset, _, _, path in (f for f in fields if len(f) == 6) if flags == "r-xp" and path[0] == "/"}
+        found = code(profile.decode().partition("MAPPED_LIBRARIES:\n")[2])
+        self.assertEqual(found, code(pathlib.Path(f"/proc/{pid}/maps").read_text()))
+        self.assertIn(os.path.realpath(f"/proc/{pid}/exe"), {path for *_, path in found})
+
     @only_root
     def test_a_changed_root_is_survived(self):
         server, path = self.start_host()
         root = os.path.join(self.folder, "root")
         os.mkdir(root)
+        self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
+        server("alloc", 64, 1 << 20)
         server("chroot", root)
         self.assertEqual(ask(path, "/v1/status")[0], 200)
         # Neither /proc nor the agent's folder is here: a place for the profile is made and removed.
-        self.assertEqual(ask(path, "/v1/profile")[0], 200)
+        status, profile = ask(path, "/v1/profile")
+        self.assertEqual(status, 200)
         self.assertEqual(os.listdir(root), [])
+        self.assert_mapped(server.pid, profile)
         child = self.child(server("fork"))
         self.let_young_processes_look()
         self.assertTrue(is_alive(child))
@@ -239,6 +253,7 @@ class Guest:
         status, profile = ask(inside, "/v1/profile")
         self.assertEqual(status, 200, profile)
         self.assertTrue(profile.startswith(b"heap_v2/"))
+        self.assert_mapped(second, profile)
         self.assertEqual([name for name in os.listdir(root + self.agents) if not name.endswith(".sock")], [])
 
     def test_no_descriptors_left(self):
@@ -443,6 +458,26 @@ class Preloaded(Guest, HostCase):
         self.assertEqual(status, 500)
         self.assertIn("File too large", answer["error"]["message"])
         self.assertIn("prlimit --fsize", answer["error"]["hint"])
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_an_empty_limit_on_files_is_named(self):
+        server, path = self.start_host(wrap=["prlimit", "--fsize=0"])
+        self.assertIn("prlimit --fsize", ask(path, "/v1/profile")[1]["error"]["hint"])
+        self.assertEqual(server("pid"), str(server.pid))
+
+    def test_a_limit_on_descriptors_is_named(self):
+        server, path = self.start_host()
+        self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
+        server("alloc", 64, 1 << 20)
+        # A profile needs more descriptors than a client: it is what fails first, and with mappings until then.
+        for limit in range(16, 4, -1):
+            server("nofile", limit)
+            status, answer = ask(path, "/v1/profile")
+            if status != 200:
+                break
+            self.assert_mapped(server.pid, answer)
+        self.assertEqual(answer["error"]["message"][-len("Too many open files"):], "Too many open files")
+        self.assertIn("prlimit --nofile", answer["error"]["hint"])
         self.assertEqual(server("pid"), str(server.pid))
 
     @only_root
