@@ -16,7 +16,7 @@
 
 #include "analysis/view_builder.h"
 #include "base/file.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 #include "render/render.h"
 #include "synthetic_profile.h"
 

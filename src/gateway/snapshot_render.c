@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 {

@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/format.h"
-#include "profile/symbolized.h"
+#include "profile/readers.h"
 #include "profile/tar.h"
 
-bool bundle_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	return tar_detect(in) &&
 	       strncmp((const char *)in.position, BUNDLE_ABOUT, TAR_NAME_BYTES) == 0;
@@ -47,9 +46,9 @@ static int64_t number_behind(const struct cursor *text, const char *key)
 
 static bool read_member(struct cursor *member, struct profile *profile, struct error *err)
 {
-	static const struct profile_reader symbolized = { symbolized_detect, symbolized_read };
-	const struct profile_reader *const format =
-		symbolized.detect(*member) ? &symbolized : profile_reader_find(member);
+	const struct profile_reader *const format = symbolized_reader.detect(*member)
+							    ? &symbolized_reader
+							    : profile_reader_find(member);
 
 	if (format == NULL)
 		return error_set(err, ERROR_INPUT,
@@ -72,7 +71,7 @@ bool bundle_check(const struct cursor *about, struct error *err)
 	return error_hint(err, "this heapctl reads format %d", BUNDLE_FORMAT);
 }
 
-bool bundle_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct cursor about = *in, member = *in;
 	struct cursor text, body;
@@ -100,3 +99,5 @@ bool bundle_read(struct cursor *in, struct profile *profile, struct error *err)
 	cursor_seek(in, (size_t)(in->end - in->start));
 	return true;
 }
+
+const struct profile_reader bundle_reader = { detect, read_profile };

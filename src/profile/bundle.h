@@ -22,9 +22,6 @@
 #define BUNDLE_PROFILE "profile.heap"
 enum { BUNDLE_FORMAT = 1 };
 
-bool bundle_detect(struct cursor in);
-bool bundle_read(struct cursor *in, struct profile *profile, struct error *err);
-
 /* Whether a bundle whose BUNDLE_ABOUT has that text is of the format that is read here. */
 MUST_CHECK bool bundle_check(const struct cursor *about, struct error *err);
 

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/collapsed.h"
+/*
+ * Collapsed stacks, the input of flame graph scripts: a line for each stack, root first, and its
+ * value, whose unit is unknown: it is read as bytes.
+ *
+ *	main;serve;parse 4096
+ *
+ * Lines that begin with '#' are comments.
+ */
+#include "profile/readers.h"
 
 #include <stdlib.h>
 
@@ -52,7 +60,7 @@ static bool is_empty(const struct text_line *line)
 	return line->size == 0 || line->text[0] == '#';
 }
 
-bool collapsed_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	struct text_line line;
 	struct stack_line parsed;
@@ -121,7 +129,7 @@ static void read_line(
 		cursor_fail(in, PROFILE_FULL_PROBLEM);
 }
 
-bool collapsed_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct collapsed_reader reader = { .profile = profile };
 	struct text_line line;
@@ -134,3 +142,5 @@ bool collapsed_read(struct cursor *in, struct profile *profile, struct error *er
 	free(reader.locations);
 	return cursor_ok(in);
 }
+
+const struct profile_reader collapsed_reader = { detect, read_profile };

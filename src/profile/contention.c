@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/contention.h"
+/*
+ * gperftools' profile of waiting for locks:
+ *
+ *	--- contention:
+ *	cycles/second = 2800000000
+ *	sampling period = 100
+ *	      2178     12 @ 0x40f2a1 0x40c77d		cycles waited, how often
+ *
+ * followed by the mapped files. Cycles become nanoseconds, and both counts are multiplied by the
+ * sampling period, so that the profile is weighted.
+ */
+#include "profile/readers.h"
 
-#include "profile/map_section.h"
 #include "profile/text.h"
 #include "profile/text_profile.h"
 
@@ -14,7 +24,7 @@ struct contention_reader {
 	double sampling_period;
 };
 
-bool contention_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	if (!text_at(&in, "---"))
 		return false;
@@ -96,7 +106,7 @@ static void scale(struct contention_reader *reader)
 	}
 }
 
-bool contention_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct contention_reader reader = {
 		.cycles_per_second = DEFAULT_CYCLES_PER_SECOND,
@@ -115,3 +125,5 @@ bool contention_read(struct cursor *in, struct profile *profile, struct error *e
 	text_profile_deinit(&reader.text);
 	return cursor_ok(in);
 }
+
+const struct profile_reader contention_reader = { detect, read_profile };

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/cpu_profile.h"
+/*
+ * gperftools' binary CPU profile: machine words of the profiled program, 32 or 64 bits, of either
+ * byte order, then its mapped files as text.
+ *
+ *	0, header words that follow (3), version (0), microseconds between samples, padding
+ *	samples, depth, addresses...		as often as needed, leaf first
+ *	0, 1, 0
+ */
+#include "profile/readers.h"
 
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "profile/map_section.h"
+#include "profile/text_profile.h"
 
 enum {
 	MAX_STACK_DEPTH = 65536,
@@ -51,7 +59,7 @@ static bool find_format(struct cursor in, struct word_format *format)
 	return false;
 }
 
-bool cpu_profile_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	struct word_format format;
 
@@ -118,7 +126,7 @@ static bool read_record(
 	return cursor_ok(in);
 }
 
-bool cpu_profile_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct word_format format;
 
@@ -138,3 +146,5 @@ bool cpu_profile_read(struct cursor *in, struct profile *profile, struct error *
 	map_section_read_lines(in, profile);
 	return cursor_ok(in);
 }
+
+const struct profile_reader cpu_profile_reader = { detect, read_profile };

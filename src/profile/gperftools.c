@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/gperftools.h"
+/*
+ * The text formats of gperftools' tcmalloc:
+ *
+ *	heap profile:   1246:  8800744 [  1246:  8800744] @ heap_v2/524288
+ *	     1:     4096 [     1:     4096] @ 0x40f2a1 0x40c77d
+ *	...
+ *	MAPPED_LIBRARIES:
+ *
+ * The word behind the last '@' of the first line says how the counters are meant: "heapprofile"
+ * and "growth" are exact, "heap/P" and "heap_v2/P" sampled. Without it, sampled when the live
+ * objects are exactly those that were ever allocated. (jeprof's rules, kept.)
+ */
+#include "profile/readers.h"
 
-#include "profile/map_section.h"
 #include "profile/text.h"
 #include "profile/text_profile.h"
 
@@ -10,7 +21,7 @@
 
 static const char title[] = "heap profile:";
 
-bool gperftools_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	return text_at(&in, title);
 }
@@ -95,7 +106,7 @@ static bool at_digit(const struct cursor *in)
 	return cursor_left(in) != 0 && (unsigned)*in->position - '0' <= 9;
 }
 
-bool gperftools_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct text_profile text;
 
@@ -114,3 +125,5 @@ bool gperftools_read(struct cursor *in, struct profile *profile, struct error *e
 	text_profile_deinit(&text);
 	return cursor_ok(in);
 }
+
+const struct profile_reader gperftools_reader = { detect, read_profile };

@@ -1,8 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/heap_v2.h"
+/*
+ * jemalloc's own format, version 4 to 5.3:
+ *
+ *	heap_v2/524288				mean bytes between two samples
+ *	  t*: 28: 1500 [0: 0]			live objects: bytes [ever allocated, if kept]
+ *	  t3: 20: 1000 [0: 0] worker 3		the same of one thread, and its name
+ *	@ 0x7f06a3a2630 0x55d41fef4427		a stack, leaf first; may be empty
+ *	  t*: 28: 1500 [0: 0]
+ *	  t3: 20: 1000 [0: 0]
+ *
+ *	MAPPED_LIBRARIES:			only where there is /proc
+ *	55d41fef2000-55d41fef4000 r--p ...
+ *
+ * Lines of other kinds (ClickHouse adds some that begin with "f:") are kept as comments, the first
+ * few of them.
+ */
+#include "profile/readers.h"
 
-#include "profile/id_map.h"
-#include "profile/map_section.h"
+#include "profile/u64_table.h"
 #include "profile/text.h"
 #include "profile/text_profile.h"
 
@@ -21,20 +36,20 @@ struct heap_reader {
 	bool has_total;				 /* a "t*:" line was seen */
 	unsigned count_lines;			 /* with counters, behind stacks */
 	uint32_t recent_threads[RECENT_THREADS]; /* by id modulo their number */
-	struct id_map threads;
+	struct u64_table threads;
 };
 
-bool heap_v2_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	return text_at(&in, "heap_v2/");
 }
 
 static uint32_t find_thread_slow(struct heap_reader *reader, uint64_t id)
 {
-	uint32_t thread = id_map_find(&reader->threads, id);
+	uint32_t thread = u64_table_find(&reader->threads, id);
 
-	if (thread == ID_MAP_NONE) {
-		id_map_add(&reader->threads, id);
+	if (thread == U64_TABLE_NONE) {
+		u64_table_add(&reader->threads, id);
 		thread = profile_add_thread(reader->profile, id, "");
 	}
 	reader->recent_threads[id % RECENT_THREADS] = thread;
@@ -189,7 +204,7 @@ static void check_end(struct heap_reader *reader)
 		cursor_fail(reader->in, "it ends between a stack and its counters: truncated");
 }
 
-bool heap_v2_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct heap_reader reader = {
 		.in = in,
@@ -199,13 +214,15 @@ bool heap_v2_read(struct cursor *in, struct profile *profile, struct error *err)
 
 	(void)err;
 	profile->kind = PROFILE_HEAP;
-	id_map_init(&reader.threads, profile->hash_seed);
+	u64_table_init(&reader.threads, profile->hash_seed);
 	text_profile_init(&reader.text, in, profile);
 	read_header(&reader);
 	while (cursor_left(in) != 0)
 		read_line(&reader);
 	check_end(&reader);
-	id_map_deinit(&reader.threads);
+	u64_table_deinit(&reader.threads);
 	text_profile_deinit(&reader.text);
 	return cursor_ok(in);
 }
+
+const struct profile_reader heap_v2_reader = { detect, read_profile };

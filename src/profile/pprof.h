@@ -19,9 +19,6 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-bool pprof_detect(struct cursor in);
-bool pprof_read(struct cursor *in, struct profile *profile, struct error *err);
-
 struct pprof_write_options {
 	bool plain; /* do not compress */
 };
@@ -39,3 +36,93 @@ struct pprof_write_options {
 MUST_CHECK bool pprof_write(const struct profile *profile, const struct profile_sample *samples,
 	size_t sample_count, const struct pprof_write_options *options, struct buffer *out,
 	struct error *err);
+
+/* The fields of the messages. */
+enum {
+	PPROF_SAMPLE_TYPE = 1,
+	PPROF_SAMPLE = 2,
+	PPROF_MAPPING = 3,
+	PPROF_LOCATION = 4,
+	PPROF_FUNCTION = 5,
+	PPROF_STRING_TABLE = 6,
+	PPROF_DROP_FRAMES = 7,
+	PPROF_KEEP_FRAMES = 8,
+	PPROF_TIME_NANOS = 9,
+	PPROF_DURATION_NANOS = 10,
+	PPROF_PERIOD_TYPE = 11,
+	PPROF_PERIOD = 12,
+	PPROF_COMMENT = 13,
+	PPROF_DEFAULT_SAMPLE_TYPE = 14,
+};
+
+enum {
+	VALUE_TYPE_TYPE = 1,
+	VALUE_TYPE_UNIT = 2,
+};
+
+enum {
+	SAMPLE_LOCATION_ID = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+};
+
+enum {
+	LABEL_KEY = 1,
+	LABEL_STR = 2,
+	LABEL_NUM = 3,
+	LABEL_NUM_UNIT = 4,
+};
+
+enum {
+	MAPPING_ID = 1,
+	MAPPING_START = 2,
+	MAPPING_LIMIT = 3,
+	MAPPING_OFFSET = 4,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	MAPPING_HAS_FILENAMES = 8,
+	MAPPING_HAS_LINE_NUMBERS = 9,
+	MAPPING_HAS_INLINE_FRAMES = 10,
+};
+
+enum {
+	LOCATION_ID = 1,
+	LOCATION_MAPPING_ID = 2,
+	LOCATION_ADDRESS = 3,
+	LOCATION_LINE = 4,
+};
+
+enum {
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE = 2,
+};
+
+enum {
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_SYSTEM_NAME = 3,
+	FUNCTION_FILENAME = 4,
+	FUNCTION_START_LINE = 5,
+};
+
+struct pprof_meaning {
+	enum profile_kind kind;
+	enum profile_counter counter;
+	double scale; /* a recorded unit in the counter's unit */
+};
+
+/*
+ * The meaning of a type and its unit, as ("inuse_space", "bytes"). Other spellings are understood
+ * by their parts. False when it is nothing that a profile of ours can hold (goroutines, say).
+ */
+bool pprof_type_parse(const char *type, const char *unit, struct pprof_meaning *meaning);
+
+struct pprof_type {
+	const char *type;
+	const char *unit;
+	enum profile_counter counter;
+};
+
+/* The types in which a profile of this kind is written, in order. */
+const struct pprof_type *pprof_types_of(enum profile_kind kind, size_t *count);

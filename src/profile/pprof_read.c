@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "profile/id_map.h"
-#include "profile/pprof_types.h"
+#include "profile/u64_table.h"
 #include "profile/protobuf.h"
+#include "profile/readers.h"
 
 /* Far beyond what any profile has: a few bytes each could otherwise fill the memory. */
 enum {
@@ -48,13 +48,22 @@ struct pprof_reader {
 	size_t function_count, function_capacity;
 	uint32_t *stack;
 	size_t stack_capacity;
-	struct id_map mapping_ids;
-	struct id_map function_ids;
-	struct id_map location_ids;
-	struct id_map thread_ids;
+	struct u64_table mapping_ids;
+	struct u64_table function_ids;
+	struct u64_table location_ids;
+	struct u64_table thread_ids;
 	const char *default_type;
 	const char *empty; /* the profile's own "" */
 };
+
+/* False when the id is taken. */
+static bool add_id(struct u64_table *ids, uint64_t id)
+{
+	if (u64_table_find(ids, id) != U64_TABLE_NONE)
+		return false;
+	u64_table_add(ids, id);
+	return true;
+}
 
 typedef void read_field(struct pprof_reader *reader, struct proto_field *field);
 
@@ -264,7 +273,7 @@ static void add_mappings(struct pprof_reader *reader)
 	reader->profile->program = reader->mappings[0].mapping.path;
 	qsort(reader->mappings, reader->mapping_count, sizeof *reader->mappings, compare_mappings);
 	for (size_t i = 0; i < reader->mapping_count; i++) {
-		if (!id_map_add(&reader->mapping_ids, reader->mappings[i].id)) {
+		if (!add_id(&reader->mapping_ids, reader->mappings[i].id)) {
 			cursor_fail(&reader->whole, "two mappings of the same number");
 			return;
 		}
@@ -313,7 +322,7 @@ static void read_function(struct pprof_reader *reader, struct proto_field *field
 	function.file = string_at(reader, &in, file);
 	if (reader->function_count == MAX_FUNCTIONS)
 		cursor_fail(&in, "more functions than a program has");
-	if (cursor_ok(&in) && !id_map_add(&reader->function_ids, id))
+	if (cursor_ok(&in) && !add_id(&reader->function_ids, id))
 		cursor_fail(&in, "two functions of the same number");
 	proto_join(&reader->whole, &in);
 	reader->functions = xgrow(reader->functions, &reader->function_capacity,
@@ -335,8 +344,8 @@ static void read_line(struct pprof_reader *reader, struct cursor *bytes)
 		else if (part.number == LINE_LINE)
 			line = part.value;
 	}
-	const uint32_t found = id_map_find(&reader->function_ids, id);
-	if (cursor_ok(&in) && found == ID_MAP_NONE)
+	const uint32_t found = u64_table_find(&reader->function_ids, id);
+	if (cursor_ok(&in) && found == U64_TABLE_NONE)
 		cursor_fail(&in, "a function that is not there");
 	if (cursor_ok(&in)) {
 		const struct pprof_function *const function = &reader->functions[found];
@@ -375,11 +384,11 @@ static void read_location(struct pprof_reader *reader, struct proto_field *field
 			read_line(reader, &part.bytes);
 	}
 	if (mapping_id != 0) {
-		location.mapping = id_map_find(&reader->mapping_ids, mapping_id);
-		if (location.mapping == ID_MAP_NONE)
+		location.mapping = u64_table_find(&reader->mapping_ids, mapping_id);
+		if (location.mapping == U64_TABLE_NONE)
 			cursor_fail(&in, "a mapping that is not there");
 	}
-	if (cursor_ok(&in) && !id_map_add(&reader->location_ids, id))
+	if (cursor_ok(&in) && !add_id(&reader->location_ids, id))
 		cursor_fail(&in, "two locations of the same number");
 	if (profile_is_full(profile))
 		cursor_fail(&in, PROFILE_FULL_PROBLEM);
@@ -422,11 +431,11 @@ static uint32_t find_thread(struct pprof_reader *reader, const struct thread_lab
 {
 	/* One that has only a name gets a number that no real one has. */
 	const uint64_t id = label->id != 0 ? label->id : ~label->name;
-	const uint32_t found = id_map_find(&reader->thread_ids, id);
+	const uint32_t found = u64_table_find(&reader->thread_ids, id);
 
-	if (found != ID_MAP_NONE)
+	if (found != U64_TABLE_NONE)
 		return found;
-	id_map_add(&reader->thread_ids, id);
+	u64_table_add(&reader->thread_ids, id);
 	return profile_add_own_thread(
 		reader->profile, id, string_at(reader, &reader->whole, label->name));
 }
@@ -456,8 +465,8 @@ static size_t read_stack(
 	uint64_t id = 0;
 
 	while (proto_repeated(in, part, &id)) {
-		const uint32_t location = id_map_find(&reader->location_ids, id);
-		if (location == ID_MAP_NONE)
+		const uint32_t location = u64_table_find(&reader->location_ids, id);
+		if (location == U64_TABLE_NONE)
 			cursor_fail(in, "a location that is not there");
 		reader->stack = xgrow(
 			reader->stack, &reader->stack_capacity, depth + 1, sizeof *reader->stack);
@@ -535,24 +544,24 @@ static bool read_all(struct pprof_reader *reader, struct error *err)
 	return cursor_ok(&reader->whole);
 }
 
-bool pprof_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
 	struct pprof_reader reader = { .whole = *in,
 		.profile = profile,
 		.default_type = "",
 		.empty = profile_intern(profile, "") };
 
-	id_map_init(&reader.mapping_ids, profile->hash_seed);
-	id_map_init(&reader.function_ids, profile->hash_seed);
-	id_map_init(&reader.location_ids, profile->hash_seed);
-	id_map_init(&reader.thread_ids, profile->hash_seed);
+	u64_table_init(&reader.mapping_ids, profile->hash_seed);
+	u64_table_init(&reader.function_ids, profile->hash_seed);
+	u64_table_init(&reader.location_ids, profile->hash_seed);
+	u64_table_init(&reader.thread_ids, profile->hash_seed);
 	profile->weighting = PROFILE_WEIGHTED;
 	const bool done = read_all(&reader, err);
 	proto_join(in, &reader.whole);
-	id_map_deinit(&reader.mapping_ids);
-	id_map_deinit(&reader.function_ids);
-	id_map_deinit(&reader.location_ids);
-	id_map_deinit(&reader.thread_ids);
+	u64_table_deinit(&reader.mapping_ids);
+	u64_table_deinit(&reader.function_ids);
+	u64_table_deinit(&reader.location_ids);
+	u64_table_deinit(&reader.thread_ids);
 	free(reader.strings);
 	free(reader.columns);
 	free(reader.mappings);
@@ -578,7 +587,7 @@ static bool begins_with_type(struct cursor in)
 }
 
 /* The first few fields must be ones that a profile has, in the form that they have. */
-bool pprof_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	enum { TRIED_FIELDS = 16, LAST_MESSAGE = PPROF_STRING_TABLE, LAST_FIELD = 15 };
 	const bool is_sure = begins_with_type(in);
@@ -598,3 +607,5 @@ bool pprof_detect(struct cursor in)
 	}
 	return is_sure || (has_message && cursor_ok(&in));
 }
+
+const struct profile_reader pprof_reader = { detect, read_profile };

@@ -7,23 +7,21 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "profile/format.h"
+#include "profile/readers.h"
 #include "profile/raw_write.h"
 #include "profile/text.h"
+#include "profile/u64_table.h"
 
 /* What the input says about one address; borrowed from the input. */
 struct symbol {
-	uint64_t address;
 	struct text_line names;
 	struct text_line places; /* size 0 without */
 };
 
 struct address_names {
-	struct symbol *symbols;
-	size_t count;
+	struct u64_table addresses;
+	struct symbol *symbols; /* one for each address */
 	size_t capacity;
-	struct hash_index index; /* by address */
-	uint64_t seed;
 };
 
 /* Whether the line is "--- WORD...", with any number of blanks. */
@@ -43,37 +41,29 @@ static bool at_body(const struct cursor *in)
 	return at_section(in, "heap") || at_section(in, "growth") || at_section(in, "profile");
 }
 
-bool symbolized_detect(struct cursor in)
+static bool detect(struct cursor in)
 {
 	return at_section(&in, "symbol") || at_body(&in);
 }
 
-static bool has_address(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct symbol *)items)[position].address == *(const uint64_t *)key;
-}
-
 static struct symbol *get_symbol(struct address_names *table, uint64_t address)
 {
-	const uint32_t next = (uint32_t)table->count;
-	const uint32_t found = hash_index_add(&table->index, hash_u64(address ^ table->seed),
-		has_address, table->symbols, &address, next);
+	const uint32_t found = u64_table_find(&table->addresses, address);
 
-	if (found != HASH_INDEX_NONE)
+	if (found != U64_TABLE_NONE)
 		return &table->symbols[found];
+	const uint32_t added = u64_table_add(&table->addresses, address);
 	table->symbols =
-		xgrow(table->symbols, &table->capacity, table->count + 1, sizeof *table->symbols);
-	struct symbol *const added = &table->symbols[table->count++];
-	*added = (struct symbol){ .address = address };
-	return added;
+		xgrow(table->symbols, &table->capacity, added + (size_t)1, sizeof *table->symbols);
+	table->symbols[added] = (struct symbol){ 0 };
+	return &table->symbols[added];
 }
 
 static const struct symbol *find_symbol(const struct address_names *table, uint64_t address)
 {
-	const uint32_t found = hash_index_find(&table->index, hash_u64(address ^ table->seed),
-		has_address, table->symbols, &address);
+	const uint32_t found = u64_table_find(&table->addresses, address);
 
-	return found == HASH_INDEX_NONE ? NULL : &table->symbols[found];
+	return found == U64_TABLE_NONE ? NULL : &table->symbols[found];
 }
 
 static struct text_line rest_of(const struct cursor *in)
@@ -119,7 +109,7 @@ static void read_symbols(struct cursor *in, struct address_names *table, struct 
 				line.text + sizeof binary - 1, line.size - (sizeof binary - 1));
 		else if (text_starts(&line, "---"))
 			return;
-		if (table->count >= PROFILE_NONE - 1)
+		if (table->addresses.count >= PROFILE_NONE - 1)
 			cursor_fail(in, PROFILE_FULL_PROBLEM);
 	}
 	cursor_fail(in, "it ends in the middle of the names: truncated");
@@ -220,18 +210,18 @@ static bool read_body(struct cursor *in, struct profile *profile, struct error *
 	return format->read(in, profile, err);
 }
 
-bool symbolized_read(struct cursor *in, struct profile *profile, struct error *err)
+static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
 {
-	struct address_names table = { .seed = profile->hash_seed };
+	struct address_names table = { 0 };
 	struct text_line title;
 
-	hash_index_init(&table.index);
+	u64_table_init(&table.addresses, profile->hash_seed);
 	if (at_section(in, "symbol") && text_line(in, &title))
 		read_symbols(in, &table, profile);
 	const bool done = cursor_ok(in) && read_body(in, profile, err);
 	if (done)
 		name_locations(in, profile, &table);
-	hash_index_deinit(&table.index);
+	u64_table_deinit(&table.addresses);
 	free(table.symbols);
 	return done && cursor_ok(in);
 }
@@ -388,3 +378,5 @@ bool symbolized_write(const struct profile *profile, symbolized_is_allocator *is
 	buffer_append_string(out, profile->kind == PROFILE_GROWTH ? "growth\n" : "heap\n");
 	return raw_write(profile, out, err);
 }
+
+const struct profile_reader symbolized_reader = { detect, read_profile };

@@ -28,9 +28,6 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-bool symbolized_detect(struct cursor in);
-bool symbolized_read(struct cursor *in, struct profile *profile, struct error *err);
-
 /* Whether the file at that path is an allocator. */
 typedef bool symbolized_is_allocator(enum profile_kind kind, const char *path);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the text formats of heap profilers have in common: stacks as lists of addresses, four
- * counters as "28: 1500 [30: 1600]", and lines that a reader does not know.
+ * What the text formats of profilers have in common: stacks as lists of addresses, four counters as
+ * "28: 1500 [30: 1600]", unknown lines, and the list of mapped files.
  */
 #pragma once
 
@@ -9,15 +9,15 @@
 #include <stdint.h>
 
 #include "base/cursor.h"
-#include "profile/address_table.h"
+#include "profile/u64_table.h"
 #include "profile/profile.h"
 #include "profile/text.h"
 
 struct text_profile {
 	struct cursor *in;
 	struct profile *profile;
-	struct address_table addresses; /* of all locations */
-	uint64_t *stack_addresses;	/* of the stack that is being read */
+	struct u64_table addresses; /* of all locations */
+	uint64_t *stack_addresses;  /* of the stack that is being read */
 	size_t depth, depth_capacity;
 	uint64_t hash; /* of its addresses */
 	unsigned unknown_lines;
@@ -87,3 +87,19 @@ bool text_profile_expect(struct text_profile *text, char c, const char *problem)
 
 /* Keeps the line as a comment of the profile, if it is among the first of its kind. */
 void text_profile_unknown_line(struct text_profile *text);
+
+/*
+ * The list of mapped files at the end of a text profile: /proc/PID/maps as it was
+ * ("MAPPED_LIBRARIES:", jemalloc and gperftools), or gperftools' own short form with its variable
+ * ("build=/dir" and "$build/lib.so"). A line "#build-id START HEX" after a mapping is our
+ * extension. Like every reader of these formats, this one skips all other lines.
+ */
+
+/* Whether the line at the cursor opens the list. */
+bool map_section_at(const struct cursor *in);
+
+/* Reads to the end of the input; sets the mappings and the program. */
+void map_section_read(struct cursor *in, struct profile *profile);
+
+/* The same without an opening line. */
+void map_section_read_lines(struct cursor *in, struct profile *profile);

@@ -10,7 +10,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/gateway_url.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 #include "symbol/demangle.h"
 
 enum { MAX_REDIRECTS = 3 };

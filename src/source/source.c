@@ -16,7 +16,8 @@
 #include "client/kernel_view.h"
 #include "client/gateway_url.h"
 #include "profile/bundle.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
+#include "profile/readers.h"
 #include "profile/tar.h"
 #include "source/source_name.h"
 #include "store/capture_list.h"
@@ -175,7 +176,7 @@ static bool read_file(struct source *source, struct error *err)
 			source->path, source->program_name, sizeof source->program_name);
 	}
 	const struct cursor in = cursor_over(source->input.data, source->input.size);
-	if (bundle_detect(in)) {
+	if (bundle_reader.detect(in)) {
 		source->kind = SOURCE_BUNDLE;
 		index_bundle(source);
 	} else if (tar_detect(in)) {

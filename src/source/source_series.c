@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 #include "profile/tar.h"
 #include "store/capture_list.h"
 

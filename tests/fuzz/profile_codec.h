@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "profile/codec.h"
-#include "profile/format.h"
+#include "profile/profile_read.h"
 #include "profile/pprof.h"
+#include "profile/readers.h"
 #include "profile/symbolized.h"
 
 #define FUZZ_CHECK(condition)     \

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 #include "unit.h"
 
 /* The profile in the text, which must be readable. Free with profile_free. */

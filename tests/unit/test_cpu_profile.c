@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/cpu_profile.h"
-
 #include <endian.h>
 
 #include "base/buffer.h"

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/heap_v2.h"
-
 #include <math.h>
 #include <stdio.h>
 

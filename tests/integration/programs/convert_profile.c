@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 #include "profile/pprof.h"
 #include "profile/raw_write.h"
 #include "profile/symbolized.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/pprof_types.h"
+#include "profile/pprof.h"
 
 #include <string.h>
 

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/codec.h"
+#include "profile/profile_read.h"
 
 #include <string.h>
 
-#include "profile/bundle.h"
 #include "profile/compress.h"
-#include "profile/format.h"
-#include "profile/symbolized.h"
+#include "profile/readers.h"
 #include "profile/tar.h"
 #include "profile/text.h"
-
-/* Files that a profile stands in; a bundle may have one with names. */
-static const struct profile_reader containers[] = {
-	{ bundle_detect, bundle_read },		/* heapctl dump --bundle */
-	{ symbolized_detect, symbolized_read }, /* jeprof --raw */
-};
 
 /* "%warn TEXT" and other commands to the reader may stand in front of any text profile. */
 static void read_commands(struct cursor *in, struct profile *profile)
@@ -27,10 +19,9 @@ static void read_commands(struct cursor *in, struct profile *profile)
 
 static const struct profile_reader *find_format(const struct cursor *in)
 {
-	for (size_t i = 0; i < sizeof containers / sizeof *containers; i++)
-		if (containers[i].detect(*in))
-			return &containers[i];
-	return profile_reader_find(in);
+	return bundle_reader.detect(*in)       ? &bundle_reader
+	       : symbolized_reader.detect(*in) ? &symbolized_reader
+					       : profile_reader_find(in);
 }
 
 bool profile_may_begin_with(const void *data, size_t size)
