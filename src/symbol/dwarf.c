@@ -9,12 +9,10 @@
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_line.h"
 #include "symbol/dwarf_name.h"
-#include "symbol/dwarf_ranges.h"
+#include "symbol/dwarf_value.h"
 #include "symbol/dwarf_scan.h"
-#include "symbol/dwarf_scope.h"
 #include "symbol/dwarf_split.h"
 #include "symbol/dwarf_unit.h"
-#include "symbol/dwarf_value.h"
 #include "symbol/vaddrs.h"
 
 static const uint32_t NO_UNIT = UINT32_MAX;

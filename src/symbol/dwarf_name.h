@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a function's DIE is called. The DIE of code mostly refers to another one that has the name:
- * an inlined call to the abstract function, that to its declaration, also in other units or in the
+ * The names of functions. The DIE of code mostly refers to another one that has the name: an
+ * inlined call to the abstract function, that to its declaration, also in other units or in the
  * file that dwz made. Names are remembered by DIE, since one function is inlined in many places.
+ *
+ * gcc writes no linkage name for functions of anonymous namespaces, for static ones, and for those
+ * of classes inside functions. Their full names are put together from the names of the DIEs around
+ * them: "(anonymous namespace)::Table::insert". A DIE does not refer to its parent, so the unit is
+ * read from its beginning, once for all queries of a unit, skipping every subtree without one.
+ *
  * Not for two threads at once.
  */
 #pragma once
@@ -11,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/hash_index.h"
 #include "symbol/dwarf_unit.h"
 
@@ -38,3 +45,15 @@ void dwarf_names_deinit(struct dwarf_names *names);
 /* The name of the DIE at `offset` of the unit. */
 struct dwarf_name dwarf_names_find(
 	struct dwarf_names *names, struct dwarf_unit *unit, uint64_t offset);
+
+struct dwarf_scope_query {
+	struct dwarf_name name;
+	const char **text; /* where the full name goes; stays as it is when that is the plain one */
+};
+
+/* Whether the name may be one of several parts: it has no linkage name, and is not of C. */
+bool dwarf_scope_wanted(const struct dwarf_name *name);
+
+/* Sorts the queries and answers them. The texts live as long as the arena. */
+void dwarf_scope_qualify(struct dwarf_names *names, struct dwarf_scope_query *queries, size_t count,
+	struct arena *arena);

@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
-#include "symbol/dwarf_ranges.h"
+#include "symbol/dwarf_value.h"
 #include "symbol/vaddrs.h"
 
 enum {

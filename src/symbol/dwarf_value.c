@@ -203,3 +203,185 @@ bool dwarf_value_reference(struct dwarf_unit *unit, const struct dwarf_value *va
 	*offset = at;
 	return true;
 }
+
+enum { ENTRIES_AT_ONCE = 16 }; /* that are paid for; most lists are shorter */
+
+/* Where a list begins in its section; false when the attribute says nothing that can be. */
+static bool list_offset(struct dwarf_unit *unit, const struct dwarf_value *ranges, uint64_t *offset)
+{
+	const struct dwarf_root *const root = dwarf_unit_root(unit);
+	const struct elf_bytes *const lists = &unit->dwarf->sections[DWARF_RNGLISTS];
+
+	switch (ranges->form) {
+	case DW_FORM_rnglistx: {
+		const unsigned bytes = unit->encoding.offset_bytes;
+		struct cursor in = cursor_over(lists->data, lists->size);
+		uint64_t at = 0;
+		if (__builtin_mul_overflow(ranges->number, (uint64_t)bytes, &at) ||
+			__builtin_add_overflow(at, root->rnglists_base, &at))
+			return false;
+		cursor_seek(&in, at);
+		const uint64_t relative = bytes == 8 ? cursor_u64(&in) : cursor_u32(&in);
+		return cursor_ok(&in) &&
+		       !__builtin_add_overflow(relative, root->rnglists_base, offset);
+	}
+	case DW_FORM_sec_offset:
+	case DW_FORM_data4:
+	case DW_FORM_data8:
+		*offset = ranges->number;
+		/* A DWARF 4 split unit's lists stay in the main file, from the skeleton's base. */
+		if (unit->skeleton != NULL && unit->encoding.version < 5)
+			return !__builtin_add_overflow(
+				*offset, dwarf_unit_root(unit->skeleton)->ranges_base, offset);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void begin_list(struct dwarf_range_reader *reader, const struct dwarf_value *ranges)
+{
+	struct dwarf_unit *const unit = reader->unit;
+	struct dwarf_unit *const holder = unit->skeleton != NULL ? unit->skeleton : unit;
+	const bool is_new = unit->encoding.version >= 5;
+	const struct dwarf *const dwarf = is_new ? unit->dwarf : holder->dwarf;
+	const struct elf_bytes *const section =
+		&dwarf->sections[is_new ? DWARF_RNGLISTS : DWARF_RANGES];
+	uint64_t offset = 0;
+
+	if (!list_offset(unit, ranges, &offset))
+		return;
+	reader->in = cursor_over(section->data, section->size);
+	cursor_seek(&reader->in, offset);
+	if (!dwarf_value_address(holder, &dwarf_unit_root(holder)->low_pc, &reader->base))
+		reader->base = 0;
+	reader->has_list = true;
+}
+
+void dwarf_range_begin(struct dwarf_range_reader *reader, struct dwarf_unit *unit,
+	const struct dwarf_value *low_pc, const struct dwarf_value *high_pc,
+	const struct dwarf_value *ranges)
+{
+	*reader = (struct dwarf_range_reader){ .unit = unit };
+	if (ranges->form != 0) {
+		begin_list(reader, ranges);
+		return;
+	}
+	if (high_pc->form == 0 || !dwarf_value_address(unit, low_pc, &reader->single.start))
+		return;
+	/* A constant is a length. */
+	if (!dwarf_value_address(unit, high_pc, &reader->single.limit) &&
+		__builtin_add_overflow(
+			reader->single.start, high_pc->number, &reader->single.limit))
+		return;
+	reader->has_single = true;
+}
+
+static uint64_t take_address(struct dwarf_range_reader *reader)
+{
+	return reader->unit->encoding.address_bytes == 8 ? cursor_u64(&reader->in)
+							 : cursor_u32(&reader->in);
+}
+
+static uint64_t take_indexed(struct dwarf_range_reader *reader)
+{
+	uint64_t address = 0;
+
+	if (!dwarf_indexed_address(reader->unit, cursor_uleb(&reader->in), &address))
+		cursor_fail(&reader->in, "an address index outside .debug_addr");
+	return address;
+}
+
+/* One entry of .debug_ranges. False at the end of the list. */
+static bool take_old_entry(struct dwarf_range_reader *reader, struct dwarf_range *range)
+{
+	const uint64_t start = take_address(reader);
+	const uint64_t limit = take_address(reader);
+	const uint64_t base_mark =
+		reader->unit->encoding.address_bytes == 8 ? UINT64_MAX : UINT32_MAX;
+
+	if (start == 0 && limit == 0)
+		return false;
+	if (start == base_mark) {
+		reader->base = limit;
+		*range = (struct dwarf_range){ 0 };
+		return true;
+	}
+	*range = (struct dwarf_range){ reader->base + start, reader->base + limit };
+	return true;
+}
+
+/* One entry of .debug_rnglists; an empty range where the entry is none. False at the end. */
+static bool take_new_entry(struct dwarf_range_reader *reader, struct dwarf_range *range)
+{
+	struct cursor *const in = &reader->in;
+
+	*range = (struct dwarf_range){ 0 };
+	switch (cursor_u8(in)) {
+	case DW_RLE_base_addressx:
+		reader->base = take_indexed(reader);
+		return true;
+	case DW_RLE_startx_endx:
+		range->start = take_indexed(reader);
+		range->limit = take_indexed(reader);
+		return true;
+	case DW_RLE_startx_length:
+		range->start = take_indexed(reader);
+		range->limit = range->start + cursor_uleb(in);
+		return true;
+	case DW_RLE_offset_pair:
+		range->start = reader->base + cursor_uleb(in);
+		range->limit = reader->base + cursor_uleb(in);
+		return true;
+	case DW_RLE_base_address:
+		reader->base = take_address(reader);
+		return true;
+	case DW_RLE_start_end:
+		range->start = take_address(reader);
+		range->limit = take_address(reader);
+		return true;
+	case DW_RLE_start_length:
+		range->start = take_address(reader);
+		range->limit = range->start + cursor_uleb(in);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The addresses of what the linker left out are 0 or close to the end of all addresses. */
+static bool is_alive(const struct dwarf_range_reader *reader, const struct dwarf_range *range)
+{
+	const struct dwarf_unit *const unit =
+		reader->unit->skeleton != NULL ? reader->unit->skeleton : reader->unit;
+
+	return range->start < range->limit && range->start >= unit->dwarf->code_start &&
+	       range->start < unit->dwarf->code_limit;
+}
+
+bool dwarf_range_next(struct dwarf_range_reader *reader, struct dwarf_range *range)
+{
+	if (reader->has_single) {
+		reader->has_single = false;
+		*range = reader->single;
+		return is_alive(reader, range);
+	}
+	while (reader->has_list) {
+		/* Lists are shared: it is not enough to pay at the end. */
+		if (reader->entries++ % ENTRIES_AT_ONCE == 0 &&
+			!dwarf_spend(reader->unit->dwarf, ENTRIES_AT_ONCE)) {
+			reader->has_list = false;
+			break;
+		}
+		const bool more = reader->unit->encoding.version >= 5
+					  ? take_new_entry(reader, range)
+					  : take_old_entry(reader, range);
+		if (!more || !cursor_ok(&reader->in)) {
+			reader->has_list = false;
+			break;
+		}
+		if (is_alive(reader, range))
+			return true;
+	}
+	return false;
+}

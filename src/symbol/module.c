@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/xalloc.h"
 
@@ -57,4 +58,306 @@ bool module_owns(const struct symbol_module *module, const struct symbol_mapping
 	       strcmp(module->build_id, mapping->build_id) == 0 &&
 	       (module->file != NULL) == has_file &&
 	       (!has_file || strcmp(module->file, mapping->file) == 0);
+}
+
+static const uint64_t MIN_PAGE_BYTES = 4096;
+static const uint64_t MAX_PAGE_BYTES = 65536;
+
+static uint64_t round_down(uint64_t value, uint64_t page)
+{
+	return value & ~(page - 1);
+}
+
+static uint64_t round_up(uint64_t value, uint64_t page)
+{
+	return value > UINT64_MAX - page ? value : (value + page - 1) & ~(page - 1);
+}
+
+/* The process' mapping that covers an address. */
+static const struct symbol_mapping *mapping_at(const struct symbol_module *module, uint64_t address)
+{
+	size_t low = 0;
+	size_t count = module->mapping_count;
+
+	while (count > 0) {
+		const size_t half = count / 2;
+		if (module->mappings[low + half].start <= address) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	if (low == 0 || module->mappings[low - 1].limit <= address)
+		return NULL;
+	return &module->mappings[low - 1];
+}
+
+/*
+ * Whether something is mapped everywhere in [start, limit). The rest of a segment may have been
+ * replaced by other memory (huge pages), but the loader leaves no hole in it.
+ */
+static bool is_covered(const struct symbol_module *module, uint64_t start, uint64_t limit)
+{
+	while (start < limit) {
+		const struct symbol_mapping *const mapping = mapping_at(module, start);
+		if (mapping == NULL)
+			return false;
+		start = mapping->limit;
+	}
+	return true;
+}
+
+static bool mapping_fits_segment(const struct symbol_module *module,
+	const struct symbol_mapping *mapping, const struct elf_segment *segment, uint64_t page)
+{
+	uint64_t limit = 0;
+
+	if (segment->file_bytes == 0 ||
+		__builtin_add_overflow(segment->offset, segment->file_bytes, &limit))
+		return false;
+	const uint64_t first = round_down(segment->offset, page);
+	const uint64_t last = round_up(limit, page);
+	const uint64_t size = mapping->limit - mapping->start;
+	if (mapping->file_offset < first || mapping->file_offset > last ||
+		size > last - mapping->file_offset)
+		return false;
+	const uint64_t before = mapping->file_offset - first;
+	const uint64_t after = last - mapping->file_offset - size;
+	return before <= mapping->start &&
+	       is_covered(module, mapping->start - before, mapping->start) &&
+	       is_covered(module, mapping->limit, mapping->limit + after);
+}
+
+static bool fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
+	const struct module_layout *layout, bool only_code)
+{
+	for (uint64_t page = MIN_PAGE_BYTES; page <= MAX_PAGE_BYTES; page *= 4)
+		for (size_t i = 0; i < layout->segment_count; i++)
+			if ((!only_code || layout->segments[i].executable) &&
+				mapping_fits_segment(module, mapping, &layout->segments[i], page))
+				return true;
+	return false;
+}
+
+bool module_mapping_fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
+	const struct module_layout *layout)
+{
+	return fits(module, mapping, layout, false);
+}
+
+bool module_layout_fits(const struct symbol_module *module, const struct module_layout *layout,
+	struct buffer *problem)
+{
+	const struct symbol_mapping *checked = NULL;
+	const struct symbol_mapping *misfit = NULL;
+
+	for (size_t i = 0; i < module->query_count; i++) {
+		const struct symbol_mapping *const mapping = module->queries[i].mapping;
+		if (mapping == checked || mapping == NULL)
+			continue;
+		checked = mapping;
+		/* A small program's code fits into the constants of many a bigger one. */
+		if (fits(module, mapping, layout, true))
+			return true;
+		misfit = mapping;
+	}
+	if (misfit == NULL)
+		return true;
+	buffer_clear(problem);
+	buffer_printf(problem,
+		"the file does not match: the process had bytes 0x%llx to 0x%llx of it mapped, "
+		"where "
+		"this file has no such segment",
+		(unsigned long long)misfit->file_offset,
+		(unsigned long long)(misfit->file_offset + misfit->limit - misfit->start));
+	return false;
+}
+
+bool module_translate(const struct symbol_module *module, const struct elf_image *image,
+	const struct module_query *query, uint64_t *vaddr)
+{
+	if (image->has_code) {
+		const struct elf_segment *const segment =
+			elf_image_segment_at(image, query->file_offset);
+		if (segment == NULL)
+			return false;
+		*vaddr = segment->vaddr + (query->file_offset - segment->offset);
+		return true;
+	}
+
+	const struct symbol_mapping *first = NULL;
+	for (size_t i = 0; i < module->mapping_count; i++) {
+		const struct symbol_mapping *const mapping = &module->mappings[i];
+		if (mapping->file_offset == 0 && mapping->start <= query->address &&
+			module_owns(module, mapping))
+			first = mapping;
+	}
+	if (first == NULL || image->segment_count == 0)
+		return false;
+	*vaddr = query->address - first->start +
+		 round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
+	return true;
+}
+
+/* Whether an opened file may be read for this module; says why not. */
+static bool is_right_file(
+	const struct symbol_module *module, const struct elf_image *image, struct buffer *problem)
+{
+	const struct module_layout layout = { image->segments, image->segment_count };
+
+	if (module->build_id[0] != '\0' && image->build_id[0] != '\0') {
+		if (strcmp(module->build_id, image->build_id) == 0)
+			return true;
+		buffer_clear(problem);
+		buffer_printf(problem,
+			"the file does not match: the profile was taken with build-id %s, %s has "
+			"%s",
+			module->build_id, image->path, image->build_id);
+		return false;
+	}
+	if (module->build_id[0] != '\0') {
+		buffer_clear(problem);
+		buffer_printf(problem,
+			"the file does not match: the profile was taken with build-id %s, %s has "
+			"none",
+			module->build_id, image->path);
+		return false;
+	}
+	/* The segments of a debug file say nothing about the program's file. */
+	return !image->has_code || module_layout_fits(module, &layout, problem);
+}
+
+/* Says why not in `problem`, and in `hint` where that depends on the reason. */
+static bool open_if_right(const struct symbol_module *module, struct file_search *search,
+	const char *path, struct elf_image *image, struct buffer *problem, struct buffer *hint)
+{
+	struct elf_image opened;
+	bool is_there = false;
+	struct error err;
+
+	const bool is_open = file_search_open(search, path, &opened, &is_there, &err);
+	if (!is_there)
+		return false;
+	buffer_clear(hint);
+	if (!is_open) {
+		buffer_clear(problem);
+		buffer_append_string(problem, err.message);
+		if (err.kind == ERROR_UNSUPPORTED)
+			buffer_append_string(hint, "read its addresses with addr2line");
+		return false;
+	}
+	if (!is_right_file(module, &opened, problem)) {
+		elf_image_close(&opened);
+		return false;
+	}
+	*image = opened;
+	return true;
+}
+
+/*
+ * The very file that is mapped, through the kernel: also when it was deleted or replaced since.
+ * When the same file is still at its path the path is taken, which says more.
+ */
+static bool open_mapped(const struct symbol_module *module, struct file_search *search,
+	struct elf_image *image, struct buffer *problem, struct buffer *hint)
+{
+	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
+		return false;
+	CLEANUP(buffer_cleanup) struct buffer mapped = { 0 };
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+	buffer_init(&mapped, &memory_or_exit);
+	buffer_init(&place, &memory_or_exit);
+	buffer_printf(&mapped, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
+		(unsigned long long)module->queries[0].mapping->start,
+		(unsigned long long)module->queries[0].mapping->limit);
+	const struct file_identity wanted = file_search_identify(search, buffer_string(&mapped));
+	if (wanted.inode == 0)
+		return false;
+	for (unsigned which = 0; file_search_place(search, module->path, which, &place); which++) {
+		const struct file_identity there =
+			file_search_identify(search, buffer_string(&place));
+		if (file_identity_equal(&wanted, &there) &&
+			open_if_right(module, search, buffer_string(&place), image, problem, hint))
+			return true;
+	}
+	return open_if_right(module, search, buffer_string(&mapped), image, problem, hint);
+}
+
+/* The kernel's own library: the one in this process is the same if it is as big. */
+static bool open_vdso(
+	const struct symbol_module *module, struct elf_image *image, struct buffer *problem)
+{
+	const uintptr_t at = getauxval(AT_SYSINFO_EHDR);
+	const struct symbol_mapping *const mapping = module->queries[0].mapping;
+	Elf64_Ehdr header;
+	struct elf_image opened;
+	struct error err;
+
+	buffer_append_string(problem, "the kernel's own code, and this kernel's is another");
+	if (at == 0 || mapping == NULL)
+		return false;
+	memcpy(&header, (const void *)at, sizeof header);
+	const uint64_t size = header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+	if (mapping->file_offset != 0 ||
+		round_up(size, MIN_PAGE_BYTES) != mapping->limit - mapping->start ||
+		!elf_image_over("[vdso]", (const void *)at, size, NULL, &opened, &err))
+		return false;
+	if (module->build_id[0] != '\0' && strcmp(module->build_id, opened.build_id) != 0) {
+		elf_image_close(&opened);
+		return false;
+	}
+	*image = opened;
+	return true;
+}
+
+static void explain_missing(
+	const struct symbol_module *module, struct buffer *problem, struct buffer *hint)
+{
+	if (problem->size == 0 && module->deleted)
+		buffer_append_string(problem, "the file was deleted or replaced");
+	else if (problem->size == 0)
+		buffer_append_string(problem, "not found");
+	if (hint->size != 0)
+		return;
+	if (module->build_id[0] != '\0')
+		buffer_append_string(hint,
+			"point --build-id-dir at its debug files or --sysroot at a copy of the "
+			"system it ran on, or allow --debuginfod");
+	else
+		buffer_append_string(hint,
+			"give the file that ran, or point --sysroot at a copy of the system it ran "
+			"on");
+}
+
+bool module_file_open(const struct symbol_module *module, struct file_search *search,
+	struct elf_image *image, struct buffer *problem, struct buffer *hint)
+{
+	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+
+	buffer_init(&place, &memory_or_exit);
+	if (module->file != NULL) {
+		if (open_if_right(module, search, module->file, image, problem, hint))
+			return true;
+		explain_missing(module, problem, hint);
+		return false;
+	}
+	if (strcmp(module->path, "[vdso]") == 0)
+		return open_vdso(module, image, problem);
+	if (open_mapped(module, search, image, problem, hint))
+		return true;
+	/* A file that is at the path of a deleted one is another one, unless it can be proved. */
+	if (!module->deleted || module->build_id[0] != '\0')
+		for (unsigned which = 0; file_search_place(search, module->path, which, &place);
+			which++)
+			if (open_if_right(
+				    module, search, buffer_string(&place), image, problem, hint))
+				return true;
+	if (module->build_id[0] != '\0' &&
+		(file_search_build_id(search, module->build_id, "", image) ||
+			file_search_build_id(search, module->build_id, ".debug", image) ||
+			file_search_download(search, module->build_id, image)))
+		return true;
+	explain_missing(module, problem, hint);
+	return false;
 }

@@ -8,7 +8,7 @@
 
 #include "base/hash_index.h"
 #include "base/xalloc.h"
-#include "symbol/module_file.h"
+#include "symbol/module.h"
 #include "symbol/symbol_cache.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
