@@ -18,7 +18,7 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "cli/report_shell.h"
-#include "source/program_mappings.h"
+#include "source/symbolize.h"
 #include "source/source.h"
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };

@@ -14,7 +14,6 @@
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "cli/input_guard.h"
-#include "source/program_mappings.h"
 #include "source/source.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)

@@ -2,8 +2,9 @@
 /*
  * A source: what an operand of the command line stands for, and the one way to its data.
  *
- *	FILE		a profile of any known format, a bundle or a tar of profiles; compressed or
- *not -		the same from standard input
+ *	FILE		a profile of any known format, a bundle or a tar of profiles, or such a file
+ *			compressed
+ *	-		the same from standard input
  *	FOLDER		of profiles, or of captures of `heapctl watch`
  *	URL		http://host:port/pprof/heap and the like; "host:port" is one, too
  *	TARGET		see client/target.h; also behind a gateway
@@ -15,11 +16,11 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-#include <jansson.h>
 
 #include "base/buffer.h"
 #include "base/cursor.h"
@@ -128,3 +129,10 @@ MUST_CHECK bool source_stats(struct source *source, const json_t **stats, struct
 
 /* What the agent says of the process; NULL when it is not known. Borrowed. */
 const json_t *source_status(struct source *source);
+
+/*
+ * The process name in the name of a file that dump, record or watch wrote. The program's file may
+ * have another name: Debian's redis-server is a link to redis-check-rdb, which is what a profile
+ * has. False when the name has none.
+ */
+bool source_name_of_file(const char *path, char *name, size_t size);

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "base/error.h"
 #include "profile/profile.h"
 #include "symbol/symbolizer.h"
 
@@ -26,3 +27,9 @@ MUST_CHECK bool symbolize(struct symbolizer *symbolizer, struct profile *const *
 
 /* Whether any location of the profile has an address and no name yet. */
 bool symbolize_is_needed(const struct profile *profile);
+
+/*
+ * Adds the executable segments of an ELF file as mappings at the addresses that it was linked for,
+ * where the profile has no mapping yet: for a profile that does not say where it was loaded.
+ */
+MUST_CHECK bool program_mappings_add(struct profile *profile, const char *path, struct error *err);

@@ -23,7 +23,6 @@
 #include "profile/compress.h"
 #include "profile/tar.h"
 #include "source/bundle_writer.h"
-#include "source/source_name.h"
 #include "source/source_series.h"
 #include "unit.h"
 
