@@ -319,7 +319,12 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 	if (strncmp(name, agent_mark, sizeof agent_mark - 1) == 0) {
 		modules->has_agent_mark = true;
 		modules->filters_at_start = atoi(name + sizeof agent_mark - 1);
-	} else if (begins_with_any(name, agents))
+		return;
+	}
+	/* A debugger and heapctl itself map such files to read them. */
+	if (!map->executable)
+		return;
+	if (begins_with_any(name, agents))
 		note_path(modules->agent, map);
 	else if (begins_with_any(name, jemallocs))
 		note_path(modules->jemalloc, map);

@@ -15,7 +15,7 @@ import unittest
 
 from agent_host import PROGRAMS, Host
 from gateway import GatewayCase
-from processes import AGENT, Case, HEAPCTL, agent_thread, stop, wait_until
+from processes import AGENT, Case, HEAPCTL, agent_thread, jemalloc_path, stop, wait_until
 from test_top import FINE, Screen
 
 # Far from the two minutes that an answer may take, and from what a busy machine makes of "at once".
@@ -169,6 +169,16 @@ class Silent(GatewayCase):
         reason = r"has the agent loaded, but its socket is nowhere to be found"
         self.check_verbs(server.pid, reason, verbs=VERBS[:2])
         wait_until(lambda: re.search(rf"(?m)^ *{server.pid} .*{reason}", self.heapctl("ps")[0]), "an agent that is not young")
+
+    def test_files_that_are_only_read_are_not_loaded(self):
+        """A debugger maps the files of the process that it examines."""
+        reader = self.start(sys.executable, "-c", "import mmap, sys, time\n"
+                            "files = [open(path, 'rb') for path in sys.argv[1:]]\n"
+                            "maps = [mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) for file in files]\n"
+                            "print(flush=True)\ntime.sleep(600)", AGENT, jemalloc_path(), stdout=subprocess.PIPE)
+        reader.stdout.readline()
+        self.assertNotIn(f"{reader.pid} ", self.heapctl("ps")[0])
+        self.assertRegex(self.heapctl("status", reader.pid, code=None)[1], r"has no agent \(start it with")
 
     def test_frozen(self):
         self.freeze(self.pid)
