@@ -120,6 +120,7 @@ static struct profile *make_shared(const struct transfer *transfer)
 	struct profile *const shared = profile_new(from->name);
 
 	shared->kind = from->kind;
+	shared->weighting = from->weighting;
 	shared->program = profile_intern(shared, from->program);
 	shared->has_mappings = from->has_mappings;
 	shared->leaves_out_threads = true;

@@ -238,15 +238,29 @@ static bool is_said_alike(
 	       strcmp(left->hint, right->hint) == 0;
 }
 
-/* Memory without a file is one thing, and a profile that was cut off before its mappings another.
- */
-static bool warn_of_missing_mappings(const struct report_session *session)
+/* Addresses that need a mapping to get a name. */
+static size_t count_unnamed(const struct profile *profile)
 {
-	bool has_warned = false;
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->location_count; i++)
+		count += profile->locations[i].mapping == PROFILE_NONE &&
+			 profile->locations[i].frame_count == 0;
+	return count;
+}
+
+/*
+ * Memory without a file is one thing, and a profile that was cut off before its mappings another.
+ * Returns how many addresses are of such profiles.
+ */
+static size_t warn_of_missing_mappings(const struct report_session *session)
+{
+	size_t sum = 0;
 
 	for (size_t i = 0; i < session->profile_count; i++) {
 		const struct profile *const profile = session->profiles[i];
-		if (profile->has_mappings || profile->mapping_count != 0)
+		const size_t count = count_unnamed(profile);
+		if (profile->has_mappings || profile->mapping_count != 0 || count == 0)
 			continue;
 		/* Go's texts have the names in comments. */
 		const bool may_be_go = profile->weighting != PROFILE_EXPONENTIAL;
@@ -255,9 +269,9 @@ static bool warn_of_missing_mappings(const struct report_session *session)
 			profile->name, may_be_go ? ", or is a text of Go's" : "",
 			may_be_go ? "from Go one without debug=1"
 				  : "give the program in front of it");
-		has_warned = true;
+		sum += count;
 	}
-	return has_warned;
+	return sum;
 }
 
 /* Addresses above the last mapping; 0 where there is no list of mappings. */
@@ -302,9 +316,11 @@ static size_t warn_of_cut_mappings(const struct report_session *session)
 static void report_modules(const struct report_session *session,
 	const struct symbol_module_report *reports, size_t count)
 {
-	if (count == 1 && reports[0].path[0] == '\0' && warn_of_missing_mappings(session))
-		return;
-	const size_t cut_count = warn_of_cut_mappings(session);
+	bool has_pathless = false;
+	for (size_t i = 0; i < count; i++)
+		has_pathless |= reports[i].path[0] == '\0';
+	const size_t cut_count = (has_pathless ? warn_of_missing_mappings(session) : 0) +
+				 warn_of_cut_mappings(session);
 	for (size_t i = 0; i < count; i++) {
 		struct symbol_module_report sum = reports[i];
 		/* The allocator's own frames are not shown, so their names are not needed. */

@@ -116,6 +116,17 @@ class Foreign(unittest.TestCase):
         run = self.report(b"heap profile: 1: 64 [1: 64] @ heap/8192\n1: 64 [1: 64] @ 0x4b5e37\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n", "--text")
         self.assertIn(b"or is a text of Go's (get the whole file, or from Go one without debug=1)", run.stderr)
 
+    def test_one_of_several_profiles_was_cut_off_before_its_mappings(self):
+        whole = "heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /x\n"
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder, f"{name}.heap") for name in ("first", "second", "third")]
+            for path, text in zip(paths, (whole, whole.partition("\n\nMAPPED")[0] + "\n", whole.replace("1: 64", "2: 128"))):
+                path.write_text(text)
+            for verb, files in (("report", paths), ("diff", paths[:2]), ("trend", paths)):
+                run = subprocess.run([HEAPCTL, verb, *files], capture_output=True, text=True)
+                self.assertIn(f"{paths[1]}: no address has a name: it has no list of mappings (MAPPED_LIBRARIES), so it was cut off (", run.stderr)
+                self.assertNotIn("java", run.stderr)
+
     def test_profile_with_a_part_of_its_mappings_was_cut_off(self):
         head = b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x7f0000400110 0x400220\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n"
         maps = b"00400000-00500000 r-xp 00000000 00:00 0\n"
