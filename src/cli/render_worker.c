@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "cli/verb.h"
-#include "gateway/symbol_worker.h"
 #include "gateway/worker.h"
 
 enum { WORKER_NICE = 5 };

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "gateway/thread.h"
+#include "gateway/gateway.h"
 
 struct connection_slot {
 	struct connection_slot *next, **place; /* where it hangs in the list */

@@ -5,12 +5,15 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "gateway/backend_set.h"
-#include "gateway/result_cache.h"
 #include "gateway/request.h"
+#include "gateway/result_cache.h"
 #include "gateway/worker.h"
 
 enum {
@@ -80,3 +83,10 @@ MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *requ
 enum { GATEWAY_NAME_BYTES = 128 };
 MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request *request,
 	char name[GATEWAY_NAME_BYTES], struct error *err);
+
+/*
+ * A thread of the gateway, which the code that starts it joins. `purpose` completes "starting ..."
+ * in the error.
+ */
+MUST_CHECK bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *context),
+	void *context, const char *purpose, struct error *err);

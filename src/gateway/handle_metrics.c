@@ -1,14 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics, for Prometheus. */
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "analysis/allocator_stats.h"
+#include "base/buffer.h"
+#include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "analysis/allocator_stats.h"
-#include "gateway/exposition.h"
 #include "gateway/handlers.h"
 #include "gateway/target_poll.h"
+#include "gateway/watch_manager.h"
+
+/*
+ * Prometheus' text format 0.0.4 and OpenMetrics 1.0 (the same data, another ending and other names
+ * for counters): one family after the other, as both demand.
+ */
+enum exposition_type {
+	EXPOSITION_GAUGE,
+	EXPOSITION_COUNTER,
+};
+
+struct exposition {
+	struct buffer *out;
+	bool is_openmetrics;
+	const char *family;
+	enum exposition_type type;
+};
+
+static void exposition_init(struct exposition *exposition, struct buffer *out, bool is_openmetrics)
+{
+	*exposition = (struct exposition){ .out = out, .is_openmetrics = is_openmetrics };
+}
+
+/* The media type of what is written. */
+static const char *exposition_media_type(const struct exposition *exposition)
+{
+	return exposition->is_openmetrics
+		       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+		       : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* The suffix belongs to the family's name in 0.0.4 and to the sample's only in OpenMetrics. */
+static const char *total(const struct exposition *exposition, bool in_family)
+{
+	return exposition->type == EXPOSITION_COUNTER && !(in_family && exposition->is_openmetrics)
+		       ? "_total"
+		       : "";
+}
+
+/* Begins a family; `name` without "_total". Samples of it follow. */
+static void exposition_family(struct exposition *exposition, const char *name,
+	enum exposition_type type, const char *help)
+{
+	struct buffer *const out = exposition->out;
+
+	exposition->family = name;
+	exposition->type = type;
+	buffer_printf(out, "# HELP %s%s %s\n", name, total(exposition, true), help);
+	buffer_printf(out, "# TYPE %s%s %s\n", name, total(exposition, true),
+		type == EXPOSITION_COUNTER ? "counter" : "gauge");
+}
+
+/* `labels` are written already (exposition_label); "" for none. */
+static void exposition_sample(struct exposition *exposition, const char *labels, double value)
+{
+	struct buffer *const out = exposition->out;
+	const bool has_labels = *labels != '\0';
+
+	buffer_printf(out, "%s%s%s%s%s ", exposition->family, total(exposition, false),
+		has_labels ? "{" : "", labels, has_labels ? "}" : "");
+	/* Whole numbers of bytes stay whole up to 2^53. */
+	if (value == floor(value) && fabs(value) < 9007199254740992.0)
+		buffer_printf(out, "%.0f\n", value);
+	else
+		buffer_printf(out, "%.15g\n", value);
+}
+
+static void exposition_end(struct exposition *exposition)
+{
+	if (exposition->is_openmetrics)
+		buffer_append_string(exposition->out, "# EOF\n");
+}
+
+/* Appends `name="value"` with a comma in front when something is there already. */
+static void exposition_label(struct buffer *labels, const char *name, const char *value)
+{
+	if (labels->size > 0)
+		buffer_append_char(labels, ',');
+	buffer_append_string(labels, name);
+	buffer_append_string(labels, "=\"");
+	for (; *value != '\0'; value++) {
+		if (*value == '\n') {
+			buffer_append_string(labels, "\\n");
+			continue;
+		}
+		if (*value == '"' || *value == '\\')
+			buffer_append_char(labels, '\\');
+		/* A process may call itself anything; the format wants UTF-8. */
+		buffer_append_char(labels, (unsigned char)*value < 0x80 ? *value : '?');
+	}
+	buffer_append_char(labels, '"');
+}
 
 enum { SERIES_PER_TARGET_MAX = 256 };
 
@@ -321,6 +418,113 @@ static void put_targets(
 	target_poll_deinit(&scrape.status);
 }
 
+/* Several processes of one name and section are one series, which outlives each of them. */
+static bool is_same_watch(const struct watch_report *a, const struct watch_report *b)
+{
+	return strcmp(a->name, b->name) == 0 && a->section.number == b->section.number &&
+	       strcmp(a->section.pattern, b->section.pattern) == 0;
+}
+
+static size_t merge_watches(struct watch_report *reports, size_t count)
+{
+	size_t merged = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t at = 0;
+		while (at < merged && !is_same_watch(&reports[at], &reports[i]))
+			at++;
+		if (at == merged) {
+			reports[merged++] = reports[i];
+			continue;
+		}
+		reports[at].captures += reports[i].captures;
+		reports[at].failures += reports[i].failures;
+		if (reports[i].captured_ms > reports[at].captured_ms)
+			reports[at].captured_ms = reports[i].captured_ms;
+		if (reports[i].state == WATCH_WATCHING)
+			reports[at].state = WATCH_WATCHING;
+	}
+	return merged;
+}
+
+static double captures_of(const struct watch_report *report)
+{
+	return (double)report->captures;
+}
+
+static double failures_of(const struct watch_report *report)
+{
+	return (double)report->failures;
+}
+
+static double captured_at(const struct watch_report *report)
+{
+	return report->captured_ms == 0 ? -1 : (double)report->captured_ms / 1e3;
+}
+
+static double is_watching(const struct watch_report *report)
+{
+	return report->state == WATCH_WATCHING;
+}
+
+static const struct {
+	const char *name;
+	enum exposition_type type;
+	double (*value)(const struct watch_report *report); /* negative: none */
+	const char *help;
+} watch_families[] = {
+	{ "heapctl_watch_up", EXPOSITION_GAUGE, is_watching,
+		"1 while the target is there and under watch." },
+	{ "heapctl_watch_captures", EXPOSITION_COUNTER, captures_of,
+		"Profiles that the watch has captured." },
+	{ "heapctl_watch_failures", EXPOSITION_COUNTER, failures_of,
+		"Captures that failed; each is tried again." },
+	{ "heapctl_watch_last_capture_timestamp_seconds", EXPOSITION_GAUGE, captured_at,
+		"When the watch captured last, in seconds since 1970." },
+};
+
+static void put_sample(struct exposition *out, const struct watch_report *report, double value)
+{
+	CLEANUP(buffer_cleanup) struct buffer labels = { 0 };
+	char section[WATCH_PATTERN_BYTES + 16];
+
+	buffer_init(&labels, &memory_or_exit);
+	snprintf(section, sizeof section, "%s", report->section.pattern);
+	if (report->section.number > 1)
+		snprintf(section, sizeof section, "%s#%u", report->section.pattern,
+			report->section.number);
+	exposition_label(&labels, "name", report->name);
+	exposition_label(&labels, "section", section);
+	exposition_sample(out, buffer_string(&labels), value);
+}
+
+/* The families of the watches: of that target, or of all (NULL). */
+static void put_watches(struct gateway *gateway, const char *name, struct exposition *out)
+{
+	CLEANUP(free_cleanup) struct watch_report *reports = NULL;
+	struct watch_manager_state state;
+
+	if (gateway->watch_manager == NULL)
+		return;
+	size_t count = watch_manager_report(gateway->watch_manager, &state, &reports);
+	count = merge_watches(reports, count);
+	for (size_t f = 0; f < sizeof watch_families / sizeof watch_families[0]; f++) {
+		exposition_family(out, watch_families[f].name, watch_families[f].type,
+			watch_families[f].help);
+		for (size_t i = 0; i < count; i++) {
+			const double value = watch_families[f].value(&reports[i]);
+			if (value >= 0 &&
+				(name == NULL || watch_report_is_about(&reports[i], name)))
+				put_sample(out, &reports[i], value);
+		}
+	}
+	if (name != NULL)
+		return;
+	exposition_family(out, "heapctl_watch_file_good", EXPOSITION_GAUGE,
+		"0 when the watch file could not be read again; the old rules are in force.");
+	exposition_sample(out, "", state.problem.kind == ERROR_NONE);
+}
+
 /* Below /targets/NAME only that one; at the root all of them. */
 static bool choose(struct gateway *gateway, const struct request *request,
 	struct backend_list *list, struct error *err)
@@ -355,7 +559,7 @@ void metrics(struct gateway *gateway, const struct request *request, struct repl
 	exposition_family(&out, "heapctl_build_info", EXPOSITION_GAUGE, "The gateway's version.");
 	exposition_sample(&out, "version=\"" HEAPCTL_VERSION "\"", 1);
 	put_targets(&out, &list, request_text(request, "collect"));
-	watch_metrics(gateway, request->target_name == NULL ? NULL : list.items[0]->name, &out);
+	put_watches(gateway, request->target_name == NULL ? NULL : list.items[0]->name, &out);
 	if (request->target_name == NULL)
 		put_gateway(&out, gateway, list.count);
 	exposition_end(&out);

@@ -1,14 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page for people: files that are built in; nothing comes from elsewhere. */
+/*
+ * The page for people, whose files are built in (nothing comes from elsewhere), and /targets and
+ * /api/v1/: what it needs beyond the agent's own protocol.
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include <jansson.h>
+
+#include "analysis/allocator_stats.h"
+#include "base/clock.h"
 #include "base/hash_index.h"
+#include "base/json_writer.h"
 #include "base/xalloc.h"
+#include "client/agent_client.h"
 #include "gateway/handlers.h"
+#include "gateway/profile_render.h"
+#include "gateway/target_poll.h"
 #include "gateway/web_assets.h"
 #include "render/assets.h"
 #include "wire/http_target.h"
+
+#define JSON_TYPE "application/json"
 
 /* Scripts and styles only as files of this very gateway; pictures also from memory. */
 static const char page_policy[] =
@@ -89,4 +102,285 @@ void page_asset(struct gateway *gateway, const struct request *request, struct r
 	}
 	error_set(&err, ERROR_NOT_FOUND, "the page has no file '%.60s'", name);
 	reply_error(reply, &err);
+}
+
+static void put_member(struct json_writer *json, const char *key, const json_t *value)
+{
+	CLEANUP(free_cleanup)
+	char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	json_key(json, key);
+	if (text == NULL)
+		json_put_null(json);
+	else
+		json_put_raw(json, text, strlen(text));
+}
+
+/* Names may stand in several targets; the pid is always good for a URL. */
+static void put_url(struct json_writer *json, const struct backend *backend)
+{
+	struct buffer url;
+	char number[16];
+
+	buffer_init(&url, &memory_or_exit);
+	snprintf(number, sizeof number, "%d", (int)backend->pid);
+	buffer_append_string(&url, "/targets/");
+	http_append_encoded(&url, backend->pid != 0 ? number : backend->name);
+	buffer_append_char(&url, '/');
+	json_member_string(json, "url", buffer_string(&url));
+	buffer_deinit(&url);
+}
+
+static void put_target(struct json_writer *json, const struct poll_result *item)
+{
+	const struct backend *const backend = item->backend;
+	const json_t *const status = item->value;
+
+	json_object_begin(json);
+	json_member_string(json, "name", backend->name);
+	json_key(json, "pid");
+	if (backend->pid != 0)
+		json_put_integer(json, backend->pid);
+	else
+		json_put_null(json);
+	json_member_string(json, "label", backend->target.label);
+	put_url(json, backend);
+	json_member_bool(json, "reachable", status != NULL);
+	json_member_unsigned(json, "rss", backend_resident_bytes(backend));
+	put_member(json, "allocator", json_at(status, "allocator"));
+	put_member(json, "profiling", json_at(status, "profiling"));
+	put_member(json, "memory", json_at(status, "memory"));
+	put_member(json, "run", json_at(status, "run"));
+	if (status == NULL)
+		reply_put_error(json, &item->err);
+	json_object_end(json);
+}
+
+static void put_problem(struct json_writer *json, const struct backend_problem *problem)
+{
+	json_object_begin(json);
+	json_member_string(json, "name", problem->name);
+	json_key(json, "pid");
+	if (problem->pid != 0)
+		json_put_integer(json, problem->pid);
+	else
+		json_put_null(json);
+	json_member_string(json, "label", problem->name);
+	json_key(json, "url");
+	json_put_null(json);
+	json_member_bool(json, "reachable", false);
+	reply_put_error(json, &problem->err);
+	json_object_end(json);
+}
+
+void api_targets(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(target_poll_cleanup) struct target_poll poll = { 0 };
+	struct json_writer json;
+	struct buffer body;
+
+	(void)request;
+	backend_set_list(&gateway->backends, &list);
+	target_poll_run(&poll, &list, "/v1/status", NULL);
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	json_key(&json, "targets");
+	json_array_begin(&json);
+	for (size_t i = 0; i < poll.count; i++)
+		put_target(&json, &poll.items[i]);
+	for (size_t i = 0; i < list.problem_count; i++)
+		put_problem(&json, &list.problems[i]);
+	json_array_end(&json);
+	json_member_bool(&json, "keeps_history", gateway->store != NULL);
+	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
+}
+
+static void take_sample(struct backend *backend, const json_t *status)
+{
+	struct live_sample sample = { .time_ms = clock_realtime_ms() };
+
+	backend_memory_figures(backend, status, sample.bytes);
+	pthread_mutex_lock(&backend->mutex);
+	if (live_metrics_is_due(&backend->history, sample.time_ms))
+		live_metrics_add(&backend->history, &sample);
+	pthread_mutex_unlock(&backend->mutex);
+}
+
+static void note_miss(struct backend *backend, const struct error *err)
+{
+	pthread_mutex_lock(&backend->mutex);
+	live_metrics_add_miss(&backend->history, clock_realtime_ms(), err->message);
+	pthread_mutex_unlock(&backend->mutex);
+}
+
+static bool is_due(struct backend *backend)
+{
+	pthread_mutex_lock(&backend->mutex);
+	const bool due = live_metrics_is_due(&backend->history, clock_realtime_ms());
+	pthread_mutex_unlock(&backend->mutex);
+	return due;
+}
+
+void api_history(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error err = { 0 };
+	struct json_writer json;
+	struct buffer body;
+
+	if (!gateway_find(gateway, request, &backend, &err)) {
+		reply_failure(request, &err, reply);
+		return;
+	}
+	if (is_due(backend) && !backend_get_json(backend, "/v1/status", &status, &err)) {
+		note_miss(backend, &err);
+		reply_failure(request, &err, reply);
+		return;
+	}
+	if (status != NULL)
+		take_sample(backend, status);
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	pthread_mutex_lock(&backend->mutex);
+	live_metrics_write(&backend->history, request_number(request, "since_ms", 0), &json);
+	pthread_mutex_unlock(&backend->mutex);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
+}
+
+/* "now" or the id of a run; `otherwise` when it was not given. */
+static bool parse_id(const struct request *request, const char *name, int64_t otherwise,
+	int64_t *id, struct error *err)
+{
+	const char *const text = request_text(request, name);
+	uint64_t number = 0;
+
+	*id = otherwise;
+	if (text == NULL)
+		return true;
+	*id = RUN_PROFILES_NOW;
+	if (strcmp(text, "now") == 0)
+		return true;
+	const size_t size = strlen(text);
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] < '0' || text[i] > '9' || size > 18)
+			return error_set(err, ERROR_USAGE,
+				"%s must be the id of a run or now, not '%.40s'", name, text);
+		number = number * 10 + (uint64_t)(text[i] - '0');
+	}
+	if (number == 0)
+		return error_set(err, ERROR_USAGE, "%s must be the id of a run or now", name);
+	*id = (int64_t)number;
+	return true;
+}
+
+void api_profile(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
+	const char *const format = request_text(request, "format");
+	struct profile_render render = {
+		.format = profile_format_find(format == NULL ? "json" : format),
+		.counter = request_text(request, "counter"),
+		.granularity = request_text(request, "granularity"),
+		.focus = request_text(request, "focus"),
+		.ignore = request_text(request, "ignore"),
+		.is_inverted = request_number(request, "inverted", 0) != 0,
+		.by_cumulative = request_number(request, "cumulative", 0) != 0,
+	};
+	struct error err = { 0 };
+
+	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render.id, &err) ||
+		!parse_id(request, "base", -1, &render.base_id, &err) ||
+		!gateway_find(gateway, request, &backend, &err) ||
+		!profile_render_get(gateway, backend, &render, &result, &err)) {
+		reply_failure(request, &err, reply);
+		return;
+	}
+	reply_blob(reply, 200, render.format->media_type, result);
+	reply->policy = render.format->policy;
+	if (request_number(request, "download", 0) != 0)
+		reply_attachment(reply, "%s.%s.%s", backend->name,
+			request_text(request, "id") == NULL ? "now" : request_text(request, "id"),
+			render.format->extension);
+}
+
+static void put_classes(struct json_writer *json, const struct allocator_stats *stats)
+{
+	json_key(json, "classes");
+	json_array_begin(json);
+	for (size_t i = 0; i < stats->class_count; i++) {
+		const struct size_class *const class = &stats->classes[i];
+		json_object_begin(json);
+		json_member_unsigned(json, "size", class->size);
+		json_member_bool(json, "large", class->is_large);
+		json_member_unsigned(json, "objects", class->objects);
+		json_member_unsigned(json, "allocated", class->allocated_bytes);
+		json_member_unsigned(json, "held", class->held_bytes);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void put_arenas(struct json_writer *json, const struct allocator_stats *stats)
+{
+	json_key(json, "arenas");
+	json_array_begin(json);
+	for (size_t i = 0; i < stats->arena_count; i++) {
+		const struct arena_stats *const arena = &stats->arenas[i];
+		json_object_begin(json);
+		json_member_unsigned(json, "index", arena->index);
+		json_member_unsigned(json, "threads", arena->threads);
+		json_member_unsigned(json, "allocated", arena->allocated_bytes);
+		json_member_unsigned(json, "active", arena->active_bytes);
+		json_member_unsigned(json, "dirty", arena->dirty_bytes);
+		json_member_unsigned(json, "muzzy", arena->muzzy_bytes);
+		json_member_unsigned(json, "mapped", arena->mapped_bytes);
+		json_member_unsigned(json, "retained", arena->retained_bytes);
+		json_member_unsigned(json, "resident", arena->resident_bytes);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static bool read_classes(struct backend *backend, struct allocator_stats *stats, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *classes = NULL;
+	CLEANUP(json_cleanup) json_t *arenas = NULL;
+
+	return backend_get_json(backend, ALLOCATOR_STATS_CLASSES, &classes, err) &&
+	       allocator_stats_add_classes(stats, classes, err) &&
+	       backend_get_json(backend, ALLOCATOR_STATS_ARENAS, &arenas, err) &&
+	       allocator_stats_add_arenas(stats, arenas, err);
+}
+
+void api_classes(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	struct allocator_stats stats = { 0 };
+	struct error err = { 0 };
+	struct json_writer json;
+	struct buffer body;
+
+	if (!gateway_find(gateway, request, &backend, &err) ||
+		!read_classes(backend, &stats, &err)) {
+		allocator_stats_deinit(&stats);
+		reply_failure(request, &err, reply);
+		return;
+	}
+	buffer_init(&body, &memory_or_exit);
+	json_init(&json, &body);
+	json_object_begin(&json);
+	put_classes(&json, &stats);
+	put_arenas(&json, &stats);
+	json_object_end(&json);
+	allocator_stats_deinit(&stats);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	buffer_deinit(&body);
 }

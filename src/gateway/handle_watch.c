@@ -1,17 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /watch, /api/v1/watches and the watches' part of /metrics: what serve --watch-file does. */
+/*
+ * What serve --watch-file does: /watch, /api/v1/watches, and /api/v1/captures and capture for what
+ * watches have put into folders, not into the history.
+ */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <jansson.h>
 
 #include "base/json_writer.h"
 #include "base/xalloc.h"
-#include "gateway/exposition.h"
 #include "gateway/handlers.h"
-#include "gateway/watch_view.h"
+#include "gateway/profile_render.h"
 #include "gateway/watch_manager.h"
+#include "store/store.h"
 
 #define JSON_TYPE "application/json"
+
+/* The watches that a request is about: those of one target, there or not, or all. */
+struct watch_view {
+	char name[128]; /* of the target; "" for all */
+	struct watch_manager_state state;
+	struct watch_report *reports; /* owned */
+	size_t count;
+};
+
+static void watch_view_cleanup(struct watch_view *view)
+{
+	free(view->reports);
+}
+
+/* ERROR_NOT_FOUND when the gateway watches nothing. */
+static bool watch_view_take_all(struct gateway *gateway, struct watch_view *view, struct error *err)
+{
+	if (gateway->watch_manager == NULL) {
+		error_set(err, ERROR_NOT_FOUND, "this gateway watches nothing");
+		return error_hint(err, "start heapctl serve with --watch-file FILE");
+	}
+	view->count = watch_manager_report(gateway->watch_manager, &view->state, &view->reports);
+	return true;
+}
+
+static bool watch_view_take(struct gateway *gateway, const struct request *request,
+	struct watch_view *view, struct error *err)
+{
+	size_t kept = 0;
+
+	if (!watch_view_take_all(gateway, view, err) ||
+		!gateway_find_name(gateway, request, view->name, err))
+		return false;
+	for (size_t i = 0; i < view->count; i++) {
+		if (watch_report_is_about(&view->reports[i], view->name))
+			view->reports[kept++] = view->reports[i];
+	}
+	view->count = kept;
+	return true;
+}
 
 static const char *const state_names[] = {
 	[WATCH_WAITING] = "waiting",
@@ -146,106 +194,139 @@ void api_watches(struct gateway *gateway, const struct request *request, struct 
 		reply_failure(request, &err, reply);
 }
 
-/* Several processes of one name and section are one series, which outlives each of them. */
-static bool is_same(const struct watch_report *a, const struct watch_report *b)
-{
-	return strcmp(a->name, b->name) == 0 && a->section.number == b->section.number &&
-	       strcmp(a->section.pattern, b->section.pattern) == 0;
-}
-
-static size_t merge(struct watch_report *reports, size_t count)
-{
-	size_t merged = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		size_t at = 0;
-		while (at < merged && !is_same(&reports[at], &reports[i]))
-			at++;
-		if (at == merged) {
-			reports[merged++] = reports[i];
-			continue;
-		}
-		reports[at].captures += reports[i].captures;
-		reports[at].failures += reports[i].failures;
-		if (reports[i].captured_ms > reports[at].captured_ms)
-			reports[at].captured_ms = reports[i].captured_ms;
-		if (reports[i].state == WATCH_WATCHING)
-			reports[at].state = WATCH_WATCHING;
-	}
-	return merged;
-}
-
-static double captures_of(const struct watch_report *report)
-{
-	return (double)report->captures;
-}
-
-static double failures_of(const struct watch_report *report)
-{
-	return (double)report->failures;
-}
-
-static double captured_at(const struct watch_report *report)
-{
-	return report->captured_ms == 0 ? -1 : (double)report->captured_ms / 1e3;
-}
-
-static double is_watching(const struct watch_report *report)
-{
-	return report->state == WATCH_WATCHING;
-}
-
-static const struct {
-	const char *name;
-	enum exposition_type type;
-	double (*value)(const struct watch_report *report); /* negative: none */
-	const char *help;
-} families[] = {
-	{ "heapctl_watch_up", EXPOSITION_GAUGE, is_watching,
-		"1 while the target is there and under watch." },
-	{ "heapctl_watch_captures", EXPOSITION_COUNTER, captures_of,
-		"Profiles that the watch has captured." },
-	{ "heapctl_watch_failures", EXPOSITION_COUNTER, failures_of,
-		"Captures that failed; each is tried again." },
-	{ "heapctl_watch_last_capture_timestamp_seconds", EXPOSITION_GAUGE, captured_at,
-		"When the watch captured last, in seconds since 1970." },
+struct capture_array {
+	json_t *captures;
+	const char *folder;
+	unsigned line; /* of the watch's section */
 };
 
-static void put_sample(struct exposition *out, const struct watch_report *report, double value)
+/* What is known of it, as in captures.jsonl, its number and whose it is. */
+static void add_capture(void *context, const struct snapshot *snapshot)
 {
-	CLEANUP(buffer_cleanup) struct buffer labels = { 0 };
-	char section[WATCH_PATTERN_BYTES + 16];
+	const struct capture_array *const array = context;
+	CLEANUP(free_cleanup) char *path = xasprintf("%s/%s", array->folder, snapshot->file);
 
-	buffer_init(&labels, &memory_or_exit);
-	snprintf(section, sizeof section, "%s", report->section.pattern);
-	if (report->section.number > 1)
-		snprintf(section, sizeof section, "%s#%u", report->section.pattern,
-			report->section.number);
-	exposition_label(&labels, "name", report->name);
-	exposition_label(&labels, "section", section);
-	exposition_sample(out, buffer_string(&labels), value);
+	/* Removed by a person; its row is removed when the store is opened again. */
+	if (access(path, F_OK) != 0)
+		return;
+	json_t *entry = json_loads(snapshot->details, 0, NULL);
+	if (entry == NULL)
+		entry = json_object();
+	json_object_set_new(entry, "number", json_integer(snapshot->id));
+	json_object_set_new(entry, "line", json_integer(array->line));
+	json_array_append_new(array->captures, entry);
 }
 
-void watch_metrics(struct gateway *gateway, const char *name, struct exposition *out)
+static bool add_captures(const struct watch_report *report, json_t *all, struct error *err)
 {
-	CLEANUP(free_cleanup) struct watch_report *reports = NULL;
-	struct watch_manager_state state;
+	const struct store_query query = { .to_ms = INT64_MAX, .captured = true };
+	struct capture_array array = { all, NULL, report->section.line };
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	char folder[4096];
+	size_t total;
 
-	if (gateway->watch_manager == NULL)
-		return;
-	size_t count = watch_manager_report(gateway->watch_manager, &state, &reports);
-	count = merge(reports, count);
-	for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
-		exposition_family(out, families[f].name, families[f].type, families[f].help);
-		for (size_t i = 0; i < count; i++) {
-			const double value = families[f].value(&reports[i]);
-			if (value >= 0 && (name == NULL || watch_view_is_about(&reports[i], name)))
-				put_sample(out, &reports[i], value);
-		}
+	watch_report_folder(report, folder);
+	if (folder[0] == '\0')
+		return true;
+	array.folder = folder;
+	/* Nothing was captured yet. */
+	if (!store_open_reader(folder, STORE_CAPTURES, &store, err))
+		return err->kind == ERROR_NOT_FOUND || err->errnum == ENOENT;
+	return store_each(store, &query, SIZE_MAX, add_capture, &array, &total, err);
+}
+
+/* Whether a report before that one has the same folder: so have processes of one name. */
+static bool is_known(const struct watch_view *view, size_t at)
+{
+	char folder[4096], other[4096];
+
+	watch_report_folder(&view->reports[at], folder);
+	for (size_t i = 0; i < at; i++) {
+		watch_report_folder(&view->reports[i], other);
+		if (strcmp(folder, other) == 0)
+			return true;
 	}
-	if (name != NULL)
+	return false;
+}
+
+void api_captures(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
+	struct error err = { 0 };
+	struct buffer body;
+
+	bool ok = watch_view_take(gateway, request, &view, &err);
+	json_t *const captures = json_array();
+	for (size_t i = 0; ok && i < view.count; i++)
+		ok = is_known(&view, i) || add_captures(&view.reports[i], captures, &err);
+	json_t *const answer = json_pack("{s:o}", "captures", captures);
+	if (ok) {
+		CLEANUP(free_cleanup) char *text = json_dumps(answer, JSON_COMPACT);
+		buffer_init(&body, &memory_or_exit);
+		buffer_append_string(&body, text == NULL ? "{}" : text);
+		reply_buffer(reply, 200, JSON_TYPE, &body);
+		buffer_deinit(&body);
+	} else {
+		reply_failure(request, &err, reply);
+	}
+	json_decref(answer);
+}
+
+/* The target's watch with that line: folders are not named over HTTP. */
+static const struct watch_report *find_report(
+	const struct watch_view *view, int64_t line, char folder[4096], struct error *err)
+{
+	for (size_t i = 0; i < view->count; i++) {
+		if (view->reports[i].section.line != (uint64_t)line)
+			continue;
+		watch_report_folder(&view->reports[i], folder);
+		if (folder[0] != '\0')
+			return &view->reports[i];
+	}
+	error_set(err, ERROR_NOT_FOUND,
+		"%s has no watch of line %" PRId64 " of %s that keeps its captures in a folder",
+		view->name, line, view->state.path);
+	return NULL;
+}
+
+static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, struct blob **profile,
+	struct error *err)
+{
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	struct snapshot snapshot;
+	int fd;
+
+	if (store_open_reader(folder, STORE_CAPTURES, &store, err) &&
+		store_get_id(store, NULL, number, &snapshot, &fd, err)) {
+		*time_ms = snapshot.time_ms;
+		return blob_take_fd(fd, profile, err);
+	}
+	if (err->kind != ERROR_NOT_FOUND && err->errnum != ENOENT)
+		return false;
+	error_set(err, ERROR_NOT_FOUND, "there is no capture %" PRId64 " in %s", number, folder);
+	return error_hint(err, "it may have been removed for newer ones");
+}
+
+void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
+	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
+	const int64_t number = request_number(request, "number", 0);
+	const int64_t base_number = request_number(request, "base", -1);
+	const struct watch_report *report = NULL;
+	struct error err = { 0 };
+	char folder[4096];
+
+	if (!watch_view_take(gateway, request, &view, &err) ||
+		(report = find_report(&view, request_number(request, "line", 0), folder, &err)) ==
+			NULL ||
+		!get_capture(folder, number, &kept.time_ms, &kept.profile, &err) ||
+		(base_number >= 0 &&
+			!get_capture(folder, base_number, &kept.base_ms, &kept.base, &err))) {
+		reply_failure(request, &err, reply);
 		return;
-	exposition_family(out, "heapctl_watch_file_good", EXPOSITION_GAUGE,
-		"0 when the watch file could not be read again; the old rules are in force.");
-	exposition_sample(out, "", state.problem.kind == ERROR_NONE);
+	}
+	kept.name = report->name;
+	kept.owner = xasprintf("capture/%s/%" PRId64 "-%" PRId64, folder, number, base_number);
+	(void)snapshot_render_reply(gateway, request, &kept, reply);
 }

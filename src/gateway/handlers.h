@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handlers behind the table of routes, one file for each kind of user. Each answers a request
- * whose parameters were checked; see gateway/request.h.
+ * The table of routes, and the handlers behind it: one file for each kind of user. Each answers a
+ * request whose parameters were checked; see gateway/request.h.
  */
 #pragma once
 
+#include "base/buffer.h"
 #include "gateway/gateway.h"
 #include "gateway/request.h"
+#include "gateway/route.h"
 
 typedef void handler(struct gateway *gateway, const struct request *request, struct reply *reply);
+
+/* Ends with a NULL pattern. */
+extern const struct route routes[];
+
+/* The OpenAPI 3.1 document of the gateway, written from such a table. */
+void openapi_write(const struct route *table, struct buffer *out);
 
 /* Mesos */
 handler mesos_start, mesos_stop, mesos_state, mesos_statistics, mesos_download, mesos_diff;
@@ -32,15 +40,18 @@ const char *stats_media_type(const char *format);
 /* What serve --history has kept. */
 handler api_archive, api_timeline, api_moment, api_trend;
 
+enum { TREND_PROFILES_MAX = 1000, TREND_TOP = 30 };
+/* End with NULL. */
+extern const char *const trend_format_names[];
+extern const char *const trend_unit_names[];
+/* Of a format that is in trend_format_names. */
+const char *trend_media_type(const char *format);
+
 /* What the kernel says of a target. */
 handler api_kernel;
 
 /* What serve --watch-file does. */
 handler api_watch, api_watches, api_captures, api_capture;
-
-struct exposition;
-/* Its families: of that target, or of all (NULL). */
-void watch_metrics(struct gateway *gateway, const char *name, struct exposition *out);
 
 /* The page and what it needs. */
 handler page_root, page_asset, api_targets, api_history, api_profile, api_classes, api_openapi;

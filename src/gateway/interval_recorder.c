@@ -9,7 +9,6 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "gateway/thread.h"
 #include "watch/recorder.h"
 
 enum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/openapi.h"
+/* /openapi.json: a description of all routes. */
+#include "gateway/handlers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -248,9 +249,9 @@ static const struct route *put_path(
 	return route;
 }
 
-static void put_paths(struct json_writer *json, const struct route *routes, bool has_target)
+static void put_paths(struct json_writer *json, const struct route *table, bool has_target)
 {
-	for (const struct route *route = routes; route->pattern != NULL;) {
+	for (const struct route *route = table; route->pattern != NULL;) {
 		if (!has_target || route->scope == ROUTE_TARGET) {
 			route = put_path(json, route, has_target);
 			continue;
@@ -304,7 +305,7 @@ static void put_security(struct json_writer *json)
 	json_array_end(json);
 }
 
-void openapi_write(const struct route *routes, struct buffer *out)
+void openapi_write(const struct route *table, struct buffer *out)
 {
 	struct json_writer json;
 
@@ -314,11 +315,23 @@ void openapi_write(const struct route *routes, struct buffer *out)
 	put_info(&json);
 	json_key(&json, "paths");
 	json_object_begin(&json);
-	put_paths(&json, routes, false);
-	put_paths(&json, routes, true);
+	put_paths(&json, table, false);
+	put_paths(&json, table, true);
 	json_object_end(&json);
 	put_components(&json);
 	put_security(&json);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');
+}
+
+void api_openapi(struct gateway *gateway, const struct request *request, struct reply *reply)
+{
+	struct buffer body;
+
+	(void)request;
+	buffer_init(&body, &memory_or_exit);
+	openapi_write(gateway->routes, &body);
+	reply_buffer(reply, 200, "application/json", &body);
+	reply->may_be_cached = true;
+	buffer_deinit(&body);
 }

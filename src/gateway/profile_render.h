@@ -1,11 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renders the profiles of a target, by `heapctl report` in a process of its own. Renders of runs
- * are cached; requests for the same one at the same time share it.
+ * The profiles of a target by their id, and what is rendered from them, by `heapctl report` in a
+ * process of its own. Renders of runs are cached; requests for the same one at the same time share
+ * it.
+ *
+ * Words. An id stands for a run of the agent, or, when it is 0, for a profile taken now. The
+ * *start* of a run is the profile at its beginning: what was there before the run is subtracted.
  */
 #pragma once
 
-#include "gateway/run_profiles.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gateway/backend.h"
+#include "gateway/gateway.h"
+#include "gateway/request.h"
+
+enum { RUN_PROFILES_NOW = 0 };
+
+struct run_profiles {
+	int64_t id;
+	int64_t span_ms;      /* of a run: how long it took; 0 of a snapshot */
+	struct blob *profile; /* NULL until loaded */
+	struct blob *start;   /* NULL when there is nothing to subtract */
+};
+
+void run_profiles_deinit(struct run_profiles *recording);
+
+static inline void run_profiles_cleanup(struct run_profiles *recording)
+{
+	run_profiles_deinit(recording);
+}
+
+/*
+ * The newest finished run. ERROR_STATE while one is on, ERROR_NOT_FOUND when there was none yet.
+ */
+MUST_CHECK bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err);
+
+/* Gets the profiles of the recording, from the agent or from memory. */
+MUST_CHECK bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
+	struct run_profiles *recording, struct error *err);
 
 /* What can be made of a profile; the table's name is what URLs say. */
 struct profile_format {
@@ -49,3 +83,21 @@ char *profile_render_key(const char *owner, const struct profile_render *render)
 MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob *profile, struct blob *base,
 	struct blob **blob, struct error *err);
+
+/*
+ * Kept profiles: snapshots of the history, captures in folders. Their process may have ended.
+ */
+struct snapshot_profiles {
+	const char *name;	     /* of their target */
+	char *owner;		     /* what tells them from all others; free()d with the rest */
+	struct blob *profile, *base; /* `base` is what is subtracted; NULL for nothing */
+	int64_t time_ms, base_ms;    /* when they were taken */
+};
+
+void snapshot_profiles_deinit(struct snapshot_profiles *kept);
+
+/*
+ * Answers with the render that the request asks for. False: with the reason why there is none.
+ */
+bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
+	const struct snapshot_profiles *kept, struct reply *reply);

@@ -1,10 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the route of a request and checks its parameters. `routes` ends with a NULL pattern. */
+/*
+ * From the bytes of a request to its answer, without any socket: takes the target apart, finds the
+ * route, checks token, host, site and parameters, and calls the handler. `routes` ends with a NULL
+ * pattern.
+ */
 #pragma once
 
 #include "base/error.h"
+#include "gateway/gateway.h"
 #include "gateway/request.h"
+#include "gateway/request_policy.h"
 #include "gateway/route.h"
+
+struct incoming {
+	const char *method;
+	const char *target;	   /* path and query as sent */
+	const char *protocol_peer; /* the client, for the log: "127.0.0.1", "local" */
+	struct request_policy_headers policy;
+	const char *accept;	   /* NULL without one */
+	const char *content_type;  /* NULL without one */
+	const char *if_none_match; /* NULL without one */
+	const char *body;
+	size_t body_size;
+	bool body_too_large;
+	bool is_private; /* came in by a unix socket: no browser, no token */
+	int client_fd;
+};
+
+/* How many bytes of body the request may have. */
+size_t router_body_limit(const struct route *routes, const char *method, const char *target);
+
+void router_answer(struct gateway *gateway, const struct incoming *incoming, struct reply *reply);
 
 struct http_target;
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/routes.h"
+#include "gateway/handlers.h"
 
 #include "analysis/view.h"
 #include "client/kernel_view.h"
 #include "store/store.h"
-#include "gateway/handlers.h"
 #include "gateway/profile_render.h"
-#include "gateway/trend_render.h"
 
 #define TEXT "text/plain"
 #define JSON "application/json"

@@ -17,7 +17,7 @@
 #include "gateway/interval_recorder.h"
 #include "gateway/gateway.h"
 #include "gateway/request_policy.h"
-#include "gateway/routes.h"
+#include "gateway/handlers.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
 #include "gateway/watch_manager.h"

@@ -14,7 +14,7 @@
 
 #include "base/xalloc.h"
 #include "gateway/connection_slots.h"
-#include "gateway/dispatch.h"
+#include "gateway/router.h"
 
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
@@ -208,7 +208,7 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 	reply_init(&reply);
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	enter(server, connection, CONNECTION_WORK);
-	dispatch(server->gateway, &incoming, &reply);
+	router_answer(server->gateway, &incoming, &reply);
 	if (exchange->is_last)
 		reply_header(&reply, "Connection", "close");
 	enter(server, connection, CONNECTION_ANSWER);
@@ -341,7 +341,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	if (!exchange->has_begun) {
 		exchange->has_begun = true;
 		exchange->body_limit =
-			dispatch_body_limit(server->gateway->routes, method, exchange->target);
+			router_body_limit(server->gateway->routes, method, exchange->target);
 		return look_at_head(server, connection, exchange);
 	}
 	if (*size > 0)

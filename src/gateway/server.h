@@ -2,7 +2,7 @@
 /*
  * HTTP and TLS, by libmicrohttpd: one listening socket, a thread for each connection, so that a
  * slow client or a handler that waits delays no other client. What a request means is decided in
- * gateway/dispatch.h.
+ * gateway/router.h.
  */
 #pragma once
 

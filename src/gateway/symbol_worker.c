@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/symbol_worker.h"
+#include "gateway/worker.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

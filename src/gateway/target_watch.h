@@ -8,14 +8,36 @@
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "gateway/backend.h"
 #include "gateway/gateway.h"
-#include "gateway/watch_folders.h"
+#include "store/store.h"
 #include "watch/settings.h"
+
+/*
+ * The folders that the gateway's watches keep their captures in: several watches may share one, and
+ * one that is no longer used is closed. Any thread.
+ */
+struct watch_folders {
+	pthread_mutex_t mutex;
+	struct watch_folder *items;
+};
+
+void watch_folders_init(struct watch_folders *folders);
+
+/* After the last one was given back. */
+void watch_folders_deinit(struct watch_folders *folders);
+
+/* Makes it when it is not there; the last caller sets the limits. Give it back. */
+MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
+	const struct store_limits *limits, struct store **store, struct error *err);
+
+/* NULL is fine. */
+void watch_folders_give(struct watch_folders *folders, struct store *store);
 
 enum watch_state {
 	WATCH_WAITING,	/* its target is not there */
@@ -38,6 +60,9 @@ struct watch_report {
 	int64_t failed_ms;
 	struct error failure;
 };
+
+/* Whether it is of the target with that name or pid. */
+bool watch_report_is_about(const struct watch_report *report, const char *name);
 
 /* Where its captures go: a pattern's targets have a folder each. "" for the history. */
 void watch_report_folder(const struct watch_report *report, char path[4096]);

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "gateway/thread.h"
+#include "gateway/gateway.h"
 
 enum { STACK_BYTES = 1024 * 1024, LOOK_MS = 2000, LINE_BYTES = 1000 };
 

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "gateway/dispatch.h"
 #include "gateway/request_policy.h"
 #include "gateway/router.h"
-#include "gateway/routes.h"
+#include "gateway/handlers.h"
 #include "wire/http_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -71,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	check_request(METHOD_GET, lines[0]);
 	check_request(METHOD_POST, lines[0]);
-	(void)dispatch_body_limit(routes, "POST", lines[0]);
+	(void)router_body_limit(routes, "POST", lines[0]);
 	const bool knows_host = request_policy_check_host(headers.host, &err);
 	const bool is_own = request_policy_check_site(&headers, true, &err);
 	/* What may change something may also look. */

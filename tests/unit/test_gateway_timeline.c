@@ -15,7 +15,7 @@
 #include "store/store_index.h"
 #include "gateway/gateway.h"
 #include "gateway/router.h"
-#include "gateway/routes.h"
+#include "gateway/handlers.h"
 #include "unit.h"
 #include "wire/http_target.h"
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/router.h"
-#include "gateway/routes.h"
 
 #include <string.h>
 
 #include <jansson.h>
 
 #include "base/xalloc.h"
-#include "gateway/openapi.h"
+#include "gateway/handlers.h"
 #include "unit.h"
 #include "wire/http_target.h"
 
