@@ -103,13 +103,13 @@ static void add_row(const struct account_layout *layout, const struct account_sh
 
 static void print_label(const struct source *source)
 {
-	char moment[CONTROL_MOMENT_BYTES];
+	char moment[CONTROL_TIME_BYTES];
 
 	CLEANUP(free_cleanup) char *label = terminal_copy(source->name);
 	CLEANUP(free_cleanup) char *process = terminal_copy(source->process);
 	fputs(label, stdout);
 	if (source->process[0] != '\0' && strcmp(source->process, source->name) != 0)
-		printf(": %s, %s", process, control_moment(source->time_ms, moment));
+		printf(": %s, %s", process, control_format_time(source->time_ms, moment));
 	putchar('\n');
 }
 

@@ -154,7 +154,7 @@ bool control_save_run(const struct target *target, int64_t id, const char *which
 	return control_save_profile(target, path, NULL, output, err);
 }
 
-const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES])
+const char *control_format_time(int64_t time_ms, char text[CONTROL_TIME_BYTES])
 {
 	const time_t moment = time_ms / 1000, now = time(NULL);
 	struct tm parts, today;
@@ -166,6 +166,6 @@ const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES])
 	localtime_r(&moment, &parts);
 	localtime_r(&now, &today);
 	const bool is_today = parts.tm_year == today.tm_year && parts.tm_yday == today.tm_yday;
-	strftime(text, CONTROL_MOMENT_BYTES, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M", &parts);
+	strftime(text, CONTROL_TIME_BYTES, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M", &parts);
 	return text;
 }

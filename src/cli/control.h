@@ -48,5 +48,5 @@ MUST_CHECK bool control_save_run(const struct target *target, int64_t id, const 
 	struct output *output, struct error *err);
 
 /* "10:15:00", or with the date when it was not today; "-" for 0. */
-enum { CONTROL_MOMENT_BYTES = 32 };
-const char *control_moment(int64_t time_ms, char text[CONTROL_MOMENT_BYTES]);
+enum { CONTROL_TIME_BYTES = 32 };
+const char *control_format_time(int64_t time_ms, char text[CONTROL_TIME_BYTES]);

@@ -65,7 +65,7 @@ static int finish(int exit_code)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
-	if (exit_code == EXIT_DONE && !verb_reader_has_left())
+	if (exit_code == EXIT_DONE && !verb_output_is_closed())
 		perror("heapctl: writing the output");
 	return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
 }

@@ -105,7 +105,7 @@ static void describe_state(const json_t *run, char *text, size_t size)
 
 static void add_row(struct table *table, const json_t *run)
 {
-	char id[24], begun[CONTROL_MOMENT_BYTES], length[DURATION_TEXT_BYTES], interval[32],
+	char id[24], begun[CONTROL_TIME_BYTES], length[DURATION_TEXT_BYTES], interval[32],
 		profile[32], state[400];
 	const bool is_running = strcmp(json_text(run, "state"), "running") == 0;
 	const int64_t ended_ms = json_number(run, "ended_ms");
@@ -114,7 +114,7 @@ static void add_row(struct table *table, const json_t *run)
 					: ended_ms - json_number(run, "started_ms");
 
 	snprintf(id, sizeof id, "%" PRId64, json_number(run, "id"));
-	control_moment(json_number(run, "started_ms"), begun);
+	control_format_time(json_number(run, "started_ms"), begun);
 	duration_format(took_ms, length);
 	format_bytes(json_number(run, "sample_interval"), interval);
 	format_bytes(json_number(run, "profile_bytes"), profile);

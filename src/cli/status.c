@@ -35,7 +35,7 @@ static struct quantity_text bytes(int64_t count)
 
 static void print_process(const struct target *target, const json_t *status)
 {
-	char begun[CONTROL_MOMENT_BYTES];
+	char begun[CONTROL_TIME_BYTES];
 
 	CLEANUP(free_cleanup) char *shown = terminal_copy(json_text(status, "name"));
 	printf("%s%s%s%s%s\n", terminal_begin(stdout, TERMINAL_BOLD), target->label,
@@ -48,7 +48,7 @@ static void print_process(const struct target *target, const json_t *status)
 	else if (target->process.pid != json_number(status, "pid"))
 		line("pid", "%" PRId64 ", as it sees itself", json_number(status, "pid"));
 	line("agent", "%s, since %s", json_text(status, "agent_version"),
-		control_moment(json_number(status, "started_ms"), begun));
+		control_format_time(json_number(status, "started_ms"), begun));
 }
 
 /* In the order in which jemalloc reads them: the last one wins. */
@@ -90,14 +90,14 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 {
 	const char *const by = json_text(status, "profiling.activated_by");
 	const int64_t since_ms = json_number(status, "profiling.active_since_ms");
-	char since[CONTROL_MOMENT_BYTES];
+	char since[CONTROL_TIME_BYTES];
 
 	if (!json_flag(status, "profiling.active")) {
 		snprintf(text, size, "off (heapctl activate, heapctl record)");
 		return;
 	}
 	snprintf(text, size, "on%s%s, switched on by %s", since_ms == 0 ? "" : " since ",
-		since_ms == 0 ? "" : control_moment(since_ms, since),
+		since_ms == 0 ? "" : control_format_time(since_ms, since),
 		strcmp(by, "heapctl") == 0 ? "heapctl activate"
 		: strcmp(by, "run") == 0   ? "a run"
 		: json_flag(status, "profiling.active_at_start")
@@ -151,14 +151,14 @@ static void print_run(const json_t *status)
 
 static void print_last_dump(const json_t *status)
 {
-	char moment[CONTROL_MOMENT_BYTES];
+	char moment[CONTROL_TIME_BYTES];
 
 	if (!json_is_object(json_at(status, "last_dump"))) {
 		line("last dump", "none yet");
 		return;
 	}
 	line("last dump", "%s: %" PRId64 " stacks, %s, took %" PRId64 " ms",
-		control_moment(json_number(status, "last_dump.time_ms"), moment),
+		control_format_time(json_number(status, "last_dump.time_ms"), moment),
 		json_number(status, "last_dump.stacks"),
 		bytes(json_number(status, "last_dump.bytes")).text,
 		json_number(status, "last_dump.ms"));

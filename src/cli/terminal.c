@@ -115,10 +115,10 @@ void terminal_fill(FILE *out, const char *text, size_t column, size_t indent, si
 
 void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms)
 {
-	enum { BAR_MOST = 30, BAR_LEAST = 10, AROUND = 20 };
+	enum { BAR_MAX = 30, BAR_MIN = 10, AROUND = 20 };
 	const int columns = terminal_columns(stderr);
 	const int fitting = columns - AROUND - (int)strlen(what);
-	const int bar = fitting > BAR_MOST ? BAR_MOST : fitting < BAR_LEAST ? BAR_LEAST : fitting;
+	const int bar = fitting > BAR_MAX ? BAR_MAX : fitting < BAR_MIN ? BAR_MIN : fitting;
 	char left[DURATION_TEXT_BYTES];
 
 	if (isatty(STDERR_FILENO) != 1 || total_ms <= 0)

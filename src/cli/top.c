@@ -52,49 +52,49 @@ struct top {
 	enum top_order order;
 	char filter[FILTER_BYTES];
 
-	struct top_look base, now;
+	struct top_snapshot base, now;
 	bool has_base, has_now;
 	int64_t taken;
 	int64_t due_ms;
 	size_t skip, matching;
 	bool is_frozen, is_typing, is_done;
 	char typed[FILTER_BYTES];
-	char message[256]; /* at the foot, until the next look */
+	char message[256]; /* at the foot, until the next snapshot */
 
 	struct top_job *job; /* under way; NULL: none */
 	enum top_switch wanted;
 	enum stack_pruning pruning;
 };
 
-static void forget(struct top_look *look, bool *has_it)
+static void forget(struct top_snapshot *snapshot, bool *has_it)
 {
 	if (*has_it)
-		top_look_deinit(look);
+		top_snapshot_deinit(snapshot);
 	*has_it = false;
 }
 
-/* Growth counts from the first look at a process. Takes the look over. */
-static void accept_look(struct top *top, const struct top_look *look)
+/* Growth counts from the first snapshot of a process. Takes ownership. */
+static void accept_snapshot(struct top *top, const struct top_snapshot *snapshot)
 {
 	forget(&top->now, &top->has_now);
-	top->now = *look;
+	top->now = *snapshot;
 	top->has_now = true;
 	top->taken++;
-	if (!top->has_base || top->base.pid != look->pid) {
+	if (!top->has_base || top->base.pid != snapshot->pid) {
 		forget(&top->base, &top->has_base);
-		top_look_copy(&top->base, look);
+		top_snapshot_copy(&top->base, snapshot);
 		top->has_base = true;
 	}
-	top_look_compare(&top->now, &top->base);
+	top_snapshot_compare(&top->now, &top->base);
 }
 
-static bool start_job(struct top *top, bool wants_look, struct error *err)
+static bool start_job(struct top *top, bool wants_snapshot, struct error *err)
 {
 	const struct top_request request = {
 		.operand = top->operand,
 		.target = top->target,
 		.sampling = top->wanted,
-		.wants_look = wants_look,
+		.wants_snapshot = wants_snapshot,
 		.pruning = top->pruning,
 	};
 
@@ -102,7 +102,7 @@ static bool start_job(struct top *top, bool wants_look, struct error *err)
 	return top_job_start(&request, &top->job, err);
 }
 
-static bool take_look(struct top *top, struct error *err)
+static bool take_snapshot(struct top *top, struct error *err)
 {
 	struct top_result result;
 
@@ -118,12 +118,12 @@ static bool take_look(struct top *top, struct error *err)
 		return error_set(err, ERROR_TIMEOUT, "%s: interrupted", top->target.label);
 	top_job_finish(top->job, &result);
 	top->job = NULL;
-	if (!result.has_look) {
-		*err = result.look_err;
+	if (!result.has_snapshot) {
+		*err = result.snapshot_err;
 		return false;
 	}
 	top->target = result.target;
-	accept_look(top, &result.look);
+	accept_snapshot(top, &result.snapshot);
 	return true;
 }
 
@@ -138,7 +138,7 @@ static bool print_tables(struct top *top, struct error *err)
 			.rows = (size_t)top->rows };
 
 		buffer_init(&out, &memory_or_exit);
-		if (!take_look(top, err))
+		if (!take_snapshot(top, err))
 			return terminal_was_interrupted();
 		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
 		top_table_write(&table, &top->now, &out);
@@ -298,7 +298,7 @@ static void note_switch(struct top *top, const struct top_result *result, bool o
 	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
 }
 
-/* False when the very first look failed: there is nothing to show then. */
+/* False when the very first snapshot failed: there is nothing to show then. */
 static bool finish_job(struct top *top, const struct top_request *request, struct error *err)
 {
 	struct top_result result;
@@ -306,18 +306,18 @@ static bool finish_job(struct top *top, const struct top_request *request, struc
 	top_job_finish(top->job, &result);
 	top->job = NULL;
 	top->message[0] = '\0';
-	if (result.has_look) {
+	if (result.has_snapshot) {
 		top->target = result.target;
-		accept_look(top, &result.look);
-	} else if (request->wants_look) {
-		snprintf(top->message, sizeof top->message, "%s", result.look_err.message);
-		*err = result.look_err;
+		accept_snapshot(top, &result.snapshot);
+	} else if (request->wants_snapshot) {
+		snprintf(top->message, sizeof top->message, "%s", result.snapshot_err.message);
+		*err = result.snapshot_err;
 	}
 	if (request->sampling != TOP_SWITCH_LEAVE)
 		note_switch(top, &result, request->sampling == TOP_SWITCH_ON);
-	if (request->wants_look)
+	if (request->wants_snapshot)
 		top->due_ms = clock_monotonic_ms() + top->interval_ms;
-	return !request->wants_look || top->has_now;
+	return !request->wants_snapshot || top->has_now;
 }
 
 /* Whether there is something to ask, unless a question is under way. */
@@ -343,18 +343,18 @@ static bool is_ready(const struct top_job *job)
 	return poll(&poller, 1, 0) > 0;
 }
 
-/* False, with the reason, when not even the first look succeeded. */
+/* False, with the reason, when not even the first snapshot succeeded. */
 static bool run_screen(struct top *top, struct error *err)
 {
 	struct top_request request = { 0 };
 
-	while (!top->is_done && !top_screen_is_over()) {
+	while (!top->is_done && !top_screen_has_ended()) {
 		if (is_due(top)) {
 			if (top->count > 0 && top->taken >= top->count)
 				return true;
 			request = (struct top_request){ .sampling = top->wanted,
-				.wants_look = !top->is_frozen || !top->has_now };
-			if (!start_job(top, request.wants_look, err))
+				.wants_snapshot = !top->is_frozen || !top->has_now };
+			if (!start_job(top, request.wants_snapshot, err))
 				return false;
 		}
 		draw(top);

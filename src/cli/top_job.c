@@ -41,20 +41,22 @@ static bool switch_sampling(struct top_job *job)
 		&answer, &job->result.switch_err);
 }
 
-static bool look(struct top_job *job)
+static bool take_snapshot(struct top_job *job)
 {
 	struct top_result *const result = &job->result;
 	struct target again;
 	struct error ignored;
 
-	if (top_look_take(&result->target, job->request.pruning, &result->look, &result->look_err))
+	if (top_snapshot_take(&result->target, job->request.pruning, &result->snapshot,
+		    &result->snapshot_err))
 		return true;
-	explain(&result->target, &result->look_err);
+	explain(&result->target, &result->snapshot_err);
 	if (!target_resolve(job->request.operand, &again, &ignored))
 		return false;
 	again.cancel_fd = &job->cancel_fd;
 	result->target = again;
-	return top_look_take(&result->target, job->request.pruning, &result->look, &ignored);
+	return top_snapshot_take(
+		&result->target, job->request.pruning, &result->snapshot, &ignored);
 }
 
 static void *work(void *context)
@@ -63,8 +65,8 @@ static void *work(void *context)
 
 	if (job->request.sampling != TOP_SWITCH_LEAVE)
 		job->result.has_switched = switch_sampling(job);
-	if (job->request.wants_look)
-		job->result.has_look = look(job);
+	if (job->request.wants_snapshot)
+		job->result.has_snapshot = take_snapshot(job);
 	eventfd_write(job->done_fd, 1);
 	return NULL;
 }
@@ -130,8 +132,8 @@ bool top_job_cancel(struct top_job *job)
 	end.tv_nsec %= 1000000000;
 	if (pthread_timedjoin_np(job->thread, NULL, &end) != 0)
 		return false;
-	if (job->result.has_look)
-		top_look_deinit(&job->result.look);
+	if (job->result.has_snapshot)
+		top_snapshot_deinit(&job->result.snapshot);
 	job_free(job);
 	return true;
 }

@@ -19,16 +19,16 @@ enum top_switch {
 struct top_request {
 	const char *operand; /* a target that was started anew is found under it */
 	struct target target;
-	enum top_switch sampling; /* before the look */
-	bool wants_look;
-	enum stack_pruning pruning; /* of that look */
+	enum top_switch sampling; /* before the snapshot */
+	bool wants_snapshot;
+	enum stack_pruning pruning; /* of that snapshot */
 };
 
 struct top_result {
 	struct target target; /* the one that answered */
-	bool has_look;	      /* `look` is the caller's */
-	struct top_look look;
-	struct error look_err; /* why there is no look, if one was wanted */
+	bool has_snapshot;    /* `snapshot` is the caller's */
+	struct top_snapshot snapshot;
+	struct error snapshot_err; /* why there is no snapshot, if one was wanted */
 	bool has_switched;
 	struct error switch_err; /* if it was wanted and failed */
 };

@@ -191,7 +191,7 @@ static int read_sequence(void)
 	return key_of_sequence(letters);
 }
 
-int top_screen_read_key(int64_t patience_ms, int wake_fd)
+int top_screen_read_key(int64_t timeout_ms, int wake_fd)
 {
 	struct pollfd pollers[] = {
 		{ .fd = STDIN_FILENO, .events = POLLIN },
@@ -199,7 +199,7 @@ int top_screen_read_key(int64_t patience_ms, int wake_fd)
 	};
 	unsigned char c = 0;
 
-	if (is_over || poll(pollers, 2, patience_ms < 0 ? 0 : (int)patience_ms) <= 0 ||
+	if (is_over || poll(pollers, 2, timeout_ms < 0 ? 0 : (int)timeout_ms) <= 0 ||
 		pollers[0].revents == 0)
 		return TOP_KEY_NONE;
 	if (read(STDIN_FILENO, &c, 1) != 1) {
@@ -209,7 +209,7 @@ int top_screen_read_key(int64_t patience_ms, int wake_fd)
 	return c == '\033' ? read_sequence() : c;
 }
 
-bool top_screen_is_over(void)
+bool top_screen_has_ended(void)
 {
 	return is_over != 0;
 }

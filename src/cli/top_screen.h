@@ -38,7 +38,7 @@ enum top_key {
 
 /* A byte that was typed, or one of the above. NONE as well once `wake_fd` (-1: none) can be read.
  */
-int top_screen_read_key(int64_t patience_ms, int wake_fd);
+int top_screen_read_key(int64_t timeout_ms, int wake_fd);
 
 /* Whether a signal asked the program to end, or the terminal has gone. */
-bool top_screen_is_over(void);
+bool top_screen_has_ended(void);

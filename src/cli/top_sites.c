@@ -31,21 +31,23 @@ static bool fetch(const struct target *target, struct profile **profile, struct 
 	return source_profile(&source, profile, err);
 }
 
-static bool fetch_figures(const struct target *target, struct top_look *look, struct error *err)
+static bool fetch_figures(
+	const struct target *target, struct top_snapshot *snapshot, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 
 	if (!agent_check_profiling(target, &status, err))
 		return false;
-	look->is_sampling = json_flag(status, "profiling.active");
-	look->pid = json_number(status, "pid");
-	look->allocated_bytes = json_number(status, "memory.allocated");
-	look->resident_bytes = json_number(status, "memory.resident");
-	look->time_ms = clock_realtime_ms();
+	snapshot->is_sampling = json_flag(status, "profiling.active");
+	snapshot->pid = json_number(status, "pid");
+	snapshot->allocated_bytes = json_number(status, "memory.allocated");
+	snapshot->resident_bytes = json_number(status, "memory.resident");
+	snapshot->time_ms = clock_realtime_ms();
 	return true;
 }
 
-/* Names come from the cache on disk after the first time; nothing grows from look to look. */
+/* Names come from the cache on disk after the first time; nothing grows from snapshot to snapshot.
+ */
 static bool make_view(const struct target *target, struct profile *profile,
 	enum stack_pruning pruning, struct view **view, struct error *err)
 {
@@ -94,54 +96,54 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void merge_sites(struct top_look *look)
+static void merge_sites(struct top_snapshot *snapshot)
 {
 	size_t kept = 0;
 
-	if (look->site_count == 0)
+	if (snapshot->site_count == 0)
 		return;
-	qsort(look->sites, look->site_count, sizeof *look->sites, compare_names);
-	for (size_t i = 1; i < look->site_count; i++) {
-		struct top_site *const last = &look->sites[kept];
-		if (strcmp(last->name, look->sites[i].name) == 0) {
-			estimate_add(&last->bytes, look->sites[i].bytes);
-			last->objects += look->sites[i].objects;
+	qsort(snapshot->sites, snapshot->site_count, sizeof *snapshot->sites, compare_names);
+	for (size_t i = 1; i < snapshot->site_count; i++) {
+		struct top_site *const last = &snapshot->sites[kept];
+		if (strcmp(last->name, snapshot->sites[i].name) == 0) {
+			estimate_add(&last->bytes, snapshot->sites[i].bytes);
+			last->objects += snapshot->sites[i].objects;
 		} else {
-			look->sites[++kept] = look->sites[i];
+			snapshot->sites[++kept] = snapshot->sites[i];
 		}
 	}
-	look->site_count = kept + 1;
+	snapshot->site_count = kept + 1;
 }
 
-static void collect_sites(const struct view *view, struct top_look *look)
+static void collect_sites(const struct view *view, struct top_snapshot *snapshot)
 {
 	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
 
 	buffer_init(&name, &memory_or_exit);
-	look->sites = xcalloc(view->path_count, sizeof *look->sites);
+	snapshot->sites = xcalloc(view->path_count, sizeof *snapshot->sites);
 	for (size_t i = 0; i < view->path_count; i++) {
 		const struct view_path *const path = &view->paths[i];
 		const struct estimate bytes = path->now[PROFILE_INUSE_SPACE];
 		if (bytes.value <= 0)
 			continue;
 		name_site(view, path, &name);
-		look->sites[look->site_count++] = (struct top_site){
-			.name = string_pool_add(&look->names, buffer_string(&name)),
+		snapshot->sites[snapshot->site_count++] = (struct top_site){
+			.name = string_pool_add(&snapshot->names, buffer_string(&name)),
 			.bytes = bytes,
 			.objects = path->now[PROFILE_INUSE_OBJECTS].value,
 		};
-		estimate_add(&look->bytes, bytes);
-		look->objects += path->now[PROFILE_INUSE_OBJECTS].value;
+		estimate_add(&snapshot->bytes, bytes);
+		snapshot->objects += path->now[PROFILE_INUSE_OBJECTS].value;
 	}
-	merge_sites(look);
+	merge_sites(snapshot);
 }
 
-bool top_look_take(const struct target *target, enum stack_pruning pruning, struct top_look *look,
-	struct error *err)
+bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
+	struct top_snapshot *snapshot, struct error *err)
 {
 	struct profile *profile = NULL;
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	struct top_look taken = { 0 };
+	struct top_snapshot taken = { 0 };
 
 	if (!fetch_figures(target, &taken, err) || !fetch(target, &profile, err))
 		return false;
@@ -149,51 +151,52 @@ bool top_look_take(const struct target *target, enum stack_pruning pruning, stru
 	if (ok) {
 		string_pool_init(&taken.names);
 		collect_sites(view, &taken);
-		*look = taken;
+		*snapshot = taken;
 	}
 	profile_free(profile);
 	return ok;
 }
 
-void top_look_deinit(struct top_look *look)
+void top_snapshot_deinit(struct top_snapshot *snapshot)
 {
-	free(look->sites);
-	string_pool_deinit(&look->names);
-	*look = (struct top_look){ 0 };
+	free(snapshot->sites);
+	string_pool_deinit(&snapshot->names);
+	*snapshot = (struct top_snapshot){ 0 };
 }
 
-void top_look_copy(struct top_look *copy, const struct top_look *look)
+void top_snapshot_copy(struct top_snapshot *copy, const struct top_snapshot *snapshot)
 {
-	*copy = *look;
+	*copy = *snapshot;
 	string_pool_init(&copy->names);
-	copy->sites = xcalloc(look->site_count, sizeof *copy->sites);
-	for (size_t i = 0; i < look->site_count; i++) {
-		copy->sites[i] = look->sites[i];
-		copy->sites[i].name = string_pool_add(&copy->names, look->sites[i].name);
+	copy->sites = xcalloc(snapshot->site_count, sizeof *copy->sites);
+	for (size_t i = 0; i < snapshot->site_count; i++) {
+		copy->sites[i] = snapshot->sites[i];
+		copy->sites[i].name = string_pool_add(&copy->names, snapshot->sites[i].name);
 	}
 }
 
-void top_look_compare(struct top_look *look, const struct top_look *base)
+void top_snapshot_compare(struct top_snapshot *snapshot, const struct top_snapshot *base)
 {
-	const size_t own_count = look->site_count;
+	const size_t own_count = snapshot->site_count;
 
-	look->base_bytes = base->bytes.value;
-	look->base_variance = base->bytes.variance;
-	look->base_ms = base->time_ms;
-	look->sites = xreallocarray(look->sites, own_count + base->site_count, sizeof *look->sites);
+	snapshot->base_bytes = base->bytes.value;
+	snapshot->base_variance = base->bytes.variance;
+	snapshot->base_ms = base->time_ms;
+	snapshot->sites = xreallocarray(
+		snapshot->sites, own_count + base->site_count, sizeof *snapshot->sites);
 	for (size_t i = 0; i < base->site_count; i++) {
 		const struct top_site *const before = &base->sites[i];
 		struct top_site *const now = own_count == 0
 						     ? NULL
-						     : bsearch(before, look->sites, own_count,
+						     : bsearch(before, snapshot->sites, own_count,
 							       sizeof *before, compare_names);
 		if (now != NULL) {
 			now->base_bytes = before->bytes.value;
 			now->base_variance = before->bytes.variance;
 			continue;
 		}
-		look->sites[look->site_count++] = (struct top_site){
-			.name = string_pool_add(&look->names, before->name),
+		snapshot->sites[snapshot->site_count++] = (struct top_site){
+			.name = string_pool_add(&snapshot->names, before->name),
 			.base_bytes = before->bytes.value,
 			.base_variance = before->bytes.variance,
 		};
@@ -292,27 +295,29 @@ static void write_styled(
 }
 
 static void write_heading(
-	const struct top_table *table, const struct top_look *look, struct buffer *out)
+	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
 {
-	char text[512], error[64], moment[CONTROL_MOMENT_BYTES];
+	char text[512], error[64], moment[CONTROL_TIME_BYTES];
 
 	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
-		control_moment(look->time_ms, moment), look->is_sampling ? "on" : "off",
-		table->is_frozen ? "  FROZEN" : "", *table->filter == '\0' ? "" : "  only ",
-		table->filter);
+		control_format_time(snapshot->time_ms, moment),
+		snapshot->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
+		*table->filter == '\0' ? "" : "  only ", table->filter);
 	write_styled(out, table->columns, TERMINAL_BOLD, text);
 	snprintf(error, sizeof error, " +-%s",
-		bytes_text(growth_error(look->bytes, look->base_bytes, look->base_variance), false)
+		bytes_text(growth_error(
+				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
+			false)
 			.text);
 	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s%s since %s",
-		bytes_text(look->bytes.value, false).text,
-		bytes_text(INTERVAL * sqrt(look->bytes.variance), false).text,
-		bytes_text(look->bytes.value - look->base_bytes, true).text,
-		table->columns == 0 ? error : "", control_moment(look->base_ms, moment));
+		bytes_text(snapshot->bytes.value, false).text,
+		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text,
+		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
+		table->columns == 0 ? error : "", control_format_time(snapshot->base_ms, moment));
 	top_table_line(out, table->columns, text);
 	snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
-		bytes_text((double)look->allocated_bytes, false).text,
-		bytes_text((double)look->resident_bytes, false).text);
+		bytes_text((double)snapshot->allocated_bytes, false).text,
+		bytes_text((double)snapshot->resident_bytes, false).text);
 	top_table_line(out, table->columns, text);
 	const char *const in_use = table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE";
 	const char *const grown = table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH";
@@ -345,15 +350,17 @@ static void write_site(
 	top_table_line(out, table->columns, text);
 }
 
-size_t top_table_write(const struct top_table *table, struct top_look *look, struct buffer *out)
+size_t top_table_write(
+	const struct top_table *table, struct top_snapshot *snapshot, struct buffer *out)
 {
 	size_t matching = 0;
 
-	write_heading(table, look, out);
-	if (look->site_count > 0)
-		qsort(look->sites, look->site_count, sizeof *look->sites, orders[table->order]);
-	for (size_t i = 0; i < look->site_count; i++) {
-		const struct top_site *const site = &look->sites[i];
+	write_heading(table, snapshot, out);
+	if (snapshot->site_count > 0)
+		qsort(snapshot->sites, snapshot->site_count, sizeof *snapshot->sites,
+			orders[table->order]);
+	for (size_t i = 0; i < snapshot->site_count; i++) {
+		const struct top_site *const site = &snapshot->sites[i];
 		if (strcasestr(site->name, table->filter) == NULL)
 			continue;
 		if (matching >= table->skip && matching - table->skip < table->rows)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One look of heapctl top: a profile of the target as a list of sites, with its memory figures; and
- * the table of them, as lines: for the screen, cut to its size, and for a pipe.
+ * One snapshot of heapctl top: a profile of the target as a list of sites, with its memory figures;
+ * and the table of them, as lines: for the screen, cut to its size, and for a pipe.
  *
  * A *site* is where something was allocated: the innermost functions of its stacks, as in
  * "zmalloc < sdsnewlen < createObject", because a program's own wrappers of malloc say little.
@@ -25,7 +25,7 @@ struct top_site {
 	double base_variance;
 };
 
-struct top_look {
+struct top_snapshot {
 	struct top_site *sites; /* by name */
 	size_t site_count;
 	struct string_pool names;
@@ -39,16 +39,16 @@ struct top_look {
 	int64_t time_ms;
 };
 
-/* Asks the target. Initialises `look`, which is to be deinited when that went well. */
-MUST_CHECK bool top_look_take(const struct target *target, enum stack_pruning pruning,
-	struct top_look *look, struct error *err);
-void top_look_deinit(struct top_look *look);
+/* Asks the target. Initialises `snapshot`, which is to be deinited when that went well. */
+MUST_CHECK bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
+	struct top_snapshot *snapshot, struct error *err);
+void top_snapshot_deinit(struct top_snapshot *snapshot);
 
 /* Initialises `copy` with sites of its own. */
-void top_look_copy(struct top_look *copy, const struct top_look *look);
+void top_snapshot_copy(struct top_snapshot *copy, const struct top_snapshot *snapshot);
 
-/* Measures growth from that earlier look. Sites that are gone since are added, with nothing. */
-void top_look_compare(struct top_look *look, const struct top_look *base);
+/* Measures growth from that earlier snapshot. Sites that are gone since are added, with nothing. */
+void top_snapshot_compare(struct top_snapshot *snapshot, const struct top_snapshot *base);
 
 enum top_order {
 	TOP_BY_BYTES,
@@ -66,8 +66,9 @@ struct top_table {
 	bool is_frozen;
 };
 
-/* Heading and sites; `look` gets sorted. Returns how many sites the filter leaves. */
-size_t top_table_write(const struct top_table *table, struct top_look *look, struct buffer *out);
+/* Heading and sites; `snapshot` gets sorted. Returns how many sites the filter leaves. */
+size_t top_table_write(
+	const struct top_table *table, struct top_snapshot *snapshot, struct buffer *out);
 
 /* Appends a line cut to that many characters (0: all), control characters shown as '?'. */
 void top_table_line(struct buffer *out, size_t columns, const char *text);

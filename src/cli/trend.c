@@ -296,12 +296,12 @@ static void write_json(
 enum { PERIOD_BYTES = 80 };
 static void format_period(const struct trend *trend, char text[PERIOD_BYTES])
 {
-	char from[CONTROL_MOMENT_BYTES], to[CONTROL_MOMENT_BYTES];
+	char from[CONTROL_TIME_BYTES], to[CONTROL_TIME_BYTES];
 
 	text[0] = '\0';
 	if (trend->has_times)
-		snprintf(text, PERIOD_BYTES, "%s to %s", control_moment(trend->first_ms, from),
-			control_moment(trend->last_ms, to));
+		snprintf(text, PERIOD_BYTES, "%s to %s", control_format_time(trend->first_ms, from),
+			control_format_time(trend->last_ms, to));
 }
 
 static void write_head(

@@ -23,7 +23,7 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-bool verb_reader_has_left(void)
+bool verb_output_is_closed(void)
 {
 	struct pollfd out = { .fd = STDOUT_FILENO };
 
@@ -55,7 +55,7 @@ static PRINTF_FORMAT(1, 2) void print(const char *format, ...)
 
 int verb_fail(const struct error *err)
 {
-	if (err->errnum == EPIPE && verb_reader_has_left())
+	if (err->errnum == EPIPE && verb_output_is_closed())
 		return EXIT_FAILED;
 	const bool has_hint = err->hint[0] != '\0';
 	print("%s: %s%s%s%s", program_invocation_short_name, err->message, has_hint ? " (" : "",

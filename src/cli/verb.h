@@ -73,7 +73,7 @@ extern const struct verb *const *verb_table;
 const struct verb *verb_find(const char *name);
 
 /* Whether standard output is a pipe without a reader, as behind `| head`. */
-bool verb_reader_has_left(void);
+bool verb_output_is_closed(void);
 
 /*
  * "heapctl: WHAT: WHY (what to do)" on stderr; returns EXIT_USAGE or EXIT_FAILED by its kind. Says

@@ -23,7 +23,7 @@ struct session {
 	uid_t owner; /* of the first process; later ones of the name are that user's too */
 	int64_t searched_ms;
 	char refusal[240]; /* of the last search that failed */
-	bool is_refusal_said;
+	bool is_refusal_reported;
 	int64_t captured; /* by rules and from jemalloc */
 };
 
@@ -121,10 +121,10 @@ static bool is_pid(const char *operand)
 static void note_refusal(struct session *session, const struct error *err)
 {
 	if (strcmp(session->refusal, err->message) != 0) {
-		session->is_refusal_said = false;
+		session->is_refusal_reported = false;
 		snprintf(session->refusal, sizeof session->refusal, "%s", err->message);
-	} else if (!session->is_refusal_said) {
-		session->is_refusal_said = true;
+	} else if (!session->is_refusal_reported) {
+		session->is_refusal_reported = true;
 		say_failed(session, false, err);
 	}
 }
@@ -166,7 +166,7 @@ static bool watch(struct session *session, struct error *err)
 	while (!is_over(session)) {
 		if (!watcher_is_attached(session->watcher))
 			search_again(session);
-		if (!watcher_turn(session->watcher, take_signal(), err) && !lose(session, err))
+		if (!watcher_poll(session->watcher, take_signal(), err) && !lose(session, err))
 			return false;
 		if (!is_over(session))
 			watcher_wait(session->watcher, -1);
@@ -212,7 +212,7 @@ bool watch_session_run(const struct watch_options *options, struct error *err)
 
 	session.watcher = watcher_new(&options->settings, &host);
 	const bool ok = begin(&session, err) && watch(&session, err);
-	while (!terminal_was_interrupted() && watcher_attend_command(session.watcher))
+	while (!terminal_was_interrupted() && watcher_poll_command(session.watcher))
 		terminal_sleep_ms(COMMAND_LOOK_MS);
 	watcher_free(session.watcher);
 	store_close(session.store);

@@ -145,7 +145,7 @@ static bool make_authorization(
 }
 
 /* Names the target that failed, unless the connection's own message does. */
-static bool blame(const struct target *target, const struct stream *stream, struct error *err)
+static bool name_target(const struct target *target, const struct stream *stream, struct error *err)
 {
 	if (strncmp(err->message, target->label, strlen(target->label)) == 0)
 		return false;
@@ -164,23 +164,23 @@ void agent_on_silence(agent_silence_function *notice)
 }
 
 /* While an agent is silent. */
-struct vigil {
+struct silence {
 	struct process_watch watch;
 	const struct target *target;
 	int64_t begun_ms;
 	bool is_noticed;
 };
 
-static bool keep_vigil(void *context, struct error *err)
+static bool check_silence(void *context, struct error *err)
 {
-	struct vigil *const vigil = context;
+	struct silence *const silence = context;
 
-	if (vigil->watch.process->pid != 0 && !process_watch_check(&vigil->watch, err))
+	if (silence->watch.process->pid != 0 && !process_watch_check(&silence->watch, err))
 		return false;
-	if (!vigil->is_noticed && on_silence != NULL &&
-		clock_monotonic_ms() - vigil->begun_ms >= SILENCE_MS) {
-		vigil->is_noticed = true;
-		on_silence(vigil->target);
+	if (!silence->is_noticed && on_silence != NULL &&
+		clock_monotonic_ms() - silence->begun_ms >= SILENCE_MS) {
+		silence->is_noticed = true;
+		on_silence(silence->target);
 	}
 	return true;
 }
@@ -214,7 +214,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 {
 	char authorization[4096], path[2048];
 	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
-	struct vigil vigil = {
+	struct silence silence = {
 		.watch.process = &target->process,
 		.target = target,
 		.begun_ms = clock_monotonic_ms(),
@@ -231,13 +231,13 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
 	if (target->cancel_fd != NULL)
 		stream.cancel_fd = *target->cancel_fd;
-	stream.check = keep_vigil;
-	stream.check_context = &vigil;
+	stream.check = check_silence;
+	stream.check_context = &silence;
 	stream.check_ms = PROCESS_WATCH_INTERVAL_MS;
 	if (target->process.pid != 0 && !process_state_check(&target->process, err))
 		return false;
 	if (!target_connect(target, &stream, err))
-		return blame(target, &stream, err);
+		return name_target(target, &stream, err);
 
 	const struct http_field fields[] = {
 		{ "Connection", "close" },
@@ -257,7 +257,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.budget = call->budget,
 	};
 	if (!http_call(&stream, &request, answer, err))
-		return !answer->output_failed && blame(target, &stream, err);
+		return !answer->output_failed && name_target(target, &stream, err);
 	return true;
 }
 

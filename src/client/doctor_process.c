@@ -241,7 +241,7 @@ static void examine_silent_agent(
 			"use a build without it, or link the agent",
 			"it was built with the thread sanitizer, out of which a preloaded agent "
 			"keeps");
-	else if (wake_look(patient->process) == WAKE_ASLEEP &&
+	else if (wake_read_state(patient->process) == WAKE_ASLEEP &&
 		 !wake_can_make_thread(patient->process, &no_thread))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", no_thread.hint,
 			"%s", no_thread.message);

@@ -223,7 +223,7 @@ static bool add_asleep(struct survey *survey, const struct process *process)
 	struct process_modules modules;
 	struct error ignored, problem;
 
-	const enum wake_state state = wake_look(process);
+	const enum wake_state state = wake_read_state(process);
 	/* A young one may just be making its socket. */
 	if (state != WAKE_ASLEEP &&
 		(state != WAKE_AWAKE || process_age_ms(process->pid) >= YOUNG_MS))

@@ -127,7 +127,7 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 
 	if (!process_read_modules(process->pid, &modules, err))
 		return error_prefix(err, "%s", process->name);
-	switch (wake_look(process)) {
+	switch (wake_read_state(process)) {
 	case WAKE_ASLEEP:
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
 			process->name, (int)process->pid);
@@ -211,13 +211,13 @@ static bool explain_no_waking(
 
 static int64_t wake_deadline_ms(void)
 {
-	return clock_monotonic_ms() + WAKE_PATIENCE_MS;
+	return clock_monotonic_ms() + WAKE_TIMEOUT_MS;
 }
 
 /* Also one that is just making its socket. */
 static bool may_wake(const struct process *process)
 {
-	const enum wake_state state = wake_look(process);
+	const enum wake_state state = wake_read_state(process);
 
 	return state == WAKE_ASLEEP || state == WAKE_AWAKE;
 }
@@ -243,7 +243,7 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 	struct wake wake = { 0 };
 
 	do {
-		if (!wake_ask(process, &wake, err))
+		if (!wake_request(process, &wake, err))
 			return false;
 		poll(NULL, 0, WAKE_INTERVAL_MS);
 		if (try_candidates(process, target, denied, err))
@@ -285,7 +285,7 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 			return true;
 		if (denied)
 			return false;
-		const enum wake_state state = wake_look(process);
+		const enum wake_state state = wake_read_state(process);
 		if (state == WAKE_SANDBOXED)
 			return wake_refuse(process, err);
 		if (state == WAKE_ASLEEP || state == WAKE_AWAKE)

@@ -58,7 +58,7 @@ static bool handles_signal(pid_t pid, int *filters)
 	return wake_set_has(buffer_string(&status), "SigCgt", wake_signal());
 }
 
-enum wake_state wake_look(const struct process *process)
+enum wake_state wake_read_state(const struct process *process)
 {
 	struct process_modules modules;
 	struct error ignored;
@@ -178,7 +178,7 @@ static bool send_signal(pid_t pid, int pid_fd, pid_t thread, uint64_t value)
 	return syscall(SYS_rt_tgsigqueueinfo, pid, thread, wake_signal(), &request) == 0;
 }
 
-bool wake_ask(const struct process *process, struct wake *wake, struct error *err)
+bool wake_request(const struct process *process, struct wake *wake, struct error *err)
 {
 	/* Opened before the check: from then on it cannot become another process. */
 	CLEANUP(fd_cleanup) const int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
@@ -187,7 +187,7 @@ bool wake_ask(const struct process *process, struct wake *wake, struct error *er
 
 	if (fd < 0)
 		return error_system(err, errno, "process %d", (int)process->pid);
-	switch (wake_look(process)) {
+	switch (wake_read_state(process)) {
 	case WAKE_NO_AGENT:
 		return error_set(err, ERROR_NOT_FOUND, "process %d has no agent to be woken",
 			(int)process->pid);

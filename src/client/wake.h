@@ -20,7 +20,7 @@ enum wake_state {
 	WAKE_SANDBOXED, /* has seccomp filters that it had not when it was started */
 };
 
-enum wake_state wake_look(const struct process *process);
+enum wake_state wake_read_state(const struct process *process);
 
 /* Why a sandboxed one is not asked. Returns false. */
 MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
@@ -46,14 +46,14 @@ struct wake {
  * Asks once, if there is a thread to be interrupted now. ERROR_DENIED, ERROR_NOT_FOUND when it is
  * not asleep at all.
  */
-MUST_CHECK bool wake_ask(const struct process *process, struct wake *wake, struct error *err);
+MUST_CHECK bool wake_request(const struct process *process, struct wake *wake, struct error *err);
 
 /*
  * How long to go on asking, how often, how long of one that blocks the signal, and of one whose
  * thread has no socket: it makes a lost one again within two seconds.
  */
 enum {
-	WAKE_PATIENCE_MS = 5000,
+	WAKE_TIMEOUT_MS = 5000,
 	WAKE_INTERVAL_MS = 20,
 	WAKE_BLOCKED_MS = 1500,
 	WAKE_SOCKET_MS = 2500,

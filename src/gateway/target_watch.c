@@ -330,7 +330,7 @@ static void poll_once(struct target_watch *watch)
 
 	if (watch->backend != NULL && !watcher_is_attached(watch->watcher))
 		attach(watch);
-	if (!watcher_turn(watch->watcher, watch->signalled, &err)) {
+	if (!watcher_poll(watch->watcher, watch->signalled, &err)) {
 		leave_backend(watch);
 		set_state(watch, WATCH_WAITING, 0, NULL);
 		snprintf(line, sizeof line, "%s; waiting for it to come back", err.message);

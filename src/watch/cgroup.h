@@ -13,10 +13,10 @@
 enum { CGROUP_PATH_BYTES = 4200 };
 
 struct cgroup {
-	char folder[4096]; /* "" when there is none to be seen */
+	char folder[4096]; /* "" when none is visible */
 	size_t top_size;   /* of the mount point, which is a prefix of the folder */
 	bool is_first_version;
-	uint64_t memberships; /* a hash of what the kernel said of the process' groups */
+	uint64_t memberships; /* a hash of the process' groups */
 };
 
 /* The group that limits the memory of a process, as this process sees the hierarchy. */
@@ -26,7 +26,7 @@ void cgroup_find(pid_t pid, struct cgroup *group);
 bool cgroup_is_current(pid_t pid, const struct cgroup *group);
 
 /*
- * Memory that the kernel could not just take back (without inactive file pages), as a share of the
+ * Memory that the kernel cannot reclaim at once (without inactive file pages), as a share of the
  * limit: of the group or one above it, whichever is nearest to its limit. NAN without a limit.
  * `left_bytes`: how much more there may be before the first limit is reached; INFINITY without one.
  */

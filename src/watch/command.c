@@ -15,14 +15,14 @@
 enum { WORDS_MAX = 64, QUEUE_MAX = 64, EXIT_NOT_STARTED = 127 };
 #define COMMAND_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-struct occasion {
+struct queued_capture {
 	char *file, *target, *reason;
 };
 
 struct command {
 	char *words[WORDS_MAX + 2]; /* room for the file and the end */
 	size_t word_count;
-	struct occasion queue[QUEUE_MAX];
+	struct queued_capture queue[QUEUE_MAX];
 	size_t waiting;
 	pid_t pid; /* of the one that runs; 0 for none */
 };
@@ -71,20 +71,20 @@ bool command_parse(const char *text, struct command **ret, struct error *err)
 	return true;
 }
 
-static void occasion_free(struct occasion *occasion)
+static void queued_capture_free(struct queued_capture *capture)
 {
-	free(occasion->file);
-	free(occasion->target);
-	free(occasion->reason);
+	free(capture->file);
+	free(capture->target);
+	free(capture->reason);
 }
 
-static void *await_orphan(void *context)
+static void *await_orphan(void *capture)
 {
-	const pid_t *const pid = context;
+	const pid_t *const pid = capture;
 
 	while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
-	free(context);
+	free(capture);
 	return NULL;
 }
 
@@ -110,21 +110,21 @@ void command_free(struct command *command)
 	for (size_t i = 0; i < command->word_count; i++)
 		free(command->words[i]);
 	for (size_t i = 0; i < command->waiting; i++)
-		occasion_free(&command->queue[i]);
+		queued_capture_free(&command->queue[i]);
 	free(command);
 }
 
 bool command_enqueue(
-	struct command *command, const struct command_occasion *occasion, struct error *err)
+	struct command *command, const struct command_capture *capture, struct error *err)
 {
 	if (command->waiting == QUEUE_MAX)
 		return error_set(err, ERROR_STATE,
 			"%d captures wait for the command; it is not run for %s", QUEUE_MAX,
-			occasion->file);
-	command->queue[command->waiting++] = (struct occasion){
-		.file = xstrdup(occasion->file),
-		.target = xstrdup(occasion->target),
-		.reason = xstrdup(occasion->reason),
+			capture->file);
+	command->queue[command->waiting++] = (struct queued_capture){
+		.file = xstrdup(capture->file),
+		.target = xstrdup(capture->target),
+		.reason = xstrdup(capture->reason),
 	};
 	return true;
 }
@@ -156,15 +156,15 @@ static _Noreturn void become(struct launch *launch)
 	_exit(EXIT_NOT_STARTED);
 }
 
-static pid_t spawn(struct command *command, const struct occasion *occasion)
+static pid_t spawn(struct command *command, const struct queued_capture *capture)
 {
 	struct launch launch = { .variables = { xstrdup(COMMAND_PATH), xstrdup("LC_ALL=C.UTF-8"),
-					 xasprintf("HEAPCTL_FILE=%s", occasion->file),
-					 xasprintf("HEAPCTL_TARGET=%s", occasion->target),
-					 xasprintf("HEAPCTL_REASON=%s", occasion->reason) },
+					 xasprintf("HEAPCTL_FILE=%s", capture->file),
+					 xasprintf("HEAPCTL_TARGET=%s", capture->target),
+					 xasprintf("HEAPCTL_REASON=%s", capture->reason) },
 		.words = command->words };
 
-	command->words[command->word_count] = occasion->file;
+	command->words[command->word_count] = capture->file;
 	const pid_t pid = fork();
 	if (pid == 0)
 		become(&launch);
@@ -176,15 +176,15 @@ static pid_t spawn(struct command *command, const struct occasion *occasion)
 
 static bool start(struct command *command, struct error *err)
 {
-	struct occasion occasion = command->queue[0];
-	const pid_t pid = spawn(command, &occasion);
+	struct queued_capture capture = command->queue[0];
+	const pid_t pid = spawn(command, &capture);
 
 	if (pid < 0)
 		return error_system(err, errno, "starting %s", command->words[0]);
 	command->pid = pid;
 	command->waiting--;
-	memmove(command->queue, command->queue + 1, command->waiting * sizeof occasion);
-	occasion_free(&occasion);
+	memmove(command->queue, command->queue + 1, command->waiting * sizeof capture);
+	queued_capture_free(&capture);
 	return true;
 }
 
@@ -206,7 +206,7 @@ static bool collect(struct command *command, struct error *err)
 		       WEXITSTATUS(status));
 }
 
-bool command_attend(struct command *command, struct error *err)
+bool command_poll(struct command *command, struct error *err)
 {
 	if (command->pid != 0 && !collect(command, err))
 		return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command of --then: run for each capture with the file's name as its last argument. No shell
- * reads it, so nothing in a name can become a command; its environment is fixed, what it prints
- * goes to standard error. One at a time, in the order of the captures, beside the watching.
+ * reads it, so nothing in a name can become a command; its environment is fixed, its output goes to
+ * standard error. One at a time, in the order of the captures, in the background.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct command;
  * does not end or nothing is there.
  */
 MUST_CHECK bool command_parse(const char *text, struct command **command, struct error *err);
-/* One that runs is left to end by itself; those that wait are given up. */
+/* One that runs is not waited for; those that wait are cancelled. */
 void command_free(struct command *command);
 
 static inline void command_cleanup(struct command **command)
@@ -27,18 +27,18 @@ static inline void command_cleanup(struct command **command)
 	command_free(*command);
 }
 
-/* What it is told through HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON. The texts are copied. */
-struct command_occasion {
+/* Its environment: HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON. The texts are copied. */
+struct command_capture {
 	const char *file, *target, *reason;
 };
 
 /* Puts it into the queue. ERROR_STATE when too many wait: the commands are too slow. */
 MUST_CHECK bool command_enqueue(
-	struct command *command, const struct command_occasion *occasion, struct error *err);
+	struct command *command, const struct command_capture *capture, struct error *err);
 
 /*
- * Starts the next one when none runs, and collects one that ended. False when something failed,
- * which is worth a message; there is more to do as long as command_is_busy.
+ * Starts the next one when none runs, and collects one that ended. False when a command failed;
+ * there is more to do as long as command_is_busy.
  */
-MUST_CHECK bool command_attend(struct command *command, struct error *err);
+MUST_CHECK bool command_poll(struct command *command, struct error *err);
 bool command_is_busy(const struct command *command);

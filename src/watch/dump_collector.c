@@ -195,9 +195,9 @@ static int open_ready(
 
 /* The oldest that are more than so many. What is no profile stays, for dump_collector_next to tell.
  */
-static size_t drop_surplus(struct dump_collector *collector, size_t most)
+static size_t drop_surplus(struct dump_collector *collector, size_t limit)
 {
-	const size_t surplus = collector->ready_count > most ? collector->ready_count - most : 0;
+	const size_t surplus = collector->ready_count > limit ? collector->ready_count - limit : 0;
 	size_t kept = 0, dropped = 0;
 	char from[4096];
 
@@ -216,7 +216,7 @@ static size_t drop_surplus(struct dump_collector *collector, size_t most)
 	return dropped;
 }
 
-bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t most,
+bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t limit,
 	size_t *dropped, struct error *err)
 {
 	struct dump_file *files = NULL;
@@ -229,7 +229,7 @@ bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_
 	collector->files = files;
 	collector->count = count;
 	find_ready(collector, now_ms);
-	*dropped = drop_surplus(collector, most);
+	*dropped = drop_surplus(collector, limit);
 	return true;
 }
 

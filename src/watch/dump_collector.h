@@ -25,11 +25,10 @@ static inline void dump_collector_cleanup(struct dump_collector **collector)
 }
 
 /*
- * Looks at what is there. Of what is ready, the oldest that are more than `most` are removed where
- * they are: a program may write thousands in a second, and so many are all that will be kept.
- * `dropped` is their number.
+ * Lists the files. Of those that are ready only the newest `limit` are kept, and the others are
+ * removed: a program may write thousands in a second. `dropped` is their number.
  */
-MUST_CHECK bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t most,
+MUST_CHECK bool dump_collector_scan(struct dump_collector *collector, int64_t now_ms, size_t limit,
 	size_t *dropped, struct error *err);
 
 /* A file that is written completely. */
@@ -43,7 +42,8 @@ struct dump {
 
 /*
  * The next one of those that the last scan found ready, oldest first. One that fails, here or with
- * the caller, is tried again a minute later; one that is no profile is told once and left alone.
+ * the caller, is tried again a minute later; one that is no profile is reported once and left
+ * alone.
  */
 MUST_CHECK bool dump_collector_next(
 	struct dump_collector *collector, int64_t now_ms, struct dump *dump, struct error *err);

@@ -37,45 +37,45 @@ bool pressure_add(struct pressure *pressure, const char *path, double share, str
 	int fd = -1;
 
 	for (size_t i = 0; i < pressure->count; i++) {
-		if (pressure->marks[i].share == share)
+		if (pressure->triggers[i].share == share)
 			return true;
 	}
-	if (pressure->count == PRESSURE_MARKS_MAX)
-		return error_set(err, ERROR_USAGE, "more than %d marks of memory pressure",
-			PRESSURE_MARKS_MAX);
+	if (pressure->count == PRESSURE_TRIGGERS_MAX)
+		return error_set(err, ERROR_USAGE, "more than %d thresholds of memory pressure",
+			PRESSURE_TRIGGERS_MAX);
 	if (!open_trigger(path, share, &fd, err))
 		return false;
-	pressure->marks[pressure->count++] =
-		(struct pressure_mark){ .fd = fd, .share = share, .reported_ms = INT64_MIN };
+	pressure->triggers[pressure->count++] =
+		(struct pressure_trigger){ .fd = fd, .share = share, .reported_ms = INT64_MIN };
 	return true;
 }
 
 void pressure_deinit(struct pressure *pressure)
 {
 	for (size_t i = 0; i < pressure->count; i++) {
-		if (pressure->marks[i].fd >= 0)
-			close(pressure->marks[i].fd);
+		if (pressure->triggers[i].fd >= 0)
+			close(pressure->triggers[i].fd);
 	}
 	*pressure = (struct pressure){ 0 };
 }
 
-static void note(struct pressure_mark *mark, short events, int64_t now_ms)
+static void note(struct pressure_trigger *trigger, short events, int64_t now_ms)
 {
 	if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
 		/* The control group is gone. */
-		close(mark->fd);
-		mark->fd = -1;
+		close(trigger->fd);
+		trigger->fd = -1;
 	} else if ((events & POLLPRI) != 0) {
-		mark->reported_ms = now_ms;
+		trigger->reported_ms = now_ms;
 	}
 }
 
 void pressure_wait(struct pressure *pressure, int other, int64_t timeout_ms)
 {
-	struct pollfd pollers[PRESSURE_MARKS_MAX + 1];
+	struct pollfd pollers[PRESSURE_TRIGGERS_MAX + 1];
 
 	for (size_t i = 0; i < pressure->count; i++)
-		pollers[i] = (struct pollfd){ .fd = pressure->marks[i].fd, .events = POLLPRI };
+		pollers[i] = (struct pollfd){ .fd = pressure->triggers[i].fd, .events = POLLPRI };
 	pollers[pressure->count] = (struct pollfd){ .fd = other, .events = POLLIN };
 	if (poll(pollers, pressure->count + 1,
 		    timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms) <= 0)
@@ -83,7 +83,7 @@ void pressure_wait(struct pressure *pressure, int other, int64_t timeout_ms)
 	const int64_t now_ms = clock_boottime_ms();
 	for (size_t i = 0; i < pressure->count; i++) {
 		/* A descriptor of -1 has no events. */
-		note(&pressure->marks[i], pollers[i].revents, now_ms);
+		note(&pressure->triggers[i], pollers[i].revents, now_ms);
 	}
 }
 
@@ -92,10 +92,10 @@ double pressure_reported(const struct pressure *pressure, int64_t now_ms)
 	double share = 0;
 
 	for (size_t i = 0; i < pressure->count; i++) {
-		const struct pressure_mark *const mark = &pressure->marks[i];
-		if (mark->reported_ms != INT64_MIN &&
-			now_ms - mark->reported_ms < PRESSURE_LASTING_MS)
-			share = fmax(share, mark->share);
+		const struct pressure_trigger *const trigger = &pressure->triggers[i];
+		if (trigger->reported_ms != INT64_MIN &&
+			now_ms - trigger->reported_ms < PRESSURE_LASTING_MS)
+			share = fmax(share, trigger->share);
 	}
 	return share;
 }
@@ -189,14 +189,14 @@ void observer_close(struct observer *observer)
 	pressure_deinit(&observer->pressure);
 }
 
-bool observer_await_pressure(
+bool observer_request_pressure(
 	struct observer *observer, const struct condition_rule *rule, struct error *err)
 {
 	for (size_t i = 0; i < rule->term_count; i++) {
 		const struct condition *const term = &rule->terms[i];
 		if (term->kind == CONDITION_PRESSURE &&
 			!pressure_add(
-				&observer->pressure, observer->pressure_path, term->mark, err))
+				&observer->pressure, observer->pressure_path, term->threshold, err))
 			return false;
 	}
 	return true;
@@ -227,11 +227,11 @@ static void follow_group(struct observer *observer)
 	observer->pressure = (struct pressure){ 0 };
 	for (size_t i = 0; i < before.count; i++)
 		(void)!pressure_add(&observer->pressure, observer->pressure_path,
-			before.marks[i].share, &ignored);
+			before.triggers[i].share, &ignored);
 	pressure_deinit(&before);
 }
 
-bool observer_look(
+bool observer_read(
 	struct observer *observer, struct trigger_observation *observation, struct error *err)
 {
 	const pid_t pid = observer->target.process.pid;
@@ -247,8 +247,8 @@ bool observer_look(
 		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 	observation->generation = started ^ ((uint64_t)pid << 44);
 	observation->resident_bytes = (double)resident_bytes;
-	observer->is_regrouped = !cgroup_is_current(pid, &observer->group);
-	if (observer->is_regrouped)
+	observer->has_new_group = !cgroup_is_current(pid, &observer->group);
+	if (observer->has_new_group)
 		follow_group(observer);
 	observation->cgroup_share = cgroup_share(&observer->group, &observer->left_bytes);
 	observation->pressure_share = read_pressure(observer, observation->now_ms);

@@ -21,37 +21,33 @@
 #include "watch/trigger.h"
 
 enum {
-	PRESSURE_MARKS_MAX = 8,
+	PRESSURE_TRIGGERS_MAX = 8,
 	/* Without privileges the kernel takes multiples of two seconds only. */
 	PRESSURE_WINDOW_MS = 2000,
 	/* What the kernel reported counts for so long, as the average does. */
 	PRESSURE_LASTING_MS = 10 * 1000,
 };
 
-struct pressure_mark {
+struct pressure_trigger {
 	int fd; /* -1: the kernel gives no trigger for it */
 	double share;
 	int64_t reported_ms;
 };
 
 struct pressure {
-	struct pressure_mark marks[PRESSURE_MARKS_MAX];
+	struct pressure_trigger triggers[PRESSURE_TRIGGERS_MAX];
 	size_t count;
 };
 
 /*
- * Asks for a trigger of this share (0.1) of the time. False when the kernel gives none (no rights,
- * an old kernel, too many marks); the average is all there is then. A share that is there already
- * needs no second one.
+ * Requests a trigger for this share (0.1) of the time, unless there is one already. False when the
+ * kernel gives none (no rights, an old kernel, too many of them): then only the average is left.
  */
 MUST_CHECK bool pressure_add(
 	struct pressure *pressure, const char *path, double share, struct error *err);
 void pressure_deinit(struct pressure *pressure);
 
-/*
- * Waits for a report, for input on `other` (-1 for none), a signal or the time. Remembers what was
- * reported.
- */
+/* Waits for a report, which it keeps, for input on `other` (-1: none), a signal or the timeout. */
 void pressure_wait(struct pressure *pressure, int other, int64_t timeout_ms);
 
 /* The highest share reported within the last ten seconds; 0 when there was none. */
@@ -64,8 +60,8 @@ struct observer {
 	double machine_bytes;
 	struct pressure pressure;
 	char pressure_path[CGROUP_PATH_BYTES]; /* "" when the kernel keeps no figures */
-	double left_bytes; /* to the limit of its group, at the last look; INFINITY without one */
-	bool is_regrouped; /* the last look found it in another control group than the one before */
+	double left_bytes;		       /* to the limit of its group; INFINITY without one */
+	bool has_new_group; /* the last reading found it in another control group */
 };
 
 /* ERROR_NOT_FOUND when the process is gone. Close with observer_close. */
@@ -75,19 +71,19 @@ MUST_CHECK bool observer_open(
 void observer_close(struct observer *observer);
 
 /*
- * Asks the kernel to tell when the pressure passes the marks of the rule: pressure_wait then
- * returns at once. False when it does not; looking at the average has to do.
+ * Requests the kernel's triggers for the thresholds of the rule: pressure_wait then returns at
+ * once. False when there is none; the average is then all there is.
  */
-MUST_CHECK bool observer_await_pressure(
+MUST_CHECK bool observer_request_pressure(
 	struct observer *observer, const struct condition_rule *rule, struct error *err);
 
 /*
  * Fills all but the time and the signal. ERROR_NOT_FOUND when the process is gone, even if
  * another one has its pid.
  */
-MUST_CHECK bool observer_look(
+MUST_CHECK bool observer_read(
 	struct observer *observer, struct trigger_observation *observation, struct error *err);
 
-/* ERROR_UNSUPPORTED when a condition of the rule can never be seen of this target. */
+/* ERROR_UNSUPPORTED when a condition of the rule can never be observed for this target. */
 MUST_CHECK bool observer_check_rule(
 	const struct observer *observer, const struct condition_rule *rule, struct error *err);

@@ -16,7 +16,7 @@
 #include "watch/command.h"
 #include "watch/dump_collector.h"
 
-enum { INTERVAL_LEAST_MS = 50, COUNT_MOST_DIGITS = 6 };
+enum { INTERVAL_MIN_MS = 50, COUNT_DIGITS_MAX = 6 };
 
 void watch_settings_init(struct watch_settings *settings)
 {
@@ -32,7 +32,7 @@ void watch_settings_init(struct watch_settings *settings)
 static bool copy(const char *value, char *out, size_t size, struct error *err)
 {
 	if (value[0] == '\0')
-		return error_set(err, ERROR_USAGE, "nothing is given");
+		return error_set(err, ERROR_USAGE, "no value given");
 	if (strlen(value) >= size)
 		return error_set(err, ERROR_USAGE, "'%.40s...' is too long", value);
 	strcpy(out, value);
@@ -68,9 +68,9 @@ static bool take_interval(struct watch_settings *settings, const char *value, st
 
 	if (!duration_parse(value, &interval_ms, err))
 		return false;
-	if (interval_ms < INTERVAL_LEAST_MS)
+	if (interval_ms < INTERVAL_MIN_MS)
 		return error_set(
-			err, ERROR_USAGE, "the interval is at least %dms", INTERVAL_LEAST_MS);
+			err, ERROR_USAGE, "the interval is at least %dms", INTERVAL_MIN_MS);
 	settings->interval_ms = interval_ms;
 	return true;
 }
@@ -100,7 +100,7 @@ static bool take_keep_count(struct watch_settings *settings, const char *value, 
 {
 	const size_t digits = strspn(value, "0123456789");
 
-	if (digits == 0 || digits > COUNT_MOST_DIGITS || value[digits] != '\0' || atoi(value) == 0)
+	if (digits == 0 || digits > COUNT_DIGITS_MAX || value[digits] != '\0' || atoi(value) == 0)
 		return error_set(
 			err, ERROR_USAGE, "'%.40s' is not a number from 1 to 999999", value);
 	settings->limits.count = (uint64_t)atoi(value);
@@ -159,8 +159,8 @@ bool watch_settings_take(
 	for (int i = 0; i < WORDS && size < sizeof known; i++)
 		size += (size_t)snprintf(known + size, sizeof known - size, "%s%s",
 			i == 0 ? "" : ", ", words[i].name);
-	error_set(err, ERROR_USAGE, "there is no word '%.40s'", word);
-	return error_hint(err, "there are %s", known);
+	error_set(err, ERROR_USAGE, "unknown word '%.40s'", word);
+	return error_hint(err, "use one of %s", known);
 }
 
 bool watch_settings_is_word(const char *word)

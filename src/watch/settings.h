@@ -44,28 +44,28 @@ struct watch_settings {
 	int64_t interval_ms;
 	bool activate;
 	struct store_limits limits;
-	char keep[SETTINGS_PATH_BYTES]; /* "" when it was not said; so are the next two */
+	char keep[SETTINGS_PATH_BYTES]; /* "" when not given; so are the next two */
 	char then[SETTINGS_COMMAND_BYTES];
 	char adopt[SETTINGS_PATH_BYTES];
-	unsigned given; /* a bit for each word that was said */
+	unsigned given; /* a bit for each word */
 };
 
-/* The defaults: look each second, cool down for five minutes, keep 48 captures and 1 GiB. */
+/* The defaults: read each second, cool down for five minutes, keep 48 captures and 1 GiB. */
 void watch_settings_init(struct watch_settings *settings);
 
 /*
- * Sets what the word says; of a word said again the last counts, except for `when`. ERROR_USAGE
- * for a value that makes no sense, and for a word that there is not.
+ * Applies a word; the last of a repeated word counts, except for `when`. ERROR_USAGE for an invalid
+ * value or an unknown word.
  */
 MUST_CHECK bool watch_settings_take(
 	struct watch_settings *settings, const char *word, const char *value, struct error *err);
 
 bool watch_settings_is_word(const char *word);
 
-/* Whether the word was said. False for unknown ones. */
+/* Whether the word was given. False for unknown ones. */
 bool watch_settings_has(const struct watch_settings *settings, const char *word);
 
-/* ERROR_USAGE unless there is anything to watch for. */
+/* ERROR_USAGE when there is neither a condition nor a prefix. */
 MUST_CHECK bool watch_settings_check(const struct watch_settings *settings, struct error *err);
 
 enum { WATCH_SECTIONS_MAX = 64, WATCH_PATTERN_BYTES = 128 };
@@ -85,7 +85,7 @@ struct watch_file {
 };
 
 /*
- * Takes the text apart. `has_history`: captures without `keep` have a place to go to. ERROR_INPUT
+ * Parses the text. `has_history`: captures without `keep` have a place to go to. ERROR_INPUT
  * with "NAME:LINE: " in front. Free with watch_file_deinit.
  */
 MUST_CHECK bool watch_file_parse(const char *name, const char *text, size_t size, bool has_history,

@@ -46,32 +46,32 @@ static bool parse_amount(const char *text, struct condition *term, struct error 
 
 	if (size > 0 && text[size - 1] == '%') {
 		term->is_share = true;
-		return parse_share(text, &term->mark, err);
+		return parse_share(text, &term->threshold, err);
 	}
 	if (!byte_size_parse(text, &bytes, err))
 		return false;
 	if (bytes == 0)
 		return error_set(err, ERROR_USAGE, "a mark of 0 is always passed");
-	term->mark = (double)bytes;
+	term->threshold = (double)bytes;
 	return true;
 }
 
 static bool parse_level(const char *text, struct condition *term, struct error *err)
 {
 	return parse_amount(text, term, err) &&
-	       (!term->is_share || parse_part(text, &term->mark, err));
+	       (!term->is_share || parse_part(text, &term->threshold, err));
 }
 
 static bool parse_only_part(const char *text, struct condition *term, struct error *err)
 {
 	term->is_share = true;
-	return parse_part(text, &term->mark, err);
+	return parse_part(text, &term->threshold, err);
 }
 
 static bool parse_only_share(const char *text, struct condition *term, struct error *err)
 {
 	term->is_share = true;
-	return parse_share(text, &term->mark, err);
+	return parse_share(text, &term->threshold, err);
 }
 
 /* "h" is one hour. */
@@ -133,7 +133,7 @@ static bool parse_term(const char *text, struct condition *term, struct error *e
 		*term = (struct condition){ .kind = word->kind };
 		if (text[size] == '\0' && word->may_be_alone) {
 			term->is_share = word->kind == CONDITION_PEAK;
-			term->mark = DEFAULT_PEAK;
+			term->threshold = DEFAULT_PEAK;
 			return true;
 		}
 		if (word->sign != '\0' && text[size] == word->sign)
@@ -188,14 +188,14 @@ static const double REARM_BELOW = 0.95;
 
 struct bucket {
 	int64_t number; /* the time divided by the bucket's length */
-	double lowest_bytes;
+	double min_bytes;
 };
 
 struct term_state {
 	struct bucket buckets[GROWTH_BUCKETS + 1];
 	/* Highest for a peak, lowest since the last capture for growth; NAN: not seen yet. */
-	double mark_bytes;
-	int64_t mark_ms;
+	double reference_bytes;
+	int64_t reference_ms;
 };
 
 struct rule_state {
@@ -248,7 +248,7 @@ void trigger_free(struct trigger *trigger)
 }
 
 /* Notes the moment's value and returns the lowest one of the period. */
-static double lowest_of_period(const struct condition *term, struct term_state *state,
+static double min_of_period(const struct condition *term, struct term_state *state,
 	const struct trigger_observation *now)
 {
 	const int64_t length_ms = term->period_ms / GROWTH_BUCKETS + 1;
@@ -259,11 +259,11 @@ static double lowest_of_period(const struct condition *term, struct term_state *
 	if (bucket->number != number)
 		*bucket = (struct bucket){ number, now->resident_bytes };
 	/* fmin passes over what is not known. */
-	bucket->lowest_bytes = fmin(bucket->lowest_bytes, now->resident_bytes);
+	bucket->min_bytes = fmin(bucket->min_bytes, now->resident_bytes);
 	for (size_t i = 0; i <= GROWTH_BUCKETS; i++) {
 		const struct bucket *const other = &state->buckets[i];
 		if (other->number >= 0 && other->number >= number - GROWTH_BUCKETS)
-			lowest = fmin(lowest, other->lowest_bytes);
+			lowest = fmin(lowest, other->min_bytes);
 	}
 	return lowest;
 }
@@ -275,9 +275,9 @@ static void restart_term(const struct condition *term, struct term_state *state,
 	for (size_t i = 0; i <= GROWTH_BUCKETS; i++)
 		state->buckets[i] = (struct bucket){ .number = -1 };
 	if (term->kind == CONDITION_GROWTH && term->period_ms > 0)
-		(void)lowest_of_period(term, state, now);
-	state->mark_bytes = now->resident_bytes;
-	state->mark_ms = now_ms;
+		(void)min_of_period(term, state, now);
+	state->reference_bytes = now->resident_bytes;
+	state->reference_ms = now_ms;
 }
 
 static void restart_all(struct trigger *trigger, const struct trigger_observation *now, bool begin)
@@ -356,12 +356,13 @@ static bool has_grown(const struct condition *term, struct term_state *state,
 {
 	if (isnan(now->resident_bytes))
 		return false;
-	if (isnan(state->mark_bytes))
-		state->mark_bytes = now->resident_bytes;
-	state->mark_bytes = fmin(state->mark_bytes, now->resident_bytes);
+	if (isnan(state->reference_bytes))
+		state->reference_bytes = now->resident_bytes;
+	state->reference_bytes = fmin(state->reference_bytes, now->resident_bytes);
 	const double from =
-		term->period_ms == 0 ? state->mark_bytes : lowest_of_period(term, state, now);
-	return now->resident_bytes > from + (term->is_share ? from * term->mark : term->mark);
+		term->period_ms == 0 ? state->reference_bytes : min_of_period(term, state, now);
+	return now->resident_bytes >
+	       from + (term->is_share ? from * term->threshold : term->threshold);
 }
 
 static bool is_peak(const struct condition *term, struct term_state *state,
@@ -369,14 +370,14 @@ static bool is_peak(const struct condition *term, struct term_state *state,
 {
 	if (isnan(now->resident_bytes))
 		return false;
-	if (isnan(state->mark_bytes)) {
-		state->mark_bytes = now->resident_bytes;
-		state->mark_ms = now->now_ms;
+	if (isnan(state->reference_bytes)) {
+		state->reference_bytes = now->resident_bytes;
+		state->reference_ms = now->now_ms;
 	}
-	const bool is_above = now->resident_bytes > state->mark_bytes * (1 + term->mark);
-	if (!is_above && now->now_ms - state->mark_ms >= PEAK_RESET_MS) {
-		state->mark_bytes = now->resident_bytes;
-		state->mark_ms = now->now_ms;
+	const bool is_above = now->resident_bytes > state->reference_bytes * (1 + term->threshold);
+	if (!is_above && now->now_ms - state->reference_ms >= PEAK_RESET_MS) {
+		state->reference_bytes = now->resident_bytes;
+		state->reference_ms = now->now_ms;
 	}
 	return is_above;
 }
@@ -389,13 +390,13 @@ static bool term_holds(const struct trigger *trigger, const struct condition *te
 	case CONDITION_RESIDENT:
 	case CONDITION_CGROUP:
 	case CONDITION_PRESSURE:
-		return level_of(term, now) > term->mark;
+		return level_of(term, now) > term->threshold;
 	case CONDITION_GROWTH:
 		return has_grown(term, state, now);
 	case CONDITION_PEAK:
 		return is_peak(term, state, now);
 	case CONDITION_EVERY:
-		return now->now_ms - state->mark_ms >= term->period_ms;
+		return now->now_ms - state->reference_ms >= term->period_ms;
 	case CONDITION_SIGNAL:
 		return trigger->signal_pending;
 	}
@@ -410,7 +411,7 @@ static bool rule_holds(
 	for (size_t i = 0; i < state->rule.term_count; i++) {
 		const struct condition *const term = &state->rule.terms[i];
 		holds &= term_holds(trigger, term, &state->terms[i], now);
-		if (is_level(term) && level_of(term, now) < term->mark * REARM_BELOW)
+		if (is_level(term) && level_of(term, now) < term->threshold * REARM_BELOW)
 			state->is_armed = true;
 	}
 	return holds;

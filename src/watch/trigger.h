@@ -49,7 +49,7 @@ enum { CONDITION_TERMS_MAX = 4, CONDITION_TEXT_BYTES = 128 };
 struct condition {
 	enum condition_kind kind;
 	bool is_share;	   /* the mark is a share (0.85), not bytes */
-	double mark;	   /* bytes or share */
+	double threshold;  /* bytes or share */
 	int64_t period_ms; /* of growth (0: since the last capture) and every */
 };
 
@@ -69,7 +69,7 @@ enum { TRIGGER_RULES_MAX = 16 };
 
 struct trigger_observation {
 	int64_t now_ms;
-	uint64_t generation;   /* another value: the target was started anew */
+	uint64_t generation;   /* another value: the target was restarted */
 	double resident_bytes; /* NAN for each that is not known */
 	double machine_bytes;
 	double cgroup_share;
@@ -90,8 +90,8 @@ struct trigger *trigger_new(const struct trigger_settings *settings,
 void trigger_free(struct trigger *trigger);
 
 /*
- * One with other settings and rules. Rules of the same text go on from what they have seen, and so
- * does the cool-down; the others begin now. `trigger` stays the caller's.
+ * A new one with other settings and rules. Rules of the same text keep what they have observed, and
+ * the cool-down continues; other rules begin now. `trigger` stays the caller's.
  */
 struct trigger *trigger_renew(const struct trigger *trigger,
 	const struct trigger_settings *settings, const struct condition_rule *rules,
@@ -104,7 +104,7 @@ struct trigger *trigger_renew(const struct trigger *trigger,
 const struct condition_rule *trigger_step(
 	struct trigger *trigger, const struct trigger_observation *observation);
 
-/* How the capture went that the last step asked for, and when it was over. */
+/* The outcome of the capture that the last step asked for, and when it ended. */
 void trigger_captured(struct trigger *trigger, bool ok, int64_t now_ms);
 
 /* Whether that rule may fire; not while its level has yet to fall. */

@@ -20,7 +20,7 @@ enum {
 	COMMAND_LOOK_MS = 1000,
 	DUMPS_AT_ONCE = 16,
 	SOONEST_LOOK_MS = 50,
-	/* Between two lines about what was too much to be adopted. */
+	/* Between two notes about removed dumps. */
 	DROPPED_MS = 60 * 1000,
 };
 
@@ -36,10 +36,10 @@ struct watcher {
 	json_t *status; /* of the target's agent, when it was attached; NULL before */
 	struct dump_collector *dump_collector; /* NULL for none; the same for the command */
 	struct command *command;
-	char dump_collector_problem[240]; /* what was said last; "" when all is well */
+	char dump_collector_problem[240]; /* the last one reported; "" for none */
 	bool has_noted_room;		  /* that there is none for captures */
-	size_t dropped;			  /* not said yet */
-	int64_t dropped_said_ms;
+	size_t dropped;			  /* not reported yet */
+	int64_t dropped_reported_ms;
 	bool is_attached;
 };
 
@@ -126,16 +126,15 @@ void watcher_use_store(struct watcher *watcher, struct store *store)
 		watcher->has_noted_room = false;
 		return;
 	}
-	/* Not only when the moment comes, and not at each attempt to attach. */
+	/* Reported before the first capture is due, and once. */
 	if (watcher->has_noted_room)
 		return;
 	watcher->has_noted_room = true;
-	snprintf(line, sizeof line, "as it is now nothing would be captured: %s (%s)", err.message,
-		err.hint);
+	snprintf(line, sizeof line, "nothing can be captured now: %s (%s)", err.message, err.hint);
 	note(watcher, line);
 }
 
-/* Sampling must be on, or there will be nothing in the captures. */
+/* Without sampling the captures are empty. */
 static bool prepare_sampling(const struct watcher *watcher, const struct target *target,
 	json_t **status, struct error *err)
 {
@@ -149,7 +148,7 @@ static bool prepare_sampling(const struct watcher *watcher, const struct target 
 	if (watcher->settings.activate)
 		return agent_call_json(target, "POST", "/v1/activate", &activated, err);
 	snprintf(line, sizeof line,
-		"sampling is off in %s: captures hold what was sampled before, if anything "
+		"sampling is off in %s: captures contain only what was sampled before "
 		"(heapctl activate, or have the watch activate it)",
 		target->label);
 	note(watcher, line);
@@ -157,8 +156,8 @@ static bool prepare_sampling(const struct watcher *watcher, const struct target 
 }
 
 /*
- * Conditions that can never be seen of this target, such as a limit that its control group does not
- * have, do not cost the others: each is a line. False when nothing else is left to watch for.
+ * A condition that can never be observed for this target, such as a limit that its control group
+ * does not have, is only noted. False when no other is left.
  */
 static bool check_rules(
 	const struct watcher *watcher, const struct observer *observer, struct error *err)
@@ -184,7 +183,7 @@ static bool check_rules(
 	return true;
 }
 
-/* Says which it is: who reads the log shall know how soon a watch would see it. */
+/* Notes which of the two it is: they differ by ten seconds. */
 static void watch_pressure(const struct watcher *watcher, struct observer *observer)
 {
 	char line[LINE_BYTES];
@@ -194,17 +193,18 @@ static void watch_pressure(const struct watcher *watcher, struct observer *obser
 	for (size_t i = 0; i < watcher->settings.rule_count; i++) {
 		const struct condition_rule *const rule = &watcher->settings.rules[i];
 		is_wanted |= condition_has(rule, CONDITION_PRESSURE);
-		ok = ok && observer_await_pressure(observer, rule, &err);
+		ok = ok && observer_request_pressure(observer, rule, &err);
 	}
 	if (!is_wanted)
 		return;
 	if (ok)
-		snprintf(line, sizeof line, "memory pressure of %s: the kernel tells (%.200s)",
+		snprintf(line, sizeof line,
+			"memory pressure of %s: reported by the kernel (%.200s)",
 			observer->target.label, observer->pressure_path);
 	else
 		snprintf(line, sizeof line,
-			"memory pressure of %s: looked at every now and then, for the kernel does "
-			"not tell (%.240s)",
+			"memory pressure of %s: read at intervals, because the kernel does not "
+			"report it (%.240s)",
 			observer->target.label, err.message);
 	note(watcher, line);
 }
@@ -246,12 +246,12 @@ void watcher_change(struct watcher *watcher, const struct watch_settings *settin
 
 static void announce(struct watcher *watcher, const struct watcher_capture *capture)
 {
-	const struct command_occasion occasion = { capture->path, watcher->observer.target.label,
+	const struct command_capture described = { capture->path, watcher->observer.target.label,
 		capture->reason };
 	struct error err;
 
 	watcher->host.captured(watcher->host.context, capture);
-	if (watcher->command != NULL && !command_enqueue(watcher->command, &occasion, &err))
+	if (watcher->command != NULL && !command_enqueue(watcher->command, &described, &err))
 		fail(watcher, false, &err);
 }
 
@@ -268,7 +268,7 @@ bool watcher_keep_in_store(struct store *store, struct watcher_capture *capture,
 	return true;
 }
 
-/* A limit that can be seen no more is worth a line. */
+/* Also notes limits that the new group does not have. */
 static void note_group(struct watcher *watcher)
 {
 	const struct observer *const observer = &watcher->observer;
@@ -283,7 +283,7 @@ static void note_group(struct watcher *watcher)
 		fail(watcher, false, &err);
 }
 
-/* One look at the target. False when it is gone. */
+/* False when the target is gone. */
 static bool look(struct watcher *watcher, bool signalled, struct error *err)
 {
 	struct trigger_observation seen = { .now_ms = clock_boottime_ms(), .signalled = signalled };
@@ -292,9 +292,9 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 	};
 	struct error failure;
 
-	if (!observer_look(&watcher->observer, &seen, err))
+	if (!observer_read(&watcher->observer, &seen, err))
 		return false;
-	if (watcher->observer.is_regrouped)
+	if (watcher->observer.has_new_group)
 		note_group(watcher);
 	const struct condition_rule *const rule = trigger_step(watcher->trigger, &seen);
 	if (rule == NULL)
@@ -311,7 +311,7 @@ static bool look(struct watcher *watcher, bool signalled, struct error *err)
 	return true;
 }
 
-/* Said once, not at every look, nor for every file that a full disk has no room for. */
+/* Once, not at each poll, nor for each file that a full disk has no room for. */
 static void fail_collection(struct watcher *watcher, const struct error *err)
 {
 	if (strcmp(err->message, watcher->dump_collector_problem) != 0)
@@ -320,14 +320,14 @@ static void fail_collection(struct watcher *watcher, const struct error *err)
 		err->message);
 }
 
-/* So that a program which writes them all the time does not fill the log. */
+/* At intervals: a program that writes dumps all the time must not fill the log. */
 static void note_dropped(struct watcher *watcher, size_t dropped, int64_t now_ms)
 {
 	char line[LINE_BYTES];
 
 	watcher->dropped += dropped;
-	if (watcher->dropped == 0 ||
-		(watcher->dropped_said_ms != 0 && now_ms - watcher->dropped_said_ms < DROPPED_MS))
+	if (watcher->dropped == 0 || (watcher->dropped_reported_ms != 0 &&
+					     now_ms - watcher->dropped_reported_ms < DROPPED_MS))
 		return;
 	snprintf(line, sizeof line,
 		"removed %zu of jemalloc's files at %.200s: there were newer ones, and keep-count "
@@ -335,10 +335,9 @@ static void note_dropped(struct watcher *watcher, size_t dropped, int64_t now_ms
 		watcher->dropped, watcher->settings.adopt, watcher->settings.limits.count);
 	note(watcher, line);
 	watcher->dropped = 0;
-	watcher->dropped_said_ms = now_ms;
+	watcher->dropped_reported_ms = now_ms;
 }
 
-/* Fails, keeps one, or finds that there are no more. */
 enum collected { COLLECTED_NONE, COLLECTED_ONE, COLLECTED_FAILED };
 
 static enum collected collect_dump(struct watcher *watcher, int64_t now_ms)
@@ -394,18 +393,18 @@ static void collect_dumps(struct watcher *watcher)
 		watcher->dump_collector_problem[0] = '\0';
 }
 
-bool watcher_attend_command(struct watcher *watcher)
+bool watcher_poll_command(struct watcher *watcher)
 {
 	struct error err;
 
 	if (watcher->command == NULL)
 		return false;
-	if (!command_attend(watcher->command, &err))
+	if (!command_poll(watcher->command, &err))
 		fail(watcher, false, &err);
 	return command_is_busy(watcher->command);
 }
 
-bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err)
+bool watcher_poll(struct watcher *watcher, bool signalled, struct error *err)
 {
 	if (watcher->is_attached)
 		watcher->is_attached = look(watcher, signalled, err);
@@ -413,7 +412,7 @@ bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err)
 		*err = (struct error){ 0 };
 	const bool is_lost = !watcher->is_attached && err->kind != ERROR_NONE;
 	collect_dumps(watcher);
-	(void)watcher_attend_command(watcher);
+	(void)watcher_poll_command(watcher);
 	return !is_lost;
 }
 
@@ -434,13 +433,13 @@ static bool awaits_limit(const struct watcher *watcher)
 void watcher_wait(struct watcher *watcher, int other)
 {
 	const bool is_busy = watcher->command != NULL && command_is_busy(watcher->command);
-	int64_t patience_ms = watcher->settings.interval_ms;
+	int64_t timeout_ms = watcher->settings.interval_ms;
 
-	if (is_busy && patience_ms > COMMAND_LOOK_MS)
-		patience_ms = COMMAND_LOOK_MS;
+	if (is_busy && timeout_ms > COMMAND_LOOK_MS)
+		timeout_ms = COMMAND_LOOK_MS;
 	if (awaits_limit(watcher) &&
-		watcher->observer.left_bytes / FILLED_IN_A_MS < (double)patience_ms)
-		patience_ms = (int64_t)fmax(
+		watcher->observer.left_bytes / FILLED_IN_A_MS < (double)timeout_ms)
+		timeout_ms = (int64_t)fmax(
 			watcher->observer.left_bytes / FILLED_IN_A_MS, SOONEST_LOOK_MS);
-	pressure_wait(&watcher->observer.pressure, other, patience_ms);
+	pressure_wait(&watcher->observer.pressure, other, timeout_ms);
 }

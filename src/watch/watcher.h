@@ -2,8 +2,8 @@
 /*
  * Watches one target and captures when its settings say so: heapctl watch is one of these, and
  * heapctl serve has one for each target that its file names. A watcher has no thread and prints
- * nothing: its *host* calls it turn by turn, finds the target again when it was lost, and hears
- * what happens. One thread at a time.
+ * nothing: its *host* polls it, finds the target again when it was lost, and is notified of what
+ * happens. One thread at a time.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct watcher_host {
 	/* Takes a profile of the target and keeps it; fills path and bytes. */
 	bool (*keep)(void *context, struct watcher_capture *capture, struct error *err);
 	void (*captured)(void *context, const struct watcher_capture *capture);
-	/* A capture, a command or a file of jemalloc's went wrong; the watch goes on. */
+	/* A capture, a command or a file of jemalloc's failed; the watch continues. */
 	void (*failed)(void *context, bool is_capture, const struct error *err);
 	/* Something worth a line. */
 	void (*note)(void *context, const char *line);
@@ -56,15 +56,15 @@ MUST_CHECK bool watcher_keep_in_store(
 	struct store *store, struct watcher_capture *capture, struct error *err);
 
 /*
- * New settings. Conditions that were there before go on from what they have seen; the command that
- * runs is finished, those that wait are given up when it changed.
+ * New settings. Conditions that existed before keep what they have observed; the command that runs
+ * is finished, those that wait are cancelled when the command changed.
  */
 void watcher_change(struct watcher *watcher, const struct watch_settings *settings);
 
 /*
  * Begins to watch the target: another one than before starts the conditions over. Switches
  * sampling on where that is wanted, or notes that it is off. ERROR_UNSUPPORTED when the target
- * cannot be profiled, or none of the conditions can ever be seen of it; one of several is noted.
+ * cannot be profiled, or none of the conditions can ever be observed; one of several is noted.
  */
 MUST_CHECK bool watcher_attach(
 	struct watcher *watcher, const struct target *target, struct error *err);
@@ -75,17 +75,17 @@ bool watcher_is_attached(const struct watcher *watcher);
 const struct target *watcher_target(const struct watcher *watcher);
 
 /*
- * Looks at the target, captures when it is time, takes what jemalloc left, attends to the command.
- * False when the target is lost, for what reason; until it is attached again turns only do the
- * rest.
+ * Reads the target's figures, captures when a rule fires, collects jemalloc's own dumps, runs
+ * pending commands. False when the target is lost; until it is attached again only dumps and
+ * commands are handled.
  */
-MUST_CHECK bool watcher_turn(struct watcher *watcher, bool signalled, struct error *err);
+MUST_CHECK bool watcher_poll(struct watcher *watcher, bool signalled, struct error *err);
 
-/* Until the next turn is due, memory is short, a signal comes or `other` (-1: none) has input. */
+/* Until the next poll is due, memory is short, a signal comes or `other` (-1: none) has input. */
 void watcher_wait(struct watcher *watcher, int other);
 
-/* Starts what waits for the command and collects what ended; returns whether more is to come. */
-bool watcher_attend_command(struct watcher *watcher);
+/* Starts the next pending command and collects one that ended; whether any are left. */
+bool watcher_poll_command(struct watcher *watcher);
 
-/* Whether the rule of that number may fire, or waits for its level to fall first. */
+/* Whether the rule of that number may fire; not while its level has yet to fall. */
 bool watcher_is_armed(const struct watcher *watcher, size_t rule);

@@ -160,7 +160,7 @@ class Moments(WatchCase):
         # Between its first look and the end of the test it looks only when it is told.
         watch = self.watch(server.pid, "--when", "psi>5%", "--interval", "1hrs", "--count", "1")
         self.wait_for_message("watching", watch)
-        self.assertIn("the kernel tells (/proc/pressure/memory)", pathlib.Path(self.messages).read_text())
+        self.assertIn("reported by the kernel (/proc/pressure/memory)", pathlib.Path(self.messages).read_text())
         # Three times as much of a file as the group may have in memory.
         squeeze = (f"import mmap, os\nopen({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
                    f"file = os.open({self.folder + '/big'!r}, os.O_RDWR | os.O_CREAT)\n"
@@ -172,7 +172,7 @@ class Moments(WatchCase):
         self.assertEqual(entry["reason"], "psi>5%")
         self.assertGreater(entry["pressure_share"], 0.05)
 
-    def test_where_the_kernel_does_not_tell_that_is_said(self):
+    def test_a_kernel_that_does_not_report_pressure_is_noted(self):
         if not os.access("/proc/pressure/memory", os.R_OK):
             self.skipTest("no figures of memory pressure here")
         need_namespace("--mount")
@@ -187,7 +187,7 @@ class Moments(WatchCase):
                                HEAPCTL, "watch", "--keep", self.keep, "--keep-free", "0", "--interval", "50ms", server.pid,
                                "--when", "psi>10%", "--count", "1", stderr=messages)
         self.assertEqual(watch.wait(60), 0, pathlib.Path(self.messages).read_text())
-        self.assertIn("the kernel does not tell (/proc/pressure/memory: Read-only file system)", pathlib.Path(self.messages).read_text())
+        self.assertIn("the kernel does not report it (/proc/pressure/memory: Read-only file system)", pathlib.Path(self.messages).read_text())
         self.assertEqual(self.catalogue()[0]["pressure_share"], 0.5)
 
 
@@ -269,7 +269,7 @@ class Keeping(WatchCase):
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2")
         self.assertEqual(watch.wait(60), 0)
         watch = self.watch(server.pid, "--when", "every=1s", "--keep-free", "4000TiB")
-        self.wait_for_message("as it is now nothing would be captured", watch)
+        self.wait_for_message("nothing can be captured now", watch)
         self.wait_for_message("would stay free on its disk", watch)
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(30), 0)

@@ -354,9 +354,9 @@ class Reading(WatchFileCase):
         gateway = self.serve(good)
         self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         self.reload(gateway, good + "whn = peak\n")
-        self.wait_for_log(r"the rules stay as they were: .*watch\.conf:6: there is no word 'whn'")
+        self.wait_for_log(r"the rules stay as they were: .*watch\.conf:6: unknown word 'whn'")
         told = self.get(f"/targets/{FILED}/watch").json
-        self.assertIn("watch.conf:6: there is no word 'whn'", told["problem"]["message"])
+        self.assertIn("watch.conf:6: unknown word 'whn'", told["problem"]["message"])
         self.assertEqual(self.metric("heapctl_watch_file_good"), 0)
         self.load_redis(port, keys=60000, size=1000)
         self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture by the old rules")

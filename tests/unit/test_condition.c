@@ -20,16 +20,16 @@ static struct condition parse_one(const char *text)
 static void reads_every_word(void **state)
 {
 	(void)state;
-	assert_true(parse_one("rss>2GiB").mark == 2147483648.0);
+	assert_true(parse_one("rss>2GiB").threshold == 2147483648.0);
 	assert_false(parse_one("rss>2GiB").is_share);
-	assert_true(parse_one("rss>40%").mark == 0.4);
+	assert_true(parse_one("rss>40%").threshold == 0.4);
 	assert_int_equal(parse_one("cgroup>85%").kind, CONDITION_CGROUP);
-	assert_true(parse_one("psi>2.5%").mark == 0.025);
+	assert_true(parse_one("psi>2.5%").threshold == 0.025);
 	assert_int_equal(parse_one("growth>10%/h").period_ms, 3600000);
 	assert_int_equal(parse_one("growth>64MiB/10mins").period_ms, 600000);
 	assert_int_equal(parse_one("growth>50%").period_ms, 0);
-	assert_true(parse_one("peak").mark == 0.05);
-	assert_true(parse_one("peak>20%").mark == 0.2);
+	assert_true(parse_one("peak").threshold == 0.05);
+	assert_true(parse_one("peak>20%").threshold == 0.2);
 	assert_int_equal(parse_one("every=15mins").period_ms, 900000);
 	assert_int_equal(parse_one("signal").kind, CONDITION_SIGNAL);
 }

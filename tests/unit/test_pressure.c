@@ -73,13 +73,13 @@ static void a_report_ends_the_wait_and_lasts(void **state)
 	struct pressure pressure = { .count = 1 };
 	int sender = -1;
 
-	pressure.marks[0] = (struct pressure_mark){
+	pressure.triggers[0] = (struct pressure_trigger){
 		.fd = open_stand_in(&sender), .share = 0.2, .reported_ms = INT64_MIN
 	};
 	assert_int_equal(send(sender, "!", 1, MSG_OOB), 1);
-	for (int i = 0; i < 100 && pressure.marks[0].reported_ms == INT64_MIN; i++)
+	for (int i = 0; i < 100 && pressure.triggers[0].reported_ms == INT64_MIN; i++)
 		pressure_wait(&pressure, -1, 60000);
-	const int64_t at_ms = pressure.marks[0].reported_ms;
+	const int64_t at_ms = pressure.triggers[0].reported_ms;
 	assert_true(pressure_reported(&pressure, at_ms) == 0.2);
 	assert_true(pressure_reported(&pressure, at_ms + PRESSURE_LASTING_MS - 1) == 0.2);
 	assert_true(pressure_reported(&pressure, at_ms + PRESSURE_LASTING_MS) == 0);
@@ -109,10 +109,10 @@ static void a_group_that_is_gone_is_not_asked_again(void **state)
 	/* The reading end is closed: poll says POLLERR at once. */
 	assert_int_equal(pipe(ends), 0);
 	close(ends[0]);
-	pressure.marks[0] =
-		(struct pressure_mark){ .fd = ends[1], .share = 0.2, .reported_ms = INT64_MIN };
+	pressure.triggers[0] =
+		(struct pressure_trigger){ .fd = ends[1], .share = 0.2, .reported_ms = INT64_MIN };
 	pressure_wait(&pressure, -1, 60000);
-	assert_int_equal(pressure.marks[0].fd, -1);
+	assert_int_equal(pressure.triggers[0].fd, -1);
 	assert_true(pressure_reported(&pressure, clock_boottime_ms()) == 0);
 	pressure_wait(&pressure, -1, 1);
 	pressure_deinit(&pressure);

@@ -191,7 +191,7 @@ static void a_peak_during_the_cool_down_is_captured_after_it(void **state)
 	trigger_free(scene.trigger);
 }
 
-static void pressure_and_control_group_have_their_marks(void **state)
+static void pressure_and_control_group_have_their_thresholds(void **state)
 {
 	(void)state;
 	struct scene scene = watch((const char *const[]){ "cgroup>85%", "psi>10%", NULL }, 0);
@@ -408,7 +408,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(growth_without_a_period_counts_from_the_last_capture),
 	cmocka_unit_test(a_peak_is_above_all_before_and_forgotten_hourly),
 	cmocka_unit_test(a_peak_during_the_cool_down_is_captured_after_it),
-	cmocka_unit_test(pressure_and_control_group_have_their_marks),
+	cmocka_unit_test(pressure_and_control_group_have_their_thresholds),
 	cmocka_unit_test(all_terms_of_a_rule_must_hold_at_once),
 	cmocka_unit_test(the_clock_and_signals_need_no_cool_down),
 	cmocka_unit_test(a_failed_capture_is_tried_again_but_not_at_once),

@@ -77,7 +77,7 @@ static void errors_name_the_line(void **state)
 		{ "\n[x\n", "w:2: '[x' does not end with ]" },
 		{ "[]\n", "w:1: [] is no name of a target" },
 		{ "[x]\nkeep = /k\npeak\n", "w:3: 'peak' is neither [TARGET] nor WORD = VALUE" },
-		{ "[x]\nwhn = peak\n", "w:2: there is no word 'whn'" },
+		{ "[x]\nwhn = peak\n", "w:2: unknown word 'whn'" },
 		{ "[x]\nwhen = rss>lots\n", "w:2: when: 'lots' is not an amount of memory" },
 		{ "[x]\nwhen =\n", "w:2: when: '' is no condition" },
 		{ "[x]\nkeep = here\n", "w:2: keep: 'here' does not begin with /" },
