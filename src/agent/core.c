@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/stacks.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 
 void core_init(struct core *core, const struct core_options *options)
 {
@@ -123,7 +123,7 @@ bool core_pause(struct core *core, int64_t duration_ms, bool *was_active, struct
 	const bool was_paused = is_paused(core);
 	bool active = false;
 
-	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_MAX_RUN_MS)
+	if (duration_ms < DURATION_MIN_RUN_MS || duration_ms > DURATION_MAX_RUN_MS)
 		return error_set(err, ERROR_USAGE, "a pause lasts from 1 s to 24 h");
 	if (!core_observe(core, &active, err))
 		return false;
@@ -269,7 +269,7 @@ bool core_run_start(struct core *core, const struct core_run_request *request, s
 	struct error ignored;
 	bool active = false;
 
-	if (duration_ms < DURATION_SHORTEST_RUN_MS || duration_ms > DURATION_MAX_RUN_MS)
+	if (duration_ms < DURATION_MIN_RUN_MS || duration_ms > DURATION_MAX_RUN_MS)
 		return error_set(err, ERROR_USAGE, "a run lasts from 1 s to 24 h");
 	run_store_load(&core->store);
 	if (core->machine.last_id < run_store_last_id(&core->store))

@@ -13,7 +13,7 @@
 #include "agent/launch.h"
 #include "agent/routes.h"
 #include "base/memory.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 
 static int fail(const struct error *from, struct heapctl_error *err)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/run.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "wire/http_target.h"
 
 enum { STATS_BYTES_MAX = 64 << 20 };

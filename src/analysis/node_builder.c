@@ -7,7 +7,7 @@
 
 #include "analysis/function_name.h"
 #include "base/file.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 
 /* What makes a node; texts are the view's, so they are compared by pointer. */

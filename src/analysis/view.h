@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/string_pool.h"
 #include "profile/profile.h"
 

@@ -3,13 +3,35 @@
 #pragma once
 
 #include <stdint.h>
+#include <time.h>
+
+static inline int64_t clock_read_ns(clockid_t clock)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 /* Since some moment in the past, never going back. */
-int64_t clock_monotonic_ms(void);
-int64_t clock_monotonic_ns(void);
+static inline int64_t clock_monotonic_ns(void)
+{
+	return clock_read_ns(CLOCK_MONOTONIC);
+}
 
-/* The same, and the time that the machine slept counts. */
-int64_t clock_boottime_ms(void);
+static inline int64_t clock_monotonic_ms(void)
+{
+	return clock_monotonic_ns() / 1000000;
+}
 
-/* Since 1970, as the machine's clock has it. */
-int64_t clock_realtime_ms(void);
+/* The same, including the time that the machine was suspended. */
+static inline int64_t clock_boottime_ms(void)
+{
+	return clock_read_ns(CLOCK_BOOTTIME) / 1000000;
+}
+
+/* Since 1970, by the machine's clock, which can be set. */
+static inline int64_t clock_realtime_ms(void)
+{
+	return clock_read_ns(CLOCK_REALTIME) / 1000000;
+}

@@ -8,7 +8,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct memory {
 	/*
@@ -36,4 +38,32 @@ static inline void *memory_resize(
 	const struct memory *memory, void *block, size_t old_size, size_t new_size)
 {
 	return memory->resize(memory, block, old_size, new_size);
+}
+
+/*
+ * How many bytes all that share the budget may hold together. The large ones are refused first:
+ * once three quarters are taken, only those that hold little get more. Any thread.
+ */
+struct byte_budget {
+	uint64_t limit;
+	uint64_t used; /* changed with atomic operations only */
+};
+
+/* Takes `bytes` more for a holder of `held` bytes; false, with nothing taken, when the budget does
+ * not allow it. */
+static inline bool byte_budget_take(struct byte_budget *budget, uint64_t held, uint64_t bytes)
+{
+	const uint64_t used = __atomic_add_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
+	const uint64_t limit =
+		held + bytes > budget->limit / 16 ? budget->limit / 4 * 3 : budget->limit;
+
+	if (used <= limit)
+		return true;
+	__atomic_sub_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
+	return false;
+}
+
+static inline void byte_budget_give(struct byte_budget *budget, uint64_t bytes)
+{
+	__atomic_sub_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
 }

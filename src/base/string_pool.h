@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/hash_index.h"
 
 struct string_pool {

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of unknown origin (symbol names, paths, thread names) on their way into formats that are
- * UTF-8. Safe on the resident side; any thread.
+ * Texts of unknown origin (symbol names, paths, names of processes and threads) on their way into
+ * formats that are UTF-8, to a terminal, or into lines of text. Safe on the resident side; any
+ * thread.
+ *
+ * A control character could move the cursor, change the terminal's state or begin a line of its
+ * own; a mark of writing direction could show the text in another order than it has. The printable
+ * form has neither; letters of all languages stay.
  */
 #pragma once
 
 #include <stddef.h>
+
+#include "base/buffer.h"
 
 /* What stands where bytes are no character. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
@@ -15,3 +22,12 @@
  * `size` is at least 1.
  */
 size_t utf8_length(const char *text, size_t size);
+
+/*
+ * Appends the printable form: control characters and bytes that are no UTF-8 become "\x1b", marks
+ * of direction and separators of lines "\u202e".
+ */
+void printable_append(struct buffer *out, const char *text, size_t size);
+
+/* Whether the printable form is the text itself. */
+bool printable_is_all(const char *text, size_t size);

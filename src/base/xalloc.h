@@ -2,6 +2,7 @@
 /*
  * Memory for the offline side, where running out is not something a caller can mend: the program
  * says so on stderr and exits with 1. Never include this from code that lives inside a server.
+ * No object here is for two threads at once.
  */
 #pragma once
 
@@ -15,9 +16,10 @@ extern const struct memory memory_or_exit;
 
 /* Never NULL, not even for a size of 0. Free with free(). */
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+
 /*
- * The same for a large table that is looked at all over: its pages are huge where they can be,
- * since finding an ordinary page takes longer than the look. The size is a power of two.
+ * The same for a large table that is read at random: its pages are huge where they can be, since
+ * finding an ordinary page takes longer than the read. The size is a power of two.
  */
 void *xmalloc_huge(size_t size) __attribute__((malloc, returns_nonnull));
 
@@ -42,3 +44,28 @@ static inline void *xgrow(void *items, size_t *capacity, size_t needed, size_t s
 	return items != NULL && needed <= *capacity ? items
 						    : xgrow_more(items, capacity, needed, size);
 }
+
+struct arena_block;
+
+/* Memory that is released all at once: its pieces live until the arena is deinited. */
+struct arena {
+	struct arena_block *blocks; /* newest first */
+	char *position;
+	char *end;
+	size_t used_bytes; /* handed out so far, for accounting */
+};
+
+static inline void arena_init(struct arena *arena)
+{
+	*arena = (struct arena){ 0 };
+}
+
+void arena_deinit(struct arena *arena);
+
+/* `alignment` is a power of two. The memory is not cleared. */
+void *arena_alloc(struct arena *arena, size_t size, size_t alignment)
+	__attribute__((malloc, returns_nonnull));
+
+/* A copy of `size` bytes with a NUL behind them. */
+char *arena_copy_text(struct arena *arena, const char *text, size_t size)
+	__attribute__((returns_nonnull));

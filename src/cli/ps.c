@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/table.h"

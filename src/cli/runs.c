@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "cli/control.h"
 #include "client/profile_run.h"
 #include "cli/table.h"

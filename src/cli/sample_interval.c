@@ -8,9 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/byte_size.h"
 #include "base/cleanup.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "render/quantity.h"
 
 enum { ENOUGH_SAMPLES = 100 };

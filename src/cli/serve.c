@@ -2,8 +2,7 @@
 /* heapctl serve: the gateway. */
 #include <stdio.h>
 
-#include "base/byte_size.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "cli/option.h"
 #include "cli/serve_log.h"
 #include "cli/verb.h"

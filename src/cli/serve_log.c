@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "cli/control.h"
 #include "client/profile_run.h"
 #include "cli/sample_interval.h"

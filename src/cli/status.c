@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/duration.h"
-#include "base/printable.h"
+#include "base/quantity.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 
 /* Whether `out` is a terminal where colours are welcome. */

@@ -26,7 +26,7 @@ const char *terminal_begin(FILE *out, enum terminal_style style);
 const char *terminal_end(FILE *out);
 
 /*
- * The text without what a terminal would obey or not show (base/printable.h). The caller frees it.
+ * The text without what a terminal would obey or not show (base/utf8.h). The caller frees it.
  */
 char *terminal_copy(const char *text);
 

@@ -8,7 +8,6 @@
 
 #include "analysis/view_builder.h"
 #include "base/clock.h"
-#include "base/printable.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/control.h"

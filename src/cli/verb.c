@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/terminal.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "base/byte_budget.h"
+#include "base/memory.h"
 #include "client/stream.h"
 #include "wire/http_parser.h"
 #include "wire/http_writer.h"

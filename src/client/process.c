@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/printable.h"
 #include "base/proc_maps.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"

@@ -15,7 +15,7 @@
 
 #include <jansson.h>
 
-#include "base/byte_budget.h"
+#include "base/memory.h"
 #include "client/target.h"
 #include "gateway/blob.h"
 #include "gateway/live_metrics.h"

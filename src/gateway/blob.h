@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
-#include "base/byte_budget.h"
+#include "base/memory.h"
 #include "base/error.h"
 
 struct blob {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"

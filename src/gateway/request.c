@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json_writer.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 
 static const struct request_value *find_value(const struct request *request, const char *name)

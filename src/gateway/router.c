@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/xalloc.h"
 #include "wire/http_target.h"
 

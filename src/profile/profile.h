@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
 

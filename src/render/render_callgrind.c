@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "render/jeprof_value.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "render/jeprof_value.h"
 

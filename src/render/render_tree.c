@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "analysis/tree.h"
-#include "base/printable.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "render/jeprof_value.h"
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
 #include "symbol/work_budget.h"

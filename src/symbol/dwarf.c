@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"

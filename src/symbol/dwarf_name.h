@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/hash_index.h"
 #include "symbol/dwarf_unit.h"
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
+#include "base/xalloc.h"
 #include "base/buffer.h"
 #include "base/string_pool.h"
 #include "symbol/dwarf.h"

@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/byte_size.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "watch/command.h"

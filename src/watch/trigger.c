@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/byte_size.h"
-#include "base/duration.h"
+#include "base/quantity.h"
 #include "base/xalloc.h"
 
 static const double DEFAULT_PEAK = 0.05;

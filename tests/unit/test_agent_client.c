@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/byte_budget.h"
+#include "base/memory.h"
 #include "canned_agent.h"
 #include "unit.h"
 

@@ -30,8 +30,42 @@ static void refuses_what_is_no_character(void **state)
 	assert_int_equal(length_of("\xe2\x82z"), 0);
 }
 
+static void assert_printed(const char *text, const char *wanted)
+{
+	struct buffer out;
+
+	buffer_init(&out, &memory_heap);
+	printable_append(&out, text, strlen(text));
+	assert_string_equal(buffer_string(&out), wanted);
+	assert_int_equal(printable_is_all(text, strlen(text)), strcmp(text, wanted) == 0);
+	buffer_deinit(&out);
+}
+
+static void letters_of_all_languages_stay(void **state)
+{
+	(void)state;
+	assert_printed("", "");
+	assert_printed("std::vector<int>::push_back(int&&)", "std::vector<int>::push_back(int&&)");
+	assert_printed("größe_日本語_שלום_🦀", "größe_日本語_שלום_🦀");
+}
+
+static void controls_and_marks_are_shown(void **state)
+{
+	(void)state;
+	assert_printed("\x1b[2Jclear\a", "\\x1b[2Jclear\\x07");
+	assert_printed("two\nlines\r\t\x7f", "two\\x0alines\\x0d\\x09\\x7f");
+	assert_printed("\xc2\x9b"
+		       "31m",
+		"\\u009b31m");
+	assert_printed("a\u202egnp.exe", "a\\u202egnp.exe");
+	assert_printed("a\u2066b\u2069\u200f\u2028", "a\\u2066b\\u2069\\u200f\\u2028");
+	assert_printed("bad\xff\xe2\x80", "bad\\xff\\xe2\\x80");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(measures_characters_of_all_lengths),
 	cmocka_unit_test(refuses_what_is_no_character),
+	cmocka_unit_test(letters_of_all_languages_stay),
+	cmocka_unit_test(controls_and_marks_are_shown),
 };
 UNIT_MAIN(tests)
