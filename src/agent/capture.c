@@ -147,7 +147,15 @@ static const char mappings_title[] = "MAPPED_LIBRARIES:\n";
 struct counts {
 	uint64_t stacks, size;
 	uint64_t mappings_at; /* where their title begins; the size when there is none */
+	bool is_heap_profile; /* begins as jemalloc's do */
 };
+
+static bool begins_heap_profile(const char *block, size_t size)
+{
+	static const char beginning[] = "heap_v";
+
+	return size >= sizeof beginning - 1 && memcmp(block, beginning, sizeof beginning - 1) == 0;
+}
 
 /* Each stack of the profile is a line that begins with '@'; only the mappings' title with 'M'. */
 static bool count_lines(int fd, struct counts *counts, struct error *err)
@@ -166,6 +174,8 @@ static bool count_lines(int fd, struct counts *counts, struct error *err)
 			break;
 		const char *at = block;
 		const char *const end = block + got;
+		if (counts->size == 0)
+			counts->is_heap_profile = begins_heap_profile(block, (size_t)got);
 		while (at < end) {
 			counts->stacks += at_line_start && *at == '@';
 			if (at_line_start && *at == mappings_title[0])
@@ -274,7 +284,7 @@ static void mend_mappings(int fd, struct counts *counts)
 	const uint64_t end = counts->mappings_at;
 	const bool has_mappings = counts->size > end + title_size;
 
-	if (has_mappings ? is_proc_ours() : counts->size == end && counts->stacks == 0)
+	if (has_mappings ? is_proc_ours() : !counts->is_heap_profile)
 		return;
 	CLEANUP(fd_cleanup) const int maps = open("/proc/thread-self/maps", O_RDONLY | O_CLOEXEC);
 	if (ftruncate(fd, (off_t)end) != 0)
