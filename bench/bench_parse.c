@@ -17,7 +17,7 @@
 #include "analysis/view_builder.h"
 #include "base/file.h"
 #include "profile/profile_read.h"
-#include "render/render.h"
+#include "render/renderers.h"
 #include "synthetic_profile.h"
 
 enum { ROUNDS = 5 };

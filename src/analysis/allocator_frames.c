@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 /* Sorted by strcmp. */
 static const char *const heap_names[] = {
 	"::do_malloc",
@@ -163,8 +165,7 @@ bool allocator_frame_has_name(enum profile_kind kind, const char *bare_name)
 /* Whether it is one of the names, with or without a version behind it. */
 static bool is_module(struct name_list list, const char *path)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const name = slash == NULL ? path : slash + 1;
+	const char *const name = path_base_name(path);
 
 	for (size_t i = 0; i < list.count; i++) {
 		const size_t size = strlen(list.names[i]);

@@ -351,7 +351,7 @@ static int by_name(const void *a, const void *b, void *context)
 }
 
 /* Gives one more detail to all nodes whose name is not theirs alone; whether there were any. */
-static bool tell_apart(struct node_builder *builder, uint32_t *order, enum detail detail)
+static bool distinguish(struct node_builder *builder, uint32_t *order, enum detail detail)
 {
 	struct view *const view = builder->view;
 	bool found = false;
@@ -377,7 +377,7 @@ void node_builder_finish(struct node_builder *builder)
 	uint32_t *order = xreallocarray(NULL, builder->view->node_count, sizeof *order);
 
 	for (int detail = DETAIL_ARGUMENTS; detail < DETAILS; detail++) {
-		if (!tell_apart(builder, order, (enum detail)detail))
+		if (!distinguish(builder, order, (enum detail)detail))
 			break;
 	}
 }

@@ -10,7 +10,7 @@
 #include "profile/raw_write.h"
 #include "profile/symbolized.h"
 #include "render/quantity.h"
-#include "source/bundle_writer.h"
+#include "source/source.h"
 
 enum { OPTION_OUTPUT = 1, OPTION_BUNDLE, OPTION_SYMBOLS };
 

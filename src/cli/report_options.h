@@ -13,7 +13,7 @@
 #include "analysis/view.h"
 #include "base/error.h"
 #include "cli/verb.h"
-#include "render/render.h"
+#include "render/renderers.h"
 
 /* Outputs that are no renderer of a view. */
 enum report_output {

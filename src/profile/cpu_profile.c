@@ -16,7 +16,7 @@
 
 enum {
 	MAX_STACK_DEPTH = 65536,
-	SHORTEST_HEADER = 3, /* words behind the first two */
+	MIN_HEADER = 3, /* words behind the first two */
 	MAX_HEADER = 1024,
 };
 
@@ -50,8 +50,8 @@ static bool find_format(struct cursor in, struct word_format *format)
 		const uint64_t zero = read_word(&at, formats[i]);
 		const uint64_t header = read_word(&at, formats[i]);
 		const uint64_t version = read_word(&at, formats[i]);
-		if (cursor_ok(&at) && zero == 0 && header >= SHORTEST_HEADER &&
-			header <= MAX_HEADER && version == 0) {
+		if (cursor_ok(&at) && zero == 0 && header >= MIN_HEADER && header <= MAX_HEADER &&
+			version == 0) {
 			*format = formats[i];
 			return true;
 		}

@@ -35,9 +35,9 @@ static size_t limit_expanded(size_t limit, size_t compressed)
 	const uint64_t fair = (uint64_t)compressed > SIZE_MAX / MAX_RATIO
 				      ? SIZE_MAX
 				      : (uint64_t)compressed * MAX_RATIO;
-	const uint64_t most = fair < MIN_LIMIT_BYTES ? MIN_LIMIT_BYTES : fair;
+	const uint64_t max = fair < MIN_LIMIT_BYTES ? MIN_LIMIT_BYTES : fair;
 
-	return limit < most ? limit : most;
+	return limit < max ? limit : max;
 }
 
 static size_t limit_of(const struct profile_read_options *options)
@@ -107,9 +107,9 @@ static bool expand_layer(const char *name, const struct expander *expander, size
 	return true;
 }
 
-static bool expand_all(const char *name, size_t most, struct input *input, struct error *err)
+static bool expand_all(const char *name, size_t max, struct input *input, struct error *err)
 {
-	const size_t limit = limit_expanded(most, input->size);
+	const size_t limit = limit_expanded(max, input->size);
 
 	for (int layer = 0;; layer++) {
 		const struct expander *const expander = expander_find(input->data, input->size);

@@ -95,11 +95,11 @@ enum { MEMORY_PER_BYTE = 64, MEMORY_BASE_BYTES = 64 << 20 };
 static uint64_t memory_limit_of(const struct profile_read_options *options, size_t size)
 {
 	const uint64_t fair = MEMORY_BASE_BYTES + (uint64_t)size * MEMORY_PER_BYTE;
-	const uint64_t most = options != NULL && options->max_memory_bytes != 0
-				      ? options->max_memory_bytes
-				      : input_machine_memory() / 2;
+	const uint64_t max = options != NULL && options->max_memory_bytes != 0
+				     ? options->max_memory_bytes
+				     : input_machine_memory() / 2;
 
-	return fair < most ? fair : most;
+	return fair < max ? fair : max;
 }
 
 static bool read_plain(const char *name, const struct input *input,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "profile/readers.h"
 #include "profile/raw_write.h"
@@ -291,10 +292,8 @@ static void write_symbol(struct buffer *out, uint64_t address, const struct prof
 static struct profile_frame stand_in(const struct profile_mapping *mapping,
 	const struct profile_location *location, char text[STAND_IN_BYTES])
 {
-	const char *const slash = strrchr(mapping->path, '/');
-
 	snprintf(text, STAND_IN_BYTES, "malloc<%.200s+0x%" PRIx64 ">",
-		slash == NULL ? mapping->path : slash + 1,
+		path_base_name(mapping->path),
 		location->address - 1 - mapping->start + mapping->file_offset);
 	return (struct profile_frame){ .function = text, .file = "" };
 }
@@ -312,10 +311,7 @@ static bool is_unnamed_allocator(const struct profile *profile,
 static struct profile_frame function_start(const struct profile_mapping *mapping,
 	const struct profile_location *location, char text[STAND_IN_BYTES])
 {
-	const char *const slash = strrchr(mapping->path, '/');
-
-	snprintf(text, STAND_IN_BYTES, "[%.200s]+0x%" PRIx64,
-		slash == NULL ? mapping->path : slash + 1,
+	snprintf(text, STAND_IN_BYTES, "[%.200s]+0x%" PRIx64, path_base_name(mapping->path),
 		location->function_start - mapping->start + mapping->file_offset);
 	return (struct profile_frame){ .function = text, .file = "" };
 }

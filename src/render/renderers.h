@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every renderer takes, and the functions behind the table of render.c. */
+/*
+ * Renderers: each turns a view into one kind of output, appended to a buffer. A renderer decides
+ * how figures look; the view has the figures.
+ *
+ * A new output is a file render_NAME.c with one function, declared here, one line in the table of
+ * render.c and one in the table of report's options (cli/report_option_table.c).
+ */
 #pragma once
 
 #include "analysis/graph.h"
@@ -44,3 +50,20 @@ render_function render_ps;
 render_function render_svg;
 render_function render_text;
 render_function render_tree;
+
+enum render_medium {
+	RENDER_PLAIN,  /* lines of text: several outputs may follow one another */
+	RENDER_MARKUP, /* text in a language that allows one document */
+	RENDER_BINARY, /* not for a terminal */
+};
+
+struct renderer {
+	const char *name;      /* of the option too: --NAME */
+	const char *extension; /* of a file, without the dot */
+	enum render_medium medium;
+	bool is_of_nodes; /* looks at the nodes' totals only: see view_request.totals_only */
+	render_function *render;
+};
+
+/* NULL when there is none of that name. */
+const struct renderer *renderer_find(const char *name);

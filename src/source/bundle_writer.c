@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "source/bundle_writer.h"
+#include "source/source.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/gateway_url.h"
@@ -37,7 +38,7 @@ static bool cut_pid(const char *text, size_t *size)
 }
 
 /* "20261121-101500", perhaps "-2" behind it: the length of it, or 0. */
-static size_t moment_size(const char *text)
+static size_t timestamp_size(const char *text)
 {
 	if (strspn(text, digits) != 8 || text[8] != '-' || strspn(text + 9, digits) != 6)
 		return 0;
@@ -49,9 +50,9 @@ static size_t moment_size(const char *text)
 static bool find_dumped(const char *file, size_t *name_size)
 {
 	for (const char *dot = strchr(file, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
-		const size_t moment = moment_size(dot + 1);
+		const size_t timestamp = timestamp_size(dot + 1);
 		*name_size = (size_t)(dot - file);
-		if (moment != 0 && dot[1 + moment] == '.' && cut_pid(file, name_size))
+		if (timestamp != 0 && dot[1 + timestamp] == '.' && cut_pid(file, name_size))
 			return true;
 	}
 	return false;
@@ -61,14 +62,14 @@ static bool find_dumped(const char *file, size_t *name_size)
 static const char *find_captured(const char *file, size_t *name_size)
 {
 	const size_t number = strspn(file, digits);
-	const char *const moment = file + number + 1;
+	const char *const timestamp = file + number + 1;
 	const char *const end = strstr(file, ".heap");
 
-	if (number < 8 || file[number] != '-' || end == NULL || strspn(moment, digits) != 8 ||
-		moment[8] != 'T' || strspn(moment + 9, digits) != 6 || moment[15] != 'Z' ||
-		moment[16] != '-')
+	if (number < 8 || file[number] != '-' || end == NULL || strspn(timestamp, digits) != 8 ||
+		timestamp[8] != 'T' || strspn(timestamp + 9, digits) != 6 || timestamp[15] != 'Z' ||
+		timestamp[16] != '-')
 		return NULL;
-	const char *const dash = strchr(moment + 17, '-');
+	const char *const dash = strchr(timestamp + 17, '-');
 	if (dash == NULL || dash > end)
 		return NULL;
 	*name_size = (size_t)(end - dash - 1);
@@ -77,8 +78,7 @@ static const char *find_captured(const char *file, size_t *name_size)
 
 bool source_name_of_file(const char *path, char *name, size_t size)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const file = slash == NULL ? path : slash + 1;
+	const char *const file = path_base_name(path);
 	size_t name_size = 0;
 	const char *const start =
 		find_dumped(file, &name_size) ? file : find_captured(file, &name_size);
@@ -142,13 +142,6 @@ char *source_operand_at(const char *operand, size_t at)
 	return xasprintf("%zu.%.*s%s", at, (int)(strrchr(operand, '@') - operand), operand, rest);
 }
 
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
 /* Names that are almost always those of files, so that a typing error is reported as one. */
 static bool has_suffix(const char *operand)
 {
@@ -165,7 +158,7 @@ static enum source_kind kind_of(const char *operand, const struct source_options
 	if (strcmp(operand, "-") == 0)
 		return SOURCE_FILE;
 	if (stat(operand, &status) == 0) {
-		if (S_ISDIR(status.st_mode) || strcmp(last_part(operand), CAPTURE_LIST) == 0)
+		if (S_ISDIR(status.st_mode) || strcmp(path_base_name(operand), CAPTURE_LIST) == 0)
 			return SOURCE_FOLDER;
 		return S_ISSOCK(status.st_mode) ? SOURCE_TARGET : SOURCE_FILE;
 	}
@@ -305,7 +298,7 @@ static bool open_url(struct source *source, const char *operand, struct error *e
 static char *folder_of(const char *operand)
 {
 	struct stat status;
-	const size_t size = (size_t)(last_part(operand) - operand);
+	const size_t size = (size_t)(path_base_name(operand) - operand);
 
 	if (stat(operand, &status) == 0 && S_ISDIR(status.st_mode))
 		return xstrdup(operand);

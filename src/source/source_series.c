@@ -19,7 +19,7 @@
 #include "store/capture_list.h"
 
 /* Of a time in milliseconds since 1970 that a file's name begins with. */
-enum { MOMENT_DIGITS = 13 };
+enum { MIN_TIME_DIGITS = 13 };
 
 static void add(struct source_series *series, const struct source *source, struct profile *profile)
 {
@@ -44,11 +44,10 @@ static bool skip_damaged(struct source_series *series, const struct error *err)
 /* The history's files begin with the milliseconds since 1970; tar itself has whole seconds. */
 static int64_t member_time(const struct tar_member *member)
 {
-	const char *const slash = strrchr(member->name, '/');
-	const char *const name = slash == NULL ? member->name : slash + 1;
+	const char *const name = path_base_name(member->name);
 	const size_t digits = strspn(name, "0123456789");
 
-	return digits >= MOMENT_DIGITS && digits < 19 ? strtoll(name, NULL, 10) : member->time_ms;
+	return digits >= MIN_TIME_DIGITS && digits < 19 ? strtoll(name, NULL, 10) : member->time_ms;
 }
 
 static bool read_member(struct source_series *series, const struct source *source,

@@ -124,8 +124,7 @@ static size_t likeness_of(const char *list, const char *const *paths, size_t pat
 	size_t best = 0;
 
 	for (size_t i = 0; i < path_count; i++) {
-		const char *const slash = strrchr(paths[i], '/');
-		const char *const file = slash == NULL ? paths[i] : slash + 1;
+		const char *const file = path_base_name(paths[i]);
 		size_t same = 0;
 		while (same < name_size && file[same] == list[same])
 			same++;

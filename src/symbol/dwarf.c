@@ -112,6 +112,14 @@ static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, ui
 	return dwarf_spend(&reader->dwarf, 1);
 }
 
+static int compare_offset(const void *key, const void *item)
+{
+	const uint64_t wanted = *(const uint64_t *)key;
+	const uint64_t offset = ((const struct dwarf_unit *)item)->offset;
+
+	return wanted < offset ? -1 : wanted > offset;
+}
+
 /* One set of .debug_aranges: the ranges of one unit. False when there are no more. */
 static bool claim_set(struct dwarf_reader *reader, struct cursor *in)
 {
@@ -137,18 +145,10 @@ static bool claim_set(struct dwarf_reader *reader, struct cursor *in)
 		return true;
 	cursor_skip(&set, -(cursor_offset(&set) - begin) & (pair_bytes - 1));
 
-	struct dwarf_unit *unit = NULL;
-	for (size_t i = 0, count = dwarf->unit_count; count > 0;) {
-		const size_t half = count / 2;
-		if (dwarf->units[i + half].offset < offset) {
-			i += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-		if (count == 0 && i < dwarf->unit_count && dwarf->units[i].offset == offset)
-			unit = &dwarf->units[i];
-	}
+	struct dwarf_unit *const unit =
+		dwarf->unit_count == 0 ? NULL
+				       : bsearch(&offset, dwarf->units, dwarf->unit_count,
+						 sizeof *dwarf->units, compare_offset);
 	if (unit == NULL)
 		return true;
 	const uint32_t position = (uint32_t)(unit - dwarf->units);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_value.h"
@@ -210,12 +211,9 @@ static struct dwarf_unit *find_in_object(
 		file == NULL && file_search_place(splits->search, inside, which, &place); which++)
 		file = open_file(splits, buffer_string(&place));
 	if (file == NULL) {
-		const char *const slash = strrchr(splits->program, '/');
-		const char *const last = strrchr(name, '/');
-		const int size = slash == NULL ? 0 : (int)(slash - splits->program + 1);
+		const int size = (int)(path_base_name(splits->program) - splits->program);
 		CLEANUP(free_cleanup)
-		char *beside =
-			xasprintf("%.*s%s", size, splits->program, last == NULL ? name : last + 1);
+		char *beside = xasprintf("%.*s%s", size, splits->program, path_base_name(name));
 		file = open_file(splits, beside);
 	}
 	return file == NULL ? NULL : unit_by_id(&file->dwarf, skeleton->id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mapped file of the profiled process, and the frames of its addresses; module_run.h fills it.
+ * A mapped file of the profiled process, and the frames of its addresses.
  *
  * The files of a module are the one that was mapped, or its debug file when nothing else is left.
  * A file with the right name and other contents would give wrong names, so it is refused: by its
@@ -124,3 +124,42 @@ bool module_layout_fits(const struct symbol_module *module, const struct module_
  */
 bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr);
+
+/*
+ * The cache of a module's answers (module_cache.c). An answer of an earlier run is used when a
+ * search for files would find the same files as then: the same inodes, with contents that were not
+ * changed since, also for a module whose build-id is known. The mapped file's segments are cached
+ * too, so that a profile of another file at the same path is refused without opening it.
+ */
+
+/* Answers the queries that the cache can, and sets the report. True when those were all. */
+bool module_cache_load(struct symbol_module *module);
+
+/* Stores the answers of this run beside the earlier ones. */
+void module_cache_store(struct symbol_module *module, const struct elf_image *image,
+	const struct file_search *search);
+
+/*
+ * One run of a module (module_run.c): module_begin with the addresses, module_locate finds and
+ * checks the files and reads the symbol tables, module_run_job (for each job, on any thread) reads
+ * DWARF, module_finish builds the frames and releases the files. Different modules may be worked on
+ * by different threads; the jobs of one module too.
+ */
+
+/* Starts a run: the queries were added and sorted. `mappings` must live until module_finish. */
+void module_begin(
+	struct symbol_module *module, const struct symbol_mapping *mappings, size_t mapping_count);
+
+/* Finds, checks and opens the files, reads symbol tables, plans the jobs. */
+void module_locate(struct symbol_module *module);
+size_t module_job_count(const struct symbol_module *module);
+uint64_t module_job_bytes(
+	const struct symbol_module *module, size_t job); /* to put big ones first */
+void module_run_job(struct symbol_module *module, size_t job);
+
+/* Whether it would help to know the Debian package; module_explain may be told its name. */
+bool module_wants_package(const struct symbol_module *module);
+
+/* Puts what is missing, and the hint, into the report. */
+void module_explain(struct symbol_module *module, const char *package);
+void module_finish(struct symbol_module *module);

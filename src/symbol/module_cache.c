@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/module_cache.h"
+#include "symbol/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 
 #include "base/hash_index.h"
 #include "base/xalloc.h"
-#include "symbol/module.h"
 #include "symbol/symbol_cache.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)

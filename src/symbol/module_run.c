@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/module_run.h"
+#include "symbol/module.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
-#include "symbol/module_cache.h"
-#include "symbol/module.h"
 #include "symbol/perf_map.h"
 #include "symbol/symbol_table.h"
 #include "symbol/unpack.h"
@@ -282,7 +280,7 @@ static void match_symbols(struct symbol_module *module)
 	symbol_table_match(&work->image, ".dynsym", work->vaddrs, work->count, work->matches);
 }
 
-static void tell(struct symbol_module *module, const char *problem, const char *hint)
+static void set_problem(struct symbol_module *module, const char *problem, const char *hint)
 {
 	module->report.problem = module_keep(module, problem);
 	module->report.hint = module_keep(module, hint);
@@ -298,7 +296,7 @@ static void open_dwarf(struct symbol_module *module)
 	if (!dwarf_exists(image))
 		return;
 	if (!dwarf_reader_new(image, &work->search, work->image.path, &work->dwarf, &err)) {
-		tell(module, err.message, "get an undamaged copy of the file");
+		set_problem(module, err.message, "get an undamaged copy of the file");
 		return;
 	}
 	for (size_t i = 0; i < work->count; i++)
@@ -349,7 +347,7 @@ void module_locate(struct symbol_module *module)
 	buffer_init(&hint, &memory_or_exit);
 	if (!is_file(module)) {
 		if (!name_by_perf_map(module))
-			tell(module, "memory that no file is mapped to",
+			set_problem(module, "memory that no file is mapped to",
 				"if it is code made at run time, let the process write a map for "
 				"perf (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)");
 		return;
@@ -358,10 +356,10 @@ void module_locate(struct symbol_module *module)
 		return;
 	if (!module_file_open(module, &work->search, &work->image, &problem, &hint)) {
 		if (!name_by_perf_map(module))
-			tell(module, buffer_string(&problem), buffer_string(&hint));
+			set_problem(module, buffer_string(&problem), buffer_string(&hint));
 		return;
 	}
-	tell(module, "", "");
+	set_problem(module, "", "");
 	module->report.file = module_keep(module, work->image.path);
 	module->report.build_id = module_keep(module, work->image.build_id);
 	if (work->image.has_code && file_search_debug(&work->search, &work->image, &work->debug))
@@ -430,7 +428,7 @@ static void explain_missing_debug(struct symbol_module *module, const char *pack
 	buffer_append_string(&hint, "point --build-id-dir at its debug files");
 	if (module->report.build_id[0] != '\0' && module->options->debuginfod_urls == NULL)
 		buffer_append_string(&hint, ", or allow --debuginfod");
-	tell(module, problems[module->report.source], buffer_string(&hint));
+	set_problem(module, problems[module->report.source], buffer_string(&hint));
 }
 
 void module_explain(struct symbol_module *module, const char *package)
@@ -441,14 +439,14 @@ void module_explain(struct symbol_module *module, const char *package)
 		strcmp(module->path, "[vdso]") == 0)
 		return;
 	if (work_budget_is_spent(&work->search.budget)) {
-		tell(module,
+		set_problem(module,
 			"reading it was stopped: it takes far more work than a file of its size "
 			"does, so it is damaged or made for that",
 			"get the file from where it was built");
 		return;
 	}
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
-		tell(module, buffer_string(&module->work->search.problem),
+		set_problem(module, buffer_string(&module->work->search.problem),
 			buffer_string(&module->work->search.hint));
 		return;
 	}
@@ -462,11 +460,12 @@ void module_explain(struct symbol_module *module, const char *package)
 		buffer_init(&problem, &memory_or_exit);
 		buffer_printf(
 			&problem, "no inlined functions of some units: %s was not found", missing);
-		tell(module, buffer_string(&problem),
+		set_problem(module, buffer_string(&problem),
 			"put the .dwo files back where they were compiled, or a .dwp beside the "
 			"program");
 	} else if (dwarf_misses_alternate(work->dwarf)) {
-		tell(module, "some names are missing: dwz moved them to a file that was not found",
+		set_problem(module,
+			"some names are missing: dwz moved them to a file that was not found",
 			"install the rest of its debug package, or point --build-id-dir at it");
 	}
 }

@@ -208,7 +208,7 @@ static uint64_t checksum_of(const struct header *header, const char *rest)
 		checksum(rest, header->size - sizeof *header));
 }
 
-/* A blob that was read, and where its parts are. */
+/* The parts of a file that was read. */
 struct parts {
 	const struct header *header;
 	const struct stored_answer *answers;
@@ -218,14 +218,14 @@ struct parts {
 	struct elf_bytes texts;
 };
 
-static bool find_parts(const struct buffer *blob, struct parts *parts)
+static bool find_parts(const struct buffer *contents, struct parts *parts)
 {
-	if (blob->size < sizeof(struct header))
+	if (contents->size < sizeof(struct header))
 		return false;
-	const struct header *const header = (const void *)blob->data;
-	const char *const at = blob->data + sizeof *header;
+	const struct header *const header = (const void *)contents->data;
+	const char *const at = contents->data + sizeof *header;
 	if (memcmp(header->magic, magic, sizeof magic) != 0 || header->version != VERSION ||
-		header->size != blob->size)
+		header->size != contents->size)
 		return false;
 	const uint64_t answer_bytes = header->answer_count * sizeof(struct stored_answer);
 	const uint64_t probe_bytes = header->probe_count * sizeof(struct stored_probe);
@@ -233,15 +233,15 @@ static bool find_parts(const struct buffer *blob, struct parts *parts)
 	const uint64_t frame_bytes = header->frame_count * sizeof(struct stored_frame);
 	if (sizeof *header + answer_bytes + probe_bytes + segment_bytes + frame_bytes +
 			header->text_size !=
-		blob->size)
+		contents->size)
 		return false;
 	parts->header = header;
 	parts->answers = (const void *)at;
 	parts->probes = (const void *)(at + answer_bytes);
 	parts->segments = (const void *)(at + answer_bytes + probe_bytes);
 	parts->frames = (const void *)(at + answer_bytes + probe_bytes + segment_bytes);
-	parts->texts =
-		elf_text_table(blob->data + blob->size - header->text_size, header->text_size);
+	parts->texts = elf_text_table(
+		contents->data + contents->size - header->text_size, header->text_size);
 	return checksum_of(header, at) == header->checksum;
 }
 
@@ -300,7 +300,7 @@ static bool parse(struct symbol_cache *cache, const char *subject)
 {
 	struct parts parts;
 
-	if (!find_parts(&cache->blob, &parts))
+	if (!find_parts(&cache->contents, &parts))
 		return false;
 	const struct header *const header = parts.header;
 	const struct elf_bytes *const texts = &parts.texts;
@@ -338,14 +338,14 @@ bool symbol_cache_read(const char *directory, const char *subject, struct symbol
 	struct error err;
 
 	/* Read, not mapped: nothing that happens to the file afterwards can hurt. */
-	buffer_init(&read.blob, &memory_or_exit);
-	read.blob.limit = 2 * (size_t)SYMBOL_CACHE_FILE_LIMIT_BYTES;
+	buffer_init(&read.contents, &memory_or_exit);
+	read.contents.limit = 2 * (size_t)SYMBOL_CACHE_FILE_LIMIT_BYTES;
 	const struct file_identity identity = file_identify(path);
 	if (identity.inode == 0 || identity.size > SYMBOL_CACHE_FILE_LIMIT_BYTES)
 		return false;
 	/* One read, and the one after it that says that this was all. */
-	(void)buffer_reserve(&read.blob, identity.size + 2 * 16384);
-	if (!file_read(path, &read.blob, &err) || !parse(&read, subject)) {
+	(void)buffer_reserve(&read.contents, identity.size + 2 * 16384);
+	if (!file_read(path, &read.contents, &err) || !parse(&read, subject)) {
 		symbol_cache_deinit(&read);
 		return false;
 	}
@@ -356,31 +356,27 @@ bool symbol_cache_read(const char *directory, const char *subject, struct symbol
 
 void symbol_cache_deinit(struct symbol_cache *cache)
 {
-	if (cache->blob.memory != NULL)
-		buffer_deinit(&cache->blob);
+	if (cache->contents.memory != NULL)
+		buffer_deinit(&cache->contents);
 	free(cache->tables);
 	*cache = (struct symbol_cache){ 0 };
+}
+
+static int compare_offset(const void *key, const void *item)
+{
+	const uint64_t wanted = *(const uint64_t *)key;
+	const uint64_t offset = ((const struct symbol_cache_answer *)item)->file_offset;
+
+	return wanted < offset ? -1 : wanted > offset;
 }
 
 const struct symbol_cache_answer *symbol_cache_find(
 	const struct symbol_cache *cache, uint64_t file_offset)
 {
-	size_t low = 0;
-	size_t count = cache->entry.answer_count;
-	const struct symbol_cache_answer *const answers = cache->entry.answers;
-
-	while (count > 0) {
-		const size_t half = count / 2;
-		if (answers[low + half].file_offset < file_offset) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	if (low == cache->entry.answer_count || answers[low].file_offset != file_offset)
+	if (cache->entry.answer_count == 0)
 		return NULL;
-	return &answers[low];
+	return bsearch(&file_offset, cache->entry.answers, cache->entry.answer_count,
+		sizeof *cache->entry.answers, compare_offset);
 }
 
 /* A text that was written: many frames share a pointer, and pointers are quicker to compare. */

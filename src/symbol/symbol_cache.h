@@ -57,7 +57,7 @@ struct symbol_cache_entry {
 /* An entry that was read, with the memory behind it. */
 struct symbol_cache {
 	struct symbol_cache_entry entry;
-	struct buffer blob;
+	struct buffer contents;
 	void *tables;
 };
 

@@ -9,7 +9,7 @@
 #include "symbol/debian_package.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_table.h"
-#include "symbol/module_run.h"
+#include "symbol/module.h"
 #include "symbol/parallel.h"
 
 struct symbolizer {

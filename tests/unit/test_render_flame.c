@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/render.h"
+#include "render/renderers.h"
 
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The textual renderers, on one small view. */
-#include "render/render.h"
+#include "render/renderers.h"
 
 #include <math.h>
 #include <stdio.h>

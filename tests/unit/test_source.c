@@ -22,7 +22,6 @@
 #include "profile/bundle.h"
 #include "profile/compress.h"
 #include "profile/tar.h"
-#include "source/bundle_writer.h"
 #include "source/source_series.h"
 #include "unit.h"
 

@@ -17,7 +17,7 @@
 #include "base/file.h"
 #include "base/hash_index.h"
 #include "base/xalloc.h"
-#include "render/render.h"
+#include "render/renderers.h"
 
 struct nodes {
 	struct view *view;
