@@ -17,13 +17,6 @@
 #include "render/quantity.h"
 #include "source/source.h"
 
-enum { OPTION_JSON = 1 };
-
-static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
-	{ 0 },
-};
-
 static const char *const sources[] = {
 	[ACCOUNT_COUNTED] = "jemalloc",
 	[ACCOUNT_MEASURED] = "kernel",
@@ -240,7 +233,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	option_begin(&parser, verb, argc, argv);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id != OPTION_JSON)
+		if (id != CONTROL_OPTION_JSON)
 			return parser.exit_code;
 		as_json = true;
 	}
@@ -264,7 +257,7 @@ const struct verb verb_account = {
 		"out of the table; --json has all.",
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
-	.options = options,
+	.options = control_json_options,
 	.complete = "@target",
 	.min_operands = 1,
 	.max_operands = 1,

@@ -22,7 +22,7 @@ enum {
 };
 
 const struct verb_option control_json_options[] = {
-	{ CONTROL_OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+	{ CONTROL_OPTION_JSON, "json", .help = "print JSON" },
 	{ 0 },
 };
 

@@ -16,14 +16,15 @@ enum { OPTION_OUTPUT = 1, OPTION_BUNDLE, OPTION_SYMBOLS };
 
 static const struct verb_option options[] = {
 	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		"write there; - is standard output; default is a name made of target and time",
-		NULL, "@file", false },
-	{ OPTION_BUNDLE, "bundle", 0, NULL,
-		"a tar file with the profile, statistics, memory maps, limits and versions", NULL,
-		NULL, false },
-	{ OPTION_SYMBOLS, "symbols", 0, NULL,
-		"with --bundle: put the names of functions in, so that no binary is needed", NULL,
-		NULL, false },
+		.help = "write there; - is standard output; default is a name made of target and "
+			"time",
+		.complete = "@file" },
+	{ OPTION_BUNDLE, "bundle",
+		.help = "a tar file with the profile, statistics, memory maps, limits and "
+			"versions" },
+	{ OPTION_SYMBOLS, "symbols",
+		.help = "with --bundle: put the names of functions in, so that no binary is "
+			"needed" },
 	{ 0 },
 };
 

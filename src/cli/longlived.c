@@ -16,16 +16,17 @@
 enum { OPTION_WINDOW = 1, OPTION_SETTLE, OPTION_OUTPUT };
 
 static const struct verb_option options[] = {
-	{ OPTION_WINDOW, "window", 'w', "TIME", "how long to sample, 1s to 24hrs; default 30s",
-		NULL, "10s 30s 1mins 5mins", false },
+	{ OPTION_WINDOW, "window", 'w', "TIME",
+		.help = "how long to sample, 1s to 24hrs; default 30s",
+		.complete = "10s 30s 1mins 5mins" },
 	{ OPTION_SETTLE, "settle", 's', "TIME",
-		"how long to wait afterwards, until short-lived objects are freed; "
-		"default 30s",
-		NULL, "10s 30s 1mins 5mins", false },
+		.help = "how long to wait afterwards, until short-lived objects are freed; default "
+			"30s",
+		.complete = "10s 30s 1mins 5mins" },
 	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		"where to write the last profile; the first one is written to "
-		"FILE.before; default is a name made of target and time",
-		NULL, "@file", false },
+		.help = "where to write the last profile; the first one is written to FILE.before; "
+			"default is a name made of target and time",
+		.complete = "@file" },
 	{ 0 },
 };
 

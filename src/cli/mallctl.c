@@ -12,11 +12,11 @@ enum { OPTION_JSON = 1, OPTION_TYPE, OPTION_FORCE };
 
 static const struct verb_option options[] = {
 	{ OPTION_TYPE, "type", 't', "TYPE",
-		"bool, u32, u64, size, ssize, string or unit (an action without a value); only for "
-		"names that heapctl does not know",
-		NULL, "bool u32 u64 size ssize string unit", false },
-	{ OPTION_FORCE, "force", 0, NULL, "write what is refused as dangerous", NULL, NULL, false },
-	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
+		.help = "bool, u32, u64, size, ssize, string or unit (an action without a value); "
+			"only for names that heapctl does not know",
+		.complete = "bool u32 u64 size ssize string unit" },
+	{ OPTION_FORCE, "force", .help = "write what is refused as dangerous" },
+	{ OPTION_JSON, "json", .help = "print JSON" },
 	{ 0 },
 };
 

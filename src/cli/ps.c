@@ -17,9 +17,9 @@
 enum { OPTION_JSON = 1, OPTION_NAMES };
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
-	{ OPTION_NAMES, "names", 0, NULL, "print pids and names only, for completion", NULL, NULL,
-		true },
+	{ OPTION_JSON, "json", .help = "print JSON" },
+	{ OPTION_NAMES, "names", .help = "print pids and names only, for completion",
+		.is_hidden = true },
 	{ 0 },
 };
 

@@ -16,21 +16,21 @@
 enum { OPTION_DURATION = 1, OPTION_OUTPUT, OPTION_START, OPTION_SAMPLE, OPTION_DISCARD };
 
 static const struct verb_option options[] = {
-	{ OPTION_DURATION, "duration", 'd', "TIME", "how long, 1s to 24hrs; default 5mins", NULL,
-		"10s 30s 1mins 5mins 1hrs", false },
+	{ OPTION_DURATION, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
+		.complete = "10s 30s 1mins 5mins 1hrs" },
 	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		"write there; - is standard output; default is a name made of target and time",
-		NULL, "@file", false },
+		.help = "write there; - is standard output; default is a name made of target and "
+			"time",
+		.complete = "@file" },
 	{ OPTION_START, "start-profile", 0, "FILE",
-		"also save the profile taken at the start, so that heapctl diff FILE OUTPUT shows "
-		"what was allocated meanwhile and is still alive",
-		NULL, "@file", false },
+		.help = "also save the profile taken at the start, so that heapctl diff FILE "
+			"OUTPUT shows what was allocated meanwhile and is still alive",
+		.complete = "@file" },
 	{ OPTION_SAMPLE, "sample", 0, "BYTES",
-		"one sample per this number of bytes on average, for this recording; "
-		"discards the samples there are",
-		NULL, "4KiB 16KiB 64KiB 512KiB", false },
-	{ OPTION_DISCARD, "discard", 0, NULL, "with --sample: do not ask before discarding", NULL,
-		NULL, false },
+		.help = "one sample per this number of bytes on average, for this recording; "
+			"discards the samples there are",
+		.complete = "4KiB 16KiB 64KiB 512KiB" },
+	{ OPTION_DISCARD, "discard", .help = "with --sample: do not ask before discarding" },
 	{ 0 },
 };
 

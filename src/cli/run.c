@@ -28,31 +28,29 @@ enum {
 
 static const struct verb_option options[] = {
 	{ OPTION_LISTEN, "listen", 0, "ADDR",
-		"start a gateway for CMD there, which ends with it: HOST:PORT or unix:PATH; see "
-		"heapctl serve",
-		NULL, NULL, false },
+		.help = "start a gateway for CMD there, which ends with it: HOST:PORT or "
+			"unix:PATH; see heapctl serve" },
 	{ OPTION_RECORD, "record", 0, "FILE",
-		"sample from the first allocation to the exit, and save that profile", NULL,
-		"@file", false },
-	{ OPTION_ACTIVATE, "activate", 0, NULL,
-		"sample from the start; at the default of one sample per 512 KiB that costs "
-		"hardly anything",
-		NULL, NULL, false },
-	{ OPTION_SAMPLE, "sample", 0, "BYTES", "one sample per this number of bytes on average",
-		NULL, "16KiB 64KiB 512KiB 2MiB", false },
+		.help = "sample from the first allocation to the exit, and save that profile",
+		.complete = "@file" },
+	{ OPTION_ACTIVATE, "activate",
+		.help = "sample from the start; at the default of one sample per 512 KiB that "
+			"costs hardly anything" },
+	{ OPTION_SAMPLE, "sample", 0, "BYTES",
+		.help = "one sample per this number of bytes on average",
+		.complete = "16KiB 64KiB 512KiB 2MiB" },
 	{ OPTION_CONF, "conf", 0, "CONF",
-		"options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be repeated, "
-		"the last one wins",
-		NULL,
-		"lg_prof_sample: lg_prof_interval: prof_active:true prof_gdump:true prof_leak:true "
-		"prof_final:true prof_prefix: prof_accum:true prof_sys_thread_name:true",
-		false },
+		.help = "options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be "
+			"repeated, the last one wins",
+		.complete = "lg_prof_sample: lg_prof_interval: prof_active:true prof_gdump:true "
+			    "prof_leak:true prof_final:true prof_prefix: prof_accum:true "
+			    "prof_sys_thread_name:true" },
 	{ OPTION_EXE, "exe", 0, "NAME",
-		"the program that is to be profiled, by name or path, when CMD is a script or "
-		"starts another one; may be repeated; default is CMD alone",
-		NULL, "@command", false },
+		.help = "the program that is to be profiled, by name or path, when CMD is a script "
+			"or starts another one; may be repeated; default is CMD alone",
+		.complete = "@command" },
 	{ OPTION_JEMALLOC, "jemalloc", 0, "FILE",
-		"preload this jemalloc, whatever the program brings", NULL, "@file", false },
+		.help = "preload this jemalloc, whatever the program brings", .complete = "@file" },
 	{ 0 },
 };
 

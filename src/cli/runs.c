@@ -14,15 +14,15 @@
 enum { OPTION_JSON = 1, OPTION_SAVE, OPTION_OUTPUT, OPTION_START, OPTION_REMOVE };
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", 0, NULL, "print JSON", NULL, NULL, false },
-	{ OPTION_SAVE, "save", 0, "ID", "save the profile that this run took at its end", NULL,
-		NULL, false },
-	{ OPTION_OUTPUT, "output", 'o', "FILE", "where to save it; - is standard output", NULL,
-		"@file", false },
+	{ OPTION_JSON, "json", .help = "print JSON" },
+	{ OPTION_SAVE, "save", 0, "ID", .help = "save the profile that this run took at its end" },
+	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "where to save it; - is standard output",
+		.complete = "@file" },
 	{ OPTION_START, "start-profile", 0, "FILE",
-		"with --save: also save the profile taken at the run's start, for heapctl diff",
-		NULL, "@file", false },
-	{ OPTION_REMOVE, "remove", 0, "ID", "delete this run and its profiles", NULL, NULL, false },
+		.help = "with --save: also save the profile taken at the run's start, for heapctl "
+			"diff",
+		.complete = "@file" },
+	{ OPTION_REMOVE, "remove", 0, "ID", .help = "delete this run and its profiles" },
 	{ 0 },
 };
 

@@ -26,35 +26,31 @@ enum {
 
 static const struct verb_option options[] = {
 	{ OPTION_LISTEN, "listen", 0, "ADDR",
-		"HOST:PORT, [IPV6]:PORT, :PORT for every address, or unix:PATH; may be repeated "
-		"[127.0.0.1:7070]",
-		NULL, NULL, false },
+		.help = "HOST:PORT, [IPV6]:PORT, :PORT for every address, or unix:PATH; may be "
+			"repeated [127.0.0.1:7070]" },
 	{ OPTION_TOKEN_FILE, "token-file", 0, "FILE",
-		"require the token in the first line of this file; needed for an "
-		"address that other machines reach",
-		NULL, "@file", false },
-	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE", "speak TLS, with this certificate (PEM)", NULL,
-		"@file", false },
-	{ OPTION_TLS_KEY, "tls-key", 0, "FILE", "and this key", NULL, "@file", false },
-	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", "end when this process ends", NULL, NULL,
-		false },
+		.help = "require the token in the first line of this file; needed for an address "
+			"that other machines reach",
+		.complete = "@file" },
+	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE", .help = "speak TLS, with this certificate (PEM)",
+		.complete = "@file" },
+	{ OPTION_TLS_KEY, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file" },
+	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", .help = "end when this process ends" },
 	{ OPTION_HISTORY, "history", 0, "FOLDER",
-		"keep a profile and the memory figures of every target in this folder", NULL,
-		"@folder", false },
-	{ OPTION_EVERY, "history-every", 0, "TIME", "time between profiles [15mins]", NULL,
-		"1mins 15mins 1hrs", false },
-	{ OPTION_KEEP, "history-keep", 0, "TIME", "how long profiles are kept [30days]", NULL,
-		"7days 30days", false },
-	{ OPTION_BYTES, "history-bytes", 0, "SIZE", "maximum total size [10GiB]", NULL, NULL,
-		false },
+		.help = "keep a profile and the memory figures of every target in this folder",
+		.complete = "@folder" },
+	{ OPTION_EVERY, "history-every", 0, "TIME", .help = "time between profiles [15mins]",
+		.complete = "1mins 15mins 1hrs" },
+	{ OPTION_KEEP, "history-keep", 0, "TIME", .help = "how long profiles are kept [30days]",
+		.complete = "7days 30days" },
+	{ OPTION_BYTES, "history-bytes", 0, "SIZE", .help = "maximum total size [10GiB]" },
 	{ OPTION_FREE, "history-free", 0, "SIZE",
-		"minimum free disk space: the oldest profiles are deleted first, the "
-		"last of each target never [512MiB]",
-		NULL, NULL, false },
+		.help = "minimum free disk space: the oldest profiles are deleted first, the last "
+			"of each target never [512MiB]" },
 	{ OPTION_WATCH_FILE, "watch-file", 0, "FILE",
-		"capture profiles by the rules in this file (docs/watch-file.md), as "
-		"heapctl watch does; read again on SIGHUP",
-		NULL, "@file", false },
+		.help = "capture profiles by the rules in this file (docs/watch-file.md), as "
+			"heapctl watch does; read again on SIGHUP",
+		.complete = "@file" },
 	{ 0 },
 };
 

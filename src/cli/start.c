@@ -12,9 +12,9 @@
 enum { OPTION_DURATION = 2 };
 
 static const struct verb_option start_options[] = {
-	{ OPTION_DURATION, "duration", 'd', "TIME", "how long, 1s to 24hrs; default 5mins", NULL,
-		"10s 30s 1mins 5mins 1hrs", false },
-	{ CONTROL_OPTION_JSON, "json", 0, NULL, "print the run as JSON", NULL, NULL, false },
+	{ OPTION_DURATION, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
+		.complete = "10s 30s 1mins 5mins 1hrs" },
+	{ CONTROL_OPTION_JSON, "json", .help = "print the run as JSON" },
 	{ 0 },
 };
 

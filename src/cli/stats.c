@@ -10,15 +10,14 @@
 enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT };
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", 0, NULL, "print jemalloc's JSON instead of its table", NULL, NULL,
-		false },
+	{ OPTION_JSON, "json", .help = "print jemalloc's JSON instead of its table" },
 	{ OPTION_SECTIONS, "options", 0, "LETTERS",
-		"malloc_stats_print's letters, each of which leaves something out: g general, m "
-		"merged arenas, d destroyed arenas, a single arenas, b bins, l large classes, x "
-		"mutexes, e extents, h huge page allocator; \"\" is everything",
-		NULL, NULL, false },
-	{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is standard output", NULL, "@file",
-		false },
+		.help = "malloc_stats_print's letters, each of which leaves something out: g "
+			"general, m merged arenas, d destroyed arenas, a single arenas, b bins, l "
+			"large classes, x mutexes, e extents, h huge page allocator; \"\" is "
+			"everything" },
+	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "write there; - is standard output",
+		.complete = "@file" },
 	{ 0 },
 };
 

@@ -26,17 +26,15 @@ enum {
 };
 
 static const struct verb_option options[] = {
-	{ OPTION_INTERVAL, "interval", 'i', "TIME", "how often to take a profile [2s]", NULL,
-		"1s 2s 10s 1mins", false },
-	{ OPTION_COUNT, "count", 'n', "N", "end after this number of profiles", NULL, NULL, false },
-	{ OPTION_SORT, "sort", 's', "ORDER", "inuse, growth or objects [inuse]", NULL,
-		"inuse growth objects", false },
-	{ OPTION_FILTER, "filter", 'f', "TEXT", "only sites with this text in their name", NULL,
-		NULL, false },
-	{ OPTION_ROWS, "rows", 0, "N", "rows of a table that is not for a screen [20]", NULL, NULL,
-		false },
-	{ OPTION_NO_PRUNE, "no-prune", 0, NULL,
-		"keep the allocator's own functions, and wrappers of them", NULL, NULL, false },
+	{ OPTION_INTERVAL, "interval", 'i', "TIME", .help = "how often to take a profile [2s]",
+		.complete = "1s 2s 10s 1mins" },
+	{ OPTION_COUNT, "count", 'n', "N", .help = "end after this number of profiles" },
+	{ OPTION_SORT, "sort", 's', "ORDER", .help = "inuse, growth or objects [inuse]",
+		.complete = "inuse growth objects" },
+	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only sites with this text in their name" },
+	{ OPTION_ROWS, "rows", 0, "N", .help = "rows of a table that is not for a screen [20]" },
+	{ OPTION_NO_PRUNE, "no-prune",
+		.help = "keep the allocator's own functions, and wrappers of them" },
 	{ 0 },
 };
 

@@ -24,36 +24,34 @@ enum {
 
 static const struct verb_option options[] = {
 	{ OPTION_WHEN, "when", 'w', "COND",
-		"capture when this condition is met; may be repeated: any of them is "
-		"enough; see above",
-		NULL, "rss>2GiB rss>40% cgroup>85% growth>10%/h peak psi>10% every=15mins signal",
-		false },
-	{ OPTION_ACTIVATE, "activate", 0, NULL,
-		"switch sampling on, also after a restart of the target; it stays on", NULL, NULL,
-		false },
+		.help = "capture when this condition is met; may be repeated: any of them is "
+			"enough; see above",
+		.complete = "rss>2GiB rss>40% cgroup>85% growth>10%/h peak psi>10% every=15mins "
+			    "signal" },
+	{ OPTION_ACTIVATE, "activate",
+		.help = "switch sampling on, also after a restart of the target; it stays on" },
 	{ OPTION_COOL_DOWN, "cool-down", 0, "TIME",
-		"minimum time between captures, except those of every= and signal "
-		"[5mins]",
-		NULL, NULL, false },
+		.help = "minimum time between captures, except those of every= and signal "
+			"[5mins]" },
 	{ OPTION_INTERVAL, "interval", 0, "TIME",
-		"time between readings; shorter near the limit of cgroup> [1s]", NULL, NULL,
-		false },
-	{ OPTION_COUNT, "count", 'n', "N", "end after so many captures", NULL, NULL, false },
+		.help = "time between readings; shorter near the limit of cgroup> [1s]" },
+	{ OPTION_COUNT, "count", 'n', "N", .help = "end after so many captures" },
 	{ OPTION_THEN, "then", 0, "CMD",
-		"run this for each capture, with the file as its last argument, one at a time; no "
-		"shell, and a fixed environment with HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON; "
-		"what it prints goes to standard error",
-		NULL, "@command", false },
+		.help = "run this for each capture, with the file as its last argument, one at a "
+			"time; no shell, and a fixed environment with HEAPCTL_FILE, "
+			"HEAPCTL_TARGET, HEAPCTL_REASON; what it prints goes to standard error",
+		.complete = "@command" },
 	{ OPTION_ADOPT, "adopt", 0, "PREFIX",
-		"also take the files that jemalloc writes by itself under this prof_prefix, and "
-		"remove those that are more than --keep-count",
-		NULL, "@file", false },
-	{ OPTION_KEEP, "keep", 'k', "FOLDER", "where captures go [NAME.captures]",
-		"what is kept (the oldest go first, the newest never)", "@folder", false },
-	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", "so many captures [48]", NULL, NULL, false },
-	{ OPTION_KEEP_BYTES, "keep-bytes", 0, "SIZE", "so many bytes [1GiB]", NULL, NULL, false },
+		.help = "also take the files that jemalloc writes by itself under this "
+			"prof_prefix, and remove those that are more than --keep-count",
+		.complete = "@file" },
+	{ OPTION_KEEP, "keep", 'k', "FOLDER", .help = "where captures go [NAME.captures]",
+		.group = "what is kept (the oldest go first, the newest never)",
+		.complete = "@folder" },
+	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", .help = "so many captures [48]" },
+	{ OPTION_KEEP_BYTES, "keep-bytes", 0, "SIZE", .help = "so many bytes [1GiB]" },
 	{ OPTION_KEEP_FREE, "keep-free", 0, "SIZE",
-		"leave so much of the disk free, or do not capture [512MiB]", NULL, NULL, false },
+		.help = "leave so much of the disk free, or do not capture [512MiB]" },
 	{ 0 },
 };
 
