@@ -20,6 +20,9 @@
 #include "agent/service.h"
 #include "agent/stacks.h"
 #include "agent/thread.h"
+#include "base/clock.h"
+#include "sampler/sampler.h"
+#include "sampler/sampler_operations.h"
 
 /* One agent's life: from start, or from fork, to its end. Not inherited by a child. */
 struct agent {
@@ -323,6 +326,7 @@ FORK_HANDLER static void after_fork_in_child(void)
 	process_mark_set_new_child();
 	main_thread_note_child();
 	stacks_after_fork();
+	sampler_after_fork();
 	if (!must_adopt_at_once())
 		return;
 	const int errnum = errno;
@@ -336,20 +340,39 @@ static void prepare_stacks(void)
 	struct error ignored;
 
 	if (!process.allocator.profiling.active_at_start ||
-		process.options.settings.jemalloc_stacks)
+		process.options.settings.jemalloc_stacks ||
+		allocator_has_other_sampler(&process.allocator))
 		return;
 	if (!stacks_take_over(&process.allocator, &ignored)) {
 		/* status says by what stacks are walked. */
 	}
 }
 
+/* heapctl's sampler is on from the start where that was asked for: `heapctl run --activate`. */
+static void activate_at_start(void)
+{
+	struct error err;
+
+	if (!process.options.settings.activate || !allocator_has_other_sampler(&process.allocator))
+		return;
+	if (!stacks_take_over(&process.allocator, &err) ||
+		!allocator_active_set(&process.allocator, true, NULL, &err)) {
+		log_error(&process.options.log, LOG_WARNING, "sampling", &err);
+		return;
+	}
+	process.allocator.profiling.active_at_start = true;
+	atomic_store(&process.activation.cause, CORE_CAUSE_HEAPCTL);
+	atomic_store(&process.activation.since_ms, clock_realtime_ms());
+}
+
 /* jemalloc registers its own handlers first: in a child it works before this one is called. */
-static void prepare(void)
+static void prepare(const struct settings *settings)
 {
 	if (process.prepared)
 		return;
 	init_changed();
 	allocator_find(&process.allocator);
+	sampler_operations_offer(&process.allocator, settings->lg_sample);
 	process.stack_bytes = thread_stack_bytes();
 	process_mark_open();
 	capture_learn_program();
@@ -536,7 +559,7 @@ static bool start(const struct agent_options *options, struct error *err)
 		return take_over(options, err);
 	if (process.started)
 		return error_set(err, ERROR_STATE, "the agent is started already");
-	prepare();
+	prepare(&options->settings);
 	pthread_mutex_lock(&process.lock);
 	process.options = *options;
 	process.own_files = options->preloaded;
@@ -544,6 +567,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	process_mark_set();
 	main_thread_watch(&threads);
 	prepare_stacks();
+	activate_at_start();
 	process.children = choose_children(options);
 	if (options->mode == AGENT_ON_DEMAND &&
 		!on_demand_install(begin_on_demand, options->preloaded, err))
@@ -594,6 +618,7 @@ void agent_stop(void)
 			stop_embedded();
 		else
 			stop_thread();
+		allocator_release(&process.allocator);
 		stacks_give_back(&process.allocator);
 		process.started = false;
 	}

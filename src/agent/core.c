@@ -79,7 +79,8 @@ static void prepare_stacks(struct core *core)
 {
 	struct error ignored;
 
-	if (!core->settings.jemalloc_stacks && !stacks_take_over(core->allocator, &ignored)) {
+	if ((!core->settings.jemalloc_stacks || allocator_has_other_sampler(core->allocator)) &&
+		!stacks_take_over(core->allocator, &ignored)) {
 		/* status says by what stacks are walked. */
 	}
 }

@@ -18,6 +18,7 @@ static void write_allocator(struct json_writer *json, const struct allocator_ide
 	json_member_string(json, "where", identity->where);
 	json_member_string(json, "found_by", identity->found_by);
 	json_member_bool(json, "owns_malloc", identity->owns_malloc);
+	json_member_string(json, "malloc_name", identity->malloc_name);
 	json_member_string(json, "malloc_where", identity->malloc_where);
 	json_member_unsigned(json, "jemalloc_count", identity->jemalloc_count);
 	json_object_end(json);
@@ -67,6 +68,7 @@ static void write_profiling(struct core *core, struct json_writer *json)
 	json_member_bool(json, "compiled_in", profiling->compiled_in);
 	json_member_bool(json, "enabled", profiling->enabled);
 	write_activation(core, active, json);
+	json_member_string(json, "sampler", profiling->sampler);
 	json_member_bool(json, "active_at_start", profiling->active_at_start);
 	json_member_bool(json, "thread_active_init", profiling->thread_active_init);
 	json_member_unsigned(json, "lg_sample", lg_sample);
@@ -125,6 +127,31 @@ static void write_memory(struct core *core, struct json_writer *json)
 	json_member_unsigned(json, "resident", memory.resident);
 	json_member_unsigned(json, "mapped", memory.mapped);
 	json_member_unsigned(json, "retained", memory.retained);
+	json_object_end(json);
+}
+
+/* Null where the samples are the allocator's own. */
+static void write_sampler(struct core *core, struct json_writer *json)
+{
+	struct allocator_sampler sampler;
+
+	json_key(json, "sampler");
+	if (!allocator_sampler(core->allocator, &sampler)) {
+		json_put_null(json);
+		return;
+	}
+	json_object_begin(json);
+	json_member_bool(json, "installed", sampler.is_installed);
+	json_member_unsigned(json, "samples", sampler.samples);
+	json_member_unsigned(json, "dropped", sampler.dropped);
+	json_member_unsigned(json, "live_blocks", sampler.live_blocks);
+	json_member_unsigned(json, "sites", sampler.sites);
+	json_member_unsigned(json, "memory_bytes", sampler.memory_bytes);
+	json_member_unsigned(json, "modules", sampler.modules);
+	json_member_unsigned(json, "slots", sampler.slots);
+	json_member_unsigned(json, "foreign_slots", sampler.foreign_slots);
+	json_member_unsigned(json, "waiting_slots", sampler.waiting_slots);
+	json_member_unsigned(json, "protected_slots", sampler.protected_slots);
 	json_object_end(json);
 }
 
@@ -232,6 +259,7 @@ void core_write_status(struct core *core, struct json_writer *json)
 	write_allocator(json, &core->allocator->identity);
 	write_profiling(core, json);
 	write_unwind_tables(json);
+	write_sampler(core, json);
 	write_memory(core, json);
 	write_current_run(core, json);
 	write_last_dump(&core->last_dump, json);

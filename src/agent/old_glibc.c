@@ -36,6 +36,7 @@ OLD_VERSION(pthread_sigmask, "2.2.5");
 OLD_VERSION(pthread_condattr_setclock, "2.3.3");
 OLD_VERSION(dlsym, "2.2.5");
 OLD_VERSION(dladdr, "2.2.5");
+OLD_VERSION(dlopen, "2.2.5");
 
 /* What the headers make of stat() and its like with 64-bit offsets. */
 HIDDEN int own_stat(const char *path, struct stat *status) __asm__("stat64");
@@ -118,6 +119,11 @@ HIDDEN int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t c
 HIDDEN void *dlsym(void *handle, const char *name)
 {
 	return old_dlsym == NULL ? NULL : old_dlsym(handle, name);
+}
+
+HIDDEN void *dlopen(const char *path, int mode)
+{
+	return old_dlopen == NULL ? NULL : old_dlopen(path, mode);
 }
 
 HIDDEN int dladdr(const void *address, Dl_info *info)

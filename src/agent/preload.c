@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "agent/launch.h"
 #include "agent/main_thread.h"
+#include "sampler/got.h"
 
 /* There in programs that were built with the thread sanitizer. */
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
@@ -93,6 +94,7 @@ static void preload_start(void)
 	if (decision == LAUNCH_STAY_OUT)
 		return;
 	options.log.to_stderr = options.settings.log_to_stderr;
+	got_note_start();
 	/* With a second thread it ends each child that starts one. */
 	if (tsan_init != NULL) {
 		log_write(&options.log, LOG_WARNING,

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/stacks.h"
 #include "base/clock.h"
 
 static const int64_t check_times_ms[SERVICE_CHECKS] = { SERVICE_CHECK_1_MS, SERVICE_CHECK_2_MS,
@@ -79,6 +80,8 @@ static void handle_request(
 	struct error err;
 
 	service->used_ms = clock_monotonic_ms();
+	if (allocator_has_other_sampler(service->core.allocator))
+		service->maintain_ms = service->used_ms;
 	if (has_to_leave(service, &err)) {
 		response_set_error(response, &err);
 		return;
@@ -117,6 +120,8 @@ void service_init(struct service *service, const struct service_options *options
 		.begun_ms = clock_monotonic_ms(),
 		.checks_done = options->is_child ? 0 : 1 };
 	service->used_ms = service->begun_ms;
+	service->maintain_ms =
+		allocator_has_other_sampler(options->allocator) ? service->begun_ms : -1;
 	service->checked_ms = service->begun_ms;
 	core_init(&service->core, &core_options);
 	listener_init(&service->listener);
@@ -413,6 +418,13 @@ static int64_t listen_wait_ms(const struct service *service, int64_t now_ms)
 	return service->listen_again_ms > now_ms ? service->listen_again_ms - now_ms : 0;
 }
 
+static int64_t maintain_wait_ms(const struct service *service, int64_t now_ms)
+{
+	if (service->maintain_ms < 0)
+		return -1;
+	return service->maintain_ms > now_ms ? service->maintain_ms - now_ms : 0;
+}
+
 int service_timeout_locked_ms(const struct service *service)
 {
 	const int64_t now_ms = clock_monotonic_ms();
@@ -420,6 +432,7 @@ int service_timeout_locked_ms(const struct service *service)
 
 	wait = sooner(wait, core_wait_ms(&service->core));
 	wait = sooner(wait, check_wait_ms(service, now_ms));
+	wait = sooner(wait, maintain_wait_ms(service, now_ms));
 	wait = sooner(wait, listen_wait_ms(service, now_ms));
 	wait = sooner(wait, leave_wait_ms(service, core_wait_ms(&service->core) >= 0, now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
@@ -448,6 +461,20 @@ static void tick(struct service *service)
 	pthread_mutex_lock(service->lock);
 	core_tick(&service->core);
 	pthread_mutex_unlock(service->lock);
+}
+
+/* Modules that were loaded since get their entries, and walks their tables. */
+static void maintain(struct service *service, int64_t now_ms)
+{
+	if (service->maintain_ms < 0 || now_ms < service->maintain_ms)
+		return;
+	enter_allocator(service);
+	pthread_mutex_lock(service->lock);
+	const int64_t wait_ms = allocator_maintain(service->core.allocator);
+	if (wait_ms >= 0)
+		stacks_refresh();
+	pthread_mutex_unlock(service->lock);
+	service->maintain_ms = wait_ms < 0 ? -1 : now_ms + wait_ms;
 }
 
 static bool is_unused(struct service *service, int64_t now_ms)
@@ -486,5 +513,6 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 	/* One that begins after the question wakes this up again. */
 	if (is_deadline_set(service))
 		tick(service);
+	maintain(service, clock_monotonic_ms());
 	return !service->must_leave && !is_unused(service, now_ms);
 }

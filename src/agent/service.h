@@ -78,6 +78,7 @@ struct service {
 	int64_t used_ms;      /* the last request */
 	unsigned checks_done; /* of a young process */
 	int64_t checked_ms;
+	int64_t maintain_ms; /* when to call allocator_maintain(); -1: after the next request */
 };
 
 void service_init(struct service *service, const struct service_options *options);

@@ -91,12 +91,17 @@ static enum settings_children read_children(struct settings *settings, char *(*g
 	return word < 0 ? SETTINGS_CHILDREN_DEFAULT : meanings[word];
 }
 
+static bool read_switch(const char *value)
+{
+	return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
+}
+
 void settings_read(struct settings *settings, char *(*get)(const char *name))
 {
 	static const char *const on_demand[] = { "on-demand", NULL };
 	static const char *const to_stderr[] = { "stderr", NULL };
 	static const char *const by_jemalloc[] = { "jemalloc", NULL };
-	uint64_t keep = 16;
+	uint64_t keep = 16, sample = 512 * 1024;
 
 	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
 	copy_text(settings, get, "HEAPCTL_DIR", settings->folder, sizeof settings->folder);
@@ -105,9 +110,10 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	read_number(settings, get, "HEAPCTL_KEEP", 1, SETTINGS_KEEP_MAX, &keep);
 	read_number(settings, get, "HEAPCTL_KEEP_BYTES", 0, UINT64_MAX, &settings->keep_bytes);
 	settings->keep = (unsigned)keep;
-	const char *const disable = get("HEAPCTL_DISABLE");
-	settings->disabled =
-		disable != NULL && strcmp(disable, "") != 0 && strcmp(disable, "0") != 0;
+	read_number(settings, get, "HEAPCTL_SAMPLE", 1, UINT64_C(1) << 40, &sample);
+	settings->lg_sample = 63 - (unsigned)__builtin_clzll(sample);
+	settings->disabled = read_switch(get("HEAPCTL_DISABLE"));
+	settings->activate = read_switch(get("HEAPCTL_ACTIVATE"));
 	settings->on_demand = read_word(settings, get, "HEAPCTL_THREAD", on_demand) == 0;
 	settings->children = read_children(settings, get);
 	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;

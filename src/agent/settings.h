@@ -34,6 +34,8 @@ struct settings {
 	bool jemalloc_stacks;		 /* HEAPCTL_UNWINDER=jemalloc */
 	enum settings_children children; /* HEAPCTL_CHILDREN=no, on-demand or thread */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
+	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */
+	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
 	char problem[128];		 /* "" when all made sense */
 };
 

@@ -278,6 +278,31 @@ bool allocator_has(const struct allocator *allocator, const char *name)
 	return allocator->operations->has(allocator, name);
 }
 
+int64_t allocator_maintain(struct allocator *allocator)
+{
+	return allocator->operations->maintain == NULL ? -1
+						       : allocator->operations->maintain(allocator);
+}
+
+bool allocator_has_other_sampler(const struct allocator *allocator)
+{
+	return allocator->operations->sampler != NULL;
+}
+
+bool allocator_sampler(struct allocator *allocator, struct allocator_sampler *ret)
+{
+	if (!allocator_has_other_sampler(allocator))
+		return false;
+	allocator->operations->sampler(allocator, ret);
+	return true;
+}
+
+void allocator_release(struct allocator *allocator)
+{
+	if (allocator->operations->release != NULL)
+		allocator->operations->release(allocator);
+}
+
 bool allocator_backtrace_get(
 	struct allocator *allocator, allocator_backtrace **function, struct error *err)
 {

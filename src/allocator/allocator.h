@@ -61,6 +61,7 @@ struct allocator_identity {
 	bool owns_malloc;		/* proven: malloc(1) moved this jemalloc's own counter */
 	char malloc_name[32];		/* whose malloc the process uses: "glibc", "jemalloc" ... */
 	char malloc_where[ALLOCATOR_PATH_MAX]; /* and the file it is in */
+	bool hides_jemalloc;		       /* the program contains one that cannot be reached */
 	unsigned jemalloc_count; /* jemallocs found in the process; this is one of them */
 	char other_jemalloc[ALLOCATOR_PATH_MAX]; /* "SYMBOL in FILE" of another; "" */
 };
@@ -76,6 +77,7 @@ struct allocator_profiling {
 	bool sys_thread_name;		 /* opt.prof_sys_thread_name */
 	int64_t lg_interval;		 /* opt.lg_prof_interval; -1: no dumps by interval */
 	unsigned lg_sample;		 /* at the start; allocator_lg_sample() for now */
+	char sampler[16];		 /* what takes the samples: "jemalloc", "heapctl"; "" */
 	bool has_unwinder_hook;		 /* samples can get their stacks from another function */
 	char unwinder[24];		 /* "libunwind", "libgcc", "gcc", "frameptr"; "unknown" */
 	char prefix[ALLOCATOR_PATH_MAX]; /* opt.prof_prefix */
@@ -102,6 +104,20 @@ struct allocator_memory {
 	uint64_t resident;
 	uint64_t mapped;
 	uint64_t retained; /* address space kept, not memory */
+};
+
+/* Of a sampler that is not the allocator's own. */
+struct allocator_sampler {
+	uint64_t samples;     /* since the last reset */
+	uint64_t dropped;     /* of these without memory for them: missing from profiles */
+	uint64_t live_blocks; /* sampled and in use */
+	uint64_t sites;
+	uint64_t memory_bytes; /* that it takes itself */
+	bool is_installed;     /* sees the calls of the allocator */
+	/* Where the calls are seen: modules, and their slots for functions of the allocator. */
+	uint64_t modules, slots;
+	/* Where not: slots that lead elsewhere, that may yet, and that cannot be written. */
+	uint64_t foreign_slots, waiting_slots, protected_slots;
 };
 
 /*
@@ -132,6 +148,10 @@ struct allocator_operations {
 		struct allocator *allocator, allocator_backtrace **function, struct error *err);
 	bool (*backtrace_set)(
 		struct allocator *allocator, allocator_backtrace *function, struct error *err);
+	/* These may be NULL: then there is nothing to do. */
+	int64_t (*maintain)(struct allocator *allocator);
+	void (*sampler)(struct allocator *allocator, struct allocator_sampler *ret);
+	void (*release)(struct allocator *allocator);
 };
 
 struct allocator {
@@ -225,6 +245,21 @@ MUST_CHECK bool allocator_backtrace_get(
 	struct allocator *allocator, allocator_backtrace **function, struct error *err);
 MUST_CHECK bool allocator_backtrace_set(
 	struct allocator *allocator, allocator_backtrace *function, struct error *err);
+
+/*
+ * Does what the profiler needs now and then, such as looking for modules that were loaded. Returns
+ * the milliseconds until it should be called again; -1: not before sampling is switched on.
+ */
+int64_t allocator_maintain(struct allocator *allocator);
+
+/* Whether the samples are not the allocator's own. */
+bool allocator_has_other_sampler(const struct allocator *allocator);
+
+/* False where the samples are the allocator's own. */
+MUST_CHECK bool allocator_sampler(struct allocator *allocator, struct allocator_sampler *ret);
+
+/* Ends sampling and takes what it needed out of the process, where it is not the allocator's. */
+void allocator_release(struct allocator *allocator);
 
 /* The names that a capability list is made of, NULL-terminated; ask allocator_has for each. */
 extern const char *const allocator_capability_names[];

@@ -234,7 +234,7 @@ void allocator_fake_init(struct allocator_fake *fake)
 				.malloc_name = "jemalloc", .malloc_where = "/fake/libjemalloc.so.2", .jemalloc_count = 1 },
 			.profiling = { .compiled_in = true, .enabled = true,
 				.thread_active_init = true, .lg_interval = -1, .lg_sample = 19,
-				.unwinder = "libgcc", .prefix = "jeprof" },
+				.sampler = "jemalloc", .unwinder = "libgcc", .prefix = "jeprof" },
 			.configuration = { .variable = "MALLOC_CONF",
 				.environment = "prof:true,prof_active:false" },
 		},

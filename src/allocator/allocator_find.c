@@ -90,6 +90,8 @@ static void explain_absence(struct allocator *allocator, const struct jemalloc_s
 	program_path(program, sizeof program);
 	const bool unknown_inside =
 		strcmp(owner->name, "unknown") == 0 && strcmp(owner->where, program) == 0;
+	allocator->identity.hides_jemalloc =
+		search->program_has_jemalloc || (search->program_stripped && unknown_inside);
 	if (search->program_stripped && (search->program_has_jemalloc || unknown_inside))
 		explain_stripped_program(search, program, why);
 	else if (search->program_has_jemalloc)

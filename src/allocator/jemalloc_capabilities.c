@@ -229,8 +229,11 @@ static void decide_availability(struct allocator *allocator)
 {
 	struct error *const why = &allocator->unavailable;
 
-	if (allocator->profiling.enabled)
+	if (allocator->profiling.enabled) {
+		snprintf(allocator->profiling.sampler, sizeof allocator->profiling.sampler,
+			"jemalloc");
 		return;
+	}
 	if (allocator->profiling.compiled_in) {
 		jemalloc_not_enabled(allocator, why);
 		return;

@@ -258,7 +258,8 @@ void allocator_warnings(struct allocator *allocator,
 		return;
 	check_options(&report);
 	check_identity(&report);
-	if (!allocator->profiling.compiled_in)
+	/* The rest is of jemalloc's profiler. */
+	if (!allocator->profiling.compiled_in || allocator_has_other_sampler(allocator))
 		return;
 	check_version(&report);
 	check_unwinder(&report);

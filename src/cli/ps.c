@@ -32,16 +32,15 @@ static const char *short_version(const char *version, char text[64])
 static void describe_profiling(const json_t *status, char *text, size_t size)
 {
 	char left[DURATION_TEXT_BYTES];
+	const bool is_ours = strcmp(json_text(status, "profiling.sampler"), "heapctl") == 0;
 
-	if (strcmp(json_text(status, "allocator.name"), "jemalloc") != 0)
-		snprintf(text, size, "not possible without jemalloc");
-	else if (!json_flag(status, "profiling.available"))
+	if (!json_flag(status, "profiling.available"))
 		snprintf(text, size, "not possible: %s", json_text(status, "profiling.reason"));
 	else if (json_is_object(json_at(status, "run")))
 		snprintf(text, size, "run, %s left",
 			duration_format(json_number(status, "run.remaining_ms"), left));
 	else if (json_flag(status, "profiling.active"))
-		snprintf(text, size, "sampling");
+		snprintf(text, size, "sampling%s", is_ours ? " by heapctl" : "");
 	else
 		snprintf(text, size, "ready, sampling is off");
 }

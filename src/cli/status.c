@@ -105,6 +105,35 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 			: "the program or another tool");
 }
 
+/* Of a sampler that is not the allocator's own: what it does not see. */
+static void print_sampler(const json_t *status)
+{
+	const int64_t dropped = json_number(status, "sampler.dropped");
+	char lost[80] = "";
+
+	if (!json_is_object(json_at(status, "sampler"))) {
+		line("sampled by", "%s", json_text(status, "profiling.sampler"));
+		return;
+	}
+	if (dropped > 0)
+		snprintf(lost, sizeof lost, ", %" PRId64 " of them dropped for want of memory",
+			dropped);
+	if (json_flag(status, "sampler.installed"))
+		line("sampled by",
+			"heapctl, which sees the calls of %" PRId64 " modules: %" PRId64
+			" samples%s, %" PRId64 " still in use",
+			json_number(status, "sampler.modules"),
+			json_number(status, "sampler.samples"), lost,
+			json_number(status, "sampler.live_blocks"));
+	else
+		line("sampled by", "heapctl, which is not in the process while sampling is off");
+	line("", "not seen: what was allocated before sampling was switched on, and what a "
+		 "module allocates by functions of its own");
+	if (json_number(status, "sampler.protected_slots") > 0)
+		line("", "%" PRId64 " calls cannot be seen: their pages cannot be written",
+			json_number(status, "sampler.protected_slots"));
+}
+
 static void print_profiling(const json_t *status)
 {
 	const bool is_available = json_flag(status, "profiling.available");
@@ -125,12 +154,14 @@ static void print_profiling(const json_t *status)
 		json_number(status, "profiling.lg_sample"));
 	if (!json_flag(status, "profiling.thread_active_init"))
 		line("", "new threads are not sampled (prof.thread_active_init is false)");
+	if (*json_text(status, "profiling.sampler") != '\0')
+		print_sampler(status);
 	line("stacks by", "%s", json_text(status, "profiling.unwinder"));
 }
 
 static void print_memory(const json_t *status)
 {
-	if (json_at(status, "memory") == NULL)
+	if (!json_is_object(json_at(status, "memory")))
 		return;
 	line("memory", "%s allocated, %s resident, %s mapped, %s kept for later",
 		bytes(json_number(status, "memory.allocated")).text,

@@ -59,7 +59,14 @@ enum { PATIENCE_MS = 10 * 1000 };
 
 static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
 {
-	if (json_flag(status, "profiling.available"))
+	const char *const sampler = json_text(status, "profiling.sampler");
+
+	if (strcmp(sampler, "heapctl") == 0)
+		diagnosis_add(diagnosis, FINDING_GOOD, "profiling-available", "",
+			"%s can be profiled: heapctl takes the samples, of what is allocated "
+			"after sampling is switched on",
+			json_text(status, "allocator.malloc_name"));
+	else if (json_flag(status, "profiling.available"))
 		diagnosis_add(diagnosis, FINDING_GOOD, "profiling-available", "",
 			"%s %s can be profiled", json_text(status, "allocator.name"),
 			json_text(status, "allocator.version"));

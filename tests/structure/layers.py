@@ -9,8 +9,9 @@ ALLOWED = {
     "base": set(),
     "allocator": {"base"},
     "unwind": {"base"},
+    "sampler": {"allocator", "unwind", "base"},
     "wire": {"base"},
-    "agent": {"allocator", "unwind", "wire", "base"},
+    "agent": {"sampler", "allocator", "unwind", "wire", "base"},
     "profile": {"base"},
     "symbol": {"unwind", "base"},
     "analysis": {"profile", "base"},
@@ -22,7 +23,7 @@ ALLOWED = {
     "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"gateway", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
-RESIDENT = {"allocator", "unwind", "wire", "agent"}
+RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}
 # Headers of base that end the program when memory runs out.
 OFFLINE_BASE = {"hash_index.h", "string_pool.h", "xalloc.h"}
 RESIDENT_BANNED = re.compile(r"\b(abort|exit|_exit|fopen|fprintf|printf|puts|malloc|calloc|realloc|strdup|file_map|file_map_fd)\s*\(")

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampler/entries.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <sys/auxv.h>
+
+#include "sampler/sampler.h"
+
+/*
+ * The replacements, and what each calls: original_NAME, written once, before any is reached. Of
+ * those that allocate each is the function that the program has called: sampler_count() reads its
+ * return address.
+ */
+
+static inline __attribute__((always_inline)) void *counted(void *block, size_t size)
+{
+	if (__builtin_expect(block != NULL, true))
+		sampler_count(block, size);
+	return block;
+}
+
+/*
+ * realloc: the old block is forgotten before the call, because another thread may have its address
+ * before this one comes back, and is put back when the call failed. `call` is the call.
+ */
+#define REALLOCATE(block, size, frees_when_empty, call)                             \
+	struct live_block was = { 0 };                                              \
+	const bool was_sampled =                                                    \
+		live_set_has(&sampler_live, block) && sampler_suspend(block, &was); \
+	void *const moved = (call);                                                 \
+	if (__builtin_expect(was_sampled, false)) {                                 \
+		if (moved != NULL || ((size) == 0 && (frees_when_empty)))           \
+			sampler_finish(&was);                                       \
+		else                                                                \
+			sampler_resume(block, &was);                                \
+	}                                                                           \
+	return counted(moved, size)
+
+#define SIZES(name)                                          \
+	static void *(*original_##name)(size_t);             \
+	static void *replace_##name(size_t size)             \
+	{                                                    \
+		return counted(original_##name(size), size); \
+	}
+#define SIZES_AND(name, type)                                      \
+	static void *(*original_##name)(size_t, type);             \
+	static void *replace_##name(size_t size, type more)        \
+	{                                                          \
+		return counted(original_##name(size, more), size); \
+	}
+#define SIZES_AND_TWO(name, type, other)                                 \
+	static void *(*original_##name)(size_t, type, other);            \
+	static void *replace_##name(size_t size, type more, other last)  \
+	{                                                                \
+		return counted(original_##name(size, more, last), size); \
+	}
+/* It did not overflow if there is a block. */
+#define COUNTS(name)                                                        \
+	static void *(*original_##name)(size_t, size_t);                    \
+	static void *replace_##name(size_t count, size_t size)              \
+	{                                                                   \
+		return counted(original_##name(count, size), count * size); \
+	}
+#define ALIGNS(name)                                                    \
+	static void *(*original_##name)(size_t, size_t);                \
+	static void *replace_##name(size_t alignment, size_t size)      \
+	{                                                               \
+		return counted(original_##name(alignment, size), size); \
+	}
+#define ALIGNS_INTO(name)                                                      \
+	static int (*original_##name)(void **, size_t, size_t);                \
+	static int replace_##name(void **block, size_t alignment, size_t size) \
+	{                                                                      \
+		const int problem = original_##name(block, alignment, size);   \
+		if (problem == 0)                                              \
+			(void)counted(*block, size);                           \
+		return problem;                                                \
+	}
+#define RESIZES(name)                                                        \
+	static void *(*original_##name)(void *, size_t);                     \
+	static void *replace_##name(void *block, size_t size)                \
+	{                                                                    \
+		REALLOCATE(block, size, true, original_##name(block, size)); \
+	}
+#define RESIZES_COUNT(name)                                                          \
+	static void *(*original_##name)(void *, size_t, size_t);                     \
+	static void *replace_##name(void *block, size_t count, size_t size)          \
+	{                                                                            \
+		size_t bytes = 0;                                                    \
+		if (__builtin_mul_overflow(count, size, &bytes))                     \
+			return original_##name(block, count, size);                  \
+		REALLOCATE(block, bytes, true, original_##name(block, count, size)); \
+	}
+#define RESIZES_AND(name, type)                                                     \
+	static void *(*original_##name)(void *, size_t, type);                      \
+	static void *replace_##name(void *block, size_t size, type more)            \
+	{                                                                           \
+		REALLOCATE(block, size, false, original_##name(block, size, more)); \
+	}
+/* All that release have the block first; what follows, in registers, is handed on. */
+#define RELEASES(name)                                                             \
+	static void (*original_##name)(void *, uintptr_t, uintptr_t);              \
+	static void replace_##name(void *block, uintptr_t second, uintptr_t third) \
+	{                                                                          \
+		sampler_forget(block);                                             \
+		original_##name(block, second, third);                             \
+	}
+
+SIZES(malloc)
+COUNTS(calloc)
+RESIZES(realloc)
+RESIZES_COUNT(reallocarray)
+ALIGNS(aligned_alloc)
+ALIGNS(memalign)
+ALIGNS_INTO(posix_memalign)
+SIZES(valloc)
+SIZES(pvalloc)
+RELEASES(free)
+RELEASES(cfree)
+RELEASES(free_sized)
+RELEASES(free_aligned_sized)
+/* C++: new and delete, their forms for arrays, alignment, nothrow and sizes. */
+SIZES(new)
+SIZES(new_array)
+SIZES_AND(new_nothrow, const void *)
+SIZES_AND(new_array_nothrow, const void *)
+SIZES_AND(new_aligned, size_t)
+SIZES_AND(new_array_aligned, size_t)
+SIZES_AND_TWO(new_aligned_nothrow, size_t, const void *)
+SIZES_AND_TWO(new_array_aligned_nothrow, size_t, const void *)
+RELEASES(delete)
+RELEASES(delete_array)
+RELEASES(delete_sized)
+RELEASES(delete_array_sized)
+RELEASES(delete_nothrow)
+RELEASES(delete_array_nothrow)
+RELEASES(delete_aligned)
+RELEASES(delete_array_aligned)
+RELEASES(delete_sized_aligned)
+RELEASES(delete_array_sized_aligned)
+RELEASES(delete_aligned_nothrow)
+RELEASES(delete_array_aligned_nothrow)
+/* jemalloc's own. */
+SIZES_AND(mallocx, int)
+RESIZES_AND(rallocx, int)
+RELEASES(dallocx)
+RELEASES(sdallocx)
+/* mimalloc's own. */
+SIZES(mi_malloc)
+SIZES(mi_zalloc)
+SIZES(mi_malloc_small)
+SIZES(mi_zalloc_small)
+SIZES(mi_new)
+SIZES(mi_new_nothrow)
+COUNTS(mi_calloc)
+COUNTS(mi_mallocn)
+COUNTS(mi_new_n)
+RESIZES(mi_realloc)
+RESIZES_COUNT(mi_reallocarray)
+RESIZES_COUNT(mi_reallocn)
+RESIZES_AND(mi_realloc_aligned, size_t)
+SIZES_AND(mi_malloc_aligned, size_t)
+SIZES_AND(mi_zalloc_aligned, size_t)
+SIZES_AND(mi_new_aligned, size_t)
+ALIGNS_INTO(mi_posix_memalign)
+ALIGNS(mi_aligned_alloc)
+ALIGNS(mi_memalign)
+RELEASES(mi_free)
+RELEASES(mi_free_size)
+RELEASES(mi_free_size_aligned)
+RELEASES(mi_free_aligned)
+RELEASES(mi_cfree)
+/* tcmalloc's own. */
+SIZES(tc_malloc)
+COUNTS(tc_calloc)
+RESIZES(tc_realloc)
+ALIGNS(tc_memalign)
+ALIGNS_INTO(tc_posix_memalign)
+SIZES(tc_valloc)
+SIZES(tc_pvalloc)
+RELEASES(tc_free)
+RELEASES(tc_free_sized)
+RELEASES(tc_cfree)
+SIZES(tc_new)
+SIZES(tc_newarray)
+RELEASES(tc_delete)
+RELEASES(tc_deletearray)
+
+#define ENTRY(symbol, field, releases)                                      \
+	{                                                                   \
+		symbol, __extension__(void *) replace_##field,              \
+			__extension__(void **) & original_##field, releases \
+	}
+#define ALLOCATING(name) ENTRY(#name, name, false)
+#define RELEASING(name) ENTRY(#name, name, true)
+
+/* C++'s names are those of the Itanium ABI, where size_t is unsigned long. */
+static const struct entry entries[] = {
+	ALLOCATING(malloc),
+	ALLOCATING(calloc),
+	ALLOCATING(aligned_alloc),
+	ALLOCATING(memalign),
+	ALLOCATING(posix_memalign),
+	ALLOCATING(valloc),
+	ALLOCATING(pvalloc),
+	RELEASING(realloc),
+	RELEASING(reallocarray),
+	RELEASING(free),
+	RELEASING(cfree),
+	RELEASING(free_sized),
+	RELEASING(free_aligned_sized),
+	ENTRY("_Znwm", new, false),
+	ENTRY("_Znam", new_array, false),
+	ENTRY("_ZnwmRKSt9nothrow_t", new_nothrow, false),
+	ENTRY("_ZnamRKSt9nothrow_t", new_array_nothrow, false),
+	ENTRY("_ZnwmSt11align_val_t", new_aligned, false),
+	ENTRY("_ZnamSt11align_val_t", new_array_aligned, false),
+	ENTRY("_ZnwmSt11align_val_tRKSt9nothrow_t", new_aligned_nothrow, false),
+	ENTRY("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_nothrow, false),
+	ENTRY("_ZdlPv", delete, true),
+	ENTRY("_ZdaPv", delete_array, true),
+	ENTRY("_ZdlPvm", delete_sized, true),
+	ENTRY("_ZdaPvm", delete_array_sized, true),
+	ENTRY("_ZdlPvRKSt9nothrow_t", delete_nothrow, true),
+	ENTRY("_ZdaPvRKSt9nothrow_t", delete_array_nothrow, true),
+	ENTRY("_ZdlPvSt11align_val_t", delete_aligned, true),
+	ENTRY("_ZdaPvSt11align_val_t", delete_array_aligned, true),
+	ENTRY("_ZdlPvmSt11align_val_t", delete_sized_aligned, true),
+	ENTRY("_ZdaPvmSt11align_val_t", delete_array_sized_aligned, true),
+	ENTRY("_ZdlPvSt11align_val_tRKSt9nothrow_t", delete_aligned_nothrow, true),
+	ENTRY("_ZdaPvSt11align_val_tRKSt9nothrow_t", delete_array_aligned_nothrow, true),
+	ALLOCATING(mallocx),
+	RELEASING(rallocx),
+	RELEASING(dallocx),
+	RELEASING(sdallocx),
+	ALLOCATING(mi_malloc),
+	ALLOCATING(mi_zalloc),
+	ALLOCATING(mi_malloc_small),
+	ALLOCATING(mi_zalloc_small),
+	ALLOCATING(mi_new),
+	ALLOCATING(mi_new_nothrow),
+	ALLOCATING(mi_calloc),
+	ALLOCATING(mi_mallocn),
+	ALLOCATING(mi_new_n),
+	RELEASING(mi_realloc),
+	RELEASING(mi_reallocarray),
+	RELEASING(mi_reallocn),
+	RELEASING(mi_realloc_aligned),
+	ALLOCATING(mi_malloc_aligned),
+	ALLOCATING(mi_zalloc_aligned),
+	ALLOCATING(mi_new_aligned),
+	ALLOCATING(mi_posix_memalign),
+	ALLOCATING(mi_aligned_alloc),
+	ALLOCATING(mi_memalign),
+	RELEASING(mi_free),
+	RELEASING(mi_free_size),
+	RELEASING(mi_free_size_aligned),
+	RELEASING(mi_free_aligned),
+	RELEASING(mi_cfree),
+	ALLOCATING(tc_malloc),
+	ALLOCATING(tc_calloc),
+	RELEASING(tc_realloc),
+	ALLOCATING(tc_memalign),
+	ALLOCATING(tc_posix_memalign),
+	ALLOCATING(tc_valloc),
+	ALLOCATING(tc_pvalloc),
+	RELEASING(tc_free),
+	RELEASING(tc_free_sized),
+	RELEASING(tc_cfree),
+	ALLOCATING(tc_new),
+	ALLOCATING(tc_newarray),
+	RELEASING(tc_delete),
+	RELEASING(tc_deletearray),
+};
+
+const struct entry *entries_list(size_t *count)
+{
+	*count = sizeof entries / sizeof *entries;
+	return entries;
+}
+
+static const void *base_of(const void *address)
+{
+	Dl_info info;
+
+	return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+/*
+ * A program that takes malloc's address without position independence answers with its own stub
+ * for malloc; behind it stands the real one.
+ */
+static void *find_definition(const char *name)
+{
+	void *const found = dlsym(RTLD_DEFAULT, name);
+
+	return found == NULL || got_defines(found, name) ? found : dlsym(RTLD_NEXT, name);
+}
+
+static bool is_cxx(const struct entry *entry)
+{
+	return entry->name[0] == '_' && entry->name[1] == 'Z';
+}
+
+bool entries_find(struct error *err)
+{
+	const void *const owner = base_of(find_definition("malloc"));
+	const void *const program = base_of((void *)getauxval(AT_PHDR));
+
+	if (owner == NULL || owner == program)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"malloc is inside the program, whose calls of it cannot be seen");
+	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+		void *const found = find_definition(entries[i].name);
+		const void *const base = base_of(found);
+		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
+			*entries[i].original = found;
+	}
+	return true;
+}

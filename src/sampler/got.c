@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampler/got.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+enum { RELOC_SLOT = R_X86_64_JUMP_SLOT, RELOC_DATA = R_X86_64_GLOB_DAT, RELOC_WORD = R_X86_64_64 };
+#elif defined(__aarch64__)
+enum {
+	RELOC_SLOT = R_AARCH64_JUMP_SLOT,
+	RELOC_DATA = R_AARCH64_GLOB_DAT,
+	RELOC_WORD = R_AARCH64_ABS64
+};
+#else
+enum { RELOC_SLOT = -1, RELOC_DATA = -2, RELOC_WORD = -3 };
+#endif
+
+enum { ENTRIES_MAX = 128 };
+
+struct got_pass {
+	const struct entry *entries;
+	size_t count;
+	bool restores;
+	bool releases; /* this pass is for the entries that release, or the others */
+	bool is_ambiguous[ENTRIES_MAX]; /* another module defines the function as well */
+	size_t index;			/* of the module */
+	bool is_complete;
+	struct got_figures figures;
+};
+
+/* What is needed of a module's dynamic section. */
+struct got_module {
+	ElfW(Addr) base;
+	const ElfW(Sym) * symbols;
+	const uint32_t *hash; /* GNU's table; NULL: none */
+	const char *strings;
+	size_t strings_size;
+	const ElfW(Rela) * plt, *other;
+	size_t plt_count, other_count;
+	/* [begin, end): whole pages that the loader makes read-only; code and data as mapped. */
+	uintptr_t relro_begin, relro_end;
+	uintptr_t begin, end;
+};
+
+/* Modules at the start come first in the list, and are never unloaded; the program always does. */
+static size_t start_count = 1;
+
+/* glibc has put the base into the addresses of a dynamic section, musl and the vdso have not. */
+static uintptr_t address_of(const struct got_module *module, ElfW(Addr) value)
+{
+	return value < module->base ? module->base + value : value;
+}
+
+static void read_segments(const struct dl_phdr_info *info, struct got_module *module)
+{
+	const uintptr_t page_mask = ~((uintptr_t)getpagesize() - 1);
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const header = &info->dlpi_phdr[i];
+		const uintptr_t begin = info->dlpi_addr + header->p_vaddr;
+		const uintptr_t end = begin + header->p_memsz;
+		if (header->p_type == PT_GNU_RELRO) {
+			module->relro_begin = begin & page_mask;
+			module->relro_end = end & page_mask;
+		}
+		if (header->p_type == PT_LOAD) {
+			module->begin = begin < module->begin ? begin : module->begin;
+			module->end = end > module->end ? end : module->end;
+		}
+	}
+}
+
+static const ElfW(Dyn) * find_dynamic(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return __extension__(const ElfW(Dyn) *)(void *)(
+				info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	}
+	return NULL;
+}
+
+static bool read_module(const struct dl_phdr_info *info, struct got_module *module)
+{
+	const ElfW(Dyn) *dynamic = find_dynamic(info);
+
+	*module = (struct got_module){ .base = info->dlpi_addr, .begin = UINTPTR_MAX };
+	read_segments(info, module);
+	for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
+		const uintptr_t address = address_of(module, dynamic->d_un.d_ptr);
+		switch (dynamic->d_tag) {
+		case DT_SYMTAB:
+			module->symbols = (const void *)address;
+			break;
+		case DT_STRTAB:
+			module->strings = (const void *)address;
+			break;
+		case DT_STRSZ:
+			module->strings_size = dynamic->d_un.d_val;
+			break;
+		case DT_GNU_HASH:
+			module->hash = (const void *)address;
+			break;
+		case DT_JMPREL:
+			module->plt = (const void *)address;
+			break;
+		case DT_PLTRELSZ:
+			module->plt_count = dynamic->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_RELA:
+			module->other = (const void *)address;
+			break;
+		case DT_RELASZ:
+			module->other_count = dynamic->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		default:
+			break;
+		}
+	}
+	return module->symbols != NULL && module->strings != NULL;
+}
+
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name != '\0'; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+/*
+ * Whether other modules can get `name` from this one. The GNU hash table: counts of buckets, of the
+ * first symbol and of the filter's words; the filter, the buckets, the chains.
+ */
+static bool defines(const struct got_module *module, const char *name)
+{
+	const uint32_t *const table = module->hash;
+
+	/* An old table: assume the worst. */
+	if (table == NULL)
+		return true;
+	const uint32_t *const buckets =
+		table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t *const chains = buckets + table[0];
+	const uint32_t hash = hash_of(name);
+	uint32_t symbol = table[0] == 0 ? 0 : buckets[hash % table[0]];
+	if (symbol < table[1])
+		return false;
+	for (;; symbol++) {
+		const uint32_t found = chains[symbol - table[1]];
+		const ElfW(Sym) *const at = &module->symbols[symbol];
+		if ((found | 1) == (hash | 1) && at->st_shndx != SHN_UNDEF &&
+			strcmp(module->strings + at->st_name, name) == 0)
+			return true;
+		if ((found & 1) != 0)
+			return false;
+	}
+}
+
+static bool is_in_module(const struct got_module *module, const void *address)
+{
+	return (uintptr_t)address >= module->begin && (uintptr_t)address < module->end;
+}
+
+static bool is_in_relro(const struct got_module *module, const void *address)
+{
+	return (uintptr_t)address >= module->relro_begin && (uintptr_t)address < module->relro_end;
+}
+
+static const struct entry *find_entry(const struct got_pass *pass, const char *name)
+{
+	for (size_t i = 0; i < pass->count; i++) {
+		const struct entry *const entry = &pass->entries[i];
+		if (entry->releases == pass->releases && *entry->original != NULL &&
+			strcmp(entry->name, name) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+enum access { ACCESS_WRITABLE, ACCESS_READ_ONLY, ACCESS_UNKNOWN };
+
+/*
+ * By a system call that makes an atomic change of nothing to the word (or-ing it with 0), and fails
+ * where it cannot be written. /proc may be missing, and is never up to date.
+ */
+static enum access ask_access(_Atomic(void *) *slot)
+{
+	static uint32_t nobody_waits_here;
+	const int or_with_0 = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
+
+	if (syscall(SYS_futex, &nobody_waits_here, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot,
+		    or_with_0) >= 0)
+		return ACCESS_WRITABLE;
+	return errno == EFAULT ? ACCESS_READ_ONLY : ACCESS_UNKNOWN;
+}
+
+/* Into a page that the loader has made read-only. */
+static bool store_protected(_Atomic(void *) *slot, void *value)
+{
+	const uintptr_t page_size = (uintptr_t)getpagesize();
+	void *const page = (void *)((uintptr_t)slot & ~(page_size - 1));
+
+	if (mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0)
+		return false;
+	atomic_store(slot, value);
+	(void)mprotect(page, page_size, PROT_READ);
+	return true;
+}
+
+/*
+ * While the loader works on a module, the pages that it will make read-only are writable. If they
+ * were made read-only now, it would fault: such a module has to wait.
+ */
+static bool store(
+	struct got_pass *pass, const struct got_module *module, _Atomic(void *) *slot, void *value)
+{
+	const enum access access = ask_access(slot);
+
+	if (access == ACCESS_WRITABLE && !is_in_relro(module, slot)) {
+		atomic_store(slot, value);
+		return true;
+	}
+	if (access == ACCESS_READ_ONLY && store_protected(slot, value))
+		return true;
+	pass->figures.protected ++;
+	pass->is_complete = pass->is_complete && access != ACCESS_WRITABLE;
+	return false;
+}
+
+/* Whether a slot that the loader has not resolved can only lead to the original. */
+static bool leads_to_original(const struct got_pass *pass, const struct entry *entry)
+{
+	return pass->index < start_count || !pass->is_ambiguous[entry - pass->entries];
+}
+
+/* Returns whether the slot holds the replacement now; or, when restoring, whether it did. */
+static bool change_slot(struct got_pass *pass, const struct got_module *module,
+	const struct entry *entry, bool is_unresolved, _Atomic(void *) *slot)
+{
+	void *const now = atomic_load(slot);
+
+	if (pass->restores)
+		return now == entry->replacement && store(pass, module, slot, *entry->original);
+	if (now == entry->replacement)
+		return true;
+	if (now == *entry->original || (is_unresolved && leads_to_original(pass, entry)))
+		return store(pass, module, slot, entry->replacement);
+	if (is_unresolved) {
+		pass->figures.unresolved++;
+		pass->is_complete = false;
+	} else {
+		pass->figures.foreign++;
+	}
+	return false;
+}
+
+static size_t change_table(struct got_pass *pass, const struct got_module *module,
+	const ElfW(Rela) * table, size_t count)
+{
+	size_t changed = 0;
+
+	for (size_t i = 0; table != NULL && i < count; i++) {
+		const ElfW(Rela) *const reloc = &table[i];
+		const int type = (int)ELF64_R_TYPE(reloc->r_info);
+		_Atomic(void *) *const slot =
+			__extension__(_Atomic(void *) *)(void *)(module->base + reloc->r_offset);
+		/* Outside of what is read-only it is a variable of the program. */
+		if (type != RELOC_SLOT && type != RELOC_DATA &&
+			!(type == RELOC_WORD && reloc->r_addend == 0 && is_in_relro(module, slot)))
+			continue;
+		const ElfW(Sym) *const symbol = &module->symbols[ELF64_R_SYM(reloc->r_info)];
+		if (symbol->st_name >= module->strings_size || ((uintptr_t)slot & 7) != 0)
+			continue;
+		const struct entry *const entry =
+			find_entry(pass, module->strings + symbol->st_name);
+		/* Not called yet, a slot leads to the module's own stub, which resolves it. */
+		const bool is_unresolved = type == RELOC_SLOT && symbol->st_shndx == SHN_UNDEF &&
+					   is_in_module(module, atomic_load(slot));
+		if (entry != NULL)
+			changed += change_slot(pass, module, entry, is_unresolved, slot);
+	}
+	return changed;
+}
+
+static bool is_loader_or_own(const struct got_module *module)
+{
+	return is_in_module(module, __extension__(const void *) got_replace) ||
+	       module->base == getauxval(AT_BASE) || module->begin == getauxval(AT_SYSINFO_EHDR);
+}
+
+/*
+ * An allocator that calls its own functions through its table would count twice; the C library does
+ * not.
+ */
+static bool has_original(const struct got_pass *pass, const struct got_module *module)
+{
+	for (size_t i = 0; i < pass->count; i++) {
+		if (*pass->entries[i].original != NULL &&
+			is_in_module(module, *pass->entries[i].original))
+			return !defines(module, "__libc_start_main");
+	}
+	return false;
+}
+
+static int note_definitions(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct got_pass *const pass = context;
+	struct got_module module;
+
+	(void)size;
+	if (!read_module(info, &module) || is_loader_or_own(&module))
+		return 0;
+	for (size_t i = 0; i < pass->count; i++) {
+		const struct entry *const entry = &pass->entries[i];
+		if (*entry->original != NULL && !pass->is_ambiguous[i] &&
+			!is_in_module(&module, *entry->original) && defines(&module, entry->name))
+			pass->is_ambiguous[i] = true;
+	}
+	return 0;
+}
+
+static int change_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct got_pass *const pass = context;
+	struct got_module module;
+
+	(void)size;
+	if (read_module(info, &module) && !is_loader_or_own(&module) &&
+		!has_original(pass, &module)) {
+		const size_t changed =
+			change_table(pass, &module, module.plt, module.plt_count) +
+			change_table(pass, &module, module.other, module.other_count);
+		pass->figures.slots += changed;
+		pass->figures.modules += changed != 0;
+	}
+	pass->index++;
+	return 0;
+}
+
+/* While both passes are under way a sampled block never gets lost: what releases is there. */
+static bool change_all(
+	const struct entry *entries, size_t count, bool restores, struct got_figures *figures)
+{
+	struct got_pass pass = {
+		.entries = entries, .count = count, .restores = restores, .is_complete = true
+	};
+
+	if (!restores)
+		dl_iterate_phdr(note_definitions, &pass);
+	pass.releases = !restores;
+	dl_iterate_phdr(change_module, &pass);
+	pass.releases = restores;
+	pass.index = 0;
+	dl_iterate_phdr(change_module, &pass);
+	*figures = pass.figures;
+	return pass.is_complete;
+}
+
+bool got_replace(const struct entry *entries, size_t count, struct got_figures *figures)
+{
+	return change_all(entries, count < ENTRIES_MAX ? count : ENTRIES_MAX, false, figures);
+}
+
+void got_restore(const struct entry *entries, size_t count, struct got_figures *figures)
+{
+	(void)change_all(entries, count < ENTRIES_MAX ? count : ENTRIES_MAX, true, figures);
+}
+
+struct definition {
+	const void *address;
+	const char *name;
+	bool found;
+};
+
+static int look_for_definition(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct definition *const wanted = context;
+	struct got_module module;
+
+	(void)size;
+	if (!read_module(info, &module) || !is_in_module(&module, wanted->address))
+		return 0;
+	wanted->found = defines(&module, wanted->name);
+	return 1;
+}
+
+bool got_defines(const void *address, const char *name)
+{
+	struct definition wanted = { .address = address, .name = name };
+
+	dl_iterate_phdr(look_for_definition, &wanted);
+	return wanted.found;
+}
+
+static int count_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)info;
+	(void)size;
+	(*(size_t *)context)++;
+	return 0;
+}
+
+void got_note_start(void)
+{
+	size_t count = 0;
+
+	dl_iterate_phdr(count_module, &count);
+	start_count = count;
+}
+
+static int read_changes(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	*(unsigned long long *)context = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+unsigned long long got_count_changes(void)
+{
+	unsigned long long changes = 0;
+
+	dl_iterate_phdr(read_changes, &changes);
+	return changes;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replaces functions in the tables through which the modules of this process call each other (the
+ * global offset tables), and puts them back.
+ *
+ * Every module has a slot for each function that it calls in another module. A slot is replaced by
+ * one aligned store; threads that are in the old function come back as ever. Slots in pages that
+ * the loader has made read-only are made writable for the store. A slot that leads to another
+ * function than the original (another allocator's, another tool's) stays. One that the loader has
+ * not resolved yet is replaced where it can only lead to the original: a module opened with
+ * RTLD_DEEPBIND may prefer another one.
+ *
+ * Calls that do not go through a slot are not seen: within the module that defines the function,
+ * through pointers that were taken before, in static programs. The C library's own calls of malloc
+ * do go through its table.
+ *
+ * One thread at a time, never within malloc. It takes the loader's lock.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct entry {
+	const char *name;
+	void *replacement;
+	void **original; /* where the replacement finds it; NULL in there: the process has none */
+	bool releases;	 /* blocks may leave here: replaced first, put back last */
+};
+
+struct got_figures {
+	size_t modules; /* with a slot that is replaced */
+	size_t slots;
+	size_t foreign;	   /* slots that lead elsewhere, and were left */
+	size_t unresolved; /* slots that may yet lead elsewhere, and were left for now */
+	size_t protected;  /* slots that could not be written */
+};
+
+/* Before main: the modules that are loaded now were not opened by dlopen(). */
+void got_note_start(void);
+
+/*
+ * Replaces `entries` in all modules but this one, the loader, and those of the originals (unless
+ * it is the C library). Again after modules were loaded: what is replaced already stays. `figures`
+ * counts all that is replaced now. False when a module is being loaded just now, or a slot was left
+ * for now: to be called again later.
+ */
+bool got_replace(const struct entry *entries, size_t count, struct got_figures *figures);
+
+/* Puts the originals back wherever the replacement still is; `figures` counts what was put back. */
+void got_restore(const struct entry *entries, size_t count, struct got_figures *figures);
+
+/* Whether the module that `address` is in defines this function. */
+bool got_defines(const void *address, const char *name);
+
+/* Counts the modules loaded, and unloaded, since the process began: to see whether it changes. */
+unsigned long long got_count_changes(void);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampler/interposer.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "sampler/entries.h"
+
+static struct {
+	_Atomic bool is_busy;
+	_Atomic bool is_installed;
+	_Atomic bool has_opened; /* dlopen() was called since */
+	bool was_installed;	 /* ever */
+	bool is_complete;	 /* the fields below: by the thread that is busy */
+	unsigned long long changes;
+	struct got_figures figures;
+} interposer;
+
+/*
+ * Another thread that does the same serves as well. After a fork in the middle of it a child does
+ * without: what is in stays in.
+ */
+static bool begin_work(void)
+{
+	return !atomic_exchange(&interposer.is_busy, true);
+}
+
+/* Not for ever: in a child the thread that was busy may be gone. */
+static bool wait_for_work(void)
+{
+	enum { TRIES = 500 };
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	for (int i = 0; i < TRIES; i++) {
+		if (begin_work())
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+static void end_work(void)
+{
+	atomic_store(&interposer.is_busy, false);
+}
+
+/* --- The loader's functions --- */
+
+enum loader_function { LOADER_DLOPEN, LOADER_DLMOPEN, LOADER_DLSYM, LOADER_DLVSYM };
+
+static void *loader_originals[4];
+
+/* Called by the jumps below; returns where to go on. */
+__attribute__((used)) void *interposer_before_loader(enum loader_function function);
+
+void *interposer_before_loader(enum loader_function function)
+{
+	const int error_number = errno;
+
+	if (function == LOADER_DLOPEN || function == LOADER_DLMOPEN)
+		atomic_store(&interposer.has_opened, true);
+	else if (atomic_exchange(&interposer.has_opened, false))
+		interposer_refresh();
+	errno = error_number;
+	return loader_originals[function];
+}
+
+#if defined(__x86_64__)
+/*
+ * The loader looks at the return address for the library that calls it: for its RUNPATH, its name
+ * space, and what comes next. So there must be none of ours in between.
+ */
+#define JUMP(name, number)                                         \
+	__asm__(".pushsection .text\n"                             \
+		".local replace_" #name "\n"                       \
+		".type replace_" #name ", @function\n"             \
+		".p2align 4\n"                                     \
+		"replace_" #name ":\n"                             \
+		".cfi_startproc\n"                                 \
+		"endbr64\n"                                        \
+		"push %rdi\n.cfi_adjust_cfa_offset 8\n"            \
+		"push %rsi\n.cfi_adjust_cfa_offset 8\n"            \
+		"push %rdx\n.cfi_adjust_cfa_offset 8\n"            \
+		"push %rcx\n.cfi_adjust_cfa_offset 8\n"            \
+		"push %r8\n.cfi_adjust_cfa_offset 8\n"             \
+		"mov $" #number ", %edi\n"                         \
+		"call interposer_before_loader\n"                  \
+		"pop %r8\n.cfi_adjust_cfa_offset -8\n"             \
+		"pop %rcx\n.cfi_adjust_cfa_offset -8\n"            \
+		"pop %rdx\n.cfi_adjust_cfa_offset -8\n"            \
+		"pop %rsi\n.cfi_adjust_cfa_offset -8\n"            \
+		"pop %rdi\n.cfi_adjust_cfa_offset -8\n"            \
+		"jmp *%rax\n"                                      \
+		".cfi_endproc\n"                                   \
+		".size replace_" #name ", . - replace_" #name "\n" \
+		".popsection\n");                                  \
+	extern void replace_##name(void)
+
+JUMP(dlopen, 0);
+JUMP(dlmopen, 1);
+JUMP(dlsym, 2);
+JUMP(dlvsym, 3);
+
+#define LOADER(name, function)                                                                  \
+	{                                                                                       \
+#name, __extension__(void *) replace_##name, &loader_originals[function], false \
+	}
+
+static const struct entry loader_entries[] = {
+	LOADER(dlopen, LOADER_DLOPEN),
+	LOADER(dlmopen, LOADER_DLMOPEN),
+	LOADER(dlsym, LOADER_DLSYM),
+	LOADER(dlvsym, LOADER_DLVSYM),
+};
+static const size_t loader_count = sizeof loader_entries / sizeof *loader_entries;
+#else
+/* What is loaded waits for the agent. */
+static const struct entry loader_entries[1];
+static const size_t loader_count = 0;
+#endif
+
+/* --- All of them --- */
+
+bool interposer_find(struct error *err)
+{
+	for (size_t i = 0; i < loader_count; i++)
+		*loader_entries[i].original = dlsym(RTLD_DEFAULT, loader_entries[i].name);
+	return entries_find(err);
+}
+
+static void replace_all(void)
+{
+	struct got_figures ignored;
+	size_t count = 0;
+	const struct entry *const entries = entries_list(&count);
+
+	/* First: what is loaded meanwhile is noticed the next time. */
+	interposer.changes = got_count_changes();
+	interposer.is_complete = got_replace(entries, count, &interposer.figures);
+	(void)got_replace(loader_entries, loader_count, &ignored);
+}
+
+/*
+ * Threads may be in an entry, and the program may have kept its address, when all is taken out: a
+ * plugin that contains this code must not be unloaded any more.
+ */
+void interposer_pin(void)
+{
+	Dl_info info;
+
+	if (interposer.was_installed && dladdr(__extension__(void *) replace_all, &info) != 0 &&
+		info.dli_fname != NULL)
+		(void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+void interposer_install(void)
+{
+	if (!wait_for_work())
+		return;
+	interposer.was_installed = true;
+	replace_all();
+	atomic_store(&interposer.is_installed, true);
+	end_work();
+}
+
+bool interposer_is_installed(void)
+{
+	return atomic_load(&interposer.is_installed);
+}
+
+void interposer_refresh(void)
+{
+	if (!interposer_is_installed() || !begin_work())
+		return;
+	if (interposer_is_installed() &&
+		(!interposer.is_complete || got_count_changes() != interposer.changes))
+		replace_all();
+	end_work();
+}
+
+void interposer_remove(void)
+{
+	struct got_figures ignored;
+	size_t count = 0;
+	const struct entry *const entries = entries_list(&count);
+
+	if (!interposer_is_installed() || !wait_for_work())
+		return;
+	atomic_store(&interposer.is_installed, false);
+	got_restore(loader_entries, loader_count, &ignored);
+	got_restore(entries, count, &ignored);
+	interposer.figures = (struct got_figures){ 0 };
+	end_work();
+}
+
+void interposer_figures(struct got_figures *figures)
+{
+	*figures = (struct got_figures){ 0 };
+	if (!wait_for_work())
+		return;
+	*figures = interposer.figures;
+	end_work();
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampler/live_set.h"
+
+#include <unistd.h>
+#include <sys/mman.h>
+
+#include "base/memory.h"
+
+enum { REMOVED = 1 };
+
+static const uint32_t no_number = UINT32_MAX;
+
+static size_t table_bytes(size_t slot_count)
+{
+	return sizeof(struct live_table) +
+	       slot_count * (sizeof(_Atomic uintptr_t) + sizeof(uint32_t));
+}
+
+/* Not from base/memory.h: the addresses have to be zero, which new pages are. */
+static struct live_table *table_new(size_t slot_count)
+{
+	struct live_table *const table = mmap(NULL, table_bytes(slot_count), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (table == MAP_FAILED)
+		return NULL;
+	table->slot_count = slot_count;
+	table->numbers = (uint32_t *)(void *)((char *)table + sizeof *table +
+					      slot_count * sizeof table->addresses[0]);
+	return table;
+}
+
+bool live_set_init(struct live_set *set)
+{
+	struct live_table *const table = table_new(LIVE_SLOTS_MIN);
+
+	if (table == NULL)
+		return false;
+	set->previous = NULL;
+	set->blocks = NULL;
+	set->block_capacity = 0;
+	set->free_number = no_number;
+	set->count = 0;
+	set->used_slots = 0;
+	atomic_store_explicit(&set->table, table, memory_order_release);
+	return true;
+}
+
+void live_set_deinit(struct live_set *set)
+{
+	struct live_table *const table = atomic_exchange(&set->table, NULL);
+
+	if (table != NULL)
+		munmap(table, table_bytes(table->slot_count));
+	if (set->previous != NULL)
+		munmap(set->previous, table_bytes(set->previous->slot_count));
+	set->previous = NULL;
+	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *set->blocks, 0);
+	set->blocks = NULL;
+	set->block_capacity = 0;
+}
+
+static struct live_table *current(const struct live_set *set)
+{
+	return atomic_load_explicit(&set->table, memory_order_relaxed);
+}
+
+static uintptr_t address_at(const struct live_table *table, size_t slot)
+{
+	return atomic_load_explicit(&table->addresses[slot], memory_order_relaxed);
+}
+
+static size_t next(const struct live_table *table, size_t slot)
+{
+	return (slot + 1) & (table->slot_count - 1);
+}
+
+static size_t before(const struct live_table *table, size_t slot)
+{
+	return (slot - 1) & (table->slot_count - 1);
+}
+
+/* The block's slot, or the empty one where its chain ends. */
+static size_t find(const struct live_table *table, uintptr_t address)
+{
+	size_t slot = live_slot(table, address);
+
+	while (address_at(table, slot) != 0 && address_at(table, slot) != address)
+		slot = next(table, slot);
+	return slot;
+}
+
+/* Where a block that is not in the table is put. */
+static size_t find_place(const struct live_table *table, uintptr_t address)
+{
+	size_t slot = live_slot(table, address);
+
+	while (address_at(table, slot) > REMOVED)
+		slot = next(table, slot);
+	return slot;
+}
+
+static void put(struct live_table *table, size_t slot, uintptr_t address, uint32_t number)
+{
+	table->numbers[slot] = number;
+	/* Release: a reader that finds the address in a new table finds the table complete. */
+	atomic_store_explicit(&table->addresses[slot], address, memory_order_release);
+}
+
+/*
+ * Gives the pages of the table before the last one back: a reader that is still in it finds it
+ * empty. Its addresses stay mapped.
+ */
+static void retire(struct live_set *set, struct live_table *table)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	/* The first page says how many slots there are. */
+	if (set->previous != NULL && table_bytes(set->previous->slot_count) > page)
+		madvise((char *)set->previous + page, table_bytes(set->previous->slot_count) - page,
+			MADV_DONTNEED);
+	set->previous = table;
+}
+
+/* Into a table without removed blocks, larger if most of the slots are really in use. */
+static bool rebuild(struct live_set *set)
+{
+	struct live_table *const old = current(set);
+	const bool grows = set->count * LIVE_SLOTS_PER_BLOCK >= old->slot_count;
+	struct live_table *const table = table_new(old->slot_count << grows);
+
+	if (table == NULL)
+		return false;
+	for (size_t slot = 0; slot < old->slot_count; slot++) {
+		const uintptr_t address = address_at(old, slot);
+		if (address > REMOVED)
+			put(table, find_place(table, address), address, old->numbers[slot]);
+	}
+	set->used_slots = set->count;
+	atomic_store_explicit(&set->table, table, memory_order_release);
+	retire(set, old);
+	return true;
+}
+
+static void free_number(struct live_set *set, uint32_t number)
+{
+	set->blocks[number].site = set->free_number;
+	set->free_number = number;
+}
+
+static bool grow_blocks(struct live_set *set)
+{
+	enum { BLOCKS_MIN = 1024 };
+	const size_t capacity = set->block_capacity == 0 ? BLOCKS_MIN : 2 * set->block_capacity;
+	struct live_block *const blocks = memory_resize(&memory_pages, set->blocks,
+		set->block_capacity * sizeof *blocks, capacity * sizeof *blocks);
+
+	if (blocks == NULL)
+		return false;
+	set->blocks = blocks;
+	/* The lowest number first: pages are touched one after the other. */
+	for (size_t number = capacity; number > set->block_capacity; number--)
+		free_number(set, (uint32_t)(number - 1));
+	set->block_capacity = capacity;
+	return true;
+}
+
+bool live_set_add(struct live_set *set, const void *block, struct live_block what)
+{
+	/* At most half of the slots, removed ones included, are in use. */
+	if ((set->used_slots + 1) * LIVE_SLOTS_PER_BLOCK / 2 > current(set)->slot_count &&
+		!rebuild(set))
+		return false;
+	if (set->free_number == no_number && !grow_blocks(set))
+		return false;
+	struct live_table *const table = current(set);
+	const size_t slot = find_place(table, (uintptr_t)block);
+	const uint32_t number = set->free_number;
+	set->free_number = set->blocks[number].site;
+	set->blocks[number] = what;
+	set->used_slots += address_at(table, slot) == 0;
+	set->count++;
+	put(table, slot, (uintptr_t)block, number);
+	return true;
+}
+
+bool live_set_remove(struct live_set *set, const void *block, struct live_block *what)
+{
+	struct live_table *const table = current(set);
+	size_t slot = find(table, (uintptr_t)block);
+
+	if (address_at(table, slot) == 0)
+		return false;
+	*what = set->blocks[table->numbers[slot]];
+	free_number(set, table->numbers[slot]);
+	set->count--;
+	atomic_store_explicit(&table->addresses[slot], REMOVED, memory_order_relaxed);
+	/* Only slots that end a chain may be empty again, or a reader would stop too early. */
+	for (; address_at(table, slot) == REMOVED && address_at(table, next(table, slot)) == 0;
+		slot = before(table, slot)) {
+		atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
+		set->used_slots--;
+	}
+	return true;
+}
+
+void live_set_visit(
+	struct live_set *set, void (*visit)(void *context, struct live_block *what), void *context)
+{
+	const struct live_table *const table = current(set);
+
+	for (size_t slot = 0; slot < table->slot_count; slot++) {
+		if (address_at(table, slot) > REMOVED)
+			visit(context, &set->blocks[table->numbers[slot]]);
+	}
+}
+
+void live_set_clear(struct live_set *set)
+{
+	struct live_table *const table = current(set);
+
+	for (size_t slot = 0; slot < table->slot_count; slot++) {
+		if (address_at(table, slot) > REMOVED)
+			free_number(set, table->numbers[slot]);
+		if (address_at(table, slot) != 0)
+			atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
+	}
+	set->count = 0;
+	set->used_slots = 0;
+}
+
+size_t live_set_bytes(const struct live_set *set)
+{
+	const struct live_table *const table = current(set);
+	size_t bytes = set->block_capacity * sizeof *set->blocks;
+
+	if (table != NULL)
+		bytes += table_bytes(table->slot_count);
+	if (set->previous != NULL)
+		bytes += table_bytes(set->previous->slot_count);
+	return bytes;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of the process' live blocks were sampled: an exact set of their addresses, outside of the
+ * blocks.
+ *
+ * Every free() of the process asks it, so asking is one load for a block that was not sampled: no
+ * lock, no atomic exchange. Adding, removing and visiting happen under the caller's lock, some
+ * thousands of times a second at most. The set grows into a new table that it publishes; the pages
+ * of an old table are released one growth later, but its addresses stay mapped, because a free()
+ * may be reading it.
+ *
+ * A reader may see an old table: it finds there what was added before the new one was published,
+ * and the holder of the lock decides. It cannot miss its own block: the program handed the address
+ * to the freeing thread after it was added, which orders the two.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+enum {
+	LIVE_SLOTS_MIN = 4096, /* 32 KiB of addresses: they stay in the cache of a busy thread */
+	LIVE_SLOTS_PER_BLOCK = 4,
+};
+
+/* What is remembered of a block. */
+struct live_block {
+	uint64_t size; /* bytes that were asked for */
+	uint32_t site;
+	uint32_t generation; /* of the sites; it changes at each reset */
+};
+
+struct live_table {
+	size_t slot_count;	       /* a power of two */
+	uint32_t *numbers;	       /* of the blocks, by slot */
+	_Atomic uintptr_t addresses[]; /* 0: free; 1: was in use */
+};
+
+struct live_set {
+	_Atomic(struct live_table *) table; /* NULL before live_set_init */
+	struct live_table *previous;	    /* whose pages are still there; NULL: none */
+	struct live_block *blocks;	    /* by number */
+	size_t block_capacity;
+	uint32_t free_number; /* the first of a list that `site` links */
+	size_t count;	      /* blocks */
+	size_t used_slots;    /* with those of removed blocks */
+};
+
+MUST_CHECK bool live_set_init(struct live_set *set);
+
+/* Unmaps the tables. No thread may be in live_set_has(). */
+void live_set_deinit(struct live_set *set);
+
+static inline size_t live_slot(const struct live_table *table, uintptr_t address)
+{
+	/* Fibonacci hashing; blocks are aligned to 16 bytes, so the lowest bits say nothing. */
+	return (size_t)(((uint64_t)address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+	       (table->slot_count - 1);
+}
+
+/* Whether the block was sampled, or may have been: live_set_remove() says. Any thread, no lock. */
+static inline bool live_set_has(const struct live_set *set, const void *block)
+{
+	const struct live_table *const table =
+		atomic_load_explicit(&set->table, memory_order_acquire);
+
+	if (__builtin_expect(table == NULL, false))
+		return false;
+	for (size_t slot = live_slot(table, (uintptr_t)block);;
+		slot = (slot + 1) & (table->slot_count - 1)) {
+		const uintptr_t address =
+			atomic_load_explicit(&table->addresses[slot], memory_order_relaxed);
+		if (__builtin_expect(address == 0, true))
+			return false;
+		if (address == (uintptr_t)block)
+			return true;
+	}
+}
+
+/* False when there is no memory to grow; the set is as it was. Not for a block that is in it. */
+MUST_CHECK bool live_set_add(struct live_set *set, const void *block, struct live_block what);
+
+/* False when the block is not in it. */
+bool live_set_remove(struct live_set *set, const void *block, struct live_block *what);
+
+/* Calls `visit` with what is remembered of each block; it may change that. */
+void live_set_visit(
+	struct live_set *set, void (*visit)(void *context, struct live_block *what), void *context);
+
+/* Forgets all blocks. */
+void live_set_clear(struct live_set *set);
+
+/* Bytes of all memory that the set holds. */
+size_t live_set_bytes(const struct live_set *set);

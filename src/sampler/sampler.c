@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sampler/sampler.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "sampler/site_table.h"
+
+_Thread_local struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
+_Atomic uint32_t sampler_epoch = 1; /* a thread begins in 0 */
+struct live_set sampler_live;
+
+enum {
+	/* Of the frames of this library in front of the program's. */
+	OWN_FRAMES_MAX = 6,
+	/* Samples without room before the next try to make some. */
+	COMPACT_AGAIN = 10000,
+};
+
+static struct {
+	/* 0: free, 1: taken, 2: taken, and others wait. In a page that is cleared in children. */
+	_Atomic uint32_t *lock;
+	_Atomic uint32_t lock_before_4_14;
+	bool is_changing; /* under the lock: not true when it is taken, unless its holder is gone */
+	_Atomic bool is_active;
+	_Atomic uint64_t interval;
+	_Atomic(sampler_backtrace *) backtrace;
+	struct site_table sites;
+	uint32_t generation;
+	uint64_t samples, dropped;
+	uint64_t compact_at; /* dropped samples */
+} sampler = { .lock = &sampler.lock_before_4_14, .interval = SAMPLER_INTERVAL_DEFAULT };
+
+static void futex(int operation, uint32_t value)
+{
+	(void)syscall(SYS_futex, sampler.lock, operation, value, NULL, NULL, 0);
+}
+
+/*
+ * What another thread of the parent was changing when this process was forked cannot be trusted,
+ * not even to be released.
+ */
+static void abandon_samples(void)
+{
+	if (!live_set_init(&sampler_live))
+		atomic_store(&sampler_live.table, NULL);
+	site_table_init(&sampler.sites, SAMPLER_MEMORY_MAX);
+	sampler.generation++;
+	sampler.samples = 0;
+	sampler.dropped = 0;
+}
+
+static void lock(void)
+{
+	uint32_t expected = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(
+		    sampler.lock, &expected, 1, memory_order_acquire, memory_order_relaxed)) {
+		while (atomic_exchange_explicit(sampler.lock, 2, memory_order_acquire) != 0)
+			futex(FUTEX_WAIT_PRIVATE, 2);
+	}
+	if (sampler.is_changing)
+		abandon_samples();
+	sampler.is_changing = true;
+}
+
+static void unlock(void)
+{
+	sampler.is_changing = false;
+	if (atomic_exchange_explicit(sampler.lock, 0, memory_order_release) == 2)
+		futex(FUTEX_WAKE_PRIVATE, 1);
+}
+
+static bool has_memory(void)
+{
+	return atomic_load_explicit(&sampler_live.table, memory_order_relaxed) != NULL;
+}
+
+static void map_lock(void)
+{
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *const page =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return;
+	if (madvise(page, size, MADV_WIPEONFORK) == 0)
+		sampler.lock = page;
+	else
+		munmap(page, size);
+}
+
+bool sampler_init(struct error *err)
+{
+	if (has_memory())
+		return true;
+	if (sampler.lock == &sampler.lock_before_4_14)
+		map_lock();
+	if (!live_set_init(&sampler_live))
+		return error_set(err, ERROR_MEMORY, "no memory for the sampler");
+	site_table_init(&sampler.sites, SAMPLER_MEMORY_MAX);
+	return true;
+}
+
+void sampler_after_fork(void)
+{
+	if (sampler.lock == &sampler.lock_before_4_14 && !sampler_thread.is_sampling)
+		atomic_store(sampler.lock, 0);
+}
+
+void sampler_set_backtrace(sampler_backtrace *backtrace)
+{
+	atomic_store(&sampler.backtrace, backtrace);
+}
+
+sampler_backtrace *sampler_get_backtrace(void)
+{
+	return atomic_load(&sampler.backtrace);
+}
+
+bool sampler_set_active(bool is_active)
+{
+	const bool was_active = atomic_exchange(&sampler.is_active, is_active);
+
+	if (was_active != is_active)
+		atomic_fetch_add(&sampler_epoch, 1);
+	return was_active;
+}
+
+bool sampler_is_active(void)
+{
+	return atomic_load(&sampler.is_active);
+}
+
+void sampler_set_interval(uint64_t interval)
+{
+	atomic_store(&sampler.interval, interval);
+}
+
+void sampler_leave_thread_out(void)
+{
+	sampler_thread.is_left_out = true;
+	sampler_thread.countdown = INT64_MAX;
+}
+
+/* xorshift64*, Vigna 2016; never 0. */
+static uint64_t next_random(uint64_t *random)
+{
+	*random ^= *random >> 12;
+	*random ^= *random << 25;
+	*random ^= *random >> 27;
+	return *random * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+/*
+ * The natural logarithm of a number in (0, 1], to 1e-9: 2 atanh((m - 1) / (m + 1)) of the mantissa
+ * in [1/sqrt 2, sqrt 2), and the exponent. libm is no library of the agent's.
+ */
+static double logarithm(double number)
+{
+	uint64_t bits = 0;
+	double mantissa = 0;
+
+	memcpy(&bits, &number, sizeof bits);
+	int exponent = (int)(bits >> 52) - 1023;
+	bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
+	memcpy(&mantissa, &bits, sizeof mantissa);
+	if (mantissa > 1.4142135623730951) {
+		mantissa /= 2;
+		exponent++;
+	}
+	const double s = (mantissa - 1) / (mantissa + 1);
+	const double q = s * s;
+	double sum = 0;
+	for (int k = 13; k >= 1; k -= 2)
+		sum = sum * q + 1.0 / k;
+	return 2 * s * sum + exponent * 0.69314718055994531;
+}
+
+static int64_t draw_distance(struct sampler_thread *thread)
+{
+	if (thread->random == 0) {
+		struct timespec now = { 0 };
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		thread->random =
+			((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)thread) |
+			1;
+		/* Seeds that differ in few bits differ in all after some steps. */
+		for (int i = 0; i < 8; i++)
+			next_random(&thread->random);
+	}
+	const double uniform = ((double)(next_random(&thread->random) >> 11) + 1) * 0x1p-53;
+	return (int64_t)(-logarithm(uniform) *
+			 (double)atomic_load_explicit(&sampler.interval, memory_order_relaxed));
+}
+
+static void renumber(void *context, struct live_block *what)
+{
+	const uint32_t *const numbers = context;
+
+	if (what->generation == sampler.generation)
+		what->site = numbers[what->site];
+}
+
+/* Not again for each sample where nearly all sites are in use. */
+static bool compact_sites(void)
+{
+	if (sampler.dropped < sampler.compact_at)
+		return false;
+	sampler.compact_at = sampler.dropped + COMPACT_AGAIN;
+	const size_t count = sampler.sites.count;
+	const size_t bytes = count * sizeof(uint32_t);
+	uint32_t *const numbers = memory_resize(&memory_pages, NULL, 0, bytes);
+	if (numbers == NULL)
+		return false;
+	site_table_compact(&sampler.sites, numbers);
+	live_set_visit(&sampler_live, renumber, numbers);
+	memory_resize(&memory_pages, numbers, bytes, 0);
+	if (sampler.sites.count < count - count / 4)
+		sampler.compact_at = sampler.dropped;
+	return true;
+}
+
+static void record(const void *block, size_t size, void *const *frames, size_t frame_count)
+{
+	sampler.samples++;
+	uint32_t number = site_table_get(&sampler.sites, frames, frame_count, size);
+	if (number == SITE_NONE && compact_sites())
+		number = site_table_get(&sampler.sites, frames, frame_count, size);
+	if (number == SITE_NONE ||
+		!live_set_add(&sampler_live, block,
+			(struct live_block){
+				.size = size, .site = number, .generation = sampler.generation })) {
+		sampler.dropped++;
+		return;
+	}
+	struct site *const site = &sampler.sites.sites[number];
+	site->live_blocks++;
+	site->live_bytes += size;
+	site->all_blocks++;
+	site->all_bytes += size;
+}
+
+static void forget(const struct live_block *what)
+{
+	if (what->generation != sampler.generation)
+		return;
+	struct site *const site = &sampler.sites.sites[what->site];
+	site->live_blocks--;
+	site->live_bytes -= what->size;
+}
+
+/* A signal handler that interrupted a sample must not wait for the lock of its own thread. */
+static bool enter(void)
+{
+	if (sampler_thread.is_sampling)
+		return false;
+	sampler_thread.is_sampling = true;
+	lock();
+	if (has_memory())
+		return true;
+	unlock();
+	sampler_thread.is_sampling = false;
+	return false;
+}
+
+static void leave(void)
+{
+	unlock();
+	sampler_thread.is_sampling = false;
+}
+
+/* Draws anew after a switch; false when the block is not to be sampled. */
+static bool begin_epoch(struct sampler_thread *thread, uint32_t epoch, size_t size)
+{
+	/* The distance has no memory: a new one is as good as the rest of the old one. */
+	thread->epoch = epoch;
+	thread->countdown = atomic_load(&sampler.is_active) && !thread->is_left_out
+				    ? draw_distance(thread)
+				    : INT64_MAX;
+	thread->countdown -= (int64_t)size;
+	return thread->countdown < 0;
+}
+
+/* Where the program's frames begin. */
+static unsigned skip_own_frames(void *const *frames, unsigned count, const void *caller)
+{
+	for (unsigned i = 0; i < count && i < OWN_FRAMES_MAX; i++) {
+		if (frames[i] == caller)
+			return i;
+	}
+	return 0;
+}
+
+static void take(const void *block, size_t size, const void *caller)
+{
+	sampler_backtrace *const backtrace = sampler_get_backtrace();
+	void *frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
+	unsigned count = 0;
+	struct live_block stale;
+
+	if (backtrace != NULL)
+		backtrace(frames, &count, SITE_FRAMES_MAX + OWN_FRAMES_MAX);
+	const unsigned first = skip_own_frames(frames, count, caller);
+	count -= first;
+	if (!enter())
+		return;
+	/* A free() that bypassed the entries left it behind. */
+	if (live_set_remove(&sampler_live, block, &stale))
+		forget(&stale);
+	record(block, size, frames + first, count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX);
+	leave();
+}
+
+__attribute__((noinline)) void sampler_take(const void *block, size_t size, const void *caller)
+{
+	struct sampler_thread *const thread = &sampler_thread;
+	const int error_number = errno;
+	const uint32_t epoch = atomic_load(&sampler_epoch);
+
+	if (thread->epoch == epoch || begin_epoch(thread, epoch, size)) {
+		thread->countdown = draw_distance(thread);
+		take(block, size, caller);
+	}
+	errno = error_number;
+}
+
+bool sampler_suspend(const void *block, struct live_block *was)
+{
+	const int error_number = errno;
+
+	if (!enter())
+		return false;
+	const bool found = live_set_remove(&sampler_live, block, was);
+	leave();
+	errno = error_number;
+	return found;
+}
+
+void sampler_finish(const struct live_block *was)
+{
+	const int error_number = errno;
+
+	if (enter()) {
+		forget(was);
+		leave();
+	}
+	errno = error_number;
+}
+
+void sampler_resume(const void *block, const struct live_block *was)
+{
+	const int error_number = errno;
+
+	if (enter()) {
+		if (was->generation == sampler.generation &&
+			!live_set_add(&sampler_live, block, *was))
+			forget(was);
+		leave();
+	}
+	errno = error_number;
+}
+
+__attribute__((noinline)) void sampler_release(const void *block)
+{
+	struct live_block was;
+
+	if (sampler_suspend(block, &was))
+		sampler_finish(&was);
+}
+
+void sampler_reset(uint64_t interval)
+{
+	if (!enter())
+		return;
+	if (interval != 0) {
+		atomic_store(&sampler.interval, interval);
+		atomic_fetch_add(&sampler_epoch, 1);
+	}
+	live_set_clear(&sampler_live);
+	site_table_clear(&sampler.sites);
+	sampler.generation++;
+	sampler.samples = 0;
+	sampler.dropped = 0;
+	sampler.compact_at = 0;
+	leave();
+}
+
+void sampler_get_figures(struct sampler_figures *figures)
+{
+	*figures = (struct sampler_figures){ .interval = atomic_load(&sampler.interval) };
+	if (!enter())
+		return;
+	figures->samples = sampler.samples;
+	figures->dropped = sampler.dropped;
+	figures->live_blocks = sampler_live.count;
+	figures->sites = sampler.sites.count;
+	figures->mapped_bytes = live_set_bytes(&sampler_live) + site_table_bytes(&sampler.sites);
+	leave();
+}
+
+static void write_counters(struct buffer *out, const struct site *site)
+{
+	buffer_printf(out, "  t*: %llu: %llu [%llu: %llu]\n", (unsigned long long)site->live_blocks,
+		(unsigned long long)site->live_bytes, (unsigned long long)site->all_blocks,
+		(unsigned long long)site->all_bytes);
+}
+
+struct site_copy {
+	struct site *sites;
+	const uintptr_t *frames;
+	size_t count, frame_count;
+	size_t capacity, frame_capacity;
+	size_t bytes;
+};
+
+static bool copy_sites_into(struct site_copy *copy)
+{
+	if (!enter())
+		return false;
+	copy->count = sampler.sites.count;
+	copy->frame_count = sampler.sites.frame_count;
+	const bool fits =
+		copy->count <= copy->capacity && copy->frame_count <= copy->frame_capacity;
+	if (fits && copy->count > 0)
+		memcpy(copy->sites, sampler.sites.sites, copy->count * sizeof *copy->sites);
+	if (fits && copy->frame_count > 0)
+		memcpy(copy->sites + copy->capacity, sampler.sites.frames,
+			copy->frame_count * sizeof(uintptr_t));
+	leave();
+	return fits;
+}
+
+/* All sites, with their frames behind them; false without memory. */
+static bool copy_sites(struct site_copy *copy)
+{
+	*copy = (struct site_copy){ 0 };
+	while (copy->sites == NULL || !copy_sites_into(copy)) {
+		/* What is added meanwhile should fit, too. */
+		copy->capacity = copy->count + copy->count / 8 + 64;
+		copy->frame_capacity = copy->frame_count + copy->frame_count / 8 + 4096;
+		const size_t bytes = copy->capacity * sizeof *copy->sites +
+				     copy->frame_capacity * sizeof(uintptr_t);
+		if (copy->sites != NULL)
+			memory_resize(&memory_pages, copy->sites, copy->bytes, 0);
+		copy->sites = memory_resize(&memory_pages, NULL, 0, bytes);
+		copy->bytes = bytes;
+		if (copy->sites == NULL)
+			return false;
+	}
+	copy->frames = __extension__(const uintptr_t *)(copy->sites + copy->capacity);
+	return true;
+}
+
+bool sampler_write(struct buffer *out)
+{
+	struct site_copy copy;
+	struct site total = { 0 };
+
+	if (!has_memory() || !copy_sites(&copy))
+		return false;
+	for (size_t i = 0; i < copy.count; i++) {
+		total.live_blocks += copy.sites[i].live_blocks;
+		total.live_bytes += copy.sites[i].live_bytes;
+		total.all_blocks += copy.sites[i].all_blocks;
+		total.all_bytes += copy.sites[i].all_bytes;
+	}
+	buffer_printf(out, "heap_v2/%llu\n", (unsigned long long)atomic_load(&sampler.interval));
+	write_counters(out, &total);
+	for (size_t i = 0; i < copy.count; i++) {
+		const struct site *const site = &copy.sites[i];
+		buffer_append_char(out, '@');
+		for (size_t k = 0; k < site->frame_count; k++)
+			buffer_printf(
+				out, " 0x%llx", (unsigned long long)copy.frames[site->frames + k]);
+		buffer_append_char(out, '\n');
+		write_counters(out, site);
+	}
+	memory_resize(&memory_pages, copy.sites, copy.bytes, 0);
+	return !out->failed;
+}

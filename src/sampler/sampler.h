@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sampling heap profiler for whatever malloc the process has.
+ *
+ * The law is jemalloc's: along the bytes that a thread allocates, sampling points lie at distances
+ * that are exponential with a mean of `interval` bytes; a block that one falls into is sampled. So
+ * a block of z bytes is sampled with probability 1 - exp(-z / interval), whatever was allocated
+ * before, and every formula for jemalloc's profiles is valid (analysis/unsample.h). A thread draws
+ * its first distance at its first allocation.
+ *
+ * sampler/entries.h calls sampler_count() after each allocation and sampler_forget() before each
+ * free. A block that is not sampled costs a subtraction, or one load. One that is takes its stack
+ * and the lock of all samples, for less than a microsecond.
+ *
+ * In a child after fork, also one that ran no fork handler, the lock is free: it is in a page that
+ * the kernel clears there. If another thread of the parent held it at that moment, the samples may
+ * be half changed, and the child forgets them.
+ *
+ * Resident code: takes no memory from the heap, and keeps errno. There is one sampler in a process.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "sampler/live_set.h"
+
+enum {
+	SAMPLER_INTERVAL_DEFAULT = 512 * 1024,
+	SAMPLER_MEMORY_MAX = 64 * 1024 * 1024, /* of stacks and counters */
+};
+
+/*
+ * Takes the calling thread's stack: up to `max` return addresses, innermost first. As
+ * allocator_backtrace of allocator/allocator.h.
+ */
+typedef void sampler_backtrace(void **addresses, unsigned *count, unsigned max);
+
+struct sampler_figures {
+	uint64_t interval;    /* bytes */
+	uint64_t samples;     /* taken since the last reset */
+	uint64_t dropped;     /* of these without a site: no memory, or the limit */
+	uint64_t live_blocks; /* sampled and in use */
+	uint64_t sites;
+	uint64_t mapped_bytes; /* of the sampler's own memory */
+};
+
+/* Maps the sampler's memory; again does nothing. ERROR_MEMORY. */
+MUST_CHECK bool sampler_init(struct error *err);
+
+/* What takes the stacks, on any thread, within malloc; NULL: samples have none. */
+void sampler_set_backtrace(sampler_backtrace *backtrace);
+sampler_backtrace *sampler_get_backtrace(void);
+
+/*
+ * From now on, for all threads. Off: blocks that are sampled are still forgotten when they are
+ * freed. Returns whether it was active.
+ */
+bool sampler_set_active(bool is_active);
+bool sampler_is_active(void);
+
+/* The calling thread is not sampled from now on. */
+void sampler_leave_thread_out(void);
+
+/* Before sampling begins. */
+void sampler_set_interval(uint64_t interval);
+
+/* Forgets all samples, those of blocks in use too. `interval` 0 keeps the interval. */
+void sampler_reset(uint64_t interval);
+
+void sampler_get_figures(struct sampler_figures *figures);
+
+/*
+ * Appends a profile in the format heap_v2, without the mappings. The samples are copied first:
+ * no allocation waits for the text. False when `out` has no memory, or reached its limit.
+ */
+MUST_CHECK bool sampler_write(struct buffer *out);
+
+/* In a child, for kernels before Linux 4.14, which clear no page there. No system call. */
+void sampler_after_fork(void);
+
+/* --- For sampler/entries.c --- */
+
+struct sampler_thread {
+	int64_t countdown; /* bytes to the next sampling point */
+	uint32_t epoch;	   /* in which it was drawn */
+	bool is_sampling;  /* has the lock, or is about to: a signal handler may allocate */
+	bool is_left_out;
+	uint64_t random; /* 0 before the first draw */
+};
+
+extern _Thread_local struct sampler_thread sampler_thread
+	__attribute__((tls_model("initial-exec")));
+/* A new one begins when sampling is switched, or the interval changes: all threads draw again. */
+extern _Atomic uint32_t sampler_epoch;
+extern struct live_set sampler_live;
+
+/* `caller`: the return address of the entry, where the stack begins. */
+void sampler_take(const void *block, size_t size, const void *caller);
+void sampler_release(const void *block);
+
+/* For realloc: takes the block out; then it was freed after all, or it stays. */
+bool sampler_suspend(const void *block, struct live_block *was);
+void sampler_finish(const struct live_block *was);
+void sampler_resume(const void *block, const struct live_block *was);
+
+/* After an allocation that succeeded, in the function that the program has called. */
+static inline __attribute__((always_inline)) void sampler_count(const void *block, size_t size)
+{
+	struct sampler_thread *const thread = &sampler_thread;
+
+	thread->countdown -= (int64_t)size;
+	if (__builtin_expect(thread->countdown < 0, false) ||
+		__builtin_expect(
+			thread->epoch != atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
+			false))
+		sampler_take(block, size, __builtin_return_address(0));
+}
+
+/*
+ * Before the block is freed: afterwards another thread may have it already, sampled again.
+ */
+static inline void sampler_forget(const void *block)
+{
+	if (__builtin_expect(live_set_has(&sampler_live, block), false))
+		sampler_release(block);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sampler behind allocator/allocator.h: profiles where jemalloc's profiler cannot take any,
+ * because the process has another allocator or a jemalloc without prof:true. Statistics and other
+ * names stay jemalloc's, where there is one.
+ *
+ * Nothing is put into the process before sampling is switched on for the first time, and all of
+ * it is taken out when sampling is off and no sampled block is in use any more.
+ */
+#pragma once
+
+#include "allocator/allocator.h"
+
+/*
+ * Makes the sampler take the profiles of an allocator that cannot. Where it cannot either, the
+ * allocator stays as it is, with its own reason. Once, after allocator_find(); dlsym may allocate.
+ */
+void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample);

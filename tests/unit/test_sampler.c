@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sampler's law and its figures, on blocks that are numbers. */
+#include "sampler/sampler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "sampler/site_table.h"
+#include "unit.h"
+
+enum { INTERVAL = 4096 };
+
+static void *stack[SITE_FRAMES_MAX];
+static unsigned stack_size;
+
+static void take_stack(void **addresses, unsigned *count, unsigned max)
+{
+	errno = EDOM;
+	*count = stack_size < max ? stack_size : max;
+	memcpy(addresses, stack, *count * sizeof *addresses);
+}
+
+static void *block_at(size_t number)
+{
+	return (void *)(UINT64_C(0x7f0000000000) + number * 16);
+}
+
+static int set_up(void **state)
+{
+	struct error err;
+
+	(void)state;
+	stack_size = 2;
+	stack[0] = (void *)0x1000;
+	stack[1] = (void *)0x2000;
+	assert_true(sampler_init(&err));
+	sampler_set_backtrace(take_stack);
+	sampler_reset(INTERVAL);
+	sampler_set_active(true);
+	return 0;
+}
+
+static struct sampler_figures figures(void)
+{
+	struct sampler_figures now;
+
+	sampler_get_figures(&now);
+	return now;
+}
+
+/*
+ * Of n blocks of z bytes, those sampled are binomial with p = 1 - exp(-z / interval). Six standard
+ * deviations are exceeded once in five hundred million runs.
+ */
+static void check_share(size_t size, size_t count)
+{
+	const double share = -expm1(-(double)size / INTERVAL);
+
+	sampler_reset(INTERVAL);
+	for (size_t i = 0; i < count; i++)
+		sampler_count(block_at(i), size);
+	const double expected = share * (double)count;
+	const double deviation = sqrt(expected * (1 - share));
+	assert_true(fabs((double)figures().samples - expected) <= 6 * deviation + 1);
+}
+
+static void a_block_is_sampled_with_the_probability_of_its_size(void **state)
+{
+	(void)state;
+	check_share(1, 2000000);
+	check_share(16, 1000000);
+	check_share(1000, 200000);
+	check_share(INTERVAL, 100000);
+	check_share(10 * INTERVAL, 100000);
+}
+
+static void small_intervals_sample_everything(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	/* A distance of 64 intervals comes once in 10^28. */
+	for (size_t i = 0; i < 1000; i++)
+		sampler_count(block_at(i), 64);
+	assert_int_equal(figures().samples, 1000);
+}
+
+static void *count_some(void *context)
+{
+	(void)context;
+	for (size_t i = 0; i < 10; i++)
+		sampler_count(block_at(i), 100);
+	return NULL;
+}
+
+/* Threads that allocate little must be sampled as often as others, or servers with many would be.
+ */
+static void the_first_distance_of_a_thread_is_drawn(void **state)
+{
+	(void)state;
+	const int threads = 4000;
+	for (int i = 0; i < threads; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, count_some, NULL), 0);
+		pthread_join(thread, NULL);
+	}
+	const double share = -expm1(-100.0 / INTERVAL);
+	const double expected = share * threads * 10;
+	assert_true(fabs((double)figures().samples - expected) <= 6 * sqrt(expected * (1 - share)));
+}
+
+static void what_is_freed_is_forgotten(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	for (size_t i = 0; i < 1000; i++)
+		sampler_count(block_at(i), 64);
+	for (size_t i = 0; i < 1000; i += 2)
+		sampler_forget(block_at(i));
+	assert_int_equal(figures().live_blocks, 500);
+	/* Off: nothing is added, and what was sampled is still forgotten. */
+	sampler_set_active(false);
+	for (size_t i = 1; i < 1000; i += 2) {
+		sampler_forget(block_at(i));
+		sampler_count(block_at(i), 64);
+	}
+	assert_int_equal(figures().live_blocks, 0);
+	assert_int_equal(figures().samples, 1000);
+}
+
+static void an_address_that_was_freed_unseen_counts_once(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	for (int i = 0; i < 10; i++)
+		sampler_count(block_at(1), 64);
+	assert_int_equal(figures().live_blocks, 1);
+	assert_int_equal(figures().samples, 10);
+}
+
+static void a_reset_between_suspending_and_resuming_is_harmless(void **state)
+{
+	struct live_block was;
+
+	(void)state;
+	sampler_reset(1);
+	sampler_count(block_at(1), 64);
+	assert_true(sampler_suspend(block_at(1), &was));
+	assert_int_equal(figures().live_blocks, 0);
+	sampler_resume(block_at(1), &was);
+	assert_int_equal(figures().live_blocks, 1);
+	assert_true(sampler_suspend(block_at(1), &was));
+	sampler_reset(0);
+	sampler_resume(block_at(1), &was);
+	sampler_finish(&was);
+	assert_int_equal(figures().live_blocks, 0);
+	assert_int_equal(figures().sites, 0);
+}
+
+static void errno_is_kept(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	errno = ENOENT;
+	sampler_count(block_at(1), 64);
+	sampler_forget(block_at(1));
+	assert_int_equal(errno, ENOENT);
+}
+
+static void the_profile_has_a_line_for_each_stack_and_size(void **state)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+
+	(void)state;
+	buffer_init(&text, &memory_heap);
+	sampler_reset(1);
+	sampler_count(block_at(1), 1000);
+	sampler_count(block_at(2), 1000);
+	sampler_count(block_at(3), 5000);
+	stack_size = 0;
+	sampler_count(block_at(4), 64);
+	sampler_forget(block_at(2));
+	assert_true(sampler_write(&text));
+	assert_string_equal(buffer_string(&text), "heap_v2/1\n"
+						  "  t*: 3: 6064 [4: 7064]\n"
+						  "@ 0x1000 0x2000\n"
+						  "  t*: 1: 1000 [2: 2000]\n"
+						  "@ 0x1000 0x2000\n"
+						  "  t*: 1: 5000 [1: 5000]\n"
+						  "@\n"
+						  "  t*: 1: 64 [1: 64]\n");
+}
+
+static __attribute__((noinline)) void entry(void *block)
+{
+	stack[0] = (void *)0x1000;
+	stack[1] = (void *)0x2000;
+	stack[2] = __builtin_return_address(0);
+	stack[3] = (void *)0x3000;
+	stack_size = 4;
+	sampler_count(block, 64);
+	__asm__ volatile("");
+}
+
+static void the_stack_begins_at_the_caller_of_the_entry(void **state)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	char wanted[64];
+
+	(void)state;
+	buffer_init(&text, &memory_heap);
+	sampler_reset(1);
+	entry(block_at(1));
+	snprintf(wanted, sizeof wanted, "\n@ %p 0x3000\n", stack[2]);
+	assert_true(sampler_write(&text));
+	assert_contains(buffer_string(&text), wanted);
+}
+
+/* What was allocated and freed at sites beyond the limit stays in the totals. */
+static void sites_without_blocks_make_room_at_the_limit(void **state)
+{
+	const size_t count = 200000;
+
+	(void)state;
+	sampler_reset(1);
+	stack_size = SITE_FRAMES_MAX;
+	for (size_t i = 0; i < count; i++) {
+		stack[0] = (void *)(i + 1);
+		sampler_count(block_at(i), 64);
+		if (i % 1000 != 0)
+			sampler_forget(block_at(i));
+	}
+	const struct sampler_figures now = figures();
+	assert_int_equal(now.dropped, 0);
+	assert_int_equal(now.live_blocks, count / 1000);
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	buffer_init(&text, &memory_heap);
+	assert_true(sampler_write(&text));
+	assert_contains(buffer_string(&text), "  t*: 200: 12800 [200000: 12800000]\n");
+	for (size_t i = 0; i < count; i += 1000)
+		sampler_forget(block_at(i));
+	assert_int_equal(figures().live_blocks, 0);
+}
+
+static void beyond_the_limit_samples_are_dropped_and_counted(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	stack_size = SITE_FRAMES_MAX;
+	for (size_t i = 0; i < 100000; i++) {
+		stack[0] = (void *)(i + 1);
+		sampler_count(block_at(i), 64);
+	}
+	const struct sampler_figures now = figures();
+	assert_true(now.dropped > 0);
+	assert_int_equal(now.samples, 100000);
+	assert_int_equal(now.live_blocks, now.samples - now.dropped);
+	assert_true(now.mapped_bytes < 2 * (size_t)SAMPLER_MEMORY_MAX);
+}
+
+static void size_classes_are_an_eighth_apart(void **state)
+{
+	(void)state;
+	assert_int_not_equal(site_size_class(15), site_size_class(16));
+	uint64_t first = 16;
+	for (uint64_t size = 17; size < 1000000; size++) {
+		if (site_size_class(size) == site_size_class(first))
+			continue;
+		assert_int_equal(site_size_class(size), site_size_class(first) + 1);
+		assert_true(size - first <= first / 8);
+		first = size;
+	}
+	assert_true(site_size_class(UINT64_MAX) > site_size_class(UINT64_MAX / 2));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(a_block_is_sampled_with_the_probability_of_its_size, set_up),
+	cmocka_unit_test_setup(small_intervals_sample_everything, set_up),
+	cmocka_unit_test_setup(the_first_distance_of_a_thread_is_drawn, set_up),
+	cmocka_unit_test_setup(what_is_freed_is_forgotten, set_up),
+	cmocka_unit_test_setup(an_address_that_was_freed_unseen_counts_once, set_up),
+	cmocka_unit_test_setup(a_reset_between_suspending_and_resuming_is_harmless, set_up),
+	cmocka_unit_test_setup(errno_is_kept, set_up),
+	cmocka_unit_test_setup(the_profile_has_a_line_for_each_stack_and_size, set_up),
+	cmocka_unit_test_setup(the_stack_begins_at_the_caller_of_the_entry, set_up),
+	cmocka_unit_test_setup(sites_without_blocks_make_room_at_the_limit, set_up),
+	cmocka_unit_test_setup(beyond_the_limit_samples_are_dropped_and_counted, set_up),
+	cmocka_unit_test(size_classes_are_an_eighth_apart),
+};
+
+UNIT_MAIN(tests)
