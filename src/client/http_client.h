@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request and its answer over a stream that is connected.
+ * One request and its answer over a connected stream, and the URL of a gateway to connect to.
  *
- * The body goes into a buffer, whose limit holds, or into a descriptor. The body of an error
- * answer never goes to the descriptor, but always into the buffer.
+ * The body goes into a buffer, up to its limit, or into a descriptor. The body of an error answer
+ * always goes into the buffer.
  */
 #pragma once
 
@@ -11,10 +11,25 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/error.h"
 #include "base/memory.h"
 #include "client/stream.h"
 #include "wire/http_parser.h"
 #include "wire/http_writer.h"
+
+/* http://host:port, or of a target behind it, http://host:port/targets/NAME. */
+struct gateway_url {
+	bool use_tls;
+	char host[256];
+	char port[8];
+	char prefix[512]; /* "" or "/targets/NAME", encoded as typed */
+};
+
+/* Whether the text is meant as a URL: it begins with http:// or https://. */
+bool gateway_url_detect(const char *text);
+
+/* ERROR_USAGE when it is not that of a gateway or a target. */
+MUST_CHECK bool gateway_url_parse(const char *text, struct gateway_url *url, struct error *err);
 
 struct http_call {
 	const char *method; /* GET, HEAD, POST */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "base/user_name.h"
-#include "client/gateway_url.h"
+#include "client/http_client.h"
 #include "client/process.h"
 #include "client/stream.h"
 

@@ -9,7 +9,7 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/survey.h"
-#include "client/gateway_url.h"
+#include "client/http_client.h"
 
 enum {
 	MISS_REFRESH_MS = 300,

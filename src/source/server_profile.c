@@ -9,7 +9,7 @@
 
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/gateway_url.h"
+#include "client/http_client.h"
 #include "profile/profile_read.h"
 #include "symbol/demangle.h"
 

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
-#include "client/gateway_url.h"
+#include "client/http_client.h"
 #include "client/kernel_view.h"
 #include "profile/bundle.h"
 #include "profile/profile_read.h"

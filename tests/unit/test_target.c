@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "client/gateway_url.h"
+#include "client/http_client.h"
 #include "unit.h"
 
 static void takes_urls_apart(void **state)
