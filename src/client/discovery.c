@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/xalloc.h"
@@ -66,6 +67,39 @@ void discovery_folders(const struct process *process, struct string_pool *folder
 	add(folders, "%s/tmp/heapctl-%u", root, process->uid);
 	add(folders, "%s/tmp/heapctl-%u", root, process->effective_uid);
 	add(folders, "%s/tmp/heapctl-0", root);
+}
+
+/* Whether it is there, or could be made. */
+static bool is_place(const char *folder)
+{
+	const char *const slash = strrchr(folder, '/');
+	char parent[4096];
+
+	snprintf(parent, sizeof parent, "%.*s/", slash == NULL ? 0 : (int)(slash - folder), folder);
+	return access(parent, F_OK) == 0;
+}
+
+bool discovery_has_place(const struct process *process)
+{
+	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	struct string_pool folders;
+	struct error ignored;
+	const char *own = NULL;
+	char root[32];
+	bool found = false;
+
+	buffer_init(&environment, &memory_or_exit);
+	string_pool_init(&folders);
+	if (process_read_environment(process->pid, &environment, &ignored))
+		own = process_environment_find(&environment, "HEAPCTL_DIR");
+	if (is_absolute(own))
+		add(&folders, "%s%s", process_root(process, root), own);
+	else
+		discovery_folders(process, &folders);
+	for (size_t i = 0; i < folders.count && !found; i++)
+		found = is_place(folders.strings[i]);
+	string_pool_deinit(&folders);
+	return found;
 }
 
 static bool is_socket(const char *path)

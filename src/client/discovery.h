@@ -28,6 +28,11 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 void discovery_sockets(struct string_pool *paths);
 
 /*
+ * Whether one of the folders in which the process would put its socket is there, or could be made.
+ */
+bool discovery_has_place(const struct process *process);
+
+/*
  * The folders in which an agent of this process may put its socket, as paths that we can use.
  * For doctor, which looks at them.
  */

@@ -189,7 +189,9 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 	}
 	if (!S_ISDIR(status.st_mode))
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
-			"remove it; the agent makes the folder itself", "%s is not a folder", path);
+			"remove it; the agent makes the folder itself", "%s is %s", path,
+			S_ISLNK(status.st_mode) ? "a symbolic link, which the agent does not follow"
+						: "not a folder");
 	else if (status.st_uid != owner)
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-owner",
 			"let HEAPCTL_DIR name a folder of that user, mode 0700",

@@ -224,7 +224,7 @@ static void examine_silent_agent(
 	const enum agent_absence absence =
 		patient->has_environment ? agent_absence(patient->process, &patient->environment)
 					 : ABSENCE_UNKNOWN;
-	struct error no_thread;
+	struct error reason;
 
 	if (absence == ABSENCE_DISABLED)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
@@ -242,9 +242,14 @@ static void examine_silent_agent(
 			"it was built with the thread sanitizer, out of which a preloaded agent "
 			"keeps");
 	else if (wake_read_state(patient->process) == WAKE_ASLEEP &&
-		 !wake_can_make_thread(patient->process, &no_thread))
-		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", no_thread.hint,
-			"%s", no_thread.message);
+		 !wake_can_make_thread(patient->process, &reason))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", reason.hint, "%s",
+			reason.message);
+	else if (wake_explain_child(patient->process, &reason) ||
+		 (wake_read_state(patient->process) == WAKE_ASLEEP &&
+			 !wake_can_take_signal(patient->process, &reason)))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-signal", reason.hint, "%s",
+			reason.message);
 	else if (examine_root(diagnosis, patient->process) ||
 		 examine_socket_folder(diagnosis, patient))
 		return;

@@ -304,6 +304,12 @@ static bool refuse_impossible(const struct launch_plan *plan, struct error *err)
 			err, ERROR_UNSUPPORTED, "%s is for another kind of machine", program->path);
 		return error_hint(err, "use the heapctl that was built for it");
 	}
+	if (program->is_musl) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s is linked with musl, and the agent with glibc: it cannot be loaded",
+			program->path);
+		return error_hint(err, "use a build of the program for glibc");
+	}
 	if (program->kind == PROGRAM_STATIC) {
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s is linked statically%s: nothing can be preloaded into it",

@@ -119,6 +119,8 @@ static bool add_library(void *context, const char *name)
 	struct closure *const closure = context;
 	char found[LIBRARY_PATH_BYTES];
 
+	if (strcmp(name, "libc.so") == 0 || begins_with(name, "libc.musl"))
+		closure->program->is_musl = true;
 	if (library_search(name, closure->path, closure->run_path, found)) {
 		note_library(closure->program, found);
 		string_pool_add(&closure->paths, found);

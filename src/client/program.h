@@ -33,6 +33,7 @@ struct program {
 	char sanitizer[4096];		  /* libasan and the like; else "" */
 	bool is_privileged; /* setuid, setgid or capabilities for this user: AT_SECURE */
 	bool is_foreign;    /* for another kind of machine (32 bit) */
+	bool is_musl;	    /* linked with that C library */
 };
 
 /*

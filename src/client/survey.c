@@ -230,7 +230,7 @@ static bool add_asleep(struct survey *survey, const struct process *process)
 		return false;
 	if (is_passing(process) || !process_read_modules(process->pid, &modules, &ignored))
 		return true;
-	const bool can_wake = process_state_check(process, &problem);
+	const bool can_wake = target_check_sleeper(process, &problem);
 	struct survey_entry *const entry = add(survey, can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);
 	target_of_sleeper(process, &entry->target);
 	if (!can_wake)

@@ -113,8 +113,7 @@ static bool explain_bare_root(
 	const struct process *process, enum error_kind kind, struct error *err)
 {
 	error_set(err, kind,
-		"cannot reach the agent of %s[%d]: the process has changed its root to one without "
-		"/proc",
+		"%s[%d] has changed its root to one without /proc, so its agent cannot be reached",
 		process->name, (int)process->pid);
 	return error_hint(err, "start it without chroot, mount /proc and make HEAPCTL_DIR in its "
 			       "root, or profile the process that forked it");
@@ -146,6 +145,8 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 			absence == ABSENCE_DISABLED ? "HEAPCTL_DISABLE" : "HEAPCTL_EXE");
 		return error_hint(err, "heapctl doctor %d shows the variable", (int)process->pid);
 	}
+	if (modules.agent[0] != '\0' && wake_explain_child(process, err))
+		return false;
 	if (modules.agent[0] != '\0' && process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_NOT_FOUND, err);
 	if (modules.agent[0] != '\0') {
@@ -194,19 +195,38 @@ static bool try_candidates(
 static bool explain_no_waking(
 	const struct process *process, const struct wake *wake, struct error *err)
 {
-	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
-		(int)process->pid);
-	if (wake->all_block)
-		return error_hint(err,
-			"all its threads block signal %d (SIGRTMAX-3), which wakes it: start it "
-			"with HEAPCTL_CHILDREN=thread, or without HEAPCTL_THREAD=on-demand",
-			SIGRTMAX - 3);
+	enum { SENT_IN_VAIN = 5 };
+
+	if (wake->all_block && !wake_can_take_signal(process, err))
+		return false;
 	if (process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_TIMEOUT, err);
+	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
+		(int)process->pid);
+	if (wake->sent >= SENT_IN_VAIN)
+		return error_hint(err,
+			"it took the signal that wakes it %u times, and no agent stayed: a program "
+			"that restricts its files (Landlock) has to be started with "
+			"HEAPCTL_CHILDREN=thread; profile its parent",
+			wake->sent);
 	return error_hint(err,
-		"it was too busy to be interrupted: try again; a child made by clone(2) or one "
-		"that handles signal %d (SIGRTMAX-3) itself has no agent",
+		"it was too busy to be interrupted: try again, or start its parent with "
+		"HEAPCTL_CHILDREN=thread; a child made by clone(2) or one that handles signal %d "
+		"(SIGRTMAX-3) itself has no agent",
 		SIGRTMAX - 3);
+}
+
+/* Whether its agent could have a socket, and could see what sandbox it is in. */
+static bool check_root(const struct process *process, struct error *err)
+{
+	return !process_has_bare_root(process) || discovery_has_place(process) ||
+	       explain_bare_root(process, ERROR_STATE, err);
+}
+
+bool target_check_sleeper(const struct process *process, struct error *err)
+{
+	return process_state_check(process, err) && wake_can_make_thread(process, err) &&
+	       check_root(process, err) && wake_can_take_signal(process, err);
 }
 
 static int64_t wake_deadline_ms(void)
@@ -290,7 +310,8 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 			return wake_refuse(process, err);
 		if (state == WAKE_ASLEEP || state == WAKE_AWAKE)
 			return process_state_check(process, err) &&
-			       (state == WAKE_AWAKE || wake_can_make_thread(process, err)) &&
+			       (state == WAKE_AWAKE || (wake_can_make_thread(process, err) &&
+							       check_root(process, err))) &&
 			       wake_agent(process, deadline_ms, target, &denied, err);
 		if (process_age_ms(process->pid) >= YOUNG_MS)
 			return explain_no_agent(process, err);

@@ -52,6 +52,12 @@ MUST_CHECK bool target_resolve_of(
 /* The agent of a process that is known by its pid. Lets one on demand sleep. */
 MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
 
+/*
+ * Whether a command can wake the agent on demand of this process now. ERROR_STATE where its limits,
+ * its root or its signals prevent that, ERROR_TIMEOUT where it is stopped.
+ */
+MUST_CHECK bool target_check_sleeper(const struct process *process, struct error *err);
+
 /* An agent on demand that is asleep: target_connect wakes it. */
 void target_of_sleeper(const struct process *process, struct target *target);
 

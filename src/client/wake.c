@@ -74,6 +74,47 @@ enum wake_state wake_read_state(const struct process *process)
 	return process_has_agent_thread(process) ? WAKE_AWAKE : WAKE_ASLEEP;
 }
 
+/* Forked by a target, and no other program since. */
+static bool is_child_of_target(const struct process *process)
+{
+	struct process parent;
+	struct error ignored;
+
+	return process->exe[0] != '\0' && process_read(process->parent, &parent, &ignored) &&
+	       strcmp(parent.exe, process->exe) == 0 &&
+	       (wake_read_state(&parent) != WAKE_NO_AGENT || process_has_agent_thread(&parent));
+}
+
+static bool is_kept_out(pid_t pid)
+{
+	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	struct error ignored;
+
+	buffer_init(&environment, &memory_or_exit);
+	if (!process_read_environment(pid, &environment, &ignored))
+		return false;
+	const char *const children = process_environment_find(&environment, "HEAPCTL_CHILDREN");
+	return children != NULL && strcmp(children, "no") == 0;
+}
+
+bool wake_explain_child(const struct process *process, struct error *err)
+{
+	if (wake_read_state(process) != WAKE_NO_AGENT || !is_child_of_target(process))
+		return false;
+	if (is_kept_out(process->pid)) {
+		error_set(err, ERROR_NOT_FOUND,
+			"%s[%d] has no agent: HEAPCTL_CHILDREN=no keeps it out", process->name,
+			(int)process->pid);
+		error_hint(err, "start its parent without that variable, or profile the parent");
+		return true;
+	}
+	error_set(err, ERROR_NOT_FOUND,
+		"%s[%d] has reset signal %d (SIGRTMAX-3), which wakes the agent of a child",
+		process->name, (int)process->pid, wake_signal());
+	error_hint(err, "start its parent with HEAPCTL_CHILDREN=thread");
+	return true;
+}
+
 bool wake_refuse(const struct process *process, struct error *err)
 {
 	error_set(err, ERROR_STATE,
@@ -154,6 +195,26 @@ static pid_t choose_thread(pid_t pid, struct wake *wake, struct wake_choice *bes
 	return best->rank == WAKE_NEVER ? 0 : chosen;
 }
 
+bool wake_can_take_signal(const struct process *process, struct error *err)
+{
+	enum { LOOKS = 4, LOOK_AGAIN_MS = 10 };
+	struct wake wake = { 0 };
+	struct wake_choice ignored;
+
+	for (int i = 0; i < LOOKS; i++) {
+		if (i > 0)
+			poll(NULL, 0, LOOK_AGAIN_MS);
+		if (choose_thread(process->pid, &wake, &ignored) != 0 || !wake.all_block)
+			return true;
+	}
+	error_set(err, ERROR_STATE,
+		"%s[%d] does not wake its agent: all its threads block signal %d (SIGRTMAX-3), "
+		"which wakes it",
+		process->name, (int)process->pid, wake_signal());
+	return error_hint(err, "start it with HEAPCTL_CHILDREN=thread, or without "
+			       "HEAPCTL_THREAD=on-demand");
+}
+
 /* One that waits its time anew is best asked when it has just begun to wait. */
 static bool is_the_moment(struct wake *wake, pid_t thread, const struct wake_choice *choice)
 {
@@ -185,8 +246,11 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 	struct wake_choice choice;
 	int filters = 0;
 
-	if (fd < 0)
+	if (fd < 0 && errno != ESRCH)
 		return error_system(err, errno, "process %d", (int)process->pid);
+	if (fd < 0 || process_has_ended(process))
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
 	switch (wake_read_state(process)) {
 	case WAKE_NO_AGENT:
 		return error_set(err, ERROR_NOT_FOUND, "process %d has no agent to be woken",
@@ -212,6 +276,7 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 		!handles_signal(process->pid, &filters) || poll(&end, 1, 0) != 0)
 		return true;
 	wake->sent_ms = clock_monotonic_ms();
+	wake->sent++;
 	if (!send_signal(process->pid, fd, thread, choice.value) && errno != ESRCH)
 		return error_system(
 			err, errno, "waking the agent of process %d", (int)process->pid);

@@ -22,6 +22,12 @@ enum wake_state {
 
 enum wake_state wake_read_state(const struct process *process);
 
+/*
+ * Fills `err` where a child of a target has the agent loaded but does not handle the signal: it
+ * has reset its signals, or HEAPCTL_CHILDREN keeps the agent out. False where it is no such child.
+ */
+bool wake_explain_child(const struct process *process, struct error *err);
+
 /* Why a sandboxed one is not asked. Returns false. */
 MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
 
@@ -31,12 +37,19 @@ MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
  */
 MUST_CHECK bool wake_can_make_thread(const struct process *process, struct error *err);
 
+/*
+ * ERROR_STATE when all its threads block the signal that wakes it, at several looks: many block it
+ * for a moment.
+ */
+MUST_CHECK bool wake_can_take_signal(const struct process *process, struct error *err);
+
 /* An agent being woken, from 0 on. */
 struct wake {
 	int64_t begun_ms;
 	unsigned long switches; /* of the thread `thread`, at the last look */
 	pid_t thread;
 	int64_t sent_ms;
+	unsigned sent;		  /* signals */
 	bool all_block;		  /* no thread could take the signal */
 	int64_t blocked_since_ms; /* 0: at the last look one could */
 	int64_t awake_since_ms;	  /* 0: its thread was not there at the last look */

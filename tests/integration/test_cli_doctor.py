@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl doctor: every fault it knows, made for real."""
+import ctypes
 import json
 import os
 import pathlib
@@ -179,6 +180,48 @@ class Doctor(Case):
             self.assertIn("read-only", found["folder-read-only"]["message"])
             self.assertIn("read-only", said)
 
+    def assert_listed(self, pid, problem):
+        """`ps` names what prevents waking the agent of the process, or nothing does."""
+        def entry():
+            return {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}.get(pid)
+        listed = wait_until(entry, "a child that does not just pass")
+        if problem is None:
+            self.assertEqual(listed["state"], "asleep")
+        else:
+            self.assertEqual(listed["state"], "silent")
+            self.assertIn(problem, listed["problem"])
+
+    def forked(self, child, **environment):
+        """The pid of a target's child that has done this."""
+        program = ("import ctypes,os,signal,time\nif os.fork()==0:\n"
+                   f" {child}\n os.write(1,b'%d\\n'%os.getpid())\ntime.sleep(600)")
+        python = os.path.realpath(shutil.which("python3"))
+        process = self.start(python, "-c", program, stdout=subprocess.PIPE, text=True, env={
+            "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(python), **environment})
+        pid = int(process.stdout.readline())
+        self.end_pid_later(pid)
+        self.wait_for_agent(process.pid)
+        return pid
+
+    def test_a_child_that_takes_no_signal(self):
+        for child, environment, problem in (
+                ("signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())", {}, "all its threads block signal"),
+                ("signal.signal(signal.SIGRTMAX - 3, signal.SIG_DFL)", {}, "has reset signal"),
+                ("pass", {"HEAPCTL_CHILDREN": "no"}, "HEAPCTL_CHILDREN=no keeps it out")):
+            with self.subTest(problem):
+                pid = self.forked(child, **environment)
+                self.assert_listed(pid, problem)
+                self.assertIn(problem, self.heapctl("status", pid, code=1)[1])
+                self.assertIn("agent-without-signal", self.examine(pid, ok=False))
+
+    def test_a_child_that_restricts_its_files(self):
+        """Its agent wakes, sees nothing of /proc and leaves; nothing shows Landlock from outside."""
+        if ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1) < 1:
+            self.skipTest("no Landlock here")
+        pid = self.forked("c=ctypes.CDLL(None).syscall; r=c(444, ctypes.byref(ctypes.c_uint64(4)), 8, 0); "
+                          "ctypes.CDLL(None).prctl(38,1,0,0,0); c(446,r,0)")
+        self.assertIn("Landlock", self.heapctl("status", pid, code=1)[1])
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to change the root")
     def test_a_changed_root(self):
         """The agent's socket stays where it was made; a child's agent needs /proc in the new root."""
@@ -195,6 +238,10 @@ class Doctor(Case):
         found = self.examine(child, ok=False)
         self.assertEqual([code for code in found if code.startswith(("agent-", "folder-"))], ["agent-without-proc"])
         self.assertIn("changed its root to one without /proc", self.heapctl("status", child, code=1)[1])
+        self.assert_listed(child, "changed its root to one without /proc")
+        # With a place for its socket it may be woken.
+        os.makedirs(root + os.path.dirname(self.agents))
+        self.assert_listed(child, None)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to change the user")
     def test_a_child_without_threads(self):

@@ -158,6 +158,14 @@ class Refusing(Case):
         self.assertIn("linked statically", self.refused(program))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
+    def test_programs_linked_with_musl(self):
+        compiler = need("cc")
+        library, program = (os.path.join(self.folder, name) for name in ("libmusl.so", "musl"))
+        subprocess.run([compiler, "-shared", "-x", "c", "-", "-Wl,-soname,libc.musl-x86_64.so.1", "-o", library], input="", text=True, check=True)
+        subprocess.run([compiler, "-x", "c", "-", "-Wl,--no-as-needed", "-x", "none", library, "-o", program],
+                       input="int main(void) { return 0; }", text=True, check=True)
+        self.assertIn("linked with musl", self.refused(program))
+
     def test_setuid_programs(self):
         program = pathlib.Path(self.folder, "suid")
         shutil.copy("/bin/true", program)
