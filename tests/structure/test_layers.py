@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree obeys its layers, and the checker that says so can fail."""
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -34,6 +35,15 @@ class Layers(unittest.TestCase):
 
     def test_a_plugin_sees_the_public_face_only(self):
         self.assertEqual(len(faults_of({"src/base/x.c": "", "plugins/p/x.c": '#include "agent/agent.h"\n'})), 1)
+
+
+class Documents(unittest.TestCase):
+    def test_the_architecture_names_files_that_exist(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        text = (root / "docs/architecture.md").read_text()
+        missing = [name for name in re.findall(r"`([a-z_*/]+\.(?:c|h|js))`", text)
+                   if not any((root / "src").glob(name if "/" in name else f"*/{name}")) and not (root / name).exists() and not (root / "include" / name).exists()]
+        self.assertEqual(missing, [])
 
 
 if __name__ == "__main__":
