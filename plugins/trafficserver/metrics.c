@@ -3,7 +3,7 @@
 
 #include <ts/ts.h>
 
-#include "trafficserver/plugin.h"
+#include "trafficserver/report.h"
 
 static const char *const names[METRIC_COUNT] = {
 	[METRIC_ACTIVE] = PLUGIN_TAG ".active",

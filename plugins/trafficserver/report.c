@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <ts/ts.h>
 
-#include "trafficserver/plugin.h"
-
 /* A hint and a message of heapctl.h fit, and a path. */
 enum { LINE_BYTES = 1536 };
 

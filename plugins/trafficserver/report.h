@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the operator is told: one line each in Traffic Server's diags.log; failures are errors
- * there. Any thread.
+ * What the plugin reports to the operator: one line each in Traffic Server's diags.log, failures as
+ * errors. Any thread.
  */
 #pragma once
 
 #include "heapctl.h"
+
+/* The tag of messages to this plugin, and the first part of its metrics' names. */
+#define PLUGIN_TAG "memory_profile"
 
 #define REPORT_PRINTF __attribute__((format(printf, 1, 2)))
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin's own thread: does what messages ask, one after another, tells the outcome of each in
- * one line, ends what it began (the profile of a timed run), and keeps the metrics up to date.
+ * The plugin's own thread: handles one message after another, reports the outcome of each in one
+ * line, writes the profile of a timed run when it ends, and keeps the metrics up to date.
  */
 #pragma once
 
+#include "trafficserver/message.h"
 #include "trafficserver/metrics.h"
 #include "trafficserver/profile_file.h"
-#include "trafficserver/queue.h"
 
 struct worker {
 	struct queue queue;

@@ -12,7 +12,6 @@
 #include "trafficserver/arguments.h"
 #include "trafficserver/message.h"
 #include "trafficserver/profile_file.h"
-#include "trafficserver/queue.h"
 #include "unit.h"
 
 static enum message_verb verb_of(const char *text, size_t size, char argument[MESSAGE_TEXT_BYTES])
