@@ -2,12 +2,9 @@
 #include "agent/agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/close_range.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +30,7 @@ struct agent {
 	_Atomic bool stopping;
 };
 
-/* What lasts as long as the process, and is inherited. */
+/* Lives as long as the process, and is inherited. */
 static struct {
 	bool prepared; /* allocator and fork handlers are there */
 	_Atomic bool started;
@@ -49,7 +46,7 @@ static struct {
 	bool is_joinable; /* `thread` is to be joined; under `lifetime` */
 	pthread_t thread;
 	bool has_tried_to_listen;
-	bool own_files;		    /* the thread may have a table of descriptors of its own */
+	bool own_files;		    /* the thread may have its own table of descriptors */
 	_Atomic bool has_own_files; /* it has */
 	bool has_inherited_files;   /* of the parent's agent: to be closed before one begins */
 	bool is_child;
@@ -103,7 +100,7 @@ static void serve(struct agent *agent)
 	}
 }
 
-/* After a fork most children exec or exit at once: nothing of the agent should be seen of them. */
+/* After a fork most children exec or exit at once; in those the agent should never appear. */
 static void delay_after_fork(struct agent *agent)
 {
 	if (agent->is_child)
@@ -111,37 +108,24 @@ static void delay_after_fork(struct agent *agent)
 }
 
 /*
- * Gives the thread a table of descriptors of its own, empty. Then nothing here can meet the
- * program's numbers: closefrom() does not reach the agent, the agent closes nothing of the
- * program's, and a child inherits none of it. Where the kernel has no close_range (before 5.9) or
- * a sandbox forbids it, the table stays shared, and agent/descriptor.h is what keeps the peace.
- * Only for an agent that the program does not know of: calls of heapctl.h by other threads share
- * descriptors with this one.
+ * Gives the thread its own descriptors, if the program does not know of the agent: calls of
+ * heapctl.h by other threads share descriptors with this one.
  *
- * False when the process has shut itself in before the thread ran for the first time: /proc, which
- * was there, is gone, and it cannot be known any more what sandbox it is in.
+ * False when the process entered a sandbox before the thread ran for the first time: /proc, which
+ * was there, is gone, and the agent can no longer find out which sandbox it is in.
  */
 MUST_CHECK static bool leave_program_files(struct agent *agent)
 {
 	struct log log = process.options.log;
-	int fd = -1;
 
-	log_part_files(&log);
-	if (!process.own_files || syscall(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+	log_detach_stderr(&log);
+	if (!process.own_files || !descriptor_unshare())
 		return true;
 	pthread_mutex_lock(&process.lock);
 	process.options.log = log;
 	pthread_mutex_unlock(&process.lock);
 	agent->service.is_apart = true;
 	atomic_store(&process.has_own_files, true);
-	/*
-	 * A library that complains on what it takes for stderr must not write into a file of ours.
-	 */
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd >= 0 && fd < STDERR_FILENO);
-	if (fd > STDERR_FILENO)
-		close(fd);
 	return sandbox_check_open(&agent->service.sandbox) || !agent->had_proc;
 }
 
@@ -192,8 +176,8 @@ static void publish(struct agent *agent, bool has_thread)
 }
 
 /*
- * Waits until a thread that has left runs none of this code any more: the object may be unloaded
- * then. Under `lifetime`, without a thread.
+ * Waits until a thread that is ending runs none of this code any more: then the object may be
+ * unloaded. Under `lifetime`, without a thread.
  */
 static void join_thread(void)
 {
@@ -202,7 +186,7 @@ static void join_thread(void)
 	process.is_joinable = false;
 }
 
-/* Also where there is none to make. */
+/* Does nothing in embedded mode. Returns an errno. */
 static int make_thread(struct agent *agent)
 {
 	if (process.options.mode == AGENT_EMBEDDED)
@@ -241,7 +225,7 @@ static bool begin(bool is_child, struct error *err)
 	return error_system(err, errnum, "starting the agent's thread");
 }
 
-/* The parent's run is not the child's: it would sample for ever. */
+/* The child has no run that would end the sampling. */
 static void end_inherited_run(void)
 {
 	struct error ignored;
@@ -253,9 +237,9 @@ static void end_inherited_run(void)
 }
 
 /*
- * Makes no system call, as most children exec or exit at once and some are in a sandbox that would
- * end them; save for SETTINGS_CHILDREN_THREAD. Without a thread an agent begins when a client asks
- * for it by signal, or the child calls it.
+ * Makes no system call, except for SETTINGS_CHILDREN_THREAD: most children exec or exit at once and
+ * some are in a sandbox that would kill them. Without a thread an agent begins when a client asks
+ * for it by signal, or the child calls heapctl.h.
  */
 static void begin_in_child(bool had_agent)
 {
@@ -274,7 +258,7 @@ static void begin_in_child(bool had_agent)
 		process.started = false;
 }
 
-/* Its waits are measured by the clock that cannot be set. */
+/* Its timeouts are measured by the clock that cannot be set. */
 static void init_changed(void)
 {
 	pthread_condattr_t attributes;
@@ -286,8 +270,8 @@ static void init_changed(void)
 }
 
 /*
- * In a new child, before anything here is used. What the parent's agent was is gone, and threads
- * that are gone as well may have held the locks.
+ * In a new child, before anything here is used. The parent's agent is gone; so are its threads,
+ * which may have held the locks.
  */
 static void adopt_child(void)
 {
@@ -309,7 +293,7 @@ static void adopt_child(void)
 	process_mark_end_adoption();
 }
 
-/* Whether there is more to do at once than to mark the child. */
+/* Whether marking the child is not enough. */
 FORK_HANDLER static bool must_adopt_at_once(void)
 {
 	return process.started && (process.children == SETTINGS_CHILDREN_THREAD ||
@@ -318,8 +302,8 @@ FORK_HANDLER static bool must_adopt_at_once(void)
 
 /*
  * In the child, where this thread is the only one. Each page that the child reads code from, or
- * writes to, costs it a page fault: the handler and what it calls are together (FORK_HANDLER), call
- * nothing of the C library and write to one page.
+ * writes to, costs it a page fault: so the handler and its callees lie together (FORK_HANDLER),
+ * call nothing of the C library and write to one page.
  */
 FORK_HANDLER static void after_fork_in_child(void)
 {
@@ -403,7 +387,7 @@ static struct timespec after_ms(int64_t wait_ms)
 	return until;
 }
 
-/* Waits for the thread to leave; under the lock. */
+/* Waits for the end of the thread; under the lock. */
 static bool wait_for_end(int64_t wait_ms)
 {
 	const struct timespec until = after_ms(wait_ms);
@@ -416,8 +400,8 @@ static bool wait_for_end(int64_t wait_ms)
 }
 
 /*
- * Lets a preloaded agent make its socket before the program's main begins, which may give up the
- * rights to do so or enter a chroot. Not for ever: at a dlopen the thread may have to wait for us.
+ * Lets a preloaded agent make its socket before the program's main begins, which may drop the
+ * rights to do so or enter a chroot. The wait is short: at a dlopen the thread may wait for us.
  */
 static void wait_for_socket(void)
 {
@@ -431,8 +415,9 @@ static void wait_for_socket(void)
 }
 
 /*
- * Makes the thread leave, without a descriptor that the two share: a signal that it blocks and
- * polls, or a visitor, wakes it. It may be so young that it has neither yet, or be at a dump.
+ * Ends the thread, which shares no descriptor with this one: a signal that it blocks and polls, or
+ * a connection to its socket, wakes it. A new thread may not poll either yet; another may be
+ * dumping.
  */
 static bool end_thread_with_own_files(struct error *err)
 {
@@ -456,14 +441,14 @@ static bool end_thread_with_own_files(struct error *err)
 	return ended || error_set(err, ERROR_STATE, "its thread is busy");
 }
 
-/* From now on the program knows of the agent and calls it: they have to share descriptors. */
+/* From now on the program calls the agent: the two must share descriptors. */
 static bool take_over(const struct agent_options *options, struct error *err)
 {
 	if (process.own_files && !end_thread_with_own_files(err))
 		return error_prefix(err, "taking over the preloaded agent");
 	pthread_mutex_lock(&process.lock);
 	process.own_files = false;
-	/* From now on it is the program's: another start has to find it started. */
+	/* Another start has to find it started. */
 	process.options.preloaded = false;
 	process.options.log = options->log;
 	process.options.need_socket = options->need_socket;
@@ -497,7 +482,7 @@ static unsigned count_own_threads(void)
 	return count;
 }
 
-/* A signal that asks for an agent may still come: its handler stays. */
+/* The handler stays: a signal that asks for an agent may still come. */
 static void end_for_good(void)
 {
 	struct error ignored;
@@ -515,12 +500,12 @@ static void end_for_good(void)
 }
 
 /*
- * From a signal handler, at a point where the program is in no library: no thread that holds a lock
- * of ours can be waited for.
+ * From a signal handler, where the program is in no library; it must not wait for a thread that
+ * holds a lock of ours.
  */
 static void begin_on_demand(void)
 {
-	/* The program's callback is not made for signal handlers. */
+	/* The program's callback may not be called in a signal handler. */
 	const struct log log = { .to_stderr = process.options.log.to_stderr };
 	struct error err;
 
@@ -540,7 +525,7 @@ static enum settings_children choose_children(const struct agent_options *option
 	return on_demand_is_possible() ? SETTINGS_CHILDREN_ON_DEMAND : SETTINGS_CHILDREN_THREAD;
 }
 
-/* A child inherits the handler of the signal. Without a socket only its own calls reach it. */
+/* A child inherits the handler. Without a socket only the child's own calls reach its agent. */
 static void install_for_children(const struct agent_options *options)
 {
 	struct error err;
@@ -611,7 +596,7 @@ void agent_stop(void)
 {
 	adopt_child();
 	pthread_mutex_lock(&process.lifetime);
-	/* A preloaded agent that the program never took over is not the program's to stop. */
+	/* The program may not stop a preloaded agent that it never took over. */
 	if (is_ours() && !process.own_files) {
 		on_demand_remove();
 		if (process.options.mode == AGENT_EMBEDDED)
@@ -626,10 +611,10 @@ void agent_stop(void)
 }
 
 /*
- * On demand the thread may be away, or just leaving because it was unused; and in a child nothing
- * has begun.
+ * On demand there may be no thread, or one that is just ending because it was unused; and in a
+ * child nothing has begun.
  */
-static bool make_sure_of_agent(struct error *err)
+static bool ensure_agent(struct error *err)
 {
 	pthread_mutex_lock(&process.lifetime);
 	pthread_mutex_lock(&process.lock);
@@ -643,7 +628,7 @@ static bool make_sure_of_agent(struct error *err)
 	return done;
 }
 
-/* Whether the program's calls make an agent that is not there. */
+/* Whether the program's calls create a missing agent. */
 static bool begins_when_called(void)
 {
 	adopt_child();
@@ -670,13 +655,13 @@ static bool try_lock(struct agent_use *use)
 
 bool agent_lock(struct agent_use *use, struct error *err)
 {
-	/* A thread that was still there may have left before the lock was had. */
+	/* The thread may have ended before the lock was taken. */
 	enum { TRIES = 3 };
 	bool begins = true;
 
 	for (int i = 0; begins && i < TRIES; i++) {
 		begins = begins_when_called();
-		if (begins && !make_sure_of_agent(err))
+		if (begins && !ensure_agent(err))
 			return false;
 		if (try_lock(use))
 			return true;
@@ -687,7 +672,7 @@ bool agent_lock(struct agent_use *use, struct error *err)
 
 void agent_unlock(struct agent_use *use, bool plan_changed)
 {
-	/* Its loop looks at all that it waits for, and plans anew. */
+	/* Its loop checks everything and plans anew. */
 	if (plan_changed && process.options.mode == AGENT_EMBEDDED)
 		embedded_plan(&process.agent->embedded, 0);
 	else if (plan_changed)
@@ -696,7 +681,7 @@ void agent_unlock(struct agent_use *use, bool plan_changed)
 	held_signals_end(&use->signals);
 }
 
-/* Other threads plan what it waits for as soon as it is open. */
+/* Other threads set its timer as soon as it is open. */
 static bool open_embedded(struct embedded *embedded)
 {
 	struct error ignored;
@@ -713,7 +698,7 @@ int agent_fd(void)
 {
 	struct error ignored;
 
-	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || !make_sure_of_agent(&ignored))
+	if (!is_ours() || process.options.mode != AGENT_EMBEDDED || !ensure_agent(&ignored))
 		return -1;
 	struct embedded *const embedded = &process.agent->embedded;
 	if (!embedded_is_open(embedded) && (!open_embedded(embedded) || !agent_process(&ignored)))
@@ -728,8 +713,8 @@ bool agent_process(struct error *err)
 
 	if (!is_ours() || process.options.mode != AGENT_EMBEDDED)
 		return error_set(
-			err, ERROR_STATE, "there is no agent to be driven by this program");
-	if (!make_sure_of_agent(err))
+			err, ERROR_STATE, "there is no agent that this program has to drive");
+	if (!ensure_agent(err))
 		return false;
 	struct service *const service = &process.agent->service;
 	held_signals_begin(&signals);
@@ -739,7 +724,8 @@ bool agent_process(struct error *err)
 	const bool go_on = service_step(service, fds, count);
 	count = service_poll_list(service, fds);
 	/*
-	 * In one go: another thread that begins a run must not be overwritten with what was before.
+	 * Under one lock: else an older timeout could replace that of a run which another thread
+	 * begins now.
 	 */
 	pthread_mutex_lock(&process.lock);
 	embedded_watch(&process.agent->embedded, fds, count);

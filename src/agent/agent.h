@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent of this process: starting, stopping, its thread, and what fork makes of it.
+ * The agent of this process: starting, stopping, its thread, and what it becomes in a forked child.
  *
- * There is one at most. In a forked child it begins anew, without the parent's runs and clients,
- * unless it was told to stay out of children. What a child inherits is only the `struct allocator`
- * found at the first start and the options; all else is in memory that a child does not get.
+ * A process has at most one. In a forked child it begins anew, without the parent's runs and
+ * clients, unless children are to have none. A child inherits only the `struct allocator` found at
+ * the first start and the options; all else is in memory that a child does not get.
  */
 #pragma once
 
@@ -32,20 +32,20 @@ struct agent_options {
 };
 
 /*
- * ERROR_STATE when it is started already; but when it was preloaded, a program that also starts it
- * itself takes it over: it sets the log, and the agent begins anew with the program's descriptors.
+ * ERROR_STATE when it is started already. A program that starts it itself takes over one that was
+ * preloaded: it sets the log, and the agent begins anew with the program's descriptors.
  */
 MUST_CHECK bool agent_start(const struct agent_options *options, struct error *err);
 
 /* Whether there is an agent in this process, by this copy of the code. */
 bool agent_is_started(void);
 
-/* Ends it and waits until its thread has left. Does nothing when there is none. */
+/* Ends it and waits for the end of its thread. Does nothing when there is none. */
 void agent_stop(void);
 
 /*
- * The core, locked for the calling thread, whose SIGPIPE and SIGXFSZ are held back meanwhile;
- * give it back with agent_unlock. ERROR_STATE when there is no agent in this process.
+ * Locks the core for the calling thread, whose SIGPIPE and SIGXFSZ are held back until
+ * agent_unlock. ERROR_STATE when there is no agent in this process.
  */
 struct agent_use {
 	struct core *core;
@@ -55,7 +55,7 @@ struct agent_use {
 
 MUST_CHECK bool agent_lock(struct agent_use *use, struct error *err);
 
-/* `plan_changed`: a run began or ended, so there is something else to wait for. */
+/* `plan_changed`: a run began or ended, so the agent's loop has another deadline. */
 void agent_unlock(struct agent_use *use, bool plan_changed);
 
 /* AGENT_EMBEDDED: readable when agent_process has something to do; -1. One thread for both. */

@@ -70,7 +70,7 @@ static bool dump_to_name(struct allocator *allocator, const struct folder *folde
 	return true;
 }
 
-/* Dumps into a file of a private folder, which loses its name at once. */
+/* Dumps into a file of a private folder, which is unlinked at once. */
 static bool dump_to_folder(
 	struct allocator *allocator, const struct folder *folder, int *fd, struct error *err)
 {
@@ -86,8 +86,8 @@ static bool dump_to_folder(
 }
 
 /*
- * After chroot() neither /proc nor the agent's folder may be there: then a private folder is made
- * for the moment, wherever that can be done.
+ * After chroot() neither /proc nor the agent's folder may exist: then a private folder is made for
+ * this dump, wherever that is possible.
  */
 static bool dump_to_temporary(struct allocator *allocator, int *fd, struct error *err)
 {
@@ -122,8 +122,8 @@ static bool hint_limit(struct error *err)
 }
 
 /*
- * jemalloc takes a write that was cut short for a success: at the limit on the size of files, or
- * where a disk became full in the last block.
+ * jemalloc takes a short write for a success: at the limit on the size of files, or when the disk
+ * becomes full in the last block.
  */
 static bool check_is_whole(uint64_t size, bool ends_a_line, struct error *err)
 {
@@ -273,12 +273,12 @@ static bool append_loaded(int fd, uint64_t *size)
 }
 
 /*
- * jemalloc copies /proc/PID/maps, which is not there after chroot() or without a descriptor to
- * spare, empty when the main thread has ended alone, and another process' where /proc is that of
- * another pid namespace. Without its mappings no address of a stack has a name. Where they cannot
- * be written the profile stays as it was, but for those of another process.
+ * jemalloc copies /proc/PID/maps, which is missing after chroot() or without a free descriptor,
+ * empty when the main thread has ended alone, and another process' where /proc belongs to another
+ * pid namespace. Without its mappings no address of a stack has a name. Where they cannot be
+ * written, the profile stays as it was, without those of another process.
  */
-static void mend_mappings(int fd, struct counts *counts)
+static void correct_mappings(int fd, struct counts *counts)
 {
 	static const size_t title_size = sizeof mappings_title - 1;
 	const uint64_t end = counts->mappings_at;
@@ -304,7 +304,7 @@ static bool dump(
 
 	if (dump_to_memory(allocator, fd, err))
 		return true;
-	/* Where there is no other way the first one's trouble is the one to tell. */
+	/* When all ways fail, the error is that of the first. */
 	return err->kind == ERROR_NOT_FOUND && (dump_to_folder(allocator, folder, fd, &other) ||
 						       dump_to_temporary(allocator, fd, &other));
 }
@@ -324,7 +324,7 @@ bool capture_take(struct allocator *allocator, const struct folder *folder,
 	taken.duration_ms = (clock_monotonic_ns() - begin + 500000) / 1000000;
 	if (!count_lines(fd, &counts, err))
 		return false;
-	mend_mappings(fd, &counts);
+	correct_mappings(fd, &counts);
 	taken.stack_count = counts.stacks;
 	taken.size_bytes = counts.size;
 	if (!descriptor_own(TAKE_FD(fd), &taken.file, err))

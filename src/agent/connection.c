@@ -208,7 +208,7 @@ static bool step_write(struct connection *connection, const struct connection_ha
 bool connection_step(struct connection *connection, short events,
 	const struct connection_handler *handler, char *block, int64_t now_ms)
 {
-	/* Without this a number that the program has taken back would be read from. */
+	/* The number may be a file of the program's by now. */
 	if (!descriptor_is_ours(&connection->socket) || (events & POLLNVAL) != 0)
 		return false;
 	if (!connection->answering && !step_read(connection, handler, block, now_ms))

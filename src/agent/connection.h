@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One client: bytes are read into a request, the answer is written as fast as the client takes
- * it, and nothing ever waits. The caller polls for connection_events and calls connection_step.
+ * it, and no call blocks. The caller polls for connection_events and calls connection_step.
  */
 #pragma once
 
@@ -13,11 +13,11 @@ enum {
 	CONNECTION_REQUEST_MS = 5000,	 /* to send a request */
 	CONNECTION_ANSWER_MS = 30000,	 /* to take some of an answer */
 	CONNECTION_IDLE_MS = 60000,	 /* between requests */
-	CONNECTION_TURN_BYTES = 1 << 20, /* sent before others get their turn */
+	CONNECTION_TURN_BYTES = 1 << 20, /* sent before the next client is served */
 	CONNECTION_BLOCK_BYTES = 32768,
 };
 
-/* Answers a request; what it does is the owner's. */
+/* Answers a request. */
 struct connection_handler {
 	void (*handle)(
 		void *context, const struct agent_request *request, struct response *response);
@@ -48,13 +48,13 @@ void connection_deinit(struct connection *connection);
 short connection_events(const struct connection *connection);
 
 /*
- * Does what can be done without waiting, `block` being scratch of CONNECTION_BLOCK_BYTES. False
- * when the connection is over; then deinit it.
+ * Reads and writes what it can without waiting; `block` is scratch of CONNECTION_BLOCK_BYTES. False
+ * when the connection has ended; then deinit it.
  */
 MUST_CHECK bool connection_step(struct connection *connection, short events,
 	const struct connection_handler *handler, char *block, int64_t now_ms);
 
-/* Its time limit has passed: answers 408 to half a request; false when it is over at once. */
+/* Its time limit has passed: answers half a request with 408; false when it ends at once. */
 MUST_CHECK bool connection_expire(struct connection *connection, int64_t now_ms);
 
 /* Answers with this error and ends. */

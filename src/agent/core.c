@@ -258,7 +258,7 @@ static bool begin_run(struct core *core, struct error *err)
 		return true;
 	struct error ignored;
 	if (!run_store_remove(&core->store, run->id, &ignored)) {
-		/* It was stored a moment ago. */
+		/* It was stored just now. */
 	}
 	return false;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent can do, without saying how it is asked: the socket's routes, the C interface of
- * heapctl.h and a host's plugin are faces of this.
+ * What an agent can do: the socket's routes and the C interface of heapctl.h call this.
  *
- * The core has no thread and no lock; its owner serialises calls. It must be told the time now
- * and then: core_tick ends a run or a pause whose deadline has come, and core_wait_ms says when to
- * call it. It takes memory from `memory` only.
+ * The core has no thread and no lock; its owner serialises calls. core_tick ends a run or a pause
+ * whose deadline has passed; core_wait_ms says when to call it. It takes memory from `memory` only.
  */
 #pragma once
 
@@ -18,7 +16,7 @@
 #include "allocator/allocator.h"
 #include "base/json_writer.h"
 
-/* Who switched sampling on. */
+/* What switched sampling on. */
 enum core_cause {
 	CORE_CAUSE_NONE, /* it is off */
 	CORE_CAUSE_HEAPCTL,
@@ -27,15 +25,15 @@ enum core_cause {
 };
 
 /*
- * Who switched sampling on, and when (since 1970; 0: before we came). Belongs to the process, not
- * to the core: sampling survives an agent that ends, and is inherited by a child.
+ * What switched sampling on, and when (since 1970; 0: before the agent began). It belongs to the
+ * process, not to the core: sampling survives the end of an agent, and a child inherits it.
  */
 struct core_activation {
 	_Atomic(enum core_cause) cause;
 	_Atomic(int64_t) since_ms;
 };
 
-/* What the last profile cost, to judge what the next one will. */
+/* The cost of the last profile, to estimate that of the next. */
 struct core_dump {
 	int64_t time_ms; /* since 1970; 0: none yet */
 	int64_t duration_ms;
@@ -74,13 +72,14 @@ struct core {
 
 void core_init(struct core *core, const struct core_options *options);
 
-/* A run that is on goes on as far as sampling is concerned: stop it first. Kept files stay. */
+/* Does not switch off the sampling of a run: stop that first. Kept files stay. */
 void core_deinit(struct core *core);
 
 /* Where kept runs go from now on, and profiles where there is no memfd. */
 void core_set_folder(struct core *core, const struct folder *folder);
 
-/* Looks whether sampling is on, and who did it; ERROR_UNSUPPORTED where it never can be. */
+/* Reads whether sampling is on, and what switched it on; ERROR_UNSUPPORTED where it never can be.
+ */
 MUST_CHECK bool core_observe(struct core *core, bool *active, struct error *err);
 
 /* Refuses (ERROR_STATE) to switch off under a run. */
@@ -103,7 +102,7 @@ MUST_CHECK bool core_profile(
 /* `lg_sample` and `force` as in allocator_reset. */
 MUST_CHECK bool core_reset(struct core *core, int lg_sample, bool force, struct error *err);
 
-/* As allocator_write, and keeps account of what it changes. */
+/* As allocator_write, and records what it changes for runs and the status. */
 MUST_CHECK bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type type,
 	const char *text, bool force, struct error *err);
 
@@ -122,7 +121,7 @@ MUST_CHECK bool core_run_start(struct core *core, const struct core_run_request 
 	struct run *run, bool *already_running, struct error *err);
 
 /*
- * Ends the run now. ERROR_STATE when there is none. A run that failed to end well says so itself.
+ * Ends the run now. ERROR_STATE when there is none. A failure at its end is in the run.
  */
 MUST_CHECK bool core_run_stop(struct core *core, struct run *run, struct error *err);
 
@@ -144,7 +143,7 @@ MUST_CHECK bool core_run_remove(struct core *core, int64_t id, struct error *err
 bool core_is_running(const struct core *core);
 int64_t core_remaining_ms(const struct core *core, const struct run *run);
 
-/* Ends the run or the pause when its time has come. */
+/* Ends the run or the pause when its deadline has passed. */
 void core_tick(struct core *core);
 
 /* Milliseconds until core_tick has something to do; -1: nothing is planned. */

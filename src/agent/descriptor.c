@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -37,6 +39,21 @@ static bool identify(int fd, uint64_t *device, uint64_t *inode)
 	return true;
 }
 
+bool descriptor_unshare(void)
+{
+	int fd = -1;
+
+	if (syscall(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE) != 0)
+		return false;
+	/* A library that writes to stderr must not write into a file of the agent's. */
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return true;
+}
+
 /* Out of the way of programs that expect small numbers for their own files. */
 int descriptor_move_up(int fd)
 {
@@ -44,8 +61,8 @@ int descriptor_move_up(int fd)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return fd;
-	const rlim_t most = limit.rlim_cur < 1024 ? limit.rlim_cur : 1024;
-	int start = most > SLOTS ? (int)(most - SLOTS) : LOWEST_START;
+	const rlim_t max = limit.rlim_cur < 1024 ? limit.rlim_cur : 1024;
+	int start = max > SLOTS ? (int)(max - SLOTS) : LOWEST_START;
 	if (start < LOWEST_START)
 		start = LOWEST_START;
 	const int moved = fcntl(fd, F_DUPFD_CLOEXEC, start);
@@ -77,7 +94,7 @@ bool descriptor_own(int fd, struct descriptor *descriptor, struct error *err)
 	if (!identify(own.fd, &own.device, &own.inode)) {
 		const int errnum = errno;
 		close(own.fd);
-		return error_system(err, errnum, "looking at an own descriptor");
+		return error_system(err, errnum, "reading the status of the agent's descriptor");
 	}
 	own.slot = take_slot(own.fd, own.device, own.inode);
 	if (own.slot < 0) {

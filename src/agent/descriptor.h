@@ -3,13 +3,13 @@
  * File descriptors inside another program's process.
  *
  * A server may close descriptors that it did not open (closefrom) and then get the same numbers
- * for its own files. So the agent keeps its descriptors at high numbers, remembers what each one
- * was opened on (device and inode), and asks before each use whether the number still means
- * that. It also keeps a list of them, which a forked child uses to close what it inherited.
+ * for its own files. So the agent keeps its descriptors at high numbers, remembers the device and
+ * inode of each, and checks before each use whether the number still stands for that file. It also
+ * keeps a list of them, which a forked child uses to close what it inherited.
  *
- * Only kinds of files with an inode of their own can be told apart: sockets, pipes, regular files,
- * memfds; not eventfd, epoll and the like, which share one (agent/embedded.h has another proof for
- * its own).
+ * This works only for kinds of files with an inode of their own: sockets, pipes, regular files,
+ * memfds; not for eventfd, epoll and the like, which share one (agent/embedded.h has another proof
+ * for its own).
  *
  * Any thread, each descriptor by one at a time; descriptor_close_inherited by a child after fork.
  */
@@ -35,17 +35,24 @@ struct descriptor {
  */
 MUST_CHECK bool descriptor_own(int fd, struct descriptor *descriptor, struct error *err);
 
+/*
+ * Gives the calling thread its own, empty table of descriptors. Then the agent and the program
+ * cannot reach each other's: closefrom() does not close the agent's, and a child inherits none of
+ * them. False where the kernel has no close_range (before 5.9) or a sandbox forbids it.
+ */
+bool descriptor_unshare(void);
+
 /* A free high number for the same file, close-on-exec; `fd` itself where there is none. */
 int descriptor_move_up(int fd);
 
 /* Whether the number still stands for what was opened. */
 bool descriptor_is_ours(const struct descriptor *descriptor);
 
-/* Closes it when it is still ours; forgets it in any case. */
+/* Closes it if it is still ours, and forgets it. */
 void descriptor_close(struct descriptor *descriptor);
 
 /*
- * In a child after fork, before an agent begins in it: closes what the parent's agent had.
+ * In a child after fork, before an agent begins in it: closes what it inherited from the parent's.
  * Async-signal-safe.
  */
 void descriptor_close_inherited(void);

@@ -19,7 +19,7 @@ static struct {
 	struct descriptor witness;
 } inherited;
 
-/* A change to what it is already: fails unless this epoll has this file under this number. */
+/* Sets what is set already: fails unless this epoll has this file under this number. */
 static bool contains(int epoll_fd, int fd, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.fd = fd };
@@ -32,7 +32,7 @@ static bool is_our_epoll(int epoll_fd, const struct descriptor *witness)
 	return epoll_fd >= 0 && descriptor_is_ours(witness) && contains(epoll_fd, witness->fd, 0);
 }
 
-/* The timer first: without the epoll it cannot be told any more. */
+/* The timer first: the epoll proves it. */
 static void close_ours(int epoll_fd, int timer_fd, const struct descriptor *witness)
 {
 	if (!is_our_epoll(epoll_fd, witness))
@@ -53,7 +53,7 @@ static bool add(int epoll_fd, int fd, uint32_t events, struct error *err)
 
 static bool open_witness(struct descriptor *witness, struct error *err)
 {
-	/* One that is not connected has neither an end nor anything to read. */
+	/* An unconnected one never becomes readable. */
 	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
@@ -91,7 +91,7 @@ bool embedded_open(struct embedded *embedded, struct error *err)
 		inherited.is_open = true;
 		return true;
 	}
-	/* These numbers are a moment old: they are ours. */
+	/* These numbers are new: they are ours. */
 	if (embedded->timer_fd >= 0)
 		close(embedded->timer_fd);
 	if (embedded->epoll_fd >= 0)
@@ -129,7 +129,7 @@ void embedded_plan(const struct embedded *embedded, int64_t timeout_ms)
 
 	if (!embedded_is_open(embedded))
 		return;
-	/* Zero would disarm it: a moment that has come is one nanosecond away. */
+	/* Zero would disarm it: a deadline that has passed is one nanosecond away. */
 	when.it_value.tv_sec = timeout_ms > 0 ? timeout_ms / 1000 : 0;
 	when.it_value.tv_nsec = timeout_ms > 0 ? timeout_ms % 1000 * 1000000 : timeout_ms == 0;
 	timerfd_settime(embedded->timer_fd, 0, &when, NULL);
@@ -139,7 +139,7 @@ void embedded_watch(struct embedded *embedded, const struct pollfd *fds, size_t 
 {
 	if (count > EMBEDDED_WATCHED_MAX || !embedded_is_open(embedded))
 		return;
-	/* Closed ones have left by themselves; for them this is an error that means nothing. */
+	/* Closed ones are removed already; then this fails, which does not matter. */
 	for (size_t i = 0; i < embedded->watched_count; i++)
 		epoll_ctl(embedded->epoll_fd, EPOLL_CTL_DEL, embedded->watched[i].fd, NULL);
 	for (size_t i = 0; i < count; i++) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One descriptor for a program that owns its event loop: it becomes readable when the agent has
- * something to do, be it a client or a moment that has come. One thread at a time, except
- * embedded_plan.
+ * something to do, for a client or at a deadline. One thread at a time, except embedded_plan.
  *
- * epoll and timerfd have no inode of their own, so agent/descriptor.h cannot tell them from those
- * of the program. Two facts prove them: the epoll contains a socket of ours that is told by its
- * inode, the witness, and the timer, for the kernel compares both the number and the file.
+ * epoll and timerfd have no inode of their own, so agent/descriptor.h cannot distinguish them from
+ * those of the program. Two facts prove them: the epoll contains the witness, a socket of ours that
+ * has an inode, and it contains the timer; the kernel compares both the number and the file.
  */
 #pragma once
 
@@ -41,7 +40,7 @@ bool embedded_is_open(const struct embedded *embedded);
  */
 void embedded_watch(struct embedded *embedded, const struct pollfd *fds, size_t count);
 
-/* And so does the end of this time-out (milliseconds; 0: at once; -1: none). */
+/* And so does the end of this timeout (milliseconds; 0: at once; -1: none). */
 void embedded_plan(const struct embedded *embedded, int64_t timeout_ms);
 
 /*

@@ -20,15 +20,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-/* A folder that is used for other things as well, such as /tmp, must stay as it is. */
+/* The mode of a folder with other uses, such as /tmp, must not be changed. */
 static bool hint_mode(const char *path, mode_t mode, struct error *err)
 {
 	const char *const slash = strrchr(path, '/');
 
 	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
 		return error_hint(err, "chmod 700 %s", path);
-	return error_hint(
-		err, "let HEAPCTL_DIR name a folder for this alone, such as %s/heapctl", path);
+	return error_hint(err, "set HEAPCTL_DIR to a folder of its own, such as %s/heapctl", path);
 }
 
 static bool check_directory(int fd, const char *path, struct error *err)
@@ -230,7 +229,7 @@ bool file_lock_is_held(int folder_fd, const char *name)
 
 	if (fd < 0)
 		return errno != ENOENT;
-	/* Shared: two agents that look at the same time do not take each other for its owner. */
+	/* Shared: two agents that check at the same time do not take each other for its owner. */
 	return flock(fd, LOCK_SH | LOCK_NB) != 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The folder of sockets and kept profiles. It is used only when it is a real directory (no
- * symlink), belongs to the user that the process runs as at this moment, and is closed to all
- * others; so names in it need not fear other users.
+ * symlink), belongs to the user that the process runs as now, and is closed to all others; so no
+ * other user can change names in it.
  *
  * The folder is opened by its path for each use and never held open: a descriptor of a folder
  * that outlives a chroot() is a way out of it. No heap memory is used.
@@ -22,9 +22,9 @@ struct folder {
 };
 
 /*
- * Picks the folder: the one that was asked for; else /run/heapctl for root, the session's runtime
- * folder, /tmp/heapctl-UID, in this order; made when missing. A folder that was asked for and
- * belongs to another user (the process gave up its privileges) is passed over.
+ * Picks the folder: the configured one; else /run/heapctl for root, the session's runtime folder,
+ * /tmp/heapctl-UID, in this order; made when missing. A configured folder that belongs to another
+ * user (the process has dropped its privileges) is skipped.
  */
 MUST_CHECK bool folder_choose(
 	const struct settings *settings, struct folder *folder, struct error *err);
@@ -97,7 +97,7 @@ bool file_lock_is_held(int folder_fd, const char *name);
  */
 struct folder_watch {
 	int fd;		/* -1: none */
-	uint64_t inode; /* of the socket's file, to tell the descriptor from one of the program's */
+	uint64_t inode; /* of the socket's file, to recognise the descriptor as ours */
 	bool is_apart;	/* in a table of descriptors of its own */
 };
 
@@ -111,5 +111,5 @@ void folder_watch_close(struct folder_watch *watch);
 /* In a forked child: closes the parent's, where that was in a table that both had. */
 void folder_watch_close_inherited(const struct folder_watch *own);
 
-/* After poll has found something: takes it away. False when it turned out to be nothing of ours. */
+/* Reads what poll has found. False when the descriptor is no longer ours. */
 bool folder_watch_drain(struct folder_watch *watch);

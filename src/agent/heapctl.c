@@ -361,23 +361,23 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 	return HEAPCTL_OK;
 }
 
-struct visitor {
-	void (*visit)(void *context, const char *code, const char *message, const char *hint);
+struct warning_visit {
+	void (*call)(void *context, const char *code, const char *message, const char *hint);
 	void *context;
 };
 
-static void pass_on(void *context, const struct allocator_warning *warning)
+static void visit_warning(void *context, const struct allocator_warning *warning)
 {
-	const struct visitor *const visitor = context;
+	const struct warning_visit *const visit = context;
 
-	visitor->visit(visitor->context, warning->code, warning->message, warning->hint);
+	visit->call(visit->context, warning->code, warning->message, warning->hint);
 }
 
 int heapctl_warnings(
 	void (*visit)(void *context, const char *code, const char *message, const char *hint),
 	void *context, struct heapctl_error *err)
 {
-	struct visitor visitor = { .visit = visit, .context = context };
+	struct warning_visit each = { .call = visit, .context = context };
 	struct agent_use use;
 	struct error problem;
 
@@ -388,7 +388,7 @@ int heapctl_warnings(
 	struct allocator *const allocator = use.core->allocator;
 	agent_unlock(&use, false);
 	/* The allocator lasts as long as the process; the program may call us again. */
-	allocator_warnings(allocator, pass_on, &visitor);
+	allocator_warnings(allocator, visit_warning, &each);
 	return HEAPCTL_OK;
 }
 

@@ -32,14 +32,14 @@ void listener_deinit(struct agent_listener *listener)
 static bool make_address(const struct folder *folder, int folder_fd, const char *name,
 	struct sockaddr_un *address, struct error *err)
 {
-	const size_t most = sizeof address->sun_path;
+	const size_t max = sizeof address->sun_path;
 
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	int length = snprintf(address->sun_path, most, "%s/%s", folder->path, name);
-	if ((size_t)length >= most)
+	int length = snprintf(address->sun_path, max, "%s/%s", folder->path, name);
+	if ((size_t)length >= max)
 		length = snprintf(
-			address->sun_path, most, "/proc/thread-self/fd/%d/%s", folder_fd, name);
-	if ((size_t)length >= most)
+			address->sun_path, max, "/proc/thread-self/fd/%d/%s", folder_fd, name);
+	if ((size_t)length >= max)
 		return error_system(err, ENAMETOOLONG, "%s", folder->path);
 	return true;
 }
@@ -60,7 +60,7 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *address, const str
 	return true;
 }
 
-/* Connects without waiting: 0, or an errno; *peer is the pid of who listens, 0 when not known. */
+/* Connects without waiting: 0, or an errno; *peer is the listener's pid, 0 when not known. */
 static int probe(const struct folder *folder, int folder_fd, const char *name, pid_t *peer)
 {
 	struct sockaddr_un address;
@@ -174,7 +174,7 @@ static pid_t pid_of_name(const char *name)
 	return strcmp(end, ".sock") == 0 ? atoi(name) : 0;
 }
 
-/* Between bind() and its new name a socket does not listen; this long that never takes. */
+/* Between bind() and its new name a socket does not listen. That never takes so long. */
 enum { UNFINISHED_S = 10 };
 
 /* A socket that still has the name it was bound to: its process ended before it could rename it. */
@@ -188,8 +188,8 @@ static bool is_unfinished(const struct sweep *sweep, const char *name, bool is_p
 }
 
 /*
- * The process may be of another pid namespace that shares the folder: so ask the socket too. Those
- * of living processes are not asked, as that would wake them up.
+ * The process may be of another pid namespace that shares the folder: so the socket is tried, too.
+ * Those of living processes are not, as that would wake them up.
  */
 static bool remove_if_dead(void *context, const char *name)
 {
@@ -311,14 +311,13 @@ void listener_close(struct agent_listener *listener)
 	pthread_mutex_lock(&listener->lock);
 	unpublish(listener);
 	pthread_mutex_unlock(&listener->lock);
-	/* A child may have inherited it: nothing is to wait in a queue that is not read any more.
-	 */
+	/* A child may have inherited it: no client may wait in a queue that nothing reads. */
 	if (descriptor_is_ours(&listener->socket))
 		shutdown(listener->socket.fd, SHUT_RDWR);
 	descriptor_close(&listener->socket);
 }
 
-static bool visit(const struct agent_listener *listener, struct error *err)
+static bool connect_self(const struct agent_listener *listener, struct error *err)
 {
 	struct sockaddr_un address;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
@@ -330,7 +329,7 @@ static bool visit(const struct agent_listener *listener, struct error *err)
 		return false;
 	if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
 		return true;
-	/* A full queue is knock enough; waiting for room in it would be waiting for each other. */
+	/* A full queue wakes the thread, too; waiting for room in it would be a deadlock. */
 	if (fd >= 0 && errno == EAGAIN)
 		return true;
 	return error_system(err, errno, "%s/%s", listener->folder.path, listener->name);
@@ -339,7 +338,7 @@ static bool visit(const struct agent_listener *listener, struct error *err)
 bool listener_connect_self(struct agent_listener *listener, struct error *err)
 {
 	pthread_mutex_lock(&listener->lock);
-	const bool done = listener->published ? visit(listener, err)
+	const bool done = listener->published ? connect_self(listener, err)
 					      : error_set(err, ERROR_STATE, "it has no socket");
 	pthread_mutex_unlock(&listener->lock);
 	return done;

@@ -40,12 +40,12 @@ MUST_CHECK bool listener_open(
 /* Whether the socket is there and still ours. */
 bool listener_is_open(const struct agent_listener *listener);
 
-/* Whether it was open and the number stands for something else by now. */
+/* Whether it was open and the number stands for another file by now. */
 bool listener_is_lost(const struct agent_listener *listener);
 
 /*
- * Whether its name is gone, or leads to something else by now. False where the process may not look
- * any more, after a change of its user or its root: others still reach the socket there.
+ * Whether its name is gone, or stands for another file by now. False where the process cannot see
+ * it, after a change of its user or its root: other processes still reach the socket there.
  */
 bool listener_has_lost_name(struct agent_listener *listener);
 
@@ -55,7 +55,7 @@ void listener_path(struct agent_listener *listener, char *path, size_t size);
 /* Stops listening and removes the name. */
 void listener_close(struct agent_listener *listener);
 
-/* Visits the socket by its name and leaves again: a thread that waits for a client wakes up. */
+/* Connects to the socket by its name and closes: a thread that waits for a client wakes up. */
 MUST_CHECK bool listener_connect_self(struct agent_listener *listener, struct error *err);
 
 /*

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 
-void log_part_files(struct log *log)
+void log_detach_stderr(struct log *log)
 {
 	struct stat status;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agent has to say without being asked: to the program that embeds it, through a
- * callback, or to stderr where HEAPCTL_LOG=stderr asks for that. By default nowhere: the
- * descriptors of a server are its own.
+ * The agent's log: it goes to the program that embeds it, through a callback, or to stderr with
+ * HEAPCTL_LOG=stderr. By default there is none: the descriptors of a server are its own.
  */
 #pragma once
 
@@ -17,7 +16,8 @@ enum log_level {
 	LOG_INFO,
 };
 
-/* Write to it without the agent's lock, whose waiters may hold what the callback waits for. */
+/* Write to it without the agent's lock: a thread that waits for that may hold what the callback
+ * waits for. */
 struct log {
 	void (*write)(void *context, int level, const char *message); /* NULL: none */
 	void *context;
@@ -29,12 +29,11 @@ struct log {
 };
 
 /*
- * The calling thread is about to get a table of descriptors of its own. From now on each line goes
- * to what the program has as stderr at that moment, as long as it is still the same file: a copy
- * would keep a pipe open that a daemon closes, and another file of that number is the program's
- * own.
+ * Before the calling thread gets a table of descriptors of its own. From now on each line is
+ * written to the program's stderr of that time, if it is still the same file as now: a copy would
+ * keep a pipe open that a daemon closes, and another file of that number is the program's own.
  */
-void log_part_files(struct log *log);
+void log_detach_stderr(struct log *log);
 
 void log_write(const struct log *log, enum log_level level, const char *format, ...)
 	PRINTF_FORMAT(3, 4);

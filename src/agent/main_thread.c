@@ -44,15 +44,15 @@ static unsigned long count_threads(void)
 
 static void *stand_in(void *ignored)
 {
-	unsigned long guests = 0;
+	unsigned long others = 0;
 
 	(void)ignored;
 	prctl(PR_SET_NAME, "heapctl-last");
 	do {
 		poll(NULL, 0, COUNT_INTERVAL_MS);
 		/* The main thread, this one and the agent's. */
-		guests = 2 + agent.count_threads();
-	} while (count_threads() > guests);
+		others = 2 + agent.count_threads();
+	} while (count_threads() > others);
 	agent.end();
 	/* A signal that waits for a thread to take it now has one, as it has without the agent. */
 	pthread_sigmask(SIG_SETMASK, &main_signals, NULL);
@@ -83,7 +83,7 @@ static void main_thread_ends(void *ignored)
 		agent.end();
 }
 
-/* What tells a thread from the others without a call. */
+/* Identifies the thread without a call. */
 static uintptr_t own_thread(void)
 {
 #if defined(__x86_64__)

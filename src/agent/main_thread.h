@@ -6,12 +6,12 @@
  * the program's exit handlers would write nowhere.
  *
  * So another thread takes the main thread's place: it has a stack and a table of descriptors as
- * the program's threads have, counts the threads once a second, and when only the agent is left
- * ends it and then itself. It is made when the main thread ends, and costs nothing before.
+ * the program's threads have, counts the threads once a second, and ends the agent and then itself
+ * when only the agent is left. It is created when the main thread ends, and costs nothing before.
  *
- * A main thread that is killed alone, by a seccomp filter, runs no destructor and no code of the
- * program is left to run when the other threads have ended: then the agent's thread is the last one
- * and ends the process (main_thread_end_process).
+ * A main thread that a seccomp filter kills alone runs no destructor, and no code of the program
+ * runs when the other threads have ended: then the agent's thread is the last one and ends the
+ * process (main_thread_end_process).
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 #include "base/error.h"
 
 struct main_thread_agent {
-	/* Threads of the agent at the moment; any thread. */
+	/* The agent's threads now; any thread. */
 	unsigned (*count_threads)(void);
 	/* Ends the agent for good and waits until its thread has left. */
 	void (*end)(void);

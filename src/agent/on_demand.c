@@ -53,7 +53,7 @@ static void show_mark(void)
 	snprintf(name, sizeof name, "heapctl.filters.%u", filters_at_start);
 	CLEANUP(fd_cleanup) const int fd = memfd_create(name, MFD_CLOEXEC);
 	if (fd >= 0 && mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
-		/* Then a client does not wake what has filters, or the agent inside. */
+		/* Then no client wakes a process with filters, or with the agent linked in. */
 	}
 }
 
@@ -70,7 +70,7 @@ static bool is_sandboxed_since_start(uint64_t value)
 }
 
 #if defined(__x86_64__)
-/* The bytes around the pointer that are on its page: the others may not be there. */
+/* The bytes around the pointer on its page; the neighbouring pages may not be mapped. */
 static void read_code(uint64_t pointer, uint8_t code[SAFE_POINT_BEFORE + SAFE_POINT_BEHIND])
 {
 	enum { PAGE_SHIFT = 12 };
@@ -107,8 +107,8 @@ __asm__(".pushsection .text\n"
 	".popsection");
 
 /*
- * The kernel would take the alternate stack to be free, and put the signal of a fault over what
- * was interrupted. It is set again when the handler returns.
+ * The kernel would take the alternate stack for unused, and put the signal of a fault over what was
+ * interrupted. The return of the handler sets it again.
  */
 static void begin_without_alternate_stack(void)
 {
@@ -118,8 +118,7 @@ static void begin_without_alternate_stack(void)
 	begin_agent();
 }
 
-/* The program's stack, or its alternate one, may have no room but for a signal: Rust's has 8 KiB.
- */
+/* The program's stack, or its alternate one, may be too small: Rust's has 8 KiB. */
 static void begin_on_own_stack(void)
 {
 	enum { STACK_BYTES = 256 * 1024 };
@@ -180,7 +179,7 @@ bool on_demand_is_possible(void)
 
 /*
  * The kernel lets only root and the process' own user send it a signal. A thread that is cancelled
- * ends after the handler, not in it with a lock.
+ * ends after the handler, not inside it with a lock.
  */
 static void handle_signal(int number, siginfo_t *info, void *context)
 {
@@ -196,8 +195,8 @@ static void handle_signal(int number, siginfo_t *info, void *context)
 }
 
 /*
- * The program's signals wait until the handler has ended: one handled within it would not end the
- * call that goes on then, and sigsuspend or ppoll would wait for it for ever. Faults cannot wait.
+ * The program's signals wait until the handler has ended: one that is handled within it would not
+ * end the call that is resumed, and sigsuspend or ppoll would never return. Faults cannot wait.
  */
 static void block_for_handler(sigset_t *mask)
 {
@@ -218,7 +217,8 @@ bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, st
 	if (!on_demand_is_possible())
 		return error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
 	if (sigaction(on_demand_signal(), NULL, &before) != 0)
-		return error_system(err, errno, "looking at signal %d", on_demand_signal());
+		return error_system(
+			err, errno, "reading the handler of signal %d", on_demand_signal());
 	if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN &&
 		before.sa_sigaction != handle_signal)
 		return error_set(
@@ -231,7 +231,8 @@ bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, st
 	}
 	block_for_handler(&action.sa_mask);
 	if (sigaction(on_demand_signal(), &action, NULL) != 0)
-		return error_system(err, errno, "handling signal %d", on_demand_signal());
+		return error_system(
+			err, errno, "installing the handler of signal %d", on_demand_signal());
 	return true;
 }
 

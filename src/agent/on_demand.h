@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting the agent's thread only when a client asks, for children (most of them end or exec at
- * once) and for programs that need to have one thread for a while (unshare(CLONE_NEWUSER), setns).
+ * Starts the agent's thread only when a client asks, for children (most of them end or exec at
+ * once) and for programs that must have one thread for a while (unshare(CLONE_NEWUSER), setns).
  *
  * The client asks by a real-time signal that carries a word (docs/protocol.md). The handler may
- * interrupt the program anywhere, and a thread cannot be started anywhere: it does so only when
+ * interrupt the program anywhere, but a thread cannot be started anywhere: it starts one only when
  * the signal has interrupted a system call that waits, where the program is in no allocator and
- * holds no lock of the C library; else it does nothing, and the client asks again. The interrupted
- * call goes on (agent/safe_point.h).
+ * holds no lock of the C library. Else it does nothing, and the client asks again. The interrupted
+ * call is resumed (agent/safe_point.h).
  *
  * A process that has more seccomp filters than when the handler was installed has entered a
- * sandbox of its own, in which the agent's calls may end it. The client says how many there are,
- * since asking could be the call that ends the process.
+ * sandbox of its own, which may kill it for the agent's system calls. The client sends the number
+ * of filters, since the system call that asks for it could kill the process.
  */
 #pragma once
 
@@ -38,8 +38,8 @@ bool on_demand_is_possible(void);
 
 /*
  * `begin` starts the thread, from the signal handler. `is_seen_as_library`: the process has mapped
- * libheapctl.so, by which clients know it; else it gets a mark. ERROR_STATE when the program uses
- * the signal; ERROR_UNSUPPORTED on this machine.
+ * libheapctl.so, by which clients recognise it; else it gets a mark. ERROR_STATE when the program
+ * uses the signal; ERROR_UNSUPPORTED on this machine.
  */
 MUST_CHECK bool on_demand_install(void (*begin)(void), bool is_seen_as_library, struct error *err);
 void on_demand_remove(void);

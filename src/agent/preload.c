@@ -67,7 +67,7 @@ static enum launch_decision decide(const struct settings *settings, struct launc
 		.preload_file = preload_file };
 
 	/*
-	 * Most programs that have this library at all are linked with it: nothing more to look at.
+	 * A program that is linked with the library decides for itself.
 	 */
 	if (preload == NULL && settings->exes[0] == '\0')
 		return LAUNCH_STAY_OUT;

@@ -6,8 +6,8 @@
  * before Linux 4.14, which cannot, the pid alone decides.
  *
  * A child made by fork is marked as new and nothing else is written in it, as each page that it
- * writes to costs it a fault and most children exec or exit at once. What it has is put in order
- * (adopted) when something here is used for the first time.
+ * writes to costs it a fault and most children exec or exit at once. The agent's state is reset
+ * (adopted) when the child first uses the agent.
  *
  * Any thread; process_mark_set_new_child in a child after fork, where it makes no system call.
  */
@@ -31,8 +31,8 @@ void process_mark_set_new_child(void);
 bool process_mark_is_new_child(void);
 
 /*
- * True in one thread of a new child, which calls process_mark_end_adoption when all is in order;
- * the others wait until it has.
+ * True in one thread of a new child, which resets the state and calls process_mark_end_adoption;
+ * the others wait until then.
  */
 bool process_mark_begin_adoption(void);
 void process_mark_end_adoption(void);

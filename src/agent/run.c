@@ -51,8 +51,8 @@ static enum run_action ended(
 	return RUN_ACTION_NONE;
 }
 
-/* One gap each time that sampling goes from on to off. */
-static enum run_action look_at_sampling(struct run_machine *machine, bool is_off)
+/* One gap each time that sampling is switched off. */
+static enum run_action observe_sampling(struct run_machine *machine, bool is_off)
 {
 	if (is_off && !machine->sampling_seen_off)
 		machine->run.sampling_gaps++;
@@ -76,7 +76,7 @@ static enum run_action step_running(struct run_machine *machine, const struct ru
 		return ended(machine, input, RUN_FAILED);
 	case RUN_EVENT_SAMPLING_ON:
 	case RUN_EVENT_SAMPLING_OFF:
-		return look_at_sampling(machine, input->event == RUN_EVENT_SAMPLING_OFF);
+		return observe_sampling(machine, input->event == RUN_EVENT_SAMPLING_OFF);
 	case RUN_EVENT_RESET:
 		machine->run.resets++;
 		return RUN_ACTION_NONE;
@@ -170,7 +170,7 @@ void run_record_write(struct buffer *out, const struct run *run)
 	}
 }
 
-static bool parse_number(const char *text, size_t size, uint64_t most, uint64_t *number)
+static bool parse_number(const char *text, size_t size, uint64_t max, uint64_t *number)
 {
 	*number = 0;
 	for (size_t i = 0; i < size; i++) {
@@ -179,12 +179,12 @@ static bool parse_number(const char *text, size_t size, uint64_t most, uint64_t 
 			__builtin_add_overflow(*number, (uint64_t)(text[i] - '0'), number))
 			return false;
 	}
-	return size > 0 && *number <= most;
+	return size > 0 && *number <= max;
 }
 
 static bool read_value(const struct field *field, const char *text, size_t size, void *value)
 {
-	static const uint64_t most[] = {
+	static const uint64_t max[] = {
 		[FIELD_I64] = INT64_MAX,
 		[FIELD_U64] = UINT64_MAX,
 		[FIELD_I32] = INT32_MAX,
@@ -201,7 +201,7 @@ static bool read_value(const struct field *field, const char *text, size_t size,
 		((char *)value)[size] = '\0';
 		return true;
 	}
-	if (!parse_number(text, size, most[field->type], &number))
+	if (!parse_number(text, size, max[field->type], &number))
 		return false;
 	if (field->type == FIELD_I64 || field->type == FIELD_U64)
 		*(uint64_t *)value = number;

@@ -61,7 +61,7 @@ enum run_event {
 	RUN_EVENT_STOP,	 /* its end is requested */
 	RUN_EVENT_ENDED, /* what RUN_ACTION_FINISH asked for is done */
 	RUN_EVENT_END_FAILED,
-	RUN_EVENT_SAMPLING_ON, /* sampling was looked at */
+	RUN_EVENT_SAMPLING_ON, /* the state of sampling was read */
 	RUN_EVENT_SAMPLING_OFF,
 	RUN_EVENT_RESET, /* all samples were discarded */
 };

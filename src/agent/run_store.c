@@ -168,7 +168,7 @@ static void keep_profile(struct run_store *store, struct run_store_entry *entry,
 
 static void save_record(struct run_store *store, const struct run_store_entry *entry)
 {
-	/* A record tells later processes of files; there is nothing to tell without them. */
+	/* A record names files for later processes; without files there is none. */
 	if (entry->in_folder[RUN_STORE_START] || entry->in_folder[RUN_STORE_END])
 		run_store_files_save_record(
 			&store->folder, store->name, store->memory, &entry->run);
@@ -210,12 +210,12 @@ static void forget(struct run_store *store, struct run_store_entry *entry)
 	store->count--;
 }
 
-static void forget_what_is_too_much(struct run_store *store)
+static void apply_retention(struct run_store *store)
 {
 	uint64_t bytes[4 * SETTINGS_KEEP_MAX];
-	const size_t most = sizeof bytes / sizeof bytes[0];
+	const size_t max = sizeof bytes / sizeof bytes[0];
 
-	while (store->count > most)
+	while (store->count > max)
 		forget(store, store->entries);
 	for (size_t i = 0; i < store->count; i++)
 		bytes[i] = store->entries[i].run.start_bytes + store->entries[i].run.profile_bytes;
@@ -238,7 +238,7 @@ void run_store_finish(
 	if (profile != NULL)
 		keep_profile(store, entry, RUN_STORE_END, profile);
 	save_record(store, entry);
-	forget_what_is_too_much(store);
+	apply_retention(store);
 }
 
 const struct run_store_entry *run_store_find(const struct run_store *store, int64_t id)

@@ -26,8 +26,8 @@ struct run_retention {
 };
 
 /*
- * `bytes` are the sizes of the runs, oldest first. Returns how many of the first ones have to go.
- * The newest always stays, even when it is larger than all that is allowed.
+ * `bytes` are the sizes of the runs, oldest first. Returns how many of the first to remove. The
+ * newest always stays, even when it alone is above the limit.
  */
 size_t run_retention_excess(
 	const struct run_retention *retention, const uint64_t *bytes, size_t count);

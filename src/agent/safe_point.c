@@ -13,7 +13,7 @@ static bool is_system_call(const uint8_t *code)
 	return code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* Calls that a program waits in, outside of any library's lock. */
+/* Calls that a program waits in, without a lock of any library. */
 static bool waits(int64_t number)
 {
 	static const uint16_t calls[] = {
@@ -61,7 +61,7 @@ static bool waits_for_condition(int64_t number, const struct safe_point_register
 	return number == SYS_futex && (registers->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
-/* Before an instruction: it is about another register than %eax. Or the end of the one before. */
+/* A prefix makes it another register than %eax. Or it is the end of the instruction before. */
 static bool may_be_prefix(uint8_t byte)
 {
 	return byte >= 0x40 && byte <= 0x4f;
@@ -105,8 +105,8 @@ static int find_number(const uint8_t code[SAFE_POINT_BEFORE], const struct safe_
 }
 
 /*
- * A sleep whose rest the kernel has written goes on with that. One that wants no rest begins anew
- * when it is short; else it ends early, as any signal would end it.
+ * A sleep whose rest the kernel has written is resumed with that. One that wants no rest begins
+ * anew when it is short; else it ends early, as with any signal.
  */
 static bool can_sleep_again(uint64_t *wanted, uint64_t rest)
 {
@@ -117,7 +117,7 @@ static bool can_sleep_again(uint64_t *wanted, uint64_t rest)
 	return rest != 0 || time->tv_sec < 1;
 }
 
-/* Whether the same call, with these registers, goes on as if it had not been interrupted. */
+/* Whether the call with these registers can be resumed unnoticed. */
 static bool can_restart(int number, struct safe_point_registers *registers)
 {
 	enum { ABSOLUTE = 1 };
@@ -129,12 +129,12 @@ static bool can_restart(int number, struct safe_point_registers *registers)
 		return (registers->rsi & ABSOLUTE) != 0 ||
 		       can_sleep_again(&registers->rdx, registers->r10);
 	case SYS_futex:
-		/* Until a moment, not for a time. */
+		/* Its timeout is a point in time, not a duration. */
 		return waits_for_condition(number, registers);
 	case SYS_restart_syscall:
 		return false;
 	default:
-		/* Those with a time update it, or wait for it anew: poll, epoll_wait. */
+		/* Those with a timeout update it, or wait for it anew: poll, epoll_wait. */
 		return waits(number);
 	}
 }
@@ -146,13 +146,14 @@ enum safe_point_kind safe_point_find(const uint8_t code[SAFE_POINT_BEFORE + SAFE
 	struct safe_point_registers again = *registers;
 
 	/*
-	 * The kernel starts it again: the pointer is back at the call and the register holds its
-	 * number. So it is before the call's first start, which may be the allocator's own mmap.
+	 * The kernel restarts it: the pointer is back at the call and the register holds its
+	 * number. It is the same before the first start of a call, such as the allocator's own
+	 * mmap.
 	 */
 	if (is_system_call(code + SAFE_POINT_BEFORE) &&
 		(waits(result) || waits_for_condition(result, registers)))
 		return SAFE_POINT_WAITING;
-	/* Cut short: the call has returned. */
+	/* Else the call has returned EINTR. */
 	if (!is_system_call(code + SAFE_POINT_BEFORE - 2) || result != -EINTR)
 		return SAFE_POINT_NONE;
 	const int number = find_number(code, hint, registers);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a signal has interrupted a thread, as far as it matters to agent/on_demand.c: whether a
- * new thread may be started from the handler, and how the interrupted call goes on as if nothing
- * had been. x86-64 only. Pure, save for reading the two time specifications of a sleep.
+ * Where a signal has interrupted a thread: whether the handler (agent/on_demand.c) may start a new
+ * thread there, and how the interrupted call is resumed unnoticed. x86-64 only. Pure, except for
+ * reading the two time specifications of a sleep.
  *
- * The kernel starts some calls again by itself (SA_RESTART). Others it ends with EINTR: poll,
- * epoll_wait, the sleeps. Those are started again here, by setting the thread back to the system
- * call instruction. The call's number is not in the context; it is in the instruction before,
- * where the C library loads it, or the client has read it from /proc and sends it along.
+ * The kernel restarts some calls (SA_RESTART). Others it ends with EINTR: poll, epoll_wait, the
+ * sleeps. Those are restarted here, by setting the thread back to the system call instruction. The
+ * call's number is not in the context: it is in the instruction before, where the C library loads
+ * it, or the client has read it from /proc and sends it.
  */
 #pragma once
 
@@ -20,12 +20,12 @@ struct safe_point_registers {
 };
 
 enum {
-	SAFE_POINT_BEFORE = 8, /* bytes of code looked at before the instruction pointer */
+	SAFE_POINT_BEFORE = 8, /* bytes of code read before the instruction pointer */
 	SAFE_POINT_BEHIND = 2, /* and from there on */
 	SAFE_POINT_CHECK_BITS = 14,
 };
 
-/* What a client knows of the call that the thread waits in. */
+/* What a client knows about the call that the thread waits in. */
 struct safe_point_hint {
 	int number;	/* of the system call; -1: unknown */
 	unsigned check; /* safe_point_check of its registers: the call may be another one by now */
@@ -37,7 +37,7 @@ unsigned safe_point_check(const struct safe_point_registers *registers);
 enum safe_point_kind {
 	SAFE_POINT_NONE,    /* not waiting, or for a lock */
 	SAFE_POINT_WAITING, /* a thread may be started; what was interrupted stays as it is */
-	SAFE_POINT_RESTART, /* a thread may be started; then `registers` start the call again */
+	SAFE_POINT_RESTART, /* a thread may be started; then `registers` restart the call */
 };
 
 /*

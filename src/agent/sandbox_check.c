@@ -118,7 +118,7 @@ static bool is_one_of(uint32_t id, const uint32_t ids[3])
 	return id == ids[0] || id == ids[1] || id == ids[2];
 }
 
-/* Whether `own` has an identity that the main thread has given up. */
+/* Whether `own` has an identity that the main thread has dropped. */
 static bool has_other_ids(const uint32_t main_thread[3], const uint32_t own[3])
 {
 	for (size_t i = 0; i < 3; i++) {
@@ -206,7 +206,8 @@ static bool lower_capabilities(
 	return syscall(SYS_capset, &header, data) == 0 && done;
 }
 
-bool sandbox_check_lower(
+/* Drops what the main thread does not have; whether all of it could be dropped. */
+static bool lower(
 	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own)
 {
 	bool done = true;
@@ -264,8 +265,8 @@ static struct sandbox_check_state read_state(int opened, const char *path)
 	}
 }
 
-/* One look; the signals first, because the rest may take the thread away. */
-static enum sandbox_check_action look(const struct sandbox_check *check)
+/* The signals first, because the rest may end the thread. */
+static enum sandbox_check_action check_once(const struct sandbox_check *check)
 {
 	const struct sandbox_check_state main_thread =
 		read_state(check->main_thread, main_thread_path);
@@ -274,20 +275,20 @@ static enum sandbox_check_action look(const struct sandbox_check *check)
 
 	if (main_thread.has_ids)
 		thread_follow_signals(main_thread.blocked);
-	if (action == SANDBOX_CHECK_LOWER && !sandbox_check_lower(&main_thread, &own))
+	if (action == SANDBOX_CHECK_LOWER && !lower(&main_thread, &own))
 		return SANDBOX_CHECK_LEAVE;
 	return action;
 }
 
 bool sandbox_check_must_leave(const struct sandbox_check *check)
 {
-	enum { LOOKS = 4, LOOK_AGAIN_MS = 10 };
+	enum { CHECKS = 4, CHECK_AGAIN_MS = 10 };
 
-	/* setuid() is carried out by one thread after the other: they differ for a moment. */
-	for (int i = 0; i < LOOKS; i++) {
+	/* setuid() changes one thread after the other: for a short time they differ. */
+	for (int i = 0; i < CHECKS; i++) {
 		if (i > 0)
-			poll(NULL, 0, LOOK_AGAIN_MS);
-		if (look(check) == SANDBOX_CHECK_STAY)
+			poll(NULL, 0, CHECK_AGAIN_MS);
+		if (check_once(check) == SANDBOX_CHECK_STAY)
 			return false;
 	}
 	return true;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the agent's thread would weaken a sandbox: when the main thread has given up rights for
- * good that the agent's thread still has, a fault in the program could reach through it. Then the
- * agent gives up the same rights, and where it cannot, as with a seccomp filter, it has to go.
+ * Whether the agent's thread would weaken a sandbox: when the main thread has dropped rights for
+ * good that the agent's thread still has, an attacker in the program could use that thread. Then
+ * the agent drops the same rights, and where it cannot, as with a seccomp filter, it ends.
  *
  * Rights that the main thread can take back (an effective user or capability beside a saved one)
- * are not given up: servers switch them to and fro, and the C library ends a process in which one
+ * count as kept: servers switch them back and forth, and the C library ends a process in which one
  * thread can change its user and another cannot. Landlock and the securebits of another thread
- * cannot be seen.
+ * are not visible.
  *
- * Needs /proc; without it nothing is known and nothing said. So a thread with descriptors of its
- * own opens what it has to read before the program can change its root.
+ * Needs /proc; without it the check finds nothing. So a thread with descriptors of its own opens
+ * the files before the program can change its root.
  */
 #pragma once
 
@@ -63,15 +63,11 @@ void sandbox_check_read(struct sandbox_check_reader *reader, const char *text, s
 /* What a thread has to do so that it has no more rights than the main thread. */
 enum sandbox_check_action {
 	SANDBOX_CHECK_STAY,
-	SANDBOX_CHECK_LOWER, /* sandbox_check_lower can do it */
+	SANDBOX_CHECK_LOWER, /* it can drop them itself */
 	SANDBOX_CHECK_LEAVE,
 };
 
 enum sandbox_check_action sandbox_check_compare(
-	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own);
-
-/* Gives up what the main thread does not have; whether all of it could be given up. */
-bool sandbox_check_lower(
 	const struct sandbox_check_state *main_thread, const struct sandbox_check_state *own);
 
 /*
@@ -94,8 +90,8 @@ MUST_CHECK bool sandbox_check_open(struct sandbox_check *check);
 void sandbox_check_close(struct sandbox_check *check);
 
 /*
- * Compares this process' main thread with the calling one, which gives up what it can and blocks
- * the signals that the main thread waits for. True when it must not go on.
+ * Compares this process' main thread with the calling one, which drops the rights that it can and
+ * blocks the signals that the main thread waits for. True when it must end.
  */
 bool sandbox_check_must_leave(const struct sandbox_check *check);
 

@@ -70,8 +70,8 @@ int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms)
 	return next > now_ms ? next - now_ms : 0;
 }
 
-/* One too many: told so at once, as far as its buffer goes. */
-static void turn_away(int fd, const struct memory *memory)
+/* Answers one client too many at once, as far as its buffer takes the answer. */
+static void refuse_client(int fd, const struct memory *memory)
 {
 	struct response response;
 	struct buffer head;
@@ -96,7 +96,7 @@ static void admit(struct agent_server *server, int fd, int64_t now_ms)
 	struct error err;
 
 	if (!make_room(server)) {
-		turn_away(fd, server->memory);
+		refuse_client(fd, server->memory);
 		return;
 	}
 	const bool allowed = listener_peer_is_allowed(fd);
@@ -106,7 +106,7 @@ static void admit(struct agent_server *server, int fd, int64_t now_ms)
 	connection_init(connection, server->memory, &socket, now_ms);
 	if (allowed)
 		return;
-	error_set(&err, ERROR_DENIED, "only root and the server's own user may ask");
+	error_set(&err, ERROR_DENIED, "only root and the server's own user may connect");
 	connection_refuse(connection, 403, &err, now_ms);
 }
 
@@ -128,7 +128,7 @@ static bool step_connection(struct agent_server *server, size_t index, short eve
 	return now_ms < connection->deadline_ms || connection_expire(connection, now_ms);
 }
 
-/* Serves those that have something to say, or have gone, just now. */
+/* Serves the clients that have sent something or have closed by now. */
 static void step_ready(struct agent_server *server, int64_t now_ms)
 {
 	for (size_t i = server->count; i-- > 0;) {
@@ -140,13 +140,13 @@ static void step_ready(struct agent_server *server, int64_t now_ms)
 	}
 }
 
-/* False when the listener is not ours any more. */
+/* False when the listener is no longer ours. */
 static bool accept_clients(struct agent_server *server, int64_t now_ms)
 {
 	for (int i = 0; i < ACCEPTS_PER_STEP; i++) {
 		const int fd = listener_accept(server->listener);
 		if (fd >= 0) {
-			/* Before one is turned away, those that have left make room. */
+			/* Before one is refused, those that have closed make room. */
 			if (server->count == SERVER_CONNECTIONS_MAX)
 				step_ready(server, now_ms);
 			admit(server, fd, now_ms);
@@ -156,7 +156,7 @@ static bool accept_clients(struct agent_server *server, int64_t now_ms)
 			return true;
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
 			errno == EPERM) {
-			/* The client stays in the queue; asking again at once would spin. */
+			/* The client stays in the queue; trying again at once would spin. */
 			server->accept_after_ms = now_ms + ACCEPT_AGAIN_MS;
 			return true;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's clients: accepts them from a listener and serves each as far as it goes without
- * waiting, so that none delays another. The owner polls:
+ * The agent's clients: accepts them from a listener and serves each without blocking, so that none
+ * delays another. The owner polls:
  *
  *	count = server_poll_list(&server, fds);
  *	poll(fds, count, server_wait_ms(&server, now_ms));
@@ -28,7 +28,7 @@ struct agent_server {
 	struct connection *connections; /* SERVER_CONNECTIONS_MAX; NULL until the first client */
 	size_t count;
 	char *block;		 /* scratch, with the connections */
-	int64_t accept_after_ms; /* no client is accepted before: there are no descriptors */
+	int64_t accept_after_ms; /* no client is accepted before: descriptors had run out */
 };
 
 void server_init(struct agent_server *server, struct agent_listener *listener,
@@ -38,7 +38,7 @@ void server_deinit(struct agent_server *server);
 /* Fills `fds`, room for SERVER_POLL_MAX; the number filled. */
 size_t server_poll_list(const struct agent_server *server, int64_t now_ms, struct pollfd *fds);
 
-/* How long nothing will happen without an event; -1: for ever. */
+/* Milliseconds until the next time limit; -1: there is none. */
 int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms);
 
 /* Handles what poll found, and time limits. False when the listener turned out not to be ours. */

@@ -34,8 +34,8 @@ static void enter_allocator(struct service *service)
 
 /*
  * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
- * (agent/main_thread.h), and no descriptor tells that it has ended while this thread goes on: it
- * has to be asked for. When its end is noticed late, other threads may have ended since.
+ * (agent/main_thread.h), and no descriptor reports its end while this thread lives: so it is
+ * polled. When its end is noticed late, other threads may have ended since.
  */
 static void check_main_thread(struct service *service)
 {
@@ -54,9 +54,9 @@ static void check_main_thread(struct service *service)
 }
 
 /*
- * Whether the agent has to leave: nothing else is left of the process, or its thread has rights
- * that the main thread has given up. A filter may have killed the main thread: its end comes first,
- * as the process takes its status.
+ * Whether the agent has to end: nothing else is left of the process, or its thread has rights
+ * that the main thread has dropped. A filter may have killed the main thread: its end is checked
+ * first, as the process takes its status.
  */
 static bool has_to_leave(struct service *service, struct error *reason)
 {
@@ -88,7 +88,7 @@ static void handle_request(
 	}
 	enter_allocator(service);
 	pthread_mutex_lock(service->lock);
-	/* An overdue end comes before what the client asks. */
+	/* A run that is overdue ends before the request. */
 	core_tick(&service->core);
 	routes_handle(&service->core, request, response);
 	pthread_mutex_unlock(service->lock);
@@ -152,7 +152,7 @@ void service_deinit(struct service *service)
 	core_deinit(&service->core);
 }
 
-/* Other threads look at the pair under the lock. None at all is possible. */
+/* Other threads use the pair under the lock. Both may be missing. */
 static void set_wake(struct service *service, struct descriptor *polled, struct descriptor *written)
 {
 	pthread_mutex_lock(service->lock);
@@ -222,7 +222,7 @@ static void drain_wake(struct service *service)
 
 /*
  * A child whose parent lives is one of many; an orphan is a daemon. The end of a process that has
- * an inotify descriptor takes the kernel some 20 ms: those that end soon have none.
+ * an inotify descriptor takes the kernel some 20 ms: so short-lived ones get none.
  */
 static void watch_name(struct service *service)
 {
@@ -248,7 +248,7 @@ bool service_listen(struct service *service, struct error *err)
 	service->has_folder = true;
 	if (!service->with_socket)
 		return true;
-	/* What happens to the old name says nothing of the new one. */
+	/* It watches the old name. */
 	folder_watch_close(&service->watch);
 	if (!listener_open(&service->listener, &folder, err))
 		return false;
@@ -278,14 +278,14 @@ static void plan_to_listen(struct service *service, int64_t now_ms, int64_t paus
 	service->listen_again_ms = now_ms + service->listen_pause_ms;
 }
 
-/* Looks at a young process: it may have dropped privileges or entered a sandbox since. */
+/* Listens or watches once more: a young process may have dropped privileges since. */
 static void check_process(struct service *service)
 {
 	if (service->with_socket ? !listener_is_open(&service->listener) : !service->has_folder) {
 		service_listen_or_log(service);
 	} else if (service->with_socket) {
 		watch_name(service);
-		/* It may have been lost before it was watched. */
+		/* It may have been lost before the watch began. */
 		if (service->listen_again_ms == 0 && listener_has_lost_name(&service->listener))
 			plan_to_listen(service, clock_monotonic_ms(), SERVICE_LISTEN_AGAIN_MS);
 	}
@@ -316,8 +316,8 @@ static void run_checks(struct service *service, int64_t now_ms)
 }
 
 /*
- * Not at once: where the folder is being removed, a new socket would be in the way of that. The old
- * one has no name any more, and clients that have connected to it are served meanwhile.
+ * Not at once: a new socket would be in the way where the folder is being removed. Clients that
+ * have connected to the old one are served meanwhile.
  */
 static void notice_lost_name(struct service *service, int64_t now_ms)
 {
@@ -354,12 +354,12 @@ size_t service_poll_list(const struct service *service, struct pollfd *fds)
 }
 
 /*
- * poll takes no more descriptors than RLIMIT_NOFILE says, which the program may have lowered since.
- * Clients come first in the list: they have to wait until one of them is closed.
+ * poll takes at most RLIMIT_NOFILE descriptors, and the program may have lowered that. Clients come
+ * first in the list: some have to wait until one of them is closed.
  */
 static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
 {
-	enum { LOOK_AGAIN_MS = 1000 };
+	enum { POLL_AGAIN_MS = 1000 };
 	struct rlimit limit = { 0 };
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0 ||
@@ -368,7 +368,7 @@ static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
 		return -1;
 	}
 	return poll(fds + (count - limit.rlim_cur), limit.rlim_cur,
-		timeout_ms < 0 || timeout_ms > LOOK_AGAIN_MS ? LOOK_AGAIN_MS : timeout_ms);
+		timeout_ms < 0 || timeout_ms > POLL_AGAIN_MS ? POLL_AGAIN_MS : timeout_ms);
 }
 
 int service_poll(struct service *service, struct pollfd *fds, size_t *count, int timeout_ms)
@@ -393,7 +393,7 @@ static int64_t sooner(int64_t a, int64_t b)
 	return b < 0 || a < b ? a : b;
 }
 
-/* When an unused agent leaves, as far as that is known now; a client or a run may keep it. */
+/* When an unused agent ends; a client or a run may keep it. */
 static int64_t leave_wait_ms(const struct service *service, bool has_deadline, int64_t now_ms)
 {
 	if (!service->leave_idle || has_deadline || service->server.count > 0)
@@ -446,7 +446,7 @@ int service_timeout_ms(const struct service *service)
 	return wait;
 }
 
-/* A run or a pause has a deadline, which the service must be there for. */
+/* Whether a run or a pause has a deadline. */
 static bool is_deadline_set(const struct service *service)
 {
 	pthread_mutex_lock(service->lock);
@@ -504,13 +504,13 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 	run_checks(service, now_ms);
 	if (!service->must_leave)
 		listen_again(service, now_ms);
-	/* A number that is a quiet file of the program by now makes no event. */
+	/* The number may be a file of the program's by now, which makes no event. */
 	if (!service->must_leave && (!server_step(&service->server, fds, server_count, now_ms) ||
 					    listener_is_lost(&service->listener))) {
 		log_write(service->log, LOG_INFO, "the program closed the agent's socket");
 		service_listen_or_log(service);
 	}
-	/* One that begins after the question wakes this up again. */
+	/* One that begins after this check wakes the thread again. */
 	if (is_deadline_set(service))
 		tick(service);
 	maintain(service, clock_monotonic_ms());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One agent, without the thread that drives it: core, socket, clients, and what has to be looked
- * at when. Its owner polls and steps it, in a thread of its own or in the program's event loop:
+ * One agent, without the thread that drives it: core, socket, clients, and its periodic checks. Its
+ * owner polls and steps it, in a thread of its own or in the program's event loop:
  *
  *	service_poll(&service, fds, &count, service_timeout_ms(&service));
  *	go_on = service_step(&service, fds, count);
@@ -22,13 +22,13 @@
 
 enum {
 	SERVICE_POLL_MAX = SERVER_POLL_MAX + 2,
-	SERVICE_CHECKS = 3,	   /* looks at a young process, after these times: */
+	SERVICE_CHECKS = 3,	   /* of a young process, after these times: */
 	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
 	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */
 	SERVICE_CHECK_3_MS = 5000,
 	SERVICE_CHECK_LATER_MS = 30000, /* and from then on, in a process with a seccomp filter */
 	SERVICE_CHECK_LAST_MS = 1000,	/* while the main thread has ended and others go on */
-	SERVICE_LEAVE_IDLE_MS = 10000,	/* on demand: the thread ends when unused for so long */
+	SERVICE_LEAVE_IDLE_MS = 10000,	/* on demand: an unused thread ends after this time */
 	/* The socket's name is gone: tries to make it again, at growing intervals. */
 	SERVICE_LISTEN_AGAIN_MS = 1000,
 	SERVICE_LISTEN_AGAIN_MAX_MS = 10000,
@@ -88,29 +88,28 @@ void service_init(struct service *service, const struct service_options *options
  */
 void service_deinit(struct service *service);
 
-/* Makes what wakes it, in its thread; true as well where there are no descriptors: then nothing can
- * wake it. */
+/* Opens what wakes it, in its thread. Without descriptors nothing can wake it. */
 void service_open_wake(struct service *service);
 
 /* Chooses the folder and listens now, instead of at the first step. */
 MUST_CHECK bool service_listen(struct service *service, struct error *err);
 
-/* The same where the program can do without. */
+/* The same for a program that works without: a failure is logged. */
 void service_listen_or_log(struct service *service);
 
 /* Fills `fds`, room for SERVICE_POLL_MAX. */
 size_t service_poll_list(const struct service *service, struct pollfd *fds);
 
 /*
- * Fills `fds` and polls them: as poll(), which refuses more than RLIMIT_NOFILE. Then the name of
- * the socket is watched no more. On failure nothing has happened to `fds`, all *count of them.
+ * Fills `fds` and polls them, as poll(). Where that refuses more than RLIMIT_NOFILE, the watch of
+ * the socket's name is closed. On failure all *count of `fds` are without events.
  */
 int service_poll(struct service *service, struct pollfd *fds, size_t *count, int timeout_ms);
 
-/* For poll: -1 is for ever. */
+/* For poll; -1: no limit. */
 int service_timeout_ms(const struct service *service);
 
-/* The same for who holds the lock. */
+/* The same under the lock. */
 int service_timeout_locked_ms(const struct service *service);
 
 /* False when the agent should end: the sandbox rule, or idle in on-demand mode. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the agent was told: by the environment (HEAPCTL_...) or by the program that embeds it.
- * Read once; a child after fork has the same. Never fails: what makes no sense is left at its
- * default and named in `problem`, which status shows.
+ * The agent's settings: from the environment (HEAPCTL_...) or from the program that embeds it.
+ * Read once; a child after fork has the same. Never fails: an invalid value leaves the default and
+ * is named in `problem`, which status shows.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ struct settings {
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
-	char problem[128];		 /* "" when all made sense */
+	char problem[128];		 /* "" when all are valid */
 };
 
 /* `get` is secure_getenv, or a test's own. */

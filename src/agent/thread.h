@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /*
- * What the thread needs for a stack: the C library takes the thread-local storage of all loaded
- * objects from it. To be found out once, at the first start: a fork in the middle of it leaves the
- * child the loader's lock held.
+ * The size of the thread's stack: the C library takes the thread-local storage of all loaded
+ * objects from it. Call it once, at the first start: a fork meanwhile would leave the child with
+ * the loader's lock held.
  */
 size_t thread_stack_bytes(void);
 

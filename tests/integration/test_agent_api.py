@@ -78,7 +78,7 @@ class Calls:
             said.seek(0)
             text = said.read()
         self.assertIn("runs stay in memory", text)
-        self.assertIn("name a folder for this alone", text)
+        self.assertIn("a folder of its own, such as", text)
         self.assertNotIn("no socket", text)
 
     def test_stop_and_start_again(self):
@@ -299,7 +299,7 @@ class PreloadedAndLinked(HostCase):
         os.mkdir(self.agents, 0o755)
         server = self.host("linked", start=False, env={"LD_PRELOAD": str(self.agent_path())})
         for _ in range(2):
-            self.assertIn("name a folder for this alone", server.refuses("start", 0))
+            self.assertIn("a folder of its own, such as", server.refuses("start", 0))
             self.assertIn("error -5", server.refuses("activate"))
         os.chmod(self.agents, 0o700)
         server("start", 0)

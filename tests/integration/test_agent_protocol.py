@@ -55,7 +55,7 @@ class Paths(HostCase):
         os.mkdir(self.folder + "/open", 0o755)
         os.symlink(self.agents, self.folder + "/link")
         server = self.host(env={"HEAPCTL_DIR": self.folder + "/open"}, start=False)
-        self.assertIn("name a folder for this alone", server.refuses("start", 0))
+        self.assertIn("a folder of its own, such as", server.refuses("start", 0))
         server = self.host(env={"HEAPCTL_DIR": self.folder + "/link"}, start=False)
         server.refuses("start", 0)
 
