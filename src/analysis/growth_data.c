@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const double period_error = 0.2; /* of a period's length, in steps; of how many there are */
 
@@ -23,22 +24,40 @@ static size_t part_count(size_t length, size_t block)
 	return parts < 2 ? 2 : parts;
 }
 
-/* Points that all runs but the first `skipped` useful ones are averaged to. */
-static size_t all_parts(
-	const struct growth_point *points, size_t count, size_t skipped, size_t block)
+/* Some points, one after the other, that are of one run. */
+struct run_span {
+	size_t first, length;
+};
+
+/* The runs of two points at least, without the oldest beyond the room; how many. */
+static size_t list_runs(
+	const struct growth_point *points, size_t count, struct run_span ret[GROWTH_POINTS / 2])
 {
-	size_t parts = 0;
+	size_t listed = 0;
 
 	for (size_t i = 0, length; i < count; i += length) {
 		length = run_length(points + i, count - i);
 		if (length < 2)
 			continue;
-		if (skipped > 0)
-			skipped--;
-		else
-			parts += part_count(length, block);
+		if (listed == GROWTH_POINTS / 2)
+			memmove(ret, ret + 1, --listed * sizeof *ret);
+		ret[listed++] = (struct run_span){ i, length };
 	}
-	return parts;
+	return listed;
+}
+
+/* Points as they came that are averaged to one, so that there is room for all. */
+static size_t find_block(const struct run_span *runs, size_t count)
+{
+	size_t block = 0, parts;
+
+	do {
+		block++;
+		parts = 0;
+		for (size_t i = 0; i < count; i++)
+			parts += part_count(runs[i].length, block);
+	} while (parts > GROWTH_POINTS);
+	return block;
 }
 
 /* Of the points that were added since its first. */
@@ -83,28 +102,15 @@ static void average_run(
 	end_run(series, run);
 }
 
-/* Runs beyond the room are left out, oldest first. */
 static void average(const struct growth_point *points, size_t count, struct growth_data *series)
 {
-	size_t runs = 0;
+	struct run_span runs[GROWTH_POINTS / 2];
+	const size_t run_count = list_runs(points, count, runs);
 
-	for (size_t i = 0, length; i < count; i += length) {
-		length = run_length(points + i, count - i);
-		runs += length > 1;
-	}
-	size_t skipped = runs > GROWTH_POINTS / 2 ? runs - GROWTH_POINTS / 2 : 0;
-	series->block = 1;
-	while (all_parts(points, count, skipped, series->block) > GROWTH_POINTS)
-		series->block++;
-	for (size_t i = 0, length; i < count; i += length) {
-		length = run_length(points + i, count - i);
-		if (length < 2)
-			continue;
-		if (skipped > 0)
-			skipped--;
-		else
-			average_run(points + i, length, part_count(length, series->block), series);
-	}
+	series->block = find_block(runs, run_count);
+	for (size_t i = 0; i < run_count; i++)
+		average_run(points + runs[i].first, runs[i].length,
+			part_count(runs[i].length, series->block), series);
 }
 
 static void measure_noise(
