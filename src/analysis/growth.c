@@ -25,7 +25,6 @@ static const double forgetful_whole = 0.9, lasting_whole = 0.4; /* of a share of
 static const double sampling_only = 0.93;			/* of s = 1 */
 static const double scale_weight = 0.35; /* of each further step, of what is left */
 static const double level = 0.05;	 /* of growth, of a single series */
-static const double alike = 1.1;	 /* weights that differ by less are taken for one */
 
 struct grid {
 	double lifetimes[MAX_LIFETIMES]; /* hours */
@@ -151,7 +150,7 @@ static double probability_below(const struct growth_data *series, const struct g
 {
 	/* A pool of objects keeps their number, so that only sampling is left; traffic does not. */
 	const double pool_weight = series->weight, traffic_weight = series->object_weight;
-	const bool may_be_pool = noise == NOISE_SAMPLING && traffic_weight > alike * pool_weight;
+	const bool may_be_pool = noise == NOISE_SAMPLING && series->may_be_pool;
 	struct average average = { .largest = -INFINITY };
 
 	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
@@ -315,8 +314,7 @@ static void find_rates(const struct growth_data *series, enum noise noise, struc
 	struct grid grid = grid_make(series);
 
 	/* Noise of the program may be any. */
-	if (noise == NOISE_SAMPLING && series->object_weight <= alike * series->weight &&
-		series->arrivals < 0)
+	if (noise == NOISE_SAMPLING && !series->may_be_pool && series->arrivals < 0)
 		grid_thin(&grid, series);
 
 	growth->rate = series->plain_rate;

@@ -302,17 +302,27 @@ static void enter_waves(const struct candidate_search *search)
 	enter(search, &candidate);
 }
 
-/* The noise that shapes are tried with: lifetimes in spans of the series, and shares. */
+/*
+ * The noise that shapes are tried with: lifetimes in spans of the series, and shares. Without one
+ * that moves as slowly as the series does, its slow moves look like steps.
+ */
 static const struct {
 	double spans, share, prior;
-	bool walks; /* what grows is random, too */
+	bool walks;   /* what grows is random, too */
+	bool is_pool; /* keeps the number of its objects */
 } noises[] = {
-	{ 0, 1, 1, false },
-	{ 0, 0.015625, 0.3, false },
-	{ 0, 0.015625, 0.3, true },
-	{ 0.1, 1, 1, false },
-	{ 0.4, 1, 1, false },
-	{ 4.5, 0.125, 0.5, false },
+	{ .spans = 0, .share = 1, .prior = 1 },
+	{ .spans = 0, .share = 0.015625, .prior = 0.3 },
+	{ .spans = 0, .share = 0.015625, .prior = 0.3, .walks = true },
+	{ .spans = 0.1, .share = 1, .prior = 1 },
+	{ .spans = 0.4, .share = 1, .prior = 1 },
+	{ .spans = 1.4, .share = 1, .prior = 1 },
+	{ .spans = 4.5, .share = 1, .prior = 1 },
+	{ .spans = 4.5, .share = 0.125, .prior = 0.5 },
+	{ .spans = 0, .share = 1, .prior = 1, .is_pool = true },
+	{ .spans = 0.1, .share = 1, .prior = 1, .is_pool = true },
+	{ .spans = 0.4, .share = 1, .prior = 1, .is_pool = true },
+	{ .spans = 1.4, .share = 1, .prior = 1, .is_pool = true },
 };
 
 void candidates_find(const struct growth_data *series, double rise, double period,
@@ -326,8 +336,11 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 		onset_scores[i] = -INFINITY;
 	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
 		const struct line_noise noise = { noises[i].share,
-			noises[i].spans * series->span_hours, series->object_weight };
+			noises[i].spans * series->span_hours,
+			noises[i].is_pool ? series->weight : series->object_weight };
 		struct basis basis;
+		if (noises[i].is_pool && !series->may_be_pool)
+			continue;
 		basis_make(series, &noise, noises[i].walks ? walk : 0, period, &basis);
 		const struct candidate_search search = {
 			.series = series,

@@ -131,6 +131,7 @@ static void measure_noise(
 
 static void measure_objects(const struct growth_objects *objects, struct growth_data *series)
 {
+	const double alike = 1.1; /* weights that differ by less are taken for one */
 	double hours = 0;
 
 	for (size_t i = 0; i < series->run_count; i++)
@@ -140,6 +141,7 @@ static void measure_objects(const struct growth_objects *objects, struct growth_
 	if (objects == NULL)
 		return;
 	series->object_weight = fmax(objects->weight, series->weight);
+	series->may_be_pool = series->object_weight > alike * series->weight;
 	if (!objects->has_arrivals || !(objects->live > 0))
 		return;
 	series->arrivals = objects->arrivals;
@@ -388,6 +390,7 @@ bool growth_data_fold(const struct growth_data *series, double period_hours, boo
 		.variance = series->variance,
 		.weight = series->weight,
 		.object_weight = series->object_weight,
+		.may_be_pool = series->may_be_pool,
 		.arrivals = series->arrivals,
 		.object_hours = series->object_hours,
 		.plain_variance = series->plain_variance,

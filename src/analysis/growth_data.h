@@ -47,8 +47,9 @@ struct growth_data {
 	double variance;     /* mean sampling variance of a point as it came; > 0 */
 	double weight; /* of a sample: what it adds to the variance, over what it stands for */
 	double object_weight; /* the same, by sampling and by objects that come and go; >= weight */
-	double arrivals;      /* samples that were seen to come; negative: unknown */
-	double object_hours;  /* of those in use, in which they came */
+	bool may_be_pool;    /* a pool, which keeps the number of its objects, would move by less */
+	double arrivals;     /* samples that were seen to come; negative: unknown */
+	double object_hours; /* of those in use, in which they came */
 	/*
 	 * As if none were in two profiles: the variance of a point as it came, and what a level for
 	 * each run leaves of the averaged points, over theirs. Much less is left of what stays.

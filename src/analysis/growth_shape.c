@@ -211,8 +211,9 @@ static bool is_quiet(const struct growth_data *series)
 
 struct growth_shape growth_shape_of(const struct growth_data *series)
 {
-	/* A jump is told where it is as much likelier than a level. */
 	const double clearly = 3;
+	/* Schwarz's criterion is for many points: in a few it lets noise pass for a step. */
+	const double few_points = 12 / (double)series->count;
 	const struct flattened flat = flatten(series);
 	struct shape_candidate best[SHAPES] = { 0 };
 	double onset_scores[GROWTH_POINTS];
@@ -239,7 +240,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 		return shape;
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
-		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly;
+		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly + few_points;
 		shape.is_jump = shape.beats_level && still->score > growth->score;
 		tell_steps(series, still, &shape);
 		return shape;

@@ -482,6 +482,72 @@ static void one_small_step_of_what_stays_is_a_step(void **state)
 	}
 }
 
+static double share_of_steps(const struct heap *heap)
+{
+	double steps = 0;
+
+	for (int i = 0; i < 2 * TRIALS; i++)
+		steps += (simulate(heap).kind == GROWTH_JUMP) / (2.0 * TRIALS);
+	return steps;
+}
+
+static void few_points_of_what_comes_and_goes_are_seldom_a_step(void **state)
+{
+	(void)state;
+	static const double survivals[] = { 0.6, 0.75, 0.85 };
+
+	random_state = 17;
+	for (size_t i = 0; i < sizeof survivals / sizeof survivals[0]; i++) {
+		for (size_t rounds = 5; rounds <= 8; rounds += 3) {
+			const struct heap heap = {
+				.base = 100, .survival = survivals[i], .rounds = rounds
+			};
+			const double steps = share_of_steps(&heap);
+			if (steps > 0.08)
+				fail_msg("%zu points, survival %.2f: %.3f are steps", rounds,
+					survivals[i], steps);
+		}
+	}
+}
+
+/* As many large objects as ever, most of which are sampled. */
+static struct growth simulate_pool(size_t rounds)
+{
+	enum { OBJECTS = 17 };
+	const struct growth_objects objects = { .weight = 1.06 };
+	const double sampled_share = 0.94, replaced_share = 0.22;
+	struct growth_point points[64];
+	struct growth growth = { 0 };
+	bool is_sampled[OBJECTS];
+
+	for (size_t i = 0; i < rounds; i++) {
+		double count = 0;
+		for (size_t j = 0; j < OBJECTS; j++) {
+			if (i == 0 || chance() < replaced_share)
+				is_sampled[j] = chance() < sampled_share;
+			count += is_sampled[j];
+		}
+		points[i] = (struct growth_point){ (double)i, count / sampled_share,
+			count * (1 - sampled_share) / (sampled_share * sampled_share), 0 };
+	}
+	assert_true(growth_fit(points, rounds, &objects, &growth));
+	return growth;
+}
+
+static void a_pool_of_large_objects_is_seldom_a_step(void **state)
+{
+	(void)state;
+
+	random_state = 18;
+	for (size_t rounds = 8; rounds <= 32; rounds *= 2) {
+		double steps = 0;
+		for (int i = 0; i < TRIALS; i++)
+			steps += (simulate_pool(rounds).kind == GROWTH_JUMP) / (double)TRIALS;
+		if (steps > 0.15)
+			fail_msg("%zu points: %.3f are steps", rounds, steps);
+	}
+}
+
 static void two_deploys_are_two_steps(void **state)
 {
 	(void)state;
@@ -752,6 +818,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_leak_that_begins_late_is_growth_since_then),
 	cmocka_unit_test(no_more_profiles_make_an_onset_harder_to_see),
 	cmocka_unit_test(one_small_step_of_what_stays_is_a_step),
+	cmocka_unit_test(few_points_of_what_comes_and_goes_are_seldom_a_step),
+	cmocka_unit_test(a_pool_of_large_objects_is_seldom_a_step),
 	cmocka_unit_test(two_deploys_are_two_steps),
 	cmocka_unit_test(a_step_needs_a_level_after_it),
 	cmocka_unit_test(a_step_beside_the_first_point_is_a_step),
