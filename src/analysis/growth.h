@@ -87,6 +87,14 @@ struct growth {
 bool growth_fit(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *ret);
 
+/*
+ * Of a series that does not grow, and whose runs are processes: adds a step for each restart after
+ * which the level is clearly another one, as a deploy may bring it. More restarts than there is
+ * room for are left out.
+ */
+void growth_add_restarts(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth *growth);
+
 /* The steps without those of the onset; how many. */
 size_t growth_own_steps(const struct growth *growth, struct growth_step ret[GROWTH_MAX_STEPS]);
 

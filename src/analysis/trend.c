@@ -417,6 +417,8 @@ static void fit_site(const struct trend *trend, struct trend_site *site)
 		points[i] = (struct growth_point){ trend->hours[i], site->series[i].value,
 			site->series[i].variance, trend->runs[i] };
 	site->has_growth = growth_fit(points, trend->profile_count, &site->objects, &site->growth);
+	if (site->has_growth && trend->reset_count == 0)
+		growth_add_restarts(points, trend->profile_count, &site->objects, &site->growth);
 	site->adjusted_p = 1;
 }
 

@@ -92,6 +92,61 @@ static struct quantity_error_text format_rate(
 	return text;
 }
 
+/* "+64 MiB", or "+64 MiB (restart)". */
+static void format_step(const struct trend *trend, const struct growth_step *step, char text[64])
+{
+	snprintf(text, 64, "%s%s", quantity_format(style_of(trend), step->size, true).text,
+		step->is_restart ? " (restart)" : "");
+}
+
+static void describe_one_step(
+	const struct trend *trend, const struct growth_step *step, char *text, size_t size)
+{
+	const enum quantity_style quantity = style_of(trend);
+	char from[32], to[32], lasted[32], within[48], when[32];
+
+	if (step->is_gradual) {
+		const double begin = step->hours - step->lasted_hours / 2;
+		format_span(trend, begin, from);
+		format_span(trend, step->hours + step->lasted_hours / 2, to);
+		snprintf(text, size, "%s by %s from %s to %s after %s, level since",
+			step->size < 0 ? "fell" : "rose",
+			quantity_format(quantity, fabs(step->size), false).text,
+			begin > 0 ? from : "the start", to, begin > 0 ? "the start" : "it");
+		return;
+	}
+	format_span(trend, step->hours, when);
+	format_span(trend, step->lasted_hours, lasted);
+	snprintf(within, sizeof within, "within %s", lasted);
+	snprintf(text, size, "one step of %s %s, %s after the start",
+		quantity_format(quantity, step->size, true).text,
+		step->is_restart ? "with a restart" : within, when);
+}
+
+/* "3 steps, +96 MiB in all (+64 MiB with restarts), 2 h to 8 h after the start" */
+static void describe_many_steps(const struct trend *trend, const struct growth_step *steps,
+	size_t count, char *text, size_t size)
+{
+	const enum quantity_style quantity = style_of(trend);
+	double sum = 0, restart_sum = 0;
+	char from[32], to[32], restarts[64] = "";
+	size_t restart_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		sum += steps[i].size;
+		restart_sum += steps[i].is_restart ? steps[i].size : 0;
+		restart_count += steps[i].is_restart;
+	}
+	if (restart_count > 0)
+		snprintf(restarts, sizeof restarts, " (%s with %s)",
+			quantity_format(quantity, restart_sum, true).text,
+			restart_count == 1 ? "a restart" : "restarts");
+	format_span(trend, steps[0].hours, from);
+	format_span(trend, steps[count - 1].hours, to);
+	snprintf(text, size, "%zu steps, %s in all%s, %s to %s after the start", count,
+		quantity_format(quantity, sum, true).text, restarts, from, to);
+}
+
 /*
  * "one step of +64 MiB within 1 h, 8 h after the start", "rose by 64 MiB from 2 h to 8 h after the
  * start"; of many steps only their sum.
@@ -99,37 +154,24 @@ static struct quantity_error_text format_rate(
 static void describe_steps(
 	const struct trend *trend, const struct growth *growth, char *text, size_t size)
 {
-	const enum quantity_style quantity = style_of(trend);
 	struct growth_step steps[GROWTH_MAX_STEPS];
 	const size_t count = growth_own_steps(growth, steps);
-	char when[2][32];
-	double sum = 0;
+	char sizes[2][64], when[2][32];
 
 	text[0] = '\0';
 	if (count == 0)
 		return;
-	for (size_t i = 0; i < count; i++)
-		sum += steps[i].size;
-	format_span(trend, steps[0].hours, when[0]);
-	format_span(trend, steps[count - 1].hours, when[1]);
-	if (count == 1 && steps[0].is_gradual) {
-		const double from = steps[0].hours - steps[0].lasted_hours / 2;
-		format_span(trend, from, when[0]);
-		format_span(trend, steps[0].hours + steps[0].lasted_hours / 2, when[1]);
-		snprintf(text, size, "%s by %s from %s to %s after %s, level since",
-			sum < 0 ? "fell" : "rose", quantity_format(quantity, fabs(sum), false).text,
-			from > 0 ? when[0] : "the start", when[1], from > 0 ? "the start" : "it");
-	} else if (count == 1) {
-		format_span(trend, steps[0].lasted_hours, when[1]);
-		snprintf(text, size, "one step of %s within %s, %s after the start",
-			quantity_format(quantity, sum, true).text, when[1], when[0]);
+	if (count == 1) {
+		describe_one_step(trend, &steps[0], text, size);
 	} else if (count == 2) {
-		snprintf(text, size, "two steps of %s and %s, %s and %s after the start",
-			quantity_format(quantity, steps[0].size, true).text,
-			quantity_format(quantity, steps[1].size, true).text, when[0], when[1]);
+		for (size_t i = 0; i < count; i++) {
+			format_step(trend, &steps[i], sizes[i]);
+			format_span(trend, steps[i].hours, when[i]);
+		}
+		snprintf(text, size, "two steps of %s and %s, %s and %s after the start", sizes[0],
+			sizes[1], when[0], when[1]);
 	} else {
-		snprintf(text, size, "%zu steps, %s in all, %s to %s after the start", count,
-			quantity_format(quantity, sum, true).text, when[0], when[1]);
+		describe_many_steps(trend, steps, count, text, size);
 	}
 	if (growth->may_go_on)
 		strncat(text, "; a later profile tells if it goes on", size - strlen(text) - 1);
@@ -155,7 +197,7 @@ static void describe_growth(
 {
 	const bool falls = growth->kind == GROWTH_FALL;
 	const struct quantity_error_text rate = format_rate(trend, growth);
-	char onset[120], period[32], swings[64] = "", steps[160];
+	char onset[120], period[32], swings[64] = "", steps[200];
 
 	describe_steps(trend, growth, steps, sizeof steps);
 	const char *const and = steps[0] == '\0' ? "" : "; and ";
@@ -181,7 +223,7 @@ static void describe_no_growth(
 	const struct trend *trend, const struct trend_site *site, struct trend_chart_words *words)
 {
 	const struct growth *const growth = &site->growth;
-	char steps[160];
+	char steps[200];
 
 	if (growth->may_be_step) {
 		describe_steps(trend, growth, steps, sizeof steps);

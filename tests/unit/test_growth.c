@@ -359,6 +359,64 @@ static void fits_one_rate_across_restarts(void **state)
 	assert_int_equal(growth.kind, GROWTH_STEADY);
 }
 
+/* As trend_build does for processes. */
+static struct growth fit_processes(const struct growth_point *points, size_t count)
+{
+	struct growth growth = { 0 };
+
+	assert_true(growth_fit(points, count, NULL, &growth));
+	growth_add_restarts(points, count, NULL, &growth);
+	return growth;
+}
+
+static void a_restart_to_another_level_is_a_step(void **state)
+{
+	(void)state;
+	struct growth_point points[12];
+
+	for (unsigned i = 0; i < 12; i++) {
+		const double value = (i < 6 ? 100 : 400) + i % 2;
+		points[i] = (struct growth_point){ i, value, value, i / 6 };
+	}
+	const struct growth other = fit_processes(points, 12);
+	assert_int_equal(other.kind, GROWTH_JUMP);
+	assert_int_equal(other.step_count, 1);
+	assert_true(other.steps[0].is_restart && other.steps[0].hours == 5.5);
+	assert_true(other.steps[0].size == 300);
+	/* A difference that sampling explains is none. */
+	for (unsigned i = 6; i < 12; i++)
+		points[i].value -= 280;
+	assert_int_equal(fit_processes(points, 12).kind, GROWTH_NONE);
+}
+
+static void a_restart_is_told_beside_the_steps_of_a_run(void **state)
+{
+	(void)state;
+	struct growth_point points[24];
+
+	for (unsigned i = 0; i < 24; i++) {
+		const double value = i < 6 ? 100 : i < 12 ? 300 : 900;
+		points[i] = (struct growth_point){ i, value, value, i / 12 };
+	}
+	const struct growth growth = fit_processes(points, 24);
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_int_equal(growth.step_count, 2);
+	assert_true(!growth.steps[0].is_restart && growth.steps[0].size == 200);
+	assert_true(growth.steps[1].is_restart && growth.steps[1].size == 600);
+}
+
+static void growth_after_restarts_has_no_steps(void **state)
+{
+	(void)state;
+	struct growth_point points[12];
+
+	for (unsigned i = 0; i < 12; i++)
+		points[i] = (struct growth_point){ i, 10 * (i % 4), 1, i / 4 };
+	const struct growth growth = fit_processes(points, 12);
+	assert_int_equal(growth.kind, GROWTH_STEADY);
+	assert_int_equal(growth.step_count, 0);
+}
+
 static void refuses_what_is_too_short(void **state)
 {
 	(void)state;
@@ -815,6 +873,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(counts_the_rises),
 	cmocka_unit_test(averages_long_series),
 	cmocka_unit_test(fits_one_rate_across_restarts),
+	cmocka_unit_test(a_restart_to_another_level_is_a_step),
+	cmocka_unit_test(a_restart_is_told_beside_the_steps_of_a_run),
+	cmocka_unit_test(growth_after_restarts_has_no_steps),
 	cmocka_unit_test(a_leak_that_begins_late_is_growth_since_then),
 	cmocka_unit_test(no_more_profiles_make_an_onset_harder_to_see),
 	cmocka_unit_test(one_small_step_of_what_stays_is_a_step),

@@ -131,7 +131,28 @@ static void ups_and_downs_have_a_range_but_no_rate(void **state)
 		describe(&growth), "no growth beyond its ups and downs (64.0 MiB to 68.0 MiB)");
 }
 
+static void a_step_by_a_restart_is_told_as_one(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_JUMP,
+		.step_count = 1,
+		.steps = { { .hours = 1.5, .size = 8 * mib, .lasted_hours = 1, .is_restart = true },
+			{ .hours = 2.5, .size = 2 * mib, .lasted_hours = 1 },
+			{ .hours = 3.5, .size = -mib, .lasted_hours = 1 } } };
+
+	assert_string_equal(
+		describe(&growth), "one step of +8.0 MiB with a restart, 90 min after the start");
+	growth.step_count = 2;
+	assert_string_equal(describe(&growth),
+		"two steps of +8.0 MiB (restart) and +2.0 MiB, 90 min and 2.5 h after the start");
+	growth.step_count = 3;
+	assert_string_equal(describe(&growth),
+		"3 steps, +9.0 MiB in all (+8.0 MiB with a restart), "
+		"90 min to 3.5 h after the start");
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_step_by_a_restart_is_told_as_one),
 	cmocka_unit_test(a_rate_and_its_error_have_one_unit),
 	cmocka_unit_test(what_is_shown_as_0_has_no_sign),
 	cmocka_unit_test(what_falls_later_is_said_to_fall),

@@ -77,15 +77,15 @@ const ownSteps = site => (site.steps ?? []).filter(step => !step.is_of_onset);
 
 function describeSteps(site, format) {
   const steps = ownSteps(site), mayGoOn = site.may_go_on;
-  const [{ size, hours, lasted_hours: lasted, is_gradual: isGradual }] = steps;
+  const [{ size, hours, lasted_hours: lasted, is_gradual: isGradual, is_restart: isRestart }] = steps;
   if (steps.length === 1 && isGradual)
     return [`${size < 0 ? 'fell' : 'rose'} by ${format(Math.abs(size))}`,
       `from ${duration((hours - lasted / 2) * HOUR)} to ${after(hours + lasted / 2)}, level since`];
   const end = mayGoOn ? '; a later profile tells if it goes on' : steps.length === 1 ? ', level since' : '';
   if (steps.length === 1)
-    return [`one step of ${change(size, format)}`, `${after(hours)}${end}`];
+    return [`one step of ${change(size, format)}`, `${isRestart ? 'with a restart, ' : ''}${after(hours)}${end}`];
   return [`${steps.length} steps, ${change(steps.reduce((sum, step) => sum + step.size, 0), format)} in all`,
-    steps.map(step => `${change(step.size, format)} ${after(step.hours)}`).join('; ') + end];
+    steps.map(step => `${change(step.size, format)} ${after(step.hours)}${step.is_restart ? ' (restart)' : ''}`).join('; ') + end];
 }
 
 function describeOnset({ kind, onset_hours: onset, onset_interval95: [low, high] }) {
