@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analysis/trend.h"
-#include "analysis/unsample.h"
 #include "base/file.h"
 #include "base/json_writer.h"
 #include "base/xalloc.h"
@@ -19,6 +18,7 @@
 #include "cli/verb.h"
 #include "render/quantity.h"
 #include "render/trend_chart.h"
+#include "render/trend_words.h"
 
 enum {
 	OPTION_TEXT = 1,
@@ -310,12 +310,12 @@ static void write_head(
 		buffer_printf(out, ", %s", chart->period);
 	if (chart->damaged_count > 0)
 		buffer_printf(out, ", %zu damaged and left out", chart->damaged_count);
-	curves_describe_runs(trend, out);
+	trend_append_runs(trend, out);
 	buffer_printf(out, "\n%s: first %s, last %s; %s\n",
 		quantity_name(trend->view->kind, trend->view->counter),
 		quantity_format(style_of(trend), trend->total.series[0].value, false).text,
 		quantity_format(style_of(trend), trend->total.series[last].value, false).text,
-		trend_chart_describe(trend, &trend->total).text);
+		trend_describe_growth(trend, &trend->total).text);
 }
 
 static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
@@ -323,11 +323,11 @@ static void write_sites(const struct trend *trend, size_t first, size_t end, str
 	for (size_t i = first; i < end; i++) {
 		const struct trend_site *const site = &trend->sites[i];
 		const double now = site->series[trend->profile_count - 1].value;
-		const struct trend_chart_words chance = trend_chart_chance(site);
+		const struct trend_words chance = trend_describe_chance(site);
 		buffer_printf(out, "%12s  %-6s %-8s %s: %s\n",
 			quantity_format(style_of(trend), now, false).text,
 			chance.text[0] == '\0' ? "" : "chance", chance.text, site->name,
-			trend_chart_describe(trend, site).text);
+			trend_describe_growth(trend, site).text);
 		if (site->is_suspect && strcmp(site->stack, site->name) != 0)
 			buffer_printf(out, "%29s %s\n", "", site->stack);
 	}

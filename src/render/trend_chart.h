@@ -20,16 +20,3 @@ void trend_chart_svg(
 	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out);
 void trend_chart_html(
 	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out);
-
-/* Growth in words: "+3.1 ± 0.4 MiB/h, grew in 11 of 12 intervals". */
-struct trend_chart_words {
-	char text[320];
-};
-struct trend_chart_words trend_chart_describe(
-	const struct trend *trend, const struct trend_site *site);
-
-/* Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several. */
-void curves_describe_runs(const struct trend *trend, struct buffer *out);
-
-/* How likely it is by chance: "1.2 %"; "" where it is likely. */
-struct trend_chart_words trend_chart_chance(const struct trend_site *site);

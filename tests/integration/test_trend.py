@@ -100,6 +100,11 @@ class Shapes(TrendCase):
         self.assertNotIn("src=", text)
         self.assertNotIn("href=", text)
         self.assertRegex(text, r'<tr class="suspect">.*&lt; 0\.01 %')
+        # Each chart is a picture of its own with its words beside it, so that a narrow screen shows both in a size to read.
+        shown = 1 + min(15, self.trend(*self.paths)["site_count"])
+        self.assertEqual(text.count("<figure"), shown)
+        self.assertEqual(text.count("<svg"), shown)
+        self.assertNotRegex(text, r"<text[^>]*>[^<]*grew in")
 
     def test_a_tar_is_a_series_compressed_or_not(self):
         whole = self.trend(*self.paths)

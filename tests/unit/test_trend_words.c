@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/trend_chart.h"
+#include "render/trend_words.h"
 
 #include "unit.h"
 
@@ -9,7 +9,7 @@ static const double mib = 1 << 20;
 /* Hourly profiles of 64 to 68 MiB. */
 static const char *describe(const struct growth *growth)
 {
-	static struct trend_chart_words words;
+	static struct trend_words words;
 	double hours[COUNT];
 	struct estimate values[COUNT];
 
@@ -22,7 +22,7 @@ static const char *describe(const struct growth *growth)
 		.view = &view, .profile_count = COUNT, .hours = hours, .has_times = true
 	};
 	const struct trend_site site = { .series = values, .growth = *growth, .has_growth = true };
-	words = trend_chart_describe(&trend, &site);
+	words = trend_describe_growth(&trend, &site);
 	return words.text;
 }
 

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "render/trend_words.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "render/quantity.h"
+
+static enum quantity_style style_of(const struct trend *trend)
+{
+	return quantity_style_of(trend->view->kind, trend->view->counter, false);
+}
+
+void trend_format_span(const struct trend *trend, double hours, char text[32])
+{
+	if (!trend->has_times)
+		snprintf(text, 32, hours == 1 ? "%.4g profile" : "%.4g profiles", hours);
+	else if (hours < 2.0 / 60)
+		snprintf(text, 32, "%.3g s", hours * 3600);
+	else if (hours < 2)
+		snprintf(text, 32, "%.3g min", hours * 60);
+	else if (hours < 48)
+		snprintf(text, 32, "%.3g h", hours);
+	else
+		snprintf(text, 32, "%.3g d", hours / 24);
+}
+
+/* "+1.7 ± 0.8 MiB/h" */
+static struct quantity_error_text format_rate(
+	const struct trend *trend, const struct growth *growth)
+{
+	struct quantity_error_text text = quantity_format_error(
+		style_of(trend), growth->rate, (growth->high - growth->low) / 2);
+
+	strncat(text.text, trend->has_times ? "/h" : " per profile",
+		sizeof text.text - strlen(text.text) - 1);
+	return text;
+}
+
+/* "+64 MiB", or "+64 MiB (restart)". */
+static void format_step(const struct trend *trend, const struct growth_step *step, char text[64])
+{
+	snprintf(text, 64, "%s%s", quantity_format(style_of(trend), step->size, true).text,
+		step->is_restart ? " (restart)" : "");
+}
+
+static void describe_one_step(
+	const struct trend *trend, const struct growth_step *step, char *text, size_t size)
+{
+	const enum quantity_style quantity = style_of(trend);
+	char from[32], to[32], lasted[32], within[48], when[32];
+
+	if (step->is_gradual) {
+		const double begin = step->hours - step->lasted_hours / 2;
+		trend_format_span(trend, begin, from);
+		trend_format_span(trend, step->hours + step->lasted_hours / 2, to);
+		snprintf(text, size, "%s by %s from %s to %s after %s, level since",
+			step->size < 0 ? "fell" : "rose",
+			quantity_format(quantity, fabs(step->size), false).text,
+			begin > 0 ? from : "the start", to, begin > 0 ? "the start" : "it");
+		return;
+	}
+	trend_format_span(trend, step->hours, when);
+	trend_format_span(trend, step->lasted_hours, lasted);
+	snprintf(within, sizeof within, "within %s", lasted);
+	snprintf(text, size, "one step of %s %s, %s after the start",
+		quantity_format(quantity, step->size, true).text,
+		step->is_restart ? "with a restart" : within, when);
+}
+
+/* "3 steps, +96 MiB in all (+64 MiB with restarts), 2 h to 8 h after the start" */
+static void describe_many_steps(const struct trend *trend, const struct growth_step *steps,
+	size_t count, char *text, size_t size)
+{
+	const enum quantity_style quantity = style_of(trend);
+	double sum = 0, restart_sum = 0;
+	char from[32], to[32], restarts[64] = "";
+	size_t restart_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		sum += steps[i].size;
+		restart_sum += steps[i].is_restart ? steps[i].size : 0;
+		restart_count += steps[i].is_restart;
+	}
+	if (restart_count > 0)
+		snprintf(restarts, sizeof restarts, " (%s with %s)",
+			quantity_format(quantity, restart_sum, true).text,
+			restart_count == 1 ? "a restart" : "restarts");
+	trend_format_span(trend, steps[0].hours, from);
+	trend_format_span(trend, steps[count - 1].hours, to);
+	snprintf(text, size, "%zu steps, %s in all%s, %s to %s after the start", count,
+		quantity_format(quantity, sum, true).text, restarts, from, to);
+}
+
+/*
+ * "one step of +64 MiB within 1 h, 8 h after the start", "rose by 64 MiB from 2 h to 8 h after the
+ * start"; of many steps only their sum.
+ */
+static void describe_steps(
+	const struct trend *trend, const struct growth *growth, char *text, size_t size)
+{
+	struct growth_step steps[GROWTH_MAX_STEPS];
+	const size_t count = growth_own_steps(growth, steps);
+	char sizes[2][64], when[2][32];
+
+	text[0] = '\0';
+	if (count == 0)
+		return;
+	if (count == 1) {
+		describe_one_step(trend, &steps[0], text, size);
+	} else if (count == 2) {
+		for (size_t i = 0; i < count; i++) {
+			format_step(trend, &steps[i], sizes[i]);
+			trend_format_span(trend, steps[i].hours, when[i]);
+		}
+		snprintf(text, size, "two steps of %s and %s, %s and %s after the start", sizes[0],
+			sizes[1], when[0], when[1]);
+	} else {
+		describe_many_steps(trend, steps, count, text, size);
+	}
+	if (growth->may_go_on)
+		strncat(text, "; a later profile tells if it goes on", size - strlen(text) - 1);
+}
+
+/* "since 15 h after the start", and from when to when that may have been. */
+static void describe_onset(
+	const struct trend *trend, const struct growth *growth, char *text, size_t size)
+{
+	char onset[32], low[32], high[32];
+
+	trend_format_span(trend, growth->onset_hours, onset);
+	trend_format_span(trend, growth->onset_low, low);
+	trend_format_span(trend, growth->onset_high, high);
+	if (growth->onset_low < growth->onset_high)
+		snprintf(text, size, "since %s after the start (%s to %s)", onset, low, high);
+	else
+		snprintf(text, size, "since %s after the start", onset);
+}
+
+static void describe_growth(
+	const struct trend *trend, const struct growth *growth, struct trend_words *words)
+{
+	const bool falls = growth->kind == GROWTH_FALL;
+	const struct quantity_error_text rate = format_rate(trend, growth);
+	char onset[120], period[32], swings[64] = "", steps[200];
+
+	describe_steps(trend, growth, steps, sizeof steps);
+	const char *const and = steps[0] == '\0' ? "" : "; and ";
+	if (growth->period_hours > 0) {
+		trend_format_span(trend, growth->period_hours, period);
+		snprintf(swings, sizeof swings, ", below swings of about %s", period);
+	}
+	if (growth->has_onset) {
+		describe_onset(trend, growth, onset, sizeof onset);
+		snprintf(words->text, sizeof words->text, "%s %s: %s, still %s%s%s%s",
+			falls ? "falls" : "grows", onset, rate.text, falls ? "falling" : "growing",
+			swings, and, steps);
+	} else if (swings[0] != '\0') {
+		snprintf(
+			words->text, sizeof words->text, "%s%s%s%s", rate.text, swings, and, steps);
+	} else {
+		snprintf(words->text, sizeof words->text, "%s, grew in %u of %u intervals%s%s",
+			rate.text, growth->rises, growth->intervals, and, steps);
+	}
+}
+
+static void describe_no_growth(
+	const struct trend *trend, const struct trend_site *site, struct trend_words *words)
+{
+	const struct growth *const growth = &site->growth;
+	char steps[200];
+
+	if (growth->may_be_step) {
+		describe_steps(trend, growth, steps, sizeof steps);
+		snprintf(words->text, sizeof words->text, "%s, or growth (%s)", steps,
+			format_rate(trend, growth).text);
+		return;
+	}
+	if (growth->low <= 0 && growth->high >= 0) {
+		snprintf(words->text, sizeof words->text, "no growth that stands out (%s)",
+			format_rate(trend, growth).text);
+		return;
+	}
+	/* Its rate would be that of a line that it does not follow. */
+	double low = INFINITY, high = 0;
+	for (size_t i = 0; i < trend->profile_count; i++) {
+		low = fmin(low, site->series[i].value);
+		high = fmax(high, site->series[i].value);
+	}
+	snprintf(words->text, sizeof words->text, "no growth beyond its ups and downs (%s to %s)",
+		quantity_format(style_of(trend), low, false).text,
+		quantity_format(style_of(trend), high, false).text);
+}
+
+void trend_append_runs(const struct trend *trend, struct buffer *out)
+{
+	if (trend->process_count > 1)
+		buffer_printf(out, ", %zu runs of the program", trend->process_count);
+	if (trend->reset_count > 0)
+		buffer_printf(out, ", samples discarded %zu time%s", trend->reset_count,
+			trend->reset_count == 1 ? "" : "s");
+}
+
+struct trend_words trend_describe_growth(const struct trend *trend, const struct trend_site *site)
+{
+	const struct growth *const growth = &site->growth;
+	struct trend_words words = { "too few profiles to say" };
+	char span[32];
+
+	if (!site->has_growth)
+		return words;
+	switch (growth->kind) {
+	case GROWTH_JUMP:
+		describe_steps(trend, growth, words.text, sizeof words.text);
+		break;
+	case GROWTH_CYCLE:
+		trend_format_span(trend, growth->period_hours, span);
+		snprintf(words.text, sizeof words.text, "comes and goes about every %s (%s)", span,
+			format_rate(trend, growth).text);
+		break;
+	case GROWTH_STEADY:
+	case GROWTH_FALL:
+		describe_growth(trend, growth, &words);
+		break;
+	case GROWTH_NONE:
+		describe_no_growth(trend, site, &words);
+		break;
+	}
+	return words;
+}
+
+struct trend_words trend_describe_chance(const struct trend_site *site)
+{
+	const double percent = 100 * site->adjusted_p;
+	struct trend_words words = { "" };
+
+	if (!site->has_growth || percent >= 10)
+		return words;
+	if (percent < 0.01)
+		strcpy(words.text, "< 0.01 %");
+	else
+		snprintf(words.text, sizeof words.text, percent < 1 ? "%.2f %%" : "%.1f %%",
+			percent);
+	return words;
+}

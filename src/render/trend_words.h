@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trend in words, for the terminal and beside the charts. */
+#pragma once
+
+#include "analysis/trend.h"
+#include "base/buffer.h"
+
+struct trend_words {
+	char text[320];
+};
+
+/* "+3.1 ± 0.4 MiB/h, grew in 11 of 12 intervals". */
+struct trend_words trend_describe_growth(const struct trend *trend, const struct trend_site *site);
+
+/* How likely it is by chance: "1.2 %"; "" where it is likely. */
+struct trend_words trend_describe_chance(const struct trend_site *site);
+
+/* Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several. */
+void trend_append_runs(const struct trend *trend, struct buffer *out);
+
+/* "90 min", "3.5 h" or "2.1 d"; "4 profiles" when there are no times. */
+void trend_format_span(const struct trend *trend, double hours, char text[32]);
