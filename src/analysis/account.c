@@ -144,7 +144,7 @@ static void add_active(struct account *account, const struct account_stats *stat
 
 	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
 			     room - sampling, "",
-			     profile->is_there ? "allocate less: heapctl report says who holds it"
+			     profile->is_there ? "allocate less: heapctl report shows the sites"
 					       : "allocate less",
 			     profile->sampled > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
 	add(account,
@@ -224,7 +224,7 @@ static struct account_row row_other(double bytes)
 		ACCOUNT_MEASURED };
 }
 
-/* At most `room`: tables may be swapped out. Returns the bytes of the row. */
+/* At most `room`, because tables may be swapped out. Returns the bytes of the row. */
 static double add_agent(struct account *account, const struct account_stats *stats, double room)
 {
 	const double bytes = fmin(fmax(stats->agent, 0), fmax(room, 0));

@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the resident memory of a process is: jemalloc's statistics, the kernel's smaps and a
- * profile put into one table whose rows add up to RSS.
+ * The account of a process' resident memory: jemalloc's statistics, the kernel's smaps and a
+ * profile in one table whose rows add up to RSS.
  *
  * jemalloc's rows. Its resident pages are those in use (active), dirty and muzzy ones, and its own
- * data. What is in use is divided: `allocated` (of which thread caches hold some that the program
- * has freed, sampled objects take a whole extent where the program asked for less, and jemalloc
- * took some for itself: caches of threads, records of samples), what slabs hold beyond their
- * objects, and the page by which large allocations are shifted against each other. What it took for
- * itself counts as its own data, as in stats.metadata.
+ * data. Active memory is divided into: `allocated`; what slabs hold beyond their objects; and the
+ * page by which large allocations are shifted against each other. Of `allocated`, thread caches
+ * hold memory that the program has freed, sampled objects occupy a whole extent where the program
+ * asked for less, and jemalloc uses some for itself (caches of threads, records of samples), which
+ * counts as its own data, as in stats.metadata.
  *
- * Pages that sampled objects were given and that are untouched are excluded and reported
- * separately.
+ * Untouched pages of sampled objects are excluded and reported separately.
  *
- * jemalloc's own data is counted as handed out, not as touched. The greatest part that is not is
- * its index of pages (jemalloc 5, src/rtree.c): 2 MiB for each GiB of address space that it uses, 8
- * bytes for a page of 4 KiB, so that the heap in 2 MiB touches one page of the index. What is
- * beyond those pages is left out and told separately, too.
+ * jemalloc's own data is counted as handed out, not as touched. The largest part that is never
+ * touched is its index of pages (jemalloc 5, src/rtree.c): 2 MiB for each GiB of address space that
+ * it uses, 8 bytes for a page of 4 KiB, so that a heap of 2 MiB touches one page of the index. The
+ * rest of the index is excluded and reported separately, too.
  *
- * What of jemalloc's figures is not resident the kernel tells: memory that the program asked for
- * and never touched, dirty pages that were a sampled object's, what was swapped out. jemalloc makes
- * its mappings with MAP_NORESERVE, which hardly anybody else does and smaps shows. When those are
- * together as big as jemalloc says that its own are, they are its own, and their resident pages
- * less the rows above are a row: below zero. What the kernel has as anonymous memory
- * beyond them is the last one.
+ * The kernel shows how much of jemalloc's figures is not resident: memory that the program asked
+ * for and never touched, dirty pages of sampled objects, swapped pages. jemalloc makes its mappings
+ * with MAP_NORESERVE, which few others do and smaps shows. When these mappings together are as big
+ * as jemalloc's own figure, they are jemalloc's, and their resident pages less the rows above are a
+ * row, below zero. The kernel's other anonymous memory is the last row.
  *
- * Where they are not (overcommitting forbidden, opt.dss, a second runtime that maps the same way),
- * the two rows are one: their difference.
+ * Where they do not match (overcommitting forbidden, opt.dss, a second runtime that maps the same
+ * way), the two rows are one: their difference.
  *
  * The agent's tables for walking stacks are anonymous memory as well. The agent reports their size,
  * so they are a row of their own.
@@ -66,7 +64,7 @@ MUST_CHECK bool account_stats_read(
 /* Bytes of the agent's tables, from its status; 0 for NULL. */
 double account_agent_bytes(const json_t *status);
 
-/* What the profile tells. */
+/* Figures from the profile. */
 struct account_profile {
 	bool is_there;
 	double inuse, inuse_low, inuse_high; /* estimate and its 95% interval */
@@ -83,12 +81,12 @@ struct account_profile {
 struct account_profile account_profile_of(const struct profile *profile);
 
 enum account_kind {
-	ACCOUNT_JEMALLOC, /* rows that add up to what jemalloc holds */
+	ACCOUNT_JEMALLOC, /* rows that add up to jemalloc's resident memory */
 	ACCOUNT_KERNEL,	  /* and with these to RSS */
 	ACCOUNT_OUTSIDE,  /* for comparison; not in the sum */
 };
 
-/* Who says how many bytes. */
+/* Where a figure comes from. */
 enum account_source {
 	ACCOUNT_COUNTED,   /* jemalloc */
 	ACCOUNT_MEASURED,  /* the kernel */

@@ -162,7 +162,7 @@ bool allocator_frame_has_name(enum profile_kind kind, const char *bare_name)
 	return is_listed(LIST(cpu_names), bare_name);
 }
 
-/* Whether it is one of the names, with or without a version behind it. */
+/* Whether the file has one of the names, with or without a version. */
 static bool is_module(struct name_list list, const char *path)
 {
 	const char *const name = path_base_name(path);
@@ -181,7 +181,7 @@ bool allocator_frame_has_module(enum profile_kind kind, const char *path)
 	return (kind == PROFILE_HEAP || kind == PROFILE_GROWTH) && is_module(LIST(modules), path);
 }
 
-/* The location behind the leaf that all stacks of a CPU profile have; PROFILE_NONE without one. */
+/* The location next to the leaf that all stacks of a CPU profile have; PROFILE_NONE without one. */
 static uint32_t find_shared_caller(const struct profile *profile)
 {
 	uint32_t shared = PROFILE_NONE;

@@ -19,7 +19,7 @@ static const json_t *jemalloc_of(const json_t *document, struct error *err)
 	const json_t *const jemalloc = json_object_get(document, "jemalloc");
 
 	if (!json_is_object(jemalloc))
-		error_set(err, ERROR_INPUT, "these are no statistics of jemalloc");
+		error_set(err, ERROR_INPUT, "not statistics of jemalloc");
 	return jemalloc;
 }
 

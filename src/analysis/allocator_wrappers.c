@@ -92,7 +92,7 @@ static const char *const known[] = {
 	"bumpalloc",
 };
 
-/* What may stand behind the verb. */
+/* What may follow the verb. */
 static const char *const suffixes[] = { "_usable", "_internal", "_impl", "_inline", "_block",
 	"_small", "_large", "_huge", "_extended", "_aligned", "_nothrow", "_noerr", "_safe",
 	"_or_die", "_or_exit", "_or_abort", "_array", "_zero", "_slow", "_fast", "_cold", "_common",
@@ -150,7 +150,9 @@ static bool is_of_language(const char *function)
 	return false;
 }
 
-/* The size without one of the suffixes, or without digits behind; the same if there is none. */
+/*
+ * The size without one of the suffixes, or without digits at the end; the same if it has neither.
+ */
 static size_t cut_suffix(const char *name, size_t size)
 {
 	if (size > 0 && isdigit((unsigned char)name[size - 1]))
@@ -170,7 +172,7 @@ static bool ends_with_any(
 	return false;
 }
 
-/* The last part of a qualified name, in small letters, without what compilers put behind. */
+/* The last part of a qualified name, in small letters, without suffixes of the compiler. */
 static size_t last_part(char *to, size_t room, const char *function)
 {
 	char name[MAX_NAME_BYTES];
@@ -475,7 +477,7 @@ struct allocator_wrappers *allocator_wrappers_find(const struct profile *const *
 		examine(wrappers, &wrappers->examined[i], profiles[i], is_allocator, context);
 	bool is_settled = false;
 	for (int pass = 0; pass < MAX_PASSES && !is_settled; pass++)
-		/* Only what is left counts when callers are told apart. */
+		/* Only the remaining frames distinguish callers. */
 		is_settled = !walk_all(wrappers) && !drop_weak(wrappers);
 	if (!is_settled)
 		drop_unnamed(wrappers);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions between a program and its allocator: wrappers (xmalloc, zmalloc, g_malloc, palloc),
- * and what languages put there (std::allocator_traits, Rust's alloc::alloc, raw_vec). A list that
- * they top says nothing: the memory belongs to the function that called them.
+ * and what languages put there (std::allocator_traits, Rust's alloc::alloc, raw_vec). Their totals
+ * are useless to a reader: the memory belongs to the function that called them.
  *
  * A wrapper is recognised by name and by shape. The name says what such functions are called; the
  * shape is that in all stacks of the profiles it calls allocators and wrappers only. A function of
- * such a name that also calls other code, which allocates, is none. Names that may as well be those
- * of the program's own objects ("conn_alloc") count from three different callers on. A function of
- * stripped code has no name: it is a wrapper if nothing but wrappers call it, as PostgreSQL's
- * palloc calls a static function.
+ * such a name that also calls other code, which allocates, is not a wrapper. Names that could be
+ * those of the program's own objects ("conn_alloc") count from three different callers on. A
+ * function of stripped code has no name: it is a wrapper if nothing but wrappers call it, as
+ * PostgreSQL's palloc calls a static function.
  */
 #pragma once
 

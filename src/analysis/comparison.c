@@ -38,7 +38,7 @@ static struct comparison compare_modules(const struct profile *base, const struc
 	return (struct comparison){ .is_same_run = shared > 1 };
 }
 
-/* What a profile recorded for a stack, which its addresses stand for. */
+/* What a profile recorded for a stack, identified by its addresses. */
 struct stack_record {
 	uint64_t key;
 	double live, allocated; /* objects, as they were recorded */

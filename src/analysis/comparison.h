@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Whether two profiles can be subtracted, and what a reader of the difference has to know.
- */
+/* Whether two profiles can be subtracted, and what a reader of the difference must know. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,9 +9,9 @@
 struct comparison {
 	/* All modules that both have lie at the same addresses: the same run of the program. */
 	bool is_same_run;
-	/* Some module that both have lies elsewhere: surely another run. */
+	/* Some module that both have lies elsewhere: certainly another run. */
 	bool is_other_run;
-	/* Each side is scaled up by its own interval, so the difference holds. */
+	/* Each side is scaled up by its own interval, so the difference is valid. */
 	bool intervals_differ;
 	/*
 	 * One run, but some stack's count of everything ever allocated went back, or the interval
@@ -22,9 +20,9 @@ struct comparison {
 	 */
 	bool was_reset;
 	/*
-	 * One run without such counts (prof_accum:false), and hardly a stack still has what it had:
-	 * nearly everything was freed, or prof.reset was called in between. If the same stacks have
-	 * allocated as much again since, nothing in the profiles tells a reset.
+	 * One run without such counts (prof_accum:false), and hardly any stack still has its
+	 * objects: nearly everything was freed, or prof.reset was called in between. If the same
+	 * stacks have allocated as much again since, a reset cannot be detected.
 	 */
 	bool may_be_reset;
 };

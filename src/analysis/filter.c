@@ -34,9 +34,8 @@ bool pattern_new(const char *text, struct pattern **ret, struct error *err)
 	if (compiled == NULL) {
 		char message[120] = "";
 		pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof message);
-		return error_set(err, ERROR_USAGE,
-			"the pattern '%.100s' is wrong at character %zu: %s", text, offset + 1,
-			message);
+		return error_set(err, ERROR_USAGE, "invalid pattern '%.100s' at character %zu: %s",
+			text, offset + 1, message);
 	}
 	struct pattern *const pattern = xcalloc(1, sizeof *pattern);
 	pattern->text = xstrdup(text);
@@ -134,7 +133,7 @@ static bool parse_range(const char *text, struct tag *tag, struct error *err)
 	if (text[0] != '\0' && parse_bytes(text, low_size, 0, &tag->min_bytes) &&
 		parse_bytes(high, strlen(high), INFINITY, &tag->max_bytes))
 		return true;
-	error_set(err, ERROR_USAGE, "'%.100s' is no range of sizes", text);
+	error_set(err, ERROR_USAGE, "'%.100s' is not a range of sizes", text);
 	return error_hint(err, "write bytes=64kb:1mb, bytes=4096: or bytes=:4096");
 }
 
@@ -144,7 +143,7 @@ static bool parse_tag(const char *text, struct tag *tag, struct error *err)
 		return pattern_new(text + 7, &tag->thread, err);
 	if (strncmp(text, "bytes=", 6) == 0)
 		return parse_range(text + 6, tag, err);
-	error_set(err, ERROR_USAGE, "there is no tag in '%.100s'", text);
+	error_set(err, ERROR_USAGE, "invalid tag '%.100s'", text);
 	return error_hint(err, "tags are thread=PATTERN and bytes=LOW:HIGH");
 }
 

@@ -15,7 +15,7 @@ static bool starts_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Whether the word "operator" stands here, at the start of a word. */
+/* Whether the word "operator" is here, at the start of a word. */
 static bool is_operator(const char *name, const char *at)
 {
 	return starts_with(at, "operator") && !is_word(at[8]) && (at == name || !is_word(at[-1]));

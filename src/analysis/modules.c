@@ -20,7 +20,7 @@ void module_table_deinit(struct module_table *table)
 	string_pool_deinit(&table->strings);
 }
 
-/* "libfoo-2.36" and "libfoo" before ".so": a version may stand on either side. */
+/* "libfoo-2.36" and "libfoo" before ".so": a version may be on either side. */
 static const char *identity_of(struct module_table *table, const char *path, const char *main_path)
 {
 	if (path[0] != '\0' && strcmp(path, main_path) == 0)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the nodes of a view from the locations of profiles: decides what is the same node, and
- * what it is called.
+ * names it.
  *
  * Functions are the same when name, module and declaration line agree (the line only while all
  * profiles have the same build of the module, since it moves with every edit), so two static
  * functions of one name stay two. Where nothing is known the node is a place in a module,
- * "[libfoo.so.1]+0x1234": names are never guessed, but it is where the
- * function begins when that is known. Nodes that would look alike get more of their name: the
- * arguments, then the module, then file and line.
+ * "[libfoo.so.1]+0x1234": the start of the function when that is known. Names are never guessed.
+ * Nodes that would look alike get more of their name: the arguments, then the module, then file and
+ * line.
  */
 #pragma once
 

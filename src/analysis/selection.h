@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile made of others: what a filter leaves of them, unsampled and put together, for outputs
- * that are profiles again. A difference has the net values of its stacks, negative where they
- * shrank, and no sample where nothing changed. Modules of the second
- * and later profiles are moved to where the first that has them had them, so that equal places get
- * equal addresses; one whose addresses are taken by another is moved to free ones.
+ * A profile made of others: what a filter leaves of them, unsampled and added up, for outputs that
+ * are profiles again. A difference has the net values of its stacks, negative where they shrank,
+ * and no sample where nothing changed. Modules of the second and later profiles are moved to the
+ * addresses that they have in the first profile that contains them, so that equal places get equal
+ * addresses; where those are taken, they are moved to free ones.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 struct selection_request {
 	struct filter *filter;
 	/*
-	 * Shown first by who reads the result; of profiles that did not count what was ever
-	 * allocated, what is in use.
+	 * The counter to show first; that of memory in use where the profiles did not count what
+	 * was ever allocated.
 	 */
 	enum profile_counter counter;
 	enum stack_pruning pruning;

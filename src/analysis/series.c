@@ -144,7 +144,7 @@ static uint32_t find_or_make_shared(struct series *series, const struct transfer
 	return (uint32_t)series->shared_count++;
 }
 
-/* A location whose frames stand behind those of all others. */
+/* A location whose frames come after those of all others. */
 struct location_key {
 	const struct profile *profile;
 	const struct profile_location *location;
@@ -254,7 +254,7 @@ static void share_locations(struct transfer *transfer)
 		transfer->stacks[i] = UNKNOWN;
 }
 
-/* Where the profile's files lie, which tells runs apart. */
+/* Where the profile's files are mapped, which distinguishes runs. */
 static void keep_files(
 	struct series *series, const struct profile *profile, struct series_profile *added)
 {
@@ -363,7 +363,7 @@ struct profile series_sketch(const struct series *series, size_t at)
 	sketch.time_ms = from->time_ms;
 	sketch.interval_bytes = from->interval_bytes;
 	sketch.has_allocated = from->has_allocated;
-	/* A profile that tells no files may have been given the program's. */
+	/* A profile without mappings may have been given the program's. */
 	if (from->file_count != 0) {
 		sketch.mappings = from->files;
 		sketch.mapping_count = from->file_count;

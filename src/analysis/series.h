@@ -2,16 +2,16 @@
 /*
  * A series: many profiles of one program in little memory. Most stacks of a server are the same in
  * all of its profiles. So what profiles of one process share (mappings, locations, stacks) is kept
- * once, in a *shared* profile; of each profile itself a line of 24 bytes is kept for each of its
- * samples: the stack and the estimate of the one counter that is looked at (and 8 bytes more where
- * a prof.reset can be told). Memory grows with the distinct stacks, and by that for each line.
+ * once, in a *shared* profile; each profile has a line of 24 bytes for each of its samples: the
+ * stack and the estimate of one counter (and 8 bytes more where a prof.reset can be detected).
+ * Memory grows with the distinct stacks, and by these bytes for each line.
  *
  * Profiles are of one process here when the files and the code that may be in stacks are mapped
- * alike. Others share with none, and so do CPU profiles, of which all samples say something
- * together (see allocator_frame_trampoline).
+ * alike. Others are not shared, nor are CPU profiles, because their handler's frame is found from
+ * all samples together (see allocator_frame_trampoline).
  *
- * Use: add all profiles, bring series.profiles into the order of time, settle. Then the shared
- * profiles can be given symbols, and trend_build does the rest.
+ * Use: add all profiles, sort series.profiles by time, settle. Then the shared profiles can be
+ * symbolized, and trend_build does the rest.
  */
 #pragma once
 
@@ -50,7 +50,7 @@ struct series {
 void series_init(struct series *series, enum profile_counter counter);
 void series_deinit(struct series *series);
 
-/* Takes the profile over; what is pointed to in it is gone. */
+/* Takes the profile over; pointers into it become invalid. */
 void series_add(struct series *series, struct profile *profile);
 
 /*

@@ -97,7 +97,7 @@ struct pick {
 	unsigned facts; /* of all of them */
 };
 
-/* From behind the allocator's outermost frame on; its own frames end there. */
+/* Starts after the outermost frame of the allocator; its own frames end there. */
 static struct pick pick_callers(
 	const struct stack_filter *stack_filter, const uint32_t *locations, size_t depth)
 {
@@ -122,7 +122,7 @@ static void keep(struct stack_filter *stack_filter, struct pick *pick, uint32_t 
 	pick->facts |= stack_filter->facts[location];
 }
 
-/* All but the frames of the signal's handler, which are right behind the leaf. */
+/* All but the frames of the signal's handler, which follow the leaf. */
 static struct pick pick_interrupted(
 	struct stack_filter *stack_filter, const uint32_t *locations, size_t depth)
 {

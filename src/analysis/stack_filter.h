@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stacks of a profile are looked at, and which part of them: without the frames of the
- * allocator and of wrappers at the leaf, and as the filter says. What is said of a location is
- * found out once.
+ * Selects stacks of a profile, and parts of them: without the frames of the allocator and of
+ * wrappers at the leaf, and as the filter says. Each location is judged once.
  */
 #pragma once
 

@@ -27,7 +27,7 @@
 #include "analysis/view.h"
 #include "profile/profile.h"
 
-/* The estimates that one line's counters stand for. */
+/* The estimates from one line's counters. */
 void unsample(const struct profile *profile, const double counters[PROFILE_COUNTERS],
 	struct estimate estimates[PROFILE_COUNTERS]);
 

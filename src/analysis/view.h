@@ -145,7 +145,7 @@ static inline struct estimate estimate_difference(struct estimate now, struct es
 /* One for each node of the view; release with free(). */
 struct view_totals *view_sum_nodes(const struct view *view, enum profile_counter counter);
 
-/* The same of one side of a difference: of what is looked at, or of what is subtracted. */
+/* The same of one side of a difference. */
 struct view_totals *view_sum_side(
 	const struct view *view, enum profile_counter counter, bool is_base);
 

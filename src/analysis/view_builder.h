@@ -32,8 +32,8 @@ struct view_request {
 	const char *title;
 	const char *subtitle;
 	/*
-	 * Told of each line as it goes into a path of the view, for those who want to know what
-	 * each input, or each of its stacks, has added; NULL for no report. `estimates` are
+	 * Called for each line that goes into a path of the view, for callers that need to know
+	 * what each input, or each of its stacks, has added; NULL for none. `estimates` are
 	 * PROFILE_COUNTERS.
 	 */
 	void (*observe)(void *observer, size_t input, uint32_t stack, uint32_t path,
@@ -46,7 +46,7 @@ MUST_CHECK bool view_check_inputs(const struct view_input *inputs, size_t count,
 
 /*
  * Fails with ERROR_USAGE when the inputs have nothing in common (a heap and a CPU profile), when
- * figures per thread are asked for and there are none, or when a pattern went over its limits.
+ * figures per thread are asked for and there are none, or when a pattern exceeded its limits.
  */
 MUST_CHECK bool view_build(const struct view_input *inputs, size_t input_count,
 	const struct view_request *request, struct view **ret, struct error *err);

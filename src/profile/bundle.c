@@ -28,7 +28,7 @@ bool bundle_find(struct cursor *in, const char *name, struct cursor *found)
 	return cursor_ok(in);
 }
 
-/* The number behind a key of our own JSON, which has it once; 0 when it is not there. */
+/* The number after a key of our own JSON, which has it once; 0 when it is not there. */
 static int64_t number_behind(const struct cursor *text, const char *key)
 {
 	char digits[24] = "";
@@ -51,8 +51,8 @@ static bool read_member(struct cursor *member, struct profile *profile, struct e
 							    : profile_reader_find(member);
 
 	if (format == NULL)
-		return error_set(err, ERROR_INPUT,
-			BUNDLE_PROFILE " in it is no profile of any known format");
+		return error_set(
+			err, ERROR_INPUT, BUNDLE_PROFILE " is not a profile of any known format");
 	if (!format->read(member, profile, err) && cursor_ok(member))
 		return error_prefix(err, BUNDLE_PROFILE);
 	return cursor_ok(member) || cursor_error(member, BUNDLE_PROFILE, err);
@@ -66,7 +66,7 @@ bool bundle_check(const struct cursor *about, struct error *err)
 		return true;
 	if (format == 0)
 		return error_set(
-			err, ERROR_INPUT, BUNDLE_ABOUT " in it is damaged: it tells no format");
+			err, ERROR_INPUT, BUNDLE_ABOUT " is damaged: it has no format number");
 	error_set(err, ERROR_INPUT, "it is a bundle of format %" PRId64, format);
 	return error_hint(err, "this heapctl reads format %d", BUNDLE_FORMAT);
 }
@@ -90,7 +90,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 		return error_set(err, ERROR_INPUT, "the bundle has no " BUNDLE_PROFILE);
 	if (!read_member(&body, profile, err))
 		return false;
-	/* What comes behind the profile is for other verbs, but half a bundle is none. */
+	/* What follows the profile is for other verbs, but a truncated bundle is refused. */
 	if (!tar_check_end(&member)) {
 		*in = member;
 		return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bundle: what was captured of a process in one file, for another machine (docs/bundle.md). It
- * is a tar archive (POSIX ustar) of regular files, so that any tar can open it, and may be
- * compressed around like any profile. The first member is BUNDLE_ABOUT.
+ * A bundle: what was captured of a process in one file, for another machine (docs/bundle.md). It is
+ * a tar archive (POSIX ustar) of regular files, so that any tar can open it; the whole archive may
+ * be compressed like any profile. The first member is BUNDLE_ABOUT.
  *
- * As a profile format a bundle stands for its member BUNDLE_PROFILE. Members of unknown names are
- * passed over; a damaged header, a member that goes on behind the end, and a truncated archive are
+ * As a profile format a bundle means its member BUNDLE_PROFILE. Members of unknown names are
+ * skipped; a damaged header, a member that extends past the end, and a truncated archive are
  * refused with the offset.
  */
 #pragma once
@@ -22,7 +22,7 @@
 #define BUNDLE_PROFILE "profile.heap"
 enum { BUNDLE_FORMAT = 1 };
 
-/* Whether a bundle whose BUNDLE_ABOUT has that text is of the format that is read here. */
+/* Whether a bundle with this BUNDLE_ABOUT is of the supported format. */
 MUST_CHECK bool bundle_check(const struct cursor *about, struct error *err);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compression, and undoing it, which is recognised by the first bytes: gzip (several members too),
- * zstd (several frames) and xz (several streams). What comes out is bounded by the buffer's limit,
- * so that a small file cannot fill the memory. Damaged and truncated data are errors that name the
+ * Compression and expansion. The kind is recognised by the first bytes: gzip (several members too),
+ * zstd (several frames) and xz (several streams). The result is bounded by the buffer's limit, so
+ * that a small file cannot fill the memory. Damaged and truncated data are errors that name the
  * byte of the compressed file. Any thread.
  */
 #pragma once
@@ -28,7 +28,7 @@ struct expander {
 /* NULL when the data is not compressed in a known way. */
 const struct expander *expander_find(const void *data, size_t size);
 
-/* A way of compressing that is only recognised, and the program that undoes it. */
+/* A compression that is recognised but not read, and the program that expands it. */
 struct foreign_compression {
 	const char *name;
 	const char *magic;

@@ -70,7 +70,7 @@ static bool read_variable(struct contention_reader *reader)
 	text_skip_blanks(&in);
 	*value = (double)text_decimal(&in);
 	if (cursor_ok(&in) && *value == 0)
-		cursor_fail(&in, "zero has no meaning here");
+		cursor_fail(&in, "it must be above 0");
 	*reader->text.in = in;
 	return true;
 }
@@ -93,7 +93,7 @@ static void read_line(struct contention_reader *reader)
 		text_profile_unknown_line(&reader->text);
 }
 
-/* The rate may stand behind samples, so scaling comes last. */
+/* The rate may follow samples, so scaling comes last. */
 static void scale(struct contention_reader *reader)
 {
 	struct profile *const profile = reader->text.profile;

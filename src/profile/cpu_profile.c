@@ -16,7 +16,7 @@
 
 enum {
 	MAX_STACK_DEPTH = 65536,
-	MIN_HEADER = 3, /* words behind the first two */
+	MIN_HEADER = 3, /* words after the first two */
 	MAX_HEADER = 1024,
 };
 
@@ -42,7 +42,7 @@ static uint64_t read_word(struct cursor *in, struct word_format format)
 	return format.is_big_endian ? __builtin_bswap32(word) : word;
 }
 
-/* The format in which the input begins as it must; false when there is none. */
+/* The word format of the header; false when it is not a CPU profile. */
 static bool find_format(struct cursor in, struct word_format *format)
 {
 	for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -75,7 +75,7 @@ static uint64_t read_header(struct cursor *in, struct word_format format)
 	read_word(in, format);
 	const uint64_t period = read_word(in, format);
 	if (cursor_ok(in) && period > UINT32_MAX)
-		cursor_fail(in, "a sampling period that cannot be");
+		cursor_fail(in, "invalid sampling period");
 	for (uint64_t i = 2; i < header; i++)
 		read_word(in, format);
 	return period;
@@ -98,7 +98,7 @@ static uint32_t read_stack(
 	return profile_add_stack(profile, locations, depth);
 }
 
-/* False behind the last record. */
+/* False after the last record. */
 static bool read_record(
 	struct cursor *in, struct word_format format, struct profile *profile, double nanoseconds)
 {
@@ -132,7 +132,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 
 	(void)err;
 	if (!find_format(*in, &format)) {
-		cursor_fail(in, "this is no CPU profile");
+		cursor_fail(in, "this is not a CPU profile");
 		return false;
 	}
 	profile->kind = PROFILE_CPU;

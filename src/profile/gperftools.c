@@ -7,7 +7,7 @@
  *	...
  *	MAPPED_LIBRARIES:
  *
- * The word behind the last '@' of the first line says how the counters are meant: "heapprofile"
+ * The word after the last '@' of the first line says how the counters are meant: "heapprofile"
  * and "growth" are exact, "heap/P" and "heap_v2/P" sampled. Without it, sampled when the live
  * objects are exactly those that were ever allocated. (jeprof's rules, kept.)
  */
@@ -41,7 +41,7 @@ static void set_sampling(struct profile *profile, enum profile_weighting weighti
 	profile->interval_bytes = period != 0 ? period : by_default;
 }
 
-/* `type` is what stands between '@' and '/'. */
+/* `type` is what is between '@' and '/'. */
 static void set_type(struct profile *profile, const struct text_line *type, uint64_t period)
 {
 	const double *const totals = profile->header_counters;

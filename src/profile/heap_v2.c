@@ -34,7 +34,7 @@ struct heap_reader {
 	bool is_stack_added;			 /* a line with counters followed it */
 	uint32_t stack;				 /* once it was added */
 	bool has_total;				 /* a "t*:" line was seen */
-	unsigned count_lines;			 /* with counters, behind stacks */
+	unsigned count_lines;			 /* with counters, after stacks */
 	uint32_t recent_threads[RECENT_THREADS]; /* by id modulo their number */
 	struct u64_table threads;
 };
@@ -74,7 +74,7 @@ static void name_thread(struct heap_reader *reader, uint32_t thread, const struc
 			string_pool_add_sized(&reader->profile->strings, rest->text, rest->size);
 }
 
-/* Counter by counter: they may still be on their way to memory, where all at once would wait. */
+/* Counter by counter: the stores may still be pending, and a wider load would wait for them. */
 static inline void copy_counters(double to[PROFILE_COUNTERS], const double from[PROFILE_COUNTERS])
 {
 	for (int i = 0; i < PROFILE_COUNTERS; i++)
@@ -193,7 +193,7 @@ static void read_header(struct heap_reader *reader)
 	}
 }
 
-/* jemalloc writes the totals first and counters behind every stack. */
+/* jemalloc writes the totals first and counters after every stack. */
 static void check_end(struct heap_reader *reader)
 {
 	if (!cursor_ok(reader->in))

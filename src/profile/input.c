@@ -15,7 +15,7 @@ enum {
 	MIN_MAPPED_BYTES = 16 * 1024 * 1024,
 	/* A file compressed twice is an accident; more often it is an attack. */
 	MAX_LAYERS = 3,
-	/* Longer than any line, and than what tells any format. */
+	/* Longer than any line, and enough to recognise any format. */
 	BEGINNING_BYTES = 2 * 1024 * 1024,
 	MAX_RATIO = 100,
 	MIN_LIMIT_BYTES = 64 * 1024 * 1024,
@@ -27,8 +27,8 @@ uint64_t input_machine_memory(void)
 }
 
 /*
- * What compressed input may expand to: profiles shrink to a twentieth or so, and a file that would
- * take memory by hundreds of its bytes was made for that.
+ * The limit for compressed input: profiles shrink to a twentieth or so, and a file that expands to
+ * hundreds of times its size was made to exhaust memory.
  */
 static size_t limit_expanded(size_t limit, size_t compressed)
 {
@@ -134,7 +134,7 @@ bool input_over(const char *name, const void *data, size_t size,
 	return false;
 }
 
-/* Reads at least a beginning, or everything that there is. */
+/* Reads a beginning or more, up to all of the input. */
 static bool read_beginning(int fd, const char *name, struct buffer *out, struct error *err)
 {
 	while (out->size < BEGINNING_BYTES) {

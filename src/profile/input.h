@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a profile, wherever they come from: a file (mapped), standard input, memory; with
- * gzip, zstd and xz undone, which are recognised by their first bytes. Expansion is bounded.
+ * The bytes of a profile, wherever they come from: a file (mapped), standard input, memory;
+ * expanded from gzip, zstd and xz, which are recognised by their first bytes. Expansion is bounded.
  */
 #pragma once
 

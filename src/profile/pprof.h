@@ -2,7 +2,7 @@
 /*
  * pprof's protocol buffers (profile.proto of google/pprof), usually compressed with gzip.
  *
- * Addresses there lie within the call, not behind it as in heap_v2, so locations that are read are
+ * Addresses there lie within the call, not after it as in heap_v2, so locations that are read are
  * exact, and one is taken from return addresses that are written. Values are estimates already:
  * nothing is left to scale up.
  *

@@ -85,7 +85,7 @@ static const char *string_at(struct pprof_reader *reader, struct cursor *in, uin
 		return reader->strings[index];
 	/* Without a table every text is empty, and so is the first one by definition. */
 	if (index != 0)
-		cursor_fail(in, "a text that is not in the table");
+		cursor_fail(in, "a text index outside the string table");
 	return reader->empty;
 }
 
@@ -154,7 +154,7 @@ static bool refuse_columns(const struct pprof_reader *reader, struct error *err)
 
 	if (first[0] == '\0')
 		return error_set(err, ERROR_INPUT, "it does not say what was sampled");
-	error_set(err, ERROR_INPUT, "it holds samples of \"%.100s\"", first);
+	error_set(err, ERROR_INPUT, "it has samples of \"%.100s\"", first);
 	return error_hint(err, "heap, CPU and contention profiles can be shown");
 }
 
@@ -274,7 +274,7 @@ static void add_mappings(struct pprof_reader *reader)
 	qsort(reader->mappings, reader->mapping_count, sizeof *reader->mappings, compare_mappings);
 	for (size_t i = 0; i < reader->mapping_count; i++) {
 		if (!add_id(&reader->mapping_ids, reader->mappings[i].id)) {
-			cursor_fail(&reader->whole, "two mappings of the same number");
+			cursor_fail(&reader->whole, "duplicate mapping id");
 			return;
 		}
 		profile_add_own_mapping(reader->profile, &reader->mappings[i].mapping);
@@ -323,7 +323,7 @@ static void read_function(struct pprof_reader *reader, struct proto_field *field
 	if (reader->function_count == MAX_FUNCTIONS)
 		cursor_fail(&in, "more functions than a program has");
 	if (cursor_ok(&in) && !add_id(&reader->function_ids, id))
-		cursor_fail(&in, "two functions of the same number");
+		cursor_fail(&in, "duplicate function id");
 	proto_join(&reader->whole, &in);
 	reader->functions = xgrow(reader->functions, &reader->function_capacity,
 		reader->function_count + 1, sizeof *reader->functions);
@@ -346,7 +346,7 @@ static void read_line(struct pprof_reader *reader, struct cursor *bytes)
 	}
 	const uint32_t found = u64_table_find(&reader->function_ids, id);
 	if (cursor_ok(&in) && found == U64_TABLE_NONE)
-		cursor_fail(&in, "a function that is not there");
+		cursor_fail(&in, "unknown function id");
 	if (cursor_ok(&in)) {
 		const struct pprof_function *const function = &reader->functions[found];
 		const bool is_mangled = function->system_name != function->name;
@@ -386,10 +386,10 @@ static void read_location(struct pprof_reader *reader, struct proto_field *field
 	if (mapping_id != 0) {
 		location.mapping = u64_table_find(&reader->mapping_ids, mapping_id);
 		if (location.mapping == U64_TABLE_NONE)
-			cursor_fail(&in, "a mapping that is not there");
+			cursor_fail(&in, "unknown mapping id");
 	}
 	if (cursor_ok(&in) && !add_id(&reader->location_ids, id))
-		cursor_fail(&in, "two locations of the same number");
+		cursor_fail(&in, "duplicate location id");
 	if (profile_is_full(profile))
 		cursor_fail(&in, PROFILE_FULL_PROBLEM);
 	proto_join(&reader->whole, &in);
@@ -467,7 +467,7 @@ static size_t read_stack(
 	while (proto_repeated(in, part, &id)) {
 		const uint32_t location = u64_table_find(&reader->location_ids, id);
 		if (location == U64_TABLE_NONE)
-			cursor_fail(in, "a location that is not there");
+			cursor_fail(in, "unknown location id");
 		reader->stack = xgrow(
 			reader->stack, &reader->stack_capacity, depth + 1, sizeof *reader->stack);
 		reader->stack[depth++] = location;
@@ -525,7 +525,7 @@ static void read_sample(struct pprof_reader *reader, struct proto_field *field)
 		add_sample(reader, &sample, depth, &thread);
 }
 
-/* Strings come last in most files and are needed first, so the input is gone through by kind. */
+/* Strings come last in most files and are needed first, so the input is read once for each kind. */
 static bool read_all(struct pprof_reader *reader, struct error *err)
 {
 	for_each(reader, PPROF_STRING_TABLE, read_string);

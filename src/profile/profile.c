@@ -267,7 +267,7 @@ uint32_t profile_copy_named(
 	return add_named(profile, &own);
 }
 
-/* A stack whose locations are in the room behind those of all stacks. */
+/* A stack whose locations were written after those of all stacks. */
 struct stack_key {
 	const struct profile *profile;
 	size_t depth;

@@ -80,7 +80,7 @@ struct profile_location {
 	uint32_t first_frame; /* in profile.frames, innermost first */
 	uint32_t frame_count; /* 0 until symbols are found */
 	bool is_exact;	      /* where execution was, not where it returns to: do not step back */
-	bool is_named;	      /* of a format without addresses: stands for its frames */
+	bool is_named;	      /* of a format without addresses: identified by its frames */
 	/* Where its function begins, for one without a name: an address, 0 when unknown. */
 	uint64_t function_start;
 };
@@ -118,8 +118,8 @@ struct profile {
 	bool has_allocated;	 /* the ALLOC_ counters mean something (prof_accum) */
 	const char *drop_frames; /* pprof's patterns of functions to leave out; "" without */
 	const char *keep_frames;
-	enum profile_counter default_counter;	  /* what the input wants to be shown first */
-	bool has_mappings;			  /* the input tells them, even if there are none */
+	enum profile_counter default_counter; /* the input's preferred one */
+	bool has_mappings;		      /* the input has a list of them, even an empty one */
 	double header_counters[PROFILE_COUNTERS]; /* of the "t*:" line in the header; raw */
 
 	struct profile_mapping *mappings; /* sorted by start, once read */
@@ -128,7 +128,7 @@ struct profile {
 	uint32_t *stack_locations;
 	struct profile_stack *stacks;
 	struct profile_sample *samples;	       /* all threads together */
-	struct profile_sample *thread_samples; /* the same, told apart by thread; may be empty */
+	struct profile_sample *thread_samples; /* the same by thread; may be empty */
 	struct profile_thread *threads;
 	const char **comments; /* "%warn" lines, lines of unknown meaning, pprof's comments */
 	size_t mapping_count, mapping_capacity;
@@ -143,7 +143,7 @@ struct profile {
 
 	bool leaves_out_threads; /* see profile_read_options */
 	uint64_t memory_limit;	 /* bytes, see profile_is_full; 0 for none */
-	uint64_t hash_seed;	 /* of all indexes of what the input holds */
+	uint64_t hash_seed;	 /* of all indexes of the input's items */
 	struct string_pool strings;
 	struct hash_index location_index;
 	struct hash_index stack_index;
@@ -203,11 +203,11 @@ uint32_t profile_add_location(struct profile *profile, const struct profile_loca
 uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth);
 
 /*
- * The same for a reader of many stacks, without copying: it writes the locations to the room for
- * them, which stays valid until stacks are added, and then has them added. It may have a hash of
- * its own for its stacks, the same for all of a profile: spread over 64 bits, and seeded with
- * hash_seed. hash_index_prefetch(&profile->stack_index, hash) well before the second call spares
- * it a wait.
+ * The same for a reader of many stacks, without copying: it writes the locations to
+ * profile_stack_room, which stays valid until stacks are added, and then adds them. The reader may
+ * use a hash function of its own, the same for all stacks of a profile: spread over 64 bits, and
+ * seeded with hash_seed. hash_index_prefetch(&profile->stack_index, hash) well before the second
+ * call avoids a cache miss.
  */
 uint32_t *profile_stack_room(struct profile *profile, size_t depth);
 uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth);
@@ -222,8 +222,8 @@ void profile_add_sample(struct profile *profile, const struct profile_sample *sa
 struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stack, uint32_t thread);
 
 /*
- * Whether the profile should not grow any more: positions are 32 bits, and hostile input of a few
- * bytes for each item must not fill the machine. Readers ask now and then.
+ * Whether the profile must not grow any more: positions are 32 bits, and hostile input of a few
+ * bytes for each item must not fill the memory. Readers check this regularly.
  */
 bool profile_is_full(const struct profile *profile);
 #define PROFILE_FULL_PROBLEM "it holds more than can be kept in memory"
@@ -244,8 +244,8 @@ static inline bool profile_location_is_unnamed(
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address);
 
 /*
- * The path of the main program: what the profile says, or the first mapped file that is no
- * library; "" when there is none.
+ * The path of the main program: the one in the profile, or the first mapped file that is not a
+ * library; "" without one.
  */
 const char *profile_main_path(const struct profile *profile);
 

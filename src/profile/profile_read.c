@@ -8,7 +8,7 @@
 #include "profile/tar.h"
 #include "profile/text.h"
 
-/* "%warn TEXT" and other commands to the reader may stand in front of any text profile. */
+/* "%warn TEXT" and other commands to the reader may precede any text profile. */
 static void read_commands(struct cursor *in, struct profile *profile)
 {
 	struct text_line line;
@@ -35,7 +35,7 @@ bool profile_may_begin_with(const void *data, size_t size)
 	       (cursor_left(&in) == 0 || find_format(&in) != NULL || tar_detect(in));
 }
 
-/* Any format is known by as many; less is a file that was cut off. */
+/* Enough to recognise any format; a shorter file was truncated. */
 enum { MIN_BYTES = 4 };
 
 static bool refuse_unknown(const char *name, const struct cursor *in, struct error *err)
@@ -57,8 +57,7 @@ static bool refuse_unknown(const char *name, const struct cursor *in, struct err
 		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
 	else
 		error_set(err, ERROR_INPUT, "%s: byte %zu: not a profile of any known format%s",
-			name, cursor_offset(in),
-			cursor_left(in) < MIN_BYTES ? ": too few bytes to tell" : "");
+			name, cursor_offset(in), cursor_left(in) < MIN_BYTES ? ": too short" : "");
 	return error_hint(err, "profiles of jemalloc, gperftools, jeprof --raw and pprof are read, "
 			       "collapsed stacks, and bundles of heapctl");
 }
@@ -76,7 +75,7 @@ static void mark_named_mappings(struct profile *profile)
 	}
 }
 
-/* What can be told only when everything was read. */
+/* What is known only after everything was read. */
 static void finish(struct profile *profile)
 {
 	profile_assign_mappings(profile);
@@ -88,7 +87,7 @@ static void finish(struct profile *profile)
 
 /*
  * A profile takes up to 30 bytes for each of its input: a sample without anything is two bytes of
- * pprof. Input that takes far more was made for that.
+ * pprof. Input that takes far more was made to exhaust memory.
  */
 enum { MEMORY_PER_BYTE = 64, MEMORY_BASE_BYTES = 64 << 20 };
 

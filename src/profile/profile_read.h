@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a profile of any known format. The format is found by looking at the bytes, never at
- * the name; so is compression (gzip, zstd), which may be around any of them.
+ * Reading a profile of any known format. The format is recognised by the bytes, never by the name;
+ * so is compression (gzip, zstd, xz) of any of them.
  *
- * Errors say the name, the byte and the problem: "web.heap: byte 1234: a number was expected".
- * The byte counts in the uncompressed text. Any thread.
+ * Errors say the name, the byte and the problem: "web.heap: byte 1234: a number was expected". The
+ * byte is one of the uncompressed text. Any thread.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "profile/input.h"
 #include "profile/profile.h"
 
-/* Whether a profile, or a tar of profiles, can begin like this; told by some thousand bytes. */
+/* Whether a profile, or a tar of profiles, can begin like this; some thousand bytes are enough. */
 bool profile_may_begin_with(const void *data, size_t size);
 
 /* Reads a profile from memory; `name` is for messages. `options` may be NULL. */

@@ -23,7 +23,7 @@ bool proto_next(struct cursor *in, struct proto_field *field)
 	*field = (struct proto_field){ .number = (uint32_t)(key >> 3), .wire = key & 7 };
 	if (cursor_ok(in) && (key >> 3 == 0 || key >> 3 > 0x1fffffff)) {
 		in->position = before.position;
-		cursor_fail(in, "a field number that cannot be");
+		cursor_fail(in, "invalid field number");
 	}
 	switch (key & 7) {
 	case PROTO_VARINT:

@@ -31,16 +31,16 @@ struct proto_field {
 /* The next field; false at the end and when it fails. */
 bool proto_next(struct cursor *in, struct proto_field *field);
 
-/* Makes the failure of a part, if there was one, that of the whole. */
+/* Copies the failure of a part, if there is one, to the whole. */
 void proto_join(struct cursor *whole, const struct cursor *part);
 
 /*
- * The next number of a repeated field, which may stand alone or be packed: call it until it is
- * false for each such field.
+ * The next number of a repeated field, which may be single or packed: call it until it is false for
+ * each such field.
  */
 bool proto_repeated(struct cursor *in, struct proto_field *field, uint64_t *value);
 
-/* Zero is not written: it is what a reader assumes. */
+/* Zero is not written: it is the default. */
 void proto_put_number(struct buffer *out, uint32_t number, uint64_t value);
 void proto_put_bytes(struct buffer *out, uint32_t number, const void *data, size_t size);
 void proto_put_varint(struct buffer *out, uint64_t value);

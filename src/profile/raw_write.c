@@ -163,7 +163,7 @@ static void write_heap_v2(const struct profile *profile, struct buffer *out)
 	free(sorted.lines);
 }
 
-/* What stands behind the last '@' of gperftools' first line. */
+/* What follows the last '@' of gperftools' first line. */
 static void write_type(const struct profile *profile, struct buffer *out)
 {
 	if (profile->kind == PROFILE_GROWTH)

@@ -116,7 +116,7 @@ static void read_symbols(struct cursor *in, struct address_names *table, struct 
 	cursor_fail(in, "it ends in the middle of the names: truncated");
 }
 
-/* Cuts the last of several texts off; false when there is none left. */
+/* Cuts off the last of several texts; false when none is left. */
 static bool cut_last(struct text_line *list, const char *separator, struct text_line *last)
 {
 	const size_t size = strlen(separator);
@@ -170,7 +170,7 @@ static void set_frames(
 	}
 }
 
-/* An address as the only name is jeprof's way to say that there is none. */
+/* An address as the only name means that there is no name. */
 static bool is_name(const struct symbol *symbol)
 {
 	return symbol != NULL && symbol->names.size != 0 && !text_starts(&symbol->names, "0x");
@@ -288,7 +288,7 @@ static void write_symbol(struct buffer *out, uint64_t address, const struct prof
 	buffer_append_char(out, '\n');
 }
 
-/* What stands for the name of an allocator's frame that has none, kept in `text`. */
+/* A name for an allocator's frame that has none, stored in `text`. */
 static struct profile_frame stand_in(const struct profile_mapping *mapping,
 	const struct profile_location *location, char text[STAND_IN_BYTES])
 {
@@ -306,8 +306,10 @@ static bool is_unnamed_allocator(const struct profile *profile,
 	       is_allocator(profile->kind, profile->mappings[location->mapping].path);
 }
 
-/* A function without a name is told by where it begins, as views do, "[MODULE]+0xOFFSET"; in
- * `text`. */
+/*
+ * A function without a name is shown by its start, as in views, "[MODULE]+0xOFFSET"; stored in
+ * `text`.
+ */
 static struct profile_frame function_start(const struct profile_mapping *mapping,
 	const struct profile_location *location, char text[STAND_IN_BYTES])
 {

@@ -13,11 +13,11 @@
  * The name of a return address stands at the address before it; that of a leaf, which jeprof does
  * not step back from, at the address itself.
  *
- * Places in the source are an extension, in lines that jeprof passes over:
+ * Places in the source are an extension, in lines that jeprof skips:
  *
  *	#line 0x55d41fef4426<tab>/src/serve.c:12<tab>/src/parse.c:30
  *
- * The second half may also stand alone, behind "--- heap", "--- growth" or "--- profile".
+ * The second half may also be alone, after "--- heap", "--- growth" or "--- profile".
  */
 #pragma once
 

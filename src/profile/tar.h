@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tar archives (POSIX ustar) of regular files with short names: what bundles and series of profiles
- * are kept in, because tools to look into them are everywhere.
+ * are kept in, because every system has tools for them.
  */
 #pragma once
 
@@ -24,16 +24,16 @@ struct tar_member {
 	struct cursor data;
 };
 
-/* Whether a header with a right checksum stands at the cursor. */
+/* Whether a header with a valid checksum is at the cursor. */
 bool tar_detect(struct cursor in);
 
 /*
  * The next member, whatever it is. False at the end of the archive, and when it is damaged: then
- * the cursor has the problem and stands at the member.
+ * the cursor has the problem and is at the member.
  */
 bool tar_next(struct cursor *in, struct tar_member *member);
 
-/* Goes on to the archive's end. False when it is damaged, or cut off before its end. */
+/* Reads on to the archive's end. False when it is damaged or truncated. */
 MUST_CHECK bool tar_check_end(struct cursor *in);
 
 /* The header of a member, whose name is shorter than TAR_NAME_BYTES. */

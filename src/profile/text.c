@@ -13,7 +13,7 @@ bool text_line(struct cursor *in, struct text_line *line)
 	const size_t searched = left < TEXT_LINE_LIMIT ? left : TEXT_LINE_LIMIT;
 	const char *const newline = memchr(text, '\n', searched);
 	if (newline == NULL && searched < left) {
-		cursor_fail(in, "a line of more than a million bytes, so this is no profile");
+		cursor_fail(in, "a line of more than a million bytes: this is not a profile");
 		return false;
 	}
 

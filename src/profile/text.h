@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scanning of profiles that are text: numbers and lines over a bounded cursor, whose sticky
- * failure (see cursor.h) carries the byte offset. A line of more than TEXT_LINE_LIMIT bytes is
- * no text that any profiler wrote, so scanning never runs away on a huge binary file.
+ * Scanning of profiles that are text: numbers and lines over a bounded cursor, whose sticky failure
+ * (see cursor.h) carries the byte offset. No profiler writes a line of more than TEXT_LINE_LIMIT
+ * bytes, so scanning a huge binary file fails early.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct text_line {
  */
 bool text_line(struct cursor *in, struct text_line *line);
 
-/* Whether the input goes on with this text. */
+/* Whether this text is next in the input. */
 static inline bool text_at(const struct cursor *in, const char *text)
 {
 	const size_t size = strlen(text);
@@ -74,9 +74,9 @@ static inline uint64_t text_load(const unsigned char *at)
 enum { TEXT_NUMBER_REACH = 16 };
 
 /*
- * The number of at most seven digits at `at`. Returns where it ends; NULL when that takes a
- * closer look, for it has no digits or more. TEXT_NUMBER_REACH bytes must be there. All digits
- * are taken at once: a loop's end cannot be predicted, which costs more than the arithmetic.
+ * The number of at most seven digits at `at`. Returns where it ends; NULL for any other number,
+ * which text_decimal_slow reads. TEXT_NUMBER_REACH bytes must be there. All digits are taken at
+ * once: a loop's end cannot be predicted, which costs more than the arithmetic.
  */
 static inline const unsigned char *text_decimal_at(const unsigned char *at, uint64_t *value)
 {
@@ -138,9 +138,8 @@ static inline uint64_t text_join_digits(text_bytes digits)
 }
 
 /*
- * The same for up to 15 hexadecimal digits with small letters, behind "0x" if there was one, and
- * no letter behind them. Addresses make nine tenths of a profile, so all of one is done at once in
- * a vector.
+ * The same for up to 15 hexadecimal digits with small letters, after "0x" if there was one, with no
+ * letter after them. Addresses make nine tenths of a profile, so one is parsed at once in a vector.
  */
 static inline const unsigned char *text_hexadecimal_at(const unsigned char *at, uint64_t *value)
 {

@@ -23,7 +23,7 @@ static inline uint64_t add_to_hash(const struct u64_table *table, uint64_t stack
 	return (stack ^ u64_table_hash(table, address)) * table->factor;
 }
 
-/* Whether " 0x" stands there, with a byte behind it. */
+/* Whether " 0x" is next, and a byte after it. */
 static inline bool at_address(const unsigned char *at)
 {
 	uint32_t word = 0;
@@ -33,9 +33,9 @@ static inline bool at_address(const unsigned char *at)
 }
 
 /*
- * Reads addresses as profilers write them, " 0x7f06a3a2630f", as long as there is room for them
- * and the input is far from its end. What stands behind the last one is left to the caller. Not
- * inline, so that all of the loop is in registers.
+ * Reads addresses as profilers write them, " 0x7f06a3a2630f", as long as there is room for them and
+ * the input is far from its end. What follows the last one is left to the caller. Not inline, so
+ * that all of the loop is in registers.
  */
 static __attribute__((noinline)) size_t read_plain_addresses(
 	struct text_profile *text, size_t depth)
@@ -83,8 +83,8 @@ static void read_address(struct text_profile *text, size_t depth)
 }
 
 /*
- * Reads " 0x1 0x2" to the end of the line and returns how many there were. The table is asked
- * for its memory here and looked at only when the line is done, so that the waits overlap.
+ * Reads " 0x1 0x2" to the end of the line and returns how many there were. The table's memory is
+ * prefetched here and read only at the end of the line, so that cache misses overlap.
  */
 static size_t read_addresses(struct text_profile *text)
 {

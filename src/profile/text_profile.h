@@ -34,13 +34,13 @@ void text_profile_deinit(struct text_profile *text);
 uint32_t text_profile_stack(struct text_profile *text);
 
 /*
- * The same in two steps, between which the memory for the second is fetched: what stands behind
- * the stack is best read there. The second must not follow a failure of the first.
+ * The same in two steps, between which the memory for the second is fetched: read what follows the
+ * stack in between. The second must not follow a failure of the first.
  */
 void text_profile_read_stack(struct text_profile *text);
 uint32_t text_profile_add_stack(struct text_profile *text);
 
-/* Reads "28: 1500 [30: 1600]" and blanks behind it. False when it fails. */
+/* Reads "28: 1500 [30: 1600]" and the blanks after it. False when it fails. */
 bool text_profile_counters(struct text_profile *text, double counters[PROFILE_COUNTERS]);
 
 /* "28: 1500" for text_profile_counters_at. */
@@ -61,9 +61,9 @@ static inline const unsigned char *text_profile_pair_at(
 enum { TEXT_COUNTERS_REACH = 4 * TEXT_NUMBER_REACH };
 
 /*
- * The same as profilers write it, without blanks behind it. Returns where it ends; NULL when that
- * takes a closer look. TEXT_COUNTERS_REACH bytes must be there. Here so that the caller has the
- * counters in registers: in memory they would be waited for.
+ * The same in the form that profilers write, without blanks after it. Returns where it ends; NULL
+ * for any other form. TEXT_COUNTERS_REACH bytes must be there. Inline, so that the counters stay in
+ * registers: a store would be waited for.
  */
 static inline const unsigned char *text_profile_counters_at(
 	const unsigned char *at, double counters[PROFILE_COUNTERS])

@@ -29,7 +29,7 @@ static char *write_tenths(char *end, uint64_t tenths, bool is_negative)
  * "%.1f", which makes up most of a long report: printf works out all binary digits. Where the
  * nearest tenth is beyond doubt, whatever the multiplication has rounded, that is not needed.
  */
-static struct jeprof_value format_tenths(double value, const char *behind)
+static struct jeprof_value format_tenths(double value, const char *suffix)
 {
 	const double tenths = fabs(value) * 10;
 	const double nearest = rint(tenths);
@@ -40,9 +40,9 @@ static struct jeprof_value format_tenths(double value, const char *behind)
 		char *const end = text + sizeof text - 1;
 		*end = '\0';
 		const char *const begin = write_tenths(end, (uint64_t)nearest, signbit(value) != 0);
-		stpcpy(stpcpy(figure.text, begin), behind);
+		stpcpy(stpcpy(figure.text, begin), suffix);
 	} else {
-		snprintf(figure.text, sizeof figure.text, "%.1f%s", value, behind);
+		snprintf(figure.text, sizeof figure.text, "%.1f%s", value, suffix);
 	}
 	return figure;
 }

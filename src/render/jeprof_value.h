@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of the textual reports, to the letter as jeprof prints them, since scripts read them:
- * MB of 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded.
+ * Figures of the textual reports, exactly as jeprof prints them, because scripts parse them: MB of
+ * 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded.
  */
 #pragma once
 

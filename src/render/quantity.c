@@ -68,7 +68,7 @@ static size_t scale_unit(const struct scale *scale, double *value)
 {
 	size_t unit = 0;
 
-	/* What would be printed as a whole step, 1023.95 as 1024.0, goes into the next unit. */
+	/* 1023.95 would be printed as 1024.0: that needs the next unit. */
 	while (*value >= scale->step - 0.05 && unit + 1 < scale->unit_count) {
 		*value /= scale->step;
 		unit++;

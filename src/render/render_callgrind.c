@@ -58,7 +58,7 @@ static void write_name(
 	buffer_printf(writer->out, "%s=(%zu) %s\n", key, numbering->count, name);
 }
 
-/* A function's name without its line, which stands elsewhere in this format. */
+/* A function's name without its line, which is elsewhere in this format. */
 static const char *make_function(struct writer *writer, const struct view_node *node)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };

@@ -130,7 +130,7 @@ static void append_line(struct buffer *out, const char *text, size_t size)
 	append_text(out, text + size - tail, tail);
 }
 
-/* Where the piece that begins at `text` ends: behind "::", before a space, outside brackets. */
+/* Where the piece that begins at `text` ends: after "::", before a space, outside brackets. */
 static const char *find_piece_end(const char *text)
 {
 	size_t depth = 0;

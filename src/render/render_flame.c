@@ -92,7 +92,7 @@ static uint32_t *sort_paths(const struct view *view)
 	return order;
 }
 
-/* A path without frames is shown as one frame of the node behind the last. */
+/* A path without frames is shown as one frame of an extra node. */
 static const uint32_t *path_nodes(const struct flame_walk *walk, const struct view_path *path,
 	const uint32_t *none, size_t *depth)
 {

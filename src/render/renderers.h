@@ -16,7 +16,7 @@
 enum render_sort {
 	RENDER_SORT_FLAT,
 	RENDER_SORT_CUMULATIVE,
-	RENDER_SORT_CHANGE, /* by absolute flat value: what moved most */
+	RENDER_SORT_CHANGE, /* by absolute flat value: largest first */
 	RENDER_SORT_NAME,
 };
 
@@ -28,7 +28,7 @@ struct render_options {
 	bool explain;	    /* say beside the figures what they mean */
 	bool heapcheck;	    /* set off nodes that allocate themselves: jeprof's leak check */
 	bool is_inverted;   /* trees and flame graphs from the leaves */
-	const char *thread; /* goes into the total line: "t3"; NULL for all threads */
+	const char *thread; /* for the total line: "t3"; NULL for all threads */
 	struct graph_limits graph;
 };
 

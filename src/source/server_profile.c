@@ -90,7 +90,7 @@ static bool is_service(const char *path, const char *service)
 	return at != NULL && strchr("?", at[strlen(service)]) != NULL;
 }
 
-/* Profiles of a stretch of time: how long it is to be goes into the query. */
+/* For a profile over time: the query has its length. */
 static bool takes_seconds(const char *path)
 {
 	return is_service(path, "pprof/profile") || is_service(path, "/pprof/pmuprofile");
@@ -114,7 +114,7 @@ static bool fetch(
 		if (agent_call(&url->target, &call, answer, err))
 			return true;
 		const char *const location = http_answer_field(answer, "Location");
-		/* A URL stands for a server, whose page for profiles is put behind it. */
+		/* A URL without a path means the server, so the page of profiles is appended. */
 		if (answer->status == 404)
 			return error_hint(err,
 				"heapctl asked for %.200s; download a profile that is a file",
@@ -276,7 +276,7 @@ static void name_address(struct profile *profile, const uint32_t *asked, size_t 
 	}
 }
 
-/* Lines of "0xADDRESS<blank>NAMES". A name that is the address again is none. */
+/* Lines of "0xADDRESS<blank>NAMES". An address as the name means that there is no name. */
 static void read_names(
 	struct profile *profile, const uint32_t *asked, size_t count, const char *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles that a server hands out over HTTP, in the ways of gperftools and of Go:
+ * Profiles that a server serves over HTTP, at the URLs of gperftools and of Go:
  *
  *	http://host:port/pprof/heap		(growth, profile, contention, ... too)
  *	https://host:port/debug/pprof/allocs
@@ -18,7 +18,7 @@
 struct server_url {
 	struct target target; /* without a prefix */
 	char path[1024];      /* of the profile, query included */
-	char base[512];	      /* what stands before "/pprof/...": other pages are beside it */
+	char base[512];	      /* up to "/pprof/...": other pages are beside it */
 };
 
 struct server_profile_options {
@@ -28,13 +28,13 @@ struct server_profile_options {
 	const char *retain, *exclude; /* patterns that a server may apply to names; or NULL */
 };
 
-/* Whether a text is meant as one: "http://...", "https://..." or "host:port" with a path or not. */
+/* Whether a text looks like one: "http://...", "https://..." or "host:port" with a path or not. */
 bool server_url_detect(const char *text);
 
 MUST_CHECK bool server_url_parse(
 	const char *text, const char *page, struct server_url *url, struct error *err);
 
-/* Fetches the profile; `warn` (may be NULL) hears of one that takes long. */
+/* Fetches the profile; `warn` (may be NULL) is called for a profile that takes long. */
 MUST_CHECK bool server_profile_read(const struct server_url *url, const char *name,
 	const struct server_profile_options *options,
 	void (*warn)(const char *format, ...) PRINTF_FORMAT(1, 2), struct profile **ret,

@@ -37,7 +37,7 @@ static bool cut_pid(const char *text, size_t *size)
 	return true;
 }
 
-/* "20261121-101500", perhaps "-2" behind it: the length of it, or 0. */
+/* "20261121-101500", optionally followed by "-2": its length, or 0. */
 static size_t timestamp_size(const char *text)
 {
 	if (strspn(text, digits) != 8 || text[8] != '-' || strspn(text + 9, digits) != 6)
@@ -112,7 +112,7 @@ bool source_is_program(const char *operand)
 	       memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
 
-/* Of "host@3/path" the count and what stands behind it; NULL when it is another operand. */
+/* The count in "host@3/path" and the text after it; NULL when it is another operand. */
 static const char *find_host_count(const char *operand, long *count)
 {
 	const char *const at = strrchr(operand, '@');
@@ -198,7 +198,7 @@ static bool read_about(struct source *source, const struct cursor *text, struct 
 	return true;
 }
 
-/* Finds all parts in one pass. A damaged bundle may still have a profile, which tells more. */
+/* Finds all parts in one pass. A damaged bundle may still have a profile. */
 static void index_bundle(struct source *source)
 {
 	struct cursor in = cursor_over(source->input.data, source->input.size);

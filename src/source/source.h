@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source: what an operand of the command line stands for, and the one way to its data.
+ * A source: the meaning of an operand of the command line, and the only access to its data.
  *
  *	FILE		a profile of any known format, a bundle or a tar of profiles, or such a file
  *			compressed
@@ -35,7 +35,7 @@ enum source_kind {
 	SOURCE_BUNDLE,
 	SOURCE_SERIES, /* a tar of profiles */
 	SOURCE_FOLDER,
-	SOURCE_URL, /* of a server that hands out profiles */
+	SOURCE_URL, /* of a server that serves profiles */
 	SOURCE_TARGET,
 };
 
@@ -97,8 +97,8 @@ struct source {
 bool source_is_program(const char *operand);
 
 /*
- * How many sources an operand stands for, and each of them: "host@3/path" is the hosts 0.host,
- * 1.host and 2.host, anything else is itself. Free the text with free().
+ * How many sources an operand means, and each of them: "host@3/path" is the hosts 0.host, 1.host
+ * and 2.host, anything else is itself. Free the text with free().
  */
 size_t source_operand_count(const char *operand);
 char *source_operand_at(const char *operand, size_t at);

@@ -145,7 +145,7 @@ bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struc
 		buffer_clear(problem);
 		buffer_clear(hint);
 		buffer_append_string(
-			problem, "debuginfod was allowed, but its client library is not there");
+			problem, "debuginfod was allowed, but its client library is not installed");
 		buffer_append_string(hint, "install libdebuginfod1");
 		return false;
 	}

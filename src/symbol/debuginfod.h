@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debug files from debuginfod servers, only when the user asked for it. elfutils' client library
- * does the work; it is loaded on first use, so that it need not be installed otherwise. All
- * downloads together have one deadline. Any thread.
+ * Debug files from debuginfod servers, only when the user asked for it. It uses elfutils' client
+ * library, loaded on first use, so that it is an optional dependency. All downloads share one
+ * deadline. Any thread.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ void debuginfod_free(struct debuginfod *debuginfod);
 
 /*
  * Downloads the debug file of a build-id, or finds it in the client's own cache, and sets `path`.
- * On failure the reason is there when it is more than that the servers do not have it.
+ * On failure `problem` and `hint` stay empty when the servers merely do not have it.
  */
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
 	struct buffer *problem, struct buffer *hint);

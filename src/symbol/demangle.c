@@ -43,8 +43,7 @@ static bool is_rust(const char *linkage_name)
 	       strstr(linkage_name, "17h") != NULL;
 }
 
-/* demangle_append; `work` is about how many bytes were read and written, also where that was in
- * vain. */
+/* demangle_append; `work` is about how many bytes were read and written, also where it fails. */
 static bool demangle_append_counted(const char *linkage_name, struct buffer *out, size_t *work)
 {
 	struct sink sink = { .out = out, .start = out->size };

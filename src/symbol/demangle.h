@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the linker's names to the language's: C++ (Itanium ABI) and Rust (legacy and v0). Names are
- * input: the length of a name and of its readable form are bounded, because a hostile one can ask
- * for unlimited stack or text. Any thread with PARALLEL_STACK_BYTES of stack.
+ * Demangles linkage names: C++ (Itanium ABI) and Rust (legacy and v0). Names are input: the length
+ * of a name and of its readable form are bounded, because a hostile one can need unlimited stack or
+ * text. Any thread with PARALLEL_STACK_BYTES of stack.
  *
  * A *name table* has the linkage names of a module. All are added first and then demangled
  * together, on several threads when there are many. Not for two threads at once.
@@ -25,12 +25,12 @@ enum {
 	DEMANGLE_MAX_RESULT_BYTES = 1 << 20,
 };
 
-/* Whether demangle_append could do anything with it: a quick look at its beginning. */
+/* Whether the name begins like a mangled one. */
 bool demangle_wanted(const char *linkage_name);
 
 /*
  * Appends the readable form, parameters and template arguments included, without Rust's hash.
- * False, with nothing appended, when the name is no mangled one or is too long.
+ * False, with nothing appended, when the name is not mangled or is too long.
  */
 bool demangle_append(const char *linkage_name, struct buffer *out);
 
@@ -56,14 +56,14 @@ struct name_table {
 	size_t seen_count, seen_capacity;
 };
 
-/* Demangling is paid for from the budget; what cannot be paid stays as it is. */
+/* Demangling is charged to the budget; once it is spent, names stay as they are. */
 void name_table_init(
 	struct name_table *table, struct string_pool *strings, struct work_budget *budget);
 void name_table_deinit(struct name_table *table);
 
 /*
- * The position of a linkage name; a version behind '@' is cut off. The text must stay where it is
- * as long as the table lives.
+ * The position of a linkage name; a version behind '@' is cut off. The text must stay valid as long
+ * as the table.
  */
 uint32_t name_table_add(struct name_table *table, const char *linkage_name);
 

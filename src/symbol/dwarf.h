@@ -24,7 +24,7 @@ struct dwarf_frame {
 	uint32_t start_line; /* of the declaration; 0 when unknown */
 };
 
-/* What is known of an address. Where no function holds it there may be a file and a line still. */
+/* The answer for an address. Outside of every function there may still be a file and a line. */
 struct dwarf_answer {
 	const struct dwarf_frame *frames; /* innermost first */
 	uint32_t frame_count;
@@ -39,9 +39,9 @@ MUST_CHECK bool dwarf_reader_new(const struct elf_image *image, struct file_sear
 void dwarf_reader_free(struct dwarf_reader *reader);
 
 /*
- * Plans the jobs for sorted addresses, and makes room for the answers. is_function[i] says that
- * the address is known to lie in some function, so that it is worth looking harder for it. The
- * arrays are borrowed; what answers point to lives until dwarf_reader_free.
+ * Plans the jobs for sorted addresses, and makes room for the answers. is_function[i] is true where
+ * a symbol says that the address is in some function: then a slower search is worth it. The arrays
+ * are borrowed; what answers point to lives until dwarf_reader_free.
  */
 void dwarf_plan(
 	struct dwarf_reader *reader, const uint64_t *vaddrs, const bool *is_function, size_t count);

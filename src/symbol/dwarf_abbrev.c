@@ -324,8 +324,7 @@ static void add_abbrev(struct abbrev_reader *reading, const struct dwarf_abbrev 
 	reading->abbrevs[reading->count++] = *abbrev;
 }
 
-/* Whether the values of such a DIE are read: a unit's root, code, or what names are made of.
- */
+/* Whether the values of such a DIE are read: a unit's root, code, or a part of names. */
 static bool is_read(uint16_t tag)
 {
 	switch (tag) {

@@ -27,7 +27,7 @@ enum dwarf_step_kind {
 	DWARF_STEP_INDIRECT, /* the form, `size`, is in the DIE; or it is unknown, which fails */
 	DWARF_STEP_BYTES,    /* over `size` bytes */
 	DWARF_STEP_LEB128,
-	DWARF_STEP_LEB128_U32, /* and four bytes behind it */
+	DWARF_STEP_LEB128_U32, /* and four bytes after it */
 	DWARF_STEP_STRING,
 	DWARF_STEP_BLOCK1, /* over a block with a length of that many bytes */
 	DWARF_STEP_BLOCK2,
@@ -83,9 +83,9 @@ enum dwarf_interest {
 };
 
 /*
- * What lies at fixed places behind the abbreviation's code. Nearly all DIEs are of fixed size, or
- * begin so, and most of them are not needed: these few numbers are enough to see that and to go
- * on.
+ * The values at fixed offsets after the abbreviation's code. Nearly all DIEs are of fixed size, or
+ * begin so, and most of them are not needed: these few numbers are enough to detect that and skip
+ * them.
  */
 struct dwarf_fixed {
 	uint16_t low_pc_at;
@@ -100,7 +100,7 @@ struct dwarf_fixed {
 struct dwarf_abbrev {
 	uint32_t code;
 	uint32_t first_attribute; /* kept only for the kinds of DIE that are read */
-	uint32_t first_step;	  /* behind what lies at fixed places */
+	uint32_t first_step;	  /* after the values at fixed offsets */
 	uint16_t attribute_count;
 	uint16_t step_count;
 	uint16_t tag;
@@ -139,8 +139,8 @@ static inline const struct dwarf_abbrev *dwarf_abbrevs_find(
 }
 
 /*
- * Steps over the attributes of a DIE. Returns where it says that its sibling is, as an offset from
- * the unit's start; 0 when it does not.
+ * Steps over the attributes of a DIE. Returns where its sibling is, as an offset from the unit's
+ * start; 0 when it does not.
  */
 static inline uint64_t dwarf_step_over(struct cursor *in, const struct dwarf_abbrevs *abbrevs,
 	const struct dwarf_abbrev *abbrev, const struct dwarf_encoding *encoding)

@@ -209,8 +209,8 @@ struct registers {
 };
 
 /*
- * What a run has found. A row holds from its address to that of the next one. Most rows lie between
- * two of the addresses asked for, so a row costs one comparison with `ends_at`.
+ * What a run has found. A row applies from its address to that of the next one. Most rows lie
+ * between two of the addresses asked for, so a row costs one comparison with `ends_at`.
  */
 struct line_run {
 	const struct dwarf *dwarf;
@@ -228,8 +228,8 @@ struct line_run {
 };
 
 /*
- * The row before holds up to `limit`. The first row that covers an address stays: what overlaps it
- * comes from discarded code.
+ * The row before applies up to `limit`. The first row that covers an address stays: what overlaps
+ * it comes from discarded code.
  */
 static void fill_rows(struct line_run *run, uint64_t limit)
 {
@@ -244,7 +244,7 @@ static void fill_rows(struct line_run *run, uint64_t limit)
 		row->line = run->last.line > UINT32_MAX ? 0 : (uint32_t)run->last.line;
 		run->missing--;
 	}
-	/* A program that goes back and forth comes past the same addresses again and again. */
+	/* A program that goes back and forth reaches the same addresses again and again. */
 	if (!dwarf_spend_batched(run->dwarf, &run->pending, run->next - first))
 		run->missing = 0;
 }
@@ -279,7 +279,7 @@ static void end_sequence(struct line_run *run, struct registers *now)
 
 static void set_address(struct line_run *run, struct registers *now, uint64_t address)
 {
-	/* Within a sequence the row before holds until here, if this is further on. */
+	/* Within a sequence the row before applies up to here, if this address is higher. */
 	if (!run->is_moved && !run->is_dead && address > now->address)
 		fill_rows(run, address);
 	now->address = address;

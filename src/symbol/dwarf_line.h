@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line programs (DWARF 2 to 5): which file and line an address was compiled from. The program is
- * run once past sorted addresses and its rows are not kept.
+ * Line programs (DWARF 2 to 5): the file and line that an address was compiled from. The program is
+ * run once for all addresses, which are sorted, and its rows are not stored.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "symbol/dwarf_unit.h"
 
-/* What the program says of an address; file is 0 and has_row false where it says nothing. */
+/* The row of an address; file is 0 and has_row false where the program has none. */
 struct dwarf_row {
 	uint64_t file;
 	uint32_t line;

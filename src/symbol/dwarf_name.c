@@ -115,15 +115,15 @@ enum {
 	MAX_DEPTH = 256,    /* of nested DIEs; compilers reach a few dozen */
 	MAX_REFERENCES = 8, /* classes inside functions inside classes ... */
 	MAX_NAME_BYTES = 8192,
-	BYTES_PER_WORK = 16, /* most DIEs are stepped over */
+	BYTES_PER_WORK = 16, /* most DIEs are skipped */
 };
 
 /* A DIE around the one being read. */
 struct scope {
 	uint64_t offset;
-	bool is_named; /* it is part of the names of what it holds */
+	bool is_named; /* it is part of the names inside it */
 	bool has_prefix;
-	const char *prefix; /* of the names of what it holds; in the arena, once has_prefix */
+	const char *prefix; /* of the names inside it; in the arena, once has_prefix */
 };
 
 struct scope_walk {
@@ -216,7 +216,7 @@ static const char *inner_name(struct scope_walk *walk, size_t i, const char *nam
 
 /*
  * The names of the DIEs around the current one, which is called `inner`: the outermost first, each
- * with "::" behind it.
+ * followed by "::".
  */
 static const char *prefix_here(struct scope_walk *walk, const char *inner)
 {

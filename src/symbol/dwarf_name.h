@@ -48,7 +48,7 @@ struct dwarf_name dwarf_names_find(
 
 struct dwarf_scope_query {
 	struct dwarf_name name;
-	const char **text; /* where the full name goes; stays as it is when that is the plain one */
+	const char **text; /* set to the full name; unchanged when that is the plain one */
 };
 
 /* Whether the name may be one of several parts: it has no linkage name, and is not of C. */

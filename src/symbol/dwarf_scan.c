@@ -48,7 +48,7 @@ static inline bool is_in_pieces(const struct pass *pass, const struct dwarf_abbr
 	return pass->scan->unit->encoding.version <= 2 && abbrev->tag == DW_TAG_inlined_subroutine;
 }
 
-/* Charges work. Ends the pass when there is none left. */
+/* Charges work. Ends the pass when the budget is spent. */
 static inline bool charge(struct pass *pass, uint64_t work)
 {
 	if (__builtin_expect(
@@ -58,7 +58,7 @@ static inline bool charge(struct pass *pass, uint64_t work)
 	return false;
 }
 
-/* Reads a DIE with addresses; the cursor ends behind it. */
+/* Reads a DIE with addresses; the cursor ends after it. */
 static void read_code(struct pass *pass, const struct dwarf_abbrev *abbrev, struct dwarf_code *code,
 	struct code_attributes *attributes)
 {
@@ -172,8 +172,8 @@ static bool add_bare_links(struct pass *pass, size_t address, bool is_inlined)
 }
 
 /*
- * Puts the code in front of the chains of all addresses that it holds. Sets `holds` when there is
- * one, also for a block, which has no link of its own.
+ * Puts the code in front of the chains of all addresses that it contains. Sets `holds` when there
+ * is one, also for a block, which has no link of its own.
  */
 static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_block,
 	const struct code_attributes *attributes, bool *holds)
@@ -253,8 +253,8 @@ static void step_over_children(const struct pass *pass, struct cursor *cursor)
 }
 
 /*
- * Whether the DIE at the cursor, by its two numbers at fixed places, holds none of the addresses.
- * False as well when that is not known.
+ * Whether the DIE at the cursor, by its two numbers at fixed offsets, contains none of the
+ * addresses. False as well when that is not known.
  */
 static inline bool is_elsewhere(
 	const struct pass *pass, const struct cursor *in, const struct dwarf_fixed *fixed)
@@ -293,8 +293,8 @@ static inline bool go_up(struct pass *pass)
 }
 
 /*
- * Reads on to the next DIE of code that may hold one of the addresses; NULL when there is none. The
- * cursor ends at its attributes. The others, which nearly all of a unit are, cost a few
+ * Reads on to the next DIE of code that may contain one of the addresses; NULL when there is none.
+ * The cursor ends at its attributes. The others, which nearly all of a unit are, cost a few
  * instructions each.
  */
 static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
@@ -366,7 +366,7 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 	}
 }
 
-/* A pass ends behind the function in which the last address was found. */
+/* A pass ends after the function in which the last address was found. */
 static void run_pass(struct dwarf_scan *scan, bool is_thorough, size_t missing)
 {
 	struct dwarf_unit *const unit = scan->unit;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One pass over the DIEs of a unit that finds, for each of many sorted addresses, the function and
- * the inlined calls that hold it. Subtrees without any of the addresses are stepped over.
+ * the inlined calls that contain it. Subtrees without any of the addresses are skipped.
  *
- * A *chain* is what was found for an address: DIEs, innermost first, the last one the function.
+ * A *chain* is the result for an address: DIEs, innermost first, the last one the function.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 enum { DWARF_NO_LINK = 0 };
 
-/* A function or an inlined call that holds at least one address. */
+/* A function or an inlined call that contains one of the addresses. */
 struct dwarf_code {
 	uint64_t offset;	   /* of the DIE */
 	struct dwarf_value origin; /* its DW_AT_abstract_origin, form 0 for none */
@@ -23,7 +23,7 @@ struct dwarf_code {
 	uint32_t call_line;
 	uint32_t depth;
 	bool is_inlined;
-	bool is_bare; /* may have more addresses than it says */
+	bool is_bare; /* may have more addresses than its attributes say */
 };
 
 /* A link of a chain. */

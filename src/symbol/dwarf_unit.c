@@ -76,7 +76,7 @@ static bool load_sections(
 	return true;
 }
 
-/* Reads the header of a unit; the cursor ends behind the unit. False when there are no more. */
+/* Reads the header of a unit; the cursor ends after the unit. False when there are no more. */
 static bool read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf_unit *unit)
 {
 	*unit = (struct dwarf_unit){ .dwarf = dwarf, .offset = cursor_offset(in) };
@@ -288,7 +288,7 @@ static void set_split_bases(struct dwarf_unit *unit)
 	}
 }
 
-/* A table is read as far as `only`, see dwarf_abbrevs_new, and paid for. */
+/* Reads a table as far as `only` (see dwarf_abbrevs_new) and charges for it. */
 static struct dwarf_abbrevs *read_table(const struct dwarf_unit *unit, uint64_t only)
 {
 	struct cursor in = abbrev_cursor(unit);

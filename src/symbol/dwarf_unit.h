@@ -49,7 +49,7 @@ struct dwarf {
 	struct dwarf_unit *units; /* sorted by offset */
 	size_t unit_count, unit_capacity;
 	struct dwarf *alternate; /* what dwz moved out of this file; NULL for none; borrowed */
-	uint64_t code_start;	 /* outside these there is no code: leftovers of the linker */
+	uint64_t code_start;	 /* addresses outside these are leftovers of the linker */
 	uint64_t code_limit;
 	bool is_split; /* a .dwo or .dwp */
 
@@ -60,7 +60,7 @@ struct dwarf {
 	struct work_budget *budget; /* of the module; borrowed */
 };
 
-/* What a root says. */
+/* A root's attributes. */
 struct dwarf_root {
 	struct dwarf_value name;
 	struct dwarf_value directory;
@@ -116,7 +116,7 @@ static inline bool dwarf_spend_batched(const struct dwarf *dwarf, uint64_t *pend
 	return work_budget_spend_batched(dwarf->budget, pending, work);
 }
 
-/* The unit that holds a DIE's offset; NULL when none does. */
+/* The unit that contains a DIE's offset; NULL without one. */
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset);
 
 /* Reads the root if that has not been done, and returns it. */

@@ -204,7 +204,7 @@ bool dwarf_value_reference(struct dwarf_unit *unit, const struct dwarf_value *va
 	return true;
 }
 
-enum { ENTRIES_AT_ONCE = 16 }; /* that are paid for; most lists are shorter */
+enum { ENTRIES_AT_ONCE = 16 }; /* charged together; most lists are shorter */
 
 /* Where a list begins in its section; false when the attribute says nothing that can be. */
 static bool list_offset(struct dwarf_unit *unit, const struct dwarf_value *ranges, uint64_t *offset)
@@ -311,7 +311,7 @@ static bool take_old_entry(struct dwarf_range_reader *reader, struct dwarf_range
 	return true;
 }
 
-/* One entry of .debug_rnglists; an empty range where the entry is none. False at the end. */
+/* One entry of .debug_rnglists; an empty range for an entry without one. False at the end. */
 static bool take_new_entry(struct dwarf_range_reader *reader, struct dwarf_range *range)
 {
 	struct cursor *const in = &reader->in;

@@ -28,7 +28,7 @@ static bool read_sections(struct elf_image *image, const Elf64_Ehdr *header, str
 	if (header->e_shoff == 0)
 		return true;
 	if (header->e_shentsize != sizeof(Elf64_Shdr))
-		return error_set(err, ERROR_INPUT, "%s: odd section headers", image->path);
+		return error_set(err, ERROR_INPUT, "%s: invalid section headers", image->path);
 	CLEANUP(free_cleanup)
 	Elf64_Shdr *first = copy_table(image, header->e_shoff, 1, sizeof(Elf64_Shdr));
 	if (first != NULL && count == 0)
@@ -109,7 +109,7 @@ static void cover_code(struct elf_image *image, uint64_t vaddr, uint64_t size)
 		image->code_limit = limit;
 }
 
-/* Where code can be, so that leftovers of discarded functions at address 0 are told from it. */
+/* The range of code, which excludes leftovers of discarded functions at address 0. */
 static void find_code(struct elf_image *image)
 {
 	for (size_t i = 0; i < image->section_count; i++) {

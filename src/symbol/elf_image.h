@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file as a symbolizer needs it: sections, what is loaded where, the build-id. 64-bit
- * little-endian files, the only ones that run a server here. Every offset in the file is checked
- * before it is followed: a file is input, and may be damaged or hostile.
+ * An ELF file as a symbolizer needs it: sections, segments, the build-id. Only 64-bit little-endian
+ * files. Every offset in the file is checked before use: a file is input, and may be damaged or
+ * hostile.
  *
  * Words. A *vaddr* is an address as the file's own headers, symbols and DWARF have it; the runtime
  * address is the vaddr plus where the loader put the file. A *debug file* keeps the sections'
@@ -49,7 +49,7 @@ struct elf_image {
 	char *path; /* what was opened, for messages */
 	const unsigned char *data;
 	size_t size;
-	struct file_map map; /* behind data, or empty when `owned` or borrowed memory is */
+	struct file_map map; /* the memory of `data`, or empty when that is owned or borrowed */
 	void *owned;
 	struct elf_section *sections;
 	size_t section_count;
@@ -57,7 +57,7 @@ struct elf_image {
 	size_t segment_count;
 	uint64_t code_start; /* lowest and one past the highest vaddr of code */
 	uint64_t code_limit;
-	bool has_code; /* the code itself is in the file: it is no debug file */
+	bool has_code; /* the code itself is in the file, so it is not a debug file */
 	char build_id[ELF_BUILD_ID_TEXT_BYTES]; /* lower-case hex; "" when there is none */
 };
 
@@ -87,15 +87,15 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
 MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name,
 	struct elf_bytes *bytes, struct error *err);
 
-/* The segment that holds this byte of the file, code first; NULL when none does. */
+/* The segment that contains this byte of the file, code first; NULL without one. */
 const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset);
 
 /* What .gnu_debuglink names, with the CRC-32 of that file; NULL when there is none. */
 const char *elf_image_debug_link(const struct elf_image *image, uint32_t *crc);
 
 /*
- * Where dwz moved what several files have in common, with that file's build-id: .gnu_debugaltlink
- * or, in DWARF 5, .debug_sup. The name in the file, NULL when there is none.
+ * The file to which dwz moved the common parts of several files, and its build-id:
+ * .gnu_debugaltlink or, in DWARF 5, .debug_sup. The name in the file, NULL when there is none.
  */
 const char *elf_image_alternate_link(
 	const struct elf_image *image, char build_id[ELF_BUILD_ID_TEXT_BYTES]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the files of a profiled process are now: programs, libraries, their separate debug files.
+ * Finds the files of a profiled process: programs, libraries, their separate debug files.
  *
- * Every path that is looked at is remembered with what was there. A later run that finds the same
- * things at the same paths would come to the same result, so it need not search (symbol_cache.h).
+ * Every path that is tried is recorded with the file found there. A later run that finds the same
+ * files at the same paths would come to the same result, so it need not search (symbol_cache.h).
  * Files of other users are among them: a path below a sysroot or a process' root is resolved there,
- * and a build-id alone proves nothing, because any file can claim one.
- * The functions may be called from several threads at once for the same search.
+ * and a build-id alone proves nothing, because any file can claim one. The functions may be called
+ * from several threads at once for the same search.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ struct file_probe {
 struct file_search {
 	const struct symbolizer_options *options;
 	pid_t pid;		       /* a live process to look through, 0 for none */
-	struct debuginfod *debuginfod; /* asked last; borrowed; NULL when not allowed */
+	struct debuginfod *debuginfod; /* tried last; borrowed; NULL when not allowed */
 	struct buffer problem;	       /* why it could not be asked; empty when it could */
 	struct buffer hint;
 	pthread_mutex_t lock;

@@ -25,7 +25,7 @@
 
 struct debuginfod;
 
-/* A distinct address that was asked for. */
+/* A distinct address to look up. */
 struct module_query {
 	uint64_t address;
 	uint64_t file_offset;
@@ -36,7 +36,7 @@ struct module_query {
 	bool is_answered;	/* by the cache */
 };
 
-/* What the steps of a run hand to each other. */
+/* State shared by the steps of a run. */
 struct module_work {
 	struct file_search search;
 	struct elf_image image; /* these three are empty when there is none */
@@ -47,7 +47,7 @@ struct module_work {
 	uint64_t *vaddrs;
 	struct module_query **queries;
 	struct symbol_match *matches;
-	bool *is_function; /* a symbol holds it, or there are no symbols to tell */
+	bool *is_function; /* a symbol contains it, or there are no symbols */
 	size_t count;
 };
 
@@ -73,7 +73,7 @@ struct symbol_module {
 	struct module_query *queries; /* sorted by file offset, then address */
 	size_t query_count, query_capacity;
 	struct module_work *work;
-	const char *subject;		/* of the cache; NULL when nothing is to be kept */
+	const char *subject;		/* of the cache; NULL when nothing is cached */
 	const char *candidate_path;	/* the file that the subject names, */
 	struct file_identity candidate; /* and what it was; all zero for none */
 	uint64_t options_hash;
@@ -93,15 +93,14 @@ static inline const char *module_keep(struct symbol_module *module, const char *
 	return string_pool_add(&module->strings, text);
 }
 
-/* What of a file can be compared with a process' mappings; the cache keeps it, too. */
+/* The segments of a file, to compare with a process' mappings; the cache has them, too. */
 struct module_layout {
 	struct elf_segment *segments; /* borrowed */
 	size_t segment_count;
 };
 
 /*
- * Opens the mapped file. False when there is none that fits: then `problem` and `hint` say why in
- * plain words and what to do.
+ * Opens the mapped file. False when none fits: then `problem` and `hint` say why, and what to do.
  */
 MUST_CHECK bool module_file_open(const struct symbol_module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *hint);
@@ -112,7 +111,7 @@ bool module_mapping_fits(const struct symbol_module *module, const struct symbol
 
 /*
  * Whether the module was mapped from a file that has these segments: at least one of the mappings
- * that are asked about is one of those with code. Others may be odd: a process can map its own file
+ * with addresses to look up is one of its code. Others may not fit: a process can map its own file
  * once more.
  */
 bool module_layout_fits(const struct symbol_module *module, const struct module_layout *layout,
@@ -157,7 +156,7 @@ uint64_t module_job_bytes(
 	const struct symbol_module *module, size_t job); /* to put big ones first */
 void module_run_job(struct symbol_module *module, size_t job);
 
-/* Whether it would help to know the Debian package; module_explain may be told its name. */
+/* Whether the name of the Debian package would help; module_explain takes it. */
 bool module_wants_package(const struct symbol_module *module);
 
 /* Puts what is missing, and the hint, into the report. */

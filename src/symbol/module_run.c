@@ -394,7 +394,10 @@ static bool is_named(const struct module_query *query)
 	return false;
 }
 
-/* Whether what was read is the file at the profile's path: a package can be told of no other. */
+/*
+ * Whether the file that was read is the one at the profile's path: the package of any other file is
+ * unknown.
+ */
 static bool is_at_its_path(const struct symbol_module *module)
 {
 	if (module->file == NULL)
@@ -470,7 +473,7 @@ void module_explain(struct symbol_module *module, const char *package)
 	}
 }
 
-/* Addresses without a name are at least those of a function. */
+/* Addresses without a name at least get the start of their function. */
 static void find_function_starts(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
@@ -491,7 +494,7 @@ void module_finish(struct symbol_module *module)
 
 	build_frames(module);
 	find_function_starts(module);
-	/* What the servers could not be asked today they may answer tomorrow. */
+	/* Servers that were not reachable may answer the next time, so nothing is cached. */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&
 		!work_budget_is_spent(&work->search.budget))
 		module_cache_store(module, &work->image, &work->search);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Independent pieces of work on several threads. Pieces are handed out in order, one at a time, so
- * put the big ones first; what they compute must not depend on who ran them.
+ * Independent pieces of work on several threads. Pieces are started in order, one at a time, so put
+ * the big ones first; results must not depend on the thread.
  */
 #pragma once
 

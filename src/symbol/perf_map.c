@@ -38,7 +38,10 @@ static pid_t inner_pid(pid_t pid)
 	return inner > 0 ? (pid_t)inner : pid;
 }
 
-/* Who may have written the map: the process' user; this one when the process is gone. */
+/*
+ * The user that may have written the map: the process' user; the current one when the process has
+ * ended.
+ */
 static uid_t owner_of(pid_t pid)
 {
 	char path[64];
@@ -101,7 +104,7 @@ static bool take_hex(const char **at, const char *end, uint64_t *number)
 	return true;
 }
 
-/* A line of the map; false when it is none. */
+/* Parses a line of the map; false when it is malformed. */
 struct map_line {
 	uint64_t start;
 	uint64_t size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a symbolizer is asked and what it answers; symbolizer.h explains the words. */
+/* Requests and answers of a symbolizer; symbolizer.h explains the words. */
 #pragma once
 
 #include <stdbool.h>
@@ -55,7 +55,7 @@ struct symbol_result {
 	uint64_t function_start; /* address, where the function has no name; 0 when unknown */
 };
 
-/* What the names of a module rest on. */
+/* The source of a module's names. */
 enum symbol_source {
 	SYMBOL_SOURCE_NONE,    /* no file, or the wrong file */
 	SYMBOL_SOURCE_DYNAMIC, /* exported names only (.dynsym) */

@@ -144,7 +144,7 @@ struct header {
 	uint32_t hint;
 };
 
-/* The parts behind the header, in this order. */
+/* The parts after the header, in this order. */
 struct stored_answer {
 	uint64_t file_offset;
 	uint32_t first_frame;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was found for the addresses of a module, kept on disk for the next run.
+ * The answers for the addresses of a module, kept on disk for the next run.
  *
  * One file per *subject*: a module's path and build-id, and the file there by what stat(2) says of
- * it. A build-id alone would not do: any file can claim one. It holds the frames by file offset,
- * and what the search for files saw (its *probes*), so that a run which would come to the same
- * result need not open a single ELF file. Files are replaced as a whole; one that is truncated,
- * damaged or of another version is as good as none. Together they are bounded: the oldest go first.
+ * it. A build-id alone is not enough: any file can claim one. It has the frames by file offset, and
+ * the results of the search for files (its *probes*), so that a run which would come to the same
+ * result opens no ELF file. Files are replaced as a whole; one that is truncated, damaged or of
+ * another version is ignored. Their total size is limited: the oldest are removed first.
  */
 #pragma once
 
@@ -25,8 +25,8 @@ enum {
 };
 
 /*
- * Makes the directory, and those above it, for this user alone. False when that is not possible
- * or when another user could have put files there.
+ * Makes the directory, and those above it, for this user alone. False when that is impossible, or
+ * when another user could have put files there.
  */
 bool symbol_cache_prepare(const char *path);
 
@@ -44,7 +44,7 @@ struct symbol_cache_answer {
 /* The contents of a file. Texts and arrays are borrowed from the caller. */
 struct symbol_cache_entry {
 	const char *subject;
-	uint64_t options_hash; /* of what steers the search for files */
+	uint64_t options_hash; /* of the options for the search for files */
 	struct symbol_module_report report;
 	struct file_probe *probes;
 	size_t probe_count;
@@ -54,7 +54,7 @@ struct symbol_cache_entry {
 	size_t answer_count;
 };
 
-/* An entry that was read, with the memory behind it. */
+/* An entry that was read, with its memory. */
 struct symbol_cache {
 	struct symbol_cache_entry entry;
 	struct buffer contents;
@@ -74,6 +74,6 @@ const struct symbol_cache_answer *symbol_cache_find(
 
 /*
  * Replaces the subject's file, then removes the oldest ones. False when the entry is too large for
- * a file; that it could not be written is no trouble.
+ * a file; a failure to write it is ignored.
  */
 bool symbol_cache_write(const char *directory, const struct symbol_cache_entry *entry);

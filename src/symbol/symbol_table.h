@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of a symbol table (.symtab, .dynsym) that hold given addresses.
+ * Functions of a symbol table (.symtab, .dynsym) that contain given addresses.
  *
- * The table is read once, past the sorted addresses, and nothing of it is stored. A symbol holds
- * the addresses that its size says, no others. Of several that hold an address the one that begins
- * last is chosen, then the global before the weak before the local one, then the one with fewer
- * underscores in front ("malloc" rather than "__libc_malloc"), then by name.
+ * The table is read once for all addresses, which are sorted, and nothing of it is stored. A symbol
+ * contains the addresses within its size, no others. Of several that contain an address the one
+ * that begins last is chosen, then the global before the weak before the local one, then the one
+ * with fewer underscores in front ("malloc" rather than "__libc_malloc"), then by name.
  */
 #pragma once
 
@@ -16,13 +16,13 @@
 #include "symbol/elf_image.h"
 
 struct symbol_match {
-	const char *name; /* in the image; NULL where no symbol holds the address */
+	const char *name; /* in the image; NULL where no symbol contains the address */
 	uint64_t start;
 	uint64_t size;
 	unsigned char info; /* st_info */
 };
 
-/* Whether the image has a table of this name that says anything. */
+/* Whether the image has a table of this name with symbols. */
 bool symbol_table_exists(const struct elf_image *image, const char *section);
 
 /* Fills the matches that are still without a name. `vaddrs` is sorted. */
@@ -32,7 +32,7 @@ void symbol_table_match(const struct elf_image *image, const char *section, cons
 /* The length of a symbol's name without its version ("@@GLIBC_2.2.5"). */
 size_t symbol_name_size(const char *name);
 
-/* For an address that no described function holds. */
+/* For an address in no known function. */
 #define FUNCTION_START_UNKNOWN UINT32_MAX
 
 struct function_starts;
@@ -41,5 +41,5 @@ struct function_starts;
 struct function_starts *function_starts_new(const struct elf_image *image);
 void function_starts_free(struct function_starts *starts);
 
-/* How many bytes `vaddr` is behind the first byte of its function. */
+/* The offset of `vaddr` in its function. */
 uint32_t function_starts_find(const struct function_starts *starts, uint64_t vaddr);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, files and lines for addresses: what was compiled where.
+ * Names, files and lines for addresses.
  *
  * Words. A *module* is a mapped file of the profiled process: a program or a library. An address
  * becomes one or more *frames*, innermost first: functions inlined there, then the function that
- * really is there. A module's symbols may come from several places: DWARF in the file itself, in
- * a separate debug file, a symbol table. Nothing is ever guessed: an address outside every known
+ * contains them. A module's symbols may come from several places: DWARF in the file itself, in a
+ * separate debug file, a symbol table. Nothing is ever guessed: an address outside every known
  * symbol has no frame.
  *
  * All addresses of a run are asked at once: they are sorted, grouped by module, each touched
@@ -34,12 +34,12 @@ static inline void symbolizer_cleanup(struct symbolizer **symbolizer)
  * Looks up `count` addresses of one process and writes results[i] for addresses[i]. The addresses
  * are looked up as they are: step back from return addresses first. They need not be sorted or
  * distinct. May be called several times; everything returned lives until symbolizer_free. Missing
- * or damaged files are no failure of the call: they are told by the module reports.
+ * or damaged files do not fail the call: the module reports have them.
  */
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
 	size_t mapping_count, const uint64_t *addresses, size_t count,
 	struct symbol_result *results);
 
-/* One report per module asked so far, in the order of first use. */
+/* One report per module used so far, in the order of first use. */
 const struct symbol_module_report *symbolizer_reports(
 	const struct symbolizer *symbolizer, size_t *count);

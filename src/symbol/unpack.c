@@ -10,7 +10,7 @@
 
 #include "base/buffer.h"
 
-/* More than debug information ever shrinks by, and what deflate can do at most. */
+/* More than any debug information shrinks by; the limit of deflate. */
 static const uint64_t MAX_RATIO = 1100;
 static const uint64_t FAIR_RATIO = 20;
 static const uint64_t FAIR_BASE_BYTES = (uint64_t)32 << 20;

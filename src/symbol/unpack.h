@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unpacking what ELF files keep compressed: sections (zlib, zstd) and whole symbol tables (xz in
- * .gnu_debugdata). A size that the input claims is believed only as far as its compressed bytes
- * can carry it. Any thread.
+ * Unpacks the compressed parts of ELF files: sections (zlib, zstd) and whole symbol tables (xz in
+ * .gnu_debugdata). A size in the input is accepted only if its compressed bytes can expand to it.
+ * Any thread.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct elf_bytes {
 	void *owned;
 };
 
-/* A table of NUL-terminated texts, cut behind its last NUL so that every text in it ends inside. */
+/* A table of NUL-terminated texts, cut after its last NUL so that every text ends inside it. */
 struct elf_bytes elf_text_table(const void *data, size_t size);
 
 /* The text at an offset of such a table; "" when there is none. */
@@ -37,8 +37,8 @@ enum unpack_format {
 };
 
 /*
- * What all that so many bytes hold may unpack to: debug information shrinks to a third or a fifth,
- * and single sections to a tenth.
+ * The limit for unpacking that many bytes: debug information shrinks to a third or a fifth, and
+ * single sections to a tenth.
  */
 uint64_t unpack_limit(uint64_t packed);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted lists of addresses, as the readers of symbols are asked about: all of a module at once. */
+/* Sorted lists of addresses, all of a module, as the readers of symbols take them. */
 #pragma once
 
 #include <stddef.h>
@@ -24,8 +24,8 @@ static inline size_t vaddrs_lower_bound(const uint64_t *vaddrs, size_t count, ui
 
 /*
  * Positions that are taken one by one, the first claim of each counting: next[i] == i while `i` is
- * free; `count` is always. A taken one points to a later one, and the ways are made shorter as they
- * are gone, so that many claims to the same positions cost little each.
+ * free; `count` is always. A taken one points to a later one, and chains are shortened as they are
+ * followed, so that many claims to the same positions cost little each.
  */
 static inline void vaddrs_free_all(uint32_t *next, size_t count)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much work the files of a module may cause. Files are input, and a small one can be made so
- * that reading it never ends: lists that all units share, texts that all frames share. Whatever is
- * done more than once for a byte of a file, or once for each address, is charged here, and stops
- * when nothing is left. The limit grows with the files and the addresses; it is far beyond what
- * compilers' files take, which tests/unit/test_dwarf.c and tests/integration/test_symbol.py check.
+ * Limits the work that the files of a module may cause. Files are input, and a small one can be
+ * made so that reading it takes forever: lists that all units share, texts that all frames share.
+ * All work that is done more than once for a byte of a file, or once for each address, is charged
+ * here, and stops when the budget is spent. The limit grows with the files and the addresses; it is
+ * far beyond what compilers' files take, which tests/unit/test_dwarf.c and
+ * tests/integration/test_symbol.py check.
  *
  * A unit of work is about what it takes to read a byte of a line program. Any thread.
  */
@@ -16,7 +17,7 @@
 
 struct work_budget {
 	atomic_ullong limit;
-	atomic_ullong used; /* may pass the limit: what was refused was not done, but is counted */
+	atomic_ullong used;	    /* may exceed the limit: refused work is counted, too */
 	atomic_ullong memory_bytes; /* of what was unpacked and is kept */
 	uint64_t memory_limit_bytes;
 };
@@ -45,5 +46,5 @@ static inline bool work_budget_spend_batched(
 	return work_budget_spend(budget, batch);
 }
 
-/* For memory that is not given back. False when it would be too much. */
+/* Charges memory that is kept. False when it would exceed the limit. */
 bool work_budget_take_memory(struct work_budget *budget, uint64_t bytes);

@@ -192,7 +192,7 @@ class Account(InsightCase):
         for member, before, after, told in (("smaps", None, b"none\n", "smaps in it has no mapping"),
                                             ("stats.json", None, b'{"jemalloc":{"stats.arenas":{"merged":{}}}}', "no statistics of jemalloc"),
                                             ("heapctl-bundle.json", b'"bundle":1', b'"bundle":2', "it is a bundle of format 2"),
-                                            ("heapctl-bundle.json", None, b"nonsense", "is damaged: it tells no format")):
+                                            ("heapctl-bundle.json", None, b"nonsense", "is damaged: it has no format number")):
             with self.subTest(told):
                 other = self.changed(path, member, lambda data, b=before, a=after: a if b is None else data.replace(b, a))
                 _, messages = self.heapctl("account", other, code=1)

@@ -424,7 +424,7 @@ class Report(unittest.TestCase):
         broken = pathlib.Path(self.path("broken.heap"))
         broken.write_text("heap_v2/524288\n  t*: x\n")
         self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: ")
-        self.assertIn("is wrong at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
+        self.assertIn("at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
         self.assertIn("there is no option --frob", run("report", "--frob", self.first, code=2).stderr.decode())
         self.assertIn("choose one", run("report", "--text", "--svg", self.first, code=2).stderr.decode())
         self.assertIn("invalid value for --sort: 'size'; use flat, cum, change or name (",

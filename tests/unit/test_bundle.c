@@ -160,8 +160,8 @@ static void refuses_another_format(void **state)
 		const char *about, *told;
 	} cases[] = {
 		{ "{\"bundle\":2,\"time_ms\":1}", "it is a bundle of format 2" },
-		{ "nonsense", "is damaged: it tells no format" },
-		{ "", "is damaged: it tells no format" },
+		{ "nonsense", "is damaged: it has no format number" },
+		{ "", "is damaged: it has no format number" },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -184,7 +184,7 @@ static void refuses_a_bundle_in_a_bundle(void **state)
 	tar_append(&outer, BUNDLE_ABOUT, about, strlen(about), 0);
 	tar_append(&outer, BUNDLE_PROFILE, inner.data, inner.size, 0);
 	tar_finish(&outer);
-	assert_refused(outer.data, outer.size, "is no profile of any known format");
+	assert_refused(outer.data, outer.size, "is not a profile of any known format");
 	buffer_deinit(&inner);
 	buffer_deinit(&outer);
 }

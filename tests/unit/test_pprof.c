@@ -193,7 +193,7 @@ static void what_cannot_be_shown_is_refused(void **state)
 	type(&builder, "goroutine", "count");
 	add_common(&builder);
 	strings(&builder);
-	assert_refused(builder.out.data, builder.out.size, "it holds samples of \"goroutine\"");
+	assert_refused(builder.out.data, builder.out.size, "it has samples of \"goroutine\"");
 	builder_deinit(&builder);
 }
 
@@ -206,14 +206,14 @@ static void references_to_nothing_are_refused(void **state)
 		size_t size;
 		const char *problem;
 	} cases[] = {
-		{ PPROF_SAMPLE, "\x08\x63", 2, "a location that is not there" },
+		{ PPROF_SAMPLE, "\x08\x63", 2, "unknown location id" },
 		{ PPROF_SAMPLE, "\x10\x01\x10\x01\x10\x01", 6, "more values than there are types" },
-		{ PPROF_LOCATION, "\x08\x07\x10\x63", 4, "a mapping that is not there" },
-		{ PPROF_LOCATION, "\x08\x07\x22\x02\x08\x63", 6, "a function that is not there" },
-		{ PPROF_LOCATION, "\x08\x05", 2, "two locations of the same number" },
-		{ PPROF_FUNCTION, "\x08\x0a", 2, "two functions of the same number" },
-		{ PPROF_FUNCTION, "\x08\x01\x10\x63", 4, "a text that is not in the table" },
-		{ PPROF_MAPPING, "\x08\x03", 2, "two mappings of the same number" },
+		{ PPROF_LOCATION, "\x08\x07\x10\x63", 4, "unknown mapping id" },
+		{ PPROF_LOCATION, "\x08\x07\x22\x02\x08\x63", 6, "unknown function id" },
+		{ PPROF_LOCATION, "\x08\x05", 2, "duplicate location id" },
+		{ PPROF_FUNCTION, "\x08\x0a", 2, "duplicate function id" },
+		{ PPROF_FUNCTION, "\x08\x01\x10\x63", 4, "a text index outside the string table" },
+		{ PPROF_MAPPING, "\x08\x03", 2, "duplicate mapping id" },
 		{ PPROF_SAMPLE, "\x0a\x05\x01", 3, "it ends too early" },
 	};
 
@@ -262,7 +262,7 @@ static void a_piece_of_the_beginning_is_told_as_one(void **state)
 		if (size != builder.out.size / 2) /* a whole field is as good as a whole profile */
 			assert_refused(builder.out.data, size, "it ends too early");
 	}
-	assert_refused(builder.out.data, 1, "too few bytes to tell");
+	assert_refused(builder.out.data, 1, "too short");
 	assert_text_refused("\n\x04hello\n", "not a profile of any known format");
 	builder_deinit(&builder);
 }

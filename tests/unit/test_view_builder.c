@@ -266,11 +266,11 @@ static void refuses_bad_patterns_and_tags(void **state)
 
 	assert_false(filter_new(&WORDS(.focus = "a(b"), &filter, &err));
 	assert_int_equal(err.kind, ERROR_USAGE);
-	assert_contains(err.message, "the pattern 'a(b' is wrong at character 4");
+	assert_contains(err.message, "invalid pattern 'a(b' at character 4");
 	assert_false(filter_new(&WORDS(.tags = unknown, .tag_count = 1), &filter, &err));
-	assert_contains(err.message, "no tag in 'colour=red'");
+	assert_contains(err.message, "invalid tag 'colour=red'");
 	assert_false(filter_new(&WORDS(.tags = senseless, .tag_count = 1), &filter, &err));
-	assert_contains(err.message, "'many' is no range of sizes");
+	assert_contains(err.message, "'many' is not a range of sizes");
 }
 
 static void gives_up_on_patterns_that_take_for_ever(void **state)
