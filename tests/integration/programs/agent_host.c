@@ -693,6 +693,8 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 static bool run_fake(const char *order, int a)
 {
 	struct allocator_fake *const fake = allocator_stub();
+	static const char mappings[] =
+		"\nMAPPED_LIBRARIES:\n1000-2000 r-xp 00000000 00:00 0 /fake\n";
 	static char *profile;
 
 	if (strcmp(order, "dump-delay") == 0) {
@@ -701,7 +703,7 @@ static bool run_fake(const char *order, int a)
 		profile = realloc(profile, (size_t)a + 1);
 		memset(profile, 'x', (size_t)a);
 		memcpy(profile, "heap_v2/524288\n", 15);
-		profile[a - 1] = '\n';
+		memcpy(profile + a - (sizeof mappings - 1), mappings, sizeof mappings - 1);
 		profile[a] = '\0';
 		fake->profile = profile;
 	} else if (strcmp(order, "is-active") == 0) {
