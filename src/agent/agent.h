@@ -8,28 +8,11 @@
  */
 #pragma once
 
+#include "agent/agent_thread.h"
 #include "agent/core.h"
-#include "agent/thread.h"
 #include "agent/listener.h"
 #include "agent/log.h"
-
-enum agent_mode {
-	AGENT_THREAD,	 /* a thread of its own */
-	AGENT_EMBEDDED,	 /* no thread: the program polls agent_fd and calls agent_process */
-	AGENT_ON_DEMAND, /* a thread only after a client has asked for it by signal */
-};
-
-struct agent_options {
-	enum agent_mode mode;
-	struct settings settings;
-	char name[64]; /* the program's */
-	struct log log;
-	bool with_socket;
-	bool in_children; /* after fork: children get an agent as well */
-	bool preloaded;	  /* not started by the program */
-	/* Fail when the socket cannot be made, instead of going on without. */
-	bool need_socket;
-};
+#include "agent/thread.h"
 
 /*
  * ERROR_STATE when it is started already. A program that starts it itself takes over one that was
