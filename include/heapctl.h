@@ -8,8 +8,8 @@
  *
  * Then `heapctl status PID`, `heapctl record PID` and the others work on this process. Link with
  * `pkg-config --libs heapctl`. The allocator has to be jemalloc, started with profiling enabled
- * (MALLOC_CONF=prof:true,prof_active:false); it is found at run time, and a process without it gets
- * an agent that says so.
+ * (MALLOC_CONF=prof:true,prof_active:false); it is found at run time, and in a process without it
+ * the agent reports that.
  *
  * Threads: every function may be called by any thread at any time, but not from a signal handler,
  * from inside the allocator, or from the agent's own log callback. Calls wait for each other; a
@@ -17,18 +17,19 @@
  * it wakes the agent of a forked child.
  *
  * Fork: a child gets an agent of its own, with neither the parent's runs nor its clients, unless
- * HEAPCTL_NOT_IN_CHILDREN says otherwise. Its thread begins when a client or a call asks for it
+ * HEAPCTL_NOT_IN_CHILDREN is set. Its thread begins when a client or a call needs it
  * (HEAPCTL_CHILDREN=thread in the environment: at once). Children made by clone(2) directly have
  * none.
  *
  * Results: 0, or a negative enum heapctl_code, and then the error is filled. Every `err` may be
- * NULL; every other pointer only where that is said, else NULL is HEAPCTL_USAGE. Nothing here ends
- * the process, and nothing but heapctl_start takes memory from malloc.
+ * NULL; another pointer may be NULL only where its comment allows it, else that is HEAPCTL_USAGE.
+ * Nothing here ends the process, and only heapctl_start takes memory from malloc.
  *
- * Structures begin with their size, which the caller sets; so programs that were compiled against
- * an older header go on working: no more than that is read or written. Fields are only ever added
- * at the end. 0 is every default, and what an older library leaves in the fields that it does not
- * know. The exception is struct heapctl_error, which has no size and never changes.
+ * Structures begin with their size, which the caller sets. The library reads and writes no more
+ * than that, so programs that were compiled against an older header keep working. New fields are
+ * added at the end. 0 is the default of every field, and the value that an older library leaves in
+ * fields that it does not know. The exception is struct heapctl_error, which has no size and never
+ * changes.
  */
 #ifndef HEAPCTL_H
 #define HEAPCTL_H
@@ -72,9 +73,9 @@ HEAPCTL_API int heapctl_abi(void);
 
 /* --- Starting and stopping --- */
 
-/* Others are HEAPCTL_USAGE: a library that is older than the program says that it lacks one. */
+/* An unknown flag is HEAPCTL_USAGE: so a library that is older than the program reports it. */
 enum heapctl_flags {
-	/* No socket: the program alone uses the agent, by the calls below. */
+	/* No socket: only the program uses the agent, through the calls below. */
 	HEAPCTL_NO_SOCKET = 1,
 	/* No thread: the program waits for heapctl_get_fd() and calls heapctl_process(). */
 	HEAPCTL_NO_THREAD = 2,
@@ -90,18 +91,19 @@ struct heapctl_options {
 	size_t size;	/* sizeof(struct heapctl_options) */
 	unsigned flags; /* enum heapctl_flags */
 	unsigned keep;	/* finished runs kept, 1 to 32; 0: HEAPCTL_KEEP, else 16 */
-	/* Of socket and kept runs, an absolute path; NULL: HEAPCTL_DIR, else the usual place. */
+	/* For the socket and kept runs, an absolute path; NULL: HEAPCTL_DIR, else the usual place.
+	 */
 	const char *folder;
 	/*
-	 * Of this program in lists, what follows the last '/', at most 63 bytes; so argv[0] will
-	 * do. Not empty. NULL: as it was started.
+	 * The program's name in lists: the part after the last '/', at most 63 bytes, so argv[0]
+	 * works. Not empty. NULL: the name that it was started by.
 	 */
 	const char *name;
 	uint64_t keep_bytes; /* all kept runs together; 0: HEAPCTL_KEEP_BYTES, else 256 MiB */
 	/*
-	 * What the agent reports, one line without a newline. Called from the agent's thread, or
-	 * from inside heapctl_start, heapctl_process or heapctl_get_fd; it may take locks of the
-	 * program, for the agent holds none meanwhile. NULL: not reported.
+	 * The agent's log, called with one line without a newline. Called from the agent's thread,
+	 * or from inside heapctl_start, heapctl_process or heapctl_get_fd; it may take locks of the
+	 * program, for the agent holds none meanwhile. NULL: no log.
 	 */
 	void (*log)(void *context, int level, const char *message);
 	void *log_context;
@@ -109,13 +111,12 @@ struct heapctl_options {
 
 /*
  * Starts the agent. `options` NULL means all defaults; texts are copied. HEAPCTL_STATE when it is
- * started already, unless LD_PRELOAD did that: then the first call takes that agent over, with the
- * log callback and without the other options.
- * HEAPCTL_DISABLE=1 in the environment makes it HEAPCTL_STATE as well. Call it early, before
- * threads that fork; it may take memory from malloc and starts the thread "heapctl".
+ * started already, or HEAPCTL_DISABLE=1 is in the environment. The first call takes over an agent
+ * that LD_PRELOAD has started: it sets the log callback and ignores the other options. Call it
+ * early, before threads that fork; it may take memory from malloc and starts the thread "heapctl".
  *
- * A program that contains libheapctl.a may have libheapctl.so preloaded as well. Then the socket is
- * that one's, and this agent serves the calls below only; the log is told.
+ * A program that contains libheapctl.a may have libheapctl.so preloaded as well. Then that agent
+ * has the socket, and this one serves only the calls below; it writes that to the log.
  */
 HEAPCTL_API int heapctl_start(const struct heapctl_options *options, struct heapctl_error *err);
 
@@ -141,8 +142,8 @@ HEAPCTL_API void heapctl_stop(void);
 HEAPCTL_API int heapctl_get_fd(void);
 
 /*
- * Serves clients and ends runs as far as that goes without waiting for anybody, except that a
- * dump that a client asked for takes its time. HEAPCTL_STATE when there is nothing to drive.
+ * Serves clients and ends runs without blocking on them; only a dump that a client requests takes
+ * its time. HEAPCTL_STATE when there is no agent that the program has to drive.
  */
 HEAPCTL_API int heapctl_process(struct heapctl_error *err);
 
@@ -153,8 +154,8 @@ HEAPCTL_API int heapctl_activate(struct heapctl_error *err);
 HEAPCTL_API int heapctl_deactivate(struct heapctl_error *err);
 
 /*
- * Writes a profile (jemalloc's heap_v2 text) to a descriptor: a file, a pipe, a socket. Waits. It
- * stays open.
+ * Writes a profile (jemalloc's heap_v2 text) to a descriptor: a file, a pipe, a socket. Blocks
+ * until all is written, and leaves it open.
  */
 HEAPCTL_API int heapctl_dump_fd(int fd, struct heapctl_error *err);
 
@@ -167,7 +168,7 @@ HEAPCTL_API int heapctl_dump_path(const char *path, struct heapctl_error *err);
 HEAPCTL_API int heapctl_reset(int lg_sample, struct heapctl_error *err);
 
 /*
- * jemalloc's statistics, handed to `write` piece by piece; it returns 0 to go on, another value
+ * Passes jemalloc's statistics to `write` piece by piece; it returns 0 to continue, another value
  * to stop early (which is no error). `options` are malloc_stats_print's letters, NULL for JSON
  * without the tables that grow with the number of arenas.
  */
@@ -203,9 +204,9 @@ struct heapctl_status {
 HEAPCTL_API int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err);
 
 /*
- * What is wrong in the set-up of this process, or will surprise: calls `visit` for each, with a
- * stable word for it ("variable-ignored"), what it is, and what to do. Takes milliseconds. `visit`
- * may call the functions here.
+ * Calls `visit` for each problem of this process' configuration, with a stable code for it
+ * ("variable-ignored"), a description, and what to do. Takes milliseconds. `visit` may call the
+ * functions here.
  */
 HEAPCTL_API int heapctl_warnings(
 	void (*visit)(void *context, const char *code, const char *message, const char *hint),
@@ -247,15 +248,15 @@ struct heapctl_run {
 };
 
 /*
- * Reads a run's length as people write it: "30s", "5mins", "1.5hrs", "600" (seconds); 1 s to 24 h.
- * Works without an agent.
+ * Parses the length of a run: "30s", "5mins", "1.5hrs", "600" (seconds); 1 s to 24 h. Works without
+ * an agent.
  */
 HEAPCTL_API int heapctl_parse_duration(
 	const char *text, int64_t *duration_ms, struct heapctl_error *err);
 
 /*
- * Starts a run of 1 s to 24 h (`duration_ms` 0: 5 min), which ends by itself; or finds the one
- * that is on. HEAPCTL_STATE when sampling was switched on otherwise. `run` may be NULL.
+ * Starts a run of 1 s to 24 h (`duration_ms` 0: 5 min), which ends after that time; or finds the
+ * one that is on. HEAPCTL_STATE when sampling is on without a run. `run` may be NULL.
  */
 HEAPCTL_API int heapctl_run_start(
 	int64_t duration_ms, struct heapctl_run *run, struct heapctl_error *err);
@@ -290,18 +291,18 @@ struct heapctl_response {
 };
 
 /*
- * Answers a request as the socket would; who may ask is the program's business. Errors of the
- * request are answers, too: the result is negative only when there is no agent, the arguments
+ * Answers a request as the socket would; the program decides which requests it passes on. Errors of
+ * the request are answers, too: the result is negative only when there is no agent, the arguments
  * are wrong, or a text has 2 KiB or more. Release every response.
  */
 HEAPCTL_API int heapctl_handle(const struct heapctl_request *request,
 	struct heapctl_response *response, struct heapctl_error *err);
 
 /*
- * Gives back what the response holds, and closes its `fd`. Does nothing with NULL, with a response
- * that was released already, and with one that heapctl_handle never filled if it is all zeros; a
- * copy of a response must not be released as well. A response belongs to the process that asked: a
- * child after fork inherits neither its body nor its descriptor, and must not touch or release it.
+ * Frees what the response holds, and closes its `fd`. Does nothing with NULL, with a response that
+ * was released already, and with one that is all zeros; do not release a copy of a response as
+ * well. A response belongs to the process that made the request: a child after fork inherits
+ * neither its body nor its descriptor, and must not use or release it.
  */
 HEAPCTL_API void heapctl_response_release(struct heapctl_response *response);
 

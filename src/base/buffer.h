@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A growing array of bytes with a sticky failure: appending to a buffer that could not grow does
- * nothing, so a writer appends freely and asks once, at the end, whether all of it is there.
+ * nothing, so a writer appends freely and checks once, at the end, whether it failed.
  * With `memory_or_exit` it cannot fail. Not for two threads at once.
  */
 #pragma once

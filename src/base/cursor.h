@@ -2,11 +2,11 @@
 /*
  * A bounded position in foreign bytes, with a sticky first failure.
  *
- * Reading past the end, or a value that cannot be, yields zero, moves the cursor to its end and
- * remembers where and why; so a parser reads on without a branch per field and asks once. All
+ * Reading past the end, or an impossible value, yields zero, moves the cursor to its end and
+ * remembers where and why; so a parser reads on without a branch per field and checks once. All
  * multi-byte values are little-endian. The bytes are borrowed and never written.
  *
- * What is rare (failures, long numbers) is done by functions on a copy: a cursor in a local
+ * The rare cases (failures, long numbers) are functions that take a copy: a cursor in a local
  * variable, whose address is not shared, stays in registers.
  */
 #pragma once
@@ -23,7 +23,7 @@ struct cursor {
 	const unsigned char *start;
 	const unsigned char *position;
 	const unsigned char *end;
-	const char *problem;   /* NULL while all went well; a constant text */
+	const char *problem;   /* NULL before the first failure; a constant text */
 	size_t problem_offset; /* from start */
 };
 

@@ -118,7 +118,7 @@ bool elf_file_init_fd(struct elf_file *elf, int fd, const char *name, struct err
 
 bool elf_file_open(struct elf_file *elf, const char *path, struct error *err)
 {
-	/* Without O_NONBLOCK a named pipe would keep us until another process writes to it. */
+	/* Without O_NONBLOCK a named pipe would block until another process writes to it. */
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)

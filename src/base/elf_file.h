@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an ELF file of this machine's kind (elf(5)) says about the program in it: its functions by
- * name, its constant texts, what it needs. Every offset is checked against the file: a damaged file
- * yields fewer names or an error, never a wild read. Takes no memory; safe on the resident side.
+ * Reads from an ELF file of this machine's kind (elf(5)) its functions by name, its constant texts
+ * and its needed libraries. Every offset is checked against the file: a damaged file yields fewer
+ * names or an error, never a wild read. Takes no memory; safe on the resident side.
  *
- * The file is read piece by piece and never mapped: one that is cut short meanwhile yields fewer
- * names as well, where a mapping would end the process by SIGBUS.
+ * The file is read piece by piece and never mapped: one that is truncated meanwhile yields fewer
+ * names, too, where a mapping would kill the process by SIGBUS.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 enum {
 	ELF_BUILD_ID_MAX = 2 * 64 + 1,
 	ELF_WINDOW_BYTES = 4096,
-	ELF_NAME_MAX = 128, /* longer names are left out */
+	ELF_NAME_MAX = 128, /* longer names are skipped */
 	ELF_NAMES_MAX = 64, /* and so are names beyond this number that end alike */
 };
 
@@ -64,8 +64,8 @@ uint64_t elf_file_function(struct elf_file *elf, const char *name);
 
 /*
  * Whether a constant text contains `first` followed by `rest`; those of a stripped file are still
- * there. In two parts, so that the asker's own constant, which may be in this very file, does not
- * count.
+ * there. In two parts, so that it does not find the caller's own constant, which may be in this
+ * file.
  */
 bool elf_file_has_text(struct elf_file *elf, char first, const char *rest);
 
@@ -77,7 +77,7 @@ bool elf_file_has_name(struct elf_file *elf, const char *name);
 
 /*
  * Calls `visit` with the text of each entry of the dynamic section that has this tag (DT_NEEDED,
- * DT_RUNPATH), which is read into `text`; those that do not fit are left out. Ends early when
+ * DT_RUNPATH), which is read into `text`; those that do not fit are skipped. Ends early when
  * `visit` returns false. False when there is no dynamic section.
  */
 bool elf_file_dynamic_texts(struct elf_file *elf, int64_t tag, char *text, size_t size,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What went wrong, in words for the person who has to act.
+ * Errors: what failed and why, for the person on call.
  *
  * A fallible function takes a `struct error *` as its last argument and returns bool: true is
  * success and leaves the error untouched, false fills it. The caller owns the error; nothing here
- * allocates, so it works inside a process whose allocator is being looked at. Never pass NULL.
+ * allocates, so it works inside a process whose allocator is being profiled. Never pass NULL.
  *
  *	if (!file_map(path, &map, err))
  *		return error_prefix(err, "reading %s", path);
@@ -22,7 +22,7 @@ enum error_kind {
 	ERROR_SYSTEM,	 /* a system call failed; errnum says how */
 	ERROR_MEMORY,	 /* no memory */
 	ERROR_INPUT,	 /* malformed input: a file, a request, an answer */
-	ERROR_USAGE,	 /* the caller asked for something that has no meaning */
+	ERROR_USAGE,	 /* the request has no meaning */
 	ERROR_NOT_FOUND, /* no such target, file, run, name */
 	ERROR_STATE, /* not possible now: a run is on, profiling is off, another client did it */
 	ERROR_UNSUPPORTED, /* never possible here: no profiling compiled in, wrong allocator */

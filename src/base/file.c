@@ -35,7 +35,7 @@ bool file_map_fd(int fd, const char *name, struct file_map *map, struct error *e
 
 bool file_map(const char *path, struct file_map *map, struct error *err)
 {
-	/* Without O_NONBLOCK a named pipe would keep us until another process writes to it. */
+	/* Without O_NONBLOCK a named pipe would block until another process writes to it. */
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)

@@ -98,7 +98,7 @@ uint64_t hash_seed(void)
 {
 	uint64_t seed = 0;
 
-	/* Early in the life of a machine there may be none; then an attack would succeed. */
+	/* Early in boot there may be no random numbers. */
 	if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
 		seed = (uintptr_t)&seed;
 	return seed;
@@ -115,9 +115,9 @@ static __attribute__((constructor)) void choose_keys(void)
 }
 
 /*
- * Two words for each multiplication, because every one has to wait for the one before. No input
- * knows `other`, so none can make a factor zero. The last words may overlap those before them: the
- * size is in the hash already.
+ * Two words for each multiplication, because each waits for the one before. `other` is secret, so
+ * no input can make a factor zero. The last words may overlap those before them: the size is in the
+ * hash already.
  */
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t size)
 {

@@ -3,8 +3,8 @@
  * An index from keys that live in the caller's array to their positions there.
  *
  * The index stores positions (32 bits) and a piece of each key's hash; the keys stay with the
- * caller, who says how to compare one with the item at a position. Open addressing, at most half
- * full. For the offline side. Not for two threads at once.
+ * caller, which passes a function that compares one with the item at a position. Open addressing,
+ * at most half full. For the offline side. Not for two threads at once.
  */
 #pragma once
 
@@ -43,7 +43,7 @@ uint32_t hash_index_find(const struct hash_index *index, uint64_t hash, hash_ind
 uint32_t hash_index_add(struct hash_index *index, uint64_t hash, hash_index_equal *equal,
 	const void *items, const void *key, uint32_t position);
 
-/* Begins to fetch the memory that asking for this hash will look at first. */
+/* Begins to fetch the memory that a search for this hash reads first. */
 static inline void hash_index_prefetch(const struct hash_index *index, uint64_t hash)
 {
 	if (index->slots != NULL)
@@ -51,9 +51,9 @@ static inline void hash_index_prefetch(const struct hash_index *index, uint64_t 
 }
 
 /*
- * Hashes spread over all 64 bits. They are keyed: another process has other ones, so that no input
- * can be made whose keys collide. Nothing that is kept or shown may depend on them; for that there
- * are the hash_fixed_ ones, which are the same everywhere.
+ * Hashes spread over all 64 bits. Their key differs between processes, so that an attacker cannot
+ * make keys that collide. Nothing that is stored or shown may depend on them; for that there are
+ * the hash_fixed_ ones, which are the same everywhere.
  */
 uint64_t hash_bytes(const void *data, size_t size);
 uint64_t hash_fixed_bytes(const void *data, size_t size);

@@ -2,8 +2,8 @@
 /*
  * Writes JSON into a buffer; the writer places commas, quotes and escapes. Nothing is indented.
  * Bytes that are not UTF-8 are written as U+FFFD, numbers that JSON has no form for as null.
- * Safe on the resident side with a resident buffer. (Values are "put" because json_string and
- * its like belong to jansson, which shares a program with this.)
+ * Safe on the resident side with a resident buffer. (Values are "put" because jansson, which is in
+ * the same program, has json_string and its like.)
  *
  *	json_object_begin(&json);
  *	json_key(&json, "pid");

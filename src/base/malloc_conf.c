@@ -15,7 +15,7 @@ enum value_kind {
 struct known_option {
 	const char *name;
 	enum value_kind kind;
-	int least, most; /* of a number; both 0: any */
+	int min, max; /* of a number; both 0: any */
 };
 
 /* Of every release from 4.0 to 5.3.1. */
@@ -173,7 +173,7 @@ bool malloc_conf_is_on(const char *text, const char *key, bool otherwise)
 	const size_t key_size = strlen(key);
 	bool is_on = otherwise;
 
-	/* A value that is neither is refused by jemalloc, and then the one before it counts. */
+	/* jemalloc ignores a value that is neither, and then the one before it is effective. */
 	while (malloc_conf_next(&text, &pair)) {
 		if (pair.key_size != key_size || memcmp(pair.key, key, key_size) != 0)
 			continue;
@@ -220,11 +220,11 @@ static bool check_number(
 			(int)pair->value_size, pair->value, option->name);
 		return error_hint(err, "write %s:NUMBER", option->name);
 	}
-	if (option->least == option->most || (value >= option->least && value <= option->most))
+	if (option->min == option->max || (value >= option->min && value <= option->max))
 		return true;
-	error_set(err, ERROR_USAGE, "%s:%s is outside %d to %d", option->name, digits,
-		option->least, option->most);
-	return error_hint(err, "take a value from %d to %d", option->least, option->most);
+	error_set(err, ERROR_USAGE, "%s:%s is outside %d to %d", option->name, digits, option->min,
+		option->max);
+	return error_hint(err, "take a value from %d to %d", option->min, option->max);
 }
 
 static bool check_value(
@@ -240,7 +240,7 @@ static bool check_value(
 	return true;
 }
 
-/* Whether jemalloc will understand the pair as it was meant. */
+/* Whether jemalloc will read the pair as it was meant. */
 static bool check_pair(const struct malloc_conf_pair *pair, struct error *err)
 {
 	const struct known_option *const option = find_option(pair->key, pair->key_size);
@@ -262,7 +262,7 @@ static bool check_pair(const struct malloc_conf_pair *pair, struct error *err)
 	return check_value(option, pair, err);
 }
 
-/* Where jemalloc stopped reading although there is more. */
+/* Where jemalloc stopped before the end of the text. */
 static bool describe_rest(const char *rest, struct error *err)
 {
 	const size_t key =

@@ -2,10 +2,10 @@
 /*
  * jemalloc's option strings, as in MALLOC_CONF: "prof:true,prof_active:false".
  *
- * jemalloc itself only mutters about a wrong one and goes on without it, so code that sets or reads
- * such a string checks it here. Pairs are separated by ',' and a value goes on to the next ',',
- * colons and all; a later pair wins over an earlier one; a character that cannot be in a key ends
- * the reading. Takes no memory; safe on the resident side. Any thread.
+ * jemalloc only prints a warning about an invalid option and ignores it, so code that sets or reads
+ * such a string checks it here. Pairs are separated by ',' and a value ends at the next ',', with
+ * any colons in it; a later pair overrides an earlier one; a character that cannot be in a key ends
+ * the parsing. Takes no memory; safe on the resident side. Any thread.
  */
 #pragma once
 
@@ -31,25 +31,25 @@ struct malloc_conf_pair {
 
 /*
  * Reads the pair at *text and moves behind it. False at the end, and where jemalloc stops reading:
- * then *text is not at its NUL but at what it chokes on.
+ * then *text is not at its NUL but at the text that jemalloc cannot read.
  */
 bool malloc_conf_next(const char **text, struct malloc_conf_pair *pair);
 
-/* The pair that counts for this key: the last one that jemalloc reads. */
+/* The effective pair of this key: the last one that jemalloc reads. */
 bool malloc_conf_find(const char *text, const char *key, struct malloc_conf_pair *pair);
 
 /* Whether an on/off option is on; `otherwise` when the text does not set it to true or false. */
 bool malloc_conf_is_on(const char *text, const char *key, bool otherwise);
 
 /*
- * Whether jemalloc will understand the text as it was meant; if not, `err` (ERROR_USAGE) says what
- * is wrong first and its hint what to write.
+ * Whether jemalloc will read the text as it was meant; if not, `err` (ERROR_USAGE) is the first
+ * problem and its hint says what to write.
  */
 bool malloc_conf_check(const char *text, struct error *err);
 
 /*
- * Counts what is wrong and gives the `index`-th one; false when there are not so many. For lists
- * of warnings: for (i = 0; malloc_conf_problem(text, i, &err); i++).
+ * The `index`-th problem; false when there are fewer. For lists of warnings:
+ * for (i = 0; malloc_conf_problem(text, i, &err); i++).
  */
 bool malloc_conf_problem(const char *text, size_t index, struct error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of /proc/PID/maps, which also close every jemalloc profile (proc(5)). Parsing takes
- * no memory; safe on the resident side.
+ * The lines of /proc/PID/maps (proc(5)), which are also the last part of every jemalloc profile.
+ * Parsing takes no memory; safe on the resident side.
  */
 #pragma once
 

@@ -282,7 +282,7 @@ static bool wait_for_readers(struct unwind_modules *modules, unsigned epoch)
 }
 
 /*
- * Until no walk that entered before reads any more. Twice, because a walk may have taken the epoch
+ * Until all walks that entered before have ended. Twice, because a walk may have read the epoch
  * and be counted in it only after it was over.
  */
 static bool wait_for_walks(struct unwind_modules *modules)
@@ -375,7 +375,7 @@ bool unwind_modules_update(struct unwind_modules *modules, bool *changed, struct
 	modules->adds = adds;
 	modules->subs = subs;
 	atomic_store(&modules->list, list);
-	/* A walk that does not end (its thread is stopped) keeps the old list for ever. */
+	/* A walk that does not end (its thread is stopped) leaks the old list. */
 	if (old != NULL && wait_for_walks(modules))
 		release_old(list, old);
 	return true;

@@ -44,13 +44,13 @@ struct unwind_modules {
 
 /*
  * Builds what is new and publishes; `changed` says whether there was anything. Call it from one
- * thread at a time, never from within the allocator: it takes the loader's lock for a moment, maps
- * memory, and waits for walks that are under way. ERROR_MEMORY leaves the old list.
+ * thread at a time, never from within the allocator: it takes the loader's lock briefly, maps
+ * memory, and waits for current walks. ERROR_MEMORY leaves the old list.
  */
 MUST_CHECK bool unwind_modules_update(
 	struct unwind_modules *modules, bool *changed, struct error *err);
 
-/* Releases all; walks that are under way are waited for. */
+/* Releases all, after the current walks have ended. */
 void unwind_modules_deinit(struct unwind_modules *modules);
 
 /* In a child, where the other threads' walks are gone. */

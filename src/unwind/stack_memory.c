@@ -89,8 +89,8 @@ void unwind_stack_init(struct unwind_stack *stack, uint64_t sp)
 }
 
 /*
- * The kernel reads the set before it looks at what to do with it, which is nothing: EINVAL when it
- * could be read, EFAULT when not.
+ * The kernel reads the set before it checks the invalid operation: EINVAL when the set is readable,
+ * EFAULT when not.
  */
 static bool is_readable(uint64_t address)
 {

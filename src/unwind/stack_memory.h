@@ -5,7 +5,7 @@
  * On the stack that the C library gave the thread, from the frame up to its end: the end is in the
  * thread's own control block, so it costs neither a system call nor a lock. On another one (an
  * alternate signal stack, a coroutine's) each page is probed once per walk by a system call that
- * nothing comes of, and that sandboxes allow because the C library needs it itself.
+ * has no effect, and that sandboxes allow because the C library needs it itself.
  */
 #pragma once
 

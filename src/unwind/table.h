@@ -39,9 +39,9 @@ enum {
 };
 
 /*
- * What .eh_frame_hdr says of .eh_frame: where it begins, and the bytes up to the end of its last
- * entry, as far as the index tells without reading it: the length of that entry is still to be
- * added. ERROR_UNSUPPORTED without an index in the form that linkers write.
+ * What .eh_frame_hdr contains about .eh_frame: where it begins, and the bytes up to its last entry;
+ * the length of that entry, which is not in the index, is still to be added. ERROR_UNSUPPORTED
+ * without an index in the form that linkers write.
  */
 struct unwind_extent {
 	uint64_t address;

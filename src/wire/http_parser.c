@@ -45,7 +45,7 @@ static enum http_event fail(
 	return HTTP_FAILED;
 }
 
-/* Locales change what strcasecmp() thinks; header names are ASCII. */
+/* strcasecmp() depends on the locale; header names are ASCII. */
 static char lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
