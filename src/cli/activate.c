@@ -26,7 +26,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	const bool is_active = json_flag(answer, "active");
 	const bool was_active = json_flag(answer, "was_active");
 	printf("%s: sampling is %s%s\n", target.label, is_active ? "on" : "off",
-		is_active == was_active ? ", as it was" : "");
+		is_active == was_active ? " already" : "");
 	return EXIT_DONE;
 }
 

@@ -67,7 +67,7 @@ static void warn_if_empty(const struct output *output, const char *advice)
 
 	if (!output->is_stdout && sample_count_of_file(output_name(output), &samples) &&
 		samples.count == 0)
-		verb_warn("%s: there is no sample in it: nothing that is alive was allocated while "
+		verb_warn("%s: the profile has no samples: nothing in use was allocated while "
 			  "sampling was on (%s)",
 			output_name(output), advice);
 }
@@ -99,8 +99,8 @@ static bool stop_early(const struct target *target, int64_t id, struct error *er
 	bool has_ended = false;
 
 	terminal_progress_end();
-	fputs("heapctl: interrupted: ending the run now and saving what is there\n", stderr);
-	/* It may have ended by itself since, or another client may have ended it. */
+	fputs("heapctl: interrupted: ending the run now and saving its profile\n", stderr);
+	/* The run may have ended meanwhile, or another client may have ended it. */
 	if (!profile_run_poll(target, id, &has_ended, err))
 		return false;
 	if (has_ended)
@@ -135,7 +135,7 @@ bool control_wait_for_run(const struct target *target, int64_t id, int64_t durat
 			terminal_sleep_ms(left_ms < TICK_MS ? left_ms : TICK_MS);
 			continue;
 		}
-		/* Now and then before the end, to learn early when the target is gone. */
+		/* At intervals before the end, to notice early that the target has ended. */
 		ok = profile_run_poll(target, id, &has_ended, err);
 		next_look_ms = done_ms + LOOK_MS < duration_ms ? done_ms + LOOK_MS
 			       : done_ms < duration_ms	       ? duration_ms

@@ -19,7 +19,7 @@
 bool control_parse_target(const struct verb *verb, int argc, char **argv, struct target *target,
 	bool *as_json, int *exit_code);
 
-/* For agent_on_silence: says on stderr that the call goes on. */
+/* For agent_on_silence: reports on stderr that the call continues. */
 void control_note_silence(const struct target *target);
 
 /* One "--json" and the end, for tables of options. */
@@ -30,8 +30,8 @@ extern const struct verb_option control_json_options[];
 void control_print_json(const json_t *value);
 
 /*
- * Fetches the profile at `path` of the protocol into the output, commits it, and says on stderr
- * how much went where; and, unless `advice` is NULL, when it has no sample, with this advice.
+ * Fetches the profile at `path` of the protocol into the output, commits it, and reports its file
+ * and size on stderr; also, unless `advice` is NULL, that it has no sample, with this advice.
  */
 MUST_CHECK bool control_save_profile(const struct target *target, const char *path,
 	const char *advice, struct output *output, struct error *err);

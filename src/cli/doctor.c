@@ -131,7 +131,7 @@ static void count_targets(struct diagnosis *diagnosis)
 	if (counts[SURVEY_STALE] > 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "stale-sockets",
 			"heapctl ps names them; they can be removed",
-			"left of processes that are gone: %zu socket%s", counts[SURVEY_STALE],
+			"%zu socket%s of processes that have ended", counts[SURVEY_STALE],
 			counts[SURVEY_STALE] == 1 ? "" : "s");
 }
 
@@ -236,11 +236,12 @@ const struct verb verb_doctor = {
 	.arguments = "[TARGET] [--json]",
 	.summary = "what is wrong with a process or this machine, and what to do",
 	.description =
-		"Explains why profiling a process would fail or come out empty, and what to do: no "
+		"Explains why profiling a process would fail or give an empty profile, and what to "
+		"do: no "
 		"agent, another allocator, prof:false, options that jemalloc misunderstands or "
 		"never sees, setuid programs, sandboxes, folders with a wrong mode, too coarse "
-		"sampling. It works on processes without an agent too. Without TARGET it looks at "
-		"this machine.\n\n"
+		"sampling. It works on processes without an agent too. Without TARGET it "
+		"examines this machine.\n\n"
 		"Exit status: 0 when nothing is wrong, 1 otherwise.",
 	.examples = "heapctl doctor\n"
 		    "heapctl doctor redis-server",

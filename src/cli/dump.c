@@ -111,15 +111,16 @@ const struct verb verb_dump = {
 	.name = "dump",
 	.arguments = "TARGET [--bundle [--symbols]] [-o FILE]",
 	.summary = "take a profile now, without stopping anything",
-	.description = "Takes a profile of the sampled memory that is in use now: nothing that "
-		       "was allocated while sampling was off is in it. The server keeps "
-		       "running; a thread that samples an allocation at that moment may wait "
-		       "for some milliseconds (`heapctl status` shows how long the last dump "
-		       "took).\n\n"
-		       "The file is in jemalloc's own format (heap_v2), for `heapctl report` "
-		       "and jeprof. A bundle contains everything that heapctl's analysis "
-		       "needs, so that report, diff, trend and account give the same answers "
-		       "on another machine.",
+	.description =
+		"Takes a profile of the sampled memory that is in use now, without anything that "
+		"was allocated while sampling was off. The server keeps "
+		"running; a thread that samples an allocation at that moment may wait "
+		"for some milliseconds (`heapctl status` shows how long the last dump "
+		"took).\n\n"
+		"The file is in jemalloc's own format (heap_v2), for `heapctl report` "
+		"and jeprof. A bundle contains everything that heapctl's analysis "
+		"needs, so that report, diff, trend and account give the same answers "
+		"on another machine.",
 	.examples = "heapctl dump redis-server -o now.heap\n"
 		    "heapctl dump 4711 -o - | heapctl report -\n"
 		    "heapctl dump 4711 --bundle --symbols -o night.tar",

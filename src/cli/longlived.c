@@ -39,7 +39,7 @@ struct longlived_request {
 /* The two files, before and after. */
 struct pair {
 	struct output before, after;
-	bool is_empty; /* the one after: there is nothing to compare */
+	bool is_empty; /* the one after: nothing to compare */
 };
 
 static void pair_cleanup(struct pair *pair)
@@ -87,9 +87,7 @@ static bool post(const struct target *target, const char *path, struct error *er
 	return agent_call_json(target, "POST", path, &answer, err);
 }
 
-/*
- * If heapctl is killed, the agent switches sampling on again by itself. An older agent cannot: it
- * refuses the parameter.
+/* If heapctl is killed, the agent switches sampling on again. An older agent refuses the parameter.
  */
 static bool pause_sampling(const struct target *target, int64_t pause_ms, struct error *err)
 {
@@ -101,7 +99,8 @@ static bool pause_sampling(const struct target *target, int64_t pause_ms, struct
 	       (err->kind == ERROR_USAGE && post(target, "/v1/deactivate", err));
 }
 
-/* Nothing new is sampled meanwhile; sampling that was on before the window goes on afterwards. */
+/* Nothing new is sampled meanwhile; sampling that was on before the window is on again afterwards.
+ */
 static bool settle_and_save(const struct target *target, const struct longlived_request *request,
 	bool was_active, struct pair *pair, struct error *err)
 {

@@ -50,7 +50,7 @@ static int print_help(int argc, char **argv)
 	}
 	const struct verb *const verb = verb_find(argv[1]);
 	if (verb == NULL) {
-		verb_warn("there is no verb '%s' (heapctl --help lists them)", argv[1]);
+		verb_warn("unknown verb '%s' (heapctl --help lists them)", argv[1]);
 		return EXIT_USAGE;
 	}
 	verb_print_help(verb, stdout);
@@ -90,7 +90,7 @@ static int dispatch(int argc, char **argv)
 	}
 	const struct verb *const verb = verb_find(name);
 	if (verb == NULL) {
-		verb_warn("there is no verb '%s' (heapctl --help lists them)", name);
+		verb_warn("unknown verb '%s' (heapctl --help lists them)", name);
 		return EXIT_USAGE;
 	}
 	return verb->run(verb, argc - 1, argv + 1);

@@ -121,7 +121,7 @@ static bool find_name(struct option_parser *parser, const char *typed, size_t si
 			*found = classic;
 	}
 	if (found->count == 0)
-		return error_set(err, ERROR_USAGE, "there is no option --%.*s", shown, typed);
+		return error_set(err, ERROR_USAGE, "unknown option --%.*s", shown, typed);
 	if (found->count > 1)
 		return error_set(
 			err, ERROR_USAGE, "--%.*s is short for several options", shown, typed);
@@ -180,7 +180,7 @@ static bool read_letter(struct option_parser *parser, int *id, struct error *err
 	if (*rest == '\0' || (option != NULL && option->argument != NULL))
 		parser->letters = NULL;
 	if (option == NULL)
-		return error_set(err, ERROR_USAGE, "there is no option -%c", letter);
+		return error_set(err, ERROR_USAGE, "unknown option -%c", letter);
 	parser->is_negated = false;
 	return accept(
 		parser, option, option->argument == NULL || *rest == '\0' ? NULL : rest, id, err);

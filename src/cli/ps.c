@@ -136,7 +136,7 @@ static void print_table(const struct survey *survey)
 			continue;
 		CLEANUP(free_cleanup)
 		char *path = terminal_copy(survey->entries[i].target.socket_path);
-		printf("stale socket: %s (its process is gone; the file can be removed)\n", path);
+		printf("stale socket: %s (its process has ended; the file can be removed)\n", path);
 	}
 }
 

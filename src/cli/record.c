@@ -42,7 +42,7 @@ struct record_request {
 	bool may_discard;
 };
 
-/* The run was worth its time: what could not be saved here is still with the agent. */
+/* A profile that cannot be saved here is not lost: the agent has it. */
 static bool save(const struct target *target, int64_t id, const char *which, struct output *output,
 	struct error *err)
 {
@@ -106,7 +106,8 @@ static bool choose_interval(const struct target *target, const struct record_req
 	return true;
 }
 
-/* Where sampling was on, the profile has older samples, too: the one before goes beside it. */
+/* Where sampling was on, the profile has older samples, too: the start profile is saved beside it.
+ */
 static bool open_start(const struct record_request *request, const struct profile_run *run,
 	const struct output *end, struct output *start, struct error *err)
 {
@@ -219,16 +220,16 @@ const struct verb verb_record = {
 	.summary = "sample for some time and save the profile",
 	.description =
 		"Starts a run, waits for its end and saves its profile: everything that is alive "
-		"then, as far as it was sampled. Ctrl-C ends the run early and saves what is "
-		"there. If the terminal goes away the run is saved all the same; if heapctl is "
+		"then, as far as it was sampled. Ctrl-C ends the run early and saves its "
+		"profile. If the terminal goes away the run is saved all the same; if heapctl is "
 		"killed, the run still ends on time, and `heapctl runs` has its profile.\n\n"
-		"Where sampling is on already it stays on. Then the profile has older samples as "
-		"well, and the one from the start is saved beside it, as FILE.before: their "
-		"difference is what was recorded.\n\n"
-		"A profile wants a hundred samples or more. With --sample the interval is another "
-		"one for this recording, and the former one is restored after it. jemalloc "
-		"discards all samples with each change; and each thread first allocates as much "
-		"as the former interval was before the new one counts.",
+		"If sampling is on already it stays on. Then the profile also has older samples, "
+		"and the profile from the start is saved as FILE.before: their difference is what "
+		"was recorded.\n\n"
+		"A profile needs a hundred samples or more. --sample changes the interval for this "
+		"recording and restores the former one afterwards. jemalloc discards all samples "
+		"with each change, and each thread first allocates as much as the former interval "
+		"before the new one takes effect.",
 	.examples = "heapctl record redis-server --duration 30s -o redis.heap\n"
 		    "# what was allocated meanwhile and is still alive\n"
 		    "heapctl record 4711 -d 5mins --start-profile a.heap -o b.heap\n"

@@ -53,7 +53,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (strcmp(argv[1], "symbols") == 0)
 		return symbol_worker_run(STDIN_FILENO, STDOUT_FILENO, &err) ? EXIT_DONE
 									    : verb_fail(&err);
-	return verb_usage(verb, "there is no work called '%s'", argv[1]);
+	return verb_usage(verb, "unknown work '%s'", argv[1]);
 }
 
 const struct verb verb_render_worker = {

@@ -52,7 +52,7 @@ static void warn_of_comparison(const struct report_session *session)
 	else if (comparison.may_be_reset)
 		verb_warn(
 			"hardly anything of what %s has is left in %s: it was freed, or prof.reset "
-			"was called in between (profiles taken with prof_accum:true would tell)",
+			"was called in between (profiles taken with prof_accum:true show which)",
 			base->name, now->name);
 	else if (comparison.intervals_differ)
 		verb_warn("%s was sampled every %llu bytes, %s every %llu: each is scaled up by "

@@ -113,7 +113,7 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_TITLE, "title", 0, "TEXT", .help = "heading of pictures, instead of the program" },
 	{ OPTION_SUBTITLE, "subtitle", 0, "TEXT",
 		.help = "text below the heading, instead of the names of the profiles" },
-	/* Of the gateway, whose scratch files know none of this. */
+	/* For the gateway: its scratch files have no names and times. */
 	{ OPTION_WHEN_MS, "when-ms", 0, "MS", .help = "for --pprof: when it was taken",
 		.is_hidden = true },
 	{ OPTION_SPAN_MS, "span-ms", 0, "MS", .help = "for --pprof: the time that it covers",

@@ -137,7 +137,7 @@ static bool select_all(const struct report_session *session, bool by_thread,
 	return selection_make(inputs, session->profile_count, &request, ret, err);
 }
 
-/* One profile as it was goes out as it was; anything else is put together first. */
+/* A single unfiltered profile is written unchanged; anything else is assembled first. */
 static bool write_raw(const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;

@@ -16,7 +16,7 @@
 
 struct report_session {
 	const struct report_options *options;
-	struct profile **profiles; /* what is looked at, then what is subtracted */
+	struct profile **profiles; /* those to report, then those to subtract */
 	size_t profile_count;
 	size_t profile_capacity;
 	bool borrows_profiles; /* the caller frees them */
@@ -48,7 +48,7 @@ void report_session_close(struct report_session *session);
 /* What a report is of, for its title: the process where it is known, else the program. */
 const char *report_session_title(const struct report_session *session);
 
-/* Where symbols are cached; NULL when there is no place. Free with free(). */
+/* Where symbols are cached; NULL without a home folder. Free with free(). */
 char *report_session_cache_dir(void);
 
 /* What differs from the options of the command line. */

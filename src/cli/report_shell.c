@@ -122,7 +122,7 @@ static void append_peek(struct buffer *out, const struct view *view, const struc
 
 /*
  * The functions that a pattern matches, each with its callers above and its callees below.
- * ERROR_USAGE when some name was too much for the pattern.
+ * ERROR_USAGE when a name exceeds the limits of pattern matching.
  */
 static bool peek(const struct view *view, const struct render_options *render,
 	struct pattern *pattern, struct buffer *out, struct error *err)
@@ -258,7 +258,7 @@ static bool run_renderer(struct shell *shell, struct shell_request *request, con
 	if (!make_view(shell, request, with_focus, out, &view, err) ||
 		!renderer_find(name)->render(view, &request->render, &rendered, err))
 		return false;
-	/* The report's own line of the total is there already. */
+	/* The report already has a line with the total. */
 	const char *text = buffer_string(&rendered);
 	if (strncmp(text, "Total", 5) == 0)
 		text += strcspn(text, "\n") + 1;

@@ -224,7 +224,7 @@ const struct verb verb_run = {
 		"With --record heapctl stays as the parent: it passes signals on, saves the "
 		"profile when CMD exits and returns its exit status (128 and the signal's number "
 		"when it was killed). Before it passes on a signal that ends programs it takes a "
-		"profile, for the case that CMD does not exit by itself.",
+		"profile, in case CMD does not exit in an orderly way.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a page to look at\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"

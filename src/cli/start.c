@@ -118,8 +118,9 @@ const struct verb verb_stop = {
 	.name = "stop",
 	.arguments = "TARGET [--json]",
 	.summary = "end the timed run now; prints its id",
-	.description = "Ends the run that is on, as if its time was over: its profile is taken and "
-		       "sampling is switched off again.",
+	.description =
+		"Ends the current run early: its profile is taken and sampling is switched off "
+		"again.",
 	.examples = "heapctl stop redis-server",
 	.options = control_json_options,
 	.complete = "@target",

@@ -80,8 +80,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		case OPTION_SECTIONS:
 			sections = parser.value;
 			if (!is_letters(sections))
-				return option_refuse(
-					&parser, "'%s' is not made of g m d a b l x e h", sections);
+				return option_refuse(&parser,
+					"'%s' has other letters than g m d a b l x e h", sections);
 			break;
 		case OPTION_OUTPUT:
 			path = parser.value;
@@ -102,10 +102,9 @@ const struct verb verb_stats = {
 	.name = "stats",
 	.arguments = "TARGET [--json] [--options LETTERS] [-o FILE]",
 	.summary = "read the allocator's statistics",
-	.description =
-		"Prints jemalloc's own statistics (malloc_stats_print), with the figures "
-		"refreshed. They are there without profiling too. The tables of single arenas are "
-		"left out unless --options asks for them: a server may have hundreds.",
+	.description = "Prints jemalloc's own statistics (malloc_stats_print), with the figures "
+		       "refreshed. They need no profiling. The tables of single arenas are "
+		       "left out unless --options asks for them: a server may have hundreds.",
 	.examples = "heapctl stats redis-server\n"
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,

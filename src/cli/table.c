@@ -72,7 +72,7 @@ static void print_cell(const char *text, char alignment, size_t width, bool is_l
 		fputs("  ", out);
 }
 
-/* A long last text goes on below itself; in a file a row stays a line, which can be searched. */
+/* On a terminal a long last text continues below itself; in a file a row is one line. */
 static void print_last(const char *text, char alignment, size_t width, size_t start,
 	const char *end_of_style, FILE *out)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows with aligned columns, for people. Texts are counted in characters of UTF-8; the last
- * column is not padded, and on a terminal it goes on in the next line when it is too long. Control
- * characters in a text are shown as '?', so that the name of a process cannot steer the terminal.
+ * column is not padded, and on a terminal it continues in the next line when it is too long.
+ * Control characters in a text are shown as '?', so that the name of a process cannot steer the
+ * terminal.
  */
 #pragma once
 

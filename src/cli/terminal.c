@@ -126,7 +126,7 @@ void terminal_progress(const char *what, int64_t done_ms, int64_t total_ms)
 	if (done_ms > total_ms)
 		done_ms = total_ms;
 	const int filled = (int)(done_ms * bar / total_ms);
-	/* Rounded up: "1 s left" until it is over. */
+	/* Rounded up: "1 s left" until the end. */
 	const int64_t left_ms = (total_ms - done_ms + 999) / 1000 * 1000;
 	const int room = columns - bar - AROUND;
 	fprintf(stderr, "\r\033[K%.*s [", room < 0 ? 0 : room, what);

@@ -296,7 +296,7 @@ static void note_switch(struct top *top, const struct top_result *result, bool o
 	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
 }
 
-/* False when the very first snapshot failed: there is nothing to show then. */
+/* False when the first snapshot failed: there is nothing to show. */
 static bool finish_job(struct top *top, const struct top_request *request, struct error *err)
 {
 	struct top_result result;

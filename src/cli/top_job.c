@@ -20,7 +20,7 @@ struct top_job {
 	int done_fd, cancel_fd;
 };
 
-/* The usual reason of a failure; that is what to say then, not what became of the socket. */
+/* The usual reason of a failure, which says more than the state of the socket. */
 static bool explain(const struct target *target, struct error *err)
 {
 	struct process process;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A terminal that shows one picture and reads single keys. However the program ends - a signal, a
- * crash, exit, Ctrl-Z - the terminal is given back as it was; only SIGKILL leaves it (`reset`).
+ * crash, exit, Ctrl-Z - the terminal is restored; only after SIGKILL it is not (`reset`).
  * One per process.
  */
 #pragma once
@@ -27,7 +27,7 @@ struct top_screen_size top_screen_size(void);
 void top_screen_draw(const struct buffer *lines);
 
 enum top_key {
-	TOP_KEY_NONE = -1, /* the time was over, the size changed, or a signal came */
+	TOP_KEY_NONE = -1, /* a timeout, a new size, or a signal */
 	TOP_KEY_UP = 256,
 	TOP_KEY_DOWN,
 	TOP_KEY_PAGE_UP,
@@ -40,5 +40,5 @@ enum top_key {
  */
 int top_screen_read_key(int64_t timeout_ms, int wake_fd);
 
-/* Whether a signal asked the program to end, or the terminal has gone. */
+/* Whether a signal ends the program, or the terminal has disconnected. */
 bool top_screen_has_ended(void);

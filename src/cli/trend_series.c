@@ -10,7 +10,7 @@
 #include "source/source_series.h"
 
 /*
- * When the profiles of files were taken that do not tell it themselves. A file's modification time
+ * When profiles without a time of their own were taken. A file's modification time
  * is that moment, to the nanosecond, until the file is copied without it (scp, cp, an archive of
  * some web page): then growth per hour would be that of copying. The names that heapctl gives
  * (dump, record, watch) have the moment in whole seconds.
@@ -66,7 +66,7 @@ static int64_t time_in_name(const char *path)
 	const size_t size = strlen(name);
 	int64_t moment_ms = 0;
 
-	/* The last one: what stands before is the program's name, which may be anything. */
+	/* The last one: the program's name before it may be anything. */
 	for (size_t at = 1; at + MOMENT_SIZE < size; at++) {
 		const bool begins = name[at - 1] == '.' || name[at - 1] == '-';
 		const int64_t here_ms = begins ? read_moment(name + at) : 0;
@@ -107,7 +107,7 @@ static bool set_times(struct series *series, const struct trend_time *times, siz
 struct trend_load {
 	struct report_session *session;
 	struct series *series;
-	struct trend_time *times; /* of profiles that do not tell theirs */
+	struct trend_time *times; /* of profiles without their own */
 	size_t time_count, time_capacity;
 };
 
@@ -148,8 +148,7 @@ static void warn_of_time(const struct series_profile *profile, const struct seri
 		"their order is that of the command line, growth is per profile";
 
 	if (profile->time_ms == 0)
-		verb_warn("the profiles do not all tell when they were taken (%s): %s",
-			profile->name, so);
+		verb_warn("not all profiles say when they were taken (%s): %s", profile->name, so);
 	else
 		verb_warn("%s and %s are of the same time: %s", same->name, profile->name, so);
 }

@@ -81,7 +81,7 @@ int verb_usage(const struct verb *verb, const char *format, ...)
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);
-	fprintf(stderr, " (heapctl %s --help tells how)\n", verb->name);
+	fprintf(stderr, " (see heapctl %s --help)\n", verb->name);
 	return EXIT_USAGE;
 }
 

@@ -54,7 +54,7 @@ struct verb {
 	const char *summary;	 /* one line, lower case, no full stop */
 	const char *description; /* paragraphs separated by empty lines; "" for none */
 	const char *examples;	 /* one command per line, "# why" lines between; NULL for none */
-	const struct verb_option *options; /* ends with id 0; "help" is there anyway */
+	const struct verb_option *options; /* ends with id 0; "help" is implied */
 	const char *complete;		   /* of its operands */
 	size_t min_operands, max_operands; /* checked by the option parser */
 	bool stops_at_operand; /* what follows the first operand is not ours: heapctl run */

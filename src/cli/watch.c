@@ -35,23 +35,23 @@ static const struct verb_option options[] = {
 			"[5mins]" },
 	{ OPTION_INTERVAL, "interval", 0, "TIME",
 		.help = "time between readings; shorter near the limit of cgroup> [1s]" },
-	{ OPTION_COUNT, "count", 'n', "N", .help = "end after so many captures" },
+	{ OPTION_COUNT, "count", 'n', "N", .help = "end after this number of captures" },
 	{ OPTION_THEN, "then", 0, "CMD",
 		.help = "run this for each capture, with the file as its last argument, one at a "
 			"time; no shell, and a fixed environment with HEAPCTL_FILE, "
 			"HEAPCTL_TARGET, HEAPCTL_REASON; what it prints goes to standard error",
 		.complete = "@command" },
 	{ OPTION_ADOPT, "adopt", 0, "PREFIX",
-		.help = "also take the files that jemalloc writes by itself under this "
+		.help = "also collect the dumps that jemalloc writes under this "
 			"prof_prefix, and remove those that are more than --keep-count",
 		.complete = "@file" },
 	{ OPTION_KEEP, "keep", 'k', "FOLDER", .help = "where captures go [NAME.captures]",
-		.group = "what is kept (the oldest go first, the newest never)",
+		.group = "what is kept (the oldest is deleted first, the newest never)",
 		.complete = "@folder" },
-	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", .help = "so many captures [48]" },
-	{ OPTION_KEEP_BYTES, "keep-bytes", 0, "SIZE", .help = "so many bytes [1GiB]" },
+	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", .help = "maximum number of captures [48]" },
+	{ OPTION_KEEP_BYTES, "keep-bytes", 0, "SIZE", .help = "maximum total size [1GiB]" },
 	{ OPTION_KEEP_FREE, "keep-free", 0, "SIZE",
-		.help = "leave so much of the disk free, or do not capture [512MiB]" },
+		.help = "minimum free disk space; below it nothing is captured [512MiB]" },
 	{ 0 },
 };
 
@@ -82,7 +82,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct error err = { 0 };
 
 	watch_settings_init(&watch->settings);
-	/* A watch goes on anyway, and says what fails. */
+	/* A watch continues and reports failures. */
 	agent_on_silence(NULL);
 	option_begin(&parser, verb, argc, argv);
 	for (int id; code == EXIT_DONE && (id = option_next(&parser)) != OPTION_END;) {

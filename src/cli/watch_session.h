@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What heapctl watch does until it is told to stop: drives a watcher, finds its target again after
- * a restart. Says on stdout the path of each capture, on stderr what happens.
+ * heapctl watch until it is stopped: polls a watcher and finds its target again after a restart.
+ * Prints the path of each capture on stdout, and events on stderr.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct watch_options {
 	const char *operand;		/* TARGET */
 	struct watch_settings settings; /* no folder: one is named after the target */
-	int64_t captures;		/* end after so many; 0: never */
+	int64_t captures;		/* end after this number; 0: never */
 };
 
 /* Until an interrupt, the wanted number of captures, or the end of a process named by its pid. */

@@ -31,7 +31,7 @@ class Help(Case):
     def test_the_overview_has_every_verb(self):
         self.assertLessEqual(set(CONTROL), set(self.verbs()))
         self.heapctl(code=2)
-        self.assertIn("there is no verb 'nonsense'", self.heapctl("nonsense", code=2)[1])
+        self.assertIn("unknown verb 'nonsense'", self.heapctl("nonsense", code=2)[1])
         self.assertRegex(self.heapctl("--version")[0], r"^heapctl \d+\.\d+\.\d+( \([0-9a-f]{12,}(-dirty)?\))?\n$")
 
     def test_every_verb_explains_itself(self):

@@ -425,7 +425,7 @@ class Report(unittest.TestCase):
         broken.write_text("heap_v2/524288\n  t*: x\n")
         self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: ")
         self.assertIn("at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
-        self.assertIn("there is no option --frob", run("report", "--frob", self.first, code=2).stderr.decode())
+        self.assertIn("unknown option --frob", run("report", "--frob", self.first, code=2).stderr.decode())
         self.assertIn("choose one", run("report", "--text", "--svg", self.first, code=2).stderr.decode())
         self.assertIn("invalid value for --sort: 'size'; use flat, cum, change or name (",
                       run("report", "--sort=size", self.first, code=2).stderr.decode())
@@ -623,7 +623,7 @@ class Report(unittest.TestCase):
         self.assertIn("Total", text(STORE, self.first, "--tex", program=program))
         self.assertTrue(text("--version", program=program).startswith("jeprof"))
         self.assertEqual(text("--test", program=program), "PASS\n")
-        self.assertIn("jeprof: there is no option --frob", run("--frob", program=program, code=1).stderr.decode())
+        self.assertIn("jeprof: unknown option --frob", run("--frob", program=program, code=1).stderr.decode())
         self.assertIn("no profile given", run(program=program, code=1).stderr.decode())
 
     def test_the_shell(self):
