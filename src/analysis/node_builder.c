@@ -201,10 +201,10 @@ static void set_name(struct node_builder *builder, size_t at, enum detail detail
 	buffer_clear(&builder->text);
 	append_name(builder, &builder->view->nodes[at], &builder->keys[at], detail);
 	/* It is printed as it is; the function in the node stays what it was. */
-	if (!printable_is_all(builder->text.data, builder->text.size)) {
+	if (!utf8_is_printable(builder->text.data, builder->text.size)) {
 		CLEANUP(buffer_cleanup) struct buffer printable = { 0 };
 		buffer_init(&printable, &memory_or_exit);
-		printable_append(&printable, builder->text.data, builder->text.size);
+		utf8_append_printable(&printable, builder->text.data, builder->text.size);
 		buffer_clear(&builder->text);
 		buffer_append(&builder->text, printable.data, printable.size);
 	}

@@ -72,7 +72,7 @@ static size_t plain_length(const char *text, size_t size)
 	return is_control(character) || is_mark(character) ? 0 : length;
 }
 
-bool printable_is_all(const char *text, size_t size)
+bool utf8_is_printable(const char *text, size_t size)
 {
 	for (size_t at = 0; at < size;) {
 		const size_t length = plain_length(text + at, size - at);
@@ -83,7 +83,7 @@ bool printable_is_all(const char *text, size_t size)
 	return true;
 }
 
-void printable_append(struct buffer *out, const char *text, size_t size)
+void utf8_append_printable(struct buffer *out, const char *text, size_t size)
 {
 	for (size_t at = 0; at < size;) {
 		const size_t plain = plain_length(text + at, size - at);

@@ -27,7 +27,7 @@ size_t utf8_length(const char *text, size_t size);
  * Appends the printable form: control characters and bytes that are no UTF-8 become "\x1b", marks
  * of direction and separators of lines "\u202e".
  */
-void printable_append(struct buffer *out, const char *text, size_t size);
+void utf8_append_printable(struct buffer *out, const char *text, size_t size);
 
 /* Whether the printable form is the text itself. */
-bool printable_is_all(const char *text, size_t size);
+bool utf8_is_printable(const char *text, size_t size);

@@ -84,7 +84,7 @@ void serve_log(const char *line)
 		struct buffer plain;
 		/* A line may hold what an agent said. */
 		buffer_init(&plain, &memory_or_exit);
-		printable_append(&plain, text, strlen(text));
+		utf8_append_printable(&plain, text, strlen(text));
 		gmtime_r(&now, &moment);
 		strftime(when, sizeof when, "%FT%TZ", &moment);
 		fprintf(stderr, "heapctl: %s %s\n", when, buffer_string(&plain));

@@ -31,7 +31,7 @@ char *terminal_copy(const char *text)
 	struct buffer copy;
 
 	buffer_init(&copy, &memory_or_exit);
-	printable_append(&copy, text, strlen(text));
+	utf8_append_printable(&copy, text, strlen(text));
 	return buffer_take(&copy);
 }
 

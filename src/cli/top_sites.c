@@ -264,7 +264,7 @@ void top_table_line(struct buffer *out, size_t columns, const char *text)
 
 	for (size_t column = 0; left > 0 && (columns == 0 || column < columns); column++) {
 		size_t size = utf8_length(text, left);
-		if (size != 0 && printable_is_all(text, size))
+		if (size != 0 && utf8_is_printable(text, size))
 			buffer_append(out, text, size);
 		else
 			buffer_append_char(out, '?');

@@ -39,7 +39,7 @@ static PRINTF_FORMAT(1, 0) void print_line(const char *format, va_list arguments
 	buffer_init(&text, &memory_or_exit);
 	buffer_init(&line, &memory_or_exit);
 	buffer_vprintf(&text, format, arguments);
-	printable_append(&line, text.data, text.size);
+	utf8_append_printable(&line, text.data, text.size);
 	buffer_append_char(&line, '\n');
 	fputs(buffer_string(&line), stderr);
 }

@@ -190,7 +190,7 @@ static void make_printable(char *name)
 {
 	for (size_t size; *name != '\0'; name += size) {
 		size = utf8_length(name, strlen(name));
-		if (size != 0 && printable_is_all(name, size))
+		if (size != 0 && utf8_is_printable(name, size))
 			continue;
 		size = size == 0 ? 1 : size;
 		memset(name, '?', size);

@@ -150,7 +150,7 @@ static void put_plain(struct json_writer *json, const char *key, const char *tex
 	struct buffer plain;
 
 	buffer_init(&plain, &memory_or_exit);
-	printable_append(&plain, text, strlen(text));
+	utf8_append_printable(&plain, text, strlen(text));
 	json_member_string(json, key, buffer_string(&plain));
 	buffer_deinit(&plain);
 }
@@ -188,10 +188,10 @@ void reply_error_text(struct reply *reply, int status, const struct error *err)
 	struct buffer text;
 
 	buffer_init(&text, &memory_or_exit);
-	printable_append(&text, err->message, strlen(err->message));
+	utf8_append_printable(&text, err->message, strlen(err->message));
 	if (err->hint[0] != '\0') {
 		buffer_append_string(&text, " (");
-		printable_append(&text, err->hint, strlen(err->hint));
+		utf8_append_printable(&text, err->hint, strlen(err->hint));
 		buffer_append_char(&text, ')');
 	}
 	reply_text(reply, status, "%s\n", buffer_string(&text));

@@ -223,7 +223,7 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 	const char *const unit = jeprof_value_unit(view, &in_bytes);
 	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
 	buffer_init(&title, &memory_or_exit);
-	printable_append(&title, view->title, strlen(view->title));
+	utf8_append_printable(&title, view->title, strlen(view->title));
 	buffer_printf(out,
 		"# callgrind format\nversion: 1\ncreator: heapctl\ncmd: %s\npositions: line\n"
 		"events: %s\n\n",

@@ -77,7 +77,7 @@ static void append_total(
 	buffer_append_string(out, "Total");
 	if (options->thread != NULL) {
 		buffer_append_string(out, " (");
-		printable_append(out, options->thread, strlen(options->thread));
+		utf8_append_printable(out, options->thread, strlen(options->thread));
 		buffer_append_char(out, ')');
 	}
 	buffer_printf(out, ": %s %s\n", jeprof_value_format(view, options, total).text,

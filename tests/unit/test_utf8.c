@@ -35,9 +35,9 @@ static void assert_printed(const char *text, const char *wanted)
 	struct buffer out;
 
 	buffer_init(&out, &memory_heap);
-	printable_append(&out, text, strlen(text));
+	utf8_append_printable(&out, text, strlen(text));
 	assert_string_equal(buffer_string(&out), wanted);
-	assert_int_equal(printable_is_all(text, strlen(text)), strcmp(text, wanted) == 0);
+	assert_int_equal(utf8_is_printable(text, strlen(text)), strcmp(text, wanted) == 0);
 	buffer_deinit(&out);
 }
 
