@@ -111,7 +111,19 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 SIZES(malloc)
 COUNTS(calloc)
 RESIZES(realloc)
-RESIZES_COUNT(reallocarray)
+
+/* Not by the original, which calls realloc through a slot of the C library: it would count twice.
+ */
+static void *(*original_reallocarray)(void *, size_t, size_t);
+static void *replace_reallocarray(void *block, size_t count, size_t size)
+{
+	size_t bytes = 0;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return original_reallocarray(block, count, size);
+	REALLOCATE(block, bytes, true, original_realloc(block, bytes));
+}
+
 ALIGNS(aligned_alloc)
 ALIGNS(memalign)
 ALIGNS_INTO(posix_memalign)

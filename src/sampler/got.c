@@ -50,6 +50,7 @@ struct got_module {
 	/* [begin, end): whole pages that the loader makes read-only; code and data as mapped. */
 	uintptr_t relro_begin, relro_end;
 	uintptr_t begin, end;
+	bool is_symbolic; /* prefers its own definitions */
 };
 
 /* Modules at the start come first in the list, and are never unloaded; the program always does. */
@@ -122,6 +123,13 @@ static bool read_module(const struct dl_phdr_info *info, struct got_module *modu
 			break;
 		case DT_RELASZ:
 			module->other_count = dynamic->d_un.d_val / sizeof(ElfW(Rela));
+			break;
+		case DT_SYMBOLIC:
+			module->is_symbolic = true;
+			break;
+		case DT_FLAGS:
+			module->is_symbolic =
+				module->is_symbolic || (dynamic->d_un.d_val & DF_SYMBOLIC) != 0;
 			break;
 		default:
 			break;
@@ -266,6 +274,19 @@ static bool change_slot(struct got_pass *pass, const struct got_module *module,
 	return false;
 }
 
+/*
+ * A slot that was not called yet leads to the module's own stub, which resolves it: also where the
+ * module defines the function itself, as the C library does its realloc.
+ */
+static bool is_unresolved(
+	const struct got_module *module, const ElfW(Sym) * symbol, _Atomic(void *) *slot)
+{
+	const void *const now = atomic_load(slot);
+
+	return is_in_module(module, now) && !module->is_symbolic &&
+	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != module->base + symbol->st_value);
+}
+
 static size_t change_table(struct got_pass *pass, const struct got_module *module,
 	const ElfW(Rela) * table, size_t count)
 {
@@ -285,11 +306,9 @@ static size_t change_table(struct got_pass *pass, const struct got_module *modul
 			continue;
 		const struct entry *const entry =
 			find_entry(pass, module->strings + symbol->st_name);
-		/* Not called yet, a slot leads to the module's own stub, which resolves it. */
-		const bool is_unresolved = type == RELOC_SLOT && symbol->st_shndx == SHN_UNDEF &&
-					   is_in_module(module, atomic_load(slot));
 		if (entry != NULL)
-			changed += change_slot(pass, module, entry, is_unresolved, slot);
+			changed += change_slot(pass, module, entry,
+				type == RELOC_SLOT && is_unresolved(module, symbol, slot), slot);
 	}
 	return changed;
 }

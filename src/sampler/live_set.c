@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 enum { REMOVED = 1 };
@@ -37,6 +38,7 @@ bool live_set_init(struct live_set *set)
 	if (table == NULL)
 		return false;
 	set->previous = NULL;
+	set->old_bytes = 0;
 	set->blocks = NULL;
 	set->block_capacity = 0;
 	set->free_number = no_number;
@@ -109,17 +111,23 @@ static void put(struct live_table *table, size_t slot, uintptr_t address, uint32
 
 /*
  * Gives the pages of the table before the last one back: a reader that is still in it finds it
- * empty. Its addresses stay mapped.
+ * empty. Its addresses stay mapped. Where the set grows so fast that a thread may have been waiting
+ * for a processor since, the pages stay.
  */
 static void retire(struct live_set *set, struct live_table *table)
 {
+	enum { GRACE_MS = 1000 };
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const int64_t now_ms = clock_monotonic_ms();
+	const size_t bytes = set->previous == NULL ? 0 : table_bytes(set->previous->slot_count);
 
-	/* The first page says how many slots there are. */
-	if (set->previous != NULL && table_bytes(set->previous->slot_count) > page)
-		madvise((char *)set->previous + page, table_bytes(set->previous->slot_count) - page,
-			MADV_DONTNEED);
+	if (now_ms - set->replaced_ms < GRACE_MS)
+		set->old_bytes += bytes;
+	else if (bytes > page)
+		/* The first page says how many slots there are. */
+		madvise((char *)set->previous + page, bytes - page, MADV_DONTNEED);
 	set->previous = table;
+	set->replaced_ms = now_ms;
 }
 
 /* Into a table without removed blocks, larger if most of the slots are really in use. */
@@ -232,7 +240,7 @@ void live_set_clear(struct live_set *set)
 size_t live_set_bytes(const struct live_set *set)
 {
 	const struct live_table *const table = current(set);
-	size_t bytes = set->block_capacity * sizeof *set->blocks;
+	size_t bytes = set->old_bytes + set->block_capacity * sizeof *set->blocks;
 
 	if (table != NULL)
 		bytes += table_bytes(table->slot_count);

@@ -6,8 +6,8 @@
  * Every free() of the process asks it, so asking is one load for a block that was not sampled: no
  * lock, no atomic exchange. Adding, removing and visiting happen under the caller's lock, some
  * thousands of times a second at most. The set grows into a new table that it publishes; the pages
- * of an old table are released one growth later, but its addresses stay mapped, because a free()
- * may be reading it.
+ * of an old table are released a growth later, after a second at least, but its addresses stay
+ * mapped, because a free() may be reading it.
  *
  * A reader may see an old table: it finds there what was added before the new one was published,
  * and the holder of the lock decides. It cannot miss its own block: the program handed the address
@@ -43,6 +43,8 @@ struct live_table {
 struct live_set {
 	_Atomic(struct live_table *) table; /* NULL before live_set_init */
 	struct live_table *previous;	    /* whose pages are still there; NULL: none */
+	int64_t replaced_ms;		    /* when the current one took its place */
+	size_t old_bytes;		    /* of tables before it that keep their pages */
 	struct live_block *blocks;	    /* by number */
 	size_t block_capacity;
 	uint32_t free_number; /* the first of a list that `site` links */

@@ -111,12 +111,10 @@ void sampler_resume(const void *block, const struct live_block *was);
 /* After an allocation that succeeded, in the function that the program has called. */
 static inline __attribute__((always_inline)) void sampler_count(const void *block, size_t size)
 {
-	struct sampler_thread *const thread = &sampler_thread;
-
-	thread->countdown -= (int64_t)size;
-	if (__builtin_expect(thread->countdown < 0, false) ||
-		__builtin_expect(
-			thread->epoch != atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
+	sampler_thread.countdown -= (int64_t)size;
+	if (__builtin_expect(sampler_thread.countdown < 0, false) ||
+		__builtin_expect(sampler_thread.epoch !=
+					 atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
 			false))
 		sampler_take(block, size, __builtin_return_address(0));
 }

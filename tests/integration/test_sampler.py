@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl's own sampler: heaps that are known to the byte on each allocator, and programs that it must not disturb."""
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from processes import AGENT, BUILD, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
+
+PROGRAMS = BUILD / "tests/integration"
+LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"}
+KEPT, SIZE = 10, 1000
+SITES_OF_MALLOC = ("plain", "zeroed", "resized", "unresized", "resized_array", "aligned", "aligned_old", "aligned_posix", "page", "pages")
+SITES_OF_NEW = ("new", "new_sized", "new_array", "new_nothrow", "new_array_nothrow", "new_aligned", "new_array_aligned", "new_aligned_nothrow")
+
+# Work of many kinds, and words that do not depend on the time or on addresses.
+PYTHON_WORK = """
+import hashlib, json, re, sqlite3, subprocess, threading
+words = []
+def work(n):
+    for i in range(60):
+        words.append(hashlib.md5(json.dumps([{'a': list(range(i)), 'b': 'x' * n}] * 20).encode()).hexdigest())
+        re.compile('a(b|c)*%d' % i).match('abcb')
+threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+table = sqlite3.connect(':memory:')
+table.execute('create table t(a, b)')
+table.executemany('insert into t values(?, ?)', [(i, 'x' * i) for i in range(300)])
+print(table.execute('select sum(length(b)) from t').fetchall(), hashlib.md5(''.join(sorted(words)).encode()).hexdigest())
+print(subprocess.run(['/bin/echo', 'child'], capture_output=True).stdout)
+"""
+
+
+def library_of(allocator):
+    """What to preload besides the agent; "" for none."""
+    name = ALLOCATORS[allocator]
+    if name is None:
+        return ""
+    if not (LIBRARIES / name).exists():
+        raise unittest.SkipTest(f"{name} is not installed")
+    return str(LIBRARIES / name)
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer brings an allocator of its own")
+class SamplerCase(Case):
+    def sampled(self, allocator="glibc", interval=1):
+        """The environment of a program that is sampled from its start."""
+        preload = ":".join(filter(None, [AGENT, library_of(allocator)]))
+        return {"HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": str(interval), "LD_PRELOAD": preload, "MALLOC_CONF": ""}
+
+    def start_known(self, program, *words, allocator):
+        process = self.start(program, *words, env=self.sampled(allocator), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        self.wait_for_agent(process.pid)
+        return process
+
+    def go_on(self, process, word):
+        self.assertEqual(process.stdout.readline(), word.encode() + b"\n")
+
+    def answer(self, process):
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+
+    def sites(self, pid):
+        """Bytes in use by the function that called the allocator."""
+        path = os.path.join(self.folder, "known.heap")
+        self.heapctl("dump", pid, "-o", path)
+        found = collections.Counter()
+        for line in self.heapctl("report", "--collapsed", path)[0].splitlines():
+            stack, _, size = line.rpartition(" ")
+            for name in re.findall(r"\bsite_(\w+)", stack)[-1:]:
+                found[name] += int(size)
+        return found
+
+    def status(self, pid):
+        return ask(self.socket_of(pid), "/v1/status")[1]
+
+
+class KnownHeaps(SamplerCase):
+    def check_malloc(self, allocator):
+        # jemalloc has no pvalloc: what the C library's allocates must not be freed by jemalloc.
+        without = ["no-pvalloc"] if allocator == "jemalloc" else []
+        process = self.start_known(PROGRAMS / "sampled_malloc", *without, allocator=allocator)
+        self.answer(process)
+        self.go_on(process, "kept")
+        wanted = dict.fromkeys(SITES_OF_MALLOC, KEPT * SIZE)
+        wanted.update(large=KEPT * SIZE * 1000, aligned=KEPT * 1024)
+        if without:
+            del wanted["pages"]
+        self.assertEqual(self.sites(process.pid), wanted)
+        status = self.status(process.pid)
+        self.assertEqual((status["profiling"]["sampler"], status["sampler"]["dropped"]), ("heapctl", 0))
+        self.assertEqual(status["allocator"]["malloc_name"], allocator)
+        self.answer(process)
+        self.go_on(process, "freed")
+        self.assertEqual(self.sites(process.pid), {})
+        self.answer(process)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+
+    def test_malloc_of_glibc(self):
+        self.check_malloc("glibc")
+
+    def test_malloc_of_jemalloc_without_profiling(self):
+        self.check_malloc("jemalloc")
+
+    def test_malloc_of_tcmalloc(self):
+        self.check_malloc("tcmalloc")
+
+    def test_malloc_of_mimalloc(self):
+        self.check_malloc("mimalloc")
+
+    def check_new(self, allocator):
+        if not (BUILD / "examples/sampled_new").exists():
+            self.skipTest("no C++ compiler")
+        process = self.start_known(BUILD / "examples/sampled_new", allocator=allocator)
+        self.answer(process)
+        self.go_on(process, "kept")
+        found = self.sites(process.pid)
+        self.assertEqual(set(found), set(SITES_OF_NEW))
+        for name in SITES_OF_NEW:
+            # The C++ library asks for a multiple of the alignment.
+            sizes = {KEPT * SIZE, KEPT * 4096} if "aligned" in name else {KEPT * SIZE}
+            self.assertIn(found[name], sizes, name)
+        self.answer(process)
+        self.go_on(process, "freed")
+        self.assertEqual(self.sites(process.pid), {})
+        self.answer(process)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+
+    def test_new_of_glibc(self):
+        self.check_new("glibc")
+
+    def test_new_of_jemalloc_without_profiling(self):
+        self.check_new("jemalloc")
+
+    def test_new_of_tcmalloc(self):
+        self.check_new("tcmalloc")
+
+    def test_new_of_mimalloc(self):
+        self.check_new("mimalloc")
+
+
+class Switching(SamplerCase):
+    def start_idle(self):
+        process = self.start(PROGRAMS / "sampled_malloc", env={"LD_PRELOAD": AGENT, "HEAPCTL_SAMPLE": "1"}, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        self.wait_for_agent(process.pid)
+        return process
+
+    def test_nothing_is_in_the_process_while_sampling_is_off(self):
+        process = self.start_idle()
+        self.assertFalse(self.status(process.pid)["sampler"]["installed"])
+        self.heapctl("activate", process.pid)
+        self.assertTrue(self.status(process.pid)["sampler"]["installed"])
+        self.heapctl("deactivate", process.pid)
+        self.assertFalse(self.status(process.pid)["sampler"]["installed"])
+
+    def test_it_stays_while_a_sampled_block_is_in_use_and_leaves_with_the_last(self):
+        process = self.start_idle()
+        self.heapctl("activate", process.pid)
+        self.answer(process)
+        self.go_on(process, "kept")
+        self.heapctl("deactivate", process.pid)
+        self.assertEqual(self.sites(process.pid)["plain"], KEPT * SIZE)
+        self.assertTrue(self.status(process.pid)["sampler"]["installed"])
+        self.answer(process)
+        self.go_on(process, "freed")
+        wait_until(lambda: not self.status(process.pid)["sampler"]["installed"], "the sampler to leave")
+        self.assertEqual(self.sites(process.pid), {})
+
+    def test_a_reset_forgets_what_was_sampled(self):
+        process = self.start_idle()
+        self.heapctl("activate", process.pid)
+        self.answer(process)
+        self.go_on(process, "kept")
+        self.assertEqual(ask(self.socket_of(process.pid), "/v1/reset", "POST")[0], 200)
+        self.assertEqual(self.sites(process.pid), {})
+        self.heapctl("deactivate", process.pid)
+        self.assertFalse(self.status(process.pid)["sampler"]["installed"])
+        self.answer(process)
+        self.go_on(process, "freed")
+
+    def test_a_timed_run(self):
+        process = self.start_idle()
+        self.heapctl("start", process.pid, "--duration", "60s")
+        self.answer(process)
+        self.go_on(process, "kept")
+        self.heapctl("stop", process.pid)
+        path = os.path.join(self.folder, "run.heap")
+        run = ask(self.socket_of(process.pid), "/v1/runs")[1]["runs"][0]
+        status, body = ask(self.socket_of(process.pid), f"/v1/runs/{run['id']}/profile")
+        self.assertEqual(status, 200, body)
+        pathlib.Path(path).write_bytes(body)
+        self.assertIn("site_plain", self.heapctl("report", "--text", path)[0])
+
+    def test_what_cannot_be_profiled_says_why(self):
+        """The program's malloc is its own, inside it, and its calls pass no table."""
+        process = self.start(BUILD / "examples/event_loop_static", free_port(), env={"MALLOC_CONF": ""}, stderr=subprocess.DEVNULL)
+        self.wait_for_agent(process.pid)
+        profiling = self.status(process.pid)["profiling"]
+        self.assertEqual((profiling["available"], profiling["sampler"]), (False, ""))
+        self.assertIn("prof:true", profiling["hint"])
+
+
+class Guests(SamplerCase):
+    def check_stress(self, allocator, interval):
+        words = ["no-alignment"] if allocator == "mimalloc" else []
+        process = self.start(PROGRAMS / "sampled_stress", "4", *words, env=self.sampled(allocator, interval), stdout=subprocess.PIPE)
+        self.wait_for_agent(process.pid)
+        for _ in range(3):
+            self.heapctl("deactivate", process.pid)
+            self.heapctl("dump", process.pid, "-o", os.path.join(self.folder, "stress.heap"))
+            self.heapctl("activate", process.pid)
+        self.assertRegex(process.communicate(timeout=2 * PATIENCE_SECONDS)[0], rb"^ok \d+ operations\n$")
+        self.assertEqual(process.returncode, 0)
+
+    def test_every_byte_with_glibc(self):
+        self.check_stress("glibc", 256)
+
+    def test_every_byte_with_jemalloc(self):
+        self.check_stress("jemalloc", 256)
+
+    def test_every_byte_with_tcmalloc(self):
+        self.check_stress("tcmalloc", 4096)
+
+    def test_every_byte_with_mimalloc(self):
+        self.check_stress("mimalloc", 4096)
+
+    def check_same(self, *command, **options):
+        """Output and exit status are those of the program alone."""
+        alone = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, **options)
+        environment = dict(self.environment, **self.sampled(interval=64), HEAPCTL_EXE=os.path.realpath(command[0]))
+        sampled = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, env=environment, **options)
+        self.assertEqual((sampled.returncode, sampled.stdout, sampled.stderr), (alone.returncode, alone.stdout, alone.stderr))
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+
+    def test_bash(self):
+        script = 'for i in {1..200}; do a[$i]=$(echo $((i * i))); done; declare -A m=([x]=1); printf "%s\n" "${a[@]}" | sort -n | tail -n 3; echo ${m[x]}'
+        self.check_same("/bin/bash", "-c", script)
+
+    def test_python(self):
+        self.check_same("/usr/bin/python3", "-c", PYTHON_WORK)
+
+    def test_git(self):
+        git = need("git")
+        repository = os.path.join(self.folder, "repository")
+        date = {"GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z"}
+        self.environment.update(date)
+        subprocess.run([git, "init", "-q", repository], check=True)
+        for number in range(50):
+            pathlib.Path(repository, f"file{number}").write_text("line\n" * number)
+        subprocess.run([git, "-C", repository, "add", "."], check=True)
+        subprocess.run([git, "-C", repository, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "-m", "all"], check=True)
+        self.check_same(git, "-C", repository, "log", "-p", "--stat")
+        self.check_same(git, "-C", repository, "fsck", "--full")
+
+    def test_gdb(self):
+        self.check_same(need("gdb"), "-q", "-batch", "-nx", "-ex", "info functions site_", "-ex", "ptype struct block",
+                        str(PROGRAMS / "sampled_stress"))
+
+    def test_cc1(self):
+        compiler = subprocess.run(["cc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
+        source = os.path.join(self.folder, "source.c")
+        pathlib.Path(source).write_text("".join(f"int f{i}(int a, int b) {{ return a * {i} + (b ? f{i - 1}(b, a) : 1); }}\n" if i else
+                                                "int f0(int a, int b) { return a - b; }\n" for i in range(300)))
+        self.check_same(compiler, "-quiet", "-O2", source, "-o", "-")
+
+
+if __name__ == "__main__":
+    unittest.main()
