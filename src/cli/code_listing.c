@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/routine.h"
 #include "cli/verb.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 enum {
 	/* A function that long is not one: the indentation misleads. */

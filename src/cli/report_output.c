@@ -17,7 +17,7 @@
 #include "cli/viewer.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err)

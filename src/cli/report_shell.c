@@ -15,7 +15,7 @@
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 /* The words that the line editor completes to: functions of the profile. */
 struct shell_words {

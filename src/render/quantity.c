@@ -2,6 +2,7 @@
 #include "render/quantity.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -152,4 +153,76 @@ struct quantity_error_text quantity_format_error(
 	snprintf(result.text, sizeof result.text, "%s%.*f ± %.*f %s", sign, digits, shown, digits,
 		error / divisor, scale->units[unit]);
 	return result;
+}
+
+/* Writes backwards and returns where the text begins. */
+static char *write_tenths(char *end, uint64_t tenths, bool is_negative)
+{
+	*--end = (char)('0' + tenths % 10);
+	*--end = '.';
+	tenths /= 10;
+	do {
+		*--end = (char)('0' + tenths % 10);
+	} while ((tenths /= 10) != 0);
+	if (is_negative)
+		*--end = '-';
+	return end;
+}
+
+/*
+ * "%.1f", which makes up most of a long report: printf works out all binary digits. Where the
+ * nearest tenth is beyond doubt, whatever the multiplication has rounded, that is not needed.
+ */
+static struct jeprof_value format_tenths(double value, const char *suffix)
+{
+	const double tenths = fabs(value) * 10;
+	const double nearest = rint(tenths);
+	struct jeprof_value figure;
+
+	if (tenths < 1e12 && fabs(fabs(tenths - nearest) - 0.5) > 1e-3) {
+		char text[24];
+		char *const end = text + sizeof text - 1;
+		*end = '\0';
+		const char *const begin = write_tenths(end, (uint64_t)nearest, signbit(value) != 0);
+		stpcpy(stpcpy(figure.text, begin), suffix);
+	} else {
+		snprintf(figure.text, sizeof figure.text, "%.1f%s", value, suffix);
+	}
+	return figure;
+}
+
+struct jeprof_value jeprof_value_format(
+	const struct view *view, const struct render_options *options, double value)
+{
+	struct jeprof_value figure;
+
+	if (is_heap(view->kind) && is_amount(view->counter) && !options->show_bytes)
+		return format_tenths(value / 1048576, "");
+	if (view->kind == PROFILE_CONTENTION && is_amount(view->counter))
+		snprintf(figure.text, sizeof figure.text, "%.3f", value / 1e9);
+	else
+		/* Adding 0 turns -0 into 0. */
+		snprintf(figure.text, sizeof figure.text, "%.0f", trunc(value) + 0.0);
+	return figure;
+}
+
+const char *jeprof_value_unit(const struct view *view, const struct render_options *options)
+{
+	switch (view->kind) {
+	case PROFILE_HEAP:
+	case PROFILE_GROWTH:
+		return !is_amount(view->counter) ? "objects" : options->show_bytes ? "B" : "MB";
+	case PROFILE_CONTENTION:
+		return is_amount(view->counter) ? "seconds" : "samples";
+	case PROFILE_CPU:
+		break;
+	}
+	return "samples";
+}
+
+struct jeprof_value jeprof_value_percent(double value, double whole)
+{
+	if (whole == 0 && value != 0)
+		return (struct jeprof_value){ "-" };
+	return format_tenths(whole == 0 ? 0 : value * 100 / whole, "%");
 }

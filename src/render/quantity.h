@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values as people read them in pictures: "217.1 MiB", "1,608,563", "+3.0 KiB", "12.5 ms". Any
- * thread.
+ * Values as texts: for people ("217.1 MiB", "1,608,563", "+3.0 KiB", "12.5 ms"), and as jeprof
+ * prints them. Any thread.
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "analysis/view.h"
 #include "profile/profile.h"
+#include "render/renderers.h"
 
 struct quantity_text {
 	char text[32];
@@ -39,3 +40,21 @@ const char *quantity_name(enum profile_kind kind, enum profile_counter counter);
 
 /* Of a counter of a view, which may have a name of its own for the one that was asked for. */
 const char *quantity_label(const struct view *view, enum profile_counter counter);
+
+/*
+ * A figure of the textual reports, exactly as jeprof prints it, because scripts parse them: MB of
+ * 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded.
+ */
+struct jeprof_value {
+	char text[32];
+};
+
+/* In the unit of jeprof_value_unit. */
+struct jeprof_value jeprof_value_format(
+	const struct view *view, const struct render_options *options, double value);
+
+/* "MB", "B", "objects", "samples" or "seconds". */
+const char *jeprof_value_unit(const struct view *view, const struct render_options *options);
+
+/* "12.3%" of the whole; of a whole of 0 "0.0%" for 0, and "-" for everything else. */
+struct jeprof_value jeprof_value_percent(double value, double whole);

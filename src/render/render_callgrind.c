@@ -15,7 +15,7 @@
 #include "analysis/function_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 /*
  * Names that were written: a name's number is its position plus one. Equal names are one pointer.

@@ -8,7 +8,7 @@
 #include "analysis/unsample.h"
 #include "base/json_writer.h"
 #include "base/xalloc.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 static const char *kind_name(enum profile_kind kind)
 {

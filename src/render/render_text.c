@@ -16,7 +16,7 @@
 
 #include "base/utf8.h"
 #include "base/xalloc.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 struct text_row {
 	const char *name;

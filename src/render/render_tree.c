@@ -20,7 +20,7 @@
 #include "analysis/tree.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 struct printer {
 	const struct view *view;

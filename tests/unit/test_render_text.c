@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/jeprof_value.h"
+#include "render/quantity.h"
 
 #include "unit.h"
 
