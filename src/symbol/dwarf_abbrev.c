@@ -94,11 +94,6 @@ static inline struct dwarf_step form_step(uint16_t form, const struct dwarf_enco
 	return step;
 }
 
-struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding)
-{
-	return form_step(form, encoding);
-}
-
 static uint16_t take_form(struct cursor *in)
 {
 	uint16_t form = DW_FORM_indirect;
@@ -114,10 +109,11 @@ static void take_indirect(struct cursor *in, uint16_t form, const struct dwarf_e
 {
 	if (form == DW_FORM_indirect)
 		form = take_form(in);
-	if (form_step(form, encoding).kind == DWARF_STEP_INDIRECT)
+	const struct dwarf_step step = form_step(form, encoding);
+	if (step.kind == DWARF_STEP_INDIRECT)
 		cursor_fail(in, "an attribute of unknown form");
 	else
-		dwarf_step_over_form(in, form, encoding);
+		(void)dwarf_take_steps(in, &step, 1, encoding);
 }
 
 static inline uint64_t take_sibling(struct cursor *in, unsigned size)
@@ -187,13 +183,6 @@ uint64_t dwarf_take_steps(struct cursor *in, const struct dwarf_step *steps, uns
 		take_step(&local, &steps[i], encoding, &sibling);
 	*in = local;
 	return sibling;
-}
-
-void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding)
-{
-	const struct dwarf_step step = form_step(form, encoding);
-
-	(void)dwarf_take_steps(in, &step, 1, encoding);
 }
 
 static uint64_t take_u24(struct cursor *in)
@@ -286,8 +275,7 @@ struct abbrev_reader {
 
 static inline struct dwarf_step step_of(const struct abbrev_reader *reading, uint16_t form)
 {
-	return form < COMMON_FORMS ? reading->form_steps[form]
-				   : dwarf_form_step(form, reading->encoding);
+	return form < COMMON_FORMS ? reading->form_steps[form] : form_step(form, reading->encoding);
 }
 
 static bool is_sibling_form(uint16_t form)
@@ -538,7 +526,7 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 	bool is_dense = true;
 
 	for (int form = 0; form < COMMON_FORMS; form++)
-		reading.form_steps[form] = dwarf_form_step((uint16_t)form, encoding);
+		reading.form_steps[form] = form_step((uint16_t)form, encoding);
 	while ((last_code == 0 || last_code != only) && read_abbrev(&reading, &abbrev)) {
 		add_abbrev(&reading, &abbrev);
 		is_sorted = is_sorted && abbrev.code > last_code;

@@ -41,15 +41,9 @@ struct dwarf_step {
 	uint16_t size;
 };
 
-/* The step over a value of this form. */
-struct dwarf_step dwarf_form_step(uint16_t form, const struct dwarf_encoding *encoding);
-
 /* Takes steps. Returns what DWARF_STEP_SIBLING refers to, 0 when it is not among them. */
 uint64_t dwarf_take_steps(struct cursor *in, const struct dwarf_step *steps, unsigned count,
 	const struct dwarf_encoding *encoding);
-
-/* Steps over one value. */
-void dwarf_step_over_form(struct cursor *in, uint16_t form, const struct dwarf_encoding *encoding);
 
 /* A value of an attribute; form 0 when the attribute is absent. */
 struct dwarf_value {

@@ -65,7 +65,8 @@ const char *dwarf_value_text(struct dwarf_unit *unit, const struct dwarf_value *
 	}
 }
 
-bool dwarf_indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *address)
+/* The address at an index of the unit's part of .debug_addr. */
+static bool indexed_address(struct dwarf_unit *unit, uint64_t index, uint64_t *address)
 {
 	/* A split unit's addresses are where the linker could fill them in: in the main file. */
 	struct dwarf_unit *const holder = unit->skeleton != NULL ? unit->skeleton : unit;
@@ -98,7 +99,7 @@ static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, u
 			break;
 		case DW_OP_addrx:
 		case DW_OP_GNU_addr_index:
-			if (!dwarf_indexed_address(unit, cursor_uleb(&in), &number))
+			if (!indexed_address(unit, cursor_uleb(&in), &number))
 				return false;
 			has_address = true;
 			break;
@@ -142,7 +143,7 @@ static bool evaluate(struct dwarf_unit *unit, const struct dwarf_value *value, u
 	return cursor_ok(&in) && depth == 1 && has_address;
 }
 
-bool dwarf_value_address(
+static bool value_address(
 	struct dwarf_unit *unit, const struct dwarf_value *value, uint64_t *address)
 {
 	switch (value->form) {
@@ -155,9 +156,9 @@ bool dwarf_value_address(
 	case DW_FORM_addrx3:
 	case DW_FORM_addrx4:
 	case DW_FORM_GNU_addr_index:
-		return dwarf_indexed_address(unit, value->number, address);
+		return indexed_address(unit, value->number, address);
 	case DW_FORM_LLVM_addrx_offset:
-		if (!dwarf_indexed_address(unit, value->number >> 32, address))
+		if (!indexed_address(unit, value->number >> 32, address))
 			return false;
 		*address += value->number & UINT32_MAX;
 		return true;
@@ -253,7 +254,7 @@ static void begin_list(struct dwarf_range_reader *reader, const struct dwarf_val
 		return;
 	reader->in = cursor_over(section->data, section->size);
 	cursor_seek(&reader->in, offset);
-	if (!dwarf_value_address(holder, &dwarf_unit_root(holder)->low_pc, &reader->base))
+	if (!value_address(holder, &dwarf_unit_root(holder)->low_pc, &reader->base))
 		reader->base = 0;
 	reader->has_list = true;
 }
@@ -267,10 +268,10 @@ void dwarf_range_begin(struct dwarf_range_reader *reader, struct dwarf_unit *uni
 		begin_list(reader, ranges);
 		return;
 	}
-	if (high_pc->form == 0 || !dwarf_value_address(unit, low_pc, &reader->single.start))
+	if (high_pc->form == 0 || !value_address(unit, low_pc, &reader->single.start))
 		return;
 	/* A constant is a length. */
-	if (!dwarf_value_address(unit, high_pc, &reader->single.limit) &&
+	if (!value_address(unit, high_pc, &reader->single.limit) &&
 		__builtin_add_overflow(
 			reader->single.start, high_pc->number, &reader->single.limit))
 		return;
@@ -287,7 +288,7 @@ static uint64_t take_indexed(struct dwarf_range_reader *reader)
 {
 	uint64_t address = 0;
 
-	if (!dwarf_indexed_address(reader->unit, cursor_uleb(&reader->in), &address))
+	if (!indexed_address(reader->unit, cursor_uleb(&reader->in), &address))
 		cursor_fail(&reader->in, "an address index outside .debug_addr");
 	return address;
 }
