@@ -83,8 +83,14 @@ bool gateway_url_parse(const char *url, struct gateway_url *ret, struct error *e
 	parts.use_tls = strncasecmp(url, https, sizeof https - 1) == 0;
 	const char *const authority = url + (parts.use_tls ? sizeof https : sizeof http) - 1;
 	const size_t size = strcspn(authority, "/?#");
-	if (memchr(authority, '@', size) != NULL)
-		return refuse(url, "a token goes into HEAPCTL_TOKEN, not into the URL", err);
+	const char *const at = memrchr(authority, '@', size);
+	if (at != NULL) {
+		/* What is in front of it may be the token, which does not belong into a log. */
+		CLEANUP(free_cleanup)
+		char *shown = xasprintf("%s...%s", parts.use_tls ? https : http, at);
+		return refuse(shown, "a token goes into HEAPCTL_TOKEN, not into the URL", err);
+	}
+
 	if (!parse_authority(url, authority, size, &parts, err) ||
 		!parse_prefix(url, authority + size, &parts, err))
 		return false;

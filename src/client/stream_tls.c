@@ -79,17 +79,34 @@ static enum stream_tls_result again(struct stream_tls *tls)
 							      : STREAM_TLS_WANTS_WRITE;
 }
 
+/* Each sentence of the library ends with a blank. */
+static size_t size_without_blanks(const gnutls_datum_t *text)
+{
+	size_t size = text->size;
+
+	while (size > 0 && (text->data[size - 1] == ' ' || text->data[size - 1] == '\0'))
+		size--;
+	return size;
+}
+
 static void describe_certificate(struct stream_tls *tls, struct error *err)
 {
 	gnutls_datum_t text = { 0 };
 	const unsigned status = gnutls_session_get_verify_cert_status(tls->session);
 
 	if (gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0) == 0)
-		error_set(err, ERROR_DENIED, "%s", (const char *)text.data);
+		error_set(err, ERROR_DENIED, "%.*s", (int)size_without_blanks(&text),
+			(const char *)text.data);
 	else
 		error_set(err, ERROR_DENIED, "the certificate is not valid");
 	gnutls_free(text.data);
-	error_hint(err, "HEAPCTL_CACERT names a PEM file of authorities to trust");
+	if (status & (GNUTLS_CERT_EXPIRED | GNUTLS_CERT_NOT_ACTIVATED))
+		error_hint(err, "the gateway needs another certificate, unless this machine's "
+				"clock is wrong");
+	else if (status & GNUTLS_CERT_UNEXPECTED_OWNER)
+		error_hint(err, "use a name that the certificate has");
+	else
+		error_hint(err, "HEAPCTL_CACERT names a PEM file of authorities to trust");
 }
 
 enum stream_tls_result stream_tls_handshake(struct stream_tls *tls, struct error *err)

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import unittest
 
-from processes import HEAPCTL, Case, need, wait_until
+from processes import HEAPCTL, SANITIZED, Case, faketime_library, need, wait_until
 
 PROFILE = b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n"
 PROFILE_TYPE = "application/x-jemalloc-heap-profile"
@@ -193,10 +193,10 @@ class ThroughAGateway(Case):
         self.answer("GET /v1/runs", {"error": {"code": "denied", "message": "no token", "hint": ""}}, status=401)
         self.assertIn("HEAPCTL_TOKEN", self.refused("runs", self.url))
 
-    def make_certificate(self):
+    def make_certificate(self, names="DNS:localhost,IP:127.0.0.1"):
         key, certificate = (os.path.join(self.folder, name) for name in ("key.pem", "cert.pem"))
         subprocess.run([need("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
-                        "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+                        "-days", "2", "-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"],
                        check=True, capture_output=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -226,6 +226,30 @@ class ThroughAGateway(Case):
         said = self.refused("status", url.replace("localhost", "127.0.0.2"), env={"HEAPCTL_CACERT": certificate})
         self.assertIn("127.0.0.2", said)
         self.assertEqual(self.server.seen, [])
+
+    def test_tls_with_a_certificate_of_another_name_is_refused(self):
+        certificate = self.make_certificate("DNS:elsewhere.example")
+        self.serve()
+        said = self.refused("status", f"https://localhost:{self.server.server_port}", env={"HEAPCTL_CACERT": certificate})
+        self.assertIn("does not match", said)
+        self.assertIn("(use a name that the certificate has)", said)
+        self.assertNotIn("  ", said)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer must be the first library")
+    def test_tls_with_a_certificate_out_of_its_time_is_refused(self):
+        certificate = self.make_certificate()
+        self.serve()
+        url = f"https://localhost:{self.server.server_port}"
+        for start in ("2001-01-01", "2090-01-01"):
+            said = self.refused("status", url, env={"HEAPCTL_CACERT": certificate, "LD_PRELOAD": faketime_library(), "FAKETIME": f"@{start} 00:00:00"})
+            self.assertIn("(the gateway needs another certificate, unless this machine's clock is wrong)", said)
+
+    def test_a_token_in_a_url_is_not_repeated(self):
+        for url in ("https://any:geheim@localhost:7070", "http://geheim@localhost/targets/x", "http://any:ge@heim@localhost"):
+            said = self.heapctl("status", url, code=2)[1]
+            self.assertIn("...@localhost", said)
+            self.assertIn("HEAPCTL_TOKEN", said)
+            self.assertNotIn("heim", said)
 
 
 if __name__ == "__main__":
