@@ -149,6 +149,20 @@ class Shown(GatewayCase):
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
         self.assertEqual(page.serious_complaints(), [])
 
+    def test_a_run_leaves_sampling_on_where_it_was_on(self):
+        self.heapctl("activate", self.process.pid)
+        self.load_redis(self.redis_port, keys=20000)
+        self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}")
+        page.wait_for_text("already and stays on", ".panels")
+        page.click_on("Start")
+        page.wait_for_text("A run is on", ".panels")
+        self.assertNotIn("because of the run", page.text(".panels"))
+        page.click_on("Stop it now")
+        page.wait_for_text("createStringObject", ".flame")
+        self.assertTrue(self.get("/v1/status").json["profiling"]["active"])
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_what_is_not_known_is_a_hole_with_its_reason(self):
         self.start_gateway(self.process.pid)
         page = self.open_page(f"/{self.process.pid}")

@@ -62,13 +62,13 @@ class RunPanel {
 
   idle({ profiling }) {
     return [el('h2', 'Run'),
-      el('p.quiet', 'Samples allocations for a while, keeps what is still alive at the end, and switches sampling off again.'),
-      profiling.active
-        ? el('p.hint', 'Sampling is on already. Switch it off first, or draw what it has recorded under Profile.') : null,
+      el('p.quiet', profiling.active
+        ? 'Keeps what is in use at the end. Sampling is on already and stays on, so older samples are in that profile, too.'
+        : 'Samples allocations for a while, keeps what is still alive at the end, and switches sampling off again.'),
       el('p.row', el('label', { htmlFor: 'run-length' }, 'For'), this.length, actionButton('Start', async () => {
-        await post(this.target.path(`/v1/runs?duration_ms=${MS[this.length.value]}`));
+        await post(this.target.path(`/v1/runs?duration_ms=${MS[this.length.value]}&keep_active=true`));
         await this.refresh();
-      }, { className: 'primary', disabled: profiling.active }))];
+      }, { className: 'primary' }))];
   }
 
   tick() {
@@ -90,7 +90,7 @@ function samplingPanel(target, status, refresh) {
   return el('div.panel', el('h2', 'Sampling'),
     el('p', el(`span.state.${profiling.active ? 'busy' : 'good'}`, profiling.active ? 'on' : 'off'),
       profiling.active && profiling.active_since_ms ? ` since ${moment(profiling.active_since_ms)}` : '',
-      running ? ', because of the run' : ''),
+      running && !status.run.was_active ? ', because of the run' : ''),
     el('p.quiet', `One sample every ${bytes(profiling.sample_interval)} on average.`),
     el('p.row', running ? null : actionButton(profiling.active ? 'Switch off' : 'Switch on', change(profiling.active ? 'deactivate' : 'activate')),
       actionButton('Discard all samples', async () => {

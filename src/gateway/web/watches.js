@@ -203,7 +203,7 @@ class WatchesView {
 const nothing = () => el('div.empty', el('h2', 'This gateway watches nothing'),
   el('p', 'Start it with a watch file, and it captures profiles at the moments that the file describes:'),
   el('pre', 'heapctl serve --watch-file /etc/heapctl/watch.conf'),
-  el('p.quiet', 'For example when resident memory passes a mark, or grows by 10% within an hour.'));
+  el('p.quiet', 'For example when resident memory is above a threshold, or grows by 10% within an hour.'));
 
 /* `name` is the target's, while the address may have its pid. */
 export async function showWatches(page, target, name, values) {
