@@ -70,7 +70,8 @@ bool account_stats_read(
 		.internal = number(merged, "internal"),
 		.tcache = number(merged, "tcache_bytes"),
 		.is_in_break = dss != NULL && strcmp(dss, "primary") == 0,
-		.has_one_arena = number(merged, "nthreads") <= 1 || number(options, "narenas") == 1,
+		/* The agent's own thread is one of them, and allocates nothing. */
+		.has_one_arena = number(merged, "nthreads") <= 2 || number(options, "narenas") == 1,
 		.has_page_index = version != NULL && version[0] == '5' && page == 4096,
 	};
 	return read_classes(document, stats, has_padding(jemalloc) ? page : 0, err);
