@@ -130,8 +130,6 @@ static bool collect(const struct target *target, const struct longlived_request 
 	const struct profile_run_request wanted = { .duration_ms = request->window_ms,
 		.lg_sample = SAMPLE_LG_KEEP };
 	struct sample_yield yield = { 0 };
-	CLEANUP(json_cleanup) json_t *status = NULL;
-	struct error ignored;
 	struct profile_run run;
 	char what[160];
 
@@ -147,10 +145,7 @@ static bool collect(const struct target *target, const struct longlived_request 
 	yield.was_active = run.was_active;
 	if (!sample_count_of_file(output_name(&pair->after), &yield.samples))
 		return true;
-	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored)) {
-		yield.in_use_bytes = json_number(status, "memory.allocated");
-		yield.grown_bytes = yield.in_use_bytes - run.allocated_bytes;
-	}
+	sample_yield_measure(&yield, target, run.allocated_bytes);
 	sample_yield_explain(&yield, target);
 	pair->is_empty = yield.samples.count == 0;
 	return true;

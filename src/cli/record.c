@@ -120,11 +120,9 @@ static bool open_start(const struct record_request *request, const struct profil
 static void explain(const struct target *target, const struct profile_run *run,
 	const struct output *start, const struct output *end)
 {
-	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
 		.was_lowered = run->was_reset,
 		.was_active = run->was_active };
-	struct error ignored;
 
 	if (run->was_active && run->was_reset)
 		fprintf(stderr, "sampling was on before and stays on; its samples are discarded\n");
@@ -135,10 +133,7 @@ static void explain(const struct target *target, const struct profile_run *run,
 			output_name(end), output_name(start), output_name(end));
 	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
-	if (agent_call_json(target, "GET", "/v1/status", &status, &ignored)) {
-		yield.in_use_bytes = json_number(status, "memory.allocated");
-		yield.grown_bytes = yield.in_use_bytes - run->allocated_bytes;
-	}
+	sample_yield_measure(&yield, target, run->allocated_bytes);
 	sample_yield_explain(&yield, target);
 }
 

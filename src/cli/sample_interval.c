@@ -8,8 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/quantity.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
 #include "render/quantity.h"
 
 enum { ENOUGH_SAMPLES = 100 };
@@ -54,21 +58,39 @@ bool sample_interval_option(struct option_parser *parser, int *lg_sample)
 
 bool sample_count_read(const char *text, struct sample_count *samples)
 {
-	struct sample_count found;
+	static const char all_threads[] = "\n  t*: ";
+	struct sample_count found = { 0 };
+	uint64_t count, bytes;
 
-	if (sscanf(text, "heap_v2/%" SCNu64 "\n t*: %" SCNu64 ":", &found.interval_bytes,
-		    &found.count) != 2)
+	if (sscanf(text, "heap_v2/%" SCNu64, &found.interval_bytes) != 1)
 		return false;
+	const char *at = strstr(text, all_threads);
+	if (at == NULL)
+		return false;
+	/* The first one has the sums, which jemalloc distorts where sizes differ. */
+	while ((at = strstr(at + 1, all_threads)) != NULL) {
+		if (sscanf(at, " t*: %" SCNu64 ": %" SCNu64, &count, &bytes) != 2)
+			return false;
+		found.count += count;
+		found.bytes += bytes;
+	}
 	*samples = found;
 	return true;
 }
 
 bool sample_count_of_file(const char *path, struct sample_count *samples)
 {
-	char head[512] = "";
+	struct buffer text;
+	struct error ignored;
 
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && read(fd, head, sizeof head - 1) > 0 && sample_count_read(head, samples);
+	if (fd < 0)
+		return false;
+	buffer_init(&text, &memory_or_exit);
+	const bool ok = file_read_fd(fd, path, &text, &ignored) &&
+			sample_count_read(buffer_string(&text), samples);
+	buffer_deinit(&text);
+	return ok;
 }
 
 /*
@@ -89,9 +111,12 @@ static uint64_t wanted_interval(const struct sample_yield *yield)
 /* Four standard errors fewer than sampling from the start would have given. */
 static bool is_older_than_sampling(const struct sample_yield *yield)
 {
-	const double expected = (double)yield->in_use_bytes / (double)yield->samples.interval_bytes;
+	const double interval = (double)yield->samples.interval_bytes;
+	const double expected = (double)yield->in_use_bytes / interval;
+	const double found =
+		fmax((double)yield->samples.count, (double)yield->samples.bytes / interval);
 
-	return expected - (double)yield->samples.count > 4 * sqrt(expected);
+	return !yield->has_all && expected - found > 4 * sqrt(expected);
 }
 
 /* Of a process that samples always, the time of this recording says nothing. */
@@ -115,6 +140,21 @@ static void explain_all(
 		  " sample%s at one per %s: too few to rely on (%s)",
 		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
 		interval_text(interval).text, hint);
+}
+
+void sample_yield_measure(
+	struct sample_yield *yield, const struct target *target, int64_t allocated_before_bytes)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error ignored;
+
+	if (!agent_call_json(target, "GET", "/v1/status", &status, &ignored))
+		return;
+	yield->in_use_bytes = json_number(status, "memory.allocated");
+	yield->grown_bytes = yield->in_use_bytes - allocated_before_bytes;
+	yield->has_all = json_flag(status, "profiling.active") &&
+			 json_flag(status, "profiling.active_at_start") &&
+			 json_number(status, "profiling.active_since_ms") == 0;
 }
 
 void sample_yield_explain(const struct sample_yield *yield, const struct target *target)

@@ -16,10 +16,11 @@ enum { SAMPLE_LG_MIN = 12, SAMPLE_LG_MAX = 40 };
 /* Of parser.value; one that is no power of two is rounded down, which is said. */
 MUST_CHECK bool sample_interval_option(struct option_parser *parser, int *lg_sample);
 
-/* What the head of a saved profile says. False when it is no profile of jemalloc's. */
+/* The samples of all stacks of a profile. False when it is no profile of jemalloc's. */
 struct sample_count {
 	uint64_t interval_bytes;
 	uint64_t count; /* of what is alive */
+	uint64_t bytes; /* of these samples: one of a large allocation stands for itself alone */
 };
 MUST_CHECK bool sample_count_read(const char *text, struct sample_count *samples);
 MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samples);
@@ -32,7 +33,12 @@ struct sample_yield {
 	int64_t in_use_bytes; /* by the program, after it; 0: not known */
 	bool was_lowered;     /* the interval, for this recording */
 	bool was_active;      /* sampling, before: the samples are of all that is in use */
+	bool has_all;	      /* sampling is on since the process began */
 };
+
+/* Reads what the target has in use now; nothing is known of one that does not answer. */
+void sample_yield_measure(
+	struct sample_yield *yield, const struct target *target, int64_t allocated_before_bytes);
 
 /*
  * Where the samples are few: says so, and which interval would have given a hundred. Nothing where

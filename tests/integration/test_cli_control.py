@@ -10,13 +10,14 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
 import unittest
 
 from gateway import FakeAgent, fake_status
-from processes import HEAPCTL, Case, ask, children_of, free_port, is_alive, need_namespace, own_name, wait_until
+from processes import AGENT, HEAPCTL, Case, ask, children_of, free_port, is_alive, jemalloc_path, need_namespace, own_name, wait_until
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -428,6 +429,24 @@ class Running(ControlCase):
         # So much smaller as there were too few.
         self.assertLessEqual(int(found[2]), 512 * int(found[1]) / 100)
         self.assertGreater(int(found[2]), 512 * int(found[1]) / 200)
+
+    def test_what_was_sampled_from_the_start_is_not_called_older(self):
+        """40 blocks of 4 MiB are 40 samples, and not the 320 that their bytes look like."""
+        code = "x = [bytearray(1 << 22) for i in range(40)]; print(flush=True); import time; time.sleep(600)"
+        process = self.start(sys.executable, "-c", code, stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true,prof_active:true", "PYTHONMALLOC": "malloc"})
+        self.wait_for_agent(process.pid)
+        process.stdout.readline()
+        _, said = self.heapctl("record", process.pid, "-d", "1s", "-o", self.path("large.heap"))
+        self.assertIn("too few to rely on (", said)
+        self.assertNotIn("before sampling was on", said)
+
+    def test_the_agents_thread_makes_no_advice_about_arenas(self):
+        """One thread of Redis allocates, whatever the number of arenas."""
+        out, _ = self.heapctl("account", self.pid)
+        self.assertIn("free places in slabs", out)
+        self.assertNotIn("narenas", out)
+        self.assertNotIn("fewer arenas", out)
 
     def test_what_is_older_than_sampling_is_not_called_little(self):
         server, port = self.start_redis(conf="prof:true,prof_active:false")
