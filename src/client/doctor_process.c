@@ -22,6 +22,7 @@ struct patient {
 	struct buffer environment;
 	bool has_environment;
 	char mallctl[MALLCTL_NAME_BYTES]; /* of a jemalloc inside the program; "" */
+	bool is_foreign;		  /* for another kind of machine */
 	bool is_secure;
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
 };
@@ -54,10 +55,30 @@ static bool examine_access(struct diagnosis *diagnosis, struct patient *patient)
 	snprintf(path, sizeof path, "/proc/%d/exe",
 		(int)process_living_thread(patient->process->pid));
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
+	if (fd >= 0) {
 		program_find_mallctl(fd, patient->mallctl);
+		patient->is_foreign = program_is_foreign(fd);
+	}
 	program_conf_variable(fd, patient->mallctl, patient->variable);
 	return true;
+}
+
+/* Whether the program is of a kind that no agent can be loaded into. */
+static bool examine_kind(struct diagnosis *diagnosis, const struct patient *patient)
+{
+	if (patient->modules.agent[0] != '\0')
+		return false;
+	if (patient->is_foreign)
+		diagnosis_add(diagnosis, FINDING_WRONG, "other-machine",
+			"use the heapctl that was built for it",
+			"the program is for another kind of machine than this heapctl (32 bit): "
+			"its agent cannot be loaded");
+	else if (patient->modules.has_musl)
+		diagnosis_add(diagnosis, FINDING_WRONG, "musl",
+			"use a build of the program for glibc",
+			"the program is linked with musl, and the agent with glibc: it cannot be "
+			"loaded");
+	return patient->is_foreign || patient->modules.has_musl;
 }
 
 static bool has_jemalloc(const struct patient *patient)
@@ -280,7 +301,12 @@ void doctor_examine_process(
 	struct patient patient = { .process = process };
 
 	buffer_init(&patient.environment, &memory_or_exit);
-	if (examine_access(diagnosis, &patient)) {
+	if (!examine_access(diagnosis, &patient)) {
+		/* What can be known has been said. */
+	} else if (examine_kind(diagnosis, &patient)) {
+		if (has_jemalloc(&patient))
+			examine_allocator(diagnosis, &patient);
+	} else {
 		examine_agent(diagnosis, &patient, why);
 		examine_allocator(diagnosis, &patient);
 		examine_preload(diagnosis, &patient);

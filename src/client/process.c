@@ -331,9 +331,10 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		note_path(modules->other_allocator, map);
 	else if (begins_with_any(name, sanitizers))
 		note_path(modules->sanitizer, map);
-	else if (begins_with_any(name, libcs))
+	else if (begins_with_any(name, libcs)) {
 		modules->has_libc = true;
-	else if (strncmp(name, "libgcc_s", 8) == 0)
+		modules->has_musl |= strcmp(name, "libc.so") == 0 || strstr(name, "musl") != NULL;
+	} else if (strncmp(name, "libgcc_s", 8) == 0)
 		modules->has_libgcc = true;
 }
 

@@ -62,6 +62,7 @@ struct process_modules {
 	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */
 	bool has_deleted; /* some library was replaced since */
 	bool has_libc;	  /* dynamically linked */
+	bool has_musl;	  /* its C library is musl */
 };
 
 /* ERROR_DENIED when it belongs to another user. */

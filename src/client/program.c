@@ -2,6 +2,7 @@
 #include "client/program.h"
 
 #include <elf.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -47,12 +48,61 @@ static bool find_mallctl(struct elf_file *elf, char name[MALLCTL_NAME_BYTES])
 	return name[0] != '\0';
 }
 
+/* Whether a name of jemalloc ends at `end`, a NUL; its prefix goes into the name of mallctl. */
+static bool take_name_before(const char *begin, const char *end, char name[MALLCTL_NAME_BYTES])
+{
+	const char *prefix = end - (sizeof companion - 1);
+	const char *const behind = prefix;
+
+	while (prefix > begin && (isalnum((unsigned char)prefix[-1]) || prefix[-1] == '_'))
+		prefix--;
+	const size_t size = (size_t)(behind - prefix);
+	if (prefix == begin || prefix[-1] != '\0' || size + sizeof "mallctl" > MALLCTL_NAME_BYTES)
+		return false;
+	snprintf(name, MALLCTL_NAME_BYTES, "%.*smallctl", (int)size, prefix);
+	return true;
+}
+
+/* A file whose tables are those of another machine: the names in them are text all the same. */
+static bool find_mallctl_text(int fd, char name[MALLCTL_NAME_BYTES])
+{
+	enum { BLOCK_BYTES = 1 << 16, OVERLAP_BYTES = MALLCTL_NAME_BYTES + sizeof companion };
+	CLEANUP(free_cleanup) char *block = xmalloc(BLOCK_BYTES);
+	ssize_t got;
+
+	for (off_t at = 0; (got = pread(fd, block, BLOCK_BYTES, at)) > OVERLAP_BYTES;
+		at += BLOCK_BYTES - OVERLAP_BYTES) {
+		const char *const end = block + got;
+		const char *from = block, *found;
+		while ((found = memmem(from, (size_t)(end - from), companion, sizeof companion)) !=
+			NULL) {
+			from = found + sizeof companion;
+			if (take_name_before(block, from - 1, name))
+				return true;
+		}
+	}
+	return false;
+}
+
 bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES])
 {
 	struct elf_file elf;
 	struct error ignored;
 
-	return elf_file_init_fd(&elf, fd, "", &ignored) && find_mallctl(&elf, name);
+	name[0] = '\0';
+	if (elf_file_init_fd(&elf, fd, "", &ignored))
+		return find_mallctl(&elf, name);
+	return ignored.kind == ERROR_UNSUPPORTED && find_mallctl_text(fd, name);
+}
+
+bool program_is_foreign(int fd)
+{
+	struct elf_file elf;
+	struct error problem;
+
+	return elf_file_init_fd(&elf, fd, "", &problem)
+		       ? elf.header.e_machine != own_header.e_machine
+		       : problem.kind == ERROR_UNSUPPORTED;
 }
 
 const char *program_conf_variable(

@@ -51,9 +51,13 @@ const char *program_conf_variable(
 
 /*
  * The name under which the ELF file open on `fd` defines mallctl ("mallctl", "je_mallctl", ...),
- * in its dynamic or its full symbol table. False when it defines none.
+ * in its dynamic or its full symbol table; of a file for another kind of machine, that it contains.
+ * False when there is none.
  */
 bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES]);
+
+/* Whether the ELF file open on `fd` is for another kind of machine than this program. */
+bool program_is_foreign(int fd);
 
 enum { LIBRARY_PATH_BYTES = 4096 };
 

@@ -203,6 +203,16 @@ class Doctor(Case):
         self.wait_for_agent(process.pid)
         return pid
 
+    def test_a_program_of_another_machine(self):
+        """Nothing is said of rights that it did not gain."""
+        program = os.path.join(self.folder, "small")
+        if subprocess.run([need("cc"), "-m32", "-x", "c", "-", "-o", program], text=True, capture_output=True,
+                          input="#include <unistd.h>\nint main(void) { pause(); }").returncode != 0:
+            self.skipTest("no 32-bit C library")
+        found = self.examine(self.start(program).pid, ok=False)
+        self.assertEqual(list(found)[:1], ["other-machine"])
+        self.assertNotIn("secure-start", found)
+
     def test_a_child_that_takes_no_signal(self):
         for child, environment, problem in (
                 ("signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())", {}, "all its threads block signal"),

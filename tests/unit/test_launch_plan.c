@@ -225,6 +225,29 @@ static void refuses_a_program_of_another_machine(void **state)
 	assert_contains(err.message, "another kind of machine");
 }
 
+static void finds_jemalloc_in_a_program_of_another_machine(void **state)
+{
+	(void)state;
+	enum { BEFORE = 65500 }; /* across the blocks that are read */
+	static const unsigned char header[64] = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 1 : 2,
+		1, 1 };
+	static const char names[] = "\0_rjem_mallctlnametomib_not\0_rjem_mallctlnametomib\0";
+	static const char zeroes[100];
+	char path[32], name[MALLCTL_NAME_BYTES];
+
+	make_script(path, "");
+	const int fd = open(path, O_RDWR);
+	unlink(path);
+	assert_int_equal(write(fd, header, sizeof header), sizeof header);
+	assert_true(program_is_foreign(fd));
+	assert_false(program_find_mallctl(fd, name));
+	assert_int_equal(pwrite(fd, names, sizeof names, BEFORE), sizeof names);
+	assert_int_equal(pwrite(fd, zeroes, sizeof zeroes, BEFORE + sizeof names), sizeof zeroes);
+	assert_true(program_find_mallctl(fd, name));
+	assert_string_equal(name, "_rjem_mallctl");
+	close(fd);
+}
+
 static void sees_that_this_program_has_no_jemalloc(void **state)
 {
 	(void)state;
@@ -251,6 +274,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_scripts_without_a_usable_interpreter),
 	cmocka_unit_test(refuses_what_is_no_program),
 	cmocka_unit_test(refuses_a_program_of_another_machine),
+	cmocka_unit_test(finds_jemalloc_in_a_program_of_another_machine),
 	cmocka_unit_test(sees_that_this_program_has_no_jemalloc),
 };
 UNIT_MAIN(tests)
