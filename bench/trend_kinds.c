@@ -448,6 +448,36 @@ static void make_mixed_leak(struct site *site, const struct figures *figures)
 		site->schedule->span);
 }
 
+/* Held out: the load of the program itself wanders by about a third, within hours. */
+static void make_wandering(struct site *site, const struct figures *figures)
+{
+	const double spread = 0.3, memory_hours = 1.5, step = 0.05;
+	const double kept = exp(-step / memory_hours);
+	const struct flow flow = flow_of(figures);
+	double load = spread * normal();
+
+	for (double t = -10 * flow.lifetime; t < site->schedule->span; t += step) {
+		const double apart = flow.lifetime / flow.objects / exp(load - spread * spread / 2);
+		for (double at = exponential(apart); at < step; at += exponential(apart))
+			add_object(site, t + at, t + at + draw_lifetime(&flow), flow.size);
+		load = kept * load + spread * sqrt(1 - kept * kept) * normal();
+	}
+}
+
+/* Held out: all is replaced at once, by more or by less. */
+static void make_redrawn(struct site *site, const struct figures *figures)
+{
+	double begin = -figures->lifetime;
+
+	while (begin < site->schedule->span) {
+		const double end = begin + figures->lifetime * between(0.5, 2);
+		const double bytes = sampled_bytes(figures->level) * between(0.7, 1.4);
+		for (double i = 0; i < bytes / figures->size; i++)
+			add_object(site, begin, end, figures->size);
+		begin = end;
+	}
+}
+
 static void make_steps_held_out(struct site *site, const struct figures *figures)
 {
 	add_steps(site, figures, 1 + (int)(uniform() * 3));
@@ -866,6 +896,20 @@ static const struct kind kinds[] = {
 		.right = SINCE,
 		.is_growing = true,
 		.set = "onset" },
+	{ .name = "h-wandering",
+		.text = "comes and goes, the load wanders",
+		.make = make_wandering,
+		.figures = { 100, 0, 24576, 2, 0 },
+		.plan = plan_hourly,
+		.right = NONE,
+		.set = "held-out" },
+	{ .name = "h-redrawn",
+		.text = "all is replaced at once",
+		.make = make_redrawn,
+		.figures = { 100, 0, 24576, 4, 0 },
+		.plan = plan_hourly,
+		.right = NONE | JUMP | CYCLE,
+		.set = "held-out" },
 };
 
 /* A level without growth for the sites beside one that grows. */
