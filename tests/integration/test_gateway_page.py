@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway's page in a real Chromium, in front of a live Redis."""
 import itertools
+import json
 import os
 import re
 import signal
@@ -235,6 +236,19 @@ class Shown(GatewayCase):
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(is_done.set)
+
+    def test_what_still_grows_is_not_level_since_a_step(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        growth = {"rate_per_hour": 60, "interval95": [50, 70], "rises": 9, "intervals": 9, "values": [1, 9],
+                  "steps": [{"size": 8, "hours": 1, "lasted_hours": 0.5, "is_gradual": False, "is_of_onset": False, "is_restart": True}]}
+        words = {}
+        for kind in ("steady", "jump"):
+            site = json.dumps({**growth, "kind": kind})
+            words[kind] = " | ".join(page.evaluate(f"import('/assets/trend.js').then(trend => trend.describe({site}, size => size + ' B'))"))
+        self.assertIn("one step of +8 B, with a restart, 1 h after the start", words["steady"])
+        self.assertNotIn("level since", words["steady"])
+        self.assertEqual(words["jump"], "one step of +8 B | with a restart, 1 h after the start, level since")
 
     def test_a_range_of_the_timeline_and_its_trend(self):
         self.end(self.process)

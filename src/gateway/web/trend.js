@@ -78,10 +78,13 @@ const ownSteps = site => (site.steps ?? []).filter(step => !step.is_of_onset);
 function describeSteps(site, format) {
   const steps = ownSteps(site), mayGoOn = site.may_go_on;
   const [{ size, hours, lasted_hours: lasted, is_gradual: isGradual, is_restart: isRestart }] = steps;
-  if (steps.length === 1 && isGradual)
+  if (steps.length === 1 && isGradual) {
+    const begin = hours - lasted / 2, end = hours + lasted / 2;
     return [`${size < 0 ? 'fell' : 'rose'} by ${format(Math.abs(size))}`,
-      `from ${duration((hours - lasted / 2) * HOUR)} to ${after(hours + lasted / 2)}, level since`];
-  const end = mayGoOn ? '; a later profile tells if it goes on' : steps.length === 1 ? ', level since' : '';
+      `${begin > 0 ? `from ${duration(begin * HOUR)} to ${after(end)}` : `from the start to ${duration(end * HOUR)} after it`}, level since`];
+  }
+  const isLevel = site.kind === 'jump' && steps.length === 1;
+  const end = mayGoOn ? '; a later profile tells if it goes on' : isLevel ? ', level since' : '';
   if (steps.length === 1)
     return [`one step of ${change(size, format)}`, `${isRestart ? 'with a restart, ' : ''}${after(hours)}${end}`];
   return [`${steps.length} steps, ${change(steps.reduce((sum, step) => sum + step.size, 0), format)} in all`,
@@ -105,7 +108,7 @@ function describeNoGrowth(site, rate, format) {
 }
 
 /* Growth in words, and what they rest on. */
-function describe(site, format) {
+export function describe(site, format) {
   if (site.kind === 'unknown')
     return ['too few profiles to say', ''];
   const [low, high] = site.interval95;
@@ -199,7 +202,8 @@ export class TrendView {
       el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
         el('p.quiet', suspects.length === 0
           ? 'No site grows steadily beyond what sampling, turnover and chance explain. More profiles, over a longer time, find slower leaks.'
-          : 'They grow steadily, beyond what sampling and chance among all sites explain; the surest first. \u00b1 is half of the 95% interval.'),
+          : `${suspects.length === 1 ? 'It grows' : 'They grow'} steadily, beyond what sampling and chance among all sites explain${
+            suspects.length === 1 ? '' : '; the surest first'}. \u00b1 is half of the 95% interval.`),
         suspects.map(site => this.row(trend, site, format))),
       others.length === 0 ? null : el('div.panel', el('h2', 'Other sites'), others.map(site => this.row(trend, site, format)),
         rest > 0 ? el('p.quiet', `and ${count(rest)} smaller ones: Save as JSON has more`) : null));
