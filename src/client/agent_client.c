@@ -18,7 +18,7 @@ enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */
 	ANSWER_IDLE_MS = 120 * 1000,
 	ANSWER_TOTAL_MS = 60 * 60 * 1000,
-	/* Worth a word. */
+	/* Reported to the user. */
 	SILENCE_MS = 2000,
 };
 
@@ -125,7 +125,7 @@ static bool is_loopback(const struct target *target)
 	       strcmp(target->url.host, "localhost") == 0;
 }
 
-/* The token, unless everybody on the way could read it. */
+/* The token, but never in clear text over a network. */
 static bool make_authorization(
 	const struct target *target, char *value, size_t size, struct error *err)
 {
@@ -136,7 +136,7 @@ static bool make_authorization(
 		return true;
 	if (!target->url.use_tls && !is_loopback(target)) {
 		error_set(err, ERROR_DENIED,
-			"%s: HEAPCTL_TOKEN would cross the network for all to read", target->label);
+			"%s: HEAPCTL_TOKEN would cross the network unencrypted", target->label);
 		return error_hint(err, "use https://, or unset HEAPCTL_TOKEN");
 	}
 	if ((size_t)snprintf(value, size, "Bearer %s", token) >= size)
@@ -297,7 +297,7 @@ json_t *agent_json_parse(const char *text, size_t size, size_t flags, json_error
 	json_t *const value = json_loadb(text, size, flags, problem);
 	if (value != NULL || json_error_code(problem) != json_error_numeric_overflow)
 		return value;
-	/* A number that no integer holds: better all rounded than the answer refused. */
+	/* A number too large for an integer: round all rather than refuse the answer. */
 	return json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, problem);
 }
 

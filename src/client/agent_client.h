@@ -59,8 +59,8 @@ MUST_CHECK bool agent_call_json_within(const struct target *target, const char *
 enum { AGENT_SURVEY_MS = 2000 };
 
 /*
- * What is called, once for each call, when an agent has not answered for two seconds and the call
- * goes on: for a word to the user. For the whole process; NULL: nothing.
+ * Called once for each call when an agent has not answered for two seconds and the call continues,
+ * to notify the user. For the whole process; NULL: none.
  */
 typedef void agent_silence_function(const struct target *target);
 void agent_on_silence(agent_silence_function *notice);
@@ -91,8 +91,10 @@ json_t *agent_json_parse(const char *text, size_t size, size_t flags, json_error
 
 /* Parts of a JSON object by a path of keys: "profiling.sample_interval". NULL when not there. */
 const json_t *json_at(const json_t *object, const char *path);
-/* Member `hint` of a status' "profiling" or of a warning: what to do, "" for nothing. Agents before
- * 0.2 call it "cure", and a server keeps its agent for months. */
+/*
+ * Member `hint` of a status' "profiling" or of a warning: what to do, "" for nothing. Agents before
+ * 0.2 call it "cure", and a server keeps its agent for months.
+ */
 const char *json_hint(const json_t *object);
 /* "", 0 or false when it is not there or something else. The string belongs to the object. */
 const char *json_text(const json_t *object, const char *path);

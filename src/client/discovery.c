@@ -63,7 +63,7 @@ void discovery_folders(const struct process *process, struct string_pool *folder
 		add(folders, "%s%s", root, own);
 	add(folders, "%s%s", root, system_folder);
 	add(folders, "%s/run/user/%u/heapctl", root, process->uid);
-	/* The agent may have started before the process gave up being root. */
+	/* The agent may have started before the process dropped root. */
 	add(folders, "%s/tmp/heapctl-%u", root, process->uid);
 	add(folders, "%s/tmp/heapctl-%u", root, process->effective_uid);
 	add(folders, "%s/tmp/heapctl-0", root);

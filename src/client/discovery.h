@@ -5,8 +5,8 @@
  * /tmp/heapctl-UID), in each process' own root, so that containers are reached from outside; and
  * among the listening sockets that the kernel knows.
  *
- * A *candidate* is a path that looks right; whether an agent answers there, and the right one,
- * only connecting tells (client/target.h).
+ * A *candidate* is a path with such a name; connecting shows whether the right agent answers there
+ * (client/target.h).
  */
 #pragma once
 
@@ -32,10 +32,7 @@ void discovery_sockets(struct string_pool *paths);
  */
 bool discovery_has_place(const struct process *process);
 
-/*
- * The folders in which an agent of this process may put its socket, as paths that we can use.
- * For doctor, which looks at them.
- */
+/* The folders in which an agent of this process may put its socket, as paths that we can use. */
 void discovery_folders(const struct process *process, struct string_pool *folders);
 
 /* Why a process that has the agent's library loaded has no agent, by its environment. */

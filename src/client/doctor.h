@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why profiling fails here, or would come out empty, and what to do about it. Looks at a process
- * from outside, through /proc, so that it works where no agent answers; where one does, its own
- * report counts first.
+ * Why profiling fails here, or would give an empty profile, and what to do. Examines a process from
+ * outside, through /proc, so that it works where no agent answers; where one does, its own report
+ * comes first.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "client/target.h"
 
 enum finding_level {
-	FINDING_GOOD,  /* looked at and in order */
+	FINDING_GOOD,  /* in order */
 	FINDING_NOTE,  /* good to know */
 	FINDING_WRONG, /* profiling fails or misleads because of it */
 };
@@ -49,10 +49,10 @@ void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const 
 /* Whether there is a finding of that code. */
 bool diagnosis_has(const struct diagnosis *diagnosis, const char *code);
 
-/* This machine, as far as it concerns everybody. `agent_library` NULL: it was not found. */
+/* This machine. `agent_library` NULL: it was not found. */
 void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library);
 
-/* A process without an agent that answers; `why` says what came of asking. */
+/* A process without an agent that answers; `why` is the error of asking. */
 void doctor_examine_process(
 	struct diagnosis *diagnosis, const struct process *process, const struct error *why);
 

@@ -328,7 +328,7 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"%s was replaced or removed since it was started: names in its profiles "
 			"may be missing",
 			process->exe_deleted ? process->exe : "one of its libraries");
-	/* The agent may have said it, or that it does without libgcc. */
+	/* The agent may have reported it, or that it does not use libgcc. */
 	if (!diagnosis_has(diagnosis, "unwinder-jit") &&
 		!diagnosis_has(diagnosis, "unwinder-safe") && modules.has_jit &&
 		modules.jemalloc[0] != '\0' && modules.has_libgcc)

@@ -50,7 +50,7 @@ static bool parse_authority(const char *url, const char *text, size_t size,
 		return refuse(url, "the port is not a number", err);
 	snprintf(parts->port, sizeof parts->port, "%.*s", (int)digits, after + 1);
 	if (atoi(parts->port) == 0 || atoi(parts->port) > 65535)
-		return refuse(url, "there is no such port", err);
+		return refuse(url, "the port is not from 1 to 65535", err);
 	return true;
 }
 
@@ -64,7 +64,7 @@ static bool parse_prefix(
 	while (size > 0 && path[size - 1] == '/')
 		size--;
 	if (strcspn(path, "?# ") < strlen(path))
-		return refuse(url, "a query has no meaning here", err);
+		return refuse(url, "a query is not allowed here", err);
 	if (size == 0)
 		return true;
 	if (size >= sizeof parts->prefix)
@@ -88,7 +88,7 @@ bool gateway_url_parse(const char *url, struct gateway_url *ret, struct error *e
 		/* What is in front of it may be the token, which does not belong into a log. */
 		CLEANUP(free_cleanup)
 		char *shown = xasprintf("%s...%s", parts.use_tls ? https : http, at);
-		return refuse(shown, "a token goes into HEAPCTL_TOKEN, not into the URL", err);
+		return refuse(shown, "a token belongs in HEAPCTL_TOKEN, not in the URL", err);
 	}
 
 	if (!parse_authority(url, authority, size, &parts, err) ||
@@ -258,7 +258,7 @@ bool http_call(struct stream *stream, const struct http_call *call, struct http_
 			return false;
 		if (got == 0)
 			return take_end(answer, err) || error_prefix(err, "%s", stream->peer);
-		/* What is wrong with the output says its name already. */
+		/* An error of the output already has its name. */
 		if (!take_bytes(call, answer, bytes, got, &done, err))
 			return !answer->output_failed && error_prefix(err, "%s", stream->peer);
 	}

@@ -40,7 +40,7 @@ struct http_call {
 	size_t body_size;
 	int out_fd;	      /* where a good answer's body goes when out_name is set */
 	const char *out_name; /* for errors; NULL: into the answer's buffer */
-	uint64_t limit;	      /* a longer body is an error, before it is read where it says so */
+	uint64_t limit;	      /* a longer body is an error, at once where its length is announced */
 	struct byte_budget *budget; /* shared with other calls; NULL for none */
 };
 
@@ -69,7 +69,7 @@ static inline void http_answer_cleanup(struct http_answer *answer)
 const char *http_answer_field(const struct http_answer *answer, const char *name);
 
 /*
- * Sends the call and receives the whole answer. True for any status: the caller looks at it.
+ * Sends the call and receives the whole answer. True for any status: the caller checks it.
  * ERROR_INPUT for an answer that is no HTTP, is cut off or exceeds the limit.
  */
 MUST_CHECK bool http_call(struct stream *stream, const struct http_call *call,

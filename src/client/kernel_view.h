@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel says of a process' memory, part by part, as a bundle has it (docs/bundle.md): of
- * a process of this machine from /proc, of a gateway's target through the gateway.
+ * The kernel's figures of a process' memory, part by part, as in a bundle (docs/bundle.md): for a
+ * process of this machine from /proc, for a gateway's target through the gateway.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ enum kernel_part {
 extern const char *const kernel_part_names[KERNEL_PARTS + 1];
 
 /*
- * Appends the part of a target. ERROR_NOT_FOUND when it is gone, ERROR_UNSUPPORTED when
+ * Appends the part of a target. ERROR_NOT_FOUND when it has ended, ERROR_UNSUPPORTED when
  * neither this process nor a gateway is on its machine; a gateway may be too old to know, or not
  * allowed to read.
  */

@@ -77,7 +77,7 @@ static bool has_option(const char *conf, const char *key)
 	return conf != NULL && malloc_conf_find(conf, key, &pair);
 }
 
-/* Options that write profiles by themselves, and would write empty ones while sampling is off. */
+/* Options that write profiles automatically, and empty ones while sampling is off. */
 static const char *self_acting(const char *conf)
 {
 	static const char *const keys[] = { "prof_final", "prof_leak", "prof_gdump" };

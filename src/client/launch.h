@@ -43,7 +43,7 @@ struct launch_plan {
 };
 
 /*
- * Makes the plan, after a look at the program and the environment. Fails, with the reason and a
+ * Makes the plan from the program and the environment. Fails, with the reason and a
  * way out, for what cannot work: setuid, static, scripts whose program is unknown, sanitizers.
  */
 MUST_CHECK bool launch_plan_make(

@@ -25,7 +25,7 @@ static const char *proc_path(pid_t pid, const char *name, char path[PROC_PATH_BY
 	return path;
 }
 
-/* The state of a thread, by its letter; 0 when it is gone. */
+/* The state of a thread, by its letter; 0 when it has ended. */
 static char read_thread_state(pid_t pid, const char *thread)
 {
 	CLEANUP(buffer_cleanup) struct buffer stat = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /proc tells about a process that may be a target: who it is, what it has loaded, with which
- * environment it began. Nothing here talks to an agent. Much of it is hidden from other users;
- * that is said, never guessed over.
+ * What /proc shows of a process that may be a target: its identity, what it has loaded, the
+ * environment it began with. Nothing here talks to an agent. Much of it is hidden from other users;
+ * that is reported, never guessed.
  *
  * Words: the *inner pid* is the number that the process itself knows, in its pid namespace.
  */
@@ -40,14 +40,14 @@ MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *e
 
 /*
  * The number under which /proc describes the memory and files of a process: its pid, or another
- * thread's, where the main thread has ended (pthread_exit) and the process goes on without it.
+ * thread's, where the main thread has ended (pthread_exit) and the process continues without it.
  */
 pid_t process_living_thread(pid_t pid);
 
 /* How long ago it was started or forked; INT64_MAX when that cannot be read. */
 int64_t process_age_ms(pid_t pid);
 
-/* Whether people may call the process so: comm, the last part of exe, or of argv[0]. */
+/* Whether this names the process: comm, the last part of exe, or of argv[0]. */
 bool process_is_called(const struct process *process, const char *name);
 
 /* The libraries that matter here, as the process has them mapped. Paths as in its own root. */
@@ -57,7 +57,7 @@ struct process_modules {
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
 	bool has_agent_mark;  /* of an agent on demand, where it matters: see docs/protocol.md */
-	int filters_at_start; /* that the mark tells, of seccomp */
+	int filters_at_start; /* of seccomp, from that mark */
 	bool has_libgcc;
 	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */
 	bool has_deleted; /* some library was replaced since */

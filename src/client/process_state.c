@@ -118,7 +118,7 @@ static bool file_says(const char *path, const char *words, struct buffer *text)
 	return read_text(path, text) && strstr(buffer_string(text), words) != NULL;
 }
 
-/* Version 2 of control groups says so of each group below a frozen one, too; so does version 1. */
+/* Both versions of control groups report it for each group below a frozen one, too. */
 static bool is_frozen(pid_t pid, struct buffer *text)
 {
 	char path[PATH_BYTES];
@@ -152,7 +152,7 @@ static bool refuse_stopped(const struct process *process, struct error *err)
 {
 	char hint[64];
 
-	snprintf(hint, sizeof hint, "kill -CONT %d lets it go on", (int)process->pid);
+	snprintf(hint, sizeof hint, "kill -CONT %d continues it", (int)process->pid);
 	return refuse(process, "is stopped (T)", hint, err);
 }
 
@@ -175,7 +175,7 @@ static bool refuse_traced(const struct process *process, pid_t tracer, struct er
 	return refuse(process, what, "let the debugger continue it, or detach", err);
 }
 
-/* What holds of all threads, and at once. */
+/* The state of all threads at once. */
 static bool check(const struct process *process, struct thread_state *state, struct buffer *text,
 	struct error *err)
 {

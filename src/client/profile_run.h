@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timed runs as a client sees them: started, asked for, ended early. A run belongs to the agent and
- * ends on time whatever happens here.
+ * Timed runs from the client's side: start, poll, stop. A run belongs to the agent and ends on time
+ * even if this process ends.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ MUST_CHECK bool profile_run_start_own(const struct target *target,
 
 MUST_CHECK bool profile_run_stop(const struct target *target, json_t **run, struct error *err);
 
-/* Whether the run has ended, by itself or otherwise; ERROR_STATE when it failed. */
+/* Whether the run has ended; ERROR_STATE when it failed. */
 MUST_CHECK bool profile_run_poll(
 	const struct target *target, int64_t id, bool *has_ended, struct error *err);
 

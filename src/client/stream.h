@@ -2,8 +2,8 @@
 /*
  * A connection as a stream of bytes: a unix socket, TCP, or TLS over TCP.
  *
- * Calls block, but never for ever: each waits `idle_ms` at most for the other side and nothing
- * goes on beyond `deadline_ms` or once `cancel_fd` is readable. Descriptors are close-on-exec. One
+ * Calls block, but never forever: each waits `idle_ms` at most for the other side, and all end at
+ * `deadline_ms` or once `cancel_fd` is readable. Descriptors are close-on-exec. One
  * thread at a time.
  */
 #pragma once
@@ -43,12 +43,12 @@ static inline void stream_cleanup(struct stream *stream)
 
 /*
  * Connects to the socket at `path`, of any length. ERROR_NOT_FOUND when no process listens there:
- * errnum is ENOENT (no such file) or ECONNREFUSED (left behind by a process that is gone).
+ * errnum is ENOENT (no such file) or ECONNREFUSED (left behind by a process that has ended).
  */
 MUST_CHECK bool stream_connect_unix(struct stream *stream, const char *path, struct error *err);
 
 /*
- * Tries every address of the host and tells of the last one's failure. ERROR_NOT_FOUND when the
+ * Tries every address of the host and reports the failure of the last one. ERROR_NOT_FOUND when the
  * name is unknown.
  */
 MUST_CHECK bool stream_connect_tcp(
@@ -61,7 +61,7 @@ MUST_CHECK bool stream_connect_tcp(
 MUST_CHECK bool stream_start_tls(
 	struct stream *stream, const char *host, const char *authorities, struct error *err);
 
-/* All of it. A reader that has gone is an error, never a signal. */
+/* All of it. A reader that has disconnected is an error, never a signal. */
 MUST_CHECK bool stream_write(
 	struct stream *stream, const void *data, size_t size, struct error *err);
 

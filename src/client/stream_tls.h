@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TLS side of a stream, on GnuTLS. Nothing here blocks: an operation that cannot go on says
- * which way to wait, and is repeated afterwards.
+ * The TLS side of a stream, on GnuTLS. Nothing here blocks: an operation that cannot
+ * continue returns what to wait for, and is repeated afterwards.
  */
 #pragma once
 

@@ -93,7 +93,7 @@ void survey_deinit(struct survey *survey)
 	*survey = (struct survey){ 0 };
 }
 
-/* Programs looked into for a jemalloc of their own: many processes share one. */
+/* Programs searched for a jemalloc of their own: many processes share one. */
 struct program_cache {
 	struct {
 		dev_t device;
@@ -188,7 +188,7 @@ static void ask_for_status(void *items, size_t at)
 			"it may be busy with a profile; heapctl status waits longer");
 }
 
-/* What became of looking for the agent of a process. */
+/* The result of the search for the agent of a process. */
 struct search {
 	pid_t pid;
 	bool is_there, has_agent;

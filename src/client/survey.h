@@ -17,7 +17,7 @@ enum survey_kind {
 	SURVEY_ASLEEP,	  /* an agent on demand: target_connect wakes it */
 	SURVEY_SILENT,	  /* an agent is there but did not answer, or may not be asked */
 	SURVEY_NO_AGENT,  /* jemalloc without an agent */
-	SURVEY_STALE,	  /* a socket whose process is gone, and that we may not remove */
+	SURVEY_STALE,	  /* a socket whose process has ended, and that we may not remove */
 };
 
 struct survey_entry {

@@ -18,7 +18,7 @@
 
 enum {
 	PROBE_IDLE_MS = 2000,
-	/* A young process: its agent looks for a place 0.1 s and 1 s after its start. */
+	/* A young process: its agent makes its socket 0.1 s and 1 s after its start. */
 	YOUNG_MS = 1200,
 	NAMES_SHOWN = 6,
 };
@@ -153,12 +153,11 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket is nowhere to be found",
 			process->name, (int)process->pid);
-		return error_hint(err,
-			"heapctl doctor %d says why; is HEAPCTL_DIR another one there?",
+		return error_hint(err, "run heapctl doctor %d; its HEAPCTL_DIR may differ",
 			(int)process->pid);
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent", process->name, (int)process->pid);
-	return error_hint(err, "start it with `heapctl run`; heapctl doctor %d tells more",
+	return error_hint(err, "start it with `heapctl run`; heapctl doctor %d explains more",
 		(int)process->pid);
 }
 
@@ -392,7 +391,7 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 		if (err->errnum == EAGAIN) {
 			error_set(err, ERROR_TIMEOUT, "%s takes no connections", path);
 			error_hint(err, "its process hangs or is stopped; "
-					"heapctl status PID says which");
+					"heapctl status PID shows which");
 		}
 		if (err->errnum == ECONNREFUSED && file_kind(path) != S_IFSOCK)
 			return refuse_file(path, err);

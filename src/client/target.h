@@ -44,7 +44,7 @@ MUST_CHECK bool target_resolve(const char *text, struct target *target, struct e
 
 /*
  * The same; of the processes that have the name, those of that user alone (base/user_name.h).
- * NAME@USER says so in the text, which then counts. What is no name is not looked at by its owner.
+ * NAME@USER says so in the text, which then counts. Other operands are accepted from any owner.
  */
 MUST_CHECK bool target_resolve_of(
 	const char *text, uid_t owner, struct target *target, struct error *err);

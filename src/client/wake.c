@@ -24,7 +24,7 @@
 
 enum {
 	PATH_BYTES = 96,
-	/* So long a thread is looked for that need not wait its time anew. */
+	/* How long to search for a thread whose wait does not begin anew. */
 	CHOOSE_MS = 1000,
 	/* A thread that was started needs some time to make its socket. */
 	SEND_AGAIN_MS = 100,
@@ -64,7 +64,7 @@ enum wake_state wake_read_state(const struct process *process)
 	struct error ignored;
 	int filters = 0;
 
-	/* Its environment would tell too, but Redis, for one, writes its title over that. */
+	/* Not from its environment, which Redis, for one, overwrites with its title. */
 	if (!process_read_modules(process->pid, &modules, &ignored) ||
 		(modules.agent[0] == '\0' && !modules.has_agent_mark) ||
 		!handles_signal(process->pid, &filters))
@@ -283,7 +283,7 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 	return true;
 }
 
-/* docs/protocol.md: the word, and where in the signal's value the rest stands. */
+/* docs/protocol.md: the word, and the bits of the signal's value. */
 enum {
 	WORD = 0x6c746368,
 	NUMBER_SHIFT = 32,

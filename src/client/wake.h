@@ -78,8 +78,8 @@ enum {
  * wait their full time again. Pure functions.
  */
 enum wake_rank {
-	WAKE_EXACT,   /* the call goes on as if nothing had been */
-	WAKE_ANEW,    /* it waits its time once more: best just after it began */
+	WAKE_EXACT,   /* the call continues as if uninterrupted */
+	WAKE_ANEW,    /* it waits its full time again: best just after it began */
 	WAKE_UNKNOWN, /* what it waits for may not be read */
 	WAKE_NEVER, /* it blocks the signal, waits for signals, runs, or must not be interrupted */
 };

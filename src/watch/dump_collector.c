@@ -22,7 +22,7 @@ struct dump_file {
 	off_t bytes;
 	struct timespec modified;
 	int64_t since_ms; /* it has been like that */
-	bool is_refused;  /* no profile: said once */
+	bool is_refused;  /* no profile: reported once */
 };
 
 struct dump_collector {
@@ -145,7 +145,7 @@ static bool read_folder(const struct dump_collector *collector, int64_t now_ms,
 	return true;
 }
 
-/* Those that have not changed go on from what was known of them. */
+/* Unchanged files keep their entries. */
 static void remember(const struct dump_collector *collector, struct dump_file *files, size_t count)
 {
 	for (size_t i = 0, before = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Picks up the profiles that jemalloc writes by itself (lg_prof_interval, prof_gdump, prof_final)
+ * Collects the profiles that jemalloc writes itself (lg_prof_interval, prof_gdump, prof_final)
  * as PREFIX.PID.SEQUENCE.KIND.heap, and those of memory_profile.so beside them: if nothing removes
  * them, they fill the disk. A file is taken when it has not changed for a while, for jemalloc
  * writes in place.

@@ -62,7 +62,7 @@ void pressure_deinit(struct pressure *pressure)
 static void note(struct pressure_trigger *trigger, short events, int64_t now_ms)
 {
 	if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
-		/* The control group is gone. */
+		/* The control group was removed. */
 		close(trigger->fd);
 		trigger->fd = -1;
 	} else if ((events & POLLPRI) != 0) {
@@ -138,7 +138,7 @@ static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, st
 	return true;
 }
 
-/* By the kernel, where the gateway can tell; NAN else. */
+/* The kernel's figure, through the gateway; NAN where it has none. */
 static double read_resident(const struct target *target)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
@@ -215,7 +215,7 @@ static double read_pressure(const struct observer *observer, int64_t now_ms)
 }
 
 /*
- * Limits and pressure of the group that it is in now; where the kernel tells no more, it is asked.
+ * Limits and pressure of its current group; without a trigger there the average is read.
  */
 static void follow_group(struct observer *observer)
 {

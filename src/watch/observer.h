@@ -64,7 +64,7 @@ struct observer {
 	bool has_new_group; /* the last reading found it in another control group */
 };
 
-/* ERROR_NOT_FOUND when the process is gone. Close with observer_close. */
+/* ERROR_NOT_FOUND when the process has ended. Close with observer_close. */
 MUST_CHECK bool observer_open(
 	const struct target *target, struct observer *observer, struct error *err);
 /* Fine for a zeroed one. */
@@ -78,7 +78,7 @@ MUST_CHECK bool observer_request_pressure(
 	struct observer *observer, const struct condition_rule *rule, struct error *err);
 
 /*
- * Fills all but the time and the signal. ERROR_NOT_FOUND when the process is gone, even if
+ * Fills all but the time and the signal. ERROR_NOT_FOUND when the process has ended, even if
  * another one has its pid.
  */
 MUST_CHECK bool observer_read(

@@ -177,7 +177,7 @@ bool watch_settings_has(const struct watch_settings *settings, const char *word)
 bool watch_settings_check(const struct watch_settings *settings, struct error *err)
 {
 	return settings->rule_count > 0 || settings->adopt[0] != '\0' ||
-	       error_set(err, ERROR_USAGE, "nothing says when to capture");
+	       error_set(err, ERROR_USAGE, "no condition for captures");
 }
 
 enum { FILE_BYTES_MAX = 1 << 20, LINE_BYTES = 8192 };
@@ -233,7 +233,7 @@ static bool take_identity(
 
 	if (is_user ? section->user != USER_ANY : section->program[0] != '\0')
 		return error_set(
-			err, ERROR_INPUT, "%s is said twice for [%s]", word, section->pattern);
+			err, ERROR_INPUT, "%s is given twice for [%s]", word, section->pattern);
 	if (is_user) {
 		return user_name_parse(value, &section->user) ||
 		       error_set(err, ERROR_INPUT, "user: there is no user '%.40s'", value);
@@ -260,12 +260,12 @@ static bool take_setting(struct watch_file *file, char *line, char *sign, struct
 		sign--;
 	*sign = '\0';
 	if (section == NULL)
-		return error_set(err, ERROR_INPUT, "'%.40s' stands before any [TARGET]", word);
+		return error_set(err, ERROR_INPUT, "'%.40s' comes before any [TARGET]", word);
 	if (is_identity(word))
 		return take_identity(section, word, value, err);
 	if (strcmp(word, "when") != 0 && watch_settings_has(&section->settings, word))
 		return error_set(
-			err, ERROR_INPUT, "%s is said twice for [%s]", word, section->pattern);
+			err, ERROR_INPUT, "%s is given twice for [%s]", word, section->pattern);
 	if (check_absolute(word, value, err) &&
 		watch_settings_take(&section->settings, word, value, err))
 		return true;
@@ -393,7 +393,7 @@ bool watch_file_parse(const char *name, const char *text, size_t size, bool has_
 	return true;
 }
 
-/* A user who may write it may run commands as this user. */
+/* Write access to the file allows running commands as this user. */
 static bool check_owner(int fd, const char *path, struct error *err)
 {
 	struct stat status;

@@ -22,7 +22,7 @@ struct watcher_capture {
 	const char *reason;
 	const struct target *target;
 	const json_t *status; /* of its agent, when it was attached */
-	/* What was seen of it; NULL of a file that jemalloc wrote by itself. */
+	/* The figures at that time; NULL for a dump of jemalloc's own. */
 	const struct trigger_observation *seen;
 	char path[4096];
 	uint64_t bytes;

@@ -127,7 +127,7 @@ class Silent(GatewayCase):
     def test_stopped(self):
         stop(self.pid)
         self.addCleanup(os.kill, self.pid, signal.SIGCONT)
-        self.check_verbs(self.pid, r"is stopped \(T\) \(kill -CONT \d+ lets it go on\)")
+        self.check_verbs(self.pid, r"is stopped \(T\) \(kill -CONT \d+ continues it\)")
         self.check_verbs(self.socket_of(self.pid), r"is stopped \(T\)", verbs=[["status", "{}"]])
         self.check_lists(self.pid, r"is stopped \(T\)")
 

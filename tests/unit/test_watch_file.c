@@ -73,7 +73,7 @@ static void errors_name_the_line(void **state)
 		const char *text;
 		const char *message;
 	} cases[] = {
-		{ "when = peak\n", "w:1: 'when' stands before any [TARGET]" },
+		{ "when = peak\n", "w:1: 'when' comes before any [TARGET]" },
 		{ "\n[x\n", "w:2: '[x' does not end with ]" },
 		{ "[]\n", "w:1: [] is no name of a target" },
 		{ "[x]\nkeep = /k\npeak\n", "w:3: 'peak' is neither [TARGET] nor WORD = VALUE" },
@@ -87,8 +87,8 @@ static void errors_name_the_line(void **state)
 			"w:2: keep-count: '0' is not a number from 1 to 999999" },
 		{ "[x]\nthen = 'a\n", "w:2: then: ''a': a quote does not end" },
 		{ "[x]\ninterval = 1ms\n", "w:2: interval: the interval is at least 50ms" },
-		{ "[x]\nkeep = /k\nkeep = /l\n", "w:3: keep is said twice for [x]" },
-		{ "\n[x]\nkeep = /k\n", "w:2: [x]: nothing says when to capture" },
+		{ "[x]\nkeep = /k\nkeep = /l\n", "w:3: keep is given twice for [x]" },
+		{ "\n[x]\nkeep = /k\n", "w:2: [x]: no condition for captures" },
 		{ "[x]\nwhen = peak\n", "w:1: [x] does not say where captures go" },
 		{ "[x]\nwhen = peak\nkeep = /k\n\n[y]\nwhen = peak\nkeep = /k\n",
 			"w:5: [y] keeps its captures in /k as the section in line 1 does" },
