@@ -37,7 +37,7 @@ static void refuses_urls_that_are_no_target(void **state)
 	(void)state;
 	static const char *const urls[] = { "http://", "http://:80", "http://h:0", "http://h:70000",
 		"http://h:x", "http://h:", "http://[::1", "http://h/pprof/heap",
-		"http://h/targets/a/b", "http://h?x", "http://token@h" };
+		"http://h/targets/a/b", "http://h?x" };
 
 	for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
 		struct target target;
@@ -47,6 +47,18 @@ static void refuses_urls_that_are_no_target(void **state)
 		assert_int_equal(err.kind, ERROR_USAGE);
 		assert_contains(err.message, urls[i]);
 	}
+}
+
+static void keeps_a_token_in_a_url_out_of_the_error(void **state)
+{
+	(void)state;
+	struct target target;
+	struct error err = { 0 };
+
+	assert_false(target_parse_url("http://any:secret@h", &target, &err));
+	assert_int_equal(err.kind, ERROR_USAGE);
+	assert_contains(err.message, "http://...@h");
+	assert_null(strstr(err.message, "secret"));
 }
 
 static void tells_urls_from_paths(void **state)
@@ -165,6 +177,7 @@ static void recognises_a_dead_socket(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(takes_urls_apart),
 	cmocka_unit_test(refuses_urls_that_are_no_target),
+	cmocka_unit_test(keeps_a_token_in_a_url_out_of_the_error),
 	cmocka_unit_test(tells_urls_from_paths),
 	cmocka_unit_test(says_what_is_not_there),
 	cmocka_unit_test(finds_a_process_by_its_socket),
