@@ -59,39 +59,53 @@ const char *string_pool_add(struct string_pool *pool, const char *text)
 	return string_pool_add_sized(pool, text, strlen(text));
 }
 
-struct text_map_entry {
-	const char *borrowed;
-	const char *kept;
-};
+void text_numbers_deinit(struct text_numbers *numbers)
+{
+	hash_index_deinit(&numbers->index);
+	free(numbers->texts);
+	*numbers = (struct text_numbers){ 0 };
+}
+
+static bool is_same_text(const void *items, uint32_t position, const void *key)
+{
+	return ((const char *const *)items)[position] == key;
+}
+
+uint32_t text_numbers_add(struct text_numbers *numbers, const char *text)
+{
+	const uint32_t next = (uint32_t)numbers->count;
+	const uint32_t found = hash_index_add(&numbers->index, hash_u64((uintptr_t)text),
+		is_same_text, numbers->texts, text, next);
+
+	if (found != HASH_INDEX_NONE)
+		return found;
+	numbers->texts = xgrow(
+		numbers->texts, &numbers->capacity, numbers->count + 1, sizeof *numbers->texts);
+	numbers->texts[numbers->count++] = text;
+	return next;
+}
 
 void text_map_init(struct text_map *map)
 {
 	*map = (struct text_map){ 0 };
-	hash_index_init(&map->index);
 }
 
 void text_map_deinit(struct text_map *map)
 {
-	hash_index_deinit(&map->index);
-	free(map->entries);
+	text_numbers_deinit(&map->borrowed);
+	free(map->copies);
 	text_map_init(map);
-}
-
-static bool is_borrowed(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct text_map_entry *)items)[position].borrowed == key;
 }
 
 const char *text_map_add(struct text_map *map, struct string_pool *pool, const char *borrowed)
 {
 	const char *const text = borrowed == NULL ? "" : borrowed;
-	const uint32_t next = (uint32_t)map->count;
-	const uint32_t found = hash_index_add(
-		&map->index, hash_u64((uintptr_t)text), is_borrowed, map->entries, text, next);
+	const size_t count = map->borrowed.count;
+	const uint32_t number = text_numbers_add(&map->borrowed, text);
 
-	if (found != HASH_INDEX_NONE)
-		return map->entries[found].kept;
-	map->entries = xgrow(map->entries, &map->capacity, map->count + 1, sizeof *map->entries);
-	map->entries[map->count++] = (struct text_map_entry){ text, string_pool_add(pool, text) };
-	return map->entries[next].kept;
+	if (number == count) {
+		map->copies = xgrow(map->copies, &map->capacity, count + 1, sizeof *map->copies);
+		map->copies[number] = string_pool_add(pool, text);
+	}
+	return map->copies[number];
 }

@@ -28,13 +28,28 @@ const char *string_pool_add(struct string_pool *pool, const char *text);
 const char *string_pool_add_sized(struct string_pool *pool, const char *text, size_t size);
 
 /*
+ * Borrowed texts, numbered from 0 in the order of adding and compared by pointer. A text must not
+ * change or move while the numbers are used. Starts as { 0 }.
+ */
+struct text_numbers {
+	struct hash_index index;
+	const char **texts;
+	size_t count, capacity;
+};
+
+void text_numbers_deinit(struct text_numbers *numbers);
+
+/* The number of a text, which is added if it is new. */
+uint32_t text_numbers_add(struct text_numbers *numbers, const char *text);
+
+/*
  * Borrowed texts and a pool's copies of them. Many items share a long text; asking by its pointer
  * does not read it again. A borrowed text must not change or move while the map is used.
  */
 struct text_map {
-	struct hash_index index;
-	struct text_map_entry *entries;
-	size_t count, capacity;
+	struct text_numbers borrowed;
+	const char **copies;
+	size_t capacity;
 };
 
 void text_map_init(struct text_map *map);

@@ -35,9 +35,7 @@ struct pprof_writer {
 	struct buffer part;    /* a message within it */
 	struct buffer list;    /* a packed list within it */
 
-	const char **strings;
-	size_t string_count, string_capacity;
-	struct hash_index string_index; /* by pointer: the profile's texts are kept once */
+	struct text_numbers strings; /* the profile's texts are kept once */
 	struct function_key *functions;
 	size_t function_count, function_capacity;
 	struct hash_index function_index;
@@ -47,24 +45,10 @@ struct pprof_writer {
 	double carried[PROFILE_COUNTERS]; /* what rounding has taken so far */
 };
 
-static bool is_string(const void *items, uint32_t position, const void *key)
-{
-	return ((const char *const *)items)[position] == key;
-}
-
 /* The number of a text that belongs to the profile. */
 static uint64_t string_number(struct pprof_writer *writer, const char *text)
 {
-	if (text[0] == '\0')
-		return 0;
-	const uint32_t found = hash_index_add(&writer->string_index, hash_u64((uintptr_t)text),
-		is_string, writer->strings, text, (uint32_t)writer->string_count);
-	if (found != HASH_INDEX_NONE)
-		return found;
-	writer->strings = xgrow(writer->strings, &writer->string_capacity, writer->string_count + 1,
-		sizeof *writer->strings);
-	writer->strings[writer->string_count++] = text;
-	return writer->string_count - 1;
+	return text[0] == '\0' ? 0 : text_numbers_add(&writer->strings, text);
 }
 
 static void finish_message(struct pprof_writer *writer, uint32_t number)
@@ -340,9 +324,9 @@ static void write_mappings(struct pprof_writer *writer)
 
 static void write_strings(struct pprof_writer *writer)
 {
-	for (size_t i = 0; i < writer->string_count; i++)
-		proto_put_bytes(writer->out, PPROF_STRING_TABLE, writer->strings[i],
-			strlen(writer->strings[i]));
+	for (size_t i = 0; i < writer->strings.count; i++)
+		proto_put_bytes(writer->out, PPROF_STRING_TABLE, writer->strings.texts[i],
+			strlen(writer->strings.texts[i]));
 }
 
 static void write_all(
@@ -373,9 +357,7 @@ static void writer_init(
 		xcalloc(profile->location_count, sizeof *writer->is_location_used);
 	writer->mappings = xcalloc(profile->mapping_count, sizeof *writer->mappings);
 	/* The first text is the empty one. */
-	writer->strings =
-		xgrow(writer->strings, &writer->string_capacity, 1, sizeof *writer->strings);
-	writer->strings[writer->string_count++] = "";
+	(void)text_numbers_add(&writer->strings, "");
 }
 
 static void writer_deinit(struct pprof_writer *writer)
@@ -383,9 +365,8 @@ static void writer_deinit(struct pprof_writer *writer)
 	buffer_deinit(&writer->message);
 	buffer_deinit(&writer->part);
 	buffer_deinit(&writer->list);
-	hash_index_deinit(&writer->string_index);
 	hash_index_deinit(&writer->function_index);
-	free(writer->strings);
+	text_numbers_deinit(&writer->strings);
 	free(writer->functions);
 	free(writer->is_location_used);
 	free(writer->mappings);

@@ -17,15 +17,6 @@
 #include "base/xalloc.h"
 #include "render/quantity.h"
 
-/*
- * Names that were written: a name's number is its position plus one. Equal names are one pointer.
- */
-struct numbering {
-	const char **names;
-	size_t count, capacity;
-	struct hash_index index;
-};
-
 struct writer {
 	const struct view *view;
 	const struct graph *graph;
@@ -33,29 +24,20 @@ struct writer {
 	const char **functions; /* for each node of the view */
 	bool has_modules;	/* any node: the format keeps the last module until the next */
 	struct string_pool pool;
-	struct numbering files, names, objects;
+	struct text_numbers files, names, objects; /* that were written, numbered from 1 */
 };
-
-static bool is_number(const void *items, uint32_t position, const void *key)
-{
-	return ((const char *const *)items)[position] == key;
-}
 
 /* "KEY=(NUMBER) NAME" the first time, "KEY=(NUMBER)" later. */
 static void write_name(
-	struct writer *writer, struct numbering *numbering, const char *key, const char *name)
+	struct writer *writer, struct text_numbers *numbers, const char *key, const char *name)
 {
-	const uint32_t found = hash_index_add(&numbering->index, hash_u64((uintptr_t)name),
-		is_number, numbering->names, name, (uint32_t)numbering->count);
+	const size_t written = numbers->count;
+	const uint32_t number = text_numbers_add(numbers, name);
 
-	if (found != HASH_INDEX_NONE) {
-		buffer_printf(writer->out, "%s=(%u)\n", key, found + 1);
-		return;
-	}
-	numbering->names = xgrow(numbering->names, &numbering->capacity, numbering->count + 1,
-		sizeof *numbering->names);
-	numbering->names[numbering->count++] = name;
-	buffer_printf(writer->out, "%s=(%zu) %s\n", key, numbering->count, name);
+	if (number < written)
+		buffer_printf(writer->out, "%s=(%u)\n", key, number + 1);
+	else
+		buffer_printf(writer->out, "%s=(%u) %s\n", key, number + 1, name);
 }
 
 /* A function's name without its line, which is elsewhere in this format. */
@@ -82,19 +64,13 @@ static void writer_init(struct writer *writer, const struct view *view, const st
 	}
 }
 
-static void numbering_deinit(struct numbering *numbering)
-{
-	free(numbering->names);
-	hash_index_deinit(&numbering->index);
-}
-
 static void writer_deinit(struct writer *writer)
 {
 	free(writer->functions);
 	string_pool_deinit(&writer->pool);
-	numbering_deinit(&writer->files);
-	numbering_deinit(&writer->names);
-	numbering_deinit(&writer->objects);
+	text_numbers_deinit(&writer->files);
+	text_numbers_deinit(&writer->names);
+	text_numbers_deinit(&writer->objects);
 }
 
 /* What callgrind writes where it does not know. */

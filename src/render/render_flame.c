@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash_index.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
@@ -57,13 +56,6 @@ struct flame_walk {
 	size_t frame_count;
 	size_t since_leaf; /* frames since the last one with values */
 	struct buffer columns[COLUMNS];
-};
-
-/* Texts of the output; equal pointers are equal texts, as the view interned them. */
-struct text_table {
-	const char **texts;
-	size_t count, capacity;
-	struct hash_index index;
 };
 
 static int compare_paths(const void *a, const void *b, void *context)
@@ -198,43 +190,18 @@ static void walk_deinit(struct flame_walk *walk)
 	free(walk->used_nodes);
 }
 
-static bool text_equal(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct text_table *)items)->texts[position] == key;
-}
-
-static uint32_t text_number(struct text_table *table, const char *text)
-{
-	const uint64_t hash = hash_u64((uintptr_t)text);
-	const uint32_t found = hash_index_add(
-		&table->index, hash, text_equal, table, text, (uint32_t)table->count);
-
-	if (found != HASH_INDEX_NONE)
-		return found;
-	table->texts =
-		xgrow(table->texts, &table->capacity, table->count + 1, sizeof *table->texts);
-	table->texts[table->count] = text;
-	return (uint32_t)table->count++;
-}
-
-static void text_table_deinit(struct text_table *table)
-{
-	free(table->texts);
-	hash_index_deinit(&table->index);
-}
-
 static void member_column(struct json_writer *json, const char *key, const struct buffer *column)
 {
 	json_key(json, key);
 	json_put_string_sized(json, column->data == NULL ? "" : column->data, column->size);
 }
 
-static void write_strings(struct json_writer *json, const struct text_table *table)
+static void write_strings(struct json_writer *json, const struct text_numbers *strings)
 {
 	json_key(json, "strings");
 	json_array_begin(json);
-	for (size_t i = 0; i < table->count; i++)
-		json_put_string(json, table->texts[i]);
+	for (size_t i = 0; i < strings->count; i++)
+		json_put_string(json, strings->texts[i]);
 	json_array_end(json);
 }
 
@@ -264,16 +231,16 @@ static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 {
 	static const char *const keys[NODE_COLUMNS] = { "name", "file", "module", "line",
 		"inlined" };
-	CLEANUP(text_table_deinit) struct text_table texts = { 0 };
+	CLEANUP(text_numbers_deinit) struct text_numbers texts = { 0 };
 	struct buffer columns[NODE_COLUMNS];
 
 	for (size_t i = 0; i < NODE_COLUMNS; i++)
 		buffer_init(&columns[i], &memory_or_exit);
 	for (size_t i = 0; i < walk->used_count; i++) {
 		const struct view_node *const node = used_node(walk, i);
-		number_column_append(&columns[NODE_NAME], text_number(&texts, node->name));
-		number_column_append(&columns[NODE_FILE], text_number(&texts, node->file));
-		number_column_append(&columns[NODE_MODULE], text_number(&texts, node->module));
+		number_column_append(&columns[NODE_NAME], text_numbers_add(&texts, node->name));
+		number_column_append(&columns[NODE_FILE], text_numbers_add(&texts, node->file));
+		number_column_append(&columns[NODE_MODULE], text_numbers_add(&texts, node->module));
 		number_column_append(&columns[NODE_LINE], node->line);
 		number_column_append(&columns[NODE_INLINED], node->is_inlined);
 	}

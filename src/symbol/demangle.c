@@ -96,15 +96,14 @@ void name_table_init(
 {
 	*table = (struct name_table){ .strings = strings, .budget = budget };
 	hash_index_init(&table->index);
-	hash_index_init(&table->seen_index);
 }
 
 void name_table_deinit(struct name_table *table)
 {
 	hash_index_deinit(&table->index);
-	hash_index_deinit(&table->seen_index);
+	text_numbers_deinit(&table->seen);
 	free(table->names);
-	free(table->seen);
+	free(table->seen_positions);
 	*table = (struct name_table){ 0 };
 }
 
@@ -129,24 +128,17 @@ static uint32_t add_text(struct name_table *table, const char *linkage_name)
 	return next;
 }
 
-static bool is_seen(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct seen_name *)items)[position].pointer == key;
-}
-
 uint32_t name_table_add(struct name_table *table, const char *linkage_name)
 {
-	const uint32_t next = (uint32_t)table->seen_count;
-	const uint32_t found = hash_index_add(&table->seen_index, hash_u64((uintptr_t)linkage_name),
-		is_seen, table->seen, linkage_name, next);
+	const size_t count = table->seen.count;
+	const uint32_t number = text_numbers_add(&table->seen, linkage_name);
 
-	if (found != HASH_INDEX_NONE)
-		return table->seen[found].position;
-	table->seen = xgrow(
-		table->seen, &table->seen_capacity, table->seen_count + 1, sizeof *table->seen);
-	table->seen[table->seen_count++] =
-		(struct seen_name){ linkage_name, add_text(table, linkage_name) };
-	return table->seen[next].position;
+	if (number == count) {
+		table->seen_positions = xgrow(table->seen_positions, &table->seen_capacity,
+			count + 1, sizeof *table->seen_positions);
+		table->seen_positions[number] = add_text(table, linkage_name);
+	}
+	return table->seen_positions[number];
 }
 
 /* A name of a few bytes may become a megabyte, and then be abandoned. */

@@ -39,21 +39,16 @@ struct name {
 	const char *function; /* after name_table_demangle; "" when it cannot be demangled */
 };
 
-/* A borrowed name that was added before: comparing pointers is quicker than comparing texts. */
-struct seen_name {
-	const char *pointer;
-	uint32_t position;
-};
-
 struct name_table {
 	struct string_pool *strings;
 	struct work_budget *budget;
 	struct hash_index index;
 	struct name *names;
 	size_t count, capacity;
-	struct hash_index seen_index;
-	struct seen_name *seen;
-	size_t seen_count, seen_capacity;
+	/* Borrowed names that were added before: comparing pointers is quicker than texts. */
+	struct text_numbers seen;
+	uint32_t *seen_positions;
+	size_t seen_capacity;
 };
 
 /* Demangling is charged to the budget; once it is spent, names stay as they are. */

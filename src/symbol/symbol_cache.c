@@ -379,27 +379,17 @@ const struct symbol_cache_answer *symbol_cache_find(
 		sizeof *cache->entry.answers, compare_offset);
 }
 
-/* A text that was written: many frames share a pointer, and pointers are quicker to compare. */
-struct written_text {
-	const char *pointer;
-	uint32_t offset;
-};
-
 /* The texts of a file being written, each once. */
 struct text_writer {
-	struct hash_index pointer_index;
+	/* Many frames share a pointer, and pointers are quicker to compare. */
+	struct text_numbers pointers;
+	uint32_t *pointer_offsets;
 	struct hash_index index;
 	struct buffer text;
-	struct written_text *pointers;
 	uint32_t *offsets; /* of the distinct texts in the order they came */
-	size_t pointer_count, pointer_capacity;
+	size_t pointer_capacity;
 	size_t count, capacity;
 };
-
-static bool is_pointer(const void *items, uint32_t position, const void *key)
-{
-	return ((const struct written_text *)items)[position].pointer == key;
-}
 
 struct text_key {
 	const struct text_writer *writer;
@@ -434,17 +424,15 @@ static uint32_t write_distinct(struct text_writer *writer, const char *text)
 
 static uint32_t write_text(struct text_writer *writer, const char *text)
 {
-	const uint32_t next = (uint32_t)writer->pointer_count;
-	const uint32_t found = hash_index_add(&writer->pointer_index, hash_u64((uintptr_t)text),
-		is_pointer, writer->pointers, text, next);
+	const size_t count = writer->pointers.count;
+	const uint32_t number = text_numbers_add(&writer->pointers, text);
 
-	if (found != HASH_INDEX_NONE)
-		return writer->pointers[found].offset;
-	writer->pointers = xgrow(writer->pointers, &writer->pointer_capacity,
-		writer->pointer_count + 1, sizeof *writer->pointers);
-	writer->pointers[writer->pointer_count++] =
-		(struct written_text){ text, write_distinct(writer, text) };
-	return writer->pointers[next].offset;
+	if (number == count) {
+		writer->pointer_offsets = xgrow(writer->pointer_offsets, &writer->pointer_capacity,
+			count + 1, sizeof *writer->pointer_offsets);
+		writer->pointer_offsets[number] = write_distinct(writer, text);
+	}
+	return writer->pointer_offsets[number];
 }
 
 static void write_answers(
@@ -500,7 +488,6 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 	const struct symbol_module_report *const report = &entry->report;
 	struct text_writer texts = { 0 };
 
-	hash_index_init(&texts.pointer_index);
 	hash_index_init(&texts.index);
 	buffer_init(&texts.text, &memory_or_exit);
 	struct header header = {
@@ -524,9 +511,9 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 	header.size = out->size;
 	header.checksum = checksum_of(&header, out->data + sizeof header);
 	memcpy(out->data, &header, sizeof header);
-	hash_index_deinit(&texts.pointer_index);
+	text_numbers_deinit(&texts.pointers);
 	hash_index_deinit(&texts.index);
-	free(texts.pointers);
+	free(texts.pointer_offsets);
 	buffer_deinit(&texts.text);
 	free(texts.offsets);
 }
