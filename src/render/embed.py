@@ -10,15 +10,16 @@ gets the hashes of exactly the script and the style that stand in it.
 import base64
 import hashlib
 import pathlib
+import re
 import sys
 
-FLAME_SCRIPTS = ["columns.js", "model.js", "format.js", "colours.js", "chart.js", "panels.js", "flame.js"]
+FLAME_SCRIPTS = ["../page/dom.js", "../page/format.js", "columns.js", "model.js", "format.js", "colours.js", "chart.js", "panels.js", "flame.js"]
 LICENSE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 
 
 def join_scripts(folder, names):
-    """One script in one scope, so that nothing but its entry points is global."""
-    parts = [(folder / name).read_text().replace(LICENSE, "") for name in names]
+    """One script in one scope, so that nothing but its entry points is global. The gateway's page has page/ as modules."""
+    parts = [re.sub(r"^export ", "", (folder / name).read_text().replace(LICENSE, ""), flags=re.M) for name in names]
     return f"{LICENSE}'use strict';\n(() => {{\n" + "\n".join(parts) + "})();\n"
 
 
@@ -37,11 +38,12 @@ def fill(template, values):
 def flame_parts(folder):
     script = join_scripts(folder, FLAME_SCRIPTS)
     style = (folder / "flame.css").read_text()
+    page_style = (folder / "../page/colours.css").read_text() + style.replace(LICENSE, "")
     page_script = join_scripts(folder, FLAME_SCRIPTS + ["page.js"])
-    for text in (script, style, page_script):
+    for text in (script, page_style, page_script):
         assert "</s" not in text.lower(), "it would end its element"
     page = fill((folder / "page.html").read_text(), {
-        "SCRIPT_HASH": policy_hash(page_script), "STYLE_HASH": policy_hash(style), "STYLE": style})
+        "SCRIPT_HASH": policy_hash(page_script), "STYLE_HASH": policy_hash(page_style), "STYLE": page_style})
     # The script goes in last: it may hold anything, also what looks like a mark.
     head, rest = page.split("@TITLE@")
     middle, tail = rest.split("@DATA@")

@@ -209,6 +209,25 @@ class Shown(GatewayCase):
         page.evaluate("answer(0, 1050e3).then(() => answer(0, 1053e3, [[1052e3, 'it hung']]))")
         self.assertEqual(page.evaluate(holes), ["this page was closed, or in the background", "it hung"])
 
+    def test_the_flame_graph_and_the_page_share_helpers_and_colours(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        page.wait_for_text(NAME, "table")
+        shown = page.evaluate("""import('/assets/format.js').then(({ bytes, count, change, changeWithError, percent }) => [
+            ...[0, 1023, 1024, 9.95 * 2 ** 20, 158 * 2 ** 20, 1023.6 * 2 ** 20, -3 * 2 ** 30, NaN].map(value => bytes(value)),
+            count(2.25), count(1234567), change(0), change(-2048), changeWithError(3 * 2 ** 20, 2 ** 19),
+            percent(1, 0), percent(1, 1e6), percent(1, 30), percent(1, 3), percent(3, 3)])""")
+        self.assertEqual(shown, ["0 B", "1023 B", "1.0 KiB", "9.9 MiB", "158 MiB", "1.0 GiB", "-3.0 GiB", "-", "2.3", "1,234,567", "0 B",
+                                 "\u22122.0 KiB", "+3.0 \u00b1 0.5 MiB", "", "<0.01%", "3.33%", "33.3%", "100%"])
+        # The flame graph's script has these very functions, and no style has colours of its own.
+        flame = self.get("/assets/flame.js").text
+        for module, names in (("dom", ("el", "button")), ("format", ("bytes", "count", "change", "percent"))):
+            for name in names:
+                source = page.evaluate(f"import('/assets/{module}.js').then(functions => functions.{name}.toString())")
+                self.assertEqual(flame.count(source), 1, name)
+        for style in ("flame", "page", "charts", "views"):
+            self.assertNotRegex(self.get(f"/assets/{style}.css").text, r"--[\w-]+: *#", style)
+
     def start_history(self, count):
         """A gateway with that many moments of a Redis that grows; returns (process, port)."""
         process, port = self.start_named_redis(NAME)
@@ -328,7 +347,7 @@ class Shown(GatewayCase):
     @staticmethod
     def range_text(page, address):
         times = dict(pair.split("=") for pair in address.split("?")[1].split("&"))
-        return page.evaluate(f"""import('/assets/format.js').then(({{ moment, duration }}) =>
+        return page.evaluate(f"""import('/assets/time.js').then(({{ moment, duration }}) =>
             `${{moment({times['begin']})}} to ${{moment({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
 
     def start_watching(self, text):

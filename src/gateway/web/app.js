@@ -9,7 +9,8 @@
  * A view is a function that fills an element and may return a function that ends it.
  */
 import { setToken } from '/assets/api.js';
-import { button, el, problemBox } from '/assets/dom.js';
+import { problemBox } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
 import { showTarget } from '/assets/target.js';
 import { showTargets } from '/assets/targets.js';
 

@@ -2,7 +2,7 @@
 /* Memory over time: one line for each figure, drawn anew with every sample. */
 import { el, svg } from '/assets/dom.js';
 import { axes, byteMarks, Legend } from '/assets/figures.js';
-import { clock } from '/assets/format.js';
+import { clock } from '/assets/time.js';
 
 const HEIGHT = 240;
 const TOP = 12;

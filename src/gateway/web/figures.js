@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What curves over time have in common: which figures there are, their switches, the marks of both axes. */
 import { el, svg } from '/assets/dom.js';
-import { bytes, clock, day } from '/assets/format.js';
+import { bytes } from '/assets/format.js';
+import { clock, day } from '/assets/time.js';
 
 /* [key, name, what it is]; the position is the colour. */
 const FIGURES = [

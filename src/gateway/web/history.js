@@ -5,11 +5,12 @@
  * base and at the moments that are chosen, begin and end their times, show what is made of two.
  */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, button, copyLink, el, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/dom.js';
-import { duration, moment as momentText, zone } from '/assets/format.js';
+import { actionButton, copyLink, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
 import { processKey } from '/assets/holes.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
+import { duration, moment as momentText, zone } from '/assets/time.js';
 import { Timeline } from '/assets/timeline.js';
 import { TREND_KEYS, TrendView } from '/assets/trend.js';
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the history of a name has holes, and why: between them nothing is known, and no line is drawn. */
-import { moment as momentText } from '/assets/format.js';
+import { moment as momentText } from '/assets/time.js';
 
 /* So many times as long as usual between two moments is a hole. */
 const TOLERANCE = 3;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The allocator's settings and figures by name, as a tree to browse; those that can be written can be written. */
 import { getJson, post } from '/assets/api.js';
-import { actionButton, el, notify } from '/assets/dom.js';
-import { sentence } from '/assets/format.js';
+import { actionButton, notify, sentence } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
 
 const ARENAS_SHOWN = 16;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where memory is held without being used: by size class and by arena. */
 import { download, getJson } from '/assets/api.js';
-import { actionButton, el } from '/assets/dom.js';
-import { bytes, count, share } from '/assets/format.js';
+import { actionButton } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
+import { bytes, count, percent } from '/assets/format.js';
 
 const ROWS = 24;
 
@@ -29,7 +30,7 @@ function summary(memory, rss) {
   return el('div.panel', el('h2', 'What the resident memory is'),
     bar(parts.map(([what, value, kind]) => [kind, value, what]), whole || 1),
     el('dl.parts', parts.map(([what, value, kind]) =>
-      el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${share(value, whole)}`)))),
+      el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${percent(value, whole)}`)))),
     /* Pages that were never written to are resident for jemalloc only. */
     rss > 0 && rss < 0.95 * memory.resident
       ? el('p.hint', `The kernel has ${bytes(rss)} of it in memory: the rest was handed out but never written to, or is swapped out.`) : null);
@@ -42,7 +43,7 @@ function classesPanel(classes, profiling) {
   const worst = used.toSorted((a, b) => b.held - a.held).slice(0, ROWS);
   const largest = worst[0]?.held ?? 1;
   return el('div.panel', el('h2', 'Size classes'),
-    el('p.quiet', `${bytes(freeBytes)} of ${bytes(held)} (${share(freeBytes, held)}) is free space in slabs that are partly full. `,
+    el('p.quiet', `${bytes(freeBytes)} of ${bytes(held)} (${percent(freeBytes, held)}) is free space in slabs that are partly full. `,
       'A class with a long light end had many more objects once.',
       profiling.active ? ' While sampling is on, jemalloc gives each sampled object below 16 KiB a place of 16 KiB.' : ''),
     el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['', '']].map(([text, className]) =>

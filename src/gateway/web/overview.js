@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does now: its memory, whether it is sampled, and the run that is on. */
 import { download, getJson, post } from '/assets/api.js';
-import { actionButton, el, fill, keepTrying, notify, saveMenu } from '/assets/dom.js';
+import { actionButton, fill, keepTrying, notify, saveMenu, sentence } from '/assets/controls.js';
 import { Curves } from '/assets/curves.js';
-import { bytes, count, duration, moment, sentence } from '/assets/format.js';
+import { el } from '/assets/dom.js';
+import { bytes, count } from '/assets/format.js';
 import { saveCurves } from '/assets/saved_curves.js';
+import { duration, moment } from '/assets/time.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };

@@ -12,7 +12,8 @@
  *	leading()	elements before the shapes
  */
 import { download, getJson, getText } from '/assets/api.js';
-import { actionButton, copyLink, el, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/dom.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
 import { GraphView } from '/assets/graph.js';
 import { makeTable } from '/assets/table.js';
 

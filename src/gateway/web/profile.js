@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run, what is in use now, or the difference of two. */
 import { getJson, query } from '/assets/api.js';
-import { problemBox, select } from '/assets/dom.js';
-import { moment } from '/assets/format.js';
+import { problemBox, select } from '/assets/controls.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
+import { moment } from '/assets/time.js';
 
 /* See picture.js. */
 class RunSource {

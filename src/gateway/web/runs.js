@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The runs of a target: to look at, to compare two of them, to take away. */
 import { download, getJson, post } from '/assets/api.js';
-import { actionButton, el, keepTrying } from '/assets/dom.js';
-import { bytes, duration, moment, sentence } from '/assets/format.js';
+import { actionButton, keepTrying, sentence } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
+import { bytes } from '/assets/format.js';
+import { duration, moment } from '/assets/time.js';
 
 const ENDED = { deadline: 'on time', stop: 'stopped', exit: 'the server ended' };
 

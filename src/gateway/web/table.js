@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile as a table of its functions: heapctl report --json, docs/report-json.md. */
 import { button, el } from '/assets/dom.js';
-import { bytes, change, count, share } from '/assets/format.js';
+import { bytes, change, count, percent } from '/assets/format.js';
 
 const ROWS = 50;
 
@@ -36,7 +36,7 @@ export function makeTable(report) {
   const row = node => el('tr',
     el('td.name', { 'data-label': 'Function' }, el('span', el('code', node.name), el('span.quiet.place', ` ${placeOf(node)}`))),
     el('td.number', { 'data-label': 'By itself' }, estimate(node.flat, format, isDifference)),
-    el('td.number', { 'data-label': 'Share' }, size(node) > 0 ? share(size(node), whole) : ''),
+    el('td.number', { 'data-label': 'Share' }, size(node) > 0 ? percent(size(node), whole) : ''),
     el('td.bar-cell', size(node) > 0 ? shareBar(node.flat.value, whole, isDifference) : null),
     el('td.number', { 'data-label': 'With callees' }, estimate(node.cumulative, format, isDifference)));
   const body = el('tbody', nodes.slice(0, ROWS).map(row));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One target: its heading, and the view that is chosen. */
 import { getJson } from '/assets/api.js';
+import { sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
-import { sentence } from '/assets/format.js';
 import { showHistory } from '/assets/history.js';
 import { showMallctls } from '/assets/mallctls.js';
 import { showMemory } from '/assets/memory.js';

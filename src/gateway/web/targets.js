@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of targets. */
 import { getJson } from '/assets/api.js';
-import { el, keepTrying } from '/assets/dom.js';
-import { bytes, count, duration, moment, sentence } from '/assets/format.js';
+import { keepTrying, sentence } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
+import { bytes, count } from '/assets/format.js';
+import { duration, moment } from '/assets/time.js';
 
 function stateOf(target) {
   if (!target.reachable)

@@ -6,8 +6,8 @@
  */
 import { el, svg } from '/assets/dom.js';
 import { axes, byteMarks, Legend } from '/assets/figures.js';
-import { moment as momentText } from '/assets/format.js';
 import { findHoles, holeTest, processKey } from '/assets/holes.js';
+import { moment as momentText } from '/assets/time.js';
 
 const HEIGHT = 280;
 const TOP = 26;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What grew over a range of kept moments: docs/trend-json.md. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, button, copyLink, el, fill, filters, patternInput, problemBox, saveMenu, select, svg } from '/assets/dom.js';
-import { bytes, change, changeWithError, count, duration, moment } from '/assets/format.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, select } from '/assets/controls.js';
+import { button, el, svg } from '/assets/dom.js';
+import { bytes, change, changeWithError, count } from '/assets/format.js';
+import { duration, moment } from '/assets/time.js';
 
 const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
 const COUNTERS = [['', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],

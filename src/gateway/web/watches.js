@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What serve --watch-file watches a target for, what came of it, and the captures to look at. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, button, el, fill, keepTrying, select, startView } from '/assets/dom.js';
-import { bytes, count, duration, moment as momentText, sentence } from '/assets/format.js';
+import { actionButton, fill, keepTrying, select, sentence, startView } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
+import { bytes, count } from '/assets/format.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
+import { duration, moment as momentText } from '/assets/time.js';
 
 const REFRESH_MS = 2000;
 const ROWS = 20;

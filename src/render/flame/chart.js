@@ -10,34 +10,21 @@ const TEXT_FROM = 28;  /* pixels a box needs to carry text */
 const ZOOM_MS = 220;
 const FONT = '12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
 
-/* An element with properties (or attributes, where the key has a dash) and children. */
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key.includes('-') || key === 'role')
-      element.setAttribute(key, value);
-    else
-      element[key] = value;
-  }
-  element.append(...children);
-  return element;
-}
-
 class Chart {
   constructor(handlers) {
     this.handlers = handlers;
     this.widths = new Map();
     this.rows = [];
     this.range = [0, 1];
-    this.canvas = make('canvas', {
+    this.canvas = el('canvas', {
       tabIndex: 0,
       role: 'application',
       'aria-label': 'Flame graph. Arrow keys move between boxes, Enter zooms in, Escape zooms out, ' +
         'question mark shows all keys. The table of functions holds the same figures.',
       'aria-describedby': 'flame-announcer',
     });
-    this.spacer = make('div', { className: 'fg-spacer' }, this.canvas);
-    this.element = make('div', { className: 'fg-chart' }, this.spacer);
+    this.spacer = el('div.fg-spacer', this.canvas);
+    this.element = el('div.fg-chart', this.spacer);
     this.context = this.canvas.getContext('2d');
     this.listen();
   }

@@ -55,9 +55,9 @@ class FlameGraph {
   }
 
   build(data) {
-    const field = (label, control) => make('label', {}, make('span', {}, label), control);
+    const field = (label, control) => el('label', el('span', label), control);
     const select = (options, key) => {
-      const element = make('select', {}, ...options.map(([value, text]) => make('option', { value }, text)));
+      const element = el('select', ...options.map(([value, text]) => el('option', { value }, text)));
       element.addEventListener('change', () =>
         this.change({ [key]: key === 'counter' ? Number(element.value) : element.value }));
       return element;
@@ -70,24 +70,24 @@ class FlameGraph {
     this.flameButtons = this.makeSwitch('Direction', [['Icicle', false], ['Flame', true]], 'isFlame');
     this.invertButtons = this.makeSwitch('Order', [['Callees', false], ['Callers', true]], 'isInverted');
     this.buildSearch();
-    this.total = make('p', { className: 'fg-total' });
-    this.crumbs = make('nav', { className: 'fg-crumbs', 'aria-label': 'Zoom' });
-    this.legend = make('ul', { className: 'fg-legend', 'aria-label': 'Colours' });
-    this.announcer = make('p', { className: 'fg-hidden', id: 'flame-announcer', 'aria-live': 'polite' });
-    this.root = make('div', { className: 'fg' },
-      make('header', { className: 'fg-header' },
-        make('div', { className: 'fg-title' }, make('h1', {}, data.title || 'Heap profile'),
-          make('p', {}, this.describe(data))), this.total),
-      make('div', { className: 'fg-toolbar', role: 'toolbar', 'aria-label': 'View' },
+    this.total = el('p.fg-total');
+    this.crumbs = el('nav.fg-crumbs', { 'aria-label': 'Zoom' });
+    this.legend = el('ul.fg-legend', { 'aria-label': 'Colours' });
+    this.announcer = el('p.fg-hidden', { id: 'flame-announcer', 'aria-live': 'polite' });
+    this.root = el('div.fg',
+      el('header.fg-header',
+        el('div.fg-title', el('h1', data.title || 'Heap profile'),
+          el('p', this.describe(data))), this.total),
+      el('div.fg-toolbar', { role: 'toolbar', 'aria-label': 'View' },
         field('Show', this.counterSelect), this.invertButtons.element, this.flameButtons.element,
         field('Colour', this.colourSelect), this.search,
         ...(this.embedded ? []
           : [makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' })]),
         makeButton('?', 'Keys (?)', () => this.help.showModal(), { 'aria-label': 'Keys' })),
       this.crumbs,
-      make('div', { className: 'fg-main' },
-        make('div', { className: 'fg-picture' }, this.chart.element, this.legend),
-        make('aside', { className: 'fg-side' }, this.details.element, this.table.element)),
+      el('div.fg-main',
+        el('div.fg-picture', this.chart.element, this.legend),
+        el('aside.fg-side', this.details.element, this.table.element)),
       this.announcer, this.tooltip.element, this.help);
     this.container.replaceChildren(this.root);
   }
@@ -100,19 +100,19 @@ class FlameGraph {
     const buttons = choices.map(([text, value]) =>
       makeButton(text, `${label}: ${text.toLowerCase()}`, () => this.change({ [key]: value })));
     return {
-      element: make('div', { className: 'fg-switch', role: 'group', 'aria-label': label }, ...buttons),
+      element: el('div.fg-switch', { role: 'group', 'aria-label': label }, ...buttons),
       show: value => buttons.forEach((button, i) =>
         button.setAttribute('aria-pressed', String(choices[i][1] === value))),
     };
   }
 
   buildSearch() {
-    this.searchInput = make('input', {
+    this.searchInput = el('input', {
       type: 'search', placeholder: 'Search: a name or regular expression', spellcheck: false,
       autocomplete: 'off', 'aria-label': 'Search functions', 'aria-keyshortcuts': '/',
     });
-    this.searchResult = make('output', { className: 'fg-matched' });
-    this.search = make('div', { className: 'fg-search', role: 'search' }, this.searchInput, this.searchResult);
+    this.searchResult = el('output.fg-matched');
+    this.search = el('div.fg-search', { role: 'search' }, this.searchInput, this.searchResult);
     let timer = 0;
     this.searchInput.addEventListener('input', () => {
       clearTimeout(timer);
@@ -217,19 +217,19 @@ class FlameGraph {
       return;
     }
     const sum = measure.sumMatches(this.model, this.matches), isChange = this.model.isDifference;
-    const count = this.matches.reduce((a, b) => a + b, 0), value = isChange ? sum.now - sum.base : sum.now;
-    const share = formatPercent(value, isChange ? measure.sum.size : measure.sum.now);
-    this.searchResult.textContent = count === 0 ? 'nothing found' : `${formatCount(count)} function${
-      count === 1 ? '' : 's'}, ${formatValue(measure, value, isChange)}${share && ` (${share})`}`;
+    const found = this.matches.reduce((a, b) => a + b, 0), value = isChange ? sum.now - sum.base : sum.now;
+    const share = percent(value, isChange ? measure.sum.size : measure.sum.now);
+    this.searchResult.textContent = found === 0 ? 'nothing found' : `${count(found)} function${
+      found === 1 ? '' : 's'}, ${formatValue(measure, value, isChange)}${share && ` (${share})`}`;
   }
 
   totalText(measure) {
     const { sum, counter } = measure, isChange = this.model.isDifference;
     const value = formatValue(measure, isChange ? sum.now - sum.base : sum.now, isChange);
-    const parts = [make('strong', {}, value)];
+    const parts = [el('strong', value)];
     if (sum.variance + sum.baseVariance > 0)
-      parts.push(make('span', {}, ` (${formatInterval(measure, sum, isChange)})`));
-    parts.push(make('small', {}, isChange ? `${counter.label}: ${formatValue(measure, sum.base)} \u2192 ${
+      parts.push(el('span', ` (${formatInterval(measure, sum, isChange)})`));
+    parts.push(el('small', isChange ? `${counter.label}: ${formatValue(measure, sum.base)} \u2192 ${
       formatValue(measure, sum.now)}` : this.readPart(measure)));
     return parts;
   }
@@ -255,14 +255,14 @@ class FlameGraph {
     boxes.forEach((box, i) => {
       if (boxes.length > 9 && i > 1 && i < boxes.length - 6) {
         if (i === 2)
-          items.push(make('span', {}, ELLIPSIS));
+          items.push(el('span', ELLIPSIS));
         return;
       }
       const name = box.node < 0 ? 'all' : shortenName(names[box.node]);
       items.push(crumb(box, name, i === boxes.length - 1));
     });
     if (items.length === 1)
-      items[0] = make('p', {}, 'Click a box to zoom in. Arrow keys move, / searches, ? shows all keys.');
+      items[0] = el('p', 'Click a box to zoom in. Arrow keys move, / searches, ? shows all keys.');
     this.crumbs.replaceChildren(...items);
     this.crumbs.classList.toggle('fg-idle', items.length === 1);
   }
@@ -270,18 +270,18 @@ class FlameGraph {
   updateLegend() {
     const { colours, state } = this;
     const entry = (colour, text) => {
-      const swatch = make('i', { className: 'fg-swatch' });
+      const swatch = el('i.fg-swatch');
       swatch.style.backgroundColor = css(colour);
-      return make('li', {}, swatch, text);
+      return el('li', swatch, text);
     };
     const entries = state.colour === 'module'
       ? colours.modules.slice(0, 8).map(module => entry(colours.ofModule(module), module))
       : state.colour === 'difference' ? [entry(colours.ofChange(1), 'grown or new'),
         entry(colours.ofChange(0), 'as before'), entry(colours.ofChange(-1), 'shrunk or gone')] : [];
     if (colours.modules.length > 8 && state.colour === 'module')
-      entries.push(make('li', {}, `and ${colours.modules.length - 8} more`));
+      entries.push(el('li', `and ${colours.modules.length - 8} more`));
     if (this.tree.measure.hasErrors)
-      entries.push(make('li', {}, make('i', { className: 'fg-swatch fg-striped' }),
+      entries.push(el('li', el('i.fg-swatch.fg-striped'),
         this.model.isDifference ? 'within the error' : 'few samples'));
     this.legend.replaceChildren(...entries);
   }
@@ -377,7 +377,7 @@ class FlameGraph {
   copy(text) {
     const done = () => this.announcer.textContent = `Copied ${text}`;
     const byHand = () => {
-      const area = make('textarea', { value: text, className: 'fg-hidden' });
+      const area = el('textarea', { value: text, className: 'fg-hidden' });
       this.root.append(area);
       area.select();
       document.execCommand('copy');

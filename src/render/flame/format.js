@@ -1,17 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures and names as people read them. */
-const MINUS = '\u2212';
 const ELLIPSIS = '\u2026';
-
-function formatBytes(value) {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
-  let unit = 0;
-  while (value >= 1023.95 && unit + 1 < units.length) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
-}
 
 function formatTime(value) {
   const units = ['ns', '\u00b5s', 'ms', 's'];
@@ -23,27 +12,12 @@ function formatTime(value) {
   return `${unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-function formatCount(value) {
-  return (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value).toString())
-    .replace(/\B(?=(\d{3})+(?!\d))/g, ',');
-}
-
-const FORMATS = { bytes: formatBytes, nanoseconds: formatTime, count: formatCount };
+const FORMATS = { bytes, nanoseconds: formatTime, count };
 
 /* `isChange` puts a sign in front of growth as well. */
 function formatValue(measure, value, isChange = false) {
-  const sign = value < 0 ? MINUS : isChange && value > 0 ? '+' : '';
-  return sign + FORMATS[measure.unit](Math.abs(value));
-}
-
-function formatPercent(part, whole) {
-  if (!(whole > 0))
-    return '';
-  const percent = 100 * part / whole, size = Math.abs(percent);
-  const digits = size === 0 || size >= 99.95 ? 0 : size >= 10 ? 1 : 2;
-  if (size > 0 && size < 0.01)
-    return '<0.01%';
-  return `${percent < 0 ? MINUS : ''}${size.toFixed(digits)}%`;
+  const format = FORMATS[measure.unit];
+  return isChange || value < 0 ? change(value, format) : format(value);
 }
 
 /*

@@ -2,11 +2,7 @@
 /* What stands around the picture: what is known of one box, the biggest functions, the help. */
 const TABLE_ROWS = 200;
 
-function makeButton(label, title, action, properties = {}) {
-  const button = make('button', { type: 'button', title, ...properties }, label);
-  button.addEventListener('click', action);
-  return button;
-}
+const makeButton = (label, title, action, properties = {}) => button(label, action, { title, ...properties });
 
 function placeOf(model, node) {
   const file = model.files[node], line = model.lines[node];
@@ -20,25 +16,25 @@ function figuresOf(model, measure, box) {
   const rows = [];
   const add = (label, value, share = '') => rows.push([label, value, share]);
   const total = isChange ? box.change : box.now, flat = box.flat;
-  add(isChange ? 'change' : 'total', formatValue(measure, total, isChange), formatPercent(total, of));
+  add(isChange ? 'change' : 'total', formatValue(measure, total, isChange), percent(total, of));
   if (flat !== null)
-    add('itself', formatValue(measure, flat, isChange), formatPercent(flat, of));
+    add('itself', formatValue(measure, flat, isChange), percent(flat, of));
   if (isChange) {
-    add('now', formatValue(measure, box.now), formatPercent(box.now, whole.now));
-    add('base', formatValue(measure, box.base), formatPercent(box.base, whole.base));
+    add('now', formatValue(measure, box.now), percent(box.now, whole.now));
+    add('base', formatValue(measure, box.base), percent(box.base, whole.base));
   }
   if (box.parent && box.parent.size > 0 && !isChange)
-    add('of parent', formatPercent(box.now, box.parent.now));
+    add('of parent', percent(box.now, box.parent.now));
   if (box.variance + box.baseVariance > 0)
     add('95% interval', formatInterval(measure, box, isChange));
   if (box.samples > 0)
-    add('samples', formatCount(box.samples));
+    add('samples', count(box.samples));
   return rows;
 }
 
 class Tooltip {
   constructor() {
-    this.element = make('div', { className: 'fg-tooltip', hidden: true, 'aria-hidden': 'true' });
+    this.element = el('div.fg-tooltip', { hidden: true, 'aria-hidden': 'true' });
   }
 
   show(box, event, model, measure, name) {
@@ -47,11 +43,11 @@ class Tooltip {
       return;
     if (box !== this.box) {
       const figures = figuresOf(model, measure, box);
-      this.element.replaceChildren(make('strong', {}, name),
-        make('table', {}, ...figures.map(([label, value, share]) => make('tr', {},
-          make('th', {}, label), make('td', {}, value), make('td', {}, share)))));
+      this.element.replaceChildren(el('strong', name),
+        el('table', ...figures.map(([label, value, share]) => el('tr',
+          el('th', label), el('td', value), el('td', share)))));
       if (box.node >= 0 && placeOf(model, box.node))
-        this.element.append(make('small', {}, placeOf(model, box.node)));
+        this.element.append(el('small', placeOf(model, box.node)));
     }
     this.box = box;
     const { offsetWidth: width, offsetHeight: height } = this.element;
@@ -65,7 +61,7 @@ class Tooltip {
 class Details {
   constructor(actions) {
     this.actions = actions;
-    this.element = make('section', { className: 'fg-details', 'aria-label': 'Selected function' });
+    this.element = el('section.fg-details', { 'aria-label': 'Selected function' });
   }
 
   show(box, model, measure, colour) {
@@ -74,15 +70,15 @@ class Details {
       return;
     }
     const { actions } = this, { node } = box, name = model.names[node];
-    const swatch = make('i', { className: 'fg-swatch' });
+    const swatch = el('i.fg-swatch');
     swatch.style.backgroundColor = colour;
     const place = [placeOf(model, node), model.modules[node] && `in ${model.modules[node]}`,
       model.inlined[node] ? 'inlined' : ''].filter(Boolean);
     this.element.replaceChildren(
-      make('h2', {}, swatch, make('span', {}, name)),
-      make('p', { className: 'fg-place' }, place.join(' \u00b7 ')),
+      el('h2', swatch, el('span', name)),
+      el('p.fg-place', place.join(' \u00b7 ')),
       this.makeFigures(box, model, measure),
-      make('p', { className: 'fg-actions' },
+      el('p.fg-actions',
         makeButton('Zoom', 'Let this box fill the width (Enter)', () => actions.zoom(box)),
         makeButton('Callers', 'Who calls it, from everywhere (c)', () => actions.focus(node, true)),
         makeButton('Callees', 'What it calls, from everywhere (e)', () => actions.focus(node, false)),
@@ -95,17 +91,17 @@ class Details {
     const value = sums => isChange ? sums.now[node] - sums.base[node] : sums.now[node];
     const of = isChange ? measure.sum.size : measure.sum.now, rows = figuresOf(model, measure, box);
     const add = (label, sum) =>
-      rows.push([label, formatValue(measure, sum, isChange), formatPercent(sum, of)]);
+      rows.push([label, formatValue(measure, sum, isChange), percent(sum, of)]);
     if (cumulative.size[node] > box.size * 1.0001)
       add('everywhere', value(cumulative));
     if (cumulative.size[node] > box.size * 1.0001 && value(flat) !== 0)
       add('itself everywhere', value(flat));
-    return make('table', {}, ...rows.map(([label, text, share]) => make('tr', {},
-      make('th', { scope: 'row' }, label), make('td', {}, text), make('td', {}, share))));
+    return el('table', ...rows.map(([label, text, share]) => el('tr',
+      el('th', { scope: 'row' }, label), el('td', text), el('td', share))));
   }
 
   showAll(model, measure) {
-    const { sum } = measure, count = new Set(model.nodes).size;
+    const { sum } = measure, functions = new Set(model.nodes).size;
     const change = model.isDifference ? sum.now - sum.base : sum.now;
     const rows = [[measure.counter.label, formatValue(measure, change, model.isDifference)]];
     if (model.isDifference)
@@ -113,13 +109,13 @@ class Details {
     if (sum.variance + sum.baseVariance > 0)
       rows.push(['95% interval', formatInterval(measure, sum, model.isDifference)]);
     if (sum.samples > 0)
-      rows.push(['samples', formatCount(sum.samples)]);
-    rows.push(['functions', formatCount(count)], ['stacks', formatCount(model.leaves.length)]);
+      rows.push(['samples', count(sum.samples)]);
+    rows.push(['functions', count(functions)], ['stacks', count(model.leaves.length)]);
     this.element.replaceChildren(
-      make('h2', {}, make('span', {}, 'Everything')),
-      make('p', { className: 'fg-place' }, 'Choose a box to see its figures here.'),
-      make('table', {}, ...rows.map(([label, value]) =>
-        make('tr', {}, make('th', { scope: 'row' }, label), make('td', { colSpan: 2 }, value)))));
+      el('h2', el('span', 'Everything')),
+      el('p.fg-place', 'Choose a box to see its figures here.'),
+      el('table', ...rows.map(([label, value]) =>
+        el('tr', el('th', { scope: 'row' }, label), el('td', { colSpan: 2 }, value)))));
   }
 }
 
@@ -128,16 +124,16 @@ class FunctionTable {
   constructor(actions) {
     this.actions = actions;
     this.key = 'flat';
-    this.body = make('tbody');
+    this.body = el('tbody');
     this.heads = [
       ['name', 'Function', 'Sort by name'],
       ['flat', 'Flat', 'Sort by flat: what the function allocates itself'],
       ['cumulative', 'Cum', 'Sort by cumulative: with all it calls'],
-    ].map(([key, label, title]) => make('th', { scope: 'col', 'data-key': key },
+    ].map(([key, label, title]) => el('th', { scope: 'col', 'data-key': key },
       makeButton(label, title, () => this.sortBy(key))));
-    this.caption = make('p', { className: 'fg-caption' });
-    this.element = make('section', { className: 'fg-functions', 'aria-label': 'Functions' },
-      make('table', {}, make('thead', {}, make('tr', {}, ...this.heads)), this.body), this.caption);
+    this.caption = el('p.fg-caption');
+    this.element = el('section.fg-functions', { 'aria-label': 'Functions' },
+      el('table', el('thead', el('tr', ...this.heads)), this.body), this.caption);
     this.body.addEventListener('keydown', event => this.handleKey(event));
   }
 
@@ -165,7 +161,7 @@ class FunctionTable {
     this.body.replaceChildren(...nodes.slice(0, TABLE_ROWS).map((node, i) =>
       this.makeRow(node, i, value(flat, node), value(cumulative, node))));
     this.caption.textContent = nodes.length > TABLE_ROWS
-      ? `The first ${TABLE_ROWS} of ${formatCount(nodes.length)} functions; a search finds the others.`
+      ? `The first ${TABLE_ROWS} of ${count(nodes.length)} functions; a search finds the others.`
       : nodes.length === 0 ? 'No function matches.' : '';
     this.mark(shown.selectedNode);
   }
@@ -174,17 +170,17 @@ class FunctionTable {
     const { model, measure } = this.shown, name = model.names[node];
     const of = model.isDifference ? measure.sum.size : measure.sum.now;
     const cell = value => {
-      const bar = make('i');
+      const bar = el('i');
       bar.style.width = `${Math.min(100, 100 * Math.abs(value) / (of || 1))}%`;
-      return make('td', {
+      return el('td', {
         className: value === 0 ? 'fg-zero' : !model.isDifference ? '' : value < 0 ? 'fg-shrunk' : 'fg-grown',
-        title: formatPercent(value, of),
-      }, bar, make('span', {}, formatValue(measure, value, model.isDifference)));
+        title: percent(value, of),
+      }, bar, el('span', formatValue(measure, value, model.isDifference)));
     };
     const button = makeButton(shortenName(name), name, () => this.actions.select(node),
       { tabIndex: i === 0 ? 0 : -1 });
     button.addEventListener('dblclick', () => this.actions.focus(node, true));
-    return make('tr', { 'data-node': node }, make('th', { scope: 'row' }, button),
+    return el('tr', { 'data-node': node }, el('th', { scope: 'row' }, button),
       cell(flat), cell(cumulative));
   }
 
@@ -225,14 +221,14 @@ const KEYS = [
 ];
 
 function makeHelp() {
-  const dialog = make('dialog', { className: 'fg-help', 'aria-label': 'Keys' });
+  const dialog = el('dialog.fg-help', { 'aria-label': 'Keys' });
   dialog.append(
-    make('h2', {}, 'Keys'),
-    make('table', {}, ...KEYS.map(([key, what]) => make('tr', {},
-      make('th', { scope: 'row' }, ...key.split(/\s+/).map(part => make('kbd', {}, part))),
-      make('td', {}, what)))),
-    make('h2', {}, 'Reading the picture'),
-    make('p', {}, 'A box is a function, its width is what it and everything it calls allocate. Boxes ' +
+    el('h2', 'Keys'),
+    el('table', ...KEYS.map(([key, what]) => el('tr',
+      el('th', { scope: 'row' }, ...key.split(/\s+/).map(part => el('kbd', part))),
+      el('td', what)))),
+    el('h2', 'Reading the picture'),
+    el('p', 'A box is a function, its width is what it and everything it calls allocate. Boxes ' +
       'touch where one calls the other. Striped boxes rest on so few samples that their error is ' +
       'as large as their value. The address of this page keeps what you see: copy it to share it.'),
     makeButton('Close', 'Close (Escape)', () => dialog.close()));

@@ -1,49 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements from code: el('a.quiet', { href }, 'text', child). Nothing is ever parsed as HTML. */
-
-import { sentence } from '/assets/format.js';
-
-export function el(name, ...rest) {
-  const [tag, ...classes] = name.split('.');
-  const element = document.createElement(tag || 'div');
-  element.classList.add(...classes);
-  for (const item of rest.flat(Infinity)) {
-    if (item === null || item === undefined || item === false)
-      continue;
-    if (typeof item === 'object' && !(item instanceof Node))
-      setProperties(element, item);
-    else
-      element.append(item);
-  }
-  return element;
-}
-
-function setProperties(element, properties) {
-  for (const [key, value] of Object.entries(properties)) {
-    if (key.startsWith('on'))
-      element.addEventListener(key.slice(2), value);
-    else if (key in element && !key.startsWith('aria'))
-      element[key] = value;
-    else if (value !== null && value !== undefined && value !== false)
-      element.setAttribute(key, value === true ? '' : value);
-  }
-}
+/* Controls and notices of the page. */
+import { button, el } from '/assets/dom.js';
 
 /* Replaces what is in the element; null and false are left out. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
-}
-
-export function svg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [key, value] of Object.entries(attributes))
-    element.setAttribute(key, value);
-  element.append(...children);
-  return element;
-}
-
-export function button(text, action, options = {}) {
-  return el('button', { type: 'button', onclick: action, ...options }, text);
 }
 
 /* A button that cannot be pressed twice while its work is on, and says what went wrong. */
@@ -186,3 +147,6 @@ function repeat(step, period_ms) {
     document.removeEventListener('visibilitychange', wake);
   };
 }
+
+/* The gateway's messages begin in lower case, to stand behind something; names and commands stay as they are. */
+export const sentence = text => /^(?!heapctl\b)[a-z]+(?:[ ,:;]|$)/.test(text ?? '') ? text[0].toUpperCase() + text.slice(1) : text;
