@@ -47,16 +47,16 @@ class Followed(GatewayCase):
 
     def history_trend(self, name, process):
         target = f"/targets/{self.program_name(process)}/api/v1"
-        moments = self.expect(self.get(f"{target}/timeline?pid={process.pid}&to_ms={self.ended_ms}"), 200).json["moments"]
-        path = f"{target}/trend?pid={process.pid}&from_ms={moments[0]['time_ms']}&to_ms={moments[-1]['time_ms']}&format="
+        snapshots = self.expect(self.get(f"{target}/timeline?pid={process.pid}&to_ms={self.ended_ms}"), 200).json["snapshots"]
+        path = f"{target}/trend?pid={process.pid}&from_ms={snapshots[0]['time_ms']}&to_ms={snapshots[-1]['time_ms']}&format="
         found = self.note(f"{name}, by its history", f"{name}.history", lambda output: self.expect(self.get(path + output), 200).text)
-        self.assertEqual(found["hours"], [(moment["time_ms"] - moments[0]["time_ms"]) / 3600000 for moment in moments])
+        self.assertEqual(found["hours"], [(snapshot["time_ms"] - snapshots[0]["time_ms"]) / 3600000 for snapshot in snapshots])
         if "BENCH_FOLDER" in os.environ and browser.missing() is None:
-            self.draw(name, process, moments)
+            self.draw(name, process, snapshots)
         return found
 
-    def draw(self, name, process, moments):
-        first, last = moments[0], moments[-1]
+    def draw(self, name, process, snapshots):
+        first, last = snapshots[0], snapshots[-1]
         with browser.Browser(height=1600) as page:
             page.goto(f"{self.url}/#/{self.program_name(process)}/history?pid={process.pid}&base={first['id']}&at={last['id']}"
                       f"&begin={first['time_ms']}&end={last['time_ms']}")

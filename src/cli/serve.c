@@ -145,7 +145,7 @@ const struct verb verb_serve = {
 		       "/targets/NAME/ serves each target, by name or pid. A restarted target "
 		       "is found again.\n\n"
 		       "With --history, the profile and figures of every target are kept for "
-		       "days; /api/v1/timeline lists the moments, /api/v1/moment renders one "
+		       "days; /api/v1/timeline lists the snapshots, /api/v1/snapshot renders one "
 		       "or compares two, /api/v1/trend shows what grew, also for targets that "
 		       "have ended.\n\n"
 		       "With --watch-file, it captures profiles of targets by rules; each "

@@ -13,8 +13,8 @@
 #include "client/agent_client.h"
 
 /* A reading that is under way; the thread that began it fills it, the others wait. */
-struct backend_flight {
-	struct backend_flight *next;
+struct shared_read {
+	struct shared_read *next;
 	const char *path;
 	unsigned waiting; /* threads that still look at it, the first one included */
 	bool is_done;
@@ -59,7 +59,7 @@ void backend_drop(struct backend *backend)
 	free(backend);
 }
 
-static struct timespec moment(int64_t monotonic_ms)
+static struct timespec timespec_of(int64_t monotonic_ms)
 {
 	return (struct timespec){
 		.tv_sec = monotonic_ms / 1000,
@@ -67,7 +67,7 @@ static struct timespec moment(int64_t monotonic_ms)
 	};
 }
 
-static bool say_busy(const struct backend *backend, struct error *err)
+static bool fail_busy(const struct backend *backend, struct error *err)
 {
 	error_set(err, ERROR_TIMEOUT, "%s did not answer in time", backend->target.label);
 	return error_hint(err, "it is stopped, overloaded or being debugged; try again later");
@@ -98,21 +98,21 @@ static void leave_callers(struct backend *backend, bool is_profile)
 }
 
 /* One of the few places at the agent; with the mutex held. */
-static bool take_place(struct backend *backend, int64_t deadline_ms, struct error *err)
+static bool acquire_call(struct backend *backend, int64_t deadline_ms, struct error *err)
 {
-	const struct timespec deadline = moment(deadline_ms);
+	const struct timespec deadline = timespec_of(deadline_ms);
 
 	while (backend->calls >= BACKEND_CALLS_MAX) {
 		if (pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) ==
 				ETIMEDOUT &&
 			backend->calls >= BACKEND_CALLS_MAX)
-			return say_busy(backend, err);
+			return fail_busy(backend, err);
 	}
 	backend->calls++;
 	return true;
 }
 
-static void give_place(struct backend *backend)
+static void release_call(struct backend *backend)
 {
 	pthread_mutex_lock(&backend->mutex);
 	backend->calls--;
@@ -127,7 +127,7 @@ static bool explain(
 	const bool is_answer = answer->status >= 400;
 
 	if (err->errnum == ETIMEDOUT || err->errnum == EAGAIN)
-		return say_busy(backend, err);
+		return fail_busy(backend, err);
 	if (!is_answer && err->kind == ERROR_NOT_FOUND) {
 		error_set(err, ERROR_NOT_FOUND, "%s has gone", backend->target.label);
 		return error_hint(err, "/targets lists the targets");
@@ -170,82 +170,82 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 	return true;
 }
 
-static bool call_with_place(struct backend *backend, const char *method, const char *path,
+static bool call_limited(struct backend *backend, const char *method, const char *path,
 	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
 	struct error *err)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + limit_ms;
 
 	pthread_mutex_lock(&backend->mutex);
-	const bool has_place = take_place(backend, deadline_ms, err);
+	const bool has_call = acquire_call(backend, deadline_ms, err);
 	pthread_mutex_unlock(&backend->mutex);
-	if (!has_place)
+	if (!has_call)
 		return false;
 	const int64_t left_ms = deadline_ms - clock_monotonic_ms();
 	const bool ok = call_agent(
 		backend, method, path, is_profile, left_ms < 1 ? 1 : left_ms, answer, body, err);
-	give_place(backend);
+	release_call(backend);
 	return ok;
 }
 
-static struct backend_flight *find_flight(struct backend *backend, const char *path)
+static struct shared_read *find_read(struct backend *backend, const char *path)
 {
-	struct backend_flight *flight = backend->flights;
+	struct shared_read *shared = backend->reads;
 
-	while (flight != NULL && (flight->is_done || strcmp(flight->path, path) != 0))
-		flight = flight->next;
-	return flight;
+	while (shared != NULL && (shared->is_done || strcmp(shared->path, path) != 0))
+		shared = shared->next;
+	return shared;
 }
 
-static void remove_flight(struct backend *backend, struct backend_flight *flight)
+static void remove_read(struct backend *backend, struct shared_read *shared)
 {
-	struct backend_flight **place = &backend->flights;
+	struct shared_read **place = &backend->reads;
 
-	while (*place != flight)
+	while (*place != shared)
 		place = &(*place)->next;
-	*place = flight->next;
+	*place = shared->next;
 }
 
 /* Waits for a reading of another request; with the mutex held. */
-static bool join_flight(struct backend *backend, struct backend_flight *flight, int64_t limit_ms,
+static bool join_read(struct backend *backend, struct shared_read *shared, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {
-	const struct timespec deadline = moment(clock_monotonic_ms() + limit_ms);
+	const struct timespec deadline = timespec_of(clock_monotonic_ms() + limit_ms);
 	bool ok = false;
 
-	flight->waiting++;
-	while (!flight->is_done &&
+	shared->waiting++;
+	while (!shared->is_done &&
 		pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) != ETIMEDOUT)
 		;
-	if (!flight->is_done) {
-		say_busy(backend, err);
-	} else if (!flight->ok) {
-		*err = flight->err;
+	if (!shared->is_done) {
+		fail_busy(backend, err);
+	} else if (!shared->ok) {
+		*err = shared->err;
 	} else {
-		*answer = flight->answer;
-		answer->body = blob_share(flight->answer.body);
+		*answer = shared->answer;
+		answer->body = blob_share(shared->answer.body);
 		ok = true;
 	}
-	flight->waiting--;
+	shared->waiting--;
 	pthread_cond_broadcast(&backend->changed);
 	return ok;
 }
 
-static void fly(
-	struct backend *backend, struct backend_flight *flight, bool is_profile, int64_t limit_ms)
+static void perform_read(
+	struct backend *backend, struct shared_read *shared, bool is_profile, int64_t limit_ms)
 {
 	const int64_t began_ns = clock_monotonic_ns();
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
-	flight->ok = call_with_place(backend, "GET", flight->path, is_profile, limit_ms, &answer,
-		&flight->answer.body, &flight->err);
-	if (!flight->ok)
+	shared->ok = call_limited(backend, "GET", shared->path, is_profile, limit_ms, &answer,
+		&shared->answer.body, &shared->err);
+	if (!shared->ok)
 		return;
 	const char *const dump_ms = http_answer_field(&answer, "Heapctl-Dump-Ms");
 	const char *const time_ms = http_answer_field(&answer, "Heapctl-Time-Ms");
-	flight->answer.time_ms = time_ms != NULL ? strtoll(time_ms, NULL, 10) : 0;
-	flight->answer.milliseconds = dump_ms != NULL
+	shared->answer.time_ms = time_ms != NULL ? strtoll(time_ms, NULL, 10) : 0;
+	shared->answer.milliseconds = dump_ms != NULL
 					      ? strtod(dump_ms, NULL)
 					      : (double)(clock_monotonic_ns() - began_ns) / 1e6;
 }
@@ -253,25 +253,25 @@ static void fly(
 static bool get(struct backend *backend, const char *path, bool is_profile, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {
-	struct backend_flight own = { .path = path, .waiting = 1 };
+	struct shared_read own = { .path = path, .waiting = 1 };
 
 	pthread_mutex_lock(&backend->mutex);
 	if (!join_callers(backend, is_profile, err)) {
 		pthread_mutex_unlock(&backend->mutex);
 		return false;
 	}
-	struct backend_flight *const other = find_flight(backend, path);
+	struct shared_read *const other = find_read(backend, path);
 	if (other != NULL) {
-		const bool ok = join_flight(backend, other, limit_ms, answer, err);
+		const bool ok = join_read(backend, other, limit_ms, answer, err);
 		leave_callers(backend, is_profile);
 		pthread_mutex_unlock(&backend->mutex);
 		return ok;
 	}
-	own.next = backend->flights;
-	backend->flights = &own;
+	own.next = backend->reads;
+	backend->reads = &own;
 	pthread_mutex_unlock(&backend->mutex);
 
-	fly(backend, &own, is_profile, limit_ms);
+	perform_read(backend, &own, is_profile, limit_ms);
 
 	pthread_mutex_lock(&backend->mutex);
 	own.is_done = true;
@@ -280,7 +280,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	/* The others read from our stack. */
 	while (own.waiting > 0)
 		pthread_cond_wait(&backend->changed, &backend->mutex);
-	remove_flight(backend, &own);
+	remove_read(backend, &own);
 	leave_callers(backend, is_profile);
 	pthread_mutex_unlock(&backend->mutex);
 	if (own.ok)
@@ -339,8 +339,8 @@ bool backend_post(struct backend *backend, const char *path, struct blob **body,
 	pthread_mutex_unlock(&backend->mutex);
 	if (!has_joined)
 		return false;
-	const bool ok = call_with_place(
-		backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err);
+	const bool ok =
+		call_limited(backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err);
 	pthread_mutex_lock(&backend->mutex);
 	leave_callers(backend, false);
 	pthread_mutex_unlock(&backend->mutex);

@@ -43,7 +43,7 @@ enum {
 /* Of all targets: one alone cannot fill the disk or memory, and neither can many together. */
 extern struct byte_budget backend_scratch_budget, backend_memory_budget;
 
-struct backend_flight;
+struct shared_read;
 
 struct backend {
 	unsigned references;
@@ -57,7 +57,7 @@ struct backend {
 	pthread_cond_t changed;
 	unsigned calls;
 	unsigned callers[2]; /* that wait for something else, for a profile */
-	struct backend_flight *flights;
+	struct shared_read *reads;
 	struct live_metrics history;
 };
 

@@ -15,7 +15,7 @@ enum {
 	MISS_REFRESH_MS = 300,
 	/* Looking through a machine full of processes costs time: rest some times as long. */
 	REFRESH_REST = 8,
-	REFRESH_REST_MOST_MS = 10 * 1000,
+	REFRESH_REST_MAX_MS = 10 * 1000,
 	SLEEPER_AGE_MS = 2000,
 };
 
@@ -79,9 +79,9 @@ static bool is_ambiguous(const char *name)
 static bool claim(struct backend_set *set, const char *name, uid_t owner)
 {
 	pthread_mutex_lock(&set->mutex);
-	const bool is_its = name_registry_claim(&set->owners, name, owner);
+	const bool is_owner = name_registry_claim(&set->owners, name, owner);
 	pthread_mutex_unlock(&set->mutex);
-	return is_its;
+	return is_owner;
 }
 
 /* What a target is called in URLs. Without the mutex. */
@@ -193,7 +193,7 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* In the order in which they may claim a name. */
-static bool look_around(struct survey *survey, struct error *err)
+static bool survey_sorted(struct survey *survey, struct error *err)
 {
 	if (!survey_make(false, survey, err))
 		return false;
@@ -207,7 +207,7 @@ static void gather_all(struct backend_set *set, struct gathering *found)
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
 	struct error err;
 
-	if (!look_around(&survey, &err)) {
+	if (!survey_sorted(&survey, &err)) {
 		add_problem(found, "targets", 0)->err = err;
 		return;
 	}
@@ -226,7 +226,7 @@ static bool gather_namesakes(
 	const size_t before = found->count;
 	struct error err;
 
-	if (!look_around(&survey, &err))
+	if (!survey_sorted(&survey, &err))
 		return false;
 	for (size_t i = 0; i < survey.count; i++) {
 		const struct survey_entry *const entry = &survey.entries[i];
@@ -283,7 +283,7 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
  * More than there are places: each user has as many as any other, as far as it wants them, so that
  * none can take all by starting processes.
  */
-static void share_places(struct gathering *found)
+static void share_slots(struct gathering *found)
 {
 	CLEANUP(free_cleanup) size_t *turns = NULL;
 	size_t kept = 0;
@@ -327,8 +327,8 @@ static bool is_fresh(const struct backend_set *set, int64_t age_ms)
 {
 	int64_t rest_ms = set->refresh_took_ms * REFRESH_REST;
 
-	if (rest_ms > REFRESH_REST_MOST_MS)
-		rest_ms = REFRESH_REST_MOST_MS;
+	if (rest_ms > REFRESH_REST_MAX_MS)
+		rest_ms = REFRESH_REST_MAX_MS;
 	if (rest_ms < age_ms)
 		rest_ms = age_ms;
 	return set->refreshed_ms != 0 && clock_monotonic_ms() - set->refreshed_ms < rest_ms;
@@ -351,7 +351,7 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 		gather_wanted(set, &found);
 	else
 		gather_all(set, &found);
-	share_places(&found);
+	share_slots(&found);
 	if (set->wanted_count == 0 && found.count > 0)
 		qsort(found.items, found.count, sizeof *found.items, compare_backends);
 
@@ -423,17 +423,17 @@ void backend_set_plain_name(struct backend_set *set, const char *name, char *out
 	uid_t owner, asked;
 
 	pthread_mutex_lock(&set->mutex);
-	const bool is_its = user_name_split(name, plain, sizeof plain, &asked) &&
-			    name_registry_find(&set->owners, plain, &owner) && owner == asked;
+	const bool is_owner = user_name_split(name, plain, sizeof plain, &asked) &&
+			      name_registry_find(&set->owners, plain, &owner) && owner == asked;
 	pthread_mutex_unlock(&set->mutex);
-	snprintf(out, size, "%s", is_its ? plain : name);
+	snprintf(out, size, "%s", is_owner ? plain : name);
 }
 
 /*
  * A name that no user has but several users' processes answer to, such as the program's where they
  * call themselves otherwise: it is the first one's from now on. With the mutex held.
  */
-static void settle(struct backend_set *set, const char *name)
+static void claim_for_first(struct backend_set *set, const char *name)
 {
 	const struct backend *first = NULL;
 	uid_t owner;
@@ -513,7 +513,7 @@ static bool look_up(
 	struct backend *found = NULL;
 	size_t matches = 0;
 
-	settle(set, name);
+	claim_for_first(set, name);
 	for (size_t i = 0; i < set->count; i++) {
 		if (name != NULL && !is_called(set, set->items[i], name))
 			continue;
@@ -552,7 +552,7 @@ static void add_by_pid(struct backend_set *set, const char *pid)
 	}
 	if (is_there)
 		gather(set, &target, &found);
-	share_places(&found);
+	share_slots(&found);
 	if (found.count > 0)
 		qsort(found.items, found.count, sizeof *found.items, compare_backends);
 

@@ -118,11 +118,11 @@ struct acceptor {
 	pthread_t thread;
 };
 
-static bool is_stopped(const struct acceptor *acceptor, int patience_ms)
+static bool await_stop(const struct acceptor *acceptor, int timeout_ms)
 {
 	struct pollfd poller = { .fd = acceptor->stop_fd, .events = POLLIN };
 
-	return poll(&poller, 1, patience_ms) > 0;
+	return poll(&poller, 1, timeout_ms) > 0;
 }
 
 /* Until a client connects, or the gateway stops. */
@@ -145,7 +145,7 @@ static void accept_one(const struct acceptor *acceptor)
 
 	/* Out of descriptors: they come back when others have left. */
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-		is_stopped(acceptor, FULL_MS);
+		await_stop(acceptor, FULL_MS);
 	if (fd < 0 || MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) !=
 			      MHD_YES)
 		connection_slot_cancel(acceptor->slots);
@@ -155,13 +155,13 @@ static void *work(void *context)
 {
 	const struct acceptor *const acceptor = context;
 
-	while (!is_stopped(acceptor, 0)) {
+	while (!await_stop(acceptor, 0)) {
 		await_client(acceptor);
 		if (connection_slot_reserve(acceptor->slots)) {
 			accept_one(acceptor);
 		} else {
 			connection_slots_cut_slow(acceptor->slots);
-			is_stopped(acceptor, FULL_MS);
+			await_stop(acceptor, FULL_MS);
 		}
 	}
 	return NULL;

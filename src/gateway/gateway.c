@@ -25,7 +25,7 @@ bool gateway_wait(const struct gateway *gateway, const struct request *request, 
 	return true;
 }
 
-static bool take_place(unsigned *taken, unsigned limit, struct error *err)
+static bool acquire_place(unsigned *taken, unsigned limit, struct error *err)
 {
 	if (__atomic_add_fetch(taken, 1, __ATOMIC_RELAXED) <= limit)
 		return true;
@@ -36,7 +36,7 @@ static bool take_place(unsigned *taken, unsigned limit, struct error *err)
 
 bool gateway_begin_wait(struct gateway *gateway, struct error *err)
 {
-	return take_place(&gateway->counters.waiting, GATEWAY_WAITING_MAX, err);
+	return acquire_place(&gateway->counters.waiting, GATEWAY_WAITING_MAX, err);
 }
 
 void gateway_end_wait(struct gateway *gateway)
@@ -46,7 +46,7 @@ void gateway_end_wait(struct gateway *gateway)
 
 bool gateway_begin_work(struct gateway *gateway, struct error *err)
 {
-	return take_place(&gateway->counters.working, GATEWAY_WORKING_MAX, err);
+	return acquire_place(&gateway->counters.working, GATEWAY_WORKING_MAX, err);
 }
 
 void gateway_end_work(struct gateway *gateway)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1/archive, timeline, moment and trend: what serve --history has kept. */
+/* /api/v1/archive, timeline, snapshot and trend: what serve --history has kept. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +39,12 @@ static struct store_query make_query(const struct request *request, const char *
 	};
 }
 
+/* `most` is its former name, until 0.3. */
+static int64_t max_of(const struct request *request, int64_t otherwise)
+{
+	return request_number(request, "max", request_number(request, "most", otherwise));
+}
+
 static void start_object(struct json_writer *json, struct buffer *body, const char *key)
 {
 	buffer_init(body, &memory_or_exit);
@@ -63,6 +69,15 @@ void api_archive(struct gateway *gateway, const struct request *request, struct 
 	buffer_deinit(&body);
 }
 
+/* The array again as `moments`, until 0.3, for clients that do not know `max`. */
+static void put_former_name(struct json_writer *json, const struct buffer *body, size_t begin)
+{
+	CLEANUP(free_cleanup) char *snapshots = xstrndup(body->data + begin, body->size - begin);
+
+	json_key(json, "moments");
+	json_put_raw(json, snapshots, strlen(snapshots));
+}
+
 void api_timeline(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	struct error err = { 0 };
@@ -71,13 +86,16 @@ void api_timeline(struct gateway *gateway, const struct request *request, struct
 	char name[128] = "";
 	size_t total = 0;
 
-	start_object(&json, &body, "moments");
+	start_object(&json, &body, "snapshots");
+	const size_t begin = body.size;
 	const bool is_known = find_name(gateway, request, name, &err);
 	const struct store_query query = make_query(request, name);
-	bool ok = is_known && store_list(gateway->store, &query,
-				      (size_t)request_number(request, "most", TIMELINE_SNAPSHOTS),
-				      &json, &total, &err);
+	bool ok = is_known &&
+		  store_list(gateway->store, &query, (size_t)max_of(request, TIMELINE_SNAPSHOTS),
+			  &json, &total, &err);
 	if (ok) {
+		if (request_text(request, "max") == NULL)
+			put_former_name(&json, &body, begin);
 		json_member_unsigned(&json, "total", total);
 		json_key(&json, "processes");
 		ok = store_list_processes(gateway->store, &query, &json, &err);
@@ -106,7 +124,7 @@ static bool get_snapshot(struct gateway *gateway, const struct request *request,
 	       blob_take_fd(fd, profile, err);
 }
 
-void api_moment(struct gateway *gateway, const struct request *request, struct reply *reply)
+void api_snapshot(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
 	const int64_t base_ms = request_number(request, "base_ms", -1);
@@ -124,7 +142,7 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 		return;
 	}
 	kept.name = now.target;
-	kept.owner = xasprintf("moment/%" PRId64 "-%" PRId64, now.id, before.id);
+	kept.owner = xasprintf("snapshot/%" PRId64 "-%" PRId64, now.id, before.id);
 	kept.time_ms = now.time_ms;
 	kept.base_ms = before.time_ms;
 	if (snapshot_render_reply(gateway, request, &kept, reply))
@@ -138,7 +156,7 @@ void api_moment(struct gateway *gateway, const struct request *request, struct r
 struct trend_render {
 	const struct trend_format *format;
 	struct store_query query;
-	int64_t most;			      /* profiles */
+	int64_t max;			      /* profiles */
 	int64_t top;			      /* sites */
 	const char *unit;		      /* NULL: functions */
 	const char *counter;		      /* NULL: bytes in use */
@@ -233,7 +251,7 @@ static bool make_trend(void *context, struct blob **blob, struct error *err)
 	struct command_line line = { 0 };
 
 	if (!blob_open_scratch(&scratch, err) ||
-		!store_series_gather(order->gateway->store, &render->query, (size_t)render->most,
+		!store_series_gather(order->gateway->store, &render->query, (size_t)render->max,
 			TREND_BYTES_MAX, scratch, err) ||
 		!blob_take_fd(TAKE_FD(scratch), &series, err))
 		return false;
@@ -265,7 +283,7 @@ static char *make_key(const struct trend_render *render, const struct store_seri
 
 	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRId64 "/%" PRId64 "/%s/%s/%s/"
 			 "%zu:%s/%zu:%s/%zu:%s/%s",
-		series->first_id, series->last_id, series->count, render->most, render->top,
+		series->first_id, series->last_id, series->count, render->max, render->top,
 		render->format->name, or_nothing(render->unit), or_nothing(render->counter),
 		strlen(render->query.target), render->query.target, strlen(focus), focus,
 		strlen(ignore), ignore, or_nothing(render->exclude));
@@ -297,7 +315,7 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 	const struct trend_render render = {
 		.format = trend_format_find(format == NULL ? "json" : format),
 		.query = make_query(request, name),
-		.most = request_number(request, "most", TREND_PROFILES_MAX),
+		.max = max_of(request, TREND_PROFILES_MAX),
 		.top = request_number(request, "top", TREND_TOP),
 		.unit = request_text(request, "by"),
 		.counter = request_text(request, "counter"),
@@ -313,6 +331,8 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 	reply->policy = render.format->policy;
 	if (render.format->option == NULL)
 		reply_attachment(reply, "%s.tar", name);
+	reply_header(reply, "Heapctl-Snapshots", "%zu", series.count);
+	/* Its former name, until 0.3. */
 	reply_header(reply, "Heapctl-Moments", "%zu", series.count);
 	reply_header(reply, "Heapctl-Processes", "%lld", (long long)series.processes);
 }

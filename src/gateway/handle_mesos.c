@@ -235,7 +235,7 @@ static const struct profile_format *wanted_format(const struct request *request)
 	return profile_format_find(strrchr(request->route->pattern, '/') + 1);
 }
 
-static void reply_product(struct gateway *gateway, struct backend *backend,
+static void reply_render(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct reply *reply)
 {
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
@@ -265,7 +265,7 @@ void mesos_download(struct gateway *gateway, const struct request *request, stru
 	if (render.id < 0)
 		ok = run_profiles_newest(backend, &render.id, &err);
 	if (ok)
-		reply_product(gateway, backend, &render, reply);
+		reply_render(gateway, backend, &render, reply);
 	else
 		fail_download(&err, reply);
 }

@@ -38,7 +38,7 @@ handler agent_read, agent_change;
 const char *stats_media_type(const char *format);
 
 /* What serve --history has kept. */
-handler api_archive, api_timeline, api_moment, api_trend;
+handler api_archive, api_timeline, api_snapshot, api_trend;
 
 enum { TREND_PROFILES_MAX = 1000, TREND_TOP = 30 };
 /* End with NULL. */

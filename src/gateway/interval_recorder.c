@@ -14,15 +14,15 @@
 enum {
 	STACK_BYTES = 1024 * 1024,
 	/* At most so many work at a time; those that have run for long no longer count. */
-	KEEPERS_AT_ONCE = 4,
-	LONG_MS = 5 * 1000,
-	KEEPERS_MAX = 64,
-	/* How long to wait for a free keeper before looking again. */
+	JOBS_AT_ONCE = 4,
+	SLOW_MS = 5 * 1000,
+	JOBS_MAX = 64,
+	/* How long to wait for a free job before looking again. */
 	LOOK_MS = 50,
 };
 
 /* Keeps one snapshot of one target, on a thread of its own: a target that hangs delays no other. */
-struct keeper {
+struct snapshot_job {
 	struct interval_recorder *recorder;
 	struct backend *backend; /* NULL: free; set and cleared by the recorder's thread */
 	int64_t begun_ms;	 /* on the monotonic clock */
@@ -34,10 +34,10 @@ struct interval_recorder {
 	struct gateway *gateway;
 	int64_t every_ms;
 	pthread_t thread;
-	struct keeper keepers[KEEPERS_MAX]; /* of the recorder's thread */
+	struct snapshot_job jobs[JOBS_MAX]; /* of the recorder's thread */
 };
 
-static void say(const struct interval_recorder *recorder, const struct error *err)
+static void log_error(const struct interval_recorder *recorder, const struct error *err)
 {
 	char line[900];
 
@@ -82,7 +82,7 @@ bool interval_recorder_keep(struct gateway *gateway, struct backend *backend, co
 	       keep(gateway, backend, status, snapshot, err);
 }
 
-static bool keep_regularly(struct gateway *gateway, struct backend *backend, struct error *err)
+static bool keep_snapshot(struct gateway *gateway, struct backend *backend, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct snapshot snapshot = { 0 };
@@ -93,98 +93,97 @@ static bool keep_regularly(struct gateway *gateway, struct backend *backend, str
 	       keep(gateway, backend, status, &snapshot, err);
 }
 
-static bool is_over(const struct interval_recorder *recorder, int64_t patience_ms)
+static bool await_stop(const struct interval_recorder *recorder, int64_t timeout_ms)
 {
 	struct pollfd poller = { .fd = recorder->gateway->stop_fd, .events = POLLIN };
 
-	return poll(&poller, 1, patience_ms > INT32_MAX ? INT32_MAX : (int)patience_ms) > 0;
+	return poll(&poller, 1, timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms) > 0;
 }
 
-static void *work_as_keeper(void *context)
+static void *run_job(void *context)
 {
-	struct keeper *const keeper = context;
-	struct gateway *const gateway = keeper->recorder->gateway;
+	struct snapshot_job *const job = context;
+	struct gateway *const gateway = job->recorder->gateway;
 	struct error err;
 
 	__atomic_add_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
-	if (!keep_regularly(gateway, keeper->backend, &err))
-		say(keeper->recorder, &err);
+	if (!keep_snapshot(gateway, job->backend, &err))
+		log_error(job->recorder, &err);
 	__atomic_sub_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&keeper->is_done, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&job->is_done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-static void release(struct keeper *keeper)
+static void release(struct snapshot_job *job)
 {
-	pthread_join(keeper->thread, NULL);
-	backend_drop(keeper->backend);
-	keeper->backend = NULL;
+	pthread_join(job->thread, NULL);
+	backend_drop(job->backend);
+	job->backend = NULL;
 }
 
 /* NULL when there is work enough under way. */
-static struct keeper *find_free_keeper(struct interval_recorder *recorder)
+static struct snapshot_job *find_free_job(struct interval_recorder *recorder)
 {
-	const int64_t recently_ms = clock_monotonic_ms() - LONG_MS;
-	struct keeper *found = NULL;
+	const int64_t recently_ms = clock_monotonic_ms() - SLOW_MS;
+	struct snapshot_job *found = NULL;
 	unsigned busy = 0;
 
-	for (size_t i = 0; i < KEEPERS_MAX; i++) {
-		struct keeper *const keeper = &recorder->keepers[i];
-		if (keeper->backend != NULL && __atomic_load_n(&keeper->is_done, __ATOMIC_ACQUIRE))
-			release(keeper);
-		if (keeper->backend == NULL)
-			found = keeper;
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		struct snapshot_job *const job = &recorder->jobs[i];
+		if (job->backend != NULL && __atomic_load_n(&job->is_done, __ATOMIC_ACQUIRE))
+			release(job);
+		if (job->backend == NULL)
+			found = job;
 		else
-			busy += keeper->begun_ms > recently_ms;
+			busy += job->begun_ms > recently_ms;
 	}
-	return busy < KEEPERS_AT_ONCE ? found : NULL;
+	return busy < JOBS_AT_ONCE ? found : NULL;
 }
 
-static bool is_being_kept(const struct interval_recorder *recorder, const struct backend *backend)
+static bool has_job(const struct interval_recorder *recorder, const struct backend *backend)
 {
-	for (size_t i = 0; i < KEEPERS_MAX; i++) {
-		if (recorder->keepers[i].backend == backend)
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (recorder->jobs[i].backend == backend)
 			return true;
 	}
 	return false;
 }
 
-static void start_keeper(
-	struct keeper *keeper, struct interval_recorder *recorder, struct backend *backend)
+static void start_job(
+	struct snapshot_job *job, struct interval_recorder *recorder, struct backend *backend)
 {
 	struct error ignored;
 
-	*keeper = (struct keeper){
+	*job = (struct snapshot_job){
 		.recorder = recorder,
 		.backend = backend_share(backend),
 		.begun_ms = clock_monotonic_ms(),
 	};
-	if (thread_start(
-		    &keeper->thread, STACK_BYTES, work_as_keeper, keeper, "a keeper", &ignored))
+	if (thread_start(&job->thread, STACK_BYTES, run_job, job, "a snapshot", &ignored))
 		return;
 	/* Without a thread it is done here, one after the other. */
-	work_as_keeper(keeper);
-	backend_drop(keeper->backend);
-	keeper->backend = NULL;
+	run_job(job);
+	backend_drop(job->backend);
+	job->backend = NULL;
 }
 
-/* Ends when every target has its keeper, not when they are done. */
-static void keep_all(struct interval_recorder *recorder)
+/* Ends when every target has its job, not when they are done. */
+static void start_jobs(struct interval_recorder *recorder)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
 
 	backend_set_list(&recorder->gateway->backends, &list);
 	for (size_t i = 0; i < list.count; i++) {
-		struct keeper *keeper;
-		while ((keeper = find_free_keeper(recorder)) == NULL) {
-			if (is_over(recorder, LOOK_MS))
+		struct snapshot_job *job;
+		while ((job = find_free_job(recorder)) == NULL) {
+			if (await_stop(recorder, LOOK_MS))
 				return;
 		}
-		if (is_over(recorder, 0))
+		if (await_stop(recorder, 0))
 			return;
 		/* Its last snapshot takes longer than the time between two. */
-		if (!is_being_kept(recorder, list.items[i]))
-			start_keeper(keeper, recorder, list.items[i]);
+		if (!has_job(recorder, list.items[i]))
+			start_job(job, recorder, list.items[i]);
 	}
 }
 
@@ -194,14 +193,14 @@ static void *work(void *context)
 
 	do {
 		const int64_t begun_ms = clock_monotonic_ms();
-		keep_all(recorder);
+		start_jobs(recorder);
 		const int64_t left_ms = begun_ms + recorder->every_ms - clock_monotonic_ms();
-		if (is_over(recorder, left_ms < 0 ? 0 : left_ms))
+		if (await_stop(recorder, left_ms < 0 ? 0 : left_ms))
 			break;
 	} while (true);
-	for (size_t i = 0; i < KEEPERS_MAX; i++) {
-		if (recorder->keepers[i].backend != NULL)
-			release(&recorder->keepers[i]);
+	for (size_t i = 0; i < JOBS_MAX; i++) {
+		if (recorder->jobs[i].backend != NULL)
+			release(&recorder->jobs[i]);
 	}
 	return NULL;
 }

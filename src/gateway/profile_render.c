@@ -12,11 +12,11 @@
 #include "client/agent_client.h"
 #include "profile/profile_read.h"
 
-void run_profiles_deinit(struct run_profiles *recording)
+void run_profiles_deinit(struct run_profiles *profiles)
 {
-	blob_drop(recording->profile);
-	blob_drop(recording->start);
-	*recording = (struct run_profiles){ 0 };
+	blob_drop(profiles->profile);
+	blob_drop(profiles->start);
+	*profiles = (struct run_profiles){ 0 };
 }
 
 static bool is_running(const json_t *run)
@@ -24,7 +24,7 @@ static bool is_running(const json_t *run)
 	return strcmp(json_text(run, "state"), "running") == 0;
 }
 
-static bool say_running(int64_t id, struct error *err)
+static bool fail_running(int64_t id, struct error *err)
 {
 	error_set(err, ERROR_STATE, "run %" PRId64 " is still on", id);
 	return error_hint(err, "wait for its end or stop it; give an id for an earlier one");
@@ -40,7 +40,7 @@ bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err
 	for (size_t i = json_array_size(runs); i > 0; i--) {
 		const json_t *const run = json_array_get(runs, i - 1);
 		if (is_running(run))
-			return say_running(json_number(run, "id"), err);
+			return fail_running(json_number(run, "id"), err);
 		if (strcmp(json_text(run, "state"), "finished") == 0) {
 			*id = json_number(run, "id");
 			return true;
@@ -51,17 +51,17 @@ bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err
 }
 
 /* What a maker of a run's profile needs. */
-struct profile_order {
+struct profile_request {
 	struct backend *backend;
 	const char *path;
 };
 
 static bool fetch_profile(void *context, struct blob **blob, struct error *err)
 {
-	const struct profile_order *const order = context;
+	const struct profile_request *const job = context;
 	struct backend_answer answer;
 
-	if (!backend_get_profile(order->backend, order->path, &answer, err))
+	if (!backend_get_profile(job->backend, job->path, &answer, err))
 		return false;
 	*blob = answer.body;
 	return true;
@@ -72,12 +72,11 @@ static bool get_kept(struct gateway *gateway, struct backend *backend, int64_t i
 	const char *which, struct blob **blob, struct error *err)
 {
 	char path[96], key[128];
-	struct profile_order order = { .backend = backend, .path = path };
+	struct profile_request job = { .backend = backend, .path = path };
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
 	snprintf(key, sizeof key, "%" PRIu64 "%s", backend->generation, path);
-	return result_cache_get(
-		&gateway->profile_cache, key, true, fetch_profile, &order, blob, err);
+	return result_cache_get(&gateway->profile_cache, key, true, fetch_profile, &job, blob, err);
 }
 
 /* Whether the profile records anything: its "t*:" line begins with a number of objects. */
@@ -102,7 +101,7 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct ru
 	if (!backend_get_json(backend, path, &run, err))
 		return false;
 	if (is_running(run))
-		return say_running(loaded->id, err);
+		return fail_running(loaded->id, err);
 	if (json_number(run, "ended_ms") > json_number(run, "started_ms"))
 		loaded->span_ms = json_number(run, "ended_ms") - json_number(run, "started_ms");
 	if (!get_kept(gateway, backend, loaded->id, "profile", &loaded->profile, err))
@@ -121,7 +120,7 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct ru
 }
 
 bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct run_profiles *recording, struct error *err)
+	struct run_profiles *profiles, struct error *err)
 {
 	struct run_profiles loaded = { .id = id };
 	struct backend_answer now;
@@ -136,7 +135,7 @@ bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t
 			return false;
 		loaded.profile = now.body;
 	}
-	*recording = loaded;
+	*profiles = loaded;
 	return true;
 }
 
@@ -201,16 +200,16 @@ static const char *describe_id(const struct profile_render *render, int64_t id, 
 {
 	const bool is_now = id == RUN_PROFILES_NOW;
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
-	struct tm moment;
+	struct tm parts;
 
 	if (id < 0)
 		return "what was in use before it";
-	gmtime_r(&seconds, &moment);
+	gmtime_r(&seconds, &parts);
 	strftime(text, 64,
-		render->is_of_moments ? "what was in use at %F %T UTC"
-		: is_now	      ? "what is in use at %F %T UTC"
-				      : "the run of %F %T UTC",
-		&moment);
+		render->is_of_snapshots ? "what was in use at %F %T UTC"
+		: is_now		? "what is in use at %F %T UTC"
+					: "the run of %F %T UTC",
+		&parts);
 	return text;
 }
 
@@ -311,7 +310,7 @@ char *profile_render_key(const char *owner, const struct profile_render *render)
 }
 
 /* What make_render() needs. */
-struct render_order {
+struct render_request {
 	struct gateway *gateway;
 	struct backend *backend;
 	const struct profile_render *render;
@@ -319,12 +318,12 @@ struct render_order {
 
 static bool make_render(void *context, struct blob **blob, struct error *err)
 {
-	const struct render_order *const order = context;
-	const struct profile_render *const render = order->render;
+	const struct render_request *const job = context;
+	const struct profile_render *const render = job->render;
 	CLEANUP(run_profiles_cleanup) struct run_profiles shown = { 0 };
 	CLEANUP(run_profiles_cleanup) struct run_profiles base = { 0 };
 
-	if (!run_profiles_load(order->gateway, order->backend, render->id, &shown, err))
+	if (!run_profiles_load(job->gateway, job->backend, render->id, &shown, err))
 		return false;
 	if (render->format->option == NULL) {
 		*blob = blob_share(shown.profile);
@@ -333,23 +332,23 @@ static bool make_render(void *context, struct blob **blob, struct error *err)
 	if (render->base_id < 0) {
 		struct profile_render own = *render;
 		own.span_ms = shown.span_ms;
-		return profile_render_run(order->gateway, order->backend, &own, shown.profile,
-			shown.start, blob, err);
+		return profile_render_run(
+			job->gateway, job->backend, &own, shown.profile, shown.start, blob, err);
 	}
-	return run_profiles_load(order->gateway, order->backend, render->base_id, &base, err) &&
-	       profile_render_run(order->gateway, order->backend, render, shown.profile,
-		       base.profile, blob, err);
+	return run_profiles_load(job->gateway, job->backend, render->base_id, &base, err) &&
+	       profile_render_run(
+		       job->gateway, job->backend, render, shown.profile, base.profile, blob, err);
 }
 
 bool profile_render_get(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob **blob, struct error *err)
 {
-	struct render_order order = { gateway, backend, render };
+	struct render_request job = { gateway, backend, render };
 	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->generation);
 	CLEANUP(free_cleanup) char *key = profile_render_key(owner, render);
 	const bool keep = render->id != RUN_PROFILES_NOW && render->base_id != RUN_PROFILES_NOW;
 
-	return result_cache_get(&gateway->render_cache, key, keep, make_render, &order, blob, err);
+	return result_cache_get(&gateway->render_cache, key, keep, make_render, &job, blob, err);
 }
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
@@ -381,7 +380,7 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 }
 
 /* What is needed to draw one. */
-struct order {
+struct kept_render {
 	struct gateway *gateway;
 	const struct profile_render *render;
 	const struct snapshot_profiles *kept;
@@ -390,12 +389,12 @@ struct order {
 /* By the target's name alone: its process may be gone, and its pid another's. */
 static bool draw(void *context, struct blob **blob, struct error *err)
 {
-	const struct order *const order = context;
-	const struct snapshot_profiles *const kept = order->kept;
+	const struct kept_render *const job = context;
+	const struct snapshot_profiles *const kept = job->kept;
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct target target = { .kind = TARGET_AGENT };
 
-	if (order->render->format->option == NULL)
+	if (job->render->format->option == NULL)
 		return kept->base == NULL
 			       ? expand(kept->profile, blob, err)
 			       : error_set(err, ERROR_USAGE, "a difference has no raw form");
@@ -403,7 +402,7 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	backend = backend_new(&target, kept->name);
 	backend->pid = 0;
 	return profile_render_run(
-		order->gateway, backend, order->render, kept->profile, kept->base, blob, err);
+		job->gateway, backend, job->render, kept->profile, kept->base, blob, err);
 }
 
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
@@ -414,19 +413,19 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 		.format = profile_format_find(format == NULL ? "json" : format),
 		.id = kept->time_ms,
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
-		.is_of_moments = true,
+		.is_of_snapshots = true,
 		.counter = request_text(request, "counter"),
 		.granularity = request_text(request, "granularity"),
 		.focus = request_text(request, "focus"),
 		.ignore = request_text(request, "ignore"),
 	};
-	struct order order = { gateway, &render, kept };
+	struct kept_render job = { gateway, &render, kept };
 	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct error err = { 0 };
 
 	if (!result_cache_get(&gateway->render_cache, key, render.format->option != NULL, draw,
-		    &order, &result, &err)) {
+		    &job, &result, &err)) {
 		reply_failure(request, &err, reply);
 		return false;
 	}

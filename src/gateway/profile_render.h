@@ -25,11 +25,11 @@ struct run_profiles {
 	struct blob *start;   /* NULL when there is nothing to subtract */
 };
 
-void run_profiles_deinit(struct run_profiles *recording);
+void run_profiles_deinit(struct run_profiles *profiles);
 
-static inline void run_profiles_cleanup(struct run_profiles *recording)
+static inline void run_profiles_cleanup(struct run_profiles *profiles)
 {
-	run_profiles_deinit(recording);
+	run_profiles_deinit(profiles);
 }
 
 /*
@@ -37,9 +37,9 @@ static inline void run_profiles_cleanup(struct run_profiles *recording)
  */
 MUST_CHECK bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err);
 
-/* Gets the profiles of the recording, from the agent or from memory. */
+/* Gets the profiles of the profiles, from the agent or from memory. */
 MUST_CHECK bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct run_profiles *recording, struct error *err);
+	struct run_profiles *profiles, struct error *err);
 
 /* What can be made of a profile; the table's name is what URLs say. */
 struct profile_format {
@@ -57,7 +57,7 @@ struct profile_render {
 	const struct profile_format *format;
 	int64_t id;
 	int64_t base_id;	    /* compared with; -1 for none */
-	bool is_of_moments;	    /* both are times of kept moments */
+	bool is_of_snapshots;	    /* both are times of snapshots */
 	const char *counter;	    /* NULL: bytes in use */
 	const char *granularity;    /* NULL: functions */
 	const char *focus, *ignore; /* patterns; NULL for none */

@@ -15,8 +15,8 @@
 
 enum {
 	HOST_BYTES = 256,
-	TOKEN_LEAST_BYTES = 16,
-	TOKEN_MOST_BYTES = 4096,
+	TOKEN_MIN_BYTES = 16,
+	TOKEN_MAX_BYTES = 4096,
 	TOKEN_FILE_BYTES = 64 * 1024,
 };
 
@@ -159,7 +159,7 @@ static bool decode_base64(const char *text, char *out, size_t limit, size_t *siz
 
 bool request_policy_has_token(const char *authorization, const char *token)
 {
-	char pair[TOKEN_MOST_BYTES + 256];
+	char pair[TOKEN_MAX_BYTES + 256];
 	size_t size;
 
 	if (authorization == NULL)
@@ -204,12 +204,12 @@ bool request_policy_read_token(const char *path, char **token, struct error *err
 	bool ok = file_read_fd(fd, path, &text, err);
 	const char *const line = ok ? buffer_string(&text) : "";
 	const size_t size = strcspn(line, "\r\n");
-	if (ok && (size < TOKEN_LEAST_BYTES || size > TOKEN_MOST_BYTES)) {
+	if (ok && (size < TOKEN_MIN_BYTES || size > TOKEN_MAX_BYTES)) {
 		ok = error_set(
 			err, ERROR_INPUT, "%s: its first line has %zu characters", path, size);
 		error_hint(err,
 			"a token has %d to %d: head -c 24 /dev/urandom | base64 | tr +/ -_ >%s",
-			TOKEN_LEAST_BYTES, TOKEN_MOST_BYTES, path);
+			TOKEN_MIN_BYTES, TOKEN_MAX_BYTES, path);
 	}
 	for (size_t i = 0; i < size && ok; i++) {
 		/*

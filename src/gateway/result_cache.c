@@ -32,7 +32,7 @@ static void link_newest(struct result_cache *cache, struct cached_result *result
 	cache->newest = result;
 }
 
-static void unlink_product(struct result_cache *cache, struct cached_result *result)
+static void unlink_result(struct result_cache *cache, struct cached_result *result)
 {
 	if (result->newer != NULL)
 		result->newer->older = result->older;
@@ -43,7 +43,7 @@ static void unlink_product(struct result_cache *cache, struct cached_result *res
 }
 
 /* The result must be unlinked and unused. */
-static void free_product(struct result_cache *cache, struct cached_result *result)
+static void free_result(struct result_cache *cache, struct cached_result *result)
 {
 	if (result->blob != NULL)
 		cache->kept_bytes -= result->blob->size;
@@ -56,8 +56,8 @@ void result_cache_deinit(struct result_cache *cache)
 {
 	while (cache->newest != NULL) {
 		struct cached_result *const result = cache->newest;
-		unlink_product(cache, result);
-		free_product(cache, result);
+		unlink_result(cache, result);
+		free_result(cache, result);
 	}
 	pthread_cond_destroy(&cache->changed);
 	pthread_mutex_destroy(&cache->mutex);
@@ -87,8 +87,8 @@ static void trim(struct result_cache *cache)
 							count > RESULT_CACHE_ENTRIES_MAX);) {
 		struct cached_result *const next = result->newer;
 		if (result->users == 0) {
-			unlink_product(cache, result);
-			free_product(cache, result);
+			unlink_result(cache, result);
+			free_result(cache, result);
 			count--;
 		}
 		result = next;
@@ -96,7 +96,7 @@ static void trim(struct result_cache *cache)
 }
 
 /* With the mutex held, which is let go meanwhile. */
-static void make_product(struct result_cache *cache, struct cached_result *result, bool keep,
+static void make_result(struct result_cache *cache, struct cached_result *result, bool keep,
 	result_cache_make *make, void *context)
 {
 	struct blob *blob = NULL;
@@ -116,7 +116,7 @@ static void make_product(struct result_cache *cache, struct cached_result *resul
 	pthread_cond_broadcast(&cache->changed);
 }
 
-static void await_product(struct result_cache *cache, struct cached_result *result)
+static void await_result(struct result_cache *cache, struct cached_result *result)
 {
 	cache->shared++;
 	while (!result->is_done)
@@ -124,8 +124,8 @@ static void await_product(struct result_cache *cache, struct cached_result *resu
 }
 
 /* With the mutex held. */
-static bool hand_out(struct result_cache *cache, struct cached_result *result, struct blob **blob,
-	struct error *err)
+static bool return_result(struct result_cache *cache, struct cached_result *result,
+	struct blob **blob, struct error *err)
 {
 	const bool ok = result->blob != NULL;
 
@@ -133,9 +133,9 @@ static bool hand_out(struct result_cache *cache, struct cached_result *result, s
 		*blob = blob_share(result->blob);
 	else
 		*err = result->err;
-	unlink_product(cache, result);
+	unlink_result(cache, result);
 	if (--result->users == 0 && !result->is_kept) {
-		free_product(cache, result);
+		free_result(cache, result);
 		return ok;
 	}
 	link_newest(cache, result);
@@ -150,15 +150,15 @@ bool result_cache_get(struct result_cache *cache, const char *key, bool keep,
 	struct cached_result *result = find(cache, key);
 	if (result != NULL) {
 		result->users++;
-		await_product(cache, result);
+		await_result(cache, result);
 	} else {
 		result = xcalloc(1, sizeof *result);
 		result->key = xstrdup(key);
 		result->users = 1;
 		link_newest(cache, result);
-		make_product(cache, result, keep, make, context);
+		make_result(cache, result, keep, make, context);
 	}
-	const bool ok = hand_out(cache, result, blob, err);
+	const bool ok = return_result(cache, result, blob, err);
 	pthread_mutex_unlock(&cache->mutex);
 	return ok;
 }

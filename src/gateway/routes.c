@@ -10,11 +10,11 @@
 #define JSON "application/json"
 #define BINARY "application/octet-stream"
 #define HEAP "application/x-jemalloc-heap-profile"
-#define RUN_ID_MOST INT64_C(999999999999999999)
+#define RUN_ID_MAX INT64_C(999999999999999999)
 
 enum {
 	SYMBOL_BODY_BYTES = 8 * 1024 * 1024,
-	DELTA_SECONDS_MOST = 600,
+	DELTA_SECONDS_MAX = 600,
 };
 
 static const char *const yes_or_no[] = { "0", "1", NULL };
@@ -31,15 +31,15 @@ static const struct parameter run_duration[] = {
 };
 
 static const struct parameter run_id[] = {
-	{ "id", PARAMETER_NUMBER, .min = 0, .max = RUN_ID_MOST,
+	{ "id", PARAMETER_NUMBER, .min = 0, .max = RUN_ID_MAX,
 		.help = "of a run; the newest finished one when left out" },
 	{ 0 },
 };
 
 static const struct parameter two_runs[] = {
-	{ "base", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MOST, .is_required = true,
+	{ "base", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MAX, .is_required = true,
 		.help = "the run that is subtracted" },
-	{ "id", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MOST, .is_required = true,
+	{ "id", PARAMETER_NUMBER, .min = 1, .max = RUN_ID_MAX, .is_required = true,
 		.help = "the run that is shown" },
 	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,
 		.help = "text when left out" },
@@ -86,7 +86,7 @@ static const struct route_status symbol_statuses[] = {
 };
 
 static const struct parameter go_parameters[] = {
-	{ "seconds", PARAMETER_NUMBER, .min = 0, .max = DELTA_SECONDS_MOST,
+	{ "seconds", PARAMETER_NUMBER, .min = 0, .max = DELTA_SECONDS_MAX,
 		.help = "the difference of two profiles this far apart; sampling stays as it is" },
 	{ "gc", PARAMETER_TEXT, .help = "accepted: there is no garbage to collect" },
 	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2,
@@ -128,14 +128,14 @@ static const struct parameter profile_parameters[] = {
 /* Of one process, when others had the same name. */
 #define PROCESS                                                                                \
 	{ "pid", PARAMETER_NUMBER, .min = 1, .max = INT32_MAX,                                 \
-		.help = "only moments of the process that had this pid" },                     \
+		.help = "only snapshots of the process that had this pid" },                   \
 	{                                                                                      \
 		"started_ms", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,                    \
 						.help = "and began then, as the timeline says" \
 	}
 #define RANGE                                                                                   \
 	{ "from_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,                              \
-		.help = "only moments from then, in milliseconds since 1970" },                 \
+		.help = "only snapshots from then, in milliseconds since 1970" },               \
 	{                                                                                       \
 		"to_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX, .help = "and up to then" \
 	}
@@ -143,8 +143,10 @@ static const struct parameter profile_parameters[] = {
 static const struct parameter timeline_parameters[] = {
 	RANGE,
 	PROCESS,
+	{ "max", PARAMETER_NUMBER, .min = 2, .max = TIMELINE_SNAPSHOTS_MAX,
+		.help = "at most so many snapshots, evenly spaced; 5000 when left out" },
 	{ "most", PARAMETER_NUMBER, .min = 2, .max = TIMELINE_SNAPSHOTS_MAX,
-		.help = "of more moments so many, evenly spread [5000]" },
+		.help = "the former name of max, until 0.3" },
 	{ "captured", PARAMETER_CHOICE, .choices = yes_or_no,
 		.help = "1: only what a watch captured" },
 	{ 0 },
@@ -153,8 +155,10 @@ static const struct parameter timeline_parameters[] = {
 static const struct parameter trend_parameters[] = {
 	RANGE,
 	PROCESS,
+	{ "max", PARAMETER_NUMBER, .min = 2, .max = TREND_PROFILES_MAX,
+		.help = "at most so many profiles, evenly spaced; 1000 when left out" },
 	{ "most", PARAMETER_NUMBER, .min = 2, .max = TREND_PROFILES_MAX,
-		.help = "of more profiles so many, evenly spread; 1000 when left out" },
+		.help = "the former name of max, until 0.3" },
 	{ "format", PARAMETER_CHOICE, .choices = trend_format_names,
 		.help = "json (docs/trend-json.md) when left out; raw is a tar of the profiles" },
 	{ "by", PARAMETER_CHOICE, .choices = trend_unit_names,
@@ -170,15 +174,15 @@ static const struct parameter trend_parameters[] = {
 	{ 0 },
 };
 
-static const struct parameter moment_parameters[] = {
-	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "of a moment" },
+static const struct parameter snapshot_parameters[] = {
+	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "of a snapshot" },
 	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
-		.help = "of the moment that is subtracted" },
+		.help = "of the snapshot that is subtracted" },
 	{ "at_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
 		.help = "the last one not after that, in milliseconds since 1970; the newest when "
 			"left out" },
 	{ "base_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
-		.help = "the same for the moment that is subtracted" },
+		.help = "the same for the snapshot that is subtracted" },
 	PROCESS,
 	DRAWING,
 	{ 0 },
@@ -203,7 +207,7 @@ static const struct parameter kernel_parameters[] = {
 
 static const struct parameter history_parameters[] = {
 	{ "since_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
-		.help = "only samples after this moment, in milliseconds since 1970" },
+		.help = "only samples after this time, in milliseconds since 1970" },
 	{ 0 },
 };
 
@@ -233,7 +237,7 @@ static const struct parameter agent_pause_parameters[] = {
 };
 
 static const struct parameter path_run_id[] = {
-	{ "id", PARAMETER_NUMBER, .is_in_path = true, .min = 0, .max = RUN_ID_MOST,
+	{ "id", PARAMETER_NUMBER, .is_in_path = true, .min = 0, .max = RUN_ID_MAX,
 		.help = "of a run" },
 	{ 0 },
 };
@@ -344,19 +348,23 @@ const struct route routes[] = {
 		.summary = "memory figures over time, sampled at each request",
 		.parameters = history_parameters, .schema = "LiveHistory", .handle = api_history },
 	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/archive",
-		.summary = "names with moments that serve --history has kept", .schema = "Archive",
-		.handle = api_archive },
+		.summary = "names with snapshots that serve --history has kept",
+		.schema = "Archive", .handle = api_archive },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/timeline",
-		.summary = "the moments that serve --history has kept of a target, ended or not, "
+		.summary = "the snapshots that serve --history has kept of a target, ended or not, "
 			   "and the processes "
 			   "that had its name",
 		.parameters = timeline_parameters, .schema = "Timeline", .handle = api_timeline },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/snapshot",
+		.summary = "the profile of a kept snapshot, or what changed since another",
+		.parameters = snapshot_parameters, .schema = "Drawing",
+		.format_media_type = profile_format_media_type, .handle = api_snapshot },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/moment",
-		.summary = "the profile of a kept moment, or what changed since another",
-		.parameters = moment_parameters, .schema = "Drawing",
-		.format_media_type = profile_format_media_type, .handle = api_moment },
+		.summary = "the former name of /api/v1/snapshot, until 0.3",
+		.parameters = snapshot_parameters, .schema = "Drawing",
+		.format_media_type = profile_format_media_type, .handle = api_snapshot },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/trend",
-		.summary = "what grew over the kept moments of a time, how fast and how surely",
+		.summary = "what grew over the kept snapshots of a time, how fast and how surely",
 		.parameters = trend_parameters, .schema = "Trend",
 		.format_media_type = trend_media_type, .handle = api_trend },
 	{ .methods = METHOD_GET,

@@ -31,7 +31,7 @@ enum {
 	PROFILE_BYTES = 256 * 1024 * 1024,
 	PEM_BYTES = 1024 * 1024,
 	/* How long requests and the history may go on when the gateway is to end. */
-	STOP_PATIENCE_MS = 3000,
+	STOP_TIMEOUT_MS = 3000,
 };
 
 /* Everything that has to be undone in the end. */
@@ -79,7 +79,7 @@ static bool read_secrets(
 		       read_pem(options->key_file, "the private key", &serving->key, err));
 }
 
-static void take_owner(void *context, const char *target, int64_t owner)
+static void remember_owner(void *context, const char *target, int64_t owner)
 {
 	struct backend_set *const backends = context;
 
@@ -101,9 +101,10 @@ static bool open_store(
 		    options->history_folder, STORE_HISTORY, &limits, &serving->gateway.store, err))
 		return false;
 	/* A name goes on being that of the user whose past it has. */
-	if (!store_each_owner(serving->gateway.store, take_owner, &serving->gateway.backends, err))
+	if (!store_each_owner(
+		    serving->gateway.store, remember_owner, &serving->gateway.backends, err))
 		return false;
-	const size_t count = store_listed_again(serving->gateway.store);
+	const size_t count = store_relisted_count(serving->gateway.store);
 	if (count > 0 && options->log != NULL) {
 		char line[200];
 		snprintf(line, sizeof line,
@@ -180,7 +181,7 @@ static void announce(const struct serve_options *options, const struct serving *
 }
 
 /* A name may be that of a server to come, but also a typing error. */
-static void tell_missing_targets(const struct serve_options *options, struct serving *serving)
+static void log_missing_targets(const struct serve_options *options, struct serving *serving)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
 	char line[600];
@@ -215,7 +216,7 @@ static bool watch_process(int64_t pid, int *fd, struct error *err)
 }
 
 /* False for a signal that ends it all. */
-static bool obey(struct watch_manager *watch_manager, unsigned number)
+static bool handle_signal(struct watch_manager *watch_manager, unsigned number)
 {
 	if (number == SIGHUP)
 		watch_manager_reload(watch_manager);
@@ -248,14 +249,14 @@ static bool await_end(
 			return true;
 		if (read(signals, &info, sizeof info) < 0)
 			return error_system(err, errno, "reading a signal");
-	} while (obey(watch_manager, info.ssi_signo));
+	} while (handle_signal(watch_manager, info.ssi_signo));
 	return true;
 }
 
 /* Until nothing is under way any more, but not for ever. */
-static void await_calm(const struct gateway *gateway)
+static void await_idle(const struct gateway *gateway)
 {
-	const int64_t deadline_ms = clock_monotonic_ms() + STOP_PATIENCE_MS;
+	const int64_t deadline_ms = clock_monotonic_ms() + STOP_TIMEOUT_MS;
 
 	while (__atomic_load_n(&gateway->counters.active, __ATOMIC_RELAXED) > 0 &&
 		clock_monotonic_ms() < deadline_ms)
@@ -264,7 +265,7 @@ static void await_calm(const struct gateway *gateway)
 
 static bool run(const struct serve_options *options, struct serving *serving, struct error *err)
 {
-	int stop[2], give_up[2];
+	int stop[2], cancel[2];
 	sigset_t set, old;
 
 	sigemptyset(&set);
@@ -278,18 +279,18 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 		return error_system(err, errno, "making a pipe");
 	CLEANUP(fd_cleanup) int stop_reader = stop[0];
 	CLEANUP(fd_cleanup) int stop_writer = stop[1];
-	if (pipe2(give_up, O_CLOEXEC) != 0)
+	if (pipe2(cancel, O_CLOEXEC) != 0)
 		return error_system(err, errno, "making a pipe");
-	CLEANUP(fd_cleanup) int give_up_reader = give_up[0];
-	CLEANUP(fd_cleanup) int give_up_writer = give_up[1];
+	CLEANUP(fd_cleanup) int cancel_reader = cancel[0];
+	CLEANUP(fd_cleanup) int cancel_writer = cancel[1];
 	/* Threads inherit the mask: only this one sees the signals. */
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
 	CLEANUP(fd_cleanup) int process = -1;
 	struct interval_recorder *recorder = NULL;
 	serving->gateway.stop_fd = stop_reader;
-	serving->gateway.backends.cancel_fd = give_up_reader;
-	serving->gateway.workers.cancel_fd = give_up_reader;
+	serving->gateway.backends.cancel_fd = cancel_reader;
+	serving->gateway.workers.cancel_fd = cancel_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(serving, err) &&
 		  (serving->gateway.store == NULL ||
@@ -299,14 +300,14 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 			  watch_manager_start(serving->gateway.watch_manager, err));
 	if (ok) {
 		announce(options, serving);
-		tell_missing_targets(options, serving);
+		log_missing_targets(options, serving);
 		ok = await_end(serving->gateway.watch_manager, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	/* Handlers that wait see the other end go. */
 	close(TAKE_FD(stop_writer));
-	await_calm(&serving->gateway);
-	close(TAKE_FD(give_up_writer));
+	await_idle(&serving->gateway);
+	close(TAKE_FD(cancel_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
 		server_stop(serving->servers[i]);
 	interval_recorder_join(recorder);

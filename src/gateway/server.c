@@ -265,7 +265,7 @@ static bool is_field_value(const char *value, size_t size)
 	return true;
 }
 
-static enum MHD_Result look_at_field(void *context, enum MHD_ValueKind kind, const char *name,
+static enum MHD_Result check_field(void *context, enum MHD_ValueKind kind, const char *name,
 	size_t name_size, const char *value, size_t value_size)
 {
 	struct head *const head = context;
@@ -293,14 +293,14 @@ static enum MHD_Result look_at_field(void *context, enum MHD_ValueKind kind, con
 }
 
 /* Answers at once what is not worth its body. */
-static enum MHD_Result look_at_head(
+static enum MHD_Result check_head(
 	const struct server *server, struct MHD_Connection *connection, struct exchange *exchange)
 {
 	struct head head = { 0 };
 	struct error err = { 0 };
 	struct reply reply;
 
-	MHD_get_connection_values_n(connection, MHD_HEADER_KIND, look_at_field, &head);
+	MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_field, &head);
 	const bool is_clear = !head.has_odd_field && !head.has_repeated_field &&
 			      head.framings <= 1 && !head.has_unknown_coding;
 	/*
@@ -342,7 +342,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		exchange->has_begun = true;
 		exchange->body_limit =
 			router_body_limit(server->gateway->routes, method, exchange->target);
-		return look_at_head(server, connection, exchange);
+		return check_head(server, connection, exchange);
 	}
 	if (*size > 0)
 		return take_body(exchange, data, size);

@@ -20,7 +20,7 @@ struct poll_job {
 	size_t next; /* changed atomically */
 };
 
-static void look_at(struct poll_result *item, const char *path)
+static void poll_target(struct poll_result *item, const char *path)
 {
 	struct backend_answer answer;
 	json_error_t problem;
@@ -47,7 +47,7 @@ static void *work(void *context)
 		if (job->earlier != NULL && job->earlier->items[i].value == NULL)
 			item->err = job->earlier->items[i].err;
 		else
-			look_at(item, job->path);
+			poll_target(item, job->path);
 	}
 }
 

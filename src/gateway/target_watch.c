@@ -99,7 +99,7 @@ struct target_watch {
 	struct store *store;
 	bool signalled;
 	int64_t retry_ms;
-	struct error said; /* the last refusal that was put into the log */
+	struct error logged; /* the last refusal that was put into the log */
 
 	pthread_mutex_t mutex; /* of what follows */
 	struct watch_report report;
@@ -108,7 +108,7 @@ struct target_watch {
 	struct watch_section *changed;
 };
 
-static void say(const struct target_watch *watch, const char *text, const char *hint)
+static void log_line(const struct target_watch *watch, const char *text, const char *hint)
 {
 	char line[LINE_BYTES];
 
@@ -159,7 +159,7 @@ static void captured(void *context, const struct watcher_capture *capture)
 	snprintf(report->path, sizeof report->path, "%s", capture->path);
 	pthread_mutex_unlock(&watch->mutex);
 	snprintf(line, sizeof line, "%s: captured into %s", capture->reason, capture->path);
-	say(watch, line, "");
+	log_line(watch, line, "");
 }
 
 static void failed(void *context, bool is_capture, const struct error *err)
@@ -171,12 +171,12 @@ static void failed(void *context, bool is_capture, const struct error *err)
 	watch->report.failed_ms = clock_realtime_ms();
 	watch->report.failure = *err;
 	pthread_mutex_unlock(&watch->mutex);
-	say(watch, err->message, err->hint);
+	log_line(watch, err->message, err->hint);
 }
 
 static void note(void *context, const char *line)
 {
-	say(context, line, "");
+	log_line(context, line, "");
 }
 
 static void set_state(
@@ -207,7 +207,7 @@ void watch_report_folder(const struct watch_report *report, char path[4096])
 	snprintf(path, 4096, "%s%s%s", keep, has_own ? "/" : "", has_own ? report->name : "");
 }
 
-static void leave_folder(struct target_watch *watch)
+static void drop_folder(struct target_watch *watch)
 {
 	watcher_use_store(watch->watcher, NULL);
 	watch_folders_give(watch->folders, watch->store);
@@ -223,7 +223,7 @@ static bool open_folder(struct target_watch *watch, struct error *err)
 	char path[4096];
 
 	if (settings->keep[0] == '\0') {
-		leave_folder(watch);
+		drop_folder(watch);
 		return true;
 	}
 	const bool is_pattern = watch_section_is_pattern(section);
@@ -238,7 +238,7 @@ static bool open_folder(struct target_watch *watch, struct error *err)
 	return true;
 }
 
-static void leave_backend(struct target_watch *watch)
+static void drop_backend(struct target_watch *watch)
 {
 	backend_drop(watch->backend);
 	watch->backend = NULL;
@@ -253,22 +253,22 @@ static void attach(struct target_watch *watch)
 		return;
 	if (open_folder(watch, &err) &&
 		watcher_attach(watch->watcher, &watch->backend->target, &err)) {
-		watch->said = (struct error){ 0 };
+		watch->logged = (struct error){ 0 };
 		set_state(watch, WATCH_WATCHING, watch->backend->pid, NULL);
 		snprintf(line, sizeof line, "watching %s", watch->backend->target.label);
-		say(watch, line, "");
+		log_line(watch, line, "");
 		return;
 	}
 	if (err.kind == ERROR_NOT_FOUND) {
-		leave_backend(watch);
+		drop_backend(watch);
 		set_state(watch, WATCH_WAITING, 0, NULL);
 		return;
 	}
 	watch->retry_ms = clock_boottime_ms() + RETRY_MS;
 	set_state(watch, WATCH_REFUSED, watch->backend->pid, &err);
-	if (strcmp(watch->said.message, err.message) != 0)
-		say(watch, err.message, err.hint);
-	watch->said = err;
+	if (strcmp(watch->logged.message, err.message) != 0)
+		log_line(watch, err.message, err.hint);
+	watch->logged = err;
 }
 
 static void change(struct target_watch *watch, const struct watch_section *section)
@@ -284,7 +284,7 @@ static void change(struct target_watch *watch, const struct watch_section *secti
 	 * fails is told when the target is there and it fails again.
 	 */
 	if (watch->backend == NULL && !open_folder(watch, &err))
-		leave_folder(watch);
+		drop_folder(watch);
 	watch->retry_ms = 0;
 }
 
@@ -305,7 +305,7 @@ static bool drain_requests(struct target_watch *watch)
 	if (section != NULL)
 		change(watch, section);
 	if (sent != NULL) {
-		leave_backend(watch);
+		drop_backend(watch);
 		watch->backend = sent;
 		watch->retry_ms = 0;
 	}
@@ -331,10 +331,10 @@ static void poll_once(struct target_watch *watch)
 	if (watch->backend != NULL && !watcher_is_attached(watch->watcher))
 		attach(watch);
 	if (!watcher_poll(watch->watcher, watch->signalled, &err)) {
-		leave_backend(watch);
+		drop_backend(watch);
 		set_state(watch, WATCH_WAITING, 0, NULL);
 		snprintf(line, sizeof line, "%s; waiting for it to come back", err.message);
-		say(watch, line, "");
+		log_line(watch, line, "");
 	}
 	publish(watch);
 }
@@ -469,7 +469,7 @@ const char *target_watch_name(const struct target_watch *watch)
 	return watch->report.name;
 }
 
-uint64_t target_watch_incarnation(const struct target_watch *watch)
+uint64_t target_watch_generation(const struct target_watch *watch)
 {
 	return watch->generation;
 }

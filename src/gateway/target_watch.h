@@ -88,7 +88,7 @@ void target_watch_report(struct target_watch *watch, struct watch_report *report
 
 /* What it is for, and the backend that it was sent to last (0: none yet). */
 const char *target_watch_name(const struct target_watch *watch);
-uint64_t target_watch_incarnation(const struct target_watch *watch);
+uint64_t target_watch_generation(const struct target_watch *watch);
 
 /* Whether it waits for a target. */
 bool target_watch_is_idle(struct target_watch *watch);

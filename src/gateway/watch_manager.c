@@ -41,7 +41,7 @@ struct watch_manager {
 	bool shall_reload, is_signalled;
 };
 
-static void say(const struct watch_manager *watch_manager, const char *text, const char *hint)
+static void log_line(const struct watch_manager *watch_manager, const char *text, const char *hint)
 {
 	char line[LINE_BYTES];
 
@@ -60,7 +60,7 @@ static bool read_file(
 }
 
 /* Root's gateway sees the processes of all users, and each may have any name. */
-static void warn_of_other_users(const struct watch_manager *watch_manager)
+static void warn_about_other_users(const struct watch_manager *watch_manager)
 {
 	char line[LINE_BYTES];
 
@@ -73,7 +73,7 @@ static void warn_of_other_users(const struct watch_manager *watch_manager)
 			watch_section_is_pattern(section)
 				? "any user's process of such a name"
 				: "the user whose process has the name first");
-		say(watch_manager, line, "add user = NAME");
+		log_line(watch_manager, line, "add user = NAME");
 	}
 }
 
@@ -89,8 +89,8 @@ static void use_file(struct watch_manager *watch_manager, struct watch_file *fil
 	pthread_mutex_unlock(&watch_manager->mutex);
 	snprintf(line, sizeof line, "%s has %zu section%s", watch_manager->state.path, file->count,
 		file->count == 1 ? "" : "s");
-	say(watch_manager, line, "");
-	warn_of_other_users(watch_manager);
+	log_line(watch_manager, line, "");
+	warn_about_other_users(watch_manager);
 }
 
 bool watch_manager_open(
@@ -145,7 +145,7 @@ static void reload(struct watch_manager *watch_manager)
 		watch_manager->state.problem = err;
 		pthread_mutex_unlock(&watch_manager->mutex);
 		error_prefix(&err, "the rules stay as they were");
-		say(watch_manager, err.message, err.hint);
+		log_line(watch_manager, err.message, err.hint);
 		return;
 	}
 	use_file(watch_manager, &file);
@@ -208,7 +208,7 @@ static struct watch_entry *find_entry(struct watch_manager *watch_manager,
 		if (entry->is_stopping || entry->number != section->number ||
 			strcmp(entry->pattern, section->pattern) != 0)
 			continue;
-		const uint64_t generation = target_watch_incarnation(entry->watch);
+		const uint64_t generation = target_watch_generation(entry->watch);
 		if (generation == backend->generation)
 			return entry;
 		if (found == NULL && strcmp(target_watch_name(entry->watch), backend->name) == 0 &&
@@ -243,7 +243,7 @@ static void ensure_watch(struct watch_manager *watch_manager, const struct watch
 	struct error err;
 
 	if (entry != NULL) {
-		if (target_watch_incarnation(entry->watch) != backend->generation ||
+		if (target_watch_generation(entry->watch) != backend->generation ||
 			target_watch_is_idle(entry->watch))
 			target_watch_assign(entry->watch, backend);
 		return;
@@ -253,7 +253,7 @@ static void ensure_watch(struct watch_manager *watch_manager, const struct watch
 		return;
 	}
 	if (!watch_manager->said_full)
-		say(watch_manager, err.message, err.hint);
+		log_line(watch_manager, err.message, err.hint);
 	watch_manager->said_full = true;
 }
 

@@ -115,37 +115,38 @@ static bool explain(int status, int messages, struct error *err)
 }
 
 /* Descriptors as the worker shall have them: 0, 1, 2 and the inputs from 3 on; no others. */
-struct plumbing {
+struct descriptors {
 	int fds[WORKER_FIRST_FD + WORKER_INPUTS_MAX];
 	size_t count;
 };
 
 /* The first of the numbers that neither a descriptor has nor its copy will get. */
-static int parking_fd(const struct plumbing *plumbing)
+static int first_unused_fd(const struct descriptors *descriptors)
 {
-	int free_fd = (int)plumbing->count;
+	int free_fd = (int)descriptors->count;
 
-	for (size_t i = 0; i < plumbing->count; i++) {
-		if (plumbing->fds[i] >= free_fd)
-			free_fd = plumbing->fds[i] + 1;
+	for (size_t i = 0; i < descriptors->count; i++) {
+		if (descriptors->fds[i] >= free_fd)
+			free_fd = descriptors->fds[i] + 1;
 	}
 	return free_fd;
 }
 
-static int add_descriptors(posix_spawn_file_actions_t *actions, const struct plumbing *plumbing)
+static int add_descriptors(
+	posix_spawn_file_actions_t *actions, const struct descriptors *descriptors)
 {
-	const int parked = parking_fd(plumbing);
+	const int parked = first_unused_fd(descriptors);
 	int failure = 0;
 
 	/* First out of the way, so that none is overwritten before it was copied. */
-	for (size_t i = 0; i < plumbing->count && failure == 0; i++)
+	for (size_t i = 0; i < descriptors->count && failure == 0; i++)
 		failure = posix_spawn_file_actions_adddup2(
-			actions, plumbing->fds[i], parked + (int)i);
-	for (size_t i = 0; i < plumbing->count && failure == 0; i++)
+			actions, descriptors->fds[i], parked + (int)i);
+	for (size_t i = 0; i < descriptors->count && failure == 0; i++)
 		failure = posix_spawn_file_actions_adddup2(actions, parked + (int)i, (int)i);
 	return failure != 0
 		       ? failure
-		       : posix_spawn_file_actions_addclosefrom_np(actions, (int)plumbing->count);
+		       : posix_spawn_file_actions_addclosefrom_np(actions, (int)descriptors->count);
 }
 
 static int set_signals(posix_spawnattr_t *attributes)
@@ -161,7 +162,7 @@ static int set_signals(posix_spawnattr_t *attributes)
 	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-static bool spawn(const struct worker_job *job, const struct plumbing *plumbing, pid_t *pid,
+static bool spawn(const struct worker_job *job, const struct descriptors *descriptors, pid_t *pid,
 	struct error *err)
 {
 	posix_spawn_file_actions_t actions;
@@ -173,7 +174,7 @@ static bool spawn(const struct worker_job *job, const struct plumbing *plumbing,
 		arguments[i + 2] = (char *)(uintptr_t)job->arguments[i];
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attributes);
-	int failure = add_descriptors(&actions, plumbing);
+	int failure = add_descriptors(&actions, descriptors);
 	if (failure == 0)
 		failure = set_signals(&attributes);
 	if (failure == 0)
@@ -236,10 +237,10 @@ static bool run(
 		return error_system(err, errno, "making a scratch file");
 	if (!open_input(job, &input, err) || !blob_open_scratch(&result, err))
 		return false;
-	struct plumbing plumbing = { .fds = { input, result, messages }, .count = 3 };
+	struct descriptors descriptors = { .fds = { input, result, messages }, .count = 3 };
 	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
-		plumbing.fds[plumbing.count++] = job->inputs[i]->fd;
-	if (!spawn(job, &plumbing, &pid, err) || !await(pid, cancel_fd, &status, err))
+		descriptors.fds[descriptors.count++] = job->inputs[i]->fd;
+	if (!spawn(job, &descriptors, &pid, err) || !await(pid, cancel_fd, &status, err))
 		return false;
 	if (!explain(status, messages, err)) {
 		name_inputs(job, err);
@@ -266,7 +267,7 @@ void worker_pool_deinit(struct worker_pool *pool)
 	pthread_mutex_destroy(&pool->mutex);
 }
 
-static bool take_place(struct worker_pool *pool, struct error *err)
+static bool acquire_slot(struct worker_pool *pool, struct error *err)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_QUEUE_MS;
 	const struct timespec deadline = {
@@ -278,16 +279,16 @@ static bool take_place(struct worker_pool *pool, struct error *err)
 	pthread_mutex_lock(&pool->mutex);
 	while (pool->taken >= pool->places && failure == 0)
 		failure = pthread_cond_timedwait(&pool->changed, &pool->mutex, &deadline);
-	const bool has_place = pool->taken < pool->places;
-	pool->taken += has_place;
+	const bool has_slot = pool->taken < pool->places;
+	pool->taken += has_slot;
 	pthread_mutex_unlock(&pool->mutex);
-	if (has_place)
+	if (has_slot)
 		return true;
 	error_set(err, ERROR_TIMEOUT, "too many profiles are being worked on");
 	return error_hint(err, "try again in a moment");
 }
 
-static void give_place(struct worker_pool *pool)
+static void release_slot(struct worker_pool *pool)
 {
 	pthread_mutex_lock(&pool->mutex);
 	pool->taken--;
@@ -298,10 +299,10 @@ static void give_place(struct worker_pool *pool)
 bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct blob **output,
 	struct error *err)
 {
-	if (!take_place(pool, err))
+	if (!acquire_slot(pool, err))
 		return false;
 	const bool ok = run(job, pool->cancel_fd, output, err);
-	give_place(pool);
+	release_slot(pool);
 	return ok;
 }
 

@@ -210,9 +210,9 @@ void store_close(struct store *store)
 	free(store);
 }
 
-size_t store_listed_again(const struct store *store)
+size_t store_relisted_count(const struct store *store)
 {
-	return store->listed_again;
+	return store->relisted_count;
 }
 
 const char *store_folder(const struct store *store)
@@ -313,7 +313,7 @@ static bool name_next(struct store *store, struct snapshot *snapshot, struct err
 	snapshot->id = ++store->last_id;
 	make_name(store, snapshot);
 	if (faccessat(store->fd, snapshot->file, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return error_set(err, ERROR_STATE, "%s has this moment already", store->path);
+		return error_set(err, ERROR_STATE, "%s has this snapshot already", store->path);
 	return true;
 }
 

@@ -52,7 +52,7 @@ static inline void store_cleanup(struct store **store)
 }
 
 /* How many profiles were listed by what their names tell, because there was no index. */
-size_t store_listed_again(const struct store *store);
+size_t store_relisted_count(const struct store *store);
 
 /* Valid until store_close. */
 const char *store_folder(const struct store *store);

@@ -82,7 +82,7 @@ struct store {
 	const struct store_format *format;
 	int fd;		   /* of the folder, locked */
 	int64_t opened_ms; /* on the clock of the machine */
-	size_t listed_again;
+	size_t relisted_count;
 
 	pthread_mutex_t mutex; /* of what follows */
 	struct store_limits limits;
@@ -159,6 +159,6 @@ MUST_CHECK bool store_prepare_query(struct store *store, const struct store_quer
  * removed, files without a row get one. Of those a name tells the time and the target, and for
  * captures captures.jsonl the rest.
  *
- * Sets last_id and listed_again. The mutex is held, or nothing else knows the store.
+ * Sets last_id and relisted_count. The mutex is held, or nothing else knows the store.
  */
 MUST_CHECK bool store_repair(struct store *store, struct error *err);

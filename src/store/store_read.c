@@ -171,6 +171,13 @@ bool store_list(struct store *store, const struct store_query *query, size_t max
 	return ok;
 }
 
+/* `moments` is the former name, until 0.3. */
+static void put_count(struct json_writer *json, int64_t snapshots)
+{
+	json_member_integer(json, "snapshots", snapshots);
+	json_member_integer(json, "moments", snapshots);
+}
+
 bool store_list_processes(struct store *store, const struct store_query *query,
 	struct json_writer *json, struct error *err)
 {
@@ -189,7 +196,7 @@ bool store_list_processes(struct store *store, const struct store_query *query,
 		json_member_integer(json, "started_ms", sqlite3_column_int64(statement, 1));
 		json_member_integer(json, "first_ms", sqlite3_column_int64(statement, 2));
 		json_member_integer(json, "last_ms", sqlite3_column_int64(statement, 3));
-		json_member_integer(json, "moments", sqlite3_column_int64(statement, 4));
+		put_count(json, sqlite3_column_int64(statement, 4));
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -233,7 +240,7 @@ bool store_list_targets(struct store *store, struct json_writer *json, struct er
 		json_member_string(json, "name", (const char *)sqlite3_column_text(statement, 0));
 		json_member_integer(json, "first_ms", sqlite3_column_int64(statement, 1));
 		json_member_integer(json, "last_ms", sqlite3_column_int64(statement, 2));
-		json_member_integer(json, "moments", sqlite3_column_int64(statement, 3));
+		put_count(json, sqlite3_column_int64(statement, 3));
 		json_member_integer(json, "bytes", sqlite3_column_int64(statement, 4));
 		json_member_integer(json, "processes", sqlite3_column_int64(statement, 5));
 		json_object_end(json);
@@ -293,7 +300,7 @@ bool store_get_id(struct store *store, const char *target, int64_t id, struct sn
 	sqlite3_bind_int64(statement, 6, id);
 	const int step = sqlite3_step(statement);
 	if (step == SQLITE_DONE) {
-		error_set(err, ERROR_NOT_FOUND, "there is no moment %" PRId64 " of %s", id,
+		error_set(err, ERROR_NOT_FOUND, "there is no snapshot %" PRId64 " of %s", id,
 			target != NULL ? target : store->path);
 		return error_hint(err, "it may have been too old to be kept");
 	}
@@ -422,7 +429,7 @@ bool store_series_look(struct store *store, const struct store_query *query,
 		return false;
 	if (rows.count < 2) {
 		error_set(err, ERROR_NOT_FOUND, "%s has %s in this time", query->target,
-			rows.count == 0 ? "no moment" : "only one moment");
+			rows.count == 0 ? "no snapshot" : "only one snapshot");
 		return error_hint(err, "a trend takes two at least, and says more with ten");
 	}
 	if (!count_processes(&rows, query->target, &processes, err))

@@ -244,6 +244,7 @@ bool store_repair(struct store *store, struct error *err)
 		free(entries[i]);
 	free(entries);
 	if (had_none)
-		store->listed_again = (size_t)store_number(store, "SELECT count(*) FROM snapshot");
+		store->relisted_count =
+			(size_t)store_number(store, "SELECT count(*) FROM snapshot");
 	return ok && remove_rows(store, err);
 }

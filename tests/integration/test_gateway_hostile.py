@@ -40,8 +40,8 @@ class HostileGatewayCase(GatewayCase, HostileCase):
     def pid_of(self, name, path="/v1/status"):
         return self.expect(self.get(f"/targets/{name}{path}"), 200).json["pid"]
 
-    def moments(self, name):
-        return self.expect(self.get(f"/targets/{name}/api/v1/timeline"), 200).json["moments"]
+    def snapshots(self, name):
+        return self.expect(self.get(f"/targets/{name}/api/v1/timeline"), 200).json["snapshots"]
 
     def end_now(self, process):
         process.kill()
@@ -60,9 +60,9 @@ class Names(HostileGatewayCase):
         self.assertEqual(self.pid_of(f"{NAME}@{STRANGER}"), stranger.pid)
         self.assertEqual(self.pid_of(f"{NAME}@{SERVER}"), server.pid)
         # Its past is another one's.
-        wait_until(lambda: self.moments(f"{NAME}@{STRANGER}"), "a moment of the stranger")
-        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
-        self.assertEqual({moment["pid"] for moment in self.moments(f"{NAME}@{STRANGER}")}, {stranger.pid})
+        wait_until(lambda: self.snapshots(f"{NAME}@{STRANGER}"), "a snapshot of the stranger")
+        self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(NAME)}, {server.pid})
+        self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(f"{NAME}@{STRANGER}")}, {stranger.pid})
         # Also while the server is away, and after it came back.
         self.end_now(server)
         wait_until(lambda: self.get(f"/targets/{NAME}/v1/status").status == 404, "the name to be vacant")
@@ -73,14 +73,14 @@ class Names(HostileGatewayCase):
     def test_the_history_knows_whose_a_name_is(self):
         server = self.start_hostile(NAME, "honest", SERVER)
         gateway = self.serve("--history", self.history, "--history-every", "1s")
-        wait_until(lambda: self.moments(NAME), "a moment")
+        wait_until(lambda: self.snapshots(NAME), "a snapshot")
         self.end(gateway)
         self.end_now(server)
         stranger = self.start_hostile(NAME, "honest", STRANGER)
         self.serve("--history", self.history, "--history-every", "1s")
         wait_until(lambda: self.get(f"/targets/{NAME}@{STRANGER}/v1/status").status == 200, "the stranger to be seen")
         self.expect(self.get(f"/targets/{NAME}/v1/status"), 404)
-        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+        self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(NAME)}, {server.pid})
         self.assertNotEqual(stranger.pid, server.pid)
 
     def test_a_named_target_is_of_one_user(self):
@@ -195,7 +195,7 @@ class Answers(HostileGatewayCase):
         process = self.start_hostile(NAME, "garbage")
         self.serve(NAME, "--history", self.history, "--history-every", "1s", env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
         self.wait_for_log(r"history: .*not a heap profile: line 1")
-        self.assertEqual(self.moments(NAME), [])
+        self.assertEqual(self.snapshots(NAME), [])
         self.assertEqual([name for name in os.listdir(self.history) if name.endswith(".zst")], [])
 
     def test_answers_without_end_do_not_fill_memory(self):
@@ -213,7 +213,7 @@ class Answers(HostileGatewayCase):
         reachable = {target["name"]: target["reachable"] for target in self.expect(self.get("/targets"), 200).json["targets"]}
         self.assertEqual(reachable, {NAME: True, names[0]: False, names[1]: False, names[2]: False})
         self.expect(self.get(f"/targets/{NAME}/v1/profile"), 200)
-        wait_until(lambda: self.moments(NAME), "a moment of the honest one")
+        wait_until(lambda: self.snapshots(NAME), "a snapshot of the honest one")
         self.assertLess(resident_peak(gateway.pid), (1 << 30) if SANITIZED else (256 << 20))
         for kind, why in ((0, "more than 1048576 bytes"), (1, "more than 1048576 bytes"), (2, "more than 16384 values")):
             self.assertIn(why, self.heapctl("status", names[kind], code=1, env={"HEAPCTL_DIR": folder})[1])
@@ -223,16 +223,16 @@ class Answers(HostileGatewayCase):
         server = self.start_hostile(NAME, "honest", SERVER)
         names = [own_name(f"s{n}-") for n in range(2)]
         self.serve(NAME, *names, "--history", self.history, "--history-every", "1s", "--history-bytes", "5MiB")
-        wait_until(lambda: len(self.moments(NAME)) >= 3, "a past")
-        first = self.moments(NAME)[0]["id"]
+        wait_until(lambda: len(self.snapshots(NAME)) >= 3, "a past")
+        first = self.snapshots(NAME)[0]["id"]
         for name in names:
             self.start_hostile(name, "large", STRANGER)
-        newest = lambda: max((moment["id"] for name in names for moment in self.moments(name)), default=0)
-        wait_until(lambda: newest() > first + 16, "many of the stranger's moments")
+        newest = lambda: max((snapshot["id"] for name in names for snapshot in self.snapshots(name)), default=0)
+        wait_until(lambda: newest() > first + 16, "many of the stranger's snapshots")
         kept = sum(os.path.getsize(entry) for entry in os.scandir(self.history) if entry.name.endswith(".zst"))
         self.assertLess(kept, 7 << 20)
-        self.assertEqual(self.moments(NAME)[0]["id"], first)
-        self.assertEqual({moment["pid"] for moment in self.moments(NAME)}, {server.pid})
+        self.assertEqual(self.snapshots(NAME)[0]["id"], first)
+        self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(NAME)}, {server.pid})
 
 
 class Messages(HostileGatewayCase):

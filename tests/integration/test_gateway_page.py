@@ -229,7 +229,7 @@ class Shown(GatewayCase):
             self.assertNotRegex(self.get(f"/assets/{style}.css").text, r"--[\w-]+: *#", style)
 
     def start_history(self, count):
-        """A gateway with that many moments of a Redis that grows; returns (process, port)."""
+        """A gateway with that many snapshots of a Redis that grows; returns (process, port)."""
         process, port = self.start_named_redis(NAME)
         self.gateway = self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
         self.grow(process, port, count)
@@ -238,7 +238,7 @@ class Shown(GatewayCase):
     def grow(self, process, port, count):
         known = -1
         while known < count:
-            before, known = known, len(self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"])
+            before, known = known, len(self.get(f"/targets/{process.pid}/api/v1/timeline").json["snapshots"])
             if known != before:
                 self.load_redis(port, keys=400 * (known + 1), size=700)
 
@@ -284,7 +284,7 @@ class Shown(GatewayCase):
         drawn = xml.etree.ElementTree.parse(saved)
         self.assertGreaterEqual(len(drawn.findall(".//{*}path")), 4)
         self.assertNotIn("var(", xml.etree.ElementTree.tostring(drawn.getroot(), encoding="unicode"))
-        # From the first to what is now the last moment.
+        # From the first to what is now the last snapshot.
         page.drag(".timeline", 66, page.width_of(".timeline") - 14)
         page.wait_for("document.querySelector('.site')")
         page.wait_for_text("suspected leak", ".result")
@@ -300,7 +300,7 @@ class Shown(GatewayCase):
         page.click_on("Difference of the two ends")
         page.wait_for("document.querySelector('.flame canvas')")
         page.wait_for_text("compared with", ".flame")
-        # A single moment.
+        # A single snapshot.
         page.click(".timeline")
         page.wait_for("!location.hash.includes('base=') && document.querySelector('.flame canvas')")
         page.wait_for_text("what was in use at", ".flame")
@@ -331,7 +331,7 @@ class Shown(GatewayCase):
             index.execute("UPDATE snapshot SET time_ms = time_ms - 3600000, gateway_ms = gateway_ms - 3600000")
         index.close()
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s")
-        known = len(self.get(f"/targets/{NAME}/api/v1/timeline").json["moments"])
+        known = len(self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"])
         self.grow(process, port, known + 2)
         page = self.open_page(f"/{NAME}/history")
         page.wait_for("document.querySelector('.timeline .hole') && document.querySelector('.hole-text').textContent !== ''")
@@ -347,8 +347,8 @@ class Shown(GatewayCase):
     @staticmethod
     def range_text(page, address):
         times = dict(pair.split("=") for pair in address.split("?")[1].split("&"))
-        return page.evaluate(f"""import('/assets/time.js').then(({{ moment, duration }}) =>
-            `${{moment({times['begin']})}} to ${{moment({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
+        return page.evaluate(f"""import('/assets/time.js').then(({{ dateTime, duration }}) =>
+            `${{dateTime({times['begin']})}} to ${{dateTime({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
 
     def start_watching(self, text):
         rules = os.path.join(self.folder, "watch.conf")
@@ -371,7 +371,7 @@ class Shown(GatewayCase):
             """)
         self.load_redis(port, keys=60000)
         captured = f"/targets/{NAME}/api/v1/timeline?captured=1"
-        wait_until(lambda: self.get(captured).json["moments"], "a capture in the history")
+        wait_until(lambda: self.get(captured).json["snapshots"], "a capture in the history")
         wait_until(lambda: len(self.get(f"/targets/{process.pid}/api/v1/captures").json["captures"]) == 3, "captures in the folder")
         page = self.open_page()
         page.wait_for_text("last capture", "table")
@@ -429,7 +429,7 @@ class Shown(GatewayCase):
         # Sampled finely: most of the 16 KiB that each sampled value gets.
         self.load_redis(port, keys=30000, size=700)
         path = f"/targets/{process.pid}/api/v1/timeline"
-        wait_until(lambda: (last := self.get(path).json["moments"][-1])["rss"] < last["allocated"], "memory that was never touched")
+        wait_until(lambda: (last := self.get(path).json["snapshots"][-1])["rss"] < last["allocated"], "memory that was never touched")
         for fragment in (f"/{NAME}/history", f"/{process.pid}"):
             page = self.open_page(fragment)
             page.wait_for_text("never touched", ".curves-box")
@@ -452,8 +452,8 @@ class Shown(GatewayCase):
         # Both at the same time: the page asks which one is meant.
         third, port = self.start_named_redis(NAME)
         self.grow(third, port, 3)
-        moments = self.get(f"/targets/{NAME}/api/v1/timeline").json["moments"]
-        first, last = moments[0], moments[-1]
+        snapshots = self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"]
+        first, last = snapshots[0], snapshots[-1]
         page.goto(f"{self.url}/#/{NAME}/history?base={first['id']}&at={last['id']}&begin={first['time_ms']}&end={last['time_ms']}")
         page.wait_for_text("at the same time", ".result")
         page.click_on(f"Only pid {third.pid}")
@@ -534,8 +534,8 @@ class Shown(GatewayCase):
         self.start_watching(f"[{NAME}]\nwhen = every=1s\nwhen = rss>1MiB and psi>99%\nwhen = growth>900GiB and psi>99%\n")
         self.grow(process, port, 3)
         self.make_run(self.redis_port, prefix=f"/targets/{self.process.pid}")
-        moments = self.get(f"/targets/{process.pid}/api/v1/timeline").json["moments"]
-        chosen = f"?pid={process.pid}&base={moments[0]['id']}&at={moments[2]['id']}&begin={moments[0]['time_ms']}&end={moments[2]['time_ms']}"
+        snapshots = self.get(f"/targets/{process.pid}/api/v1/timeline").json["snapshots"]
+        chosen = f"?pid={process.pid}&base={snapshots[0]['id']}&at={snapshots[2]['id']}&begin={snapshots[0]['time_ms']}&end={snapshots[2]['time_ms']}"
         page = self.open_page(f"/{self.process.pid}", width=390, height=800, isMobile=True)
         own = f"/{self.process.pid}"
         for address, shown in {
@@ -545,7 +545,7 @@ class Shown(GatewayCase):
                 f"/{NAME}/history": ".timeline path", f"/{NAME}/history{chosen}": ".site",
                 f"/{NAME}/history{chosen}&show=difference": ".flame canvas",
                 f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
-                f"/{NAME}/history?at={moments[1]['id']}": ".flame canvas"}.items():
+                f"/{NAME}/history?at={snapshots[1]['id']}": ".flame canvas"}.items():
             page.goto(f"{self.url}/#{address}")
             page.wait_for(f"document.querySelector({shown!r})")
             self.assertEqual(page.goes_sideways(), 0, address)

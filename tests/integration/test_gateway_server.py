@@ -152,7 +152,7 @@ class Bodies(GatewayCase):
         return answer
 
     def test_bodies_are_as_they_are_described(self):
-        wait_until(lambda: len(self.get("/api/v1/timeline").json.get("moments", [])) >= 4, "moments")
+        wait_until(lambda: len(self.get("/api/v1/timeline").json.get("snapshots", [])) >= 4, "snapshots")
         wait_until(lambda: self.get("/api/v1/captures").json.get("captures"), "a capture")
         for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/archive", "/api/v1/timeline",
                      "/watch", "/api/v1/watches", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics",
@@ -202,10 +202,10 @@ class Bodies(GatewayCase):
         capture = self.get("/api/v1/captures").json["captures"][-1]
         others = f"line={capture['line']}&number={capture['number']}"
         for name in ("raw", "text", "tree", "graph", "flame", "flame-data", "collapsed", "pprof", "json"):
-            for path in ("/api/v1/profile?", "/api/v1/moment?", f"/api/v1/capture?{others}&"):
+            for path in ("/api/v1/profile?", "/api/v1/snapshot?", f"/api/v1/capture?{others}&"):
                 with self.subTest(path, format=name):
                     self.check(f"{path}format={name}")
-        self.check("/api/v1/moment?granularity=addresses")
+        self.check("/api/v1/snapshot?granularity=addresses")
         self.check("/api/v1/profile?base=now")
         for name in ("json", "text", "svg", "html", "raw"):
             self.check(f"/api/v1/trend?format={name}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl serve --history: what was acknowledged survives kill -9 and a full disk; the timeline, a moment, two compared."""
+"""heapctl serve --history: what was acknowledged survives kill -9 and a full disk; the timeline, a snapshot, two compared."""
 import json
 import os
 import pathlib
@@ -97,7 +97,7 @@ class Kills(StoreCase):
         acknowledged = {}
         with_leftovers = rounds = 0
         deadline = time.monotonic() + 2 * PATIENCE_SECONDS
-        # Where it strikes is a matter of luck: as often as needed, to strike while a moment is being kept.
+        # Where it strikes is a matter of luck: as often as needed, to strike while a snapshot is being kept.
         while rounds < 60 or (with_leftovers <= 5 and time.monotonic() < deadline):
             rounds += 1
             process = subprocess.Popen([WRITER, self.archive, "100000", "2000"], stdout=subprocess.PIPE, text=True,
@@ -123,7 +123,7 @@ class Kills(StoreCase):
             with_leftovers += len(profiles(self.archive)) != indexed
             self.check(new)
         self.check(acknowledged)
-        self.assertGreater(with_leftovers, 5, "the kills never struck while a moment was being kept")
+        self.assertGreater(with_leftovers, 5, "the kills never struck while a snapshot was being kept")
 
     def test_a_kill_at_every_write_loses_nothing_acknowledged(self):
         """Each call that changes a file is the last one in turn, done not at all, in part, or to its last byte but one."""
@@ -131,7 +131,7 @@ class Kills(StoreCase):
             self.skipTest("a sanitizer wants to be preloaded first")
         count = os.path.join(self.folder, "count")
         before = os.path.join(self.folder, "before")
-        # What the kills find: a few moments, and what an earlier kill left.
+        # What the kills find: a few snapshots, and what an earlier kill left.
         self.assertEqual(self.write(5).returncode, 0)
         killed = self.write(5, 2000, env=dict(LD_PRELOAD=DYING_DISK, DYING_AT="19", DYING_PART="2"))
         self.assertEqual(killed.returncode, -signal.SIGKILL)
@@ -261,7 +261,7 @@ class Store(StoreCase):
         left = rows(self.archive)
         self.assertLess(len(left), len(held))
         self.assertLessEqual(sum(row[2] for row in left), limit)
-        # The only moment of the other target stayed, though it is the oldest.
+        # The only snapshot of the other target stayed, though it is the oldest.
         self.assertEqual(left[0], held[0])
         self.assertEqual(left[1:-1], held[-len(left) + 2:])
 
@@ -387,78 +387,78 @@ class Served(GatewayCase):
     def serve(self, *arguments):
         return self.start_gateway("--history", self.archive, "--history-every", "1s", *arguments, self.server.pid)
 
-    def moments(self, query=""):
-        return self.expect(self.get(f"/api/v1/timeline{query}"), 200).json["moments"]
+    def snapshots(self, query=""):
+        return self.expect(self.get(f"/api/v1/timeline{query}"), 200).json["snapshots"]
 
-    def wait_for_moments(self, count):
-        wait_until(lambda: len(self.moments()) >= count, f"{count} moments")
-        return self.moments()
+    def wait_for_snapshots(self, count):
+        wait_until(lambda: len(self.snapshots()) >= count, f"{count} snapshots")
+        return self.snapshots()
 
     def test_two_moments_are_listed_drawn_and_compared(self):
         self.serve()
-        self.wait_for_moments(1)
-        before = self.moments()[-1]
+        self.wait_for_snapshots(1)
+        before = self.snapshots()[-1]
         self.load_redis(self.redis_port, keys=30000, size=1000)
-        seen = len(self.moments())
-        after = self.wait_for_moments(seen + 2)[-1]
+        seen = len(self.snapshots())
+        after = self.wait_for_snapshots(seen + 2)[-1]
         self.assertEqual((after["target"], after["pid"]), ("redis-server", self.server.pid))
         self.assertGreater(after["allocated"], before["allocated"] + 25e6)
         self.assertGreater(after["rss"], 30e6)
-        self.assertEqual([moment["id"] for moment in self.moments(f"?from_ms={after['time_ms']}")][0], after["id"])
-        self.assertEqual(self.moments(f"?to_ms={before['time_ms'] - 100000000}"), [])
+        self.assertEqual([snapshot["id"] for snapshot in self.snapshots(f"?from_ms={after['time_ms']}")][0], after["id"])
+        self.assertEqual(self.snapshots(f"?to_ms={before['time_ms'] - 100000000}"), [])
 
-        raw = self.expect(self.get(f"/api/v1/moment?format=raw&at_ms={after['time_ms']}"), 200)
+        raw = self.expect(self.get(f"/api/v1/snapshot?format=raw&at_ms={after['time_ms']}"), 200)
         self.assertTrue(raw.text.startswith("heap_v2/4096"))
         self.assertEqual(raw.headers["Heapctl-Time-Ms"], str(after["time_ms"]))
-        text = self.expect(self.get(f"/api/v1/moment?format=text&at_ms={after['time_ms']}&base_ms={before['time_ms']}"), 200).text
+        text = self.expect(self.get(f"/api/v1/snapshot?format=text&at_ms={after['time_ms']}&base_ms={before['time_ms']}"), 200).text
         self.assertIn("sds", text)
         self.assertIn("createStringObject", text)
-        flame = self.expect(self.get(f"/api/v1/moment?format=flame&at_ms={after['time_ms']}"), 200)
+        flame = self.expect(self.get(f"/api/v1/snapshot?format=flame&at_ms={after['time_ms']}"), 200)
         self.assertIn("sandbox", flame.headers["Content-Security-Policy"])
 
     def test_a_moment_between_two_is_the_one_before(self):
         self.serve()
-        first, second = self.wait_for_moments(2)[:2]
+        first, second = self.wait_for_snapshots(2)[:2]
         for at_ms, expected in ((second["time_ms"] - 1, first), (second["time_ms"], second), (0, first)):
-            answer = self.expect(self.get(f"/api/v1/moment?format=raw&at_ms={at_ms}"), 200)
+            answer = self.expect(self.get(f"/api/v1/snapshot?format=raw&at_ms={at_ms}"), 200)
             self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(expected["time_ms"]))
 
     def test_it_is_there_after_kill_and_after_the_target_has_ended(self):
         gateway = self.serve()
-        kept = self.wait_for_moments(2)
+        kept = self.wait_for_snapshots(2)
         gateway.kill()
         gateway.wait()
         self.serve()
-        self.assertEqual(self.moments()[:len(kept)], kept)
+        self.assertEqual(self.snapshots()[:len(kept)], kept)
         self.end(self.server)
         path = "/targets/redis-server"
-        moments = self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
-        self.assertEqual(moments[:len(kept)], kept)
-        self.assertIn("aeCreateEventLoop", self.expect(self.get(f"{path}/api/v1/moment?format=text"), 200).text)
+        snapshots = self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["snapshots"]
+        self.assertEqual(snapshots[:len(kept)], kept)
+        self.assertIn("aeCreateEventLoop", self.expect(self.get(f"{path}/api/v1/snapshot?format=text"), 200).text)
 
-    def fill_until_moments(self, count, port=None):
-        """A Redis that grows from one moment to the next."""
+    def fill_until_snapshots(self, count, port=None):
+        """A Redis that grows from one snapshot to the next."""
         known = -1
         while known < count:
-            before, known = known, len(self.moments())
+            before, known = known, len(self.snapshots())
             if known != before:
                 self.load_redis(port or self.redis_port, keys=500 * (known + 1), size=700)
-        return self.moments()
+        return self.snapshots()
 
     def test_a_trend_over_a_range(self):
         self.serve()
-        moments = self.fill_until_moments(6)
-        span = f"from_ms={moments[0]['time_ms']}&to_ms={moments[5]['time_ms']}"
+        snapshots = self.fill_until_snapshots(6)
+        span = f"from_ms={snapshots[0]['time_ms']}&to_ms={snapshots[5]['time_ms']}"
         answer = self.expect(self.get(f"/api/v1/trend?{span}&by=stacks"), 200)
         self.assertEqual((answer.headers["Heapctl-Moments"], answer.headers["Heapctl-Processes"]), ("6", "1"))
         trend = answer.json
-        self.assertEqual(trend["first_ms"], moments[0]["time_ms"])
+        self.assertEqual(trend["first_ms"], snapshots[0]["time_ms"])
         self.assertEqual([round(hours * 3600000) for hours in trend["hours"]],
-                         [moment["time_ms"] - moments[0]["time_ms"] for moment in moments[:6]])
+                         [snapshot["time_ms"] - snapshots[0]["time_ms"] for snapshot in snapshots[:6]])
         self.assertGreater(trend["total"]["rate_per_hour"], 0)
         self.assertTrue([site for site in trend["sites"] if "sds" in site["stack"]])
         self.assertEqual(len(self.get(f"/api/v1/trend?{span}&top=2").json["sites"]), 2)
-        self.assertEqual(len(self.get(f"/api/v1/trend?{span}&most=3").json["hours"]), 3)
+        self.assertEqual(len(self.get(f"/api/v1/trend?{span}&max=3").json["hours"]), 3)
         self.assertIn("6 profiles", self.expect(self.get(f"/api/v1/trend?{span}&format=text"), 200).text)
         for drawn, kind in (("svg", "<svg"), ("html", "<!doctype html>")):
             answer = self.expect(self.get(f"/api/v1/trend?{span}&format={drawn}"), 200)
@@ -472,36 +472,36 @@ class Served(GatewayCase):
         # Without a file in between, of the target behind the gateway: all that was kept.
         said, _ = self.heapctl("trend", "--json", "--stacks", self.url)
         self.assertEqual(json.loads(said)["hours"][:len(trend["hours"])], trend["hours"])
-        for query, words in ((f"from_ms={moments[0]['time_ms']}&to_ms={moments[0]['time_ms']}", "only one moment"), ("to_ms=5", "no moment")):
+        for query, words in ((f"from_ms={snapshots[0]['time_ms']}&to_ms={snapshots[0]['time_ms']}", "only one snapshot"), ("to_ms=5", "no snapshot")):
             self.assertIn(words, self.expect(self.get(f"/api/v1/trend?{query}"), 404).text)
         self.expect(self.get(f"/api/v1/trend?{span}&focus=("), 400)
 
     def test_figures_that_were_lost_with_the_index_are_not_called_zero(self):
         gateway = self.serve()
-        known = self.wait_for_moments(2)
+        known = self.wait_for_snapshots(2)
         self.end(gateway)
         for path in pathlib.Path(self.archive).glob("index.sqlite*"):
             path.unlink()
         log = os.path.join(self.folder, "gateway.log")
         with open(log, "wb") as said:
             self.start_gateway("--history", self.archive, "--history-every", "24hrs", self.server.pid, stderr=said)
-        again = self.moments()[0]
+        again = self.snapshots()[0]
         self.assertEqual((again["time_ms"], again["pid"], again["rss"], again["allocated"]), (known[0]["time_ms"], known[0]["pid"], None, None))
         self.assertRegex(pathlib.Path(log).read_text(), r"history: its index was gone; \d+ profiles are listed again")
-        self.assertIn("aeCreateEventLoop", self.expect(self.get(f"/api/v1/moment?format=text&id={again['id']}"), 200).text)
+        self.assertIn("aeCreateEventLoop", self.expect(self.get(f"/api/v1/snapshot?format=text&id={again['id']}"), 200).text)
 
     def test_a_damaged_profile_is_named_and_costs_no_trend(self):
         self.serve()
-        first, second, _, fourth = self.wait_for_moments(4)[:4]
+        first, second, _, fourth = self.wait_for_snapshots(4)[:4]
         name = next(row[1] for row in rows(self.archive) if row[0] == first["id"])
         path = pathlib.Path(self.archive, name)
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0xff
         path.write_bytes(data)
-        moment = rf"^what was in use at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC: byte \d+: bad zstd data"
+        snapshot = rf"^what was in use at \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC: byte \d+: bad zstd data"
         for query in (f"id={first['id']}", f"id={second['id']}&base={first['id']}"):
-            answer = self.expect(self.get(f"/api/v1/moment?format=text&{query}"), 400)
-            self.assertRegex(answer.json["error"]["message"], moment)
+            answer = self.expect(self.get(f"/api/v1/snapshot?format=text&{query}"), 400)
+            self.assertRegex(answer.json["error"]["message"], snapshot)
         answer = self.expect(self.get(f"/api/v1/trend?to_ms={second['time_ms']}"), 400)
         self.assertIn(f"{self.archive}({first['time_ms']}-{first['pid']}.heap.zst): byte", answer.json["error"]["message"])
         trend = self.expect(self.get(f"/api/v1/trend?to_ms={fourth['time_ms']}"), 200).json
@@ -511,13 +511,13 @@ class Served(GatewayCase):
 
     def test_every_choice_that_is_described_is_answered(self):
         self.serve()
-        moments = self.wait_for_moments(3)
+        snapshots = self.wait_for_snapshots(3)
         paths = self.expect(self.get("/openapi.json"), 200).json["paths"]
-        values = {"from_ms": moments[0]["time_ms"], "to_ms": moments[2]["time_ms"], "pid": moments[0]["pid"],
-                  "started_ms": moments[0]["started_ms"], "most": 2, "top": 1, "id": moments[1]["id"], "base": moments[0]["id"],
-                  "at_ms": moments[1]["time_ms"], "base_ms": moments[0]["time_ms"], "focus": ".", "ignore": "nothing", "exclude": "nothing"}
+        values = {"from_ms": snapshots[0]["time_ms"], "to_ms": snapshots[2]["time_ms"], "pid": snapshots[0]["pid"],
+                  "started_ms": snapshots[0]["started_ms"], "max": 2, "top": 1, "id": snapshots[1]["id"], "base": snapshots[0]["id"],
+                  "at_ms": snapshots[1]["time_ms"], "base_ms": snapshots[0]["time_ms"], "focus": ".", "ignore": "nothing", "exclude": "nothing"}
         asked = 0
-        for name in ("archive", "timeline", "moment", "trend"):
+        for name in ("archive", "timeline", "snapshot", "trend"):
             for parameter in paths[f"/api/v1/{name}"]["get"]["parameters"] or [None]:
                 choices = [""] if parameter is None else parameter["schema"].get("enum") or [values[parameter["name"]]]
                 for choice in choices:
@@ -533,10 +533,10 @@ class Served(GatewayCase):
         self.start_gateway("--history", self.archive, "--history-every", "1s")
         base = f"/targets/{name}/api/v1"
         timeline = lambda query="": self.expect(self.get(f"{base}/timeline{query}"), 200).json
-        wait_until(lambda: len(timeline()["moments"]) >= 2, "two moments")
+        wait_until(lambda: len(timeline()["snapshots"]) >= 2, "two snapshots")
         self.end(server)
         again, _ = self.start_named_redis(name)
-        wait_until(lambda: len(timeline(f"?pid={again.pid}")["moments"]) >= 2, "two moments of the next process")
+        wait_until(lambda: len(timeline(f"?pid={again.pid}")["snapshots"]) >= 2, "two snapshots of the next process")
         first, second = timeline()["processes"]
         self.assertEqual([first["pid"], second["pid"]], [server.pid, again.pid])
         self.assertLess(first["last_ms"], second["started_ms"] + 1)
@@ -545,7 +545,7 @@ class Served(GatewayCase):
         self.assertEqual(restarted.headers["Heapctl-Processes"], "2")
         self.assertEqual(set(restarted.json["runs"]), {0, 1})
         only = timeline(f"?pid={second['pid']}&started_ms={second['started_ms']}")
-        self.assertEqual({moment["pid"] for moment in only["moments"]}, {again.pid})
+        self.assertEqual({snapshot["pid"] for snapshot in only["snapshots"]}, {again.pid})
         # Two at the same time are none.
         self.start_named_redis(name)
         wait_until(lambda: len(timeline()["processes"]) == 3, "a third process")
@@ -563,8 +563,8 @@ class Served(GatewayCase):
         self.addCleanup(agent.close)
         wait_until(lambda: [r for r in agent.requests if r[1] == "/v1/profile"], "the hanging agent to be asked for a profile")
         path = f"/targets/{self.server.pid}/api/v1/timeline"
-        known = len(self.get(path).json["moments"])
-        wait_until(lambda: len(self.get(path).json["moments"]) >= known + 3, "three more moments of the other")
+        known = len(self.get(path).json["snapshots"])
+        wait_until(lambda: len(self.get(path).json["snapshots"]) >= known + 3, "three more snapshots of the other")
         self.assertEqual(len([r for r in agent.requests if r[1] == "/v1/profile"]), 1)
 
     def test_the_end_does_not_wait_for_targets_that_hang_and_loses_no_moment(self):
@@ -573,33 +573,39 @@ class Served(GatewayCase):
         arguments = ("--history", self.archive, "--history-every", "1s", agent.path, self.server.pid)
         gateway = self.start_gateway(*arguments)
         path = f"/targets/{self.server.pid}/api/v1"
-        moments = lambda: self.expect(self.get(f"{path}/timeline"), 200).json["moments"]
-        wait_until(lambda: len(moments()) >= 2, "two moments")
+        snapshots = lambda: self.expect(self.get(f"{path}/timeline"), 200).json["snapshots"]
+        wait_until(lambda: len(snapshots()) >= 2, "two snapshots")
         wait_until(lambda: [r for r in agent.requests if r[1] == "/v1/profile"], "the hanging agent to be asked for a profile")
         stop(self.server.pid)
         self.addCleanup(os.kill, self.server.pid, signal.SIGCONT)
         asked = socket.create_connection(("127.0.0.1", self.port))
         self.addCleanup(asked.close)
         asked.sendall(f"GET /targets/{self.server.pid}/v1/profile HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        known = moments()
+        known = snapshots()
         gateway.terminate()
         # Each of the calls may take two minutes.
         self.assertEqual(gateway.wait(60), 0)
         os.kill(self.server.pid, signal.SIGCONT)
         self.start_gateway(*arguments)
-        again = {moment["id"]: moment for moment in moments()}
-        for moment in known:
-            self.assertEqual(again[moment["id"]], moment)
-            self.expect(self.get(f"{path}/moment?id={moment['id']}"), 200)
+        again = {snapshot["id"]: snapshot for snapshot in snapshots()}
+        for snapshot in known:
+            self.assertEqual(again[snapshot["id"]], snapshot)
+            self.expect(self.get(f"{path}/snapshot?id={snapshot['id']}"), 200)
 
     def test_a_moment_by_its_id(self):
         self.serve()
-        first, second = self.wait_for_moments(2)[:2]
-        answer = self.expect(self.get(f"/api/v1/moment?format=text&id={second['id']}&base={first['id']}"), 200)
+        first, second = self.wait_for_snapshots(2)[:2]
+        answer = self.expect(self.get(f"/api/v1/snapshot?format=text&id={second['id']}&base={first['id']}"), 200)
+        # The former names stay until the next release.
+        former = self.expect(self.get(f"/api/v1/moment?format=text&id={second['id']}&base={first['id']}"), 200)
+        self.assertEqual(former.text, answer.text)
+        timeline = self.get("/api/v1/timeline?most=2").json
+        self.assertEqual(timeline["moments"], timeline["snapshots"])
+        self.assertEqual([process["moments"] for process in timeline["processes"]], [process["snapshots"] for process in timeline["processes"]])
         self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(second["time_ms"]))
-        self.expect(self.get("/api/v1/moment?id=99999"), 404)
-        self.expect(self.get(f"/api/v1/moment?id={second['id']}&base=99999"), 404)
-        self.assertLessEqual(len(self.moments("?most=2")), 2)
+        self.expect(self.get("/api/v1/snapshot?id=99999"), 404)
+        self.expect(self.get(f"/api/v1/snapshot?id={second['id']}&base=99999"), 404)
+        self.assertLessEqual(len(self.snapshots("?max=2")), 2)
 
     def test_a_clock_that_jumps_and_a_target_that_restarts_lose_nothing(self):
         if SANITIZED:
@@ -625,20 +631,20 @@ class Served(GatewayCase):
                                     FAKETIME_DONT_FAKE_MONOTONIC="1"))
         path = f"/targets/{JUMPED}"
 
-        def moments():
-            return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["moments"]
+        def snapshots():
+            return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["snapshots"]
 
         def wait_for_two(least_ms, most_ms, pid):
             def found():
-                new = [m for m in moments() if least_ms <= m["time_ms"] <= most_ms and m["pid"] == pid]
+                new = [m for m in snapshots() if least_ms <= m["time_ms"] <= most_ms and m["pid"] == pid]
                 return len(new) >= 2 and new
-            return wait_until(found, f"two moments of {pid} from {least_ms} to {most_ms}")
+            return wait_until(found, f"two snapshots of {pid} from {least_ms} to {most_ms}")
 
         first_pid = server.pid
         kept = wait_for_two(0, day_ms * 10**6, first_pid)
         now_ms = kept[0]["time_ms"]
         phases = [kept]
-        # The keeping of captures and moments goes on at once, though the clock says that it is long ago.
+        # The keeping of captures and snapshots goes on at once, though the clock says that it is long ago.
         for offset, days in (("+20d", 20), ("-20d", -20)):
             before = captured()
             set_clock(offset)
@@ -650,13 +656,13 @@ class Served(GatewayCase):
         phases.append(wait_for_two(now_ms - 21 * day_ms, now_ms - 19 * day_ms, server.pid))
         set_clock("+0")
         phases.append(wait_for_two(now_ms, now_ms + day_ms, server.pid))
-        # Nothing acknowledged is lost, and later moments have higher numbers whatever their time.
-        identities = [m["id"] for m in moments()]
+        # Nothing acknowledged is lost, and later snapshots have higher numbers whatever their time.
+        identities = [m["id"] for m in snapshots()]
         for phase in phases:
-            for moment in phase:
-                self.assertIn(moment["id"], identities)
-                answer = self.expect(self.get(f"{path}/api/v1/moment?format=raw&at_ms={moment['time_ms']}"), 200)
-                self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(moment["time_ms"]))
+            for snapshot in phase:
+                self.assertIn(snapshot["id"], identities)
+                answer = self.expect(self.get(f"{path}/api/v1/snapshot?format=raw&at_ms={snapshot['time_ms']}"), 200)
+                self.assertEqual(answer.headers["Heapctl-Time-Ms"], str(snapshot["time_ms"]))
         order = [max(m["id"] for m in phase) for phase in phases]
         self.assertEqual(order, sorted(order))
         pids = {name.split(".")[-2] for name in os.listdir(captures) if name.endswith(".heap")}
@@ -664,17 +670,17 @@ class Served(GatewayCase):
 
     def test_what_is_too_old_or_too_much_goes(self):
         self.serve("--history-keep", "2s")
-        last = self.wait_for_moments(2)[-1]["id"]
-        wait_until(lambda: self.moments()[0]["id"] > last, "old moments to go")
-        self.assertLessEqual(len(self.moments()), 4)
-        # The list and the folder are looked at while moments come and go.
+        last = self.wait_for_snapshots(2)[-1]["id"]
+        wait_until(lambda: self.snapshots()[0]["id"] > last, "old snapshots to go")
+        self.assertLessEqual(len(self.snapshots()), 4)
+        # The list and the folder are looked at while snapshots come and go.
         wait_until(lambda: len(profiles(self.archive)) == len(rows(self.archive)), "as many files as rows")
 
     def test_a_limit_of_bytes_keeps_the_newest(self):
         self.serve("--history-bytes", "1")
-        wait_until(lambda: self.moments() and self.moments()[-1]["id"] >= 3, "three moments")
+        wait_until(lambda: self.snapshots() and self.snapshots()[-1]["id"] >= 3, "three snapshots")
         # Of two the older goes once the newer is safe.
-        wait_until(lambda: len(self.moments()) == 1, "the newest alone")
+        wait_until(lambda: len(self.snapshots()) == 1, "the newest alone")
 
     def test_one_gateway_at_a_time(self):
         self.serve()

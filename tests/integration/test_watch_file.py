@@ -142,16 +142,16 @@ class Captures(WatchFileCase):
         self.serve(f"[{FILED}]\nwhen = signal\ninterval = 50ms\n", "--history", self.archive, "--history-every", "24hrs")
         self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         timeline = f"/targets/{FILED}/api/v1/timeline"
-        wait_until(lambda: len(self.get(timeline).json["moments"]) == 1, "the first moment")
+        wait_until(lambda: len(self.get(timeline).json["snapshots"]) == 1, "the first snapshot")
         self.load_redis(port)
         os.kill(self.gateway_pid(), signal.SIGUSR1)
         state = self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture")
-        regular, captured = self.get(timeline).json["moments"]
+        regular, captured = self.get(timeline).json["snapshots"]
         self.assertEqual((regular["reason"], captured["reason"]), ("", "signal"))
         self.assertEqual(captured["pid"], server.pid)
         self.assertGreater(captured["rss"], 0)
         self.assertEqual(os.path.dirname(state["last_capture"]["file"]), self.archive)
-        self.assertEqual(self.get(timeline + "?captured=1").json["moments"], [captured])
+        self.assertEqual(self.get(timeline + "?captured=1").json["snapshots"], [captured])
         self.heapctl("report", "--text", state["last_capture"]["file"])
 
     def test_captures_in_folders_are_listed_and_drawn(self):

@@ -43,7 +43,7 @@ class DeployedCase(GatewayCase):
         self.text = self.heapctl("trend", *captures)[0]
         self.page = self.heapctl("trend", "--html", *captures)[0]
         target = f"/targets/{self.program.pid}/api/v1"
-        moments = self.expect(self.get(f"{target}/timeline"), 200).json["moments"]
+        moments = self.expect(self.get(f"{target}/timeline"), 200).json["snapshots"]
         span = f"from_ms={moments[0]['time_ms']}&to_ms={moments[-1]['time_ms']}"
         self.check("by its history", self.expect(self.get(f"{target}/trend?{span}&format=json"), 200).json)
         if browser.missing() is None:

@@ -101,7 +101,7 @@ static json_t *ask(struct scene *scene, const char *query)
 static void check(struct scene *scene, const char *query, size_t listed, int64_t total)
 {
 	CLEANUP(json_cleanup) json_t *answer = ask(scene, query);
-	const json_t *const snapshots = json_object_get(answer, "moments");
+	const json_t *const snapshots = json_object_get(answer, "snapshots");
 
 	assert_int_equal(json_array_size(snapshots), listed);
 	assert_int_equal(json_number(answer, "total"), total);
@@ -124,12 +124,13 @@ static void has_5000_moments_by_default_and_says_how_many_there_are(void **state
 
 static void has_as_many_as_asked_for_up_to_20000(void **state)
 {
-	check(*state, "?most=2", 2, SNAPSHOTS);
+	check(*state, "?max=2", 2, SNAPSHOTS);
+	check(*state, "?max=333", 333, SNAPSHOTS);
 	check(*state, "?most=333", 333, SNAPSHOTS);
-	check(*state, "?most=20000", 20000, SNAPSHOTS);
-	assert_null(ask(*state, "?most=20001"));
-	assert_null(ask(*state, "?most=1"));
-	assert_null(ask(*state, "?most=0"));
+	check(*state, "?max=20000", 20000, SNAPSHOTS);
+	assert_null(ask(*state, "?max=20001"));
+	assert_null(ask(*state, "?max=1"));
+	assert_null(ask(*state, "?max=0"));
 }
 
 static void total_is_of_the_time_asked_for(void **state)
@@ -144,10 +145,10 @@ static void total_is_of_the_time_asked_for(void **state)
 
 static void a_process_has_all_its_moments_in_its_count(void **state)
 {
-	CLEANUP(json_cleanup) json_t *answer = ask(*state, "?most=2");
+	CLEANUP(json_cleanup) json_t *answer = ask(*state, "?max=2");
 	const json_t *const process = json_array_get(json_object_get(answer, "processes"), 0);
 
-	assert_int_equal(json_number(process, "moments"), SNAPSHOTS);
+	assert_int_equal(json_number(process, "snapshots"), SNAPSHOTS);
 }
 
 static const struct CMUnitTest tests[] = {

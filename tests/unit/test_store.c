@@ -497,7 +497,7 @@ static void processes_of_one_name_are_told_apart(void **state)
 	buffer_init(&text, &memory_or_exit);
 	json_init(&json, &text);
 	assert_true(store_list_processes(scene->store, &query, &json, &err));
-	assert_int_equal(occurrences(buffer_string(&text), "\"moments\":3"), 3);
+	assert_int_equal(occurrences(buffer_string(&text), "\"snapshots\":3"), 3);
 	buffer_deinit(&text);
 	assert_true(store_series_look(scene->store, &query, &series, &err));
 	assert_int_equal(series.processes, 3);
@@ -793,7 +793,7 @@ static void names_that_are_odd_are_listed_or_left_alone(void **state)
 		close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 	}
 	open_captures(scene, &unlimited);
-	assert_int_equal(store_listed_again(scene->store), 3);
+	assert_int_equal(store_relisted_count(scene->store), 3);
 	kept(scene, digits);
 	assert_int_equal(capture(scene), 11);
 	assert_int_not_equal(access(path, F_OK), 0);

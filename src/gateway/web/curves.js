@@ -100,7 +100,7 @@ export class Curves {
     const end = this.failing ? this.holes.at(-1)[1] : this.lastTime;
     const start = Math.min(this.samples[0][0], end - 60000);
     const lines = this.legend.shown;
-    const top = this.samples.reduce((most, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), most), 1);
+    const top = this.samples.reduce((max, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), max), 1);
     const marks = byteMarks(top * 1.02, 4);
     const x = time => LEFT + (time - start) / (end - start) * (width - LEFT - RIGHT);
     const y = value => TOP + (1 - value / marks.at(-1)) * (HEIGHT - BOTTOM - TOP);

@@ -47,7 +47,7 @@ export class Legend {
   show(figure) {
     for (const [key, element] of this.values)
       element.textContent = bytes(figure(key));
-    /* Once it was so it stays told: the mouse moves over moments with and without. */
+    /* It stays: the mouse moves over snapshots with and without. */
     if (this.values.has('allocated') && figure('rss') > 0 && figure('rss') < figure('allocated'))
       this.note.hidden = false;
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What serve --history has kept of a name: its timeline, a moment, two compared, the trend between
+ * What serve --history has kept of a name: its timeline, a snapshot, two compared, the trend between
  * them. In the address: `last` (or from, to) is the time that is shown, pid and started the process,
- * base and at the moments that are chosen, begin and end their times, show what is made of two.
+ * base and at the snapshots that are chosen, begin and end their times, show what is made of two.
  */
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, copyLink, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/controls.js';
@@ -10,14 +10,14 @@ import { button, el } from '/assets/dom.js';
 import { processKey } from '/assets/holes.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
-import { duration, moment as momentText, zone } from '/assets/time.js';
+import { dateTime, duration, zone } from '/assets/time.js';
 import { Timeline } from '/assets/timeline.js';
 import { TREND_KEYS, TrendView } from '/assets/trend.js';
 
 const HOUR = 3600000;
 const SPANS = [[HOUR, 'hour'], [6 * HOUR, '6 hours'], [24 * HOUR, 'day'], [7 * 24 * HOUR, 'week'], [0, 'all']];
 const DEFAULT_SPAN = 24 * HOUR;
-const MOMENTS_SHOWN = 2000;
+const SNAPSHOTS_MAX = 2000;
 const REFRESH_MS = 5000;
 const KEYS = ['live', 'last', 'from', 'to', 'pid', 'started', 'base', 'at', 'begin', 'end', 'show'];
 
@@ -29,7 +29,7 @@ class HistoryView {
     this.bar = el('div.controls');
     this.trouble = el('div');
     this.timeline = new Timeline((first, last) => this.choose(first, last));
-    this.help = el('p.quiet', { id: 'timeline-help' }, 'Click a moment to see what was in use then. Drag over the curves to see what grew. ',
+    this.help = el('p.quiet', { id: 'timeline-help' }, 'Click a snapshot to see what was in use then. Drag over the curves to see what grew. ',
       'Keys: arrows move, Enter chooses, Shift makes a range.');
     this.chart = el('div.panel', this.timeline.element, this.help);
     this.result = el('section.result');
@@ -68,26 +68,26 @@ class HistoryView {
   }
 
   async load() {
-    const [{ moments }, { processes }] = await Promise.all([
-      getJson(this.path('timeline', { ...this.range, ...this.process, most: MOMENTS_SHOWN })),
-      getJson(this.path('timeline', { most: 2 }))]);
-    const key = JSON.stringify([moments.length, moments[0]?.id, moments.at(-1)?.id, processes.length]);
+    const [{ snapshots }, { processes }] = await Promise.all([
+      getJson(this.path('timeline', { ...this.range, ...this.process, max: SNAPSHOTS_MAX })),
+      getJson(this.path('timeline', { max: 2 }))]);
+    const key = JSON.stringify([snapshots.length, snapshots[0]?.id, snapshots.at(-1)?.id, processes.length]);
     if (key === this.shown)
       return;
     const isFirst = this.shown === '';
     this.shown = key;
-    this.moments = moments;
+    this.snapshots = snapshots;
     this.processes = processes;
     this.drawBar();
-    const seen = new Set(moments.map(processKey));
-    this.timeline.show(moments, processes.filter(process => seen.has(processKey(process))), this.selection());
-    this.chart.hidden = moments.length === 0;
-    if (isFirst || moments.length === 0)
+    const seen = new Set(snapshots.map(processKey));
+    this.timeline.show(snapshots, processes.filter(process => seen.has(processKey(process))), this.selection());
+    this.chart.hidden = snapshots.length === 0;
+    if (isFirst || snapshots.length === 0)
       this.drawResult();
   }
 
   find(id) {
-    return this.moments.find(moment => String(moment.id) === id);
+    return this.snapshots.find(snapshot => String(snapshot.id) === id);
   }
 
   /* What is chosen, as far as it is among what is shown. */
@@ -119,14 +119,14 @@ class HistoryView {
       base: isRange ? String(first.id) : '', at: String(last.id), begin: isRange ? String(first.time_ms) : '', end: String(last.time_ms),
       show: isRange ? this.values.show || 'trend' : '', view: '',
     });
-    this.timeline.show(this.moments, this.timeline.processes, [first, last]);
+    this.timeline.show(this.snapshots, this.timeline.processes, [first, last]);
     this.drawResult();
   }
 
   drawBar() {
     const { values } = this;
     const all = this.processes.map(process => [processKey(process),
-      `pid ${process.pid}${process.started_ms ? `, since ${momentText(process.started_ms)}` : ''} (${process.moments})`]);
+      `pid ${process.pid}${process.started_ms ? `, since ${dateTime(process.started_ms)}` : ''} (${process.snapshots})`]);
     const chosen = values.pid ? this.processes.find(({ pid, started_ms: started }) =>
       String(pid) === values.pid && (!values.started || String(started) === values.started)) : null;
     const span = values.from || values.to ? 'range' : String(values.last === '' ? DEFAULT_SPAN : values.last);
@@ -136,26 +136,26 @@ class HistoryView {
       this.processes.length > 1 || values.pid ? select('process', [['', `all ${this.processes.length}`], ...all], chosen ? processKey(chosen) : '',
         key => this.chooseProcess(this.processes.find(process => processKey(process) === key))) : null,
       el('span.quiet', `times in ${zone()}`), el('span.spring'), actionButton('Copy link', copyLink),
-      this.moments.length === 0 ? null : saveMenu([
+      this.snapshots.length === 0 ? null : saveMenu([
         ['Curves (SVG)', () => saveCurves(this.timeline.picture, this.timeline.legend,
-          `${this.name}, ${momentText(this.moments[0].time_ms)} to ${momentText(this.moments.at(-1).time_ms)}`, `${this.name}.history.svg`)],
+          `${this.name}, ${dateTime(this.snapshots[0].time_ms)} to ${dateTime(this.snapshots.at(-1).time_ms)}`, `${this.name}.history.svg`)],
         ['Figures (JSON)', () => download(this.path('timeline', { ...this.range, ...this.process }), `${this.name}.history.json`)]])));
-    if (this.moments.length === 0)
+    if (this.snapshots.length === 0)
       this.bar.append(el('div.empty', el('h2', this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
-        el('p.quiet', this.processes.length === 0 ? 'The first moment follows soon.' : `The last moment is of ${momentText(Math.max(...this.processes.map(process => process.last_ms)))}.`),
+        el('p.quiet', this.processes.length === 0 ? 'The first snapshot follows soon.' : `The last snapshot is of ${dateTime(Math.max(...this.processes.map(process => process.last_ms)))}.`),
         this.processes.length > 0 ? el('p.row', button('Show all', () => this.look({ last: '0', from: '', to: '', pid: '', started: '' }))) : null));
   }
 
   rangeText() {
     const { from_ms: from, to_ms: to } = this.range;
-    return `${from ? momentText(Number(from)) : 'the first'} to ${to ? momentText(Number(to)) : 'now'}`;
+    return `${from ? dateTime(Number(from)) : 'the first'} to ${to ? dateTime(Number(to)) : 'now'}`;
   }
 
   chooseProcess(process) {
     return this.look({ pid: process ? String(process.pid) : '', started: process?.started_ms ? String(process.started_ms) : '' });
   }
 
-  /* The chosen moments may have been left out of the timeline, or have become too old. */
+  /* The chosen snapshots may have been left out of the timeline, or have become too old. */
   async drawResult() {
     this.view?.close();
     this.view = null;
@@ -170,8 +170,8 @@ class HistoryView {
     fill(this.result, title, tools, place);
     const selection = this.selection();
     const [begin, end] = [Number(values.begin), Number(values.end)];
-    title.textContent = values.base ? `${momentText(begin)} to ${momentText(end)}: ${duration(end - begin)}`
-      : `${values.end ? momentText(end) : `moment ${values.at}`}${selection ? `, pid ${selection[1].pid}` : ''}`;
+    title.textContent = values.base ? `${dateTime(begin)} to ${dateTime(end)}: ${duration(end - begin)}`
+      : `${values.end ? dateTime(end) : `snapshot ${values.at}`}${selection ? `, pid ${selection[1].pid}` : ''}`;
     if (selection?.[1].reason && !values.base)
       title.append(el('span.quiet', ` captured because ${selection[1].reason}`));
     fill(tools,
@@ -182,7 +182,7 @@ class HistoryView {
       values.base ? button('Zoom in', () => this.look({ from: values.begin, to: values.end, last: '' })) : null,
       button('Close', () => {
         this.change({ base: '', at: '', begin: '', end: '', show: '', view: '' });
-        this.timeline.show(this.moments, this.timeline.processes, null);
+        this.timeline.show(this.snapshots, this.timeline.processes, null);
         this.drawResult();
       }));
     this.view = values.base && values.show !== 'difference' ? this.trend() : new PictureView(this.picture());
@@ -201,7 +201,7 @@ class HistoryView {
         .slice(0, 8).map(process => button(`Only pid ${process.pid}`, async () => {
           this.change({ base: '', at: '', begin: '', end: '', show: '' });
           await this.chooseProcess(process);
-          const inside = this.moments.filter(moment => moment.time_ms >= between.from_ms && moment.time_ms <= between.to_ms);
+          const inside = this.snapshots.filter(snapshot => snapshot.time_ms >= between.from_ms && snapshot.time_ms <= between.to_ms);
           if (inside.length > 1)
             this.choose(inside[0], inside.at(-1));
           else
@@ -216,7 +216,7 @@ class HistoryView {
     return {
       values,
       isDifference: () => values.base !== '',
-      path: (format, options) => this.path('moment', { id: values.at, base: values.base, format, ...options }),
+      path: (format, options) => this.path('snapshot', { id: values.at, base: values.base, format, ...options }),
       fileName: extension => `${this.name}.${values.at}${values.base ? `-${values.base}` : ''}.${extension}`,
       link: () => this.link(),
       leading: () => null,
@@ -227,7 +227,7 @@ class HistoryView {
 const noHistory = () => el('div.empty', el('h2', 'This gateway keeps no history'),
   el('p', 'Start it with a folder, and it keeps a profile of every target every 15 minutes for 30 days:'),
   el('pre', 'heapctl serve --history /var/lib/heapctl/history'),
-  el('p.quiet', 'Then any two moments can be compared, and growth over any time be told.'));
+  el('p.quiet', 'Then any two snapshots can be compared, and growth over any range measured.'));
 
 export async function showHistory(page, name, values, hasHistory) {
   if (!hasHistory) {

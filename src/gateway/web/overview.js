@@ -6,7 +6,7 @@ import { Curves } from '/assets/curves.js';
 import { el } from '/assets/dom.js';
 import { bytes, count } from '/assets/format.js';
 import { saveCurves } from '/assets/saved_curves.js';
-import { duration, moment } from '/assets/time.js';
+import { dateTime, duration } from '/assets/time.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
@@ -91,7 +91,7 @@ function samplingPanel(target, status, refresh) {
   const running = status.run?.state === 'running';
   return el('div.panel', el('h2', 'Sampling'),
     el('p', el(`span.state.${profiling.active ? 'busy' : 'good'}`, profiling.active ? 'on' : 'off'),
-      profiling.active && profiling.active_since_ms ? ` since ${moment(profiling.active_since_ms)}` : '',
+      profiling.active && profiling.active_since_ms ? ` since ${dateTime(profiling.active_since_ms)}` : '',
       running && !status.run.was_active ? ', because of the run' : ''),
     el('p.quiet', `One sample every ${bytes(profiling.sample_interval)} on average.`),
     el('p.row', running ? null : actionButton(profiling.active ? 'Switch off' : 'Switch on', change(profiling.active ? 'deactivate' : 'activate')),
@@ -105,7 +105,7 @@ function dumpPanel(target, status) {
   const dump = status.last_dump;
   return el('div.panel', el('h2', 'Profile now'),
     el('p.quiet', dump
-      ? `The last one had ${count(dump.stacks)} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${moment(dump.time_ms)}).`
+      ? `The last one had ${count(dump.stacks)} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${dateTime(dump.time_ms)}).`
       : 'None was taken yet. It usually takes a few milliseconds; nothing is stopped.'),
     el('p.row', el('a.button.primary', { href: target.link('profile', { id: 'now' }) }, 'Draw what is in use')));
 }

@@ -3,7 +3,7 @@
 import { getJson, query } from '/assets/api.js';
 import { problemBox, select } from '/assets/controls.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
-import { moment } from '/assets/time.js';
+import { dateTime } from '/assets/time.js';
 
 /* See picture.js. */
 class RunSource {
@@ -37,7 +37,7 @@ class RunSource {
   }
 
   choices(wanted) {
-    const known = [['now', 'in use now'], ...this.runs.map(run => [String(run.id), `run of ${moment(run.started_ms)}`])];
+    const known = [['now', 'in use now'], ...this.runs.map(run => [String(run.id), `run of ${dateTime(run.started_ms)}`])];
     /* An address that a colleague sent may name a run that is gone: the gateway says so. */
     return !wanted || known.some(([key]) => key === wanted) ? known : [...known, [wanted, `run ${wanted}`]];
   }

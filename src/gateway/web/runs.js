@@ -4,7 +4,7 @@ import { download, getJson, post } from '/assets/api.js';
 import { actionButton, keepTrying, sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { bytes } from '/assets/format.js';
-import { duration, moment } from '/assets/time.js';
+import { dateTime, duration } from '/assets/time.js';
 
 const ENDED = { deadline: 'on time', stop: 'stopped', exit: 'the server ended' };
 
@@ -34,7 +34,7 @@ export async function showRuns(page, target, status, values) {
 
   const pick = (run, which) => el('input', {
     type: 'radio', name: which, value: run.id, checked: chosen[which] === String(run.id), disabled: run.state !== 'finished',
-    'aria-label': `${which === 'base' ? 'compare from' : 'compare to'} the run of ${moment(run.started_ms)}`,
+    'aria-label': `${which === 'base' ? 'compare from' : 'compare to'} the run of ${dateTime(run.started_ms)}`,
     onchange: () => {
       chosen[which] = String(run.id);
       update();
@@ -49,7 +49,7 @@ export async function showRuns(page, target, status, values) {
     el('td', { 'data-label': 'Compare from' }, pick(run, 'base')),
     el('td', { 'data-label': 'Compare to' }, pick(run, 'id')),
     el('td', { 'data-label': 'Begun' }, run.state === 'finished'
-      ? el('a', { href: target.link('profile', { id: run.id }) }, moment(run.started_ms)) : moment(run.started_ms)),
+      ? el('a', { href: target.link('profile', { id: run.id }) }, dateTime(run.started_ms)) : dateTime(run.started_ms)),
     el('td', { 'data-label': 'Length' }, duration((run.ended_ms ?? Date.now()) - run.started_ms)),
     el('td', { 'data-label': 'End' }, outcome(run)),
     el('td.number', { 'data-label': 'Profile' }, run.state === 'finished' ? bytes(run.profile_bytes) : ''),

@@ -4,7 +4,7 @@ import { getJson } from '/assets/api.js';
 import { keepTrying, sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { bytes, count } from '/assets/format.js';
-import { duration, moment } from '/assets/time.js';
+import { dateTime, duration } from '/assets/time.js';
 
 function stateOf(target) {
   if (!target.reachable)
@@ -23,7 +23,7 @@ function watchLink(target, watches) {
     return null;
   const last = Math.max(...own.map(watch => watch.last_capture?.time_ms ?? 0));
   return el('p.hint', el('a', { href: `#/${target.pid}/watch` }, own.every(({ state }) => state === 'refused') ? 'cannot be watched' : 'watched'),
-    last > 0 ? `, last capture ${moment(last)}` : '');
+    last > 0 ? `, last capture ${dateTime(last)}` : '');
 }
 
 function row(target, watches) {
@@ -59,8 +59,8 @@ function endedTable(names) {
     el('thead', el('tr', ['Server', 'Last seen', 'Profiles', 'On disk'].map((text, i) => el(i > 1 ? 'th.number' : 'th', { scope: 'col' }, text)))),
     el('tbody', names.map(entry => el('tr',
       el('td', { 'data-label': 'Server' }, el('a', { href: `#/${encodeURIComponent(entry.name)}/history?last=0` }, entry.name)),
-      el('td.whole', { 'data-label': 'Last seen' }, moment(entry.last_ms)),
-      el('td.number', { 'data-label': 'Profiles' }, count(entry.moments)),
+      el('td.whole', { 'data-label': 'Last seen' }, dateTime(entry.last_ms)),
+      el('td.number', { 'data-label': 'Profiles' }, count(entry.snapshots)),
       el('td.number', { 'data-label': 'On disk' }, bytes(entry.bytes)))))));
 }
 

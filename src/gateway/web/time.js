@@ -16,7 +16,7 @@ export const clock = date => `${two(date.getHours())}:${two(date.getMinutes())}:
 export const day = date => `${date.getDate()} ${MONTHS[date.getMonth()]}`;
 
 /* "03:10:05" of today, else "22 Nov 03:10:05"; of the browser's time zone. */
-export function moment(ms) {
+export function dateTime(ms) {
   const date = new Date(ms), now = new Date();
   if (date.toDateString() === now.toDateString())
     return clock(date);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kept moments of a name over time: one line for each figure and process, a tick for each moment,
- * a mark where a process began, a shade where nothing was kept. A click chooses a moment, dragging a range between two; so do the
+ * The kept snapshots of a name over time: one line for each figure and process, a tick for each snapshot,
+ * a mark where a process began, a shade where nothing was kept. A click chooses a snapshot, dragging a range between two; so do the
  * arrow keys with Enter and Shift.
  */
 import { el, svg } from '/assets/dom.js';
 import { axes, byteMarks, Legend } from '/assets/figures.js';
 import { findHoles, holeTest, processKey } from '/assets/holes.js';
-import { moment as momentText } from '/assets/time.js';
+import { dateTime } from '/assets/time.js';
 
 const HEIGHT = 280;
 const TOP = 26;
@@ -20,14 +20,14 @@ const DRAG_PIXELS = 5;
 const BEGIN_WIDTH = 110;
 
 export class Timeline {
-  /* choose(first, last): moments, equal for one */
+  /* choose(first, last): snapshots, equal for one */
   constructor(choose) {
     this.choose = choose;
-    this.moments = [];
+    this.snapshots = [];
     this.selection = null;
     this.at = -1;
     this.picture = svg('svg', {
-      class: 'curves timeline', height: HEIGHT, tabindex: 0, role: 'slider', 'aria-label': 'kept moments', 'aria-describedby': 'timeline-help',
+      class: 'curves timeline', height: HEIGHT, tabindex: 0, role: 'slider', 'aria-label': 'kept snapshots', 'aria-describedby': 'timeline-help',
     });
     this.readout = el('p.readout', { 'aria-live': 'polite' });
     this.legend = new Legend(() => this.draw());
@@ -43,10 +43,10 @@ export class Timeline {
   }
 
   /* selection: [first, last] or null */
-  show(moments, processes, selection) {
-    this.moments = moments;
-    this.isHole = holeTest(moments);
-    this.holes = findHoles(moments);
+  show(snapshots, processes, selection) {
+    this.snapshots = snapshots;
+    this.isHole = holeTest(snapshots);
+    this.holes = findHoles(snapshots);
     this.processes = processes;
     this.selection = selection;
     this.at = -1;
@@ -55,13 +55,13 @@ export class Timeline {
 
   draw() {
     const width = this.element.clientWidth;
-    if (width === 0 || this.moments.length === 0)
+    if (width === 0 || this.snapshots.length === 0)
       return;
-    let start = this.moments[0].time_ms, end = this.moments.at(-1).time_ms;
+    let start = this.snapshots[0].time_ms, end = this.snapshots.at(-1).time_ms;
     if (end - start < 1000)
       [start, end] = [start - 30000, end + 30000];
     const lines = this.legend.shown;
-    const top = this.moments.reduce((most, moment) => lines.reduce((a, { key }) => Math.max(a, moment[key]), most), 1);
+    const top = this.snapshots.reduce((max, snapshot) => lines.reduce((a, { key }) => Math.max(a, snapshot[key]), max), 1);
     const marks = byteMarks(top * 1.02, 4);
     const x = time => LEFT + (time - start) / (end - start) * (width - LEFT - RIGHT);
     const y = value => TOP + (1 - value / marks.at(-1)) * (PLOT_BOTTOM - TOP);
@@ -102,26 +102,26 @@ export class Timeline {
     const { x, y } = this.scale;
     const paths = new Map(), last = new Map();
     /* The figures may have been lost with the index. */
-    for (const moment of this.moments.filter(each => each[key] !== null)) {
-      const process = processKey(moment);
-      const at = `${x(moment.time_ms).toFixed(1)},${y(moment[key]).toFixed(1)}`;
-      const isBegin = !last.has(process) || this.isHole(last.get(process), moment);
+    for (const snapshot of this.snapshots.filter(each => each[key] !== null)) {
+      const process = processKey(snapshot);
+      const at = `${x(snapshot.time_ms).toFixed(1)},${y(snapshot[key]).toFixed(1)}`;
+      const isBegin = !last.has(process) || this.isHole(last.get(process), snapshot);
       paths.set(process, `${paths.get(process) ?? ''}${isBegin ? `M${at}` : ''}L${at}`);
-      last.set(process, moment);
+      last.set(process, snapshot);
     }
     return [...paths.values()].map(d => svg('path', { class: `line line-${index}`, d }));
   }
 
-  /* A captured moment, one with a reason, stands out. */
+  /* A captured snapshot, one with a reason, stands out. */
   ticks() {
     const { x } = this.scale;
     const y = PLOT_BOTTOM + 5;
-    const path = moments => moments.map(moment => `M${x(moment.time_ms).toFixed(1)},${y}v${STRIP - 6}`).join('');
-    const captured = this.moments.filter(moment => moment.reason);
-    return [svg('path', { class: 'tick', d: path(this.moments.filter(moment => !moment.reason)) }),
-      ...captured.map(moment => svg('path', {
-        class: 'captured', d: `M${x(moment.time_ms).toFixed(1)},${y - 1}l5,5l-5,5l-5,-5z`,
-      }, svg('title', {}, moment.reason)))];
+    const path = snapshots => snapshots.map(snapshot => `M${x(snapshot.time_ms).toFixed(1)},${y}v${STRIP - 6}`).join('');
+    const captured = this.snapshots.filter(snapshot => snapshot.reason);
+    return [svg('path', { class: 'tick', d: path(this.snapshots.filter(snapshot => !snapshot.reason)) }),
+      ...captured.map(snapshot => svg('path', {
+        class: 'captured', d: `M${x(snapshot.time_ms).toFixed(1)},${y - 1}l5,5l-5,5l-5,-5z`,
+      }, svg('title', {}, snapshot.reason)))];
   }
 
   drawSelection(selection) {
@@ -131,7 +131,7 @@ export class Timeline {
     if (selection === null)
       return;
     const { x } = this.scale;
-    const [from, to] = selection.map(moment => x(moment.time_ms));
+    const [from, to] = selection.map(snapshot => x(snapshot.time_ms));
     this.band.append(svg('rect', { class: 'band', x: from, y: TOP, width: Math.max(0, to - from), height: PLOT_BOTTOM - TOP }),
       ...[...new Set([from, to])].map(at => this.edge(at)));
   }
@@ -145,27 +145,27 @@ export class Timeline {
     const box = this.picture.getBoundingClientRect();
     const time = start + (clientX - box.left - LEFT) / (width - LEFT - RIGHT) * (end - start);
     let best = 0;
-    this.moments.forEach((moment, i) => {
-      if (Math.abs(moment.time_ms - time) < Math.abs(this.moments[best].time_ms - time))
+    this.snapshots.forEach((snapshot, i) => {
+      if (Math.abs(snapshot.time_ms - time) < Math.abs(this.snapshots[best].time_ms - time))
         best = i;
     });
     return best;
   }
 
-  /* Shows the figures of that moment; -1 for those of the last one. */
+  /* Shows the figures of that snapshot; -1 for those of the last one. */
   point(index) {
     this.at = index;
-    const moment = this.moments.at(index);
-    const x = index < 0 ? -9 : this.scale.x(moment.time_ms);
+    const snapshot = this.snapshots.at(index);
+    const x = index < 0 ? -9 : this.scale.x(snapshot.time_ms);
     this.cursorLine.setAttribute('x1', x);
     this.cursorLine.setAttribute('x2', x);
-    this.legend.show(key => moment[key]);
-    const text = `${momentText(moment.time_ms)}, pid ${moment.pid}${moment.reason ? `, captured because ${moment.reason}` : ''}`;
+    this.legend.show(key => snapshot[key]);
+    const text = `${dateTime(snapshot.time_ms)}, pid ${snapshot.pid}${snapshot.reason ? `, captured because ${snapshot.reason}` : ''}`;
     this.readout.textContent = index < 0 ? `last: ${text}` : text;
-    this.holeText.textContent = this.describeHoles(moment.time_ms, index < 0);
+    this.holeText.textContent = this.describeHoles(snapshot.time_ms, index < 0);
     this.picture.setAttribute('aria-valuemin', 1);
-    this.picture.setAttribute('aria-valuemax', this.moments.length);
-    this.picture.setAttribute('aria-valuenow', index < 0 ? this.moments.length : index + 1);
+    this.picture.setAttribute('aria-valuemax', this.snapshots.length);
+    this.picture.setAttribute('aria-valuenow', index < 0 ? this.snapshots.length : index + 1);
     this.picture.setAttribute('aria-valuetext', text);
   }
 
@@ -176,23 +176,23 @@ export class Timeline {
       return '';
     const [from, to, why] = hole;
     const others = isLast && this.holes.length > 1 ? `; ${this.holes.length - 1} more before it` : '';
-    return `nothing was kept from ${momentText(from)} to ${momentText(to)}: ${why}${others}`;
+    return `nothing was kept from ${dateTime(from)} to ${dateTime(to)}: ${why}${others}`;
   }
 
   pick(a, b) {
     const [first, last] = a < b ? [a, b] : [b, a];
-    this.choose(this.moments[first], this.moments[last]);
+    this.choose(this.snapshots[first], this.snapshots[last]);
   }
 
   /* The other end when a range grows. */
   get anchor() {
-    const index = this.selection ? this.moments.indexOf(this.selection[0]) : -1;
+    const index = this.selection ? this.snapshots.indexOf(this.selection[0]) : -1;
     return index < 0 ? null : index;
   }
 
   listen() {
     const { picture } = this;
-    const shown = index => [this.moments[Math.min(this.from, index)], this.moments[Math.max(this.from, index)]];
+    const shown = index => [this.snapshots[Math.min(this.from, index)], this.snapshots[Math.max(this.from, index)]];
     picture.addEventListener('pointerdown', event => {
       if (!this.scale || event.button !== 0)
         return;
@@ -228,7 +228,7 @@ export class Timeline {
   }
 
   key(event) {
-    const last = this.moments.length - 1;
+    const last = this.snapshots.length - 1;
     const at = this.at < 0 ? last : this.at;
     const steps = { ArrowLeft: at - 1, ArrowRight: at + 1, PageUp: at - 10, PageDown: at + 10, Home: 0, End: last };
     if (!this.scale || event.ctrlKey || event.metaKey || event.altKey)
@@ -238,7 +238,7 @@ export class Timeline {
       this.keyFrom = event.shiftKey ? this.keyFrom ?? at : undefined;
       this.point(index);
       if (event.shiftKey)
-        this.drawSelection([this.moments[Math.min(this.keyFrom, index)], this.moments[Math.max(this.keyFrom, index)]]);
+        this.drawSelection([this.snapshots[Math.min(this.keyFrom, index)], this.snapshots[Math.max(this.keyFrom, index)]]);
     } else if (event.key === 'Enter' || event.key === ' ') {
       this.pick(this.keyFrom ?? at, at);
       this.keyFrom = undefined;

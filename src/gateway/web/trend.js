@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What grew over a range of kept moments: docs/trend-json.md. */
+/* What grew over a range of kept snapshots: docs/trend-json.md. */
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, select } from '/assets/controls.js';
 import { button, el, svg } from '/assets/dom.js';
 import { bytes, change, changeWithError, count } from '/assets/format.js';
-import { duration, moment } from '/assets/time.js';
+import { dateTime, duration } from '/assets/time.js';
 
 const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
 const COUNTERS = [['', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
@@ -16,7 +16,7 @@ const HOUR = 3600000;
 
 export const TREND_KEYS = ['by', 'counter', 'focus', 'ignore', 'exclude'];
 
-/* Hours of growth up to a moment. */
+/* Hours of growth up to a snapshot. */
 function course(site, hour) {
   return site.kind !== 'steady' && site.kind !== 'falling' ? 0 : site.onset_hours === undefined ? hour : Math.max(hour - site.onset_hours, 0);
 }
@@ -40,7 +40,7 @@ function sparkline(trend, site, format, isLarge) {
   const { hours, runs } = trend;
   const span = hours.at(-1) - hours[0] || 1;
   const errors = site.standard_errors.map(error => 1.96 * error);
-  const top = site.values.reduce((most, value, i) => Math.max(most, value + errors[i]), 1e-9);
+  const top = site.values.reduce((max, value, i) => Math.max(max, value + errors[i]), 1e-9);
   const least = site.values.reduce((a, value, i) => Math.min(a, value - errors[i]), 0);
   const x = hour => pad + (hour - hours[0]) / span * (width - 2 * pad);
   const y = value => pad + (1 - (value - least) / (top - least)) * (height - 2 * pad);
@@ -65,8 +65,8 @@ function sparkline(trend, site, format, isLarge) {
   }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line }),
   ...(fit ? [svg('path', { class: site.is_suspect ? 'fit leak' : 'fit', d: fit })] : []),
   ...(site.onset_hours === undefined ? [] : [svg('path', { class: 'onset', d: `M${x(site.onset_hours).toFixed(1)},${pad}V${height - pad}` })])),
-  isLarge ? el('p.spark-ends.quiet', el('span', `${moment(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
-    el('span', `${moment(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
+  isLarge ? el('p.spark-ends.quiet', el('span', `${dateTime(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
+    el('span', `${dateTime(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
 }
 
 function chance(p) {
@@ -193,8 +193,8 @@ export class TrendView {
     const [total, note] = describe(trend.total, format);
     const rest = trend.site_count - trend.sites.length + trend.left_out;
     fill(this.place,
-      el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${moment(trend.first_ms)} to ${
-        moment(trend.first_ms + trend.hours.at(-1) * HOUR)}`),
+      el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${dateTime(trend.first_ms)} to ${
+        dateTime(trend.first_ms + trend.hours.at(-1) * HOUR)}`),
       trend.damaged > 0 ? el('p', trend.damaged === 1 ? 'One more profile is damaged and was left out.'
         : `${count(trend.damaged)} more profiles are damaged and were left out.`) : null,
       restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'

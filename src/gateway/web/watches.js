@@ -5,7 +5,7 @@ import { actionButton, fill, keepTrying, select, sentence, startView } from '/as
 import { button, el } from '/assets/dom.js';
 import { bytes, count } from '/assets/format.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
-import { duration, moment as momentText } from '/assets/time.js';
+import { dateTime, duration } from '/assets/time.js';
 
 const REFRESH_MS = 2000;
 const ROWS = 20;
@@ -51,12 +51,12 @@ function lastCapture(watch) {
   if (!last)
     return el('p', 'Nothing was captured since the watch began.');
   return el('p', `${count(captures)} ${captures === 1 ? 'capture' : 'captures'} since the watch began; the last at `,
-    el('b', momentText(last.time_ms)), `, because ${last.reason}, ${bytes(last.bytes)}.`);
+    el('b', dateTime(last.time_ms)), `, because ${last.reason}, ${bytes(last.bytes)}.`);
 }
 
 function lastFailure({ last_failure: last, failures }) {
   return last === null ? null : el('div.warning',
-    el('p', `${failures > 0 ? `${count(failures)} failed; the last failure` : 'The last failure'}, at ${momentText(last.time_ms)}: ${last.error.message}`),
+    el('p', `${failures > 0 ? `${count(failures)} failed; the last failure` : 'The last failure'}, at ${dateTime(last.time_ms)}: ${last.error.message}`),
     last.error.hint ? el('p.hint', sentence(last.error.hint)) : null);
 }
 
@@ -72,13 +72,13 @@ function watchPanel(watch, file) {
       watch.has_command ? '; a command is run for each' : '', '. Set in line ', String(watch.line), ' of ', el('code', file), '.'));
 }
 
-/* What may be opened: moments of the history, files of folders; newest first. */
+/* What may be opened: snapshots of the history, files of folders; newest first. */
 async function readCaptures(target, watches) {
-  const [{ captures }, { moments }] = await Promise.all([
+  const [{ captures }, { snapshots }] = await Promise.all([
     watches.some(({ keep }) => keep !== 'history') ? getJson(target.path('/api/v1/captures')) : { captures: [] },
-    watches.some(({ keep }) => keep === 'history') ? getJson(target.path('/api/v1/timeline?captured=1')) : { moments: [] }]);
+    watches.some(({ keep }) => keep === 'history') ? getJson(target.path('/api/v1/timeline?captured=1')) : { snapshots: [] }]);
   return [...captures.map(({ number, line, time_ms: time, reason, pid, resident_bytes: rss }) => ({ number, line, time, reason, pid, rss })),
-    ...moments.map(({ id, time_ms: time, reason, pid, rss }) => ({ id, time, reason, pid, rss }))].toSorted((a, b) => b.time - a.time);
+    ...snapshots.map(({ id, time_ms: time, reason, pid, rss }) => ({ id, time, reason, pid, rss }))].toSorted((a, b) => b.time - a.time);
 }
 
 class WatchesView {
@@ -158,9 +158,9 @@ class WatchesView {
 
   row(capture) {
     const { id, line, number, time, reason, pid, rss } = capture;
-    const raw = id ? `/api/v1/moment${query({ id, format: 'raw' })}` : `/api/v1/capture${query({ line, number, format: 'raw' })}`;
+    const raw = id ? `/api/v1/snapshot${query({ id, format: 'raw' })}` : `/api/v1/capture${query({ line, number, format: 'raw' })}`;
     return el('tr',
-      el('td', { 'data-label': 'Taken' }, el('a', { href: this.linkOf(capture) }, momentText(time))),
+      el('td', { 'data-label': 'Taken' }, el('a', { href: this.linkOf(capture) }, dateTime(time))),
       el('td', { 'data-label': 'Because' }, el('code', reason)),
       el('td.number', { 'data-label': 'Pid' }, pid ?? ''),
       el('td.number', { 'data-label': 'RSS' }, rss ? bytes(rss) : ''),
@@ -179,7 +179,7 @@ class WatchesView {
     const of = ({ line, number }) => String(line) === values.line && String(number);
     const found = this.captures.find(capture => of(capture) === values.number);
     this.view = new PictureView(this.picture());
-    fill(this.result, el('h2', found ? momentText(found.time) : `capture ${values.number}`,
+    fill(this.result, el('h2', found ? dateTime(found.time) : `capture ${values.number}`,
       found ? el('span.quiet', ` captured because ${found.reason}`) : null),
     el('div.row', button('Close', () => { location.hash = this.target.link('watch'); })), this.view.element);
   }
@@ -188,7 +188,7 @@ class WatchesView {
   picture() {
     const { values } = this;
     const others = this.captures.filter(({ line, number }) => String(line) === values.line && String(number) !== values.number);
-    const choices = [['', 'nothing'], ...others.map(({ number, time }) => [String(number), `the capture of ${momentText(time)}`])];
+    const choices = [['', 'nothing'], ...others.map(({ number, time }) => [String(number), `the capture of ${dateTime(time)}`])];
     const chosen = () => ({ line: values.line, number: values.number, base: values.base });
     return {
       values,
@@ -203,7 +203,7 @@ class WatchesView {
 }
 
 const nothing = () => el('div.empty', el('h2', 'This gateway watches nothing'),
-  el('p', 'Start it with a watch file, and it captures profiles at the moments that the file describes:'),
+  el('p', 'Start it with a watch file, and it captures a profile whenever a condition in the file is met:'),
   el('pre', 'heapctl serve --watch-file /etc/heapctl/watch.conf'),
   el('p.quiet', 'For example when resident memory is above a threshold, or grows by 10% within an hour.'));
 
