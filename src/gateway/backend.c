@@ -12,11 +12,11 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 
-/* A reading that is under way; the thread that began it fills it, the others wait. */
+/* A read in progress: the thread that began it fills it, the others wait. */
 struct shared_read {
 	struct shared_read *next;
 	const char *path;
-	unsigned waiting; /* threads that still look at it, the first one included */
+	unsigned waiting; /* threads that still use it, including the first */
 	bool is_done;
 	bool ok;
 	struct backend_answer answer;
@@ -76,7 +76,7 @@ static bool fail_busy(const struct backend *backend, struct error *err)
 /* Of all targets; changed with atomic operations only. */
 static unsigned all_callers;
 
-/* Each waits with a thread and a connection of the gateway's. With the mutex held. */
+/* Each caller holds a thread and a connection of the gateway. With the mutex held. */
 static bool join_callers(struct backend *backend, bool is_profile, struct error *err)
 {
 	const unsigned all = __atomic_load_n(&all_callers, __ATOMIC_RELAXED);
@@ -97,7 +97,7 @@ static void leave_callers(struct backend *backend, bool is_profile)
 	__atomic_sub_fetch(&all_callers, 1, __ATOMIC_RELAXED);
 }
 
-/* One of the few places at the agent; with the mutex held. */
+/* Waits for one of the agent's few connections; with the mutex held. */
 static bool acquire_call(struct backend *backend, int64_t deadline_ms, struct error *err)
 {
 	const struct timespec deadline = timespec_of(deadline_ms);
@@ -132,7 +132,7 @@ static bool explain(
 		error_set(err, ERROR_NOT_FOUND, "%s has gone", backend->target.label);
 		return error_hint(err, "/targets lists the targets");
 	}
-	/* A broken connection, or an agent with no place for one more, may be better next time. */
+	/* A broken connection, or an agent with too many, is temporary. */
 	if (answer->status == 503 || (!is_answer && err->kind != ERROR_DENIED))
 		err->kind = ERROR_TIMEOUT;
 	return false;
@@ -206,7 +206,7 @@ static void remove_read(struct backend *backend, struct shared_read *shared)
 	*place = shared->next;
 }
 
-/* Waits for a reading of another request; with the mutex held. */
+/* Waits for the same read by another request; with the mutex held. */
 static bool join_read(struct backend *backend, struct shared_read *shared, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {
@@ -277,7 +277,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	own.is_done = true;
 	own.waiting--;
 	pthread_cond_broadcast(&backend->changed);
-	/* The others read from our stack. */
+	/* The others use this stack frame. */
 	while (own.waiting > 0)
 		pthread_cond_wait(&backend->changed, &backend->mutex);
 	remove_read(backend, &own);

@@ -21,26 +21,25 @@
 #include "gateway/live_metrics.h"
 
 enum {
-	/* The agent serves 8; the rest is for people with a terminal. */
+	/* The agent serves 8; the rest is left to the command. */
 	BACKEND_CALLS_MAX = 4,
 	BACKEND_READ_MS = 5 * 1000,
 	BACKEND_CHANGE_MS = 20 * 1000,
 	BACKEND_PROFILE_MS = 120 * 1000,
 	/*
-	 * Requests that wait for an answer of any target, joined ones included. One target has as
-	 * many of them as are free for the others, so that no number of targets that hang takes
-	 * all: of n of these each gets one part in n + 1.
+	 * Requests that wait for an answer of any target, including those that share another's. One
+	 * target may have as many as are free for the others, so that targets that hang never take
+	 * all: each of n such targets gets one part in n + 1.
 	 */
 	BACKEND_CALLERS_MAX = 256,
 };
 
-/* Of one profile; and of all answers of all targets that are held at a time: on a disk, in memory.
- */
+/* Of one profile; of all answers that are held at a time, on disk and in memory. */
 #define BACKEND_PROFILE_BYTES (UINT64_C(1) << 30)
 #define BACKEND_SCRATCH_BYTES (UINT64_C(2) << 30)
 #define BACKEND_MEMORY_BYTES (UINT64_C(256) << 20)
 
-/* Of all targets: one alone cannot fill the disk or memory, and neither can many together. */
+/* Shared by all targets, so that they cannot fill the disk or memory together either. */
 extern struct byte_budget backend_scratch_budget, backend_memory_budget;
 
 struct shared_read;
@@ -48,15 +47,15 @@ struct shared_read;
 struct backend {
 	unsigned references;
 	struct target target;
-	char name[128];	     /* as people call it, and as it stands in URLs */
+	char name[128];	     /* as in URLs */
 	uid_t owner;	     /* USER_ANY of a target behind another gateway */
-	pid_t pid;	     /* 0 when it is not known: another gateway's target */
-	uint64_t generation; /* tells targets apart that had the same pid */
+	pid_t pid;	     /* 0: not known, behind another gateway */
+	uint64_t generation; /* differs between targets that had the same pid */
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
 	unsigned calls;
-	unsigned callers[2]; /* that wait for something else, for a profile */
+	unsigned callers[2]; /* [1] that wait for a profile, [0] for anything else */
 	struct shared_read *reads;
 	struct live_metrics history;
 };

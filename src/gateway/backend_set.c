@@ -13,7 +13,9 @@
 
 enum {
 	MISS_REFRESH_MS = 300,
-	/* Looking through a machine full of processes costs time: rest some times as long. */
+	/*
+	 * Looking at all processes takes long on a busy machine: pause for this many times as long.
+	 */
 	REFRESH_REST = 8,
 	REFRESH_REST_MAX_MS = 10 * 1000,
 	SLEEPER_AGE_MS = 2000,
@@ -53,7 +55,7 @@ static bool is_same(const struct target *a, const struct target *b)
 {
 	if (a->kind != b->kind)
 		return false;
-	/* One on demand has a socket at times. */
+	/* An agent that starts on demand has a socket only at times. */
 	if (a->kind == TARGET_AGENT)
 		return a->process.pid == b->process.pid && a->owner == b->owner &&
 		       (strcmp(a->socket_path, b->socket_path) == 0 ||
@@ -70,7 +72,7 @@ static bool is_part_of_path(const char *name)
 	       strcmp(name, "..") != 0;
 }
 
-/* Names that could be taken for a pid or for "NAME@USER" are told by their user. */
+/* Names that look like a pid or like "NAME@USER" get their user. */
 static bool is_ambiguous(const char *name)
 {
 	return name[strspn(name, "0123456789")] == '\0' || strchr(name, '@') != NULL;
@@ -84,7 +86,7 @@ static bool claim(struct backend_set *set, const char *name, uid_t owner)
 	return is_owner;
 }
 
-/* What a target is called in URLs. Without the mutex. */
+/* The target's name in URLs. Without the mutex. */
 static void name_target(struct backend_set *set, const struct target *target, char name[128])
 {
 	const char *const own = target->process.name;
@@ -107,7 +109,7 @@ static void name_target(struct backend_set *set, const struct target *target, ch
 	snprintf(name, 128, "%.70s@%s", own, user);
 }
 
-/* The list that is being made. */
+/* A new list in the making. */
 struct gathering {
 	struct backend **items;
 	size_t count, capacity;
@@ -115,7 +117,7 @@ struct gathering {
 	size_t problem_count;
 };
 
-/* Keeps the object of a target that was there before: its history, its calls under way. */
+/* Keeps the object of a target that was known before, with its history and its running calls. */
 static void gather(struct backend_set *set, const struct target *target, struct gathering *found)
 {
 	static uint64_t generations;
@@ -162,7 +164,7 @@ static void gather_entry(
 		gather(set, &entry->target, found);
 		return;
 	case SURVEY_ASLEEP:
-		/* Every look at it wakes it, which a child of a moment is not worth. */
+		/* Each look wakes it; a short-lived child is left alone. */
 		if (process_age_ms(process->pid) >= SLEEPER_AGE_MS)
 			gather(set, &entry->target, found);
 		return;
@@ -177,7 +179,7 @@ static void gather_entry(
 		return;
 	}
 	case SURVEY_STALE:
-		/* A socket left behind by a server that died is no news to anybody. */
+		/* The server that left the socket has ended. */
 		return;
 	}
 }
@@ -192,7 +194,7 @@ static int compare_entries(const void *a, const void *b)
 				    (left->target.process.pid < right->target.process.pid);
 }
 
-/* In the order in which they may claim a name. */
+/* Sorted by name_registry_compare: the first may claim a name. */
 static bool survey_sorted(struct survey *survey, struct error *err)
 {
 	if (!survey_make(false, survey, err))
@@ -216,8 +218,8 @@ static void gather_all(struct backend_set *set, struct gathering *found)
 }
 
 /*
- * All processes of a name that several have: a manager and its workers, two instances. Those of
- * one user, to whom the name is from now on.
+ * All processes that share a name, such as a manager and its workers. Only those of one user, who
+ * has the name from now on.
  */
 static bool gather_namesakes(
 	struct backend_set *set, const char *name, uid_t owner, struct gathering *found)
@@ -240,7 +242,7 @@ static bool gather_namesakes(
 	return found->count > before;
 }
 
-/* Of a name those of its user: another one's process that is called so is no target. */
+/* Only processes of the name's user. */
 static void gather_name(struct backend_set *set, const char *text, struct gathering *found)
 {
 	struct target target;
@@ -280,8 +282,8 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
 }
 
 /*
- * More than there are places: each user has as many as any other, as far as it wants them, so that
- * none can take all by starting processes.
+ * Above BACKEND_SET_MAX each user gets the same number, as far as needed, so that a user cannot
+ * take all slots by starting processes.
  */
 static void share_slots(struct gathering *found)
 {
@@ -334,7 +336,7 @@ static bool is_fresh(const struct backend_set *set, int64_t age_ms)
 	return set->refreshed_ms != 0 && clock_monotonic_ms() - set->refreshed_ms < rest_ms;
 }
 
-/* One thread looks for targets while the others go on with what was known. Mutex held. */
+/* One thread looks for targets while the others use the old list. Mutex held. */
 static void refresh(struct backend_set *set, int64_t age_ms)
 {
 	while (set->is_refreshing && set->refreshed_ms == 0)
@@ -391,7 +393,7 @@ static bool is_called(struct backend_set *set, const struct backend *backend, co
 	snprintf(number, sizeof number, "%d", (int)backend->pid);
 	if (strcmp(number, name) == 0)
 		return true;
-	/* A process may call itself by the number of another one. */
+	/* A process may have the pid of another one as its name. */
 	if (is_ambiguous(name) && strchr(name, '@') == NULL)
 		return false;
 	if (strncmp(set->last.text, name, sizeof set->last.text - 1) != 0)
@@ -430,8 +432,8 @@ void backend_set_plain_name(struct backend_set *set, const char *name, char *out
 }
 
 /*
- * A name that no user has but several users' processes answer to, such as the program's where they
- * call themselves otherwise: it is the first one's from now on. With the mutex held.
+ * A name that no user has yet but processes of several users match, such as a program's name: from
+ * now on it belongs to the first of them. With the mutex held.
  */
 static void claim_for_first(struct backend_set *set, const char *name)
 {
@@ -493,7 +495,7 @@ static bool explain_many(
 	return error_hint(err, "say which one: /targets/PID/...");
 }
 
-/* That may be a name of several, too, and then none of them. */
+/* That name may match several targets, too; then none is chosen. */
 static bool look_up_first(struct backend_set *set, struct backend **backend, struct error *err)
 {
 	size_t matches = 0;
@@ -532,8 +534,8 @@ static bool look_up(
 }
 
 /*
- * A process by its pid, which may have started since the last look at all of them: that one alone
- * costs little. With the mutex held, which is released meanwhile.
+ * Adds one process by its pid, which may have started since the last refresh: much cheaper than
+ * another refresh. With the mutex held, which is released meanwhile.
  */
 static void add_by_pid(struct backend_set *set, const char *pid)
 {
@@ -592,7 +594,7 @@ bool backend_set_find(
 		set->last = called;
 	bool ok = look_up(set, name, backend, err);
 	if (!ok && err->kind == ERROR_NOT_FOUND) {
-		/* It may have started a moment ago. */
+		/* It may just have started. */
 		refresh(set, MISS_REFRESH_MS);
 		ok = look_up(set, name, backend, err) || find_newcomer(set, name, backend, err);
 	}

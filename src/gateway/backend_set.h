@@ -21,7 +21,7 @@ enum {
 	BACKEND_SET_REFRESH_MS = 2000,
 };
 
-/* A name that was asked for, taken apart once: looking up a user may take long. */
+/* A requested name, split once: looking up a user may take long. */
 struct called_name {
 	char text[160];
 	char name[128];
@@ -29,10 +29,9 @@ struct called_name {
 };
 
 struct backend_set {
-	const char *const *wanted; /* as people typed them; borrowed */
+	const char *const *wanted; /* as given on the command line; borrowed */
 	size_t wanted_count;	   /* 0: all targets */
-	int cancel_fd; /* -1, or what ends all calls to targets once it is readable; set before use
-			*/
+	int cancel_fd; /* -1, or cancels all calls to targets once it is readable; set before use */
 
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
@@ -42,12 +41,12 @@ struct backend_set {
 	struct backend **items; /* those wanted in their order, else by name and pid */
 	size_t count;
 	struct called_name last;     /* that was looked up */
-	struct name_registry owners; /* assigned before use, or found out */
+	struct name_registry owners; /* from the command line, else the first user */
 	size_t problem_count;
 	struct backend_problem *problems;
 };
 
-/* Something that was asked for, or looks like a target, and cannot be served. */
+/* A named target, or a process that looks like one, that cannot be served. */
 struct backend_problem {
 	char name[128];
 	pid_t pid; /* 0 when it is not known */
@@ -66,8 +65,8 @@ MUST_CHECK bool backend_set_find(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err);
 
 /*
- * Whether people may call the target so: by its name, its pid, its program, and any of these with
- * "@USER" behind it. Of a program whose name is another user's it is not called by it.
+ * Whether `name` means the target: its name, its pid, its program, or one of these followed by
+ * "@USER". A program's name that belongs to another user does not.
  */
 bool backend_set_is_called(
 	struct backend_set *set, const struct backend *backend, const char *name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that several answers share: a profile, a rendered render, a document. Never changed after
- * it was made; counted references, any thread.
+ * Bytes that several answers share: a profile, a render, a document. Immutable; counted references,
+ * any thread.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct blob {
 	int fd; /* of the file that data maps, for another process to read; -1 for none */
 	size_t size;
 	const char *data;
-	struct byte_budget *budget; /* gets so many bytes back in the end; NULL for none */
+	struct byte_budget *budget; /* gets budget_bytes back when it is freed; NULL: none */
 	uint64_t budget_bytes;
 };
 
@@ -28,12 +28,12 @@ struct blob *blob_take(struct buffer *contents);
 MUST_CHECK bool blob_take_fd(int fd, struct blob **blob, struct error *err);
 
 /*
- * A file without a name for bytes that are many, or that another process will read: in TMPDIR when
- * that is set, else in /var/tmp, and in memory where neither is possible.
+ * A nameless file for large data, or for data that another process reads: in TMPDIR, else in
+ * /var/tmp, else in memory.
  */
 MUST_CHECK bool blob_open_scratch(int *fd, struct error *err);
 
-/* Where scratch files are, for people. */
+/* Where scratch files are, for display. */
 const char *blob_scratch_place(void);
 
 /* One more reference; returns `blob`. */

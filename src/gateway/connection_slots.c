@@ -107,7 +107,7 @@ void connection_slots_cut_slow(struct connection_slots *slots)
 
 enum {
 	ACCEPTOR_STACK_BYTES = 256 * 1024,
-	/* How long to wait for a slot before looking again. */
+	/* Interval between looks for a free slot. */
 	FULL_MS = 20,
 };
 
@@ -143,7 +143,7 @@ static void accept_one(const struct acceptor *acceptor)
 	const int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&address, &size,
 		SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	/* Out of descriptors: they come back when others have left. */
+	/* Out of descriptors until other connections end. */
 	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
 		await_stop(acceptor, FULL_MS);
 	if (fd < 0 || MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) !=

@@ -44,9 +44,12 @@ struct connection_slots {
 void connection_slots_init(struct connection_slots *slots, unsigned max);
 void connection_slots_deinit(struct connection_slots *slots);
 
-/* A slot for a connection that is about to be handed over; false when all are taken. */
+/*
+ * Reserves a slot for a connection that is about to be added to the daemon; false when all are
+ * taken.
+ */
 bool connection_slot_reserve(struct connection_slots *slots);
-/* It was not handed over after all. */
+/* The connection was not added after all. */
 void connection_slot_cancel(struct connection_slots *slots);
 
 /* The connection that a slot was reserved for has begun. `fd` is open until it is detached. */
@@ -57,7 +60,7 @@ void connection_slot_detach(struct connection_slots *slots, struct connection_sl
 void connection_slot_enter(
 	struct connection_slots *slots, struct connection_slot *slot, enum connection_state state);
 
-/* Cuts off some of the slow ones. */
+/* Closes some of the slow connections. */
 void connection_slots_cut_slow(struct connection_slots *slots);
 
 struct acceptor;

@@ -54,15 +54,15 @@ struct gateway {
 };
 
 /*
- * Waits `duration_ms`, less when the client of the request leaves or the gateway stops: then it
- * returns false.
+ * Waits `duration_ms`. Returns false as soon as the client of the request leaves or the gateway
+ * stops.
  */
 bool gateway_wait(
 	const struct gateway *gateway, const struct request *request, int64_t duration_ms);
 
 /*
- * A place among those that wait for minutes, until gateway_end_wait. ERROR_TIMEOUT when there is
- * none.
+ * Takes a place among the requests that wait for minutes, until gateway_end_wait. ERROR_TIMEOUT
+ * when there is none.
  */
 MUST_CHECK bool gateway_begin_wait(struct gateway *gateway, struct error *err);
 void gateway_end_wait(struct gateway *gateway);
@@ -76,9 +76,8 @@ MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *requ
 	struct backend **backend, struct error *err);
 
 /*
- * Whose past is asked for, as people call it: a target that has ended is no longer among the
- * backends, and its past is all the more wanted. At the root it is that of the gateway's own
- * target.
+ * The name whose history is requested. A target that has ended is no longer among the backends, but
+ * its history can still be asked for. At the root it is the gateway's own target.
  */
 enum { GATEWAY_NAME_BYTES = 128 };
 MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request *request,

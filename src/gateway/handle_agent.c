@@ -110,7 +110,7 @@ void agent_read(struct gateway *gateway, const struct request *request, struct r
 	buffer_deinit(&path);
 }
 
-/* What the agent advises is not handed through (docs/decisions.md). */
+/* force=true is not passed through (docs/decisions.md). */
 static void correct_hint(struct error *err)
 {
 	if (strstr(err->hint, "force=true") != NULL)

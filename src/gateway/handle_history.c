@@ -275,7 +275,7 @@ static const char *or_nothing(const char *text)
 	return text == NULL ? "" : text;
 }
 
-/* Texts of a client come last, each with its length in front. */
+/* A client's texts come last, each preceded by its length, so that keys are unique. */
 static char *make_key(const struct trend_render *render, const struct store_series *series)
 {
 	const char *const focus = or_nothing(render->focus);
@@ -298,7 +298,7 @@ static bool trend_render_get(struct gateway *gateway, const struct trend_render 
 	if (!store_series_look(gateway->store, &render->query, series, err))
 		return false;
 	CLEANUP(free_cleanup) char *key = make_key(render, series);
-	/* The profiles themselves are large, and gathered quickly. */
+	/* The profiles themselves are large and quick to gather. */
 	const bool keep = render->format->option != NULL;
 	return result_cache_get(&gateway->render_cache, key, keep, make_trend, &order, blob, err);
 }

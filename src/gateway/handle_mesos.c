@@ -15,7 +15,7 @@
 
 #define JSON_TYPE "application/json"
 
-/* What Mesos' users get 400 for is told apart by us; only what a script acts on stays. */
+/* Mesos answers 400 for all of this; here only statuses that its scripts act on stay. */
 static void fail(const struct error *err, struct reply *reply)
 {
 	const int status = reply_status_of(err->kind);
@@ -23,7 +23,7 @@ static void fail(const struct error *err, struct reply *reply)
 	reply_error_text(reply, status == 501 ? 400 : status, err);
 }
 
-/* Everything about profiles that are not there is 400. */
+/* A missing profile is 400 in Mesos. */
 static void fail_download(const struct error *err, struct reply *reply)
 {
 	const int status = reply_status_of(err->kind);

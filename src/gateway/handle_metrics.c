@@ -74,7 +74,7 @@ static void exposition_sample(struct exposition *exposition, const char *labels,
 
 	buffer_printf(out, "%s%s%s%s%s ", exposition->family, total(exposition, false),
 		has_labels ? "{" : "", labels, has_labels ? "}" : "");
-	/* Whole numbers of bytes stay whole up to 2^53. */
+	/* Whole numbers up to 2^53 are written exactly. */
 	if (value == floor(value) && fabs(value) < 9007199254740992.0)
 		buffer_printf(out, "%.0f\n", value);
 	else
@@ -101,7 +101,7 @@ static void exposition_label(struct buffer *labels, const char *name, const char
 		}
 		if (*value == '"' || *value == '\\')
 			buffer_append_char(labels, '\\');
-		/* A process may call itself anything; the format wants UTF-8. */
+		/* A process may have any name; the format wants UTF-8. */
 		buffer_append_char(labels, (unsigned char)*value < 0x80 ? *value : '?');
 	}
 	buffer_append_char(labels, '"');
@@ -167,7 +167,7 @@ static char *make_labels(const struct poll_result *item)
 	exposition_label(&labels, "pid", pid);
 	exposition_label(&labels, "name", item->backend->name);
 	exposition_label(&labels, "allocator", json_text(item->value, "allocator.name"));
-	/* Behind other gateways there may be several of that name, and no pid tells them apart. */
+	/* Behind other gateways several targets may share a name, and there is no pid. */
 	if (item->backend->pid == 0)
 		exposition_label(&labels, "target", item->backend->target.label);
 	char *const text = buffer_take(&labels);
@@ -418,7 +418,7 @@ static void put_targets(
 	target_poll_deinit(&scrape.status);
 }
 
-/* Several processes of one name and section are one series, which outlives each of them. */
+/* Processes of one name and section are one series, which survives restarts. */
 static bool is_same_watch(const struct watch_report *a, const struct watch_report *b)
 {
 	return strcmp(a->name, b->name) == 0 && a->section.number == b->section.number &&

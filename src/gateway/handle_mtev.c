@@ -30,7 +30,7 @@ static const char *word(const json_t *status, const char *path)
 {
 	const json_t *const value = json_at(status, path);
 
-	/* Another allocator has no such settings, which is not the same as false. */
+	/* Another allocator has no such settings, which is not false. */
 	if (strcmp(json_text(status, "allocator.name"), "jemalloc") != 0)
 		return "error";
 	return json_is_boolean(value) ? (json_is_true(value) ? "true" : "false") : "error";

@@ -23,12 +23,12 @@
 
 #define JSON_TYPE "application/json"
 
-/* Scripts and styles only as files of this very gateway; pictures also from memory. */
+/* Scripts and styles only as files of this gateway; pictures also from memory. */
 static const char page_policy[] =
 	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/* What the flame graph brings along. */
+/* The flame graph's own files. */
 static const struct web_asset flame_assets[] = {
 	{ "flame.js", "text/javascript; charset=utf-8", flame_script, sizeof flame_script - 1 },
 	{ "flame.css", "text/css; charset=utf-8", flame_style, sizeof flame_style - 1 },
@@ -51,7 +51,7 @@ static const struct web_asset *find_asset(const char *name)
 	return asset != NULL ? asset : find_in(flame_assets, name);
 }
 
-/* A browser that has this very file is told so. */
+/* 304 for a browser that has the same file. */
 static void reply_asset(
 	const struct request *request, const struct web_asset *asset, struct reply *reply)
 {
@@ -116,7 +116,7 @@ static void put_member(struct json_writer *json, const char *key, const json_t *
 		json_put_raw(json, text, strlen(text));
 }
 
-/* Names may stand in several targets; the pid is always good for a URL. */
+/* Several targets may share a name; the pid is unique in a URL. */
 static void put_url(struct json_writer *json, const struct backend *backend)
 {
 	struct buffer url;

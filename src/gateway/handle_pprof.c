@@ -31,7 +31,7 @@ static bool read_command(
 {
 	if (!read_proc(backend, "cmdline", out, err))
 		return false;
-	/* Servers that set their title leave blanks and NULs behind it. */
+	/* Servers that set their title leave blanks and NULs after it. */
 	while (out->size > 0 &&
 		(out->data[out->size - 1] == '\0' || out->data[out->size - 1] == ' '))
 		out->size--;

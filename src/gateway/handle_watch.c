@@ -124,7 +124,7 @@ static void put_last_failure(struct json_writer *json, const struct watch_report
 	json_object_end(json);
 }
 
-/* The command stays out of it: it may hold secrets, and is of no use over a network. */
+/* Without the command: it may hold secrets and is of no use over a network. */
 static void put_watch(struct json_writer *json, const struct watch_report *report)
 {
 	const struct watch_settings *const settings = &report->section.settings;
@@ -206,7 +206,7 @@ static void add_capture(void *context, const struct snapshot *snapshot)
 	const struct capture_array *const array = context;
 	CLEANUP(free_cleanup) char *path = xasprintf("%s/%s", array->folder, snapshot->file);
 
-	/* Removed by a person; its row is removed when the store is opened again. */
+	/* Removed by hand; the row is removed when the store is opened again. */
 	if (access(path, F_OK) != 0)
 		return;
 	json_t *entry = json_loads(snapshot->details, 0, NULL);
@@ -235,7 +235,7 @@ static bool add_captures(const struct watch_report *report, json_t *all, struct 
 	return store_each(store, &query, SIZE_MAX, add_capture, &array, &total, err);
 }
 
-/* Whether a report before that one has the same folder: so have processes of one name. */
+/* Whether an earlier report has the same folder, as processes of one name do. */
 static bool is_known(const struct watch_view *view, size_t at)
 {
 	char folder[4096], other[4096];
@@ -272,7 +272,7 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 	json_decref(answer);
 }
 
-/* The target's watch with that line: folders are not named over HTTP. */
+/* The target's watch with that line: clients do not name folders. */
 static const struct watch_report *find_report(
 	const struct watch_view *view, int64_t line, char folder[4096], struct error *err)
 {

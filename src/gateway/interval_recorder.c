@@ -13,15 +13,15 @@
 
 enum {
 	STACK_BYTES = 1024 * 1024,
-	/* At most so many work at a time; those that have run for long no longer count. */
+	/* Jobs that run at a time; those that have run for long do not count. */
 	JOBS_AT_ONCE = 4,
 	SLOW_MS = 5 * 1000,
 	JOBS_MAX = 64,
-	/* How long to wait for a free job before looking again. */
+	/* Interval between looks for a free job. */
 	LOOK_MS = 50,
 };
 
-/* Keeps one snapshot of one target, on a thread of its own: a target that hangs delays no other. */
+/* Takes one snapshot of one target, on a thread of its own: a target that hangs delays no other. */
 struct snapshot_job {
 	struct interval_recorder *recorder;
 	struct backend *backend; /* NULL: free; set and cleared by the recorder's thread */
@@ -62,7 +62,7 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 		snapshot->pid = backend->pid;
 	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
 		return false;
-	/* It stays for days, and takes the room of others. */
+	/* It would stay for days and take space from others. */
 	const bool ok =
 		(heap_text_check(answer.body->data, answer.body->size, err) ||
 			error_prefix(err, "%s", backend->target.label)) &&
@@ -121,7 +121,7 @@ static void release(struct snapshot_job *job)
 	job->backend = NULL;
 }
 
-/* NULL when there is work enough under way. */
+/* NULL when enough jobs are running. */
 static struct snapshot_job *find_free_job(struct interval_recorder *recorder)
 {
 	const int64_t recently_ms = clock_monotonic_ms() - SLOW_MS;
@@ -161,13 +161,13 @@ static void start_job(
 	};
 	if (thread_start(&job->thread, STACK_BYTES, run_job, job, "a snapshot", &ignored))
 		return;
-	/* Without a thread it is done here, one after the other. */
+	/* Without a thread, do it here. */
 	run_job(job);
 	backend_drop(job->backend);
 	job->backend = NULL;
 }
 
-/* Ends when every target has its job, not when they are done. */
+/* Returns when every target has a job, not when the jobs are done. */
 static void start_jobs(struct interval_recorder *recorder)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
@@ -181,7 +181,7 @@ static void start_jobs(struct interval_recorder *recorder)
 		}
 		if (await_stop(recorder, 0))
 			return;
-		/* Its last snapshot takes longer than the time between two. */
+		/* Its last snapshot may still be running. */
 		if (!has_job(recorder, list.items[i]))
 			start_job(job, recorder, list.items[i]);
 	}

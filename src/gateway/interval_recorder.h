@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread of the gateway that puts a profile and the memory figures of every target into the
- * store, at once and then every so often. A target that cannot be profiled is passed over; one
- * that hangs delays no other.
+ * store, at once and then at intervals. A target that cannot be profiled is skipped; one that hangs
+ * delays no other.
  */
 #pragma once
 
@@ -18,6 +18,6 @@ MUST_CHECK bool interval_recorder_start(struct gateway *gateway, int64_t every_m
 /* After stop_fd became readable: waits for its end. NULL is fine. */
 void interval_recorder_join(struct interval_recorder *recorder);
 
-/* Keeps this snapshot of the target as well, for that reason. Any thread. */
+/* Keeps a snapshot of the target now, for that reason. Any thread. */
 MUST_CHECK bool interval_recorder_keep(struct gateway *gateway, struct backend *backend,
 	const char *reason, struct snapshot *snapshot, struct error *err);

@@ -86,7 +86,7 @@ bool listener_adopt(int fd, struct listener *listener, struct error *err)
 	}
 }
 
-/* A file that stands in the way: ours to replace only when it is a socket without a listener. */
+/* An existing file may be replaced only when it is a socket without a listener. */
 static bool check_way(const char *path, const struct sockaddr_un *address, struct error *err)
 {
 	struct stat status;

@@ -14,7 +14,7 @@
 
 enum {
 	NAME_REGISTRY_MAX = 8192,
-	/* Of one user that is neither root nor the gateway's own: it may invent names. */
+	/* Of one user other than root and the gateway's own: a user may invent names. */
 	NAME_REGISTRY_PER_USER_MAX = 256,
 };
 
@@ -34,17 +34,16 @@ void name_registry_deinit(struct name_registry *registry);
 bool name_registry_find(const struct name_registry *registry, const char *name, uid_t *owner);
 
 /*
- * Whether the name is the user's: it was, or is from now on, because no user has it. False as well
- * when there are too many names.
+ * Whether the name belongs to the user: it already does, or no user has it and it does from now on.
+ * Also false when there are too many names.
  */
 bool name_registry_claim(struct name_registry *registry, const char *name, uid_t owner);
 
-/* From now on the name is the user's, not its former user's. */
+/* From now on the name belongs to this user. */
 void name_registry_assign(struct name_registry *registry, const char *name, uid_t owner);
 
 /*
- * Which of two users has a name that the processes of both appear with at the same time: root and
- * the gateway's own user before others, users of the system (low numbers) before people. As
- * strcmp.
+ * The order of two users whose processes appear with the same name at the same time: root, the
+ * gateway's own user, then lower numbers (users of the system) first. As strcmp.
  */
 int name_registry_compare(uid_t a, uid_t b);

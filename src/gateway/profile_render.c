@@ -67,7 +67,7 @@ static bool fetch_profile(void *context, struct blob **blob, struct error *err)
 	return true;
 }
 
-/* A profile of a finished run never changes, so it is asked for once. */
+/* A profile of a finished run never changes, so it is fetched once. */
 static bool get_kept(struct gateway *gateway, struct backend *backend, int64_t id,
 	const char *which, struct blob **blob, struct error *err)
 {
@@ -109,7 +109,7 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct ru
 	if (json_number(run, "start_bytes") == 0)
 		return true;
 	struct error ignored;
-	/* The start may have been let go to save memory; the run is still worth showing. */
+	/* The agent may have dropped the start to save memory; the run is still worth showing. */
 	if (!get_kept(gateway, backend, loaded->id, "start", &loaded->start, &ignored))
 		return true;
 	if (!has_samples(loaded->start)) {
@@ -232,7 +232,7 @@ static void add_heading(struct command_line *line, const struct backend *backend
 	command_line_add(line, "--pid", number);
 }
 
-/* What sampling that is off means for a scraper, which sees a fine answer with nothing in it. */
+/* Tells a scraper that sampling is off: its answer looks fine but is empty. */
 static void add_remark(struct command_line *line, struct backend *backend)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
@@ -248,7 +248,7 @@ static void add_remark(struct command_line *line, struct backend *backend)
 	command_line_add(line, "--remark", text);
 }
 
-/* pprof's readers put profiles on a time line, and divide by what they cover. */
+/* pprof's readers need the time of a profile and the time that it covers. */
 static void add_times(
 	struct command_line *line, struct backend *backend, const struct profile_render *render)
 {
@@ -282,7 +282,7 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	add_times(&line, backend, render);
 	if (base != NULL)
 		command_line_add(&line, "--base", "/proc/self/fd/4");
-	/* Of a run, what was there before it and went away is no part. */
+	/* What was there before a run and was freed is not part of it. */
 	if (base != NULL && render->base_id < 0)
 		command_line_add(&line, "--drop_negative", NULL);
 	command_line_add(&line, "/proc/self/fd/3", NULL);
@@ -299,7 +299,7 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 
 char *profile_render_key(const char *owner, const struct profile_render *render)
 {
-	/* Patterns come last: nothing in them can be taken for another part of the key. */
+	/* Patterns come last, so that nothing in them can be another part of the key. */
 	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner, render->id,
 		render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
@@ -359,7 +359,7 @@ void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 	*kept = (struct snapshot_profiles){ 0 };
 }
 
-/* The history's are compressed; a client that wants the profile itself need not know. */
+/* The history's profiles are compressed; clients get them expanded. */
 static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 {
 	struct input input = { 0 };
@@ -386,7 +386,7 @@ struct kept_render {
 	const struct snapshot_profiles *kept;
 };
 
-/* By the target's name alone: its process may be gone, and its pid another's. */
+/* By the target's name alone: its pid may be another process's by now. */
 static bool draw(void *context, struct blob **blob, struct error *err)
 {
 	const struct kept_render *const job = context;

@@ -63,7 +63,7 @@ struct profile_render {
 	const char *focus, *ignore; /* patterns; NULL for none */
 	bool is_inverted;
 	bool by_cumulative;
-	int64_t span_ms; /* that a difference of two snapshots covers; 0: by its ids */
+	int64_t span_ms; /* that the difference of two profiles covers; 0: by its ids */
 };
 
 /* NULL when there is none of that name. */
@@ -72,14 +72,14 @@ const struct profile_format *profile_format_find(const char *name);
 /* Of a format that is in profile_format_names. */
 const char *profile_format_media_type(const char *format);
 
-/* Rendered now, by another request meanwhile, or before. Drop the reference. */
+/* Rendered now, or taken from the cache. Drop the reference. */
 MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob **blob, struct error *err);
 
-/* What tells it from every other render; `owner` says whose profiles it is made of. Owned. */
+/* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
 char *profile_render_key(const char *owner, const struct profile_render *render);
 
-/* The same from two profiles at hand; `base` may be NULL. Never kept, never shared. */
+/* Renders the given profiles; `base` may be NULL. Not cached. */
 MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob *profile, struct blob *base,
 	struct blob **blob, struct error *err);
@@ -88,16 +88,14 @@ MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *back
  * Kept profiles: snapshots of the history, captures in folders. Their process may have ended.
  */
 struct snapshot_profiles {
-	const char *name;	     /* of their target */
-	char *owner;		     /* what tells them from all others; free()d with the rest */
+	const char *name; /* of their target */
+	char *owner;	  /* their part of the cache's key; freed by snapshot_profiles_deinit */
 	struct blob *profile, *base; /* `base` is what is subtracted; NULL for nothing */
 	int64_t time_ms, base_ms;    /* when they were taken */
 };
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept);
 
-/*
- * Answers with the render that the request asks for. False: with the reason why there is none.
- */
+/* Replies with the requested render, or returns false and replies with the error. */
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
 	const struct snapshot_profiles *kept, struct reply *reply);

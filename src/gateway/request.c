@@ -93,7 +93,9 @@ void reply_header(struct reply *reply, const char *name, const char *format, ...
 	buffer_deinit(&value);
 }
 
-/* Names of processes go into file names: only what no shell and no header cares about stays. */
+/*
+ * Names of processes go into file names: only characters that are safe in shells and headers stay.
+ */
 static void append_plain(struct buffer *out, const char *text)
 {
 	for (; *text != '\0'; text++) {
@@ -144,7 +146,7 @@ int reply_status_of(enum error_kind kind)
 	return 500;
 }
 
-/* An error may hold what an agent said, and the client may be a terminal. */
+/* An error may quote an agent, and the client may be a terminal. */
 static void put_plain(struct json_writer *json, const char *key, const char *text)
 {
 	struct buffer plain;

@@ -35,7 +35,7 @@ struct request {
 	size_t body_size;
 	const char *accept;	   /* the header; "" without one */
 	const char *if_none_match; /* the same */
-	int client_fd;		   /* to see that the client left; -1 when there is none */
+	int client_fd;		   /* to notice that the client left; -1: none */
 };
 
 /* The value of a parameter of the route; NULL when it was not given. */
@@ -67,11 +67,11 @@ void reply_text(struct reply *reply, int status, const char *format, ...) PRINTF
 void reply_buffer(struct reply *reply, int status, const char *media_type, struct buffer *body);
 void reply_blob(struct reply *reply, int status, const char *media_type, struct blob *body);
 
-/* Adds a header; those beyond REPLY_HEADERS_MAX are left out. */
+/* Adds a header; those beyond REPLY_HEADERS_MAX are dropped. */
 void reply_header(struct reply *reply, const char *name, const char *format, ...)
 	PRINTF_FORMAT(3, 4);
 
-/* Makes browsers save it under that name. */
+/* Makes browsers save the answer under that name. */
 void reply_attachment(struct reply *reply, const char *format, ...) PRINTF_FORMAT(2, 3);
 
 /* The member "error" of an object: {"code": ..., "message": ..., "hint": ...}. */
@@ -83,8 +83,8 @@ void reply_error(struct reply *reply, const struct error *err);
 /* "MESSAGE (HINT)" as plain text. */
 void reply_error_text(struct reply *reply, int status, const struct error *err);
 
-/* The status for a kind of error: the agent's protocol's, and 503 for what may pass. */
+/* The status for a kind of error, as in the agent's protocol, and 503 for a temporary one. */
 int reply_status_of(enum error_kind kind);
 
-/* The error in the way that the users of the request's route expect. */
+/* Replies with the error in the form that clients of the route expect. */
 void reply_failure(const struct request *request, const struct error *err, struct reply *reply);

@@ -105,7 +105,7 @@ bool request_policy_check_site(
 	}
 	if (headers->origin != NULL && !is_of_host(headers->origin, headers->host))
 		return refuse_site("the request comes from a page of another origin", err);
-	/* Browsers without Sec-Fetch-Site say where an image or a link was by the Referer alone. */
+	/* Browsers without Sec-Fetch-Site send only the Referer with images and links. */
 	if (is_change && site == NULL && headers->referer != NULL &&
 		!is_of_host(headers->referer, headers->host))
 		return refuse_site("the request was made by a page of another site", err);

@@ -39,11 +39,11 @@ MUST_CHECK bool request_policy_check_site(
 
 /*
  * Whether the Authorization header carries the token: "Bearer TOKEN", or "Basic" with the token as
- * the password for clients that know nothing else. Takes the same time wherever they differ.
+ * the password. Takes the same time wherever they differ.
  */
 bool request_policy_has_token(const char *authorization, const char *token);
 
-/* ERROR_DENIED when the file, open there, can be read or changed by all. `what`: "the token". */
+/* ERROR_DENIED when every user can read or change the open file. `what`: "the token". */
 MUST_CHECK bool request_policy_check_secret(
 	int fd, const char *path, const char *what, struct error *err);
 

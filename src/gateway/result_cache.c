@@ -11,7 +11,7 @@ struct cached_result {
 	char *key;
 	struct blob *blob; /* NULL until it is made */
 	bool is_done;
-	bool is_kept;	/* for requests that come after it was made */
+	bool is_kept;	/* for later requests */
 	unsigned users; /* threads that make it or wait for it */
 	struct error err;
 };
@@ -73,7 +73,7 @@ static struct cached_result *find(struct result_cache *cache, const char *key)
 	return result;
 }
 
-/* Forgets the least recently used ones until the rest fits. */
+/* Drops the least recently used results until the rest fits. */
 static void trim(struct result_cache *cache)
 {
 	struct cached_result *result = cache->newest, *oldest = NULL;
@@ -95,7 +95,7 @@ static void trim(struct result_cache *cache)
 	}
 }
 
-/* With the mutex held, which is let go meanwhile. */
+/* With the mutex held, which is released meanwhile. */
 static void make_result(struct result_cache *cache, struct cached_result *result, bool keep,
 	result_cache_make *make, void *context)
 {

@@ -250,8 +250,8 @@ static void reply_not_allowed(unsigned allowed, const struct error *err, struct 
 }
 
 /*
- * A program, or a browser that opens the address, may have the token as the password of the URL,
- * and sends it when it is asked for. For a request of the page's own a browser would ask its user.
+ * A program, or a browser that opens the address, may have the token as the URL's password and
+ * sends it when challenged. For the page's own requests a browser would ask its user.
  */
 static bool may_have_password(const struct incoming *incoming)
 {
@@ -346,13 +346,13 @@ static bool check_origin(const struct gateway *gateway, const struct incoming *i
 {
 	if (incoming->is_private)
 		return true;
-	/* A page of another site does not have the token; a proxy may have any name. */
+	/* Pages of other sites do not have the token; a proxy may have any name. */
 	if (gateway->token == NULL && !request_policy_check_host(incoming->policy.host, err))
 		return false;
 	return request_policy_check_site(&incoming->policy, is_change, err);
 }
 
-/* The log may be a terminal: a client's bytes that are no plain text stay out of it. */
+/* The log may be a terminal: only plain text of a client gets there. */
 static void log_change(const struct gateway *gateway, const struct incoming *incoming, int status)
 {
 	char line[400], target[256];
@@ -367,7 +367,7 @@ static void log_change(const struct gateway *gateway, const struct incoming *inc
 	gateway->log(line);
 }
 
-/* The page's own files and the description of all paths need no target, and so no place. */
+/* The page's own files and /openapi.json need no target, so they take no place. */
 static void handle(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	struct error err = { 0 };
@@ -406,7 +406,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 		reply_failure(request, &err, reply);
 		return;
 	}
-	/* A client that asks for a head only, such as a checker of links, must change nothing. */
+	/* HEAD, as sent by link checkers, must change nothing. */
 	if (is_change && strcmp(incoming->method, "HEAD") == 0) {
 		error_set(&err, ERROR_USAGE, "HEAD is not allowed for a change");
 		reply_not_allowed(request->route->methods, &err, reply);

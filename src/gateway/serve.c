@@ -30,11 +30,11 @@ enum {
 	RENDER_CACHE_BYTES = 128 * 1024 * 1024,
 	PROFILE_BYTES = 256 * 1024 * 1024,
 	PEM_BYTES = 1024 * 1024,
-	/* How long requests and the history may go on when the gateway is to end. */
+	/* How long running requests and snapshots may take when the gateway stops. */
 	STOP_TIMEOUT_MS = 3000,
 };
 
-/* Everything that has to be undone in the end. */
+/* What has to be undone at the end. */
 struct serving {
 	struct gateway gateway;
 	struct listener listeners[LISTENERS_MAX];
@@ -45,7 +45,7 @@ struct serving {
 	char *certificate, *key;
 };
 
-/* `secret` names it when it must not be for all to read; NULL for a certificate. */
+/* `secret` names a file that others must not read; NULL for a certificate. */
 static bool read_pem(const char *path, const char *secret, char **text, struct error *err)
 {
 	struct buffer buffer;
@@ -100,7 +100,7 @@ static bool open_store(
 	if (!store_open(
 		    options->history_folder, STORE_HISTORY, &limits, &serving->gateway.store, err))
 		return false;
-	/* A name goes on being that of the user whose past it has. */
+	/* A name with a history stays with its user. */
 	if (!store_each_owner(
 		    serving->gateway.store, remember_owner, &serving->gateway.backends, err))
 		return false;
@@ -180,7 +180,7 @@ static void announce(const struct serve_options *options, const struct serving *
 	}
 }
 
-/* A name may be that of a server to come, but also a typing error. */
+/* A name may be that of a server that starts later, but also a typing error. */
 static void log_missing_targets(const struct serve_options *options, struct serving *serving)
 {
 	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
@@ -215,7 +215,7 @@ static bool watch_process(int64_t pid, int *fd, struct error *err)
 	return pid == 0 || *fd >= 0 || error_system(err, errno, "watching process %d", (int)pid);
 }
 
-/* False for a signal that ends it all. */
+/* False for a signal that ends the gateway. */
 static bool handle_signal(struct watch_manager *watch_manager, unsigned number)
 {
 	if (number == SIGHUP)
@@ -228,8 +228,8 @@ static bool handle_signal(struct watch_manager *watch_manager, unsigned number)
 }
 
 /*
- * Blocks until a signal says so or the process ends. The signal is taken, so that it does not
- * strike later; the next one ends the process at once.
+ * Blocks until a signal to stop arrives or the process ends. The signal is consumed; the next one
+ * ends the gateway at once.
  */
 static bool await_end(
 	struct watch_manager *watch_manager, int signals, int process, struct error *err)
@@ -253,7 +253,7 @@ static bool await_end(
 	return true;
 }
 
-/* Until nothing is under way any more, but not for ever. */
+/* Until no request is being answered, for a limited time. */
 static void await_idle(const struct gateway *gateway)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + STOP_TIMEOUT_MS;
@@ -304,7 +304,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 		ok = await_end(serving->gateway.watch_manager, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	/* Handlers that wait see the other end go. */
+	/* Ends the waits of handlers. */
 	close(TAKE_FD(stop_writer));
 	await_idle(&serving->gateway);
 	close(TAKE_FD(cancel_writer));

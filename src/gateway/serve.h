@@ -23,13 +23,13 @@ struct serve_options {
 	int64_t history_every_ms, history_keep_ms;
 	uint64_t history_bytes, history_free_bytes;
 	const char *watch_file; /* NULL: watch nothing; read again on SIGHUP */
-	/* One line for people, without a newline; any thread. */
+	/* One line without a newline; any thread. */
 	void (*log)(const char *line);
 };
 
 /*
- * Serves until it is told to stop. ERROR_DENIED when an address that others can reach has no
- * token. SIGINT, SIGTERM (and with a watch file SIGHUP and
- * SIGUSR1) must not be handled elsewhere; no other thread may run yet.
+ * Serves until SIGINT, SIGTERM or the end of `until_exit`. ERROR_DENIED when an address that other
+ * machines can reach has no token. These signals (with a watch file also SIGHUP and SIGUSR1) must
+ * not be handled elsewhere; no other thread may run yet.
  */
 MUST_CHECK bool serve_run(const struct serve_options *options, struct error *err);

@@ -19,7 +19,7 @@
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
 	DISCARDED_BYTES_MAX = 16 * 1024 * 1024,
-	/* Out of reach: libmicrohttpd 0.9.75 keeps a lock for ever when it meets its own limit. */
+	/* Never reached: libmicrohttpd 0.9.75 keeps a lock for ever at its own limit. */
 	LIBRARY_CONNECTIONS_MAX = 2 * SERVER_CONNECTIONS_MAX,
 };
 
@@ -65,7 +65,7 @@ static void exchange_free(struct exchange *exchange)
 	free(exchange);
 }
 
-/* The library decodes what it hands on later; the route table wants the target as sent. */
+/* The library decodes the URL that it passes later; the router needs it as sent. */
 static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
 {
 	(void)context;
@@ -168,7 +168,7 @@ static enum MHD_Result send_reply(
 	if (response == NULL)
 		return MHD_NO;
 	add_headers(response, reply);
-	/* The time that a handler took is not the client's idleness: begin to count anew. */
+	/* The handler's time is not the client's idle time: restart the timeout. */
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, SERVER_IDLE_SECONDS);
 	const enum MHD_Result result =
 		MHD_queue_response(connection, (unsigned)reply->status, response);
@@ -218,7 +218,7 @@ static enum MHD_Result answer(struct server *server, struct MHD_Connection *conn
 	return result;
 }
 
-/* Collects the body; MHD_NO cuts off a client that goes on sending one that is too large. */
+/* Collects the body; MHD_NO closes the connection of a client that keeps sending too much. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size)
 {
 	if (exchange->body.size + *size > exchange->body_limit)
@@ -231,7 +231,7 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
 	return exchange->discarded > DISCARDED_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
-/* What of a request's head two readers may read differently, so that it slips past one of them. */
+/* Parts of a request's head that two parsers may read differently (request smuggling). */
 struct head {
 	bool has_odd_field; /* a name that is no token, a bare CR or NUL */
 	bool has_repeated_field;
@@ -241,7 +241,7 @@ struct head {
 	uint64_t length; /* of the body; 0 when it is not said */
 };
 
-/* Fields that decide what a request may do: of two, another reader may take the other. */
+/* Fields that decide what a request may do: another parser may use the other one of two. */
 static const char *const single[] = { "Host", "Origin", "Referer", "Sec-Fetch-Site",
 	"Sec-Fetch-Mode", "Authorization", NULL };
 
@@ -292,7 +292,7 @@ static enum MHD_Result check_field(void *context, enum MHD_ValueKind kind, const
 	return MHD_YES;
 }
 
-/* Answers at once what is not worth its body. */
+/* Refuses some requests before their body is read. */
 static enum MHD_Result check_head(
 	const struct server *server, struct MHD_Connection *connection, struct exchange *exchange)
 {
@@ -304,8 +304,8 @@ static enum MHD_Result check_head(
 	const bool is_clear = !head.has_odd_field && !head.has_repeated_field &&
 			      head.framings <= 1 && !head.has_unknown_coding;
 	/*
-	 * The library cuts a value at a NUL, so where a body ends may be read differently after
-	 * all. Then what another reader takes for the body is not read as a request.
+	 * The library cuts a value at a NUL, so a proxy may still see another end of the body.
+	 * Closing the connection keeps the rest from being read as a request.
 	 */
 	exchange->is_last = head.framings > 0;
 	if (is_clear && head.length <= exchange->body_limit + DISCARDED_BYTES_MAX)
@@ -321,7 +321,7 @@ static enum MHD_Result check_head(
 			"bare CR and no NUL");
 		reply_error(&reply, &err);
 	}
-	/* What follows may be what another reader takes for its body. */
+	/* The rest may be the body to another parser. */
 	reply_header(&reply, "Connection", "close");
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	reply_deinit(&reply);

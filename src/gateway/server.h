@@ -17,8 +17,10 @@ enum {
 	SERVER_HEAD_BYTES = 32 * 1024,
 };
 
-/* Starts answering. Connections above the limit wait until there is a place. The listener stays the
- * caller's and must outlive the server. */
+/*
+ * Starts answering. Connections above the limit wait for a free slot. The listener stays the
+ * caller's and must outlive the server.
+ */
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
 	const char *certificate, const char *key, struct server **server, struct error *err);
 

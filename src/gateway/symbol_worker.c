@@ -63,7 +63,7 @@ static void parse(struct question *question, const char *text)
 	}
 }
 
-/* Whatever is no line and no tab of the protocol. */
+/* Without line breaks and tabs, which the protocol uses. */
 static void append_name(struct buffer *out, const char *name)
 {
 	for (; *name != '\0'; name++)
@@ -84,8 +84,8 @@ static void append_answer(const struct question *question, uint64_t address,
 	const struct symbol_result *result, struct buffer *out)
 {
 	/*
-	 * jeprof takes the allocator's own frames off by their names, and a stripped libjemalloc
-	 * has none: everything would be allocated by an address. This name it knows.
+	 * jeprof strips the allocator's own frames by their names, and a stripped libjemalloc has
+	 * none. This is a name that jeprof strips.
 	 */
 	if (result->frame_count == 0 && is_in_allocator(question, address))
 		buffer_printf(out, "0x%" PRIx64 "\tmalloc\n", address);

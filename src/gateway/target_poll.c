@@ -9,7 +9,7 @@
 
 enum {
 	THREADS_MAX = 16,
-	ALL_THREADS_MAX = 128, /* of all poll at a time: many may ask for the figures at once */
+	ALL_THREADS_MAX = 128, /* of all polls at a time: many requests may poll at once */
 	THREAD_STACK_BYTES = 512 * 1024,
 };
 
@@ -71,7 +71,7 @@ static void work_together(struct poll_job *job)
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-	/* This thread works, too, and does it all when there is no other. */
+	/* This thread works, too, alone when no other can be started. */
 	while (count + 1 < wanted && start_thread(job, &attributes, &threads[count]))
 		count++;
 	pthread_attr_destroy(&attributes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks many targets the same at the same time: one that hangs delays the others by one time limit.
+ * Asks many targets the same question at once: those that hang delay the others by one time limit.
  */
 #pragma once
 

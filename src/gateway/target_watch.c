@@ -91,7 +91,7 @@ struct target_watch {
 	struct watch_folders *folders;
 	pthread_t thread;
 	int wake_fd;
-	uint64_t generation; /* of the backend it was sent to; the watch_manager's */
+	uint64_t generation; /* of the assigned backend; the watch_manager's */
 
 	/* Of the thread alone. */
 	struct watcher *watcher;
@@ -99,12 +99,12 @@ struct target_watch {
 	struct store *store;
 	bool signalled;
 	int64_t retry_ms;
-	struct error logged; /* the last refusal that was put into the log */
+	struct error logged; /* the last refusal in the log */
 
 	pthread_mutex_t mutex; /* of what follows */
 	struct watch_report report;
 	bool is_stopping, has_stopped, is_signalled;
-	struct backend *sent; /* an order that was not taken yet; so is the next */
+	struct backend *sent; /* a request that the thread has not handled yet; so is the next */
 	struct watch_section *changed;
 };
 
@@ -214,7 +214,7 @@ static void drop_folder(struct target_watch *watch)
 	watch->store = NULL;
 }
 
-/* The one that the section names, in place of the one before. */
+/* Opens the section's folder in place of the former one. */
 static bool open_folder(struct target_watch *watch, struct error *err)
 {
 	const struct watch_section *const section = &watch->report.section;
@@ -280,8 +280,8 @@ static void change(struct target_watch *watch, const struct watch_section *secti
 	pthread_mutex_unlock(&watch->mutex);
 	watcher_change(watch->watcher, &section->settings);
 	/*
-	 * What jemalloc wrote at the end of a target that is gone is still to be taken. Why it
-	 * fails is told when the target is there and it fails again.
+	 * Files that jemalloc wrote when the target ended are still collected. An error is reported
+	 * when the target is back and the folder fails again.
 	 */
 	if (watch->backend == NULL && !open_folder(watch, &err))
 		drop_folder(watch);
@@ -293,7 +293,7 @@ static bool drain_requests(struct target_watch *watch)
 {
 	uint64_t count;
 
-	/* Empty when it is the time that came. */
+	/* Empty after a timeout. */
 	(void)!read(watch->wake_fd, &count, sizeof count);
 	pthread_mutex_lock(&watch->mutex);
 	const bool is_stopping = watch->is_stopping;
@@ -309,7 +309,7 @@ static bool drain_requests(struct target_watch *watch)
 		watch->backend = sent;
 		watch->retry_ms = 0;
 	}
-	/* Sent elsewhere: what it looks at now is not its target any more. */
+	/* The watcher is still attached to the former target. */
 	if (sent != NULL && watcher_is_attached(watch->watcher))
 		watcher_detach(watch->watcher);
 	return !is_stopping;

@@ -29,10 +29,10 @@ struct watch_folders {
 
 void watch_folders_init(struct watch_folders *folders);
 
-/* After the last one was given back. */
+/* After the last store was given back. */
 void watch_folders_deinit(struct watch_folders *folders);
 
-/* Makes it when it is not there; the last caller sets the limits. Give it back. */
+/* Opens the store in that folder, or shares it; the last caller sets the limits. Give it back. */
 MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
 	const struct store_limits *limits, struct store **store, struct error *err);
 
@@ -40,9 +40,9 @@ MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *pa
 void watch_folders_give(struct watch_folders *folders, struct store *store);
 
 enum watch_state {
-	WATCH_WAITING,	/* its target is not there */
-	WATCH_WATCHING, /* all is well */
-	WATCH_REFUSED,	/* it cannot be watched: see `problem`; tried again every now and then */
+	WATCH_WAITING,	/* for its target to appear */
+	WATCH_WATCHING, /* the target is being watched */
+	WATCH_REFUSED,	/* it cannot be watched: see `problem`; retried from time to time */
 };
 
 struct watch_report {
@@ -74,21 +74,21 @@ MUST_CHECK bool target_watch_start(struct gateway *gateway, struct watch_folders
 	const struct watch_section *section, const char *name, struct target_watch **watch,
 	struct error *err);
 
-/* Orders. */
+/* Requests to its thread. */
 void target_watch_assign(struct target_watch *watch, struct backend *backend);
 void target_watch_change(struct target_watch *watch, const struct watch_section *section);
 void target_watch_signal(struct target_watch *watch);
 
-/* Ends it; the first returns at once, the second when it has ended, which frees it. */
+/* _stop asks it to end and returns at once; _join waits for the end and frees it. */
 void target_watch_stop(struct target_watch *watch);
 bool target_watch_has_stopped(struct target_watch *watch);
 void target_watch_join(struct target_watch *watch);
 
 void target_watch_report(struct target_watch *watch, struct watch_report *report);
 
-/* What it is for, and the backend that it was sent to last (0: none yet). */
+/* The target's name, and the generation of the backend that was assigned last (0: none yet). */
 const char *target_watch_name(const struct target_watch *watch);
 uint64_t target_watch_generation(const struct target_watch *watch);
 
-/* Whether it waits for a target. */
+/* Whether it has no target. */
 bool target_watch_is_idle(struct target_watch *watch);

@@ -17,10 +17,10 @@
 
 enum { STACK_BYTES = 1024 * 1024, LOOK_MS = 2000, LINE_BYTES = 1000 };
 
-/* A watch and what it is there for. */
+/* A watch and its section. */
 struct watch_entry {
 	struct target_watch *watch;
-	char pattern[WATCH_PATTERN_BYTES]; /* with the number, the section's identity */
+	char pattern[WATCH_PATTERN_BYTES]; /* identifies the section, with the number */
 	unsigned number;
 	bool is_stopping;
 };
@@ -59,7 +59,7 @@ static bool read_file(
 		watch_manager->state.path, watch_manager->gateway->store != NULL, file, err);
 }
 
-/* Root's gateway sees the processes of all users, and each may have any name. */
+/* A gateway of root sees the processes of all users, with any names. */
 static void warn_about_other_users(const struct watch_manager *watch_manager)
 {
 	char line[LINE_BYTES];
@@ -163,8 +163,8 @@ static void reload(struct watch_manager *watch_manager)
 }
 
 /*
- * A section that names no user is for those whose processes have their names to themselves: another
- * user's process that is called as theirs is no target of it.
+ * A section without a user applies only to processes whose user has the name: another user's
+ * process of that name is not its target.
  */
 static bool section_applies(struct backend_set *backends, const struct watch_section *section,
 	const struct backend *backend)
@@ -194,8 +194,8 @@ static bool is_listed(const struct backend_list *list, uint64_t generation)
 }
 
 /*
- * The watch that is at this target, or one of its name whose target has gone: that is where a
- * server that was restarted is found again.
+ * The watch of this target, or one of its name whose target has gone: that is how a restarted
+ * server keeps its watch.
  */
 static struct watch_entry *find_entry(struct watch_manager *watch_manager,
 	const struct watch_section *section, const struct backend *backend,
@@ -257,7 +257,7 @@ static void ensure_watch(struct watch_manager *watch_manager, const struct watch
 	watch_manager->said_full = true;
 }
 
-/* Those that were dismissed and have gone; of those whose target has, when places are short. */
+/* Removes stopped watches; when all slots are taken, stops those without a target. */
 static void remove_stopped(struct watch_manager *watch_manager)
 {
 	const bool is_full = watch_manager->count == WATCH_ENTRIES_MAX;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * heapctl serve --watch-file: reads the file, posts a watch (gateway/target_watch.h) at every
- * target that a section names, sends it after its target through restarts, and reads the file again
- * when it is told to. Any thread may ask for reports.
+ * heapctl serve --watch-file: reads the file, starts a watch (gateway/target_watch.h) for every
+ * target that a section names, reassigns it when its target restarts, and reads the file again on
+ * request. Any thread may ask for reports.
  */
 #pragma once
 
@@ -21,16 +21,16 @@ struct watch_manager;
 MUST_CHECK bool watch_manager_open(struct gateway *gateway, const char *path,
 	struct watch_manager **watch_manager, struct error *err);
 
-/* After the gateway's stop_fd became readable, or without a start: ends all watches. */
+/* After the gateway's stop_fd became readable, or without a start: stops all watches. */
 void watch_manager_close(struct watch_manager *watch_manager);
 
 /* Begins to watch, on threads of its own. The gateway has its stop_fd by now. */
 MUST_CHECK bool watch_manager_start(struct watch_manager *watch_manager, struct error *err);
 
-/* Reads the file again. One that is wrong changes nothing but what the log says. */
+/* Reads the file again. An error in it is logged and changes nothing. */
 void watch_manager_reload(struct watch_manager *watch_manager);
 
-/* What `when = signal` waits for. */
+/* Triggers `when = signal`. */
 void watch_manager_signal(struct watch_manager *watch_manager);
 
 struct watch_manager_state {

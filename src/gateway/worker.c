@@ -29,7 +29,7 @@ static bool open_pidfd(pid_t pid, int *fd, struct error *err)
 	return *fd >= 0 || error_system(err, errno, "watching the worker");
 }
 
-/* Until it has ended: true, or that takes too long or is to be given up. */
+/* True once it has ended; false when it takes too long or is cancelled. */
 static bool await_end(int fd, int cancel_fd)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_WALL_MS;
@@ -46,7 +46,7 @@ static bool await_end(int fd, int cancel_fd)
 	return false;
 }
 
-/* Waits for the end; kills what takes too long, or cannot be waited for in bounded time. */
+/* Waits for the end; kills a worker that takes too long or cannot be watched. */
 static bool await(pid_t pid, int cancel_fd, int *status, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
@@ -74,7 +74,7 @@ static const char *cut_line(char *line)
 	return strncmp(line, program, strlen(program)) == 0 ? line + strlen(program) : line;
 }
 
-/* The last line that it wrote, behind the first that names an input which could not be used. */
+/* The last line that it wrote, after the first that names an unusable input. */
 static void read_message(int fd, char message[MESSAGE_BYTES])
 {
 	char text[4096];
@@ -114,13 +114,13 @@ static bool explain(int status, int messages, struct error *err)
 		message[0] == '\0' ? "the profile could not be rendered" : message);
 }
 
-/* Descriptors as the worker shall have them: 0, 1, 2 and the inputs from 3 on; no others. */
+/* The worker's descriptors: 0, 1, 2 and the inputs from 3 on; no others. */
 struct descriptors {
 	int fds[WORKER_FIRST_FD + WORKER_INPUTS_MAX];
 	size_t count;
 };
 
-/* The first of the numbers that neither a descriptor has nor its copy will get. */
+/* The first number above all descriptors and their copies. */
 static int first_unused_fd(const struct descriptors *descriptors)
 {
 	int free_fd = (int)descriptors->count;
@@ -138,7 +138,7 @@ static int add_descriptors(
 	const int parked = first_unused_fd(descriptors);
 	int failure = 0;
 
-	/* First out of the way, so that none is overwritten before it was copied. */
+	/* First to unused numbers, so that none is overwritten before it is copied. */
 	for (size_t i = 0; i < descriptors->count && failure == 0; i++)
 		failure = posix_spawn_file_actions_adddup2(
 			actions, descriptors->fds[i], parked + (int)i);
@@ -201,7 +201,7 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 	return true;
 }
 
-/* The worker knows its inputs by their numbers alone. */
+/* The worker knows its inputs only by number. */
 #define INPUT_PREFIX "/proc/self/fd/"
 
 static void name_inputs(const struct worker_job *job, struct error *err)

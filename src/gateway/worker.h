@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rendering in a process of its own: heapctl report with limits on memory, processor and wall
- * time, so that no profile, however large or damaged, takes the gateway along. The worker reads
- * its inputs from descriptors and never learns of a path or a name that came from a client.
+ * Rendering in a process of its own: heapctl report with limits on memory, processor and wall time,
+ * so that a large or damaged profile cannot end the gateway. The worker reads its inputs from
+ * descriptors and never gets a path or a name from a client.
  */
 #pragma once
 
@@ -18,17 +18,17 @@
 enum {
 	WORKER_INPUTS_MAX = 2,
 	WORKER_ARGUMENTS_MAX = 24,
-	/* The input that stands at position 0 is this descriptor there, the next one follows. */
+	/* The worker's descriptor of input 0; the next input is the next descriptor. */
 	WORKER_FIRST_FD = 3,
 	WORKER_WALL_MS = 60 * 1000,
 	WORKER_OUTPUT_BYTES = 256 * 1024 * 1024,
 	WORKER_QUEUE_MS = 90 * 1000,
 };
 
-/* How many may work at the same time. Any thread. */
+/* Limits how many workers run at a time. Any thread. */
 struct worker_pool {
 	unsigned places;
-	int cancel_fd; /* -1, or what ends all work once it is readable; set before use */
+	int cancel_fd; /* -1, or cancels all jobs once it is readable; set before use */
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
@@ -41,14 +41,14 @@ void worker_pool_deinit(struct worker_pool *pool);
 struct worker_job {
 	const char *const *arguments;		/* of heapctl report, ends with NULL */
 	struct blob *inputs[WORKER_INPUTS_MAX]; /* each from a file; NULL for none */
-	const char *names[WORKER_INPUTS_MAX];	/* of these in errors; NULL: the descriptor's */
-	const char *standard_input;		/* NULL for none */
+	const char *names[WORKER_INPUTS_MAX]; /* of the inputs in errors; NULL: the descriptor's */
+	const char *standard_input;	      /* NULL for none */
 	size_t standard_input_size;
 };
 
 /*
- * Runs the job once there is a place. ERROR_TIMEOUT when there was none for long, or it took too
- * long; ERROR_INPUT with the worker's own words when it failed or ran out of memory.
+ * Runs the job once a slot is free. ERROR_TIMEOUT when none became free or the job took too long;
+ * ERROR_INPUT with the worker's message when it failed or ran out of memory.
  */
 MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
 	struct blob **output, struct error *err);
@@ -61,12 +61,12 @@ struct command_line {
 };
 
 /*
- * Adds "NAME", or "NAME=VALUE" as one argument: whatever the value is, it can only ever be the
- * value of that option. What does not fit is left out.
+ * Adds "NAME", or "NAME=VALUE" as one argument, so that a value can never become an option.
+ * Arguments beyond WORKER_ARGUMENTS_MAX are dropped.
  */
 void command_line_add(struct command_line *line, const char *name, const char *value);
 
-/* The same when there is a value, else nothing. */
+/* Adds "NAME=VALUE" unless `value` is NULL. */
 void command_line_add_given(struct command_line *line, const char *name, const char *value);
 
 void command_line_deinit(struct command_line *line);

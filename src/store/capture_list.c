@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 
-/* A line is some 300 bytes; one of a hostile hand may have anything in it. */
+/* A line has about 300 bytes; another one is not ours. */
 enum { LINE_MAX_BYTES = 64 * 1024 };
 
 static json_t *read_line(const char *line, size_t size, int folder_fd)

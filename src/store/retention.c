@@ -12,8 +12,10 @@
 #include "base/xalloc.h"
 
 enum {
-	/* Snapshots that age may cost for each that is added: a clock that jumps ahead must not
-	   cost all. */
+	/*
+	 * Snapshots removed for their age per added one: a clock that jumps ahead must not remove
+	 * all.
+	 */
 	AGED_MAX = 8,
 	/* For the index and its log. */
 	SLACK_BYTES = 64 * 1024,
@@ -132,11 +134,11 @@ static int delete_row(struct store *store, sqlite3_int64 id)
 
 enum outcome {
 	REMOVED,
-	NOTHING, /* there to be removed, or it went wrong */
-	NO_ROOM, /* even the removal of a row needs some in the index's log */
+	NOTHING, /* to remove, or it failed */
+	NO_ROOM, /* removing a row needs some in the index's log */
 };
 
-/* The index's log may hold megabytes that are in the index by now. */
+/* The log may hold megabytes that are in the index by now. */
 static void shorten_log(struct store *store)
 {
 	(void)sqlite3_wal_checkpoint_v2(store->index, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -206,7 +208,7 @@ static enum outcome remove_largest(struct store *store, int64_t newest, const ch
 	return NOTHING;
 }
 
-/* True when the last of them found no room. */
+/* True when the last removal found no room. */
 static bool remove_aged(
 	struct store *store, int64_t newest, const char *may_go, int64_t now_ms, unsigned *count)
 {
@@ -253,9 +255,9 @@ static bool delete_rows(struct store *store, const sqlite3_int64 *ids, size_t co
 }
 
 /*
- * Where the disk has no room even for removing a row, profiles go first, in the order in which
- * their snapshots would, until it has; then their rows. Should the program end in between, those
- * are removed at its next start. `any`: not only what is above the limits.
+ * Where the disk has no room even for removing a row, profiles are removed first, in the same
+ * order, until it has; then their rows. If the program ends in between, the rows are removed at its
+ * next start. `any`: not only what is above the limits.
  */
 static bool force(struct store *store, int64_t now_ms, bool any)
 {
@@ -289,7 +291,7 @@ static bool force(struct store *store, int64_t now_ms, bool any)
 		has_room = delete_rows(store, doomed, count);
 	}
 	sqlite3_reset(statement);
-	/* Whose they were does not matter to a full disk; it is counted anew. */
+	/* The users' shares were not updated above: count again. */
 	(void)!store_usage_load(store, &ignored);
 	shorten_log(store);
 	return has_room;
@@ -303,7 +305,7 @@ static uint64_t free_bytes(struct store *store)
 					       : UINT64_MAX;
 }
 
-/* Until so much is free, or nothing is left that may go. */
+/* Until so much is free, or nothing is left to remove. */
 static bool free_disk(struct store *store, int64_t newest, uint64_t wanted_bytes, int64_t now_ms)
 {
 	while (free_bytes(store) < wanted_bytes) {
@@ -328,7 +330,7 @@ bool retention_free_surplus(struct store *store, int64_t now_ms)
 	return count > 0;
 }
 
-/* What will have been removed, or can be, by the time that a new one of that target is kept. */
+/* Bytes that can be removed for a new snapshot of that target. */
 static uint64_t removable_bytes(struct store *store, const struct snapshot *snapshot)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
@@ -359,7 +361,7 @@ bool retention_check_room(
 	const uint64_t floor = store->limits.free_bytes;
 	char text[BYTE_SIZE_TEXT_BYTES];
 
-	/* Without a floor a full disk is found out by writing to it. */
+	/* Without a minimum, a full disk is noticed when writing. */
 	if ((floor == 0 && !store->format->makes_room) ||
 		add(free_bytes(store), removable_bytes(store, snapshot)) >= add(floor, bytes))
 		return true;
@@ -399,7 +401,7 @@ void retention_apply(struct store *store, int64_t newest, int64_t now_ms)
 	(void)remove_aged(store, newest, ANY, now_ms, &ignored);
 	(void)remove_surplus(store, newest, HAS_LATER, &ignored);
 	(void)remove_surplus(store, newest, ANY, &ignored);
-	/* Another program may be filling the disk, and removing snapshots would not help. */
+	/* Not when another program fills the disk and removing snapshots would not help. */
 	if (free_bytes(store) < floor &&
 		add(free_bytes(store),
 			(uint64_t)store_number(

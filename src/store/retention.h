@@ -23,7 +23,7 @@ MUST_CHECK bool store_usage_load(struct store *store, struct error *err);
 void store_usage_deinit(struct store_usage *usage);
 void store_usage_add(struct store *store, const char *target, int64_t owner, int64_t bytes);
 
-/* The shares in the order in which they have to give. Valid until the next change. */
+/* The shares in the order of removal. Valid until the next change. */
 const struct store_share *store_usage_sort(struct store_usage *usage);
 
 /*
@@ -42,7 +42,9 @@ MUST_CHECK bool retention_check_room(
 MUST_CHECK bool retention_make_room(struct store *store, const struct snapshot *snapshot,
 	uint64_t bytes, int64_t now_ms, struct error *err);
 
-/* After a disk was full all the same: whether anything above the limits was there to be removed. */
+/*
+ * After a write found the disk full: removes what is above the limits; whether there was anything.
+ */
 bool retention_free_surplus(struct store *store, int64_t now_ms);
 
 /* After the snapshot `newest` was kept, at that time: removes what is above the limits. */

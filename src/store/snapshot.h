@@ -25,7 +25,7 @@ extern const char *const memory_figure_names[FIGURES];
 enum { SNAPSHOT_NAME_BYTES = 256, STORE_NO_OWNER = -1 };
 
 struct snapshot {
-	int64_t id; /* grows from one to the next, and is never given away twice */
+	int64_t id; /* increases, and is never used twice */
 	int64_t time_ms;
 
 	/* The target. "" and 0: not known. */
@@ -37,11 +37,11 @@ struct snapshot {
 	int64_t pid;
 	int64_t started_ms; /* of the process, as its agent says */
 
-	char reason[128]; /* of a capture, "rss>2GiB"; "" of one that is kept every so often */
+	char reason[128];	 /* of a capture, "rss>2GiB"; "" of a regular one */
 	uint64_t bytes[FIGURES]; /* all 0: not known */
 	int64_t gateway_ms;	 /* when the store was opened that kept it; set by reading, 0: not
 				    known */
-	int64_t sent_ms;	 /* when it was handed on to a database; 0: not yet */
+	int64_t sent_ms;	 /* when it was sent to a database; 0: not yet */
 	uint64_t file_bytes;
 	char file[SNAPSHOT_NAME_BYTES]; /* its name in the folder */
 

@@ -54,7 +54,7 @@ static bool deny(const struct store *store, const char *name, const char *why, s
 		store->format->has_list ? "watch's" : "gateway's");
 }
 
-/* What is in the folder is believed, and what a link in it points to would be written. */
+/* The folder's contents are trusted, and links in it would be written through. */
 static bool check_trust(const struct store *store, struct error *err)
 {
 	static const char *const names[] = { "", "index.sqlite", "index.sqlite-wal",
@@ -89,7 +89,7 @@ static bool open_locked(struct store *store, struct error *err)
 {
 	if (!file_make_folder(store->path, 0700, err) || !open_folder(store, err))
 		return false;
-	/* SQLite would only say that it cannot open its file. */
+	/* SQLite's own message would not name the reason. */
 	if (faccessat(store->fd, ".", W_OK, AT_EACCESS) != 0)
 		return error_system(err, errno, "%s", store->path);
 	if (!check_trust(store, err))
@@ -128,10 +128,7 @@ static bool start_clock(struct store *store, struct error *err)
 	return true;
 }
 
-/*
- * captures.jsonl from the index. One that cannot be written, because the disk is full, is written
- * the next time.
- */
+/* Writes captures.jsonl from the index. On a full disk it is written the next time. */
 static void write_list(struct store *store)
 {
 	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
@@ -226,7 +223,7 @@ void store_set_limits(struct store *store, const struct store_limits *limits)
 	store->limits = *limits;
 }
 
-/* Not after its file was removed or replaced, alone or with the folder. */
+/* False after its file was removed or replaced, alone or with the folder. */
 static bool is_in_place(struct store *store)
 {
 	int has_moved = 0;
@@ -237,7 +234,7 @@ static bool is_in_place(struct store *store)
 	       has_moved == 0;
 }
 
-/* Else it would remove the log of the index that is in its place by now. */
+/* SQLite must not remove the log of the new index. */
 static void close_index(struct store *store)
 {
 	int persistent = 1;
@@ -251,7 +248,7 @@ static void close_index(struct store *store)
 	store->fd = -1;
 }
 
-/* Numbers go on. A store that cannot be opened again is tried again the next time. */
+/* Ids continue. If it fails, the next snapshot tries again. */
 static bool open_again(struct store *store, struct error *err)
 {
 	struct store *fresh = NULL;
@@ -277,7 +274,7 @@ static bool open_again(struct store *store, struct error *err)
 	return true;
 }
 
-/* A process may have any name; here it is one part of a path. */
+/* A process may have any name; here it must be one path component. */
 static void clean_name(char *name)
 {
 	for (; *name != '\0'; name++) {
@@ -348,7 +345,7 @@ static bool insert_row(struct store *store, const struct snapshot *snapshot, str
 	       store_insert(store, snapshot, details, now_ms, err);
 }
 
-/* The file has its name; without a row it is no snapshot. */
+/* The file is in place; its row makes it a snapshot. */
 static bool record(struct store *store, struct snapshot *snapshot, struct error *err)
 {
 	struct stat status;
@@ -407,7 +404,7 @@ bool store_commit(
 	return record_or_remove(store, snapshot, err);
 }
 
-/* With a checksum: a disk that lies is found out when it is read. */
+/* With a checksum, so that corruption on disk is noticed when it is read. */
 static bool compress(const void *data, size_t size, struct buffer *out, struct error *err)
 {
 	ZSTD_CCtx *const context = ZSTD_createCCtx();

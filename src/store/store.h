@@ -155,6 +155,6 @@ MUST_CHECK bool store_series_gather(struct store *store, const struct store_quer
 MUST_CHECK bool store_next_unsent(struct store *store, int64_t after_id, struct snapshot *snapshot,
 	int *profile_fd, struct error *err);
 
-/* Marks it as sent; one that was removed meanwhile is no error. */
+/* Marks it as sent; not an error when it was removed meanwhile. */
 MUST_CHECK bool store_mark_sent(
 	struct store *store, int64_t id, int64_t sent_ms, struct error *err);

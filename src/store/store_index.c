@@ -34,7 +34,7 @@ static const char SETTINGS[] =
 #define NUMBER " INTEGER NOT NULL DEFAULT 0"
 #define TEXT " TEXT NOT NULL DEFAULT ''"
 
-/* Those that a table of an earlier version may lack come behind the ones that every table has. */
+/* Columns that every version has; the later ones are added after them. */
 static const char CREATE_TABLE[] =
 	"CREATE TABLE snapshot (id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" time_ms INTEGER NOT NULL, target TEXT NOT NULL, pid INTEGER NOT NULL,"
@@ -145,7 +145,7 @@ static bool migrate(struct store *store, struct error *err)
 	       add_columns(store, err) && store_execute(store, CREATE_INDEXES, err);
 }
 
-/* All of it or nothing, so that a kill leaves a version that is known. */
+/* In one transaction, so that a kill leaves a known version. */
 static bool bring_up_to_date(struct store *store, struct error *err)
 {
 	if (store_number(store, "PRAGMA user_version") == VERSION)
@@ -178,8 +178,8 @@ static bool try_open(
 }
 
 /*
- * SQLite would make it for all to read, and gives its log the rights that the index has. Closed
- * before SQLite opens it: closing any descriptor of a file ends the process' locks on it.
+ * SQLite would create it readable by all, and gives its log the mode of the index. Closed before
+ * SQLite opens it: closing any descriptor of a file drops the process' locks on it.
  */
 static void make_file(const struct store *store)
 {
@@ -201,7 +201,7 @@ static bool open_reader(struct store *store, const char *path, struct error *err
 	return error_set(err, ERROR_NOT_FOUND, "%s: no snapshots of this version", store->path);
 }
 
-/* The files beside it tell what it did; a damaged one is set aside, not lost. */
+/* The profiles can be listed again; the damaged index is kept beside them. */
 static void set_aside(const struct store *store)
 {
 	(void)renameat(store->fd, "index.sqlite", store->fd, "index.sqlite.damaged");
@@ -211,8 +211,8 @@ static void set_aside(const struct store *store)
 }
 
 /*
- * On a full disk there is no room for the file by which SQLite lets others read meanwhile; without
- * them it needs none, and what is above the limits can be removed.
+ * On a full disk SQLite has no room for its shared-memory file; in exclusive mode it needs none,
+ * and what is above the limits can be removed.
  */
 bool store_index_open(struct store *store, bool is_reader, struct error *err)
 {
@@ -305,7 +305,7 @@ static int64_t at_least_zero(int64_t number)
 	return number < 0 ? 0 : number;
 }
 
-/* How long ago the last snapshot was kept, as far as that can be known. */
+/* How long ago the last snapshot was kept, as far as known. */
 static int64_t passed_since(const struct store_time_source *source,
 	const struct store_clock_mark *last, int64_t keep_ms)
 {
@@ -326,8 +326,7 @@ void store_clock_init(struct store_clock *clock, const struct store_time_source 
 		now_ms = (last->kept_ms != 0 ? last->kept_ms : last->since_1970_ms) +
 			 passed_since(source, last, keep_ms);
 	}
-	/* 0 says that an earlier version kept a snapshot; a machine without a clock begins there.
-	 */
+	/* 0 marks a snapshot of an earlier version; a machine without a clock begins at 0. */
 	if (now_ms < 1)
 		now_ms = 1;
 	*clock = (struct store_clock){ *source, now_ms - source->since_boot_ms() };

@@ -16,13 +16,12 @@
 #include "store/snapshot.h"
 
 /*
- * How old a snapshot is. The machine's clock may be set while a gateway runs, by a person or by
- * NTP, and may be wrong after a boot; by its word alone a jump would make everything too old. So
- * age is counted on a clock of the store's own, which its index keeps: within a boot it goes on as
- * the kernel's clock since the boot does, which cannot be set and which counts a suspended
- * machine's time. Over a boot, where the machine's clock is all there is, it goes on by what that
- * says, but by half of what is kept at most: what a machine that was down for days has kept is
- * there for some time yet, and goes then.
+ * How old a snapshot is. The machine's clock may be set while a gateway runs, by hand or by NTP,
+ * and may be wrong after a boot; a jump would make everything too old. So the store has a clock of
+ * its own, kept in its index: within a boot it advances with the kernel's boot-time clock, which
+ * cannot be set and includes suspended time. Across a boot it advances by the machine's clock, but
+ * by at most half of the retention time, so that a machine that was down for days keeps its
+ * snapshots for a while.
  */
 /* Of the machine, or a test's. */
 struct store_time_source {

@@ -19,7 +19,7 @@
 	"owner, host, service, version, sent_ms, details, " STORE_FIGURE_COLUMNS
 enum { COLUMN_FIGURES = 15 };
 
-/* A name, and where it could be one a pid. */
+/* By name, and by pid when the name could be one. */
 #define OF_NAME "target = ?1"
 #define OF_NAME_OR_PID "(target = ?1 OR pid = CAST(?1 AS INTEGER))"
 #define OF_QUERY                                                     \
@@ -392,8 +392,8 @@ static bool is_same_process(const struct row *a, const struct row *b)
 }
 
 /*
- * Processes one after the other. Where one begins only those that began before it can be its equal:
- * as many comparisons as there are processes, squared, and none for the snapshots in between.
+ * Counts processes that ran one after the other. Only the first snapshot of a process is compared
+ * with the earlier processes: quadratic in processes, not in snapshots.
  */
 static bool count_processes(
 	const struct rows *rows, const char *target, int64_t *count, struct error *err)
@@ -452,7 +452,7 @@ static bool append_file(
 	CLEANUP(file_unmap) struct file_map map = { 0 };
 	char header[TAR_BLOCK], name[TAR_NAME_BYTES];
 
-	/* It became too old meanwhile. */
+	/* It has been removed meanwhile. */
 	if (fd < 0 && errno == ENOENT)
 		return true;
 	if (fd < 0)

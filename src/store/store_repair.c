@@ -18,7 +18,10 @@
 
 enum { ID_DIGITS_MAX = 17, RANDOM_BYTES = 17 };
 
-/* Ours: "NUMBER-....SUFFIX", with a random part behind while it is written. */
+/*
+ * Whether it is a file of the store, "NUMBER-....SUFFIX", followed by a random part while it is
+ * written.
+ */
 static bool is_ours(const struct store_format *format, const char *name, bool *is_unfinished)
 {
 	const size_t digits = strspn(name, "0123456789"), suffix = strlen(format->suffix);
@@ -35,7 +38,7 @@ static bool is_ours(const struct store_format *format, const char *name, bool *i
 	return size > digits + suffix && memcmp(name + size - suffix, format->suffix, suffix) == 0;
 }
 
-/* What the name of a profile in a history tells. */
+/* Reads the name of a profile in a history. */
 static bool read_history_name(
 	const struct store_format *format, const char *name, struct snapshot *snapshot)
 {
@@ -116,7 +119,7 @@ static bool is_known(sqlite3_stmt *lookup, const char *name)
 {
 	sqlite3_reset(lookup);
 	sqlite3_bind_text(lookup, 1, name, -1, SQLITE_STATIC);
-	/* In doubt it is left as it is. */
+	/* On an error the file is left alone. */
 	return sqlite3_step(lookup) != SQLITE_DONE;
 }
 
@@ -152,7 +155,7 @@ static bool list_file(struct store *store, const char *name, const json_t *list,
 	return true;
 }
 
-/* A row whose file was removed first, as retention does, or by a person. */
+/* Removes rows whose file is gone: retention was interrupted, or it was removed by hand. */
 static bool remove_rows(struct store *store, struct error *err)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
@@ -170,13 +173,13 @@ static bool remove_rows(struct store *store, struct error *err)
 			continue;
 		sqlite3_reset(removal);
 		sqlite3_bind_int64(removal, 1, sqlite3_column_int64(rows, 0));
-		/* One that stays says so when it is asked for. */
+		/* A row that stays reports its missing file when it is read. */
 		(void)sqlite3_step(removal);
 	}
 	return step == SQLITE_DONE || store_fail(store, err);
 }
 
-/* The order of keeping is the order of the names, but where the clock was set. */
+/* Names are in the order of keeping, unless the clock was set. */
 static int compare_names(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
@@ -207,7 +210,7 @@ static bool list_files(struct store *store, struct dirent **entries, int count, 
 	return ok;
 }
 
-/* Of all that there ever were, so that none is given away twice. */
+/* The highest id ever used, so that none is used twice. */
 static int64_t find_last_id(struct store *store, struct dirent **entries, int count)
 {
 	int64_t last =
@@ -222,7 +225,7 @@ static int64_t find_last_id(struct store *store, struct dirent **entries, int co
 	return last;
 }
 
-/* SQLite notes the highest number that it has given away there. */
+/* SQLite keeps the highest id that it has used there. */
 #define HAD_ANY "SELECT count(*) FROM sqlite_sequence WHERE name = 'snapshot'"
 
 bool store_repair(struct store *store, struct error *err)
@@ -234,7 +237,7 @@ bool store_repair(struct store *store, struct error *err)
 		return error_system(err, errno, "%s", store->path);
 	store->last_id = find_last_id(store, entries, count);
 	const bool had_none = store_number(store, HAD_ANY) == 0;
-	/* All at once: each transaction costs a write to the disk. */
+	/* In one transaction: each costs a write to the disk. */
 	const bool ok = store_execute(store, "BEGIN", err) &&
 			list_files(store, entries, count, err) &&
 			store_execute(store, "COMMIT", err);

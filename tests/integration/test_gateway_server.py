@@ -206,6 +206,7 @@ class Bodies(GatewayCase):
                 with self.subTest(path, format=name):
                     self.check(f"{path}format={name}")
         self.check("/api/v1/snapshot?granularity=addresses")
+        self.check("/api/v1/moment")
         self.check("/api/v1/profile?base=now")
         for name in ("json", "text", "svg", "html", "raw"):
             self.check(f"/api/v1/trend?format={name}")

@@ -514,7 +514,7 @@ class Served(GatewayCase):
         snapshots = self.wait_for_snapshots(3)
         paths = self.expect(self.get("/openapi.json"), 200).json["paths"]
         values = {"from_ms": snapshots[0]["time_ms"], "to_ms": snapshots[2]["time_ms"], "pid": snapshots[0]["pid"],
-                  "started_ms": snapshots[0]["started_ms"], "max": 2, "top": 1, "id": snapshots[1]["id"], "base": snapshots[0]["id"],
+                  "started_ms": snapshots[0]["started_ms"], "max": 2, "most": 2, "top": 1, "id": snapshots[1]["id"], "base": snapshots[0]["id"],
                   "at_ms": snapshots[1]["time_ms"], "base_ms": snapshots[0]["time_ms"], "focus": ".", "ignore": "nothing", "exclude": "nothing"}
         asked = 0
         for name in ("archive", "timeline", "snapshot", "trend"):

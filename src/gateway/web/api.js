@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the gateway. The token, where it wants one, lives as long as the tab. */
+/* Requests to the gateway. The token, if one is needed, is kept as long as the tab. */
 
 const TOKEN_KEY = 'heapctl-token';
 

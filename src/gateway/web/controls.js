@@ -2,12 +2,12 @@
 /* Controls and notices of the page. */
 import { button, el } from '/assets/dom.js';
 
-/* Replaces what is in the element; null and false are left out. */
+/* Replaces the children of the element; null and false are left out. */
 export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
 }
 
-/* A button that cannot be pressed twice while its work is on, and says what went wrong. */
+/* A button that is disabled while its action runs, and reports a failure. */
 export function actionButton(text, action, options = {}) {
   const element = button(text, async () => {
     element.disabled = true;
@@ -22,7 +22,7 @@ export function actionButton(text, action, options = {}) {
   return element;
 }
 
-/* A line at the bottom that goes away by itself; problems stay until they are dismissed. */
+/* A line at the bottom that disappears after a while; problems stay until they are closed. */
 export function notify(message) {
   const isProblem = message instanceof Error;
   const box = el(isProblem ? 'div.notice.problem' : 'div.notice',
@@ -37,14 +37,14 @@ export function notify(message) {
     setTimeout(() => box.remove(), 5000);
 }
 
-/* What stands where something could not be shown. */
+/* Shown in place of something that failed to load. */
 export function problemBox(problem, ...actions) {
   return el('div.problem-box', { role: 'alert' },
     el('h2', sentence(problem.message)),
     problem.hint ? el('p', sentence(problem.hint)) : null, actions.length > 0 ? el('p.row', actions) : null);
 }
 
-/* Begins a view, which has start() and close(), and returns what ends it. One that cannot begin leaves its problem in its place. */
+/* Starts a view, which has start() and close(), and returns a function that closes it. A view that fails to start is replaced by its problem. */
 export async function startView(place, view) {
   try {
     await view.start();
@@ -67,7 +67,7 @@ export function segments(label, options, value, change) {
     button(text, () => change(key), { 'aria-pressed': String(key === value) })));
 }
 
-/* What is rarely wanted; open when something in it is set. */
+/* Rarely used inputs; open when one of them is set. */
 export function filters(isUsed, ...inputs) {
   return el('details.filters', { open: isUsed }, el('summary', 'Filter'), el('div.row', inputs));
 }
@@ -108,9 +108,7 @@ export async function copyLink() {
   }
 }
 
-/*
- * Like repeat(); when it goes wrong for a while, `place` says so until it works again.
- */
+/* Like repeat(); after three failures `place` shows the problem until a step succeeds. */
 export function keepTrying(place, step, period_ms) {
   let failures = 0;
   return repeat(async () => {
@@ -121,13 +119,13 @@ export function keepTrying(place, step, period_ms) {
       failures = 0;
     } catch (problem) {
       if (++failures === 3)
-        place.replaceChildren(problemBox(problem, el('p.quiet', 'What is shown below is old. It goes on by itself when there is an answer again.'),
+        place.replaceChildren(problemBox(problem, el('p.quiet', 'The figures below are old. They are updated as soon as the target answers again.'),
           el('a', { href: '#/' }, 'All targets')));
     }
   }, period_ms);
 }
 
-/* Calls `step` now and every `period_ms` while the page is seen, until stop() is called. */
+/* Calls `step` now and every `period_ms` while the page is visible. Returns a function that stops it. */
 function repeat(step, period_ms) {
   let timer = 0;
   let stopped = false;
@@ -148,5 +146,5 @@ function repeat(step, period_ms) {
   };
 }
 
-/* The gateway's messages begin in lower case, to stand behind something; names and commands stay as they are. */
+/* The gateway's messages begin in lower case; names and commands keep theirs. */
 export const sentence = text => /^(?!heapctl\b)[a-z]+(?:[ ,:;]|$)/.test(text ?? '') ? text[0].toUpperCase() + text.slice(1) : text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What curves over time have in common: which figures there are, their switches, the marks of both axes. */
+/* Shared by all curves over time: the figures, their switches, the marks of both axes. */
 import { el, svg } from '/assets/dom.js';
 import { bytes } from '/assets/format.js';
 import { clock, day } from '/assets/time.js';
@@ -13,10 +13,10 @@ const FIGURES = [
   ['retained', 'retained', 'address space that the allocator keeps without memory behind it'],
 ];
 
-const UNTOUCHED = 'RSS is below what is allocated: the program has memory that it never touched. Where sampling is fine (lg_prof_sample below 16) '
-  + 'much of it is the 16 KiB that each sampled object gets; heapctl account tells how much.';
+const UNTOUCHED = 'RSS is below what is allocated: the program has memory that it never touched. With a short sampling interval (lg_prof_sample below 16) '
+  + 'much of it is the 16 KiB that each sampled object gets; heapctl account reports how much.';
 
-/* Switches for the lines; `changed` is called when one was used. */
+/* Switches for the lines; `changed` is called after each change. */
 export class Legend {
   constructor(changed, keys = FIGURES.map(([key]) => key)) {
     this.hidden = new Set(['retained']);
@@ -53,7 +53,7 @@ export class Legend {
   }
 }
 
-/* The marks of an axis of bytes from 0 on: a power of two apart, so that they read well in KiB and MiB. */
+/* The marks of an axis of bytes that begins at 0: powers of two, which are round in KiB and MiB. */
 export function byteMarks(top, wanted) {
   const raw = Math.max(1, top) / wanted;
   const power = 2 ** Math.floor(Math.log2(raw));
@@ -89,7 +89,7 @@ export function axes({ x, y, width, start, end }, marks, { height, left, right }
     ...marks.flatMap(value => [
       svg('line', { class: 'mark', x1: left, x2: width - right, y1: y(value), y2: y(value) }),
       svg('text', { class: 'mark', x: left - 8, y: y(value) + 4, 'text-anchor': 'end' }, bytes(value))]),
-    /* None whose text would meet the other axis, or the side. */
+    /* No text may overlap the other axis or the edge. */
     ...timeMarks(start, end, width / 90).filter(([time]) => x(time) > left + 18 && x(time) < width - 28).flatMap(([time, text]) => [
       svg('line', { class: 'mark', x1: x(time), x2: x(time), y1: height - 20, y2: height - 17 }),
       svg('text', { class: 'mark', x: x(time), y: height - 5, 'text-anchor': 'middle' }, text)]),

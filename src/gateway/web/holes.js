@@ -2,9 +2,9 @@
 /* Where the history of a name has holes, and why: between them nothing is known, and no line is drawn. */
 import { dateTime } from '/assets/time.js';
 
-/* So many times as long as usual between two snapshots is a hole. */
+/* A gap of this many times the usual one is a hole. */
 const TOLERANCE = 3;
-/* How often snapshots are kept where that cannot be seen: heapctl serve's default. */
+/* The usual gap where it is unknown: heapctl serve's default. */
 const USUAL_MS = 15 * 60000;
 
 export const processKey = ({ pid, started_ms: started }) => `${pid}-${started}`;

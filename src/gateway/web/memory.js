@@ -31,9 +31,9 @@ function summary(memory, rss) {
     bar(parts.map(([what, value, kind]) => [kind, value, what]), whole || 1),
     el('dl.parts', parts.map(([what, value, kind]) =>
       el('div', el('dt', el(`i.key.${kind}`), what), el('dd', `${bytes(value)} \u00b7 ${percent(value, whole)}`)))),
-    /* Pages that were never written to are resident for jemalloc only. */
+    /* jemalloc counts pages as resident that were never written to. */
     rss > 0 && rss < 0.95 * memory.resident
-      ? el('p.hint', `The kernel has ${bytes(rss)} of it in memory: the rest was handed out but never written to, or is swapped out.`) : null);
+      ? el('p.hint', `The kernel has ${bytes(rss)} of it in memory: the rest was allocated but never touched, or is swapped out.`) : null);
 }
 
 function classesPanel(classes, profiling) {
@@ -44,7 +44,7 @@ function classesPanel(classes, profiling) {
   const largest = worst[0]?.held ?? 1;
   return el('div.panel', el('h2', 'Size classes'),
     el('p.quiet', `${bytes(freeBytes)} of ${bytes(held)} (${percent(freeBytes, held)}) is free space in slabs that are partly full. `,
-      'A class with a long light end had many more objects once.',
+      'A class whose bar has a long light end once had many more objects.',
       profiling.active ? ' While sampling is on, jemalloc gives each sampled object below 16 KiB a place of 16 KiB.' : ''),
     el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['', '']].map(([text, className]) =>
       el('th', { scope: 'col', className }, text)))),

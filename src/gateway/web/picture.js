@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile or a difference as flame graph, call graph or table, with what can be chosen about it.
- * Whose it is, `source` says:
+ * A profile or a difference as flame graph, call graph or table, with its controls. `source` has:
  *
  *	values		what is chosen; `shape`, `counter`, `granularity`, `focus`, `ignore` and `view`
  *			(the flame graph's own state) are of this file, others are the source's
@@ -28,7 +27,7 @@ export const PICTURE_KEYS = ['shape', 'counter', 'granularity', 'focus', 'ignore
 
 let flameScript = null;
 
-/* The flame graph's script is a plain one with a global entry point; it is needed here only. */
+/* The flame graph's script is not a module; it is loaded when it is first needed. */
 function loadFlame() {
   flameScript ??= new Promise((resolve, reject) => {
     const script = el('script', { src: '/assets/flame.js' });
@@ -67,7 +66,7 @@ export class PictureView {
     return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
   }
 
-  /* Another profile makes the flame graph's state meaningless. */
+  /* The flame graph's state belongs to one profile. */
   set(changes) {
     const isSame = Object.keys(changes).every(key => PICTURE_KEYS.includes(key));
     Object.assign(this.source.values, isSame ? {} : { view: '' }, changes);
@@ -78,7 +77,7 @@ export class PictureView {
     this.draw();
   }
 
-  /* What has the focus keeps it although it is made anew. */
+  /* The focused control keeps the focus when the controls are rebuilt. */
   focusedLabel() {
     const all = [...this.controls.querySelectorAll('select, button, input')];
     const index = all.indexOf(document.activeElement);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The picture: boxes on a canvas as large as what is seen of it. Only what is wide enough to see is
- * laid out and only what is scrolled into sight is drawn, so that the work grows with the
- * screen and not with the profile.
+ * The picture: boxes on a canvas of the size of its visible part. Only boxes that are wide enough
+ * are laid out, and only visible rows are drawn, so that the work grows with the screen and not
+ * with the profile.
  */
 const ROW = 22;
 const NARROWEST = 0.6; /* pixels; below, a box is part of the grey of its neighbours */
@@ -41,7 +41,7 @@ class Chart {
     new ResizeObserver(() => this.resize()).observe(this.element);
   }
 
-  /* What to show; the zoomed box fills the width. Animated unless people asked for less motion. */
+  /* Shows the picture; the zoomed box fills the width. Animated unless the user prefers reduced motion. */
   show(picture) {
     const isSameTree = this.picture?.tree === picture.tree;
     this.picture = picture;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The flame graph: heapctlFlame(container, data, options) fills the container and returns the
- * graph. close() takes it all away. In another page, options.embedded is there: `text`
- * is the state to begin with, `changed(text, isStep)` gets every later one, `theme` is the page's.
- * Otherwise the state stands in the page's address.
- * What is shown is `state`; everything that is seen follows from it in update().
+ * graph; close() removes it. In another page, options.embedded has `text`, the initial state,
+ * `changed(text, isStep)`, which is called with every later state, and the page's `theme`.
+ * Alone, the state is in the page's address. update() draws everything from `state`.
  */
 class FlameGraph {
   constructor(container, data, options) {
@@ -47,7 +46,7 @@ class FlameGraph {
     };
   }
 
-  /* Modules tell something unless one of them covers nearly everything. */
+  /* Colours by module are useful unless one module covers nearly everything. */
   defaultColour(counter) {
     const areas = [...this.model.measure(counter).moduleAreas(this.model).values()];
     const sum = areas.reduce((a, b) => a + b, 0);
@@ -234,7 +233,7 @@ class FlameGraph {
     return parts;
   }
 
-  /* Filters leave out a part of what was read; say of how much. */
+  /* After a filter, the total before it. */
   readPart({ sum, counter, unit }) {
     const isPart = counter.total - sum.now > counter.total * 0.0005;
     return isPart ? `${counter.label}, of ${formatValue({ unit }, counter.total)}` : counter.label;

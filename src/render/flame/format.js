@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures and names as people read them. */
+/* Figures and names for display. */
 const ELLIPSIS = '\u2026';
 
 function formatTime(value) {

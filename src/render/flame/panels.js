@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands around the picture: what is known of one box, the biggest functions, the help. */
+/* The panels around the picture: the figures of one box, the biggest functions, the help. */
 const TABLE_ROWS = 200;
 
 const makeButton = (label, title, action, properties = {}) => button(label, action, { title, ...properties });
@@ -80,8 +80,8 @@ class Details {
       this.makeFigures(box, model, measure),
       el('p.fg-actions',
         makeButton('Zoom', 'Let this box fill the width (Enter)', () => actions.zoom(box)),
-        makeButton('Callers', 'Who calls it, from everywhere (c)', () => actions.focus(node, true)),
-        makeButton('Callees', 'What it calls, from everywhere (e)', () => actions.focus(node, false)),
+        makeButton('Callers', 'All callers of this function (c)', () => actions.focus(node, true)),
+        makeButton('Callees', 'All callees of this function (e)', () => actions.focus(node, false)),
         makeButton('Copy name', 'Copy the function\u2019s full name (y)', () => actions.copy(name))));
   }
 
