@@ -118,7 +118,7 @@ class Bodies(GatewayCase):
     """Every body is as /openapi.json says, and what it says of bodies is answered, or at least written, by the code."""
 
     # What this target does not show is still in the source that answers it.
-    SOURCES = {"TrendSite": "src/cli/trend_output.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
+    SOURCES = {"TrendSite": "src/cli/trend.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
                "Status": "src/agent/core_status.c"}
 
     def setUp(self):
