@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A target as the gateway sees it: the way to its agent, with a time limit on every call, a limit
- * on calls at the same time, and identical readings shared by the requests for them. A
- * target that hangs or has gone costs its own callers an error after that time, and other requests
- * nothing.
+ * A target of the gateway: the way to its agent, with a time limit on every call, a limit on calls
+ * at the same time, and identical reads shared by the requests for them. A target that hangs or has
+ * gone costs its own callers an error after that time and does not affect other requests.
  *
  * Counted references; any thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A route of the gateway as data. Requests are matched and checked against the table of routes
- * (gateway/routes.h), and the OpenAPI document is written from it, so that neither can say what the
+ * (gateway/routes.c), and the OpenAPI document is written from it, so that neither can say what the
  * other does not.
  *
  * Words. A *pattern* is a path whose segments may be `{name}`, which takes any one segment. A

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One target under watch by the gateway: a thread with a watcher (watch/watcher.h), which the
- * watch_manager gives orders and everybody may ask how it is. It survives its target: when that
- * comes back as another process, the watch_manager sends the watch there, and the conditions go on.
+ * The watch of one target by the gateway: a thread with a watcher (watch/watcher.h). The
+ * watch_manager sends it requests, and any thread may ask for its report. It outlives its target:
+ * when the target comes back as another process, the watch_manager assigns that, and the state of
+ * the conditions is kept.
  *
- * Any thread, but the orders come from one.
+ * Any thread, but all requests come from one.
  */
 #pragma once
 

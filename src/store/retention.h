@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is removed from a store (store/store.h), and when: snapshots that are too old by its own
- * clock (store/store_clock.h), those above its bytes and its number, those that stand in the way of
- * what the disk shall keep free. The user with most bytes gives first, and of its targets the
- * largest, so that what one target or user keeps never costs another one with less its past. Of a
- * target the oldest are removed first, in the order in which they were kept: the clock may have
- * been set meanwhile. A file is removed before its row; a row without a file is removed when the
- * store is opened.
+ * Which snapshots are removed from a store (store/store.h), and when: those that are too old by the
+ * store's own clock (store/store_index.h), those above its limits of bytes and number, and those
+ * that take space that must stay free on the disk. Removal begins with the user that has most
+ * bytes, and with the largest of its targets, so that what one target or user keeps never displaces
+ * another's smaller history. The oldest snapshots of a target are removed first, in the order in
+ * which they were kept, because the clock may have been set meanwhile. A file is removed before its
+ * row; a row without a file is removed when the store is opened.
  *
  * Under the store's mutex.
  */
