@@ -204,9 +204,10 @@ static bool explain_no_waking(
 		(int)process->pid);
 	if (wake->sent >= SENT_IN_VAIN)
 		return error_hint(err,
-			"it took the signal that wakes it %u times, and no agent stayed: a program "
-			"that restricts its files (Landlock) has to be started with "
-			"HEAPCTL_CHILDREN=thread; profile its parent",
+			"it took the signal that wakes it %u times, and no agent stayed: its "
+			"control group has no room for a thread (pids.max), or it restricts its "
+			"files (Landlock) and has to be started with HEAPCTL_CHILDREN=thread; "
+			"profile its parent",
 			wake->sent);
 	return error_hint(err,
 		"it was too busy to be interrupted: try again, or start its parent with "
