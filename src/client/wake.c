@@ -47,6 +47,26 @@ static bool read_of(pid_t pid, pid_t thread, const char *name, struct buffer *te
 	return file_read(path, text, &ignored);
 }
 
+static const char *field(const char *status, const char *name)
+{
+	const size_t size = strlen(name);
+
+	for (const char *line = status; line != NULL && *line != '\0';) {
+		if (strncmp(line, name, size) == 0 && line[size] == ':')
+			return line + size + 1 + strspn(line + size + 1, " \t");
+		line = strchr(line, '\n');
+		line = line == NULL ? NULL : line + 1;
+	}
+	return "";
+}
+
+/* Whether `set`, one of the hexadecimal sets of signals in a status ("SigCgt", "SigBlk"), has it.
+ */
+static bool set_has(const char *status, const char *set, int signal_number)
+{
+	return (strtoull(field(status, set), NULL, 16) >> (signal_number - 1) & 1) != 0;
+}
+
 static bool handles_signal(pid_t pid, int *filters)
 {
 	CLEANUP(buffer_cleanup) struct buffer status = { 0 };
@@ -55,7 +75,7 @@ static bool handles_signal(pid_t pid, int *filters)
 	if (!read_of(pid, pid, "status", &status))
 		return false;
 	*filters = wake_filters(buffer_string(&status));
-	return wake_set_has(buffer_string(&status), "SigCgt", wake_signal());
+	return set_has(buffer_string(&status), "SigCgt", wake_signal());
 }
 
 enum wake_state wake_read_state(const struct process *process)
@@ -300,19 +320,6 @@ struct call {
 	uint64_t arguments[6], stack, instruction;
 };
 
-static const char *field(const char *status, const char *name)
-{
-	const size_t size = strlen(name);
-
-	for (const char *line = status; line != NULL && *line != '\0';) {
-		if (strncmp(line, name, size) == 0 && line[size] == ':')
-			return line + size + 1 + strspn(line + size + 1, " \t");
-		line = strchr(line, '\n');
-		line = line == NULL ? NULL : line + 1;
-	}
-	return "";
-}
-
 int wake_filters(const char *status)
 {
 	const char *const count = field(status, "Seccomp_filters");
@@ -322,11 +329,6 @@ int wake_filters(const char *status)
 	if (mode == NONE)
 		return 0;
 	return mode == STRICT || *count == '\0' ? -1 : atoi(count);
-}
-
-bool wake_set_has(const char *status, const char *set, int signal_number)
-{
-	return (strtoull(field(status, set), NULL, 16) >> (signal_number - 1) & 1) != 0;
 }
 
 static bool parse_call(const char *line, struct call *call)
@@ -428,7 +430,7 @@ struct wake_choice wake_choose(const char *status, const char *syscall, int sign
 		.switches = strtoul(field(status, "voluntary_ctxt_switches"), NULL, 10) };
 	struct call call;
 
-	choice.blocks_signal = wake_set_has(status, "SigBlk", signal_number);
+	choice.blocks_signal = set_has(status, "SigBlk", signal_number);
 	if (*field(status, "State") != 'S' || choice.blocks_signal)
 		return choice;
 	choice.value =

@@ -94,9 +94,5 @@ struct wake_choice {
 /* "4" of "Seccomp_filters:\t4"; 0 without seccomp, -1 when it cannot be known. */
 int wake_filters(const char *status);
 
-/* Whether `set`, of the hexadecimal sets of signals in a status ("SigCgt", "SigBlk"), has the
- * signal. */
-bool wake_set_has(const char *status, const char *set, int signal_number);
-
 /* `syscall` is NULL when it cannot be read. */
 struct wake_choice wake_choose(const char *status, const char *syscall, int signal_number);

@@ -162,11 +162,6 @@ bool watch_settings_take(
 	return error_hint(err, "use one of %s", known);
 }
 
-bool watch_settings_is_word(const char *word)
-{
-	return find(word) >= 0;
-}
-
 bool watch_settings_has(const struct watch_settings *settings, const char *word)
 {
 	const int at = find(word);
@@ -269,7 +264,7 @@ static bool take_setting(struct watch_file *file, char *line, char *sign, struct
 	if (check_absolute(word, value, err) &&
 		watch_settings_take(&section->settings, word, value, err))
 		return true;
-	return watch_settings_is_word(word) ? error_prefix(err, "%s", word) : false;
+	return find(word) >= 0 ? error_prefix(err, "%s", word) : false;
 }
 
 static bool take_line(struct watch_file *file, char *line, unsigned number, struct error *err)

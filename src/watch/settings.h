@@ -60,8 +60,6 @@ void watch_settings_init(struct watch_settings *settings);
 MUST_CHECK bool watch_settings_take(
 	struct watch_settings *settings, const char *word, const char *value, struct error *err);
 
-bool watch_settings_is_word(const char *word);
-
 /* Whether the word was given. False for unknown ones. */
 bool watch_settings_has(const struct watch_settings *settings, const char *word);
 
