@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stands behind memory_profile.so in plugin.config:
+ * The arguments of memory_profile.so in plugin.config:
  *
  *	--dir=PATH   the folder of the socket and of kept runs (as HEAPCTL_DIR)
  *	--keep=N     finished runs kept, 1 to 32 (as HEAPCTL_KEEP)

@@ -152,7 +152,7 @@ static bool fill(int fd, const struct profile_source *source, uint64_t *size_byt
 	return true;
 }
 
-/* Some file systems tell only now that the disk is full. */
+/* Some file systems report a full disk only here. */
 static bool close_file(int fd, bool good, struct heapctl_error *err)
 {
 	return close(fd) == 0 || !good || fail_errno(err, errno);

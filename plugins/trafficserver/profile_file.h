@@ -17,15 +17,15 @@ struct profile_files {
 	unsigned next; /* the number to try first */
 };
 
-/* What goes into the file: writes a profile to `fd` as heapctl_dump_fd does. */
+/* Writes the contents of the file to `fd`, as heapctl_dump_fd does. */
 struct profile_source {
 	int (*write)(int64_t run_id, int fd, struct heapctl_error *err);
 	int64_t run_id;
 };
 
 /*
- * Writes it and gives the file's path and size. On failure `path` names what was tried, as far as
- * it got.
+ * Writes it and returns the file's path and size. On failure `path` is the last path that was
+ * tried.
  */
 bool profile_file_write(struct profile_files *files, const char *prefix,
 	const struct profile_source *source, char path[PATH_MAX], uint64_t *size_bytes,

@@ -98,7 +98,7 @@ bool file_lock_is_held(int folder_fd, const char *name);
 struct folder_watch {
 	int fd;		/* -1: none */
 	uint64_t inode; /* of the socket's file, to recognise the descriptor as ours */
-	bool is_apart;	/* in a table of descriptors of its own */
+	bool is_apart;	/* in the thread's own table of descriptors */
 };
 
 #define FOLDER_WATCH_NONE ((struct folder_watch){ .fd = -1 })

@@ -22,14 +22,14 @@ struct log {
 	void (*write)(void *context, int level, const char *message); /* NULL: none */
 	void *context;
 	bool to_stderr;
-	/* For a thread with a table of descriptors of its own: what the program's stderr was. */
+	/* For a thread with its own table of descriptors: what the program's stderr was. */
 	bool is_apart;
 	uint64_t device;
 	uint64_t inode;
 };
 
 /*
- * Before the calling thread gets a table of descriptors of its own. From now on each line is
+ * Before the calling thread gets its own table of descriptors. From now on each line is
  * written to the program's stderr of that time, if it is still the same file as now: a copy would
  * keep a pipe open that a daemon closes, and another file of that number is the program's own.
  */

@@ -2,7 +2,7 @@
 /*
  * A main thread that ends by pthread_exit while other threads go on. The process ends with its
  * last thread, whose C library then calls exit(0). The agent's thread must not be that one: it
- * blocks all signals, has a small stack, and may have a table of descriptors of its own, in which
+ * blocks all signals, has a small stack, and may have its own table of descriptors, in which
  * the program's exit handlers would write nowhere.
  *
  * So another thread takes the main thread's place: it has a stack and a table of descriptors as

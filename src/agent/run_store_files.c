@@ -40,7 +40,7 @@ static void file_name(
 		file, FOLDER_NAME_MAX, "%s.%d.%lld.%s", name, run->pid, (long long)run->id, suffix);
 }
 
-/* A file that is being written, under a name of its own. */
+/* A file that is being written, under a temporary name. */
 struct draft {
 	int folder_fd;
 	int fd;

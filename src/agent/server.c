@@ -70,7 +70,7 @@ int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms)
 	return next > now_ms ? next - now_ms : 0;
 }
 
-/* Answers one client too many at once, as far as its buffer takes the answer. */
+/* Answers one client too many at once, with as much as its buffer takes. */
 static void refuse_client(int fd, const struct memory *memory)
 {
 	struct response response;

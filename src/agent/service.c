@@ -136,7 +136,7 @@ void service_deinit(struct service *service)
 	if (core_is_running(&service->core)) {
 		enter_allocator(service);
 		if (!core_run_stop(&service->core, &run, &ignored)) {
-			/* It was on a moment ago. */
+			/* It was on just now. */
 		}
 	}
 	if (core_wait_ms(&service->core) >= 0) {
@@ -257,7 +257,7 @@ bool service_listen(struct service *service, struct error *err)
 	if (service->listener.shares_folder)
 		log_write(service->log, LOG_WARNING,
 			"%s/%d.sock is the socket of a process in another pid namespace: this one "
-			"is %s (give each container a HEAPCTL_DIR of its own)",
+			"is %s (give each container its own HEAPCTL_DIR)",
 			folder.path, getpid(), service->listener.name);
 	return true;
 }

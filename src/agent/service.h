@@ -69,7 +69,7 @@ struct service {
 	bool has_folder;
 	bool is_child;
 	pid_t parent;  /* at the beginning */
-	bool is_apart; /* the thread has a table of descriptors of its own */
+	bool is_apart; /* the thread has its own table of descriptors */
 	bool must_leave;
 	bool is_last; /* must leave because the process has no other thread any more */
 	struct sandbox_check_main_thread main_thread; /* at the last check */

@@ -38,7 +38,7 @@ struct stacks_module {
 	const char *name; /* "" is the program; valid until the visit returns */
 	size_t rows;
 	uint64_t code_bytes;	/* of functions that .eh_frame describes */
-	uint64_t covered_bytes; /* of these: where a walk knows how to go on */
+	uint64_t covered_bytes; /* of these: with a row that leads to the caller */
 };
 
 void stacks_visit(void (*visit)(void *context, const struct stacks_module *module), void *context);

@@ -13,7 +13,7 @@ static inline int64_t clock_read_ns(clockid_t clock)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Since some moment in the past, never going back. */
+/* Since an unspecified time in the past; never goes back. */
 static inline int64_t clock_monotonic_ns(void)
 {
 	return clock_read_ns(CLOCK_MONOTONIC);

@@ -62,7 +62,7 @@ static inline bool unwind_step_signal(
 	return true;
 }
 
-/* False at the end of the stack, and where the rule or the stack does not say how to go on. */
+/* False at the end of the stack, and where rule and stack do not lead to a caller. */
 static inline __attribute__((always_inline)) bool unwind_step(enum unwind_machine machine,
 	struct unwind_rule rule, struct unwind_frame *frame, unwind_read *read, void *context)
 {

@@ -28,7 +28,7 @@ struct unwind_table {
 	struct unwind_row *rows; /* sorted by pc; the last one is UNWIND_CFA_NONE */
 	size_t count;
 	uint64_t code_bytes;	/* in functions that .eh_frame describes */
-	uint64_t covered_bytes; /* of these: where a row says how to go on */
+	uint64_t covered_bytes; /* of these: with a row that leads to the caller */
 	size_t capacity;
 	const struct memory *memory;
 };

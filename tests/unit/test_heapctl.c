@@ -45,6 +45,12 @@ static void everything_says_that_there_is_no_agent(void **state)
 	assert_int_equal(heapctl_run_start(0, &run, NULL), HEAPCTL_STATE);
 	assert_int_equal(heapctl_run_get(0, &run, NULL), HEAPCTL_STATE);
 	assert_int_equal(heapctl_process(NULL), HEAPCTL_STATE);
+	struct heapctl_response response = { .size = sizeof response };
+	const struct heapctl_request request = {
+		.size = sizeof request, .method = "GET", .target = "/v1/status"
+	};
+	assert_int_equal(heapctl_handle(&request, &response, &err), HEAPCTL_STATE);
+	assert_contains(err.hint, "heapctl_start");
 	assert_int_equal(heapctl_get_fd(), -1);
 	heapctl_stop();
 }
