@@ -183,7 +183,7 @@ class Doctor(Case):
     def assert_listed(self, pid, problem):
         """`ps` names what prevents waking the agent of the process, or nothing does."""
         def entry():
-            return {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}.get(pid)
+            return {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}.get(pid)
         listed = wait_until(entry, "a child that does not just pass")
         if problem is None:
             self.assertEqual(listed["state"], "asleep")
@@ -279,7 +279,7 @@ class Doctor(Case):
     def test_a_disabled_agent_is_no_lost_socket(self):
         for variable, value in (("HEAPCTL_DISABLE", "1"), ("HEAPCTL_EXE", "redis-server")):
             pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", variable: value})
-            listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+            listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
             self.assertIn(f"{variable} keeps it out", listed[pid]["problem"])
             self.assertNotIn("socket", listed[pid]["problem"])
 
