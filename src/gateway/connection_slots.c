@@ -29,7 +29,11 @@ void connection_slots_deinit(struct connection_slots *slots)
 	pthread_mutex_destroy(&slots->mutex);
 }
 
-bool connection_slot_reserve(struct connection_slots *slots)
+/*
+ * Reserves a slot for a connection that is about to be added to the daemon; false when all are
+ * taken.
+ */
+static bool connection_slot_reserve(struct connection_slots *slots)
 {
 	pthread_mutex_lock(&slots->mutex);
 	const bool has_place = slots->taken < slots->max;
@@ -38,7 +42,8 @@ bool connection_slot_reserve(struct connection_slots *slots)
 	return has_place;
 }
 
-void connection_slot_cancel(struct connection_slots *slots)
+/* The connection was not added after all. */
+static void connection_slot_cancel(struct connection_slots *slots)
 {
 	pthread_mutex_lock(&slots->mutex);
 	slots->taken--;
@@ -87,7 +92,8 @@ static int64_t limit_of(const struct connection_slot *slot)
 						  : INT64_MAX;
 }
 
-void connection_slots_cut_slow(struct connection_slots *slots)
+/* Closes some of the slow connections. */
+static void connection_slots_cut_slow(struct connection_slots *slots)
 {
 	const int64_t now_ms = clock_monotonic_ms();
 	unsigned cleared = 0;

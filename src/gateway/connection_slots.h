@@ -44,14 +44,6 @@ struct connection_slots {
 void connection_slots_init(struct connection_slots *slots, unsigned max);
 void connection_slots_deinit(struct connection_slots *slots);
 
-/*
- * Reserves a slot for a connection that is about to be added to the daemon; false when all are
- * taken.
- */
-bool connection_slot_reserve(struct connection_slots *slots);
-/* The connection was not added after all. */
-void connection_slot_cancel(struct connection_slots *slots);
-
 /* The connection that a slot was reserved for has begun. `fd` is open until it is detached. */
 struct connection_slot *connection_slot_attach(struct connection_slots *slots, int fd);
 /* It is about to be closed: frees its slot. */
@@ -59,9 +51,6 @@ void connection_slot_detach(struct connection_slots *slots, struct connection_sl
 
 void connection_slot_enter(
 	struct connection_slots *slots, struct connection_slot *slot, enum connection_state state);
-
-/* Closes some of the slow connections. */
-void connection_slots_cut_slow(struct connection_slots *slots);
 
 struct acceptor;
 

@@ -297,7 +297,8 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	return ok;
 }
 
-char *profile_render_key(const char *owner, const struct profile_render *render)
+/* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
+static char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	/* Patterns come last, so that nothing in them can be another part of the key. */
 	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner, render->id,

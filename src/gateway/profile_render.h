@@ -76,9 +76,6 @@ const char *profile_format_media_type(const char *format);
 MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob **blob, struct error *err);
 
-/* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
-char *profile_render_key(const char *owner, const struct profile_render *render);
-
 /* Renders the given profiles; `base` may be NULL. Not cached. */
 MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob *profile, struct blob *base,

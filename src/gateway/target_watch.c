@@ -59,7 +59,8 @@ static bool take_folder(struct watch_folders *folders, const char *path,
 	return true;
 }
 
-bool watch_folders_take(struct watch_folders *folders, const char *path,
+/* Opens the store in that folder, or shares it; the last caller sets the limits. Give it back. */
+static bool watch_folders_take(struct watch_folders *folders, const char *path,
 	const struct store_limits *limits, struct store **store, struct error *err)
 {
 	pthread_mutex_lock(&folders->mutex);
@@ -68,7 +69,8 @@ bool watch_folders_take(struct watch_folders *folders, const char *path,
 	return ok;
 }
 
-void watch_folders_give(struct watch_folders *folders, struct store *store)
+/* NULL is fine. */
+static void watch_folders_give(struct watch_folders *folders, struct store *store)
 {
 	if (store == NULL)
 		return;

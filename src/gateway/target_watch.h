@@ -33,13 +33,6 @@ void watch_folders_init(struct watch_folders *folders);
 /* After the last store was given back. */
 void watch_folders_deinit(struct watch_folders *folders);
 
-/* Opens the store in that folder, or shares it; the last caller sets the limits. Give it back. */
-MUST_CHECK bool watch_folders_take(struct watch_folders *folders, const char *path,
-	const struct store_limits *limits, struct store **store, struct error *err);
-
-/* NULL is fine. */
-void watch_folders_give(struct watch_folders *folders, struct store *store);
-
 enum watch_state {
 	WATCH_WAITING,	/* for its target to appear */
 	WATCH_WATCHING, /* the target is being watched */
