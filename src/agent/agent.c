@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "agent/capture.h"
@@ -263,6 +264,20 @@ bool agent_start(const struct agent_options *options, struct error *err)
 	const bool done = start(options, err);
 	pthread_mutex_unlock(&agent_state.lifetime);
 	return done;
+}
+
+void agent_write_final_profile(void)
+{
+	char path[SETTINGS_PATH_MAX + 32];
+	struct error err;
+
+	if (agent_state.options.settings.final[0] == '\0' || !is_ours() || agent_state.is_child ||
+		!allocator_has_other_sampler(&agent_state.allocator))
+		return;
+	/* As jemalloc names its own. */
+	snprintf(path, sizeof path, "%s.%d.0.f.heap", agent_state.options.settings.final, getpid());
+	if (!allocator_dump_path(&agent_state.allocator, path, &err))
+		log_error(&agent_state.options.log, LOG_WARNING, "the profile at the exit", &err);
 }
 
 bool agent_is_started(void)

@@ -20,6 +20,12 @@
  */
 MUST_CHECK bool agent_start(const struct agent_options *options, struct error *err);
 
+/*
+ * At the exit of the process that it was started in: writes the profile that HEAPCTL_FINAL asks
+ * for, where heapctl takes the samples.
+ */
+void agent_write_final_profile(void);
+
 /* Whether there is an agent in this process, by this copy of the code. */
 bool agent_is_started(void);
 

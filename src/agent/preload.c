@@ -112,11 +112,12 @@ static void preload_start(void)
 }
 
 /*
- * The process ends. No system call: the thread that ends it may be in a sandbox that knows nothing
- * of what removing the socket's name needs. The name stays, as that of a killed process does, until
- * the next agent or command looks into the folder.
+ * The process ends. No system call, unless a profile was asked for: the thread that ends it may be
+ * in a sandbox that knows nothing of what removing the socket's name needs. The name stays, as that
+ * of a killed process does, until the next agent or command looks into the folder.
  */
 static void preload_end(void)
 {
+	agent_write_final_profile();
 	main_thread_forget();
 }

@@ -106,6 +106,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
 	copy_text(settings, get, "HEAPCTL_DIR", settings->folder, sizeof settings->folder);
 	copy_text(settings, get, "XDG_RUNTIME_DIR", settings->runtime, sizeof settings->runtime);
+	copy_text(settings, get, "HEAPCTL_FINAL", settings->final, sizeof settings->final);
 	copy_text(settings, get, "HEAPCTL_EXE", settings->exes, sizeof settings->exes);
 	read_number(settings, get, "HEAPCTL_KEEP", 1, SETTINGS_KEEP_MAX, &keep);
 	read_number(settings, get, "HEAPCTL_KEEP_BYTES", 0, UINT64_MAX, &settings->keep_bytes);

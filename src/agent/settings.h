@@ -35,6 +35,7 @@ struct settings {
 	enum settings_children children; /* HEAPCTL_CHILDREN=no, on-demand or thread */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */
+	char final[SETTINGS_PATH_MAX];	 /* HEAPCTL_FINAL: PREFIX of a profile at the exit; "" */
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
 	char problem[128];		 /* "" when all are valid */
 };

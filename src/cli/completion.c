@@ -35,7 +35,7 @@ static void print_option_names(const struct verb *verb)
 static void print_values(const struct verb *verb)
 {
 	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
-		if (o->argument == NULL)
+		if (o->argument == NULL || o->argument[0] == '[')
 			continue;
 		printf("\t\t--%s", o->name);
 		if (o->letter != 0)

@@ -65,7 +65,7 @@ static void print_option(const struct verb_option *option)
 	print_string(option->name);
 	fputs("\\fR", stdout);
 	if (option->argument != NULL) {
-		fputs(" \\fI", stdout);
+		fputs(option->argument[0] == '[' ? "\\fI" : " \\fI", stdout);
 		print_string(option->argument);
 		fputs("\\fR", stdout);
 	}

@@ -135,7 +135,7 @@ static bool accept(struct option_parser *parser, const struct verb_option *optio
 	if (option->argument == NULL && attached != NULL)
 		return error_set(err, ERROR_USAGE, "--%s takes no value", option->name);
 	parser->value = attached;
-	if (option->argument != NULL && attached == NULL) {
+	if (option->argument != NULL && option->argument[0] != '[' && attached == NULL) {
 		if (parser->at == parser->argc)
 			return error_set(err, ERROR_USAGE, "--%s needs a value: %s", option->name,
 				option->argument);
@@ -143,7 +143,8 @@ static bool accept(struct option_parser *parser, const struct verb_option *optio
 	}
 	/* What follows would name it in its error by nothing. */
 	if (parser->value != NULL && *parser->value == '\0' &&
-		(strcmp(option->argument, "FILE") == 0 || strcmp(option->argument, "FOLDER") == 0))
+		(strstr(option->argument, "FILE") != NULL ||
+			strcmp(option->argument, "FOLDER") == 0))
 		return error_set(err, ERROR_USAGE, "--%s: the name is empty", option->name);
 	parser->option = option;
 	*id = option->id;

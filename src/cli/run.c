@@ -49,8 +49,9 @@ static const struct verb_option options[] = {
 		.help = "the program that is to be profiled, by name or path, when CMD is a script "
 			"or starts another one; may be repeated; default is CMD alone",
 		.complete = "@command" },
-	{ OPTION_JEMALLOC, "jemalloc", 0, "FILE",
-		.help = "preload this jemalloc, whatever the program brings", .complete = "@file" },
+	{ OPTION_JEMALLOC, "jemalloc", 0, "[=FILE]",
+		.help = "preload the machine's jemalloc, or this one, whatever the program "
+			"brings" },
 	{ 0 },
 };
 
@@ -77,6 +78,20 @@ static void join(char **list, char separator, const char *item)
 	*list = joined;
 }
 
+/* As it was before the name became optional: --jemalloc FILE. */
+static void attach_jemalloc(int *argc, char **argv)
+{
+	for (int i = 1; i + 1 < *argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--jemalloc") != 0 || strstr(argv[i + 1], ".so") == NULL)
+			continue;
+		/* Kept for as long as the process lives. */
+		argv[i] = xasprintf("--jemalloc=%s", argv[i + 1]);
+		for (int k = i + 1; k + 1 < *argc; k++)
+			argv[k] = argv[k + 1];
+		(*argc)--;
+	}
+}
+
 static bool join_sample(struct option_parser *parser, struct run_options *wanted)
 {
 	char option[40];
@@ -95,6 +110,7 @@ static bool parse(
 {
 	struct option_parser parser;
 
+	attach_jemalloc(&argc, argv);
 	option_begin(&parser, verb, argc, argv);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
@@ -120,6 +136,7 @@ static bool parse(
 			join(&wanted->exes, ':', parser.value);
 			break;
 		case OPTION_JEMALLOC:
+			wanted->request.wants_jemalloc = true;
 			wanted->request.jemalloc = parser.value;
 			break;
 		default:
@@ -214,10 +231,11 @@ const struct verb verb_run = {
 	.arguments = "[--activate] [--sample BYTES] [--listen ADDR] [--record FILE] [--] CMD...",
 	.summary = "start a program with the agent, ready to be profiled",
 	.description =
-		"Starts CMD with the agent in it and jemalloc's profiler ready but asleep "
-		"(prof:true,prof_active:false), and becomes it: the pid stays. A program that "
-		"brings jemalloc keeps its own; any other gets this machine's, which is said on "
-		"standard error.\n\n"
+		"Starts CMD with the agent in it, ready to be profiled, and becomes it: the pid "
+		"stays. The program keeps its allocator. Where that is jemalloc, its profiler "
+		"is made ready but left asleep (prof:true,prof_active:false); elsewhere heapctl "
+		"takes the samples itself. --jemalloc brings jemalloc instead, and with it the "
+		"allocator's statistics and settings.\n\n"
 		"Options for jemalloc that are in the environment already are kept, those of "
 		"--conf win over them; what jemalloc would misunderstand is pointed out. Programs "
 		"that CMD starts get no agent, unless --exe names them.\n\n"

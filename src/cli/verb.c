@@ -108,7 +108,7 @@ static void print_option(const struct verb_option *option, FILE *out)
 		snprintf(form, sizeof form, "    ");
 	const size_t start = strlen(form);
 	snprintf(form + start, sizeof form - start, "--%s%s%s", option->name,
-		option->argument == NULL ? "" : " ",
+		option->argument == NULL || option->argument[0] == '[' ? "" : " ",
 		option->argument == NULL ? "" : option->argument);
 
 	fprintf(out, "  %-*s", OPTION_HELP_COLUMN - 2, form);

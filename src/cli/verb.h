@@ -38,12 +38,14 @@ enum exit_code {
  * nothing.
  */
 struct verb_option {
-	int id;		      /* what option_next returns; > 0 */
-	const char *name;     /* long name without dashes */
-	char letter;	      /* short form, 0 for none */
-	const char *argument; /* name of its value in the help, NULL when it takes none */
-	const char *help;     /* one sentence without a full stop */
-	const char *group;    /* not NULL: a heading that goes before it in the help */
+	int id;		  /* what option_next returns; > 0 */
+	const char *name; /* long name without dashes */
+	char letter;	  /* short form, 0 for none */
+	/* Name of its value in the help, NULL when it takes none; "[=FILE]": one may be attached.
+	 */
+	const char *argument;
+	const char *help;  /* one sentence without a full stop */
+	const char *group; /* not NULL: a heading that goes before it in the help */
 	const char *complete;
 	bool is_hidden; /* accepted, not shown: an old spelling */
 };

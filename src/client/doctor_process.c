@@ -98,8 +98,8 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct patient 
 			"it has jemalloc inside (%s), which reads %s", patient->mallctl,
 			patient->variable);
 	else
-		diagnosis_add(diagnosis, FINDING_WRONG, "no-jemalloc",
-			"start it with heapctl run, which preloads jemalloc",
+		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
+			"heapctl samples any malloc; heapctl run --jemalloc brings jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
 			modules->other_allocator[0] != '\0' ? modules->other_allocator
 			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer

@@ -280,8 +280,8 @@ static bool find_program(
 	} else if (plan->program.kind == PROGRAM_SCRIPT) {
 		add_note(plan,
 			"cannot find %s in PATH, beside %s, or as a path in that script, so "
-			"heapctl does not know whether it brings jemalloc and preloads none (name "
-			"its path with --exe PATH, or preload jemalloc with --jemalloc FILE)",
+			"heapctl does not know which jemalloc it may bring (name its path with "
+			"--exe PATH)",
 			first, plan->program.path);
 	}
 	return true;
@@ -332,10 +332,15 @@ static bool mentions_jemalloc(const char *preload)
 	return preload != NULL && strstr(preload, "libjemalloc") != NULL;
 }
 
+/*
+ * A program keeps its allocator. jemalloc's own automatic profiles need jemalloc: where the program
+ * has none it gets one.
+ */
 static bool choose_jemalloc(
 	const struct launch_request *request, struct launch_plan *plan, struct error *err)
 {
 	const struct program *const program = &plan->program;
+	const char *const acting = request->conf == NULL ? NULL : self_acting(request->conf);
 	char path[LIBRARY_PATH_BYTES];
 
 	if (request->jemalloc != NULL) {
@@ -345,21 +350,20 @@ static bool choose_jemalloc(
 		plan->jemalloc = string_pool_add(&plan->strings, request->jemalloc);
 		return true;
 	}
-	if (program->jemalloc[0] != '\0' || program->mallctl[0] != '\0' ||
-		program->kind == PROGRAM_SCRIPT || mentions_jemalloc(getenv("LD_PRELOAD")))
+	if (!request->wants_jemalloc &&
+		(acting == NULL || program->jemalloc[0] != '\0' || program->mallctl[0] != '\0' ||
+			program->kind == PROGRAM_SCRIPT || mentions_jemalloc(getenv("LD_PRELOAD"))))
 		return true;
 	if (!library_search("libjemalloc.so.2", program->path, NULL, path)) {
-		error_set(err, ERROR_NOT_FOUND,
-			"%s does not bring jemalloc, and this machine has "
-			"no libjemalloc.so.2",
-			last_part(program->path));
+		error_set(err, ERROR_NOT_FOUND, "this machine has no libjemalloc.so.2 for %s",
+			request->wants_jemalloc ? "--jemalloc" : acting);
 		return error_hint(err,
-			"install it (" MALLOC_CONF_JEMALLOC_SOURCE "), or use --jemalloc FILE");
+			"install it (" MALLOC_CONF_JEMALLOC_SOURCE "), or use --jemalloc=FILE");
 	}
 	plan->jemalloc = string_pool_add(&plan->strings, path);
-	add_note(plan, "%s does not bring jemalloc: it gets %s%s%s%s", last_part(program->path),
-		path, program->other_allocator[0] == '\0' ? "" : " instead of ",
-		last_part(program->other_allocator), "");
+	if (!request->wants_jemalloc)
+		add_note(plan, "%s does not bring jemalloc: it gets %s, for the sake of %s",
+			last_part(program->path), path, acting);
 	return true;
 }
 
@@ -388,6 +392,24 @@ static bool set_preload(
 	return true;
 }
 
+/* The same for heapctl's own sampler, which works where the program has no jemalloc. */
+static void set_sampler(
+	const struct launch_request *request, struct launch_plan *plan, const char *conf)
+{
+	struct malloc_conf_pair pair;
+
+	if (malloc_conf_is_on(conf, "prof_active", false))
+		set(plan, "HEAPCTL_ACTIVATE", "1");
+	if (malloc_conf_find(conf, "lg_prof_sample", &pair)) {
+		const unsigned long lg_sample = strtoul(pair.value, NULL, 10);
+		CLEANUP(free_cleanup)
+		char *bytes = xasprintf("%llu", 1ULL << (lg_sample < 40 ? lg_sample : 40));
+		set(plan, "HEAPCTL_SAMPLE", bytes);
+	}
+	if (request->final_prefix != NULL)
+		set(plan, "HEAPCTL_FINAL", request->final_prefix);
+}
+
 static bool set_conf(
 	const struct launch_request *request, struct launch_plan *plan, struct error *err)
 {
@@ -410,6 +432,7 @@ static bool set_conf(
 	if (!launch_conf(plan, request, getenv(variable), misnamed, &value, err))
 		return false;
 	set(plan, variable, value);
+	set_sampler(request, plan, value);
 	return true;
 }
 

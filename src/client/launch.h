@@ -18,7 +18,8 @@ struct launch_request {
 	const char *command;  /* argv[0] of the program */
 	const char *conf;     /* --conf, several joined by ',' */
 	const char *exes;     /* --exe, several joined by ':' */
-	const char *jemalloc; /* --jemalloc: preload this one */
+	bool wants_jemalloc;  /* --jemalloc: preload one */
+	const char *jemalloc; /* this one; NULL: the machine's */
 	const char *agent_library;
 	const char *final_prefix; /* sample from the start and dump there at exit */
 };
@@ -29,7 +30,7 @@ struct launch_variable {
 	const char *value;
 };
 
-enum { LAUNCH_VARIABLES = 4 };
+enum { LAUNCH_VARIABLES = 7 };
 
 struct launch_plan {
 	struct program program; /* the one that will be profiled */

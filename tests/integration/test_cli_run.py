@@ -11,7 +11,7 @@ import unittest
 
 from processes import SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
 
-PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_E', '_RJEM'))})"
+PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_', '_RJEM'))})"
 # Says whether it has jemalloc, and ends with its input.
 SERVER = """
 #define _GNU_SOURCE
@@ -59,13 +59,30 @@ class Choosing(Case):
         self.assertFalse(status["profiling"]["active"])
         self.assertEqual(status["allocator"]["jemalloc_count"], 1)
 
-    def test_another_program_gets_one_and_is_told(self):
+    def test_another_program_keeps_its_allocator(self):
         found, said = self.environment_of()
-        agent, jemalloc = found["LD_PRELOAD"].split(":")
-        self.assertIn("libheapctl.so", agent)
-        self.assertEqual(os.path.realpath(jemalloc), os.path.realpath(jemalloc_path()))
-        self.assertIn("does not bring jemalloc: it gets ", said)
+        self.assertRegex(found["LD_PRELOAD"], r"^[^:]*libheapctl\.so[^:]*$")
+        self.assertEqual(said, "")
         self.assertEqual(found["HEAPCTL_EXE"], python())
+        self.assertNotIn("HEAPCTL_ACTIVATE", found)
+
+    def test_jemalloc_is_preloaded_when_it_is_asked_for(self):
+        for words in (["--jemalloc"], ["--jemalloc=" + jemalloc_path()], ["--jemalloc", jemalloc_path()]):
+            found, said = self.environment_of(*words)
+            agent, jemalloc = found["LD_PRELOAD"].split(":")
+            self.assertIn("libheapctl.so", agent)
+            self.assertEqual(os.path.realpath(jemalloc), os.path.realpath(jemalloc_path()))
+            self.assertEqual(said, "")
+        self.assertIn("/nowhere.so cannot be read", self.heapctl("run", "--jemalloc=/nowhere.so", "--", "true", code=1)[1])
+
+    def test_jemallocs_own_profiles_bring_jemalloc(self):
+        found, said = self.environment_of("--conf", "prof_leak:true")
+        self.assertIn("libjemalloc", found["LD_PRELOAD"])
+        self.assertIn("does not bring jemalloc: it gets ", said)
+        self.assertIn("for the sake of prof_leak", said)
+
+    def test_variables_for_jemalloc_are_set_all_the_same(self):
+        found, _ = self.environment_of()
         self.assertEqual(found["MALLOC_CONF"], "prof:true,prof_active:false")
 
     @unittest.skipIf(SANITIZED, "heapctl itself would be preloaded with another allocator")
@@ -84,6 +101,7 @@ class Choosing(Case):
     def test_sampling_from_the_start_at_an_interval(self):
         found, _ = self.environment_of("--activate", "--sample", "64KiB")
         self.assertEqual(found["MALLOC_CONF"], "prof:true,prof_active:false,prof_active:true,lg_prof_sample:16")
+        self.assertEqual((found["HEAPCTL_ACTIVATE"], found["HEAPCTL_SAMPLE"]), ("1", "65536"))
         self.assertIn("'2KiB' is not from 4KiB", self.heapctl("run", "--sample", "2KiB", "--", "true", code=2)[1])
 
     def test_a_folder_that_the_agent_passes_over_is_told(self):
@@ -129,8 +147,7 @@ class Choosing(Case):
                 said = pathlib.Path(self.folder, "said")
                 with said.open("w") as stream:
                     shell = self.start(HEAPCTL, "run", "--exe", name, "--", word, stdout=subprocess.PIPE, stderr=stream, stdin=subprocess.PIPE, cwd=cwd)
-                self.assertEqual(shell.stdout.readline(), b"1\n", (name, line, word, said.read_text()))
-                self.assertIn(f"{name} does not bring jemalloc: it gets ", said.read_text())
+                self.assertEqual(shell.stdout.readline(), b"0\n", (name, line, word, said.read_text()))
                 shell.stdin.close()
                 shell.wait(60)
         script.write_text("#!/bin/sh\ntrue\n")

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 import documented_commands
-from processes import BUILD, HEAPCTL, SANITIZED, Case, ask, need, need_namespace
+from processes import AGENT, BUILD, HEAPCTL, SANITIZED, Case, ask, need, need_namespace
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SUPPORT = SOURCE / "tests/support"
@@ -153,6 +153,9 @@ class Names(Case):
         status = ask(path, "/v1/status")[1]
         page = text_of("docs/protocol.md")
         self.assertEqual(keys_in(section(page, "RUN")), keys_of(run))
+        # Where jemalloc does not sample.
+        sampled = self.start("/bin/sleep", "600", env={"LD_PRELOAD": AGENT})
+        status["sampler"] = ask(self.wait_for_agent(sampled.pid), "/v1/status")[1]["sampler"]
         # Where there is nothing to be warned of.
         answered = keys_of({name: value for name, value in status.items() if name != "run"}) | {"run", "code", "message", "hint", "cure"}
         self.assertEqual(keys_in(section(page, "Status")), answered)
