@@ -86,6 +86,11 @@ static bool has_jemalloc(const struct patient *patient)
 	return patient->modules.jemalloc[0] != '\0' || patient->mallctl[0] != '\0';
 }
 
+static bool is_static(const struct patient *patient)
+{
+	return !patient->modules.has_libc;
+}
+
 static void examine_allocator(struct diagnosis *diagnosis, const struct patient *patient)
 {
 	const struct process_modules *const modules = &patient->modules;
@@ -99,13 +104,15 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct patient 
 			patient->variable);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
-			"heapctl samples any malloc; heapctl run --jemalloc brings jemalloc",
+			is_static(patient) ? "link it dynamically, then start it with heapctl run"
+					   : "heapctl samples any malloc; heapctl run --jemalloc "
+					     "brings jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
 			modules->other_allocator[0] != '\0' ? modules->other_allocator
 			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer
 			: modules->has_libc		    ? "the C library"
 							    : "the program itself");
-	if (!modules->has_libc)
+	if (is_static(patient))
 		diagnosis_add(diagnosis, FINDING_WRONG, "static",
 			"link the agent into it (heapctl_start of heapctl.h), or link it "
 			"dynamically",
@@ -288,7 +295,10 @@ static void examine_agent(
 		examine_silent_agent(diagnosis, patient, why);
 	else if (why->kind == ERROR_NOT_FOUND)
 		diagnosis_add(diagnosis, FINDING_WRONG, "no-agent",
-			"start it with heapctl run, or link libheapctl.so into it",
+			is_static(patient)
+				? "link libheapctl.a into it (heapctl_start of heapctl.h)"
+				: "start it with heapctl run, or link libheapctl.so "
+				  "into it",
 			"it has no agent, so heapctl cannot reach its profiler");
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",

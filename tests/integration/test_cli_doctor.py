@@ -76,6 +76,19 @@ class Doctor(Case):
         wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "sleep")
         self.assertIn("no-jemalloc", self.examine(process.pid, ok=False))
 
+    def test_a_static_program_is_not_sent_to_run_which_refuses_it(self):
+        pathlib.Path(self.folder, "sleeper.c").write_text("#include <unistd.h>\nint main(void) { return pause(); }\n")
+        program = os.path.join(self.folder, "sleeper")
+        subprocess.run([need("cc"), "-static", "-o", program, program + ".c"], check=True)
+        process = self.start(program)
+        wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "the program")
+        found = self.examine(process.pid, ok=False)
+        self.assertIn("libheapctl.a", found["no-agent"]["hint"])
+        self.assertIn("link it dynamically", found["no-jemalloc"]["hint"])
+        self.assertIn("linked statically", found["static"]["message"])
+        self.assertIn("libheapctl.a", self.heapctl("status", process.pid, code=None)[1])
+        self.assertIn("linked statically", self.heapctl("run", "--", program, code=None)[1])
+
     def test_a_variable_that_is_not_read(self):
         found = self.examine(self.sleeper({"JEMALLOC_CONF": "prof:true"}), ok=False)
         self.assertEqual(found["variable-ignored"]["level"], "wrong")
@@ -207,7 +220,7 @@ class Doctor(Case):
         """Nothing is said of rights that it did not gain."""
         program = os.path.join(self.folder, "small")
         if subprocess.run([need("cc"), "-m32", "-x", "c", "-", "-o", program], text=True, capture_output=True,
-                          input="#include <unistd.h>\nint main(void) { pause(); }").returncode != 0:
+                          input="#include <unistd.h>\nint main(void) { return pause(); }").returncode != 0:
             self.skipTest("no 32-bit C library")
         found = self.examine(self.start(program).pid, ok=False)
         self.assertEqual(list(found)[:1], ["other-machine"])
