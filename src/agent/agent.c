@@ -140,7 +140,8 @@ static void prepare(const struct settings *settings)
 		return;
 	agent_thread_init();
 	allocator_find(&agent_state.allocator);
-	sampler_operations_offer(&agent_state.allocator, settings->lg_sample);
+	if (!settings->no_sampler)
+		sampler_operations_offer(&agent_state.allocator, settings->lg_sample);
 	agent_state.stack_bytes = thread_stack_bytes();
 	process_mark_open();
 	capture_learn_program();

@@ -101,6 +101,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	static const char *const on_demand[] = { "on-demand", NULL };
 	static const char *const to_stderr[] = { "stderr", NULL };
 	static const char *const by_jemalloc[] = { "jemalloc", NULL };
+	static const char *const no[] = { "no", NULL };
 	uint64_t keep = 16, sample = 512 * 1024;
 
 	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
@@ -119,4 +120,5 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	settings->children = read_children(settings, get);
 	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;
 	settings->jemalloc_stacks = read_word(settings, get, "HEAPCTL_UNWINDER", by_jemalloc) == 0;
+	settings->no_sampler = read_word(settings, get, "HEAPCTL_SAMPLER", no) == 0;
 }

@@ -32,6 +32,7 @@ struct settings {
 	bool disabled;			 /* HEAPCTL_DISABLE=1 */
 	bool on_demand;			 /* HEAPCTL_THREAD=on-demand */
 	bool jemalloc_stacks;		 /* HEAPCTL_UNWINDER=jemalloc */
+	bool no_sampler;		 /* HEAPCTL_SAMPLER=no: jemalloc's profiler or none */
 	enum settings_children children; /* HEAPCTL_CHILDREN=no, on-demand or thread */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */

@@ -124,7 +124,7 @@ class Invisible(HostCase):
 @unittest.skipIf(SANITIZED, "a preloaded library and a sanitizer exclude each other")
 class Nothing(HostCase):
     def test_a_program_without_jemalloc_says_so(self):
-        sleeper = self.start(need("sleep"), "1000", env={"LD_PRELOAD": AGENT})
+        sleeper = self.start(need("sleep"), "1000", env={"LD_PRELOAD": AGENT, "HEAPCTL_SAMPLER": "no"})
         path = self.wait_for_agent(sleeper.pid)
         status = ask(path, "/v1/status")[1]
         self.assertEqual(status["name"], "sleep")
@@ -136,7 +136,7 @@ class Nothing(HostCase):
         self.assertEqual((code, body["error"]["code"]), (501, "unsupported"))
 
     def test_a_program_started_without_profiling_says_so(self):
-        server = self.host("plain", conf="prof:false")
+        server = self.host("plain", conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         path = self.wait_for_agent(server.pid)
         for method, target in (("POST", "/v1/activate"), ("GET", "/v1/profile"), ("POST", "/v1/runs")):
             code, body = ask(path, target, method)

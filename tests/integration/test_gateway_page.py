@@ -478,7 +478,7 @@ class Shown(GatewayCase):
         page.wait_for_text("This gateway keeps no history")
 
     def test_failures_are_said_in_plain_words(self):
-        broken, _ = self.start_redis(conf="prof:false")
+        broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.wait_for_agent(broken.pid)
         self.start_gateway(broken.pid, self.process.pid)
         page = self.open_page(f"/{broken.pid}")
@@ -528,7 +528,7 @@ class Shown(GatewayCase):
         page.wait_for_text("Size classes")
 
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
-        broken, _ = self.start_redis(conf="prof:false")
+        broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.wait_for_agent(broken.pid)
         process, port = self.start_named_redis(NAME)
         self.start_watching(f"[{NAME}]\nwhen = every=1s\nwhen = rss>1MiB and psi>99%\nwhen = growth>900GiB and psi>99%\n")

@@ -19,8 +19,8 @@ class WatchCase(Case):
         super().setUp()
         self.keep = os.path.join(self.folder, "captures")
 
-    def redis_with_agent(self, conf=FINE):
-        server, port = self.start_redis(conf=conf)
+    def redis_with_agent(self, conf=FINE, env=None):
+        server, port = self.start_redis(conf=conf, env=env)
         self.wait_for_agent(server.pid)
         return server, port
 
@@ -214,7 +214,7 @@ class Restarts(WatchCase):
         self.wait_for_message("watching", watch)
         first.kill()
         first.wait()
-        self.start_named_redis(WATCHED, port, conf="prof:false")
+        self.start_named_redis(WATCHED, port, conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.wait_for_message("cannot be profiled: profiling is not enabled", watch)
 
     def test_a_target_that_hangs_does_not_hold_up_the_end(self):
@@ -514,7 +514,7 @@ class Usage(WatchCase):
             self.assertIn(why, said)
 
     def test_a_target_that_cannot_be_profiled_is_refused(self):
-        server, _ = self.redis_with_agent("prof:false")
+        server, _ = self.redis_with_agent("prof:false", env={"HEAPCTL_SAMPLER": "no"})
         _, said = self.heapctl("watch", server.pid, "--when", "peak", "--keep", self.keep, code=1)
         self.assertIn("cannot be profiled", said)
         self.assertFalse(os.path.exists(self.keep))

@@ -261,7 +261,7 @@ class Restarts(WatchFileCase):
         self.wait_for_watch(FILED, lambda w: w["pid"] == server.pid and w["captures"] > 0, "a capture")
 
     def test_what_cannot_be_watched_is_told_once_and_tried_again(self):
-        self.start_named_redis(FILED, conf="prof:false")
+        self.start_named_redis(FILED, conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.start_named_redis(OTHER)
         rules = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n[{OTHER}]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n"
         gateway = self.serve(rules)
