@@ -144,6 +144,30 @@ class Nothing(HostCase):
             self.assertIn("prof:true", body["error"]["hint"])
         self.assertEqual(ask(path, "/v1/stats")[0], 200)
 
+    def test_a_program_without_jemalloc_is_sampled_by_heapctl(self):
+        sleeper = self.start(need("sleep"), "1000", env={"LD_PRELOAD": AGENT})
+        path = self.wait_for_agent(sleeper.pid)
+        status = ask(path, "/v1/status")[1]
+        self.assertEqual(status["name"], "sleep")
+        self.assertTrue(status["profiling"]["available"])
+        self.assertEqual(status["profiling"]["sampler"], "heapctl")
+        self.assertEqual(status["allocator"]["name"], "glibc")
+        self.assertEqual(ask(path, "/v1/profile")[0], 200)
+        # These are jemalloc's, and there is none.
+        for target in ("/v1/stats", "/v1/mallctl/prof.active"):
+            code, body = ask(path, target)
+            self.assertEqual((code, body["error"]["code"]), (501, "unsupported"))
+            self.assertIn("malloc of glibc", body["error"]["message"])
+
+    def test_jemalloc_started_without_profiling_keeps_its_statistics(self):
+        server = self.host("plain", conf="prof:false")
+        path = self.wait_for_agent(server.pid)
+        self.assertEqual(ask(path, "/v1/activate", "POST")[0], 200)
+        self.assertEqual(ask(path, "/v1/profile")[0], 200)
+        self.assertEqual(ask(path, "/v1/status")[1]["profiling"]["sampler"], "heapctl")
+        self.assertEqual(ask(path, "/v1/stats")[0], 200)
+        self.assertEqual(ask(path, "/v1/mallctl/opt.prof")[1]["value"], False)
+
     def test_profiling_that_was_on_from_the_start_is_somebody_elses(self):
         server = self.host("plain", conf="prof:true")
         path = self.wait_for_agent(server.pid)
