@@ -148,11 +148,14 @@ static void replace_all(void)
  */
 void interposer_pin(void)
 {
+	/* Found by its name, because the linker warns of its use in a static program. */
+	void *(*const open)(const char *, int) =
+		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
 	Dl_info info;
 
-	if (interposer.was_installed && dladdr(__extension__(void *) replace_all, &info) != 0 &&
-		info.dli_fname != NULL)
-		(void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	if (interposer.was_installed && open != NULL &&
+		dladdr(__extension__(void *) replace_all, &info) != 0 && info.dli_fname != NULL)
+		(void)open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 void interposer_install(void)
