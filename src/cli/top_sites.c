@@ -314,9 +314,12 @@ static void write_heading(
 		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
 		table->columns == 0 ? error : "", control_format_time(snapshot->base_ms, moment));
 	top_table_line(out, table->columns, text);
-	snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
-		bytes_text((double)snapshot->allocated_bytes, false).text,
-		bytes_text((double)snapshot->resident_bytes, false).text);
+	if (snapshot->resident_bytes == 0)
+		snprintf(text, sizeof text, "no statistics: the process does not use jemalloc");
+	else
+		snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
+			bytes_text((double)snapshot->allocated_bytes, false).text,
+			bytes_text((double)snapshot->resident_bytes, false).text);
 	top_table_line(out, table->columns, text);
 	const char *const in_use = table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE";
 	const char *const grown = table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH";

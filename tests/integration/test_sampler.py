@@ -161,6 +161,14 @@ class Switching(SamplerCase):
         self.heapctl("deactivate", process.pid)
         self.assertFalse(self.status(process.pid)["sampler"]["installed"])
 
+    def test_top_has_sites_where_there_are_no_statistics(self):
+        process = self.start_known(PROGRAMS / "sampled_malloc", allocator="glibc")
+        self.answer(process)
+        self.go_on(process, "kept")
+        out, _ = self.heapctl("top", process.pid, "-n", "1")
+        self.assertIn("no statistics: the process does not use jemalloc", out)
+        self.assertIn("site_", out)
+
     def test_it_stays_while_a_sampled_block_is_in_use_and_leaves_with_the_last(self):
         process = self.start_idle()
         self.heapctl("activate", process.pid)
