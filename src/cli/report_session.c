@@ -78,7 +78,8 @@ static bool load_source(struct report_session *session, struct source *source, c
 		session->file_time_ms = source->file_time_ms;
 	if (session->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",
-			source->program_name);
+			source->program_name[0] != '\0' ? source->program_name
+							: (*profile)->process_name);
 	return !session->options->fragmentation || load_fragmentation(session, source, err);
 }
 

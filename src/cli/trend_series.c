@@ -129,7 +129,8 @@ static void add_profile(void *context, const struct source *source, struct profi
 	}
 	if (load->series->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",
-			source->program_name);
+			source->program_name[0] != '\0' ? source->program_name
+							: profile->process_name);
 	if (source->options.needs_agent)
 		session->pid = source->pid;
 	series_add(load->series, profile);

@@ -26,6 +26,7 @@ struct profile *profile_new(const char *name)
 	hash_index_init(&profile->stack_index);
 	profile->name = profile_intern(profile, name);
 	profile->program = profile_intern(profile, "");
+	profile->process_name = profile->program;
 	profile->drop_frames = profile->program;
 	profile->keep_frames = profile->program;
 	profile->default_counter = PROFILE_INUSE_SPACE;

@@ -111,12 +111,13 @@ struct profile {
 	const char *name; /* where it came from, for messages */
 	enum profile_kind kind;
 	enum profile_weighting weighting;
-	uint64_t interval_bytes; /* mean distance of two samples; 0 when unknown or not sampled */
-	int64_t time_ms;	 /* when it was taken, since 1970; 0 when unknown */
-	int64_t duration_ms;	 /* of the interval it covers; 0 for a snapshot */
-	const char *program;	 /* path of the executable where the input says it; "" otherwise */
-	bool has_allocated;	 /* the ALLOC_ counters mean something (prof_accum) */
-	const char *drop_frames; /* pprof's patterns of functions to leave out; "" without */
+	uint64_t interval_bytes;  /* mean distance of two samples; 0 when unknown or not sampled */
+	int64_t time_ms;	  /* when it was taken, since 1970; 0 when unknown */
+	int64_t duration_ms;	  /* of the interval it covers; 0 for a snapshot */
+	const char *program;	  /* path of the executable where the input says it; "" otherwise */
+	const char *process_name; /* what the process was called; "" where the input does not say */
+	bool has_allocated;	  /* the ALLOC_ counters mean something (prof_accum) */
+	const char *drop_frames;  /* pprof's patterns of functions to leave out; "" without */
 	const char *keep_frames;
 	enum profile_counter default_counter; /* the input's preferred one */
 	bool has_mappings;		      /* the input has a list of them, even an empty one */

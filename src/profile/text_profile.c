@@ -221,6 +221,7 @@ void text_profile_deinit(struct text_profile *text)
 }
 
 static const char build_id_line[] = "#build-id ";
+static const char process_line[] = "#process ";
 
 struct map_reader {
 	struct profile *profile;
@@ -323,6 +324,10 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 		reader->build = xstrndup(line->text + 6, line->size - 6);
 	} else if (text_starts(line, build_id_line)) {
 		read_build_id(reader, line);
+	} else if (text_starts(line, process_line)) {
+		reader->profile->process_name = string_pool_add_sized(&reader->profile->strings,
+			line->text + sizeof process_line - 1,
+			line->size - (sizeof process_line - 1));
 	} else if (!line->is_whole && line->size != 0) {
 		fail_cut(in, line);
 	}

@@ -91,14 +91,15 @@ void text_profile_unknown_line(struct text_profile *text);
 /*
  * The list of mapped files at the end of a text profile: /proc/PID/maps as it was
  * ("MAPPED_LIBRARIES:", jemalloc and gperftools), or gperftools' own short form with its variable
- * ("build=/dir" and "$build/lib.so"). A line "#build-id START HEX" after a mapping is our
- * extension. Like every reader of these formats, this one skips all other lines.
+ * ("build=/dir" and "$build/lib.so"). A line "#build-id START HEX" after a mapping and
+ * a line "#process NAME" are our extensions. Like every reader of these formats, this one skips all
+ * other lines.
  */
 
 /* Whether the line at the cursor opens the list. */
 bool map_section_at(const struct cursor *in);
 
-/* Reads to the end of the input; sets the mappings and the program. */
+/* Reads to the end of the input; sets the mappings, the program and the process' name. */
 void map_section_read(struct cursor *in, struct profile *profile);
 
 /* The same without an opening line. */

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -348,8 +349,26 @@ class Running(ControlCase):
         self.load_redis(self.port)
         bundle = self.path("b.tar")
         self.heapctl("dump", self.pid, "--bundle", "-o", bundle)
-        for source in (self.pid, self.socket_of(self.pid), bundle):
-            self.assertEqual(json.loads(self.heapctl("report", "--json", source)[0])["program"], "redis-server")
+        # A name that says nothing, as README's example has it.
+        profile, recorded, again = self.path("a.heap"), self.path("r.heap"), self.path("again.heap")
+        self.heapctl("dump", self.pid, "-o", profile)
+        self.heapctl("record", self.pid, "-d", "1s", "-o", recorded)
+        self.heapctl("report", "--raw", profile, "-o", again)
+        for source in (self.pid, self.socket_of(self.pid), bundle, profile, recorded, again):
+            self.assertEqual(json.loads(self.heapctl("report", "--json", source)[0])["program"], "redis-server", source)
+
+    @unittest.skipIf(shutil.which("jeprof") is None, "without jeprof")
+    def test_jeprof_reads_a_profile_that_names_its_process(self):
+        self.heapctl("activate", self.pid)
+        self.load_redis(self.port)
+        profile, plain = self.path("a.heap"), self.path("plain.heap")
+        self.heapctl("dump", self.pid, "-o", profile)
+        text = pathlib.Path(profile).read_text()
+        self.assertTrue(text.endswith("\n#process redis-server\n"))
+        pathlib.Path(plain).write_text(text.replace("#process redis-server\n", ""))
+        read = [subprocess.run(["jeprof", "--text", "--show_bytes", "/usr/bin/redis-server", path], capture_output=True, text=True, timeout=120) for path in (profile, plain)]
+        self.assertEqual(read[0].stdout, read[1].stdout)
+        self.assertRegex(read[0].stdout, r"^Total: [1-9]")
 
     def test_words_that_are_options_here(self):
         self.assertIn("(give --type bool, u32,",

@@ -36,11 +36,13 @@ static void heap_v2_comes_out_as_it_went_in(void **state)
 		"55d41fef2000-55d41fef8000 r-xp 00002000 00:00 0 /usr/bin/a b\n"
 		"#build-id 55d41fef2000 0123abcd\n"
 		"7f06a3000000-7f06a3b00000 r--p 00000000 00:00 0 /lib/x.so (deleted)\n"
-		"7f06a4000000-7f06a4b00000 r--p 00000000 00:00 0 \n";
+		"7f06a4000000-7f06a4b00000 r--p 00000000 00:00 0 \n"
+		"#process redis server\n";
 	CLEANUP(profile_cleanup) struct profile *profile = must_read_text(text);
 
 	assert_string_equal(profile->mappings[0].build_id, "0123abcd");
 	assert_string_equal(profile->mappings[1].build_id, "");
+	assert_string_equal(profile->process_name, "redis server");
 	assert_written(profile, text);
 }
 
