@@ -13,6 +13,9 @@
 
 enum {
 	LINES_MAX = 64, /* that are remembered */
+	KIND_BYTES = 256,
+	/* Digits of a number that a file's name gets from the time or from a counter. */
+	SERIAL_DIGITS = 8,
 	/* A line is written so often in so long: what a user does repeatedly is answered each time.
 	 */
 	TIMES_MAX = 5,
@@ -20,7 +23,7 @@ enum {
 };
 
 struct log_line {
-	char text[256];	  /* its beginning */
+	char kind[KIND_BYTES];
 	int64_t since_ms; /* its window began */
 	unsigned written, held_back;
 };
@@ -28,13 +31,32 @@ struct log_line {
 static struct log_line lines[LINES_MAX];
 static size_t line_count;
 
+/*
+ * The beginning of a line without what differs each time: a full disk is reported with another file
+ * name for every snapshot. From a long number on, the digits of a word count as equal.
+ */
+static void make_kind(const char *line, char kind[KIND_BYTES])
+{
+	bool is_serial = false;
+	size_t i = 0;
+
+	for (; line[i] != '\0' && i < KIND_BYTES - 1; i++) {
+		is_serial = line[i] != ' ' &&
+			    (is_serial || strspn(line + i, "0123456789") >= SERIAL_DIGITS);
+		kind[i] = line[i];
+		if (is_serial && line[i] >= '0' && line[i] <= '9')
+			kind[i] = '#';
+	}
+	kind[i] = '\0';
+}
+
 /* The one that is there, or a place for it: that of the one whose window is the oldest. */
-static struct log_line *find(const char *text, bool *is_new)
+static struct log_line *find(const char kind[KIND_BYTES], bool *is_new)
 {
 	struct log_line *oldest = &lines[0];
 
 	for (size_t i = 0; i < line_count; i++) {
-		if (strncmp(lines[i].text, text, sizeof lines[i].text - 1) == 0) {
+		if (strcmp(lines[i].kind, kind) == 0) {
 			*is_new = false;
 			return &lines[i];
 		}
@@ -47,8 +69,11 @@ static struct log_line *find(const char *text, bool *is_new)
 
 void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LOG_LINE_BYTES])
 {
+	char kind[KIND_BYTES];
 	bool is_new;
-	struct log_line *const known = find(line, &is_new);
+
+	make_kind(line, kind);
+	struct log_line *const known = find(kind, &is_new);
 
 	text[0] = '\0';
 	if (!is_new && monotonic_ms - known->since_ms < WINDOW_MS) {
@@ -65,7 +90,7 @@ void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LO
 			known->held_back);
 	else
 		snprintf(text, SERVE_LOG_LINE_BYTES, "%s", line);
-	snprintf(known->text, sizeof known->text, "%s", line);
+	memcpy(known->kind, kind, sizeof kind);
 	known->since_ms = monotonic_ms;
 	known->written = 1;
 	known->held_back = 0;
