@@ -160,12 +160,14 @@ static const char *explain_xz(lzma_ret result)
 	}
 }
 
+/* Of xz and of lzma, its form before 2009. */
 static bool expand_xz(
 	const char *name, const void *data, size_t size, struct buffer *out, struct error *err)
 {
+	const char *const kind = expander_find(data, size)->name;
 	CLEANUP(lzma_end) lzma_stream stream = LZMA_STREAM_INIT;
 
-	if (lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, LZMA_CONCATENATED) != LZMA_OK)
+	if (lzma_auto_decoder(&stream, XZ_MEMORY_BYTES, LZMA_CONCATENATED) != LZMA_OK)
 		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
 	stream.next_in = data;
 	stream.avail_in = size;
@@ -183,11 +185,11 @@ static bool expand_xz(
 		if (result == LZMA_BUF_ERROR ||
 			(result == LZMA_OK && stream.avail_out != 0 && stream.avail_in == 0))
 			return error_set(err, ERROR_INPUT,
-				"%s: byte %zu: the xz data end too early: truncated", name,
-				size - stream.avail_in);
+				"%s: byte %zu: the %s data end too early: truncated", name,
+				size - stream.avail_in, kind);
 		if (result != LZMA_OK)
-			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad xz data: %s", name,
-				size - stream.avail_in, explain_xz(result));
+			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad %s data: %s", name,
+				size - stream.avail_in, kind, explain_xz(result));
 	}
 }
 
@@ -198,6 +200,8 @@ static const struct expander expanders[] = {
 		"\xfd"
 		"7zXZ",
 		6, expand_xz },
+	/* The parameters that every encoder writes, and the low half of the dictionary's size. */
+	{ "lzma", "\x5d\x00\x00", 3, expand_xz },
 };
 
 static const struct foreign_compression foreign_compressions[] = {

@@ -69,6 +69,29 @@ static void xz_is_undone(void **state)
 	buffer_deinit(&packed);
 }
 
+/* xz's form before 2009, whose files end in .lzma. */
+static void lzma_is_undone(void **state)
+{
+	(void)state;
+	lzma_options_lzma options;
+	lzma_stream stream = LZMA_STREAM_INIT;
+	uint8_t packed[4096];
+
+	assert_false(lzma_lzma_preset(&options, 6));
+	assert_int_equal(lzma_alone_encoder(&stream, &options), LZMA_OK);
+	stream.next_in = (const uint8_t *)heap_text;
+	stream.avail_in = sizeof heap_text - 1;
+	stream.next_out = packed;
+	stream.avail_out = sizeof packed;
+	assert_int_equal(lzma_code(&stream, LZMA_FINISH), LZMA_STREAM_END);
+	lzma_end(&stream);
+	const size_t size = sizeof packed - stream.avail_out;
+	profile_free(must_read(packed, size));
+	assert_refused(packed, size - 8, "the lzma data end too early");
+	packed[24] ^= 0x55;
+	assert_refused(packed, size, "bad lzma data");
+}
+
 static void other_compressions_are_named(void **state)
 {
 	(void)state;
@@ -332,6 +355,7 @@ static void a_pipe_is_read_to_its_limit(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(compression_is_undone),
 	cmocka_unit_test(xz_is_undone),
+	cmocka_unit_test(lzma_is_undone),
 	cmocka_unit_test(other_compressions_are_named),
 	cmocka_unit_test(expansion_is_bounded_by_the_compressed_size),
 	cmocka_unit_test(several_members_are_one_text),
