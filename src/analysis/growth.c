@@ -323,13 +323,14 @@ static void find_rates(const struct growth_data *series, enum noise noise, struc
 	growth->high = find_rate(series, &grid, 0.975, growth->rate, width, 1, noise);
 }
 
-static void count_rises(const struct growth_data *series, struct growth *growth)
+static void count_intervals(const struct growth_data *series, struct growth *growth)
 {
 	for (size_t i = 1; i < series->count; i++) {
 		if (series->points[i].run != series->points[i - 1].run)
 			continue;
 		growth->intervals++;
 		growth->rises += series->points[i].value > series->points[i - 1].value;
+		growth->falls += series->points[i].value < series->points[i - 1].value;
 	}
 }
 
@@ -529,7 +530,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		growth.has_onset = shape.grows_beside_steps = false;
 		find_rates(is_folded ? &folded : &series, NOISE_SAMPLING, &growth);
 	}
-	count_rises(&series, &growth);
+	count_intervals(&series, &growth);
 	name_kind(&shape, falls, &growth);
 	if (shape.is_jump || shape.grows_beside_steps || growth.may_be_step)
 		copy_steps(&series, &shape, &growth);

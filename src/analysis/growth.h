@@ -69,7 +69,7 @@ struct growth {
 	double rate;	  /* per hour; of GROWTH_JUMP that of a line through all */
 	double low, high; /* its 95% interval, as far as sampling goes */
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
-	unsigned rises, intervals; /* of the (averaged) points of one run, how many were rises */
+	unsigned rises, falls, intervals; /* between (averaged) points of one run */
 	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
 	bool may_go_on;	    /* of GROWTH_JUMP: only one point is after the last step */
 	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later, and goes on */

@@ -226,6 +226,7 @@ static void write_growth_json(struct json_writer *json, const struct trend_site 
 	json_member_real(json, "p", growth->p);
 	json_member_real(json, "adjusted_p", site->adjusted_p);
 	json_member_unsigned(json, "rises", growth->rises);
+	json_member_unsigned(json, "falls", growth->falls);
 	json_member_unsigned(json, "intervals", growth->intervals);
 	write_shape_json(json, growth);
 	if (growth->period_hours > 0)

@@ -160,8 +160,9 @@ static void describe_growth(
 		snprintf(
 			words->text, sizeof words->text, "%s%s%s%s", rate.text, swings, and, steps);
 	} else {
-		snprintf(words->text, sizeof words->text, "%s, grew in %u of %u intervals%s%s",
-			rate.text, growth->rises, growth->intervals, and, steps);
+		snprintf(words->text, sizeof words->text, "%s, %s in %u of %u intervals%s%s",
+			rate.text, falls ? "fell" : "grew", falls ? growth->falls : growth->rises,
+			growth->intervals, and, steps);
 	}
 }
 

@@ -269,6 +269,13 @@ class Shown(GatewayCase):
         self.assertNotIn("level since", words["steady"])
         self.assertEqual(words["jump"], "one step of +8 B | with a restart, 1 h after the start, level since")
 
+    def test_what_falls_is_said_to_fall_as_often_as_it_did(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        site = json.dumps({"kind": "falling", "rate_per_hour": -60, "interval95": [-70, -50], "rises": 12, "falls": 34, "intervals": 47, "values": [9, 1]})
+        self.assertEqual(page.evaluate(f"import('/assets/trend.js').then(trend => trend.describe({site}, size => size + ' B'))")[1],
+                         "fell in 34 of 47 intervals")
+
     def test_a_range_of_the_timeline_and_its_trend(self):
         self.end(self.process)
         process, port = self.start_history(8)

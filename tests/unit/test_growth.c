@@ -334,6 +334,23 @@ static void counts_the_rises(void **state)
 	assert_true(growth.low < 3 && growth.high > 3);
 }
 
+static void counts_the_falls(void **state)
+{
+	(void)state;
+	struct growth_point points[12];
+	struct growth growth;
+
+	/* Of 11 intervals, it falls in 8, rises in one, and stays in two. */
+	for (unsigned i = 0; i < 12; i++)
+		points[i] = (struct growth_point){ i,
+			100 - 10 * i + (i >= 3 ? 11 : 0) + (i >= 6 ? 10 : 0) + (i >= 9 ? 10 : 0), 1,
+			0 };
+	assert_true(growth_fit(points, 12, NULL, &growth));
+	assert_int_equal(growth.intervals, 11);
+	assert_int_equal(growth.rises, 1);
+	assert_int_equal(growth.falls, 8);
+}
+
 static void averages_long_series(void **state)
 {
 	(void)state;
@@ -356,6 +373,7 @@ static void fits_one_rate_across_restarts(void **state)
 	assert_true(fabs(growth.rate - 10) < 0.01);
 	assert_int_equal(growth.intervals, 9);
 	assert_int_equal(growth.rises, 9);
+	assert_int_equal(growth.falls, 0);
 	assert_int_equal(growth.kind, GROWTH_STEADY);
 }
 
@@ -871,6 +889,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sees_growth_below_swings_that_begins_late),
 	cmocka_unit_test(knows_that_nothing_seen_is_not_nothing),
 	cmocka_unit_test(counts_the_rises),
+	cmocka_unit_test(counts_the_falls),
 	cmocka_unit_test(averages_long_series),
 	cmocka_unit_test(fits_one_rate_across_restarts),
 	cmocka_unit_test(a_restart_to_another_level_is_a_step),

@@ -55,6 +55,20 @@ static void what_is_shown_as_0_has_no_sign(void **state)
 	assert_string_equal(describe(&growth), "comes and goes about every 8 h (0 ± 51 B/h)");
 }
 
+static void what_falls_is_not_said_to_have_grown(void **state)
+{
+	(void)state;
+	const struct growth growth = { .kind = GROWTH_FALL,
+		.rate = -2 * mib,
+		.low = -3 * mib,
+		.high = -1 * mib,
+		.rises = 1,
+		.falls = 2,
+		.intervals = 4 };
+
+	assert_string_equal(describe(&growth), "-2.0 ± 1.0 MiB/h, fell in 2 of 4 intervals");
+}
+
 static void what_falls_later_is_said_to_fall(void **state)
 {
 	(void)state;
@@ -155,6 +169,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_step_by_a_restart_is_told_as_one),
 	cmocka_unit_test(a_rate_and_its_error_have_one_unit),
 	cmocka_unit_test(what_is_shown_as_0_has_no_sign),
+	cmocka_unit_test(what_falls_is_not_said_to_have_grown),
 	cmocka_unit_test(what_falls_later_is_said_to_fall),
 	cmocka_unit_test(a_rise_over_several_profiles_is_no_step),
 	cmocka_unit_test(a_last_step_may_go_on),

@@ -120,7 +120,7 @@ export function describe(site, format) {
   const onset = site.onset_hours === undefined ? null : describeOnset(site);
   switch (site.kind) {
   case 'steady': return [rate, (onset ?? `grew in ${site.rises} of ${site.intervals} intervals`) + period + steps];
-  case 'falling': return [rate, (onset ?? 'fell steadily') + period + steps];
+  case 'falling': return [rate, (onset ?? `fell in ${site.falls} of ${site.intervals} intervals`) + period + steps];
   case 'jump': return describeSteps(site, format);
   case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
   default: return describeNoGrowth(site, rate, format);
