@@ -32,7 +32,9 @@ static const struct verb_option options[] = {
 		.help = "require the token in the first line of this file; needed for an address "
 			"that other machines reach",
 		.complete = "@file" },
-	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE", .help = "speak TLS, with this certificate (PEM)",
+	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE",
+		.help = "speak TLS, with this certificate (PEM); read again on SIGHUP, with its "
+			"key",
 		.complete = "@file" },
 	{ OPTION_TLS_KEY, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file" },
 	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", .help = "end when this process ends" },

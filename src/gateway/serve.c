@@ -20,6 +20,7 @@
 #include "gateway/handlers.h"
 #include "gateway/listener.h"
 #include "gateway/server.h"
+#include "gateway/tls_certificate.h"
 #include "gateway/watch_manager.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7070"
@@ -42,7 +43,6 @@ struct serving {
 	struct server *servers[LISTENERS_MAX];
 	size_t server_count;
 	char *token;
-	char *certificate, *key;
 };
 
 /* `secret` names a file that others must not read; NULL for a certificate. */
@@ -64,6 +64,45 @@ static bool read_pem(const char *path, const char *secret, char **text, struct e
 	return ok;
 }
 
+static bool load_certificate(const struct serve_options *options, struct error *err)
+{
+	CLEANUP(free_cleanup) char *certificate = NULL;
+	CLEANUP(free_cleanup) char *key = NULL;
+
+	return read_pem(options->certificate_file, NULL, &certificate, err) &&
+	       read_pem(options->key_file, "the private key", &key, err) &&
+	       tls_certificate_use(certificate, key, err);
+}
+
+static void log_certificate_dates(const struct serve_options *options)
+{
+	char text[TLS_CERTIFICATE_TEXT_BYTES], line[TLS_CERTIFICATE_TEXT_BYTES + 4200];
+
+	tls_certificate_check_dates(clock_realtime_ms() / 1000, text);
+	if (text[0] == '\0' || options->log == NULL)
+		return;
+	snprintf(line, sizeof line, "%s: %s", options->certificate_file, text);
+	options->log(line);
+}
+
+static void reload_certificate(const struct serve_options *options)
+{
+	struct error err;
+	char line[1200];
+
+	if (!load_certificate(options, &err)) {
+		snprintf(line, sizeof line, "the certificate stays as it was: %s%s%s%s",
+			err.message, err.hint[0] == '\0' ? "" : " (", err.hint,
+			err.hint[0] == '\0' ? "" : ")");
+		if (options->log != NULL)
+			options->log(line);
+		return;
+	}
+	if (options->log != NULL)
+		options->log("the certificate was read again");
+	log_certificate_dates(options);
+}
+
 static bool read_secrets(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
@@ -74,9 +113,7 @@ static bool read_secrets(
 	if (options->token_file != NULL &&
 		!request_policy_read_token(options->token_file, &serving->token, err))
 		return false;
-	return options->certificate_file == NULL ||
-	       (read_pem(options->certificate_file, NULL, &serving->certificate, err) &&
-		       read_pem(options->key_file, "the private key", &serving->key, err));
+	return options->certificate_file == NULL || load_certificate(options, err);
 }
 
 static void remember_owner(void *context, const char *target, int64_t owner)
@@ -164,6 +201,7 @@ static bool open_listeners(
 
 static void announce(const struct serve_options *options, const struct serving *serving)
 {
+	const bool has_certificate = options->certificate_file != NULL;
 	char line[400];
 
 	for (size_t i = 0; i < serving->listener_count && options->log != NULL; i++) {
@@ -172,12 +210,14 @@ static void announce(const struct serve_options *options, const struct serving *
 			snprintf(line, sizeof line, "serving on unix:%s", listener->where);
 		else
 			snprintf(line, sizeof line, "serving on %s://%s/",
-				serving->certificate != NULL ? "https" : "http", listener->where);
+				has_certificate ? "https" : "http", listener->where);
 		options->log(line);
-		if (!listener->is_private && serving->certificate == NULL)
+		if (!listener->is_private && !has_certificate)
 			options->log("the token crosses the network for all to read "
 				     "(--tls-cert and --tls-key hide it)");
 	}
+	if (has_certificate)
+		log_certificate_dates(options);
 }
 
 /* A name may be that of a server that starts later, but also a typing error. */
@@ -197,11 +237,12 @@ static void log_missing_targets(const struct serve_options *options, struct serv
 	}
 }
 
-static bool start_servers(struct serving *serving, struct error *err)
+static bool start_servers(
+	const struct serve_options *options, struct serving *serving, struct error *err)
 {
 	for (size_t i = 0; i < serving->listener_count; i++) {
-		if (!server_start(&serving->gateway, &serving->listeners[i], serving->certificate,
-			    serving->key, &serving->servers[i], err))
+		if (!server_start(&serving->gateway, &serving->listeners[i],
+			    options->certificate_file != NULL, &serving->servers[i], err))
 			return false;
 		serving->server_count++;
 	}
@@ -216,14 +257,17 @@ static bool watch_process(int64_t pid, int *fd, struct error *err)
 }
 
 /* False for a signal that ends the gateway. */
-static bool handle_signal(struct watch_manager *watch_manager, unsigned number)
+static bool handle_signal(
+	const struct serve_options *options, struct watch_manager *watch_manager, unsigned number)
 {
-	if (number == SIGHUP)
-		watch_manager_reload(watch_manager);
-	else if (number == SIGUSR1)
-		watch_manager_signal(watch_manager);
-	else
+	if (number != SIGHUP && number != SIGUSR1)
 		return false;
+	if (number == SIGHUP && options->certificate_file != NULL)
+		reload_certificate(options);
+	if (number == SIGHUP && watch_manager != NULL)
+		watch_manager_reload(watch_manager);
+	if (number == SIGUSR1)
+		watch_manager_signal(watch_manager);
 	return true;
 }
 
@@ -231,8 +275,8 @@ static bool handle_signal(struct watch_manager *watch_manager, unsigned number)
  * Blocks until a signal to stop arrives or the process ends. The signal is consumed; the next one
  * ends the gateway at once.
  */
-static bool await_end(
-	struct watch_manager *watch_manager, int signals, int process, struct error *err)
+static bool await_end(const struct serve_options *options, struct watch_manager *watch_manager,
+	int signals, int process, struct error *err)
 {
 	struct signalfd_siginfo info;
 	struct pollfd pollers[] = {
@@ -249,7 +293,7 @@ static bool await_end(
 			return true;
 		if (read(signals, &info, sizeof info) < 0)
 			return error_system(err, errno, "reading a signal");
-	} while (handle_signal(watch_manager, info.ssi_signo));
+	} while (handle_signal(options, watch_manager, info.ssi_signo));
 	return true;
 }
 
@@ -271,10 +315,10 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
-	if (serving->gateway.watch_manager != NULL) {
+	if (serving->gateway.watch_manager != NULL || options->certificate_file != NULL)
 		sigaddset(&set, SIGHUP);
+	if (serving->gateway.watch_manager != NULL)
 		sigaddset(&set, SIGUSR1);
-	}
 	if (pipe2(stop, O_CLOEXEC) != 0)
 		return error_system(err, errno, "making a pipe");
 	CLEANUP(fd_cleanup) int stop_reader = stop[0];
@@ -292,7 +336,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	serving->gateway.backends.cancel_fd = cancel_reader;
 	serving->gateway.workers.cancel_fd = cancel_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
-		  start_servers(serving, err) &&
+		  start_servers(options, serving, err) &&
 		  (serving->gateway.store == NULL ||
 			  interval_recorder_start(
 				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
@@ -301,7 +345,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	if (ok) {
 		announce(options, serving);
 		log_missing_targets(options, serving);
-		ok = await_end(serving->gateway.watch_manager, signals, process, err);
+		ok = await_end(options, serving->gateway.watch_manager, signals, process, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	/* Ends the waits of handlers. */
@@ -326,8 +370,7 @@ static void serving_deinit(struct serving *serving)
 	result_cache_deinit(&serving->gateway.render_cache);
 	result_cache_deinit(&serving->gateway.profile_cache);
 	free(serving->token);
-	free(serving->certificate);
-	free(serving->key);
+	tls_certificate_deinit();
 }
 
 bool serve_run(const struct serve_options *options, struct error *err)

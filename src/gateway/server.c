@@ -15,6 +15,7 @@
 #include "base/xalloc.h"
 #include "gateway/connection_slots.h"
 #include "gateway/router.h"
+#include "gateway/tls_certificate.h"
 
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
@@ -367,17 +368,16 @@ static void ignore_log(void *context, const char *format, va_list arguments)
 	(void)arguments;
 }
 
-bool server_start(struct gateway *gateway, const struct listener *listener, const char *certificate,
-	const char *key, struct server **server_ret, struct error *err)
+bool server_start(struct gateway *gateway, const struct listener *listener, bool has_certificate,
+	struct server **server_ret, struct error *err)
 {
 	struct server *const server = xmalloc(sizeof *server);
 	const struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)certificate },
-		{ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key },
+		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)tls_certificate_retrieve },
 		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
 		{ MHD_OPTION_END, 0, NULL },
 	};
-	const bool is_tls = certificate != NULL && !listener->is_unix;
+	const bool is_tls = has_certificate && !listener->is_unix;
 	const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
 			       MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
@@ -391,14 +391,11 @@ bool server_start(struct gateway *gateway, const struct listener *listener, cons
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)SERVER_HEAD_BYTES,
 		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK_BYTES,
 		MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-		end_exchange, server, MHD_OPTION_ARRAY, is_tls ? tls : tls + 3, MHD_OPTION_END);
+		end_exchange, server, MHD_OPTION_ARRAY, is_tls ? tls : tls + 2, MHD_OPTION_END);
 	if (server->daemon == NULL) {
 		const int failure = errno;
 		server_stop(server);
-		if (!is_tls)
-			return error_system(err, failure, "starting the server");
-		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used");
-		return error_hint(err, "both must be PEM files that belong together");
+		return error_system(err, failure, "starting the server");
 	}
 	if (!acceptor_start(listener, server->daemon, &server->slots, gateway->stop_fd,
 		    &server->acceptor, err)) {

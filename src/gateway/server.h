@@ -18,11 +18,12 @@ enum {
 };
 
 /*
- * Starts answering. Connections above the limit wait for a free slot. The listener stays the
- * caller's and must outlive the server.
+ * Starts answering; with TLS where there is a certificate (gateway/tls_certificate.h) and the
+ * listener is no unix socket. Connections above the limit wait for a free slot. The listener stays
+ * the caller's and must outlive the server.
  */
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
-	const char *certificate, const char *key, struct server **server, struct error *err);
+	bool has_certificate, struct server **server, struct error *err);
 
 /* After the gateway's stop_fd became readable: waits for requests that are being answered. */
 void server_stop(struct server *server);

@@ -894,6 +894,53 @@ class Safety(GatewayCase):
         _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--tls-cert", key, "--tls-key", certificate, code=1)
         self.assertIn("PEM", message)
 
+    def test_a_certificate_that_expired_is_said_and_replaced_on_sighup(self):
+        openssl = need("openssl")
+        certificate, key, request = (os.path.join(self.folder, name) for name in ("cert.pem", "key.pem", "request.pem"))
+
+        def renew(name, days):
+            subprocess.run([openssl, "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                            "-out", request, "-subj", f"/CN={name}"], check=True, capture_output=True)
+            subprocess.run([openssl, "x509", "-req", "-in", request, "-signkey", key, "-days", str(days), "-out", certificate],
+                           check=True, capture_output=True)
+
+        def shown():
+            return ssl.get_server_certificate(("127.0.0.1", self.port), timeout=20)
+
+        def is_listening():
+            with contextlib.suppress(OSError):
+                return shown()
+        renew("old", -1)
+        self.port = free_port()
+        log = open(os.path.join(self.folder, "serve.log"), "w+")
+        self.addCleanup(log.close)
+
+        def said():
+            return pathlib.Path(log.name).read_text()
+        gateway = self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", "--tls-cert", certificate, "--tls-key", key,
+                             self.process.pid, stderr=log, wait_for=is_listening)
+        wait_until(lambda: f"{certificate}: the certificate expired on " in said(), "the warning")
+        old = shown()
+        open_context = ssl.create_default_context()
+        open_context.check_hostname, open_context.verify_mode = False, ssl.CERT_NONE
+        kept = http.client.HTTPSConnection("127.0.0.1", self.port, context=open_context, timeout=20)
+        self.addCleanup(kept.close)
+        kept.request("GET", "/targets")
+        self.assertEqual(kept.getresponse().read()[:1], b"{")
+        # A half-written renewal changes nothing.
+        text = pathlib.Path(certificate).read_text()
+        pathlib.Path(certificate).write_text(text[:100])
+        gateway.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the certificate stays as it was: " in said(), "the refusal")
+        self.assertEqual(shown(), old)
+        renew("new", 2)
+        gateway.send_signal(signal.SIGHUP)
+        wait_until(lambda: "the certificate was read again" in said(), "the new certificate")
+        self.assertEqual(shown(), pathlib.Path(certificate).read_text())
+        self.assertEqual(said().count("expired"), 1)
+        kept.request("GET", "/targets")
+        self.assertEqual(kept.getresponse().status, 200)
+
     def test_a_unix_socket(self):
         path = os.path.join(self.folder, "gateway.sock")
         gateway = self.start(HEAPCTL, "serve", "--listen", f"unix:{path}", self.process.pid, wait_for=lambda: os.path.exists(path))
