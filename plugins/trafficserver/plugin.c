@@ -42,10 +42,14 @@ static int handle_shutdown(TSCont continuation, TSEvent event, void *data)
 
 	(void)event;
 	(void)data;
-	if (!queue_close(&worker->queue, SHUTDOWN_WAIT_MS, &discarded))
+	const bool is_idle = queue_close(&worker->queue, SHUTDOWN_WAIT_MS, &discarded);
+	if (!is_idle)
 		report_warning("the server ends while a message is being handled");
 	if (discarded > 0)
 		report_warning("the server ends: %zu messages are not handled", discarded);
+	/* Removes the socket's name, which the end of a process leaves. */
+	if (is_idle)
+		heapctl_stop();
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What happens without a call: at loading, an agent for a program that it was preloaded into; at
- * the end of the process, the socket's name is removed.
+ * the end of the process, the profile that `heapctl run --record` asked for.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

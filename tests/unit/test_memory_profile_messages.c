@@ -136,6 +136,10 @@ int heapctl_start(const struct heapctl_options *options, struct heapctl_error *e
 	return HEAPCTL_SYSTEM;
 }
 
+void heapctl_stop(void)
+{
+}
+
 int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 {
 	(void)err;
