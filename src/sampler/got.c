@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -55,6 +56,9 @@ struct got_module {
 
 /* Modules at the start come first in the list, and are never unloaded; the program always does. */
 static size_t start_count = 1;
+static pthread_t start_thread;
+static bool has_start_thread;
+static _Atomic bool are_opened_trusted;
 
 /* glibc has put the base into the addresses of a dynamic section, musl and the vdso have not. */
 static uintptr_t address_of(const struct got_module *module, ElfW(Addr) value)
@@ -250,7 +254,8 @@ static bool store(
 /* Whether a slot that the loader has not resolved can only lead to the original. */
 static bool leads_to_original(const struct got_pass *pass, const struct entry *entry)
 {
-	return pass->index < start_count || !pass->is_ambiguous[entry - pass->entries];
+	return pass->index < start_count || atomic_load(&are_opened_trusted) ||
+	       !pass->is_ambiguous[entry - pass->entries];
 }
 
 /* Returns whether the slot holds the replacement now; or, when restoring, whether it did. */
@@ -437,6 +442,22 @@ void got_note_start(void)
 
 	dl_iterate_phdr(count_module, &count);
 	start_count = count;
+	start_thread = pthread_self();
+	has_start_thread = true;
+}
+
+bool got_is_at_start(void)
+{
+	size_t count = 0;
+
+	dl_iterate_phdr(count_module, &count);
+	return has_start_thread && pthread_equal(start_thread, pthread_self()) != 0 &&
+	       count == start_count;
+}
+
+void got_trust_opened_modules(bool is_trusted)
+{
+	atomic_store(&are_opened_trusted, is_trusted);
 }
 
 static int read_changes(struct dl_phdr_info *info, size_t size, void *context)

@@ -40,6 +40,15 @@ struct got_figures {
 void got_note_start(void);
 
 /*
+ * Whether no module was opened by dlopen() so far; true only on the thread of got_note_start(),
+ * where no other one can be doing that.
+ */
+bool got_is_at_start(void);
+
+/* Whether no module that was opened later prefers its own names (RTLD_DEEPBIND). False at first. */
+void got_trust_opened_modules(bool is_trusted);
+
+/*
  * Replaces `entries` in all modules but this one, the loader, and those of the originals (unless
  * it is the C library). Again after modules were loaded: what is replaced already stays. `figures`
  * counts all that is replaced now. False when a module is being loaded just now, or a slot was left

@@ -53,11 +53,16 @@ enum loader_function { LOADER_DLOPEN, LOADER_DLMOPEN, LOADER_DLSYM, LOADER_DLVSY
 static void *loader_originals[4];
 
 /* Called by the jumps below; returns where to go on. */
-__attribute__((used)) void *interposer_before_loader(enum loader_function function);
+__attribute__((used)) void *interposer_before_loader(enum loader_function function, int mode);
 
-void *interposer_before_loader(enum loader_function function)
+/* `mode` is dlopen's second argument, which is where it was. */
+void *interposer_before_loader(enum loader_function function, int mode)
 {
 	const int error_number = errno;
+
+	if (function == LOADER_DLMOPEN ||
+		(function == LOADER_DLOPEN && (mode & RTLD_DEEPBIND) != 0))
+		got_trust_opened_modules(false);
 
 	if (function == LOADER_DLOPEN || function == LOADER_DLMOPEN)
 		atomic_store(&interposer.has_opened, true);
@@ -163,6 +168,9 @@ void interposer_install(void)
 	if (!wait_for_work())
 		return;
 	interposer.was_installed = true;
+	/* From now on each dlopen() of the program says how it opens. */
+	if (loader_count > 0 && got_is_at_start())
+		got_trust_opened_modules(true);
 	replace_all();
 	atomic_store(&interposer.is_installed, true);
 	end_work();
@@ -192,6 +200,7 @@ void interposer_remove(void)
 	if (!interposer_is_installed() || !wait_for_work())
 		return;
 	atomic_store(&interposer.is_installed, false);
+	got_trust_opened_modules(false);
 	got_restore(loader_entries, loader_count, &ignored);
 	got_restore(entries, count, &ignored);
 	interposer.figures = (struct got_figures){ 0 };

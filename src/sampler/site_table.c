@@ -173,10 +173,10 @@ void site_table_compact(struct site_table *table, uint32_t *numbers)
 	table->count = kept;
 	table->frame_count = frames_kept;
 	index_all(table);
-	for (uint16_t size_class = 0; size_class < SITE_CLASSES; size_class++) {
+	for (unsigned size_class = 0; size_class < SITE_CLASSES; size_class++) {
 		if (removed[size_class].blocks == 0)
 			continue;
-		const uint32_t number = get(table, NULL, 0, size_class);
+		const uint32_t number = get(table, NULL, 0, (uint16_t)size_class);
 		if (number == SITE_NONE)
 			continue;
 		table->sites[number].all_blocks += removed[size_class].blocks;

@@ -216,6 +216,113 @@ class Switching(SamplerCase):
         self.assertIn("prof:true", profiling["hint"])
 
 
+# What a plugin allocates is freed by the program, and the other way round. `own` has a malloc of its own.
+PLUGIN = """
+#include <stdlib.h>
+#include <string.h>
+char *dependency(void);
+void *site_plugin(size_t size) { void *volatile block = malloc(size); return block; }
+char *site_copied(const char *text) { char *volatile copy = strdup(text); return copy; }
+void release(void *block) { free(block); }
+char *through(void) { return dependency(); }
+"""
+DEPENDENCY = 'char *dependency(void) { return "found by the RUNPATH"; }'
+OWN = """
+#include <stddef.h>
+static char arena[1 << 20];
+static size_t used;
+size_t freed;
+void *malloc(size_t size) { void *block = arena + used; used += (size + 15) & ~(size_t)15; return block; }
+void free(void *block) { if ((char *)block < arena || (char *)block >= arena + sizeof arena) __builtin_trap(); freed++; }
+void *site_own(size_t size) { void *volatile block = malloc(size); return block; }
+void release_own(void *block) { free(block); }
+"""
+# It says what the plugins answer, and frees all at the end.
+LOADER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void wait_for_line(const char *word) { char line[16]; puts(word); fflush(stdout); if (read(0, line, sizeof line) <= 0) exit(2); }
+static void *find(void *library, const char *name) { void *found = dlsym(library, name); if (!found) { puts(dlerror()); exit(3); } return found; }
+int main(int argc, char **argv)
+{
+	wait_for_line("ready");
+	(void)argv;
+	for (int i = 0; i < 2; i++) {
+		void *plugin = dlopen("libplugin.so", MODE), *own = dlopen(argc > 1 ? "libown.so" : "libplugin.so", argc > 1 ? RTLD_LAZY | RTLD_DEEPBIND : MODE);
+		if (!plugin || !own) { puts(dlerror()); return 4; }
+		void *(*allocate)(size_t) = (void *(*)(size_t))find(plugin, "site_plugin"), *(*allocate_own)(size_t) = (void *(*)(size_t))find(own, argc > 1 ? "site_own" : "site_plugin");
+		char *(*copy)(const char *) = (char *(*)(const char *))find(plugin, "site_copied"), *(*through)(void) = (char *(*)(void))find(plugin, "through");
+		void (*release)(void *) = (void (*)(void *))find(plugin, "release"), (*release_own)(void *) = (void (*)(void *))find(own, argc > 1 ? "release_own" : "release");
+		void *blocks[10], *owns[10];
+		for (int k = 0; k < 10; k++) { blocks[k] = k % 2 ? allocate(1000) : copy("a text"); owns[k] = allocate_own(1000); }
+		puts(through());
+		wait_for_line("kept");
+		for (int k = 0; k < 10; k++) { k % 3 ? release(blocks[k]) : free(blocks[k]); release_own(owns[k]); }
+		wait_for_line("freed");
+		dlclose(plugin);
+		dlclose(own);
+	}
+	return 0;
+}
+"""
+
+
+class Plugins(SamplerCase):
+    def build(self, name, source, *options):
+        path = os.path.join(self.folder, name)
+        subprocess.run([need("cc"), "-g", "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True)
+        return path
+
+    def check_plugins(self, allocator, mode, *words):
+        shared = ["-shared", "-fPIC", "-Wl,-z,lazy"]
+        os.mkdir(os.path.join(self.folder, "private"))
+        self.build("private/libdependency.so", DEPENDENCY, *shared)
+        self.build("libplugin.so", PLUGIN, *shared, "-Wl,--no-as-needed", f"-L{self.folder}/private", "-x", "none", "-ldependency",
+                   f"-Wl,-rpath,{self.folder}/private")
+        self.build("libown.so", OWN, *shared, "-fno-builtin")
+        loader = self.build("loader", LOADER.replace("MODE", mode), "-Wl,-z,lazy", f"-Wl,-rpath,{self.folder}", "-ldl")
+        process = self.start_known(loader, *words, allocator=allocator)
+        self.answer(process)
+        for _ in range(2):
+            self.go_on(process, "found by the RUNPATH")
+            self.go_on(process, "kept")
+            found = self.sites(process.pid)
+            if not words:
+                self.assertEqual(found, {"copied": 5 * 7, "plugin": 15 * 1000})
+            self.assertGreaterEqual(found["copied"], 5 * 7)
+            self.assertNotIn("own", found)
+            self.answer(process)
+            self.go_on(process, "freed")
+            # Once a module prefers its own names, slots that are not resolved yet have to wait.
+            if not words:
+                self.assertEqual(self.sites(process.pid), {})
+            self.answer(process)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+
+    def test_a_plugin_is_seen_as_soon_as_it_is_found(self):
+        self.check_plugins("glibc", "RTLD_LAZY")
+
+    def test_a_plugin_with_local_names_first(self):
+        self.check_plugins("glibc", "RTLD_LAZY | RTLD_DEEPBIND")
+
+    def test_a_plugin_that_is_bound_at_once(self):
+        self.check_plugins("mimalloc", "RTLD_NOW")
+
+    def test_a_plugin_with_lazy_slots_beside_another_malloc(self):
+        """The C library has a malloc, too, but no module was opened so that it would be preferred."""
+        self.check_plugins("tcmalloc", "RTLD_LAZY")
+
+    def test_a_plugin_with_a_malloc_of_its_own(self):
+        """Its blocks must not reach another free, nor others its own: it ends the process then."""
+        self.check_plugins("glibc", "RTLD_LAZY", "own")
+
+    def test_a_plugin_with_a_malloc_of_its_own_beside_jemalloc(self):
+        self.check_plugins("jemalloc", "RTLD_LAZY", "own")
+
+
 class Guests(SamplerCase):
     def check_stress(self, allocator, interval):
         words = ["no-alignment"] if allocator == "mimalloc" else []

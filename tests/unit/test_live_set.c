@@ -80,7 +80,7 @@ static void removed_blocks_leave_no_slots_behind(void **state)
 
 static void no_block_is_in_an_empty_set(void **state)
 {
-	struct live_set set = { 0 };
+	struct live_set set = { .table = NULL };
 
 	(void)state;
 	assert_false(live_set_has(&set, NULL));
@@ -111,7 +111,7 @@ static void *look(void *context)
 
 static void readers_find_what_is_in_it_while_it_grows(void **state)
 {
-	struct readers readers = { 0 };
+	struct readers readers = { .set = { .table = NULL } };
 	struct live_block was;
 	pthread_t threads[2];
 

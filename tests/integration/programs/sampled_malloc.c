@@ -20,7 +20,7 @@ enum { KEPT = 10, FREED = 5, SIZE = 1000 };
 static void *volatile kept[64][KEPT + FREED];
 static int groups;
 
-#define SITE __attribute__((noinline, noclone)) static
+#define SITE __attribute__((noinline)) static
 
 #define KEEP(name, expression, release)                     \
 	SITE void site_##name(void)                         \

@@ -27,7 +27,7 @@ __attribute__((always_inline)) inline void keep(Allocate allocate, Release relea
 }
 
 #define SITE(name, allocation, release)                                               \
-	__attribute__((noinline, noclone)) void site_##name()                         \
+	__attribute__((noinline)) void site_##name()                         \
 	{                                                                             \
 		keep(                                                                 \
 			[]() __attribute__((always_inline)) { return allocation; },   \
