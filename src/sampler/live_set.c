@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sampler/live_set.h"
 
-#include <unistd.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -124,8 +125,10 @@ static void retire(struct live_set *set, struct live_table *table)
 	if (now_ms - set->replaced_ms < GRACE_MS)
 		set->old_bytes += bytes;
 	else if (bytes > page)
-		/* The first page says how many slots there are. */
-		madvise((char *)set->previous + page, bytes - page, MADV_DONTNEED);
+		/* The first page says how many slots there are. Not by madvise, which a sandbox of
+		 * the program may not know from its malloc. */
+		(void)mmap((char *)set->previous + page, bytes - page, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	set->previous = table;
 	set->replaced_ms = now_ms;
 }
@@ -160,11 +163,14 @@ static bool grow_blocks(struct live_set *set)
 {
 	enum { BLOCKS_MIN = 1024 };
 	const size_t capacity = set->block_capacity == 0 ? BLOCKS_MIN : 2 * set->block_capacity;
-	struct live_block *const blocks = memory_resize(&memory_pages, set->blocks,
-		set->block_capacity * sizeof *blocks, capacity * sizeof *blocks);
+	struct live_block *const blocks =
+		memory_resize(&memory_pages, NULL, 0, capacity * sizeof *blocks);
 
 	if (blocks == NULL)
 		return false;
+	if (set->block_capacity > 0)
+		memcpy(blocks, set->blocks, set->block_capacity * sizeof *blocks);
+	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *blocks, 0);
 	set->blocks = blocks;
 	/* The lowest number first: pages are touched one after the other. */
 	for (size_t number = capacity; number > set->block_capacity; number--)

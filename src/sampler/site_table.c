@@ -59,9 +59,13 @@ static bool grow(
 
 	if (site_table_bytes(table) + (wanted - *capacity) * item > table->bytes_max)
 		return false;
-	void *const grown = memory_resize(&memory_pages, *array, *capacity * item, wanted * item);
+	/* Not in place: a sandbox of the program may not know mremap from its malloc. */
+	void *const grown = memory_resize(&memory_pages, NULL, 0, wanted * item);
 	if (grown == NULL)
 		return false;
+	if (*capacity > 0)
+		memcpy(grown, *array, *capacity * item);
+	memory_resize(&memory_pages, *array, *capacity * item, 0);
 	*array = grown;
 	*capacity = wanted;
 	return true;
