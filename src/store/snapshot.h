@@ -38,7 +38,7 @@ struct snapshot {
 	int64_t started_ms; /* of the process, as its agent says */
 
 	char reason[128];	 /* of a capture, "rss>2GiB"; "" of a regular one */
-	uint64_t bytes[FIGURES]; /* all 0: not known */
+	uint64_t bytes[FIGURES]; /* an rss of 0, or 0 in all others: not known */
 	int64_t gateway_ms;	 /* when the store was opened that kept it; set by reading, 0: not
 				    known */
 	int64_t sent_ms;	 /* when it was sent to a database; 0: not yet */

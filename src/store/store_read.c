@@ -81,15 +81,16 @@ static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
 		snapshot->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }
 
+/* The allocator's figures are known together; a capture of heapctl watch has only the kernel's. */
 static void put_figures(struct json_writer *json, const struct snapshot *snapshot)
 {
 	bool is_known = false;
 
-	for (size_t i = 0; i < FIGURES; i++)
+	for (size_t i = 0; i < FIGURE_RSS; i++)
 		is_known |= snapshot->bytes[i] != 0;
 	for (size_t i = 0; i < FIGURES; i++) {
 		json_key(json, memory_figure_names[i]);
-		if (is_known)
+		if (i == FIGURE_RSS ? snapshot->bytes[i] != 0 : is_known)
 			json_put_unsigned(json, snapshot->bytes[i]);
 		else
 			json_put_null(json);

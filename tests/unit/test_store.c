@@ -481,6 +481,20 @@ static size_t occurrences(const char *text, const char *part)
 	return found;
 }
 
+static void figures_that_are_not_known_are_null(void **state)
+{
+	struct scene *const scene = *state;
+	const struct store_query query = { .target = "redis-server", .to_ms = INT64_MAX };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	add(scene, "redis-server", START_MS);
+	char *const text = list(scene, &query, 10);
+	assert_int_equal(occurrences(text, "\"rss\":123"), 1);
+	assert_int_equal(occurrences(text, ":null"), FIGURES - 1);
+	assert_int_equal(occurrences(text, "\"allocated\":null"), 1);
+	free(text);
+}
+
 static void processes_of_one_name_are_told_apart(void **state)
 {
 	struct scene *const scene = *state;
@@ -871,6 +885,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(what_is_kept_is_for_its_owner_alone),
 	STORE_TEST(the_same_snapshot_is_not_kept_twice),
 	STORE_TEST(names_cannot_leave_the_folder),
+	STORE_TEST(figures_that_are_not_known_are_null),
 	STORE_TEST(processes_of_one_name_are_told_apart),
 	STORE_TEST(processes_at_the_same_time_are_no_series),
 	STORE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
