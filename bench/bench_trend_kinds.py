@@ -89,15 +89,16 @@ def plot(curves, path):
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
              'font-family="system-ui,sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>',
              f'<text x="{left - 44}" y="20" font-size="14" font-weight="600">A leak that begins in the middle: how often it is found</text>',
-             f'<text x="{left - 44}" y="37" fill="#656d76">by hourly profiles, among 3 sites; dashed: what sampling alone allows, told when and where</text>']
+             f'<text x="{left - 44}" y="37" fill="#656d76">hourly profiles of 3 sites; dashed: a test that knows site and onset</text>']
     for p in (0, 0.5, 1):
         lines.append(f'<line x1="{left}" x2="{width - 20}" y1="{y(p):.1f}" y2="{y(p):.1f}" stroke="#d0d7de"/>'
                      f'<text x="{left - 8}" y="{y(p) + 4:.1f}" text-anchor="end" fill="#656d76">{p:.0%}</text>')
     for n in lengths:
         lines.append(f'<text x="{x(n):.1f}" y="{height - 22}" text-anchor="middle" fill="#656d76">{n}</text>')
+    lines.append(f'<text x="{(left + width - 20) / 2:g}" y="{height - 5}" text-anchor="middle" fill="#656d76">profiles</text>')
     for at, (leak, points) in enumerate(curves.items()):
         colour = ("#0969da", "#bc4c00")[at % 2]
-        lines.append(f'<text x="{left - 44 + 250 * at}" y="54" fill="{colour}">{leak / 2:g} MiB/h, below 32 MiB that come and go</text>')
+        lines.append(f'<text x="{left - 44 + 250 * at}" y="54" fill="{colour}">{leak / 2:g} MiB/h below 32 MiB that come and go</text>')
         for column, style in ((2, 'stroke-dasharray="6 4"'), (1, 'stroke-width="2"')):
             path_points = " ".join(f"{x(point[0]):.1f},{y(point[column]):.1f}" for point in points)
             lines.append(f'<polyline points="{path_points}" fill="none" stroke="{colour}" {style}/>')
