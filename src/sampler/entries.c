@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	void *const moved = (call);                                                 \
 	if (__builtin_expect(was_sampled, false)) {                                 \
 		if (moved != NULL || ((size) == 0 && (frees_when_empty)))           \
-			sampler_finish(&was);                                       \
+			sampler_finish(block, &was);                                \
 		else                                                                \
 			sampler_resume(block, &was);                                \
 	}                                                                           \

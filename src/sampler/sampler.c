@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sdt.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -183,6 +184,34 @@ static double logarithm(double number)
 	return 2 * s * sum + exponent * 0.69314718055994531;
 }
 
+/* 1 - exp(-x) for x >= 0, to 1e-12: its series for an x below 1/64, then doubled as often. */
+static double one_minus_exp(double x)
+{
+	unsigned halvings = 0;
+	double sum = 0;
+
+	if (x > 40)
+		return 1;
+	for (; x >= 1.0 / 64; x /= 2)
+		halvings++;
+	for (int k = 6; k >= 1; k--)
+		sum = x / k * (1 - sum);
+	for (; halvings > 0; halvings--)
+		sum *= 2 - sum;
+	return sum;
+}
+
+/* What the sample stands for: the contract of OpenTelemetry's profilers for allocators. */
+static void tell_tracers(const void *block, size_t size)
+{
+	const double interval =
+		(double)atomic_load_explicit(&sampler.interval, memory_order_relaxed);
+	const double share = one_minus_exp((double)size / interval);
+	const uint64_t weighted = share > 0 ? (uint64_t)((double)size / share) : 0;
+
+	DTRACE_PROBE3(otel_memory, alloc, block, size, weighted);
+}
+
 static int64_t draw_distance(struct sampler_thread *thread)
 {
 	if (thread->random == 0) {
@@ -316,6 +345,7 @@ static void take(const void *block, size_t size, const void *caller)
 		forget(&stale);
 	record(block, size, frames + first, count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX);
 	leave();
+	tell_tracers(block, size);
 }
 
 __attribute__((noinline)) void sampler_take(const void *block, size_t size, const void *caller)
@@ -343,10 +373,11 @@ bool sampler_suspend(const void *block, struct live_block *was)
 	return found;
 }
 
-void sampler_finish(const struct live_block *was)
+void sampler_finish(const void *block, const struct live_block *was)
 {
 	const int error_number = errno;
 
+	DTRACE_PROBE1(otel_memory, free, block);
 	if (enter()) {
 		forget(was);
 		leave();
@@ -372,7 +403,7 @@ __attribute__((noinline)) void sampler_release(const void *block)
 	struct live_block was;
 
 	if (sampler_suspend(block, &was))
-		sampler_finish(&was);
+		sampler_finish(block, &was);
 }
 
 void sampler_reset(uint64_t interval)

@@ -12,6 +12,9 @@
  * free. A block that is not sampled costs a subtraction, or one load. One that is takes its stack
  * and the lock of all samples, for less than a microsecond.
  *
+ * Each sample fires the USDT probe otel_memory:alloc(block, size, weighted bytes), and the end of a
+ * sampled block otel_memory:free(block): a nop where no tracer is.
+ *
  * In a child after fork, also one that ran no fork handler, the lock is free: it is in a page that
  * the kernel clears there. If another thread of the parent held it at that moment, the samples may
  * be half changed, and the child forgets them.
@@ -105,7 +108,7 @@ void sampler_release(const void *block);
 
 /* For realloc: takes the block out; then it was freed after all, or it stays. */
 bool sampler_suspend(const void *block, struct live_block *was);
-void sampler_finish(const struct live_block *was);
+void sampler_finish(const void *block, const struct live_block *was);
 void sampler_resume(const void *block, const struct live_block *was);
 
 /* After an allocation that succeeded, in the function that the program has called. */

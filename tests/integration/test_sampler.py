@@ -145,6 +145,14 @@ class KnownHeaps(SamplerCase):
         self.check_new("mimalloc")
 
 
+class Probes(unittest.TestCase):
+    def test_tracers_find_the_probes(self):
+        """OpenTelemetry's: otel_memory:alloc of three arguments and otel_memory:free of one."""
+        notes = subprocess.run([need("readelf"), "-n", AGENT], capture_output=True, text=True, check=True).stdout
+        found = re.findall(r"Provider: otel_memory\s+Name: (\w+)\s+Location: \S+ Base: \S+ Semaphore: \S+\s+Arguments:(.*)", notes)
+        self.assertEqual({(name, len(arguments.split())) for name, arguments in found}, {("alloc", 3), ("free", 1)})
+
+
 class Switching(SamplerCase):
     def start_idle(self):
         process = self.start(PROGRAMS / "sampled_malloc", env={"LD_PRELOAD": AGENT, "HEAPCTL_SAMPLE": "1"}, stdin=subprocess.PIPE,

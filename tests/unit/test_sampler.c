@@ -155,7 +155,7 @@ static void a_reset_between_suspending_and_resuming_is_harmless(void **state)
 	assert_true(sampler_suspend(block_at(1), &was));
 	sampler_reset(0);
 	sampler_resume(block_at(1), &was);
-	sampler_finish(&was);
+	sampler_finish(block_at(1), &was);
 	assert_int_equal(figures().live_blocks, 0);
 	assert_int_equal(figures().sites, 0);
 }
