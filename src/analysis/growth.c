@@ -345,7 +345,7 @@ static void name_kind(const struct growth_shape *shape, bool falls, struct growt
 		growth->kind = GROWTH_STEADY;
 	else if (shape->period_hours > 0)
 		growth->kind = GROWTH_CYCLE;
-	else if (falls)
+	else if (falls && growth->high < 0)
 		growth->kind = GROWTH_FALL;
 	growth->may_be_step = growth->kind == GROWTH_NONE && grows && shape->is_step;
 }

@@ -61,7 +61,7 @@ enum growth_kind {
 	GROWTH_STEADY, /* b > 0 at the 5% level of this series alone, and by its interval */
 	GROWTH_JUMP,   /* it rose (or fell) by steps between levels, and grows no more */
 	GROWTH_CYCLE,  /* swings with a period; what grows comes back */
-	GROWTH_FALL,   /* b < 0 */
+	GROWTH_FALL,   /* b < 0, in the same way */
 };
 
 struct growth {

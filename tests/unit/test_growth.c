@@ -351,6 +351,25 @@ static void counts_the_falls(void **state)
 	assert_int_equal(growth.falls, 8);
 }
 
+static void what_may_have_grown_does_not_fall(void **state)
+{
+	(void)state;
+	/* Of a steady site of four samples, by a real server. */
+	static const unsigned char counts[] = { 5, 3, 4, 7, 4, 5, 3, 3, 3, 4, 4, 3, 4, 7, 5, 5, 4,
+		3, 5, 4, 6, 5, 4, 7, 5, 5, 3, 4, 4, 3, 1, 5, 7, 5, 6, 3, 6, 3, 7, 2, 2, 6, 7, 2, 3,
+		2, 5, 4, 3, 3, 2, 4, 4, 3, 5, 2, 2, 5, 5, 2, 5, 3, 6, 3, 3, 4, 5, 3, 4, 2, 4, 5, 4,
+		5, 2, 3, 4, 5, 6, 3, 6, 4, 2, 5, 5, 1, 3, 2, 3, 6, 3, 4, 7, 6, 5, 1, 2, 2, 2, 1,
+		1 };
+	struct growth_point points[sizeof counts];
+	struct growth growth;
+
+	for (size_t i = 0; i < sizeof counts; i++)
+		points[i] = (struct growth_point){ (double)i, counts[i], counts[i], 0 };
+	assert_true(growth_fit(points, sizeof counts, NULL, &growth));
+	assert_true(growth.low < 0 && growth.high > 0);
+	assert_int_equal(growth.kind, GROWTH_NONE);
+}
+
 static void averages_long_series(void **state)
 {
 	(void)state;
@@ -890,6 +909,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(knows_that_nothing_seen_is_not_nothing),
 	cmocka_unit_test(counts_the_rises),
 	cmocka_unit_test(counts_the_falls),
+	cmocka_unit_test(what_may_have_grown_does_not_fall),
 	cmocka_unit_test(averages_long_series),
 	cmocka_unit_test(fits_one_rate_across_restarts),
 	cmocka_unit_test(a_restart_to_another_level_is_a_step),
