@@ -149,9 +149,11 @@ static void accept_one(const struct acceptor *acceptor)
 	const int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&address, &size,
 		SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	/* Out of descriptors until other connections end. */
-	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+	/* Out of descriptors: others have to end. */
+	if (fd < 0 && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+		connection_slots_cut_slow(acceptor->slots);
 		await_stop(acceptor, FULL_MS);
+	}
 	if (fd < 0 || MHD_add_connection(acceptor->daemon, fd, (struct sockaddr *)&address, size) !=
 			      MHD_YES)
 		connection_slot_cancel(acceptor->slots);

@@ -18,7 +18,7 @@
 /* Mesos answers 400 for all of this; here only statuses that its scripts act on stay. */
 static void fail(const struct error *err, struct reply *reply)
 {
-	const int status = reply_status_of(err->kind);
+	const int status = reply_status_of(err);
 
 	reply_error_text(reply, status == 501 ? 400 : status, err);
 }
@@ -26,7 +26,7 @@ static void fail(const struct error *err, struct reply *reply)
 /* A missing profile is 400 in Mesos. */
 static void fail_download(const struct error *err, struct reply *reply)
 {
-	const int status = reply_status_of(err->kind);
+	const int status = reply_status_of(err);
 
 	reply_error_text(reply, status == 503 || status == 403 ? status : 400, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/request.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +123,20 @@ void reply_attachment(struct reply *reply, const char *format, ...)
 	buffer_deinit(&raw);
 }
 
-int reply_status_of(enum error_kind kind)
+/* It goes by itself: another request needs it now. */
+static bool is_shortage(const struct error *err)
 {
-	switch (kind) {
+	return err->kind == ERROR_MEMORY ||
+	       (err->kind == ERROR_SYSTEM &&
+		       (err->errnum == EMFILE || err->errnum == ENFILE || err->errnum == ENOMEM ||
+			       err->errnum == EAGAIN));
+}
+
+int reply_status_of(const struct error *err)
+{
+	if (is_shortage(err))
+		return 503;
+	switch (err->kind) {
 	case ERROR_INPUT:
 	case ERROR_USAGE:
 		return 400;
@@ -169,7 +181,7 @@ void reply_put_error(struct json_writer *json, const struct error *err)
 
 void reply_error(struct reply *reply, const struct error *err)
 {
-	const int status = reply_status_of(err->kind);
+	const int status = reply_status_of(err);
 	struct buffer body;
 	struct json_writer json;
 
@@ -210,6 +222,6 @@ void reply_failure(const struct request *request, const struct error *err, struc
 		reply_error(reply, err);
 		return;
 	}
-	reply_error_text(reply,
-		route->error_status != 0 ? route->error_status : reply_status_of(err->kind), err);
+	reply_error_text(
+		reply, route->error_status != 0 ? route->error_status : reply_status_of(err), err);
 }

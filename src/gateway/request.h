@@ -83,8 +83,11 @@ void reply_error(struct reply *reply, const struct error *err);
 /* "MESSAGE (HINT)" as plain text. */
 void reply_error_text(struct reply *reply, int status, const struct error *err);
 
-/* The status for a kind of error, as in the agent's protocol, and 503 for a temporary one. */
-int reply_status_of(enum error_kind kind);
+/*
+ * The status of a kind of error, as in the agent's protocol; 503 where another request had the
+ * descriptors or the memory.
+ */
+int reply_status_of(const struct error *err);
 
 /* Replies with the error in the form that clients of the route expect. */
 void reply_failure(const struct request *request, const struct error *err, struct reply *reply);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
@@ -368,6 +369,16 @@ static void ignore_log(void *context, const char *format, va_list arguments)
 	(void)arguments;
 }
 
+/* Half of the descriptors: the other half is for targets and workers. */
+static unsigned count_slots(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 2 > SERVER_CONNECTIONS_MAX)
+		return SERVER_CONNECTIONS_MAX;
+	return limit.rlim_cur < 2 ? 1 : (unsigned)(limit.rlim_cur / 2);
+}
+
 bool server_start(struct gateway *gateway, const struct listener *listener, bool has_certificate,
 	struct server **server_ret, struct error *err)
 {
@@ -383,7 +394,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, bool
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
 	*server = (struct server){ .gateway = gateway, .listener = listener };
-	connection_slots_init(&server->slots, SERVER_CONNECTIONS_MAX);
+	connection_slots_init(&server->slots, count_slots());
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,

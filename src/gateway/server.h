@@ -19,8 +19,8 @@ enum {
 
 /*
  * Starts answering; with TLS where there is a certificate (gateway/tls_certificate.h) and the
- * listener is no unix socket. Connections above the limit wait for a free slot. The listener stays
- * the caller's and must outlive the server.
+ * listener is no unix socket. Connections above SERVER_CONNECTIONS_MAX, or above half of
+ * RLIMIT_NOFILE, wait for a free slot. The listener stays the caller's and must outlive the server.
  */
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
 	bool has_certificate, struct server **server, struct error *err);

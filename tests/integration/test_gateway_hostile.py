@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import resource
 import select
 import socket
 import subprocess
@@ -320,6 +321,29 @@ class Clients(HostileGatewayCase):
             s.sendall(b"GET / HTTP/1.1\r\nX-Slow: ")
         for _ in range(5):
             self.expect(self.get("/openapi.json", timeout=10), 200)
+
+    def serve_with_few_descriptors(self):
+        process, _ = self.start_redis()
+        self.wait_for_agent(process.pid)
+        with open(self.log, "ab") as log:
+            return self.start_gateway(process.pid, stderr=log, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+
+    def test_idle_clients_leave_descriptors_for_others(self):
+        self.serve_with_few_descriptors()
+        for _ in range(80):
+            self.addCleanup(socket.create_connection(("127.0.0.1", self.port)).close)
+        for path in ("/openapi.json", "/v1/status", "/debug/pprof/heap"):
+            self.expect(self.get(path, timeout=15), 200)
+
+    def test_renders_without_descriptors_are_asked_to_try_again(self):
+        self.serve_with_few_descriptors()
+        asked = [self.request(f"/api/v1/profile?format=flame&focus=a{i}") for i in range(80)]
+        heads = [s.recv(4096) for s in asked]
+        others = [head for head in heads if b" 200 " not in head.split(b"\r\n")[0]]
+        self.assertLess(len(others), len(heads))
+        for head in others:
+            self.assertIn(b" 503 ", head)
+            self.assertIn(b"Retry-After: ", head)
 
 
 if __name__ == "__main__":
