@@ -109,6 +109,9 @@ static void *run_job(void *context)
 	__atomic_add_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
 	if (!keep_snapshot(gateway, job->backend, &err))
 		log_error(job->recorder, &err);
+	if (store_take_replaced(gateway->store) && gateway->log != NULL)
+		gateway->log("history: its folder was removed or replaced; it continues in the "
+			     "folder that has its name now");
 	__atomic_sub_fetch(&gateway->counters.active, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&job->is_done, true, __ATOMIC_RELEASE);
 	return NULL;

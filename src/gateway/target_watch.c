@@ -126,8 +126,15 @@ static bool keep_somewhere(
 {
 	struct snapshot snapshot;
 
-	if (watch->store != NULL)
-		return watcher_keep_in_store(watch->store, capture, err);
+	if (watch->store != NULL) {
+		const bool is_kept = watcher_keep_in_store(watch->store, capture, err);
+		if (store_take_replaced(watch->store))
+			log_line(watch,
+				"the folder of its captures was removed or replaced; they continue "
+				"in the folder that has its name now",
+				"");
+		return is_kept;
+	}
 	if (!interval_recorder_keep(
 		    watch->gateway, watch->backend, capture->reason, &snapshot, err))
 		return false;

@@ -212,6 +212,15 @@ size_t store_relisted_count(const struct store *store)
 	return store->relisted_count;
 }
 
+bool store_take_replaced(struct store *store)
+{
+	STORE_HOLD(store);
+	const bool was_replaced = store->was_replaced;
+
+	store->was_replaced = false;
+	return was_replaced;
+}
+
 const char *store_folder(const struct store *store)
 {
 	return store->path;
@@ -223,12 +232,21 @@ void store_set_limits(struct store *store, const struct store_limits *limits)
 	store->limits = *limits;
 }
 
+/* SQLite knows its file by a path without links, so it does not notice another link. */
+static bool is_folder_in_place(const struct store *store)
+{
+	struct stat opened, named;
+
+	return fstat(store->fd, &opened) == 0 && stat(store->path, &named) == 0 &&
+	       opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 /* False after its file was removed or replaced, alone or with the folder. */
 static bool is_in_place(struct store *store)
 {
 	int has_moved = 0;
 
-	return store->index != NULL && !store->is_damaged &&
+	return is_folder_in_place(store) && store->index != NULL && !store->is_damaged &&
 	       sqlite3_file_control(store->index, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) ==
 		       SQLITE_OK &&
 	       has_moved == 0;
@@ -265,6 +283,7 @@ static bool open_again(struct store *store, struct error *err)
 	store->usage = fresh->usage;
 	store->clock = fresh->clock;
 	store->last_bytes = fresh->last_bytes;
+	store->was_replaced |= !store->is_damaged;
 	store->is_damaged = false;
 	if (fresh->last_id > store->last_id)
 		store->last_id = fresh->last_id;

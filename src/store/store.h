@@ -51,6 +51,12 @@ static inline void store_cleanup(struct store **store)
 	store_close(*store);
 }
 
+/*
+ * Whether the folder was removed or replaced since this was asked last: what was added since then
+ * is in the folder that has its name now, which was checked like the first.
+ */
+bool store_take_replaced(struct store *store);
+
 /* How many profiles were listed by what their names tell, because there was no index. */
 size_t store_relisted_count(const struct store *store);
 

@@ -90,6 +90,7 @@ struct store {
 	struct store_usage usage;
 	int64_t last_id;
 	uint64_t last_bytes; /* of the newest file */
+	bool was_replaced;   /* the folder was, since it was asked for */
 	bool is_damaged; /* SQLite has found the index to be; opened anew at the next snapshot */
 };
 

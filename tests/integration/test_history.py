@@ -394,6 +394,46 @@ class Served(GatewayCase):
         wait_until(lambda: len(self.snapshots()) >= count, f"{count} snapshots")
         return self.snapshots()
 
+    def test_a_folder_that_was_removed_or_replaced_is_said_and_checked(self):
+        log = open(os.path.join(self.folder, "serve.log"), "w+")
+        self.addCleanup(log.close)
+
+        def said():
+            return pathlib.Path(log.name).read_text()
+
+        def is_stored_in(folder):
+            return list(pathlib.Path(folder).glob("*.heap.zst"))
+        self.start_gateway("--history", self.archive, "--history-every", "1s", self.server.pid, stderr=log)
+        self.wait_for_snapshots(1)
+        shutil.rmtree(self.archive)
+        wait_until(lambda: "history: its folder was removed or replaced" in said(), "the first message")
+        wait_until(lambda: is_stored_in(self.archive), "a snapshot in the new folder")
+        # A link to a folder that other users can change gets nothing.
+        foreign, elsewhere = os.path.join(self.folder, "foreign"), os.path.join(self.folder, "elsewhere")
+        os.mkdir(foreign)
+        os.chmod(foreign, 0o777)
+        os.rename(self.archive, elsewhere)
+        os.symlink(foreign, self.archive)
+        wait_until(lambda: "may be written to by others" in said(), "the refusal")
+        self.assertEqual(os.listdir(foreign), [])
+        # Back again: what was there is there.
+        os.unlink(self.archive)
+        os.rename(elsewhere, self.archive)
+        wait_until(lambda: said().count("was removed or replaced") == 2, "the second message")
+        # SQLite names its file without links: another link does not move it.
+        own = os.path.join(self.folder, "own")
+        os.mkdir(own, 0o700)
+        os.rename(self.archive, elsewhere)
+        os.symlink(elsewhere, self.archive)
+        wait_until(lambda: len(is_stored_in(elsewhere)) > 2, "snapshots through a link")
+        os.unlink(self.archive)
+        os.symlink(own, self.archive)
+        wait_until(lambda: os.path.exists(os.path.join(own, "index.sqlite")) and is_stored_in(own), "a snapshot behind another link")
+        os.unlink(self.archive)
+        os.symlink(foreign, self.archive)
+        wait_until(lambda: said().count("may be written to by others") >= 2, "the second refusal")
+        self.assertEqual(os.listdir(foreign), [])
+
     def test_two_moments_are_listed_drawn_and_compared(self):
         self.serve()
         self.wait_for_snapshots(1)
