@@ -30,14 +30,16 @@ bool net_program_is_needed(int argc, char **argv)
 /* The folder that the binary is in; `what` is looked for there. */
 static bool own_folder(const char *what, char folder[PATH_MAX], struct error *err)
 {
-	const ssize_t size = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+	char program[PATH_MAX];
+	const ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
 
 	if (size < 0) {
 		error_system(err, errno, "/proc/self/exe");
 		return error_hint(err, "heapctl needs /proc to find %s: mount it", what);
 	}
-	folder[size] = '\0';
-	*strrchr(folder, '/') = '\0';
+	program[size] = '\0';
+	*strrchr(program, '/') = '\0';
+	strcpy(folder, program);
 	return true;
 }
 

@@ -7,6 +7,13 @@
 
 #include "unit.h"
 
+/* A sanitizer's allocator is left alone. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SAMPLED = 0 };
+#else
+enum { IS_SAMPLED = 1 };
+#endif
+
 static int start(void **state)
 {
 	const struct heapctl_options options = { .size = sizeof options,
@@ -98,7 +105,7 @@ static void a_program_of_a_newer_header_gets_zeros_for_what_is_new(void **state)
 	assert_int_equal(heapctl_get_status(&given.status, NULL), HEAPCTL_OK);
 	for (size_t i = 0; i < sizeof given.newer; i++)
 		assert_int_equal(given.newer[i], 0);
-	assert_int_equal(given.status.available, 1);
+	assert_int_equal(given.status.available, IS_SAMPLED);
 	assert_string_equal(given.status.socket, "");
 }
 
@@ -125,7 +132,8 @@ static void wrong_arguments_are_told_apart_from_wrong_moments(void **state)
 	assert_int_equal(heapctl_reset(41, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_reset(11, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_reset(-2, NULL), HEAPCTL_USAGE);
-	assert_int_equal(heapctl_run_stop(NULL, NULL), HEAPCTL_STATE);
+	assert_int_equal(
+		heapctl_run_stop(NULL, NULL), IS_SAMPLED ? HEAPCTL_STATE : HEAPCTL_UNSUPPORTED);
 	heapctl_response_release(NULL);
 }
 
@@ -215,7 +223,8 @@ static void a_missing_argument_is_an_error_of_use(void **state)
 	/* It was never filled. */
 	heapctl_response_release(&response);
 	/* No mistake: the error need not be wanted, a run not be looked at. */
-	assert_int_equal(heapctl_run_start(1000, NULL, NULL), HEAPCTL_OK);
+	assert_int_equal(
+		heapctl_run_start(1000, NULL, NULL), IS_SAMPLED ? HEAPCTL_OK : HEAPCTL_UNSUPPORTED);
 	assert_int_equal(heapctl_run_stop(NULL, NULL), HEAPCTL_OK);
 }
 
