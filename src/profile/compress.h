@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Compression and expansion. The kind is recognised by the first bytes: gzip (several members too),
- * zstd (several frames), xz (several streams) and xz's older form lzma. The result is bounded by the buffer's limit, so
- * that a small file cannot fill the memory. Damaged and truncated data are errors that name the
- * byte of the compressed file. Any thread.
+ * zstd (several frames), xz (several streams) and xz's older form lzma. The result is bounded by
+ * the buffer's limit, so that a small file cannot fill the memory. Damaged and truncated data are
+ * errors that name the byte of the compressed file. Any thread.
  */
 #pragma once
 

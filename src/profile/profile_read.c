@@ -46,7 +46,8 @@ static bool refuse_unknown(const char *name, const struct cursor *in, struct err
 	if (foreign != NULL) {
 		error_set(err, ERROR_UNSUPPORTED, "%s: compressed with %s, which is not read", name,
 			foreign->name);
-		return error_hint(err, "expand it with %s; gzip, zstd, xz and lzma are read as they are",
+		return error_hint(err,
+			"expand it with %s; gzip, zstd, xz and lzma are read as they are",
 			foreign->program);
 	}
 	if (tar_detect(*in)) {

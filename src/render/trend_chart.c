@@ -350,9 +350,11 @@ void trend_chart_svg(
 	buffer_append_string(out, "</text>\n<text class=\"small\" x=\"8\" y=\"48\">");
 	append_summary(trend, options, out);
 	buffer_printf(out, "</text>\n<text class=\"small\" x=\"8\" y=\"64\">%s</text>\n", legend);
-	for (size_t i = 0; i < charts; i++)
-		draw_site(trend, site_of_chart(trend, i), (double)(i % COLUMNS * CHART_WIDTH),
-			HEADING + (double)(i / COLUMNS * CHART_HEIGHT), out);
+	for (size_t i = 0; i < charts; i++) {
+		const size_t row = i / COLUMNS, column = i % COLUMNS;
+		draw_site(trend, site_of_chart(trend, i), (double)column * CHART_WIDTH,
+			HEADING + (double)row * CHART_HEIGHT, out);
+	}
 	buffer_append_string(out, "</svg>\n");
 }
 

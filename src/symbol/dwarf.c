@@ -145,10 +145,10 @@ static bool claim_set(struct dwarf_reader *reader, struct cursor *in)
 		return true;
 	cursor_skip(&set, -(cursor_offset(&set) - begin) & (pair_bytes - 1));
 
-	struct dwarf_unit *const unit =
-		dwarf->unit_count == 0 ? NULL
-				       : bsearch(&offset, dwarf->units, dwarf->unit_count,
-						 sizeof *dwarf->units, compare_offset);
+	struct dwarf_unit *const unit = dwarf->unit_count == 0
+						? NULL
+						: bsearch(&offset, dwarf->units, dwarf->unit_count,
+							  sizeof *dwarf->units, compare_offset);
 	if (unit == NULL)
 		return true;
 	const uint32_t position = (uint32_t)(unit - dwarf->units);
