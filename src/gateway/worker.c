@@ -182,6 +182,9 @@ static bool spawn(const struct worker_job *job, const struct descriptors *descri
 			pid, "/proc/self/exe", &actions, &attributes, arguments, environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
+	/* Its own are valid: one of the numbers that they are copied to is beyond the limit. */
+	if (failure == EBADF)
+		failure = EMFILE;
 	return failure == 0 || error_system(err, failure, "starting a worker");
 }
 
