@@ -117,10 +117,7 @@ class Calls:
         self.wait_for_agent(server.pid)
         pid = int(server("fork"))
         self.end_child_later(pid)
-        # Looks when a child that was forked later has its agent.
-        later = int(self.host(self.kind)("fork"))
-        self.end_child_later(later)
-        self.wait_for_agent(later)
+        self.let_young_processes_look(self.kind)
         self.assertTrue(is_alive(pid))
         self.assertIsNone(agent_thread(pid))
         self.assertNotIn(f"{pid}.sock", self.sockets())

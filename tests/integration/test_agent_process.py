@@ -24,10 +24,6 @@ class Guest:
         self.end_child_later(int(pid))
         return int(pid)
 
-    def let_young_processes_look(self):
-        """Waits until a child that is forked now has its agent; an older one has had its time."""
-        self.wait_for_agent(self.child(self.host("fake")("fork")))
-
     def assert_stays_without_agent(self, pid):
         self.let_young_processes_look()
         self.assertTrue(is_alive(pid))

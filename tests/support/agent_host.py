@@ -100,6 +100,15 @@ class HostCase(Case):
         host.socket = self.socket_of(host.pid)
         return host
 
+    def let_young_processes_look(self, kind="fake"):
+        """Waits until a child that is forked now has its agent; an older one has had its time."""
+        server = self.host(kind)
+        # The sanitizers' own allocators leave their locks held in a child of a program that is just starting a thread.
+        self.wait_for_agent(server.pid)
+        pid = int(server("fork"))
+        self.end_child_later(pid)
+        self.wait_for_agent(pid)
+
     def log_of(self, _host):
         """What the hosts of this test wrote to stderr."""
         return "".join(path.read_text() for path in sorted(pathlib.Path(self.folder).glob("log.*")))
