@@ -980,7 +980,7 @@ static struct trend *trend_of(const struct site *sites, bool has_allocated)
 			add_line(profile, &sites[s], i, site_names[s], has_allocated);
 		series_add(&series, profile);
 	}
-	series_settle(&series);
+	series_finish(&series);
 	if (!filter_new(&everything, &filter, &err)) {
 		fprintf(stderr, "trend_kinds: %s\n", err.message);
 		exit(1);

@@ -55,9 +55,9 @@ static void begin_in_child(bool had_agent)
  * In a new child, before anything here is used. The parent's agent is gone; so are its threads,
  * which may have held the locks.
  */
-static void adopt_child(void)
+static void init_child(void)
 {
-	if (!process_mark_begin_adoption())
+	if (!process_mark_begin_child())
 		return;
 	const bool had_agent = agent_state.agent != NULL;
 	pthread_mutex_init(&agent_state.lifetime, NULL);
@@ -72,11 +72,11 @@ static void adopt_child(void)
 	agent_state.is_joinable = false;
 	if (agent_state.started)
 		begin_in_child(had_agent);
-	process_mark_end_adoption();
+	process_mark_end_child();
 }
 
 /* Whether marking the child is not enough. */
-FORK_HANDLER static bool must_adopt_at_once(void)
+FORK_HANDLER static bool must_init_child_at_fork(void)
 {
 	return agent_state.started &&
 	       (agent_state.children == SETTINGS_CHILDREN_THREAD ||
@@ -94,10 +94,10 @@ FORK_HANDLER static void after_fork_in_child(void)
 	main_thread_note_child();
 	stacks_after_fork();
 	sampler_after_fork();
-	if (!must_adopt_at_once())
+	if (!must_init_child_at_fork())
 		return;
 	const int errnum = errno;
-	adopt_child();
+	init_child();
 	errno = errnum;
 }
 
@@ -151,14 +151,14 @@ static void prepare(const struct settings *settings)
 
 static bool is_ours(void)
 {
-	adopt_child();
+	init_child();
 	return agent_state.started && process_mark_is_ours();
 }
 
 /* From now on the program calls the agent: the two must share descriptors. */
 static bool take_over(const struct agent_options *options, struct error *err)
 {
-	if (agent_state.own_files && !agent_thread_end_apart(err))
+	if (agent_state.own_files && !agent_thread_end_with_own_files(err))
 		return error_prefix(err, "taking over the preloaded agent");
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.own_files = false;
@@ -174,17 +174,17 @@ static bool take_over(const struct agent_options *options, struct error *err)
 }
 
 /* The handler stays: a signal that asks for an agent may still come. */
-static void end_for_good(void)
+static void end_agent(void)
 {
 	struct error ignored;
 
-	adopt_child();
+	init_child();
 	pthread_mutex_lock(&agent_state.lifetime);
 	if (is_ours() && agent_state.options.mode != AGENT_EMBEDDED) {
 		agent_state.started = false;
 		if (!agent_state.own_files)
 			agent_thread_end();
-		while (agent_state.own_files && !agent_thread_end_apart(&ignored))
+		while (agent_state.own_files && !agent_thread_end_with_own_files(&ignored))
 			continue;
 	}
 	pthread_mutex_unlock(&agent_state.lifetime);
@@ -229,7 +229,7 @@ static void install_for_children(const struct agent_options *options)
 
 static bool start(const struct agent_options *options, struct error *err)
 {
-	static const struct main_thread_agent threads = { agent_thread_count, end_for_good };
+	static const struct main_thread_agent threads = { agent_thread_count, end_agent };
 
 	if (is_ours() && agent_state.options.preloaded && !options->preloaded)
 		return take_over(options, err);
@@ -260,7 +260,7 @@ static bool start(const struct agent_options *options, struct error *err)
 
 bool agent_start(const struct agent_options *options, struct error *err)
 {
-	adopt_child();
+	init_child();
 	pthread_mutex_lock(&agent_state.lifetime);
 	const bool done = start(options, err);
 	pthread_mutex_unlock(&agent_state.lifetime);
@@ -299,7 +299,7 @@ static void stop_embedded(void)
 
 void agent_stop(void)
 {
-	adopt_child();
+	init_child();
 	pthread_mutex_lock(&agent_state.lifetime);
 	/* The program may not stop a preloaded agent that it never took over. */
 	if (is_ours() && !agent_state.own_files) {
@@ -334,9 +334,9 @@ static bool ensure_agent(struct error *err)
 }
 
 /* Whether the program's calls create a missing agent. */
-static bool begins_when_called(void)
+static bool may_begin_on_call(void)
 {
-	adopt_child();
+	init_child();
 	pthread_mutex_lock(&agent_state.lock);
 	const bool begins =
 		is_ours() && agent_state.options.mode != AGENT_THREAD && !agent_state.own_files;
@@ -366,7 +366,7 @@ bool agent_lock(struct agent_use *use, struct error *err)
 	bool begins = true;
 
 	for (int i = 0; begins && i < TRIES; i++) {
-		begins = begins_when_called();
+		begins = may_begin_on_call();
 		if (begins && !ensure_agent(err))
 			return false;
 		if (try_lock(use))

@@ -40,7 +40,7 @@ static struct agent *make_agent(bool is_child)
 		.lock = &agent_state.lock,
 		.with_socket = agent_state.options.with_socket,
 		.is_child = is_child,
-		.leave_idle = agent_state.options.mode == AGENT_ON_DEMAND,
+		.ends_when_idle = agent_state.options.mode == AGENT_ON_DEMAND,
 		.wake_signal = agent_state.own_files ? on_demand_signal() : 0,
 		.own_thread = agent_state.options.mode != AGENT_EMBEDDED };
 
@@ -96,7 +96,7 @@ MUST_CHECK static bool leave_program_files(struct agent *agent)
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.options.log = log;
 	pthread_mutex_unlock(&agent_state.lock);
-	agent->service.is_apart = true;
+	agent->service.has_own_files = true;
 	atomic_store(&agent_state.has_own_files, true);
 	return sandbox_check_open(&agent->service.sandbox) || !agent->had_proc;
 }
@@ -242,7 +242,7 @@ void agent_thread_wait_for_socket(void)
  * a connection to its socket, wakes it. A new thread may not poll either yet; another may be
  * dumping.
  */
-bool agent_thread_end_apart(struct error *err)
+bool agent_thread_end_with_own_files(struct error *err)
 {
 	bool ended = false;
 

@@ -85,7 +85,7 @@ void agent_thread_wait_for_socket(void);
 void agent_thread_end(void);
 
 /* The same for a thread that may have its own table of descriptors. ERROR_STATE when it is busy. */
-MUST_CHECK bool agent_thread_end_apart(struct error *err);
+MUST_CHECK bool agent_thread_end_with_own_files(struct error *err);
 
 /* How many there are: 0 or 1. Any thread. */
 unsigned agent_thread_count(void);

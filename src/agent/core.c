@@ -376,7 +376,7 @@ int64_t core_remaining_ms(const struct core *core, const struct run *run)
 }
 
 /* The store's copy of the current run is as of its start. */
-static const struct run *freshest(const struct core *core, const struct run *run)
+static const struct run *latest_state(const struct core *core, const struct run *run)
 {
 	return core_is_running(core) && run->id == core->machine.run.id ? &core->machine.run : run;
 }
@@ -387,7 +387,7 @@ bool core_run_find(struct core *core, int64_t id, struct run *run, struct error 
 	const struct run_store_entry *const entry = run_store_find(&core->store, id);
 	if (entry == NULL)
 		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
-	*run = *freshest(core, &entry->run);
+	*run = *latest_state(core, &entry->run);
 	return true;
 }
 
@@ -402,7 +402,7 @@ void core_run_list(
 {
 	run_store_load(&core->store);
 	for (size_t i = 0; i < core->store.count; i++)
-		visit(context, freshest(core, &core->store.entries[i].run));
+		visit(context, latest_state(core, &core->store.entries[i].run));
 }
 
 static bool refuse_running(const struct core *core, int64_t id, struct error *err)

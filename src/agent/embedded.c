@@ -16,7 +16,7 @@ static struct {
 	_Atomic bool is_open;
 	int epoll_fd;
 	int timer_fd;
-	struct descriptor witness;
+	struct descriptor marker;
 } inherited;
 
 /* Sets what is set already: fails unless this epoll has this file under this number. */
@@ -27,15 +27,15 @@ static bool contains(int epoll_fd, int fd, uint32_t events)
 	return epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0;
 }
 
-static bool is_our_epoll(int epoll_fd, const struct descriptor *witness)
+static bool is_our_epoll(int epoll_fd, const struct descriptor *marker)
 {
-	return epoll_fd >= 0 && descriptor_is_ours(witness) && contains(epoll_fd, witness->fd, 0);
+	return epoll_fd >= 0 && descriptor_is_ours(marker) && contains(epoll_fd, marker->fd, 0);
 }
 
 /* The timer first: the epoll proves it. */
-static void close_ours(int epoll_fd, int timer_fd, const struct descriptor *witness)
+static void close_ours(int epoll_fd, int timer_fd, const struct descriptor *marker)
 {
-	if (!is_our_epoll(epoll_fd, witness))
+	if (!is_our_epoll(epoll_fd, marker))
 		return;
 	if (timer_fd >= 0 && contains(epoll_fd, timer_fd, EPOLLIN))
 		close(timer_fd);
@@ -51,14 +51,14 @@ static bool add(int epoll_fd, int fd, uint32_t events, struct error *err)
 	return true;
 }
 
-static bool open_witness(struct descriptor *witness, struct error *err)
+static bool open_marker(struct descriptor *marker, struct error *err)
 {
 	/* An unconnected one never becomes readable. */
 	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return error_system(err, errno, "socket");
-	return descriptor_own(fd, witness, err);
+	return descriptor_own(fd, marker, err);
 }
 
 static bool open_epoll(struct embedded *embedded, struct error *err)
@@ -67,7 +67,7 @@ static bool open_epoll(struct embedded *embedded, struct error *err)
 	if (embedded->epoll_fd < 0)
 		return error_system(err, errno, "epoll_create1");
 	embedded->epoll_fd = descriptor_move_up(embedded->epoll_fd);
-	return add(embedded->epoll_fd, embedded->witness.fd, 0, err);
+	return add(embedded->epoll_fd, embedded->marker.fd, 0, err);
 }
 
 static bool open_timer(struct embedded *embedded, struct error *err)
@@ -81,13 +81,13 @@ static bool open_timer(struct embedded *embedded, struct error *err)
 
 bool embedded_open(struct embedded *embedded, struct error *err)
 {
-	*embedded = (struct embedded){ .epoll_fd = -1, .timer_fd = -1, .witness = DESCRIPTOR_NONE };
-	embedded->is_open = open_witness(&embedded->witness, err) && open_epoll(embedded, err) &&
+	*embedded = (struct embedded){ .epoll_fd = -1, .timer_fd = -1, .marker = DESCRIPTOR_NONE };
+	embedded->is_open = open_marker(&embedded->marker, err) && open_epoll(embedded, err) &&
 			    open_timer(embedded, err);
 	if (embedded->is_open) {
 		inherited.epoll_fd = embedded->epoll_fd;
 		inherited.timer_fd = embedded->timer_fd;
-		inherited.witness = embedded->witness;
+		inherited.marker = embedded->marker;
 		inherited.is_open = true;
 		return true;
 	}
@@ -96,7 +96,7 @@ bool embedded_open(struct embedded *embedded, struct error *err)
 		close(embedded->timer_fd);
 	if (embedded->epoll_fd >= 0)
 		close(embedded->epoll_fd);
-	descriptor_close(&embedded->witness);
+	descriptor_close(&embedded->marker);
 	return false;
 }
 
@@ -105,21 +105,21 @@ void embedded_close(struct embedded *embedded)
 	if (!embedded->is_open)
 		return;
 	inherited.is_open = false;
-	close_ours(embedded->epoll_fd, embedded->timer_fd, &embedded->witness);
-	descriptor_close(&embedded->witness);
+	close_ours(embedded->epoll_fd, embedded->timer_fd, &embedded->marker);
+	descriptor_close(&embedded->marker);
 	embedded->is_open = false;
 }
 
 void embedded_close_inherited(void)
 {
 	if (inherited.is_open)
-		close_ours(inherited.epoll_fd, inherited.timer_fd, &inherited.witness);
+		close_ours(inherited.epoll_fd, inherited.timer_fd, &inherited.marker);
 	inherited.is_open = false;
 }
 
 bool embedded_is_open(const struct embedded *embedded)
 {
-	return embedded->is_open && is_our_epoll(embedded->epoll_fd, &embedded->witness) &&
+	return embedded->is_open && is_our_epoll(embedded->epoll_fd, &embedded->marker) &&
 	       contains(embedded->epoll_fd, embedded->timer_fd, EPOLLIN);
 }
 

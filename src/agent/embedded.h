@@ -4,7 +4,7 @@
  * something to do, for a client or at a deadline. One thread at a time, except embedded_plan.
  *
  * epoll and timerfd have no inode of their own, so agent/descriptor.h cannot distinguish them from
- * those of the program. Two facts prove them: the epoll contains the witness, a socket of ours that
+ * those of the program. Two facts prove them: the epoll contains the marker, a socket of ours that
  * has an inode, and it contains the timer; the kernel compares both the number and the file.
  */
 #pragma once
@@ -21,7 +21,7 @@ struct embedded {
 	bool is_open;
 	int epoll_fd;
 	int timer_fd;
-	struct descriptor witness; /* in the epoll, without events */
+	struct descriptor marker; /* in the epoll, without events */
 	struct pollfd watched[EMBEDDED_WATCHED_MAX];
 	size_t watched_count;
 };

@@ -233,19 +233,19 @@ bool file_lock_is_held(int folder_fd, const char *name)
 	return flock(fd, LOCK_SH | LOCK_NB) != 0;
 }
 
-enum { LEFT_FOR_OTHERS = 16 };
+enum { SPARE_INSTANCES = 16 };
 
 /* Whether a few more instances could be made, by making them. */
-static bool others_have_some_left(void)
+static bool has_spare_instances(void)
 {
-	int fds[LEFT_FOR_OTHERS];
+	int fds[SPARE_INSTANCES];
 	int count = 0;
 
-	while (count < LEFT_FOR_OTHERS && (fds[count] = inotify_init1(IN_CLOEXEC)) >= 0)
+	while (count < SPARE_INSTANCES && (fds[count] = inotify_init1(IN_CLOEXEC)) >= 0)
 		count++;
 	for (int i = 0; i < count; i++)
 		close(fds[i]);
-	return count == LEFT_FOR_OTHERS;
+	return count == SPARE_INSTANCES;
 }
 
 /*
@@ -256,7 +256,7 @@ static bool watch_is_ours(const struct folder_watch *watch)
 {
 	char path[64], wanted[40], text[2048];
 
-	if (watch->fd < 0 || watch->is_apart)
+	if (watch->fd < 0 || watch->has_own_files)
 		return watch->fd >= 0;
 	snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", watch->fd);
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -299,20 +299,20 @@ static bool add_watches(int fd, const struct folder *folder, const char *name)
 }
 
 void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
-	uint64_t inode, bool is_apart)
+	uint64_t inode, bool has_own_files)
 {
 	folder_watch_close(watch);
 	const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (fd < 0)
 		return;
-	if ((is_apart && !others_have_some_left()) || !add_watches(fd, folder, name)) {
+	if ((has_own_files && !has_spare_instances()) || !add_watches(fd, folder, name)) {
 		close(fd);
 		return;
 	}
-	*watch = (struct folder_watch){
-		.fd = is_apart ? fd : descriptor_move_up(fd), .inode = inode, .is_apart = is_apart
-	};
-	if (!is_apart)
+	*watch = (struct folder_watch){ .fd = has_own_files ? fd : descriptor_move_up(fd),
+		.inode = inode,
+		.has_own_files = has_own_files };
+	if (!has_own_files)
 		shared_watch = *watch;
 }
 

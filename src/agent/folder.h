@@ -96,16 +96,16 @@ bool file_lock_is_held(int folder_fd, const char *name);
  * some are left for others, and a forked child's agent should take none. One thread at a time.
  */
 struct folder_watch {
-	int fd;		/* -1: none */
-	uint64_t inode; /* of the socket's file, to recognise the descriptor as ours */
-	bool is_apart;	/* in the thread's own table of descriptors */
+	int fd;		    /* -1: none */
+	uint64_t inode;	    /* of the socket's file, to recognise the descriptor as ours */
+	bool has_own_files; /* in the thread's own table of descriptors */
 };
 
 #define FOLDER_WATCH_NONE ((struct folder_watch){ .fd = -1 })
 
 /* Watches the name in the folder instead of what was watched before; none where it cannot. */
 void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
-	uint64_t inode, bool is_apart);
+	uint64_t inode, bool has_own_files);
 void folder_watch_close(struct folder_watch *watch);
 
 /* In a forked child: closes the parent's, where that was in a table that both had. */

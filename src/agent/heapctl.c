@@ -161,7 +161,7 @@ static bool is_started_in(void *scope)
 	return is_started != NULL && is_started != heapctl_is_started && is_started() != 0;
 }
 
-static void leave_the_socket_to_the_other(struct agent_options *options)
+static void omit_second_socket(struct agent_options *options)
 {
 	if (!options->with_socket || (!is_started_in(RTLD_DEFAULT) && !is_started_in(RTLD_NEXT)))
 		return;
@@ -184,7 +184,7 @@ int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err
 	if (!apply_options(&known, &options, &problem) ||
 		!choose_name(known.name, &options, &problem))
 		return fail(&problem, err);
-	leave_the_socket_to_the_other(&options);
+	omit_second_socket(&options);
 	return agent_start(&options, &problem) ? HEAPCTL_OK : fail(&problem, err);
 }
 

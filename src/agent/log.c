@@ -14,7 +14,7 @@ void log_detach_stderr(struct log *log)
 {
 	struct stat status;
 
-	log->is_apart = true;
+	log->has_own_files = true;
 	log->to_stderr = log->to_stderr && fstat(STDERR_FILENO, &status) == 0;
 	if (log->to_stderr) {
 		log->device = status.st_dev;
@@ -38,8 +38,8 @@ static int open_program_stderr(const struct log *log)
 
 static void write_to_stderr(const struct log *log, const char *line, size_t size)
 {
-	CLEANUP(fd_cleanup) const int copy = log->is_apart ? open_program_stderr(log) : -1;
-	const int fd = log->is_apart ? copy : STDERR_FILENO;
+	CLEANUP(fd_cleanup) const int copy = log->has_own_files ? open_program_stderr(log) : -1;
+	const int fd = log->has_own_files ? copy : STDERR_FILENO;
 
 	if (fd >= 0 && write(fd, line, size) < 0)
 		return;

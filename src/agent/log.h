@@ -23,7 +23,7 @@ struct log {
 	void *context;
 	bool to_stderr;
 	/* For a thread with its own table of descriptors: what the program's stderr was. */
-	bool is_apart;
+	bool has_own_files;
 	uint64_t device;
 	uint64_t inode;
 };

@@ -42,7 +42,7 @@ static unsigned long count_threads(void)
 	return at == NULL ? 0 : strtoul(at + sizeof label - 1, NULL, 10);
 }
 
-static void *stand_in(void *ignored)
+static void *run_replacement(void *ignored)
 {
 	unsigned long others = 0;
 
@@ -65,7 +65,7 @@ static bool replace_main(void)
 
 	if (atomic_exchange(&is_replaced, true))
 		return true;
-	if (thread_start(&thread, stand_in, NULL, 0) == 0)
+	if (thread_start(&thread, run_replacement, NULL, 0) == 0)
 		return true;
 	atomic_store(&is_replaced, false);
 	return false;

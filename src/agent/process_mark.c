@@ -55,7 +55,7 @@ bool process_mark_is_new_child(void)
 	return mark != NULL && atomic_load(mark) == NEW_CHILD;
 }
 
-bool process_mark_begin_adoption(void)
+bool process_mark_begin_child(void)
 {
 	pid_t state = NEW_CHILD;
 
@@ -69,7 +69,7 @@ bool process_mark_begin_adoption(void)
 	return false;
 }
 
-void process_mark_end_adoption(void)
+void process_mark_end_child(void)
 {
 	atomic_store(mark, PID_UNKNOWN);
 }

@@ -31,11 +31,11 @@ void process_mark_set_new_child(void);
 bool process_mark_is_new_child(void);
 
 /*
- * True in one thread of a new child, which resets the state and calls process_mark_end_adoption;
+ * True in one thread of a new child, which resets the state and calls process_mark_end_child;
  * the others wait until then.
  */
-bool process_mark_begin_adoption(void);
-void process_mark_end_adoption(void);
+bool process_mark_begin_child(void);
+void process_mark_end_child(void);
 
 /* Whether the calling process is the one that was marked last. Not of a new child. */
 bool process_mark_is_ours(void);

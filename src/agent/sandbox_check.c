@@ -163,11 +163,11 @@ enum sandbox_check_action sandbox_check_compare(
 		    own->seccomp != main_thread->seccomp) ||
 		(own->filters >= 0 && main_thread->filters > own->filters) ||
 		has_lost_user(main_thread, own))
-		return SANDBOX_CHECK_LEAVE;
+		return SANDBOX_CHECK_END;
 	if ((main_thread->no_new_privs > 0 && own->no_new_privs == 0) ||
 		has_more_capabilities(main_thread, own))
 		return SANDBOX_CHECK_LOWER;
-	return SANDBOX_CHECK_STAY;
+	return SANDBOX_CHECK_KEEP;
 }
 
 static bool lower_capabilities(
@@ -276,11 +276,11 @@ static enum sandbox_check_action check_once(const struct sandbox_check *check)
 	if (main_thread.has_ids)
 		thread_follow_signals(main_thread.blocked);
 	if (action == SANDBOX_CHECK_LOWER && !lower(&main_thread, &own))
-		return SANDBOX_CHECK_LEAVE;
+		return SANDBOX_CHECK_END;
 	return action;
 }
 
-bool sandbox_check_must_leave(const struct sandbox_check *check)
+bool sandbox_check_must_end(const struct sandbox_check *check)
 {
 	enum { CHECKS = 4, CHECK_AGAIN_MS = 10 };
 
@@ -288,7 +288,7 @@ bool sandbox_check_must_leave(const struct sandbox_check *check)
 	for (int i = 0; i < CHECKS; i++) {
 		if (i > 0)
 			poll(NULL, 0, CHECK_AGAIN_MS);
-		if (check_once(check) == SANDBOX_CHECK_STAY)
+		if (check_once(check) == SANDBOX_CHECK_KEEP)
 			return false;
 	}
 	return true;

@@ -62,9 +62,9 @@ void sandbox_check_read(struct sandbox_check_reader *reader, const char *text, s
 
 /* What a thread has to do so that it has no more rights than the main thread. */
 enum sandbox_check_action {
-	SANDBOX_CHECK_STAY,
+	SANDBOX_CHECK_KEEP,
 	SANDBOX_CHECK_LOWER, /* it can drop them itself */
-	SANDBOX_CHECK_LEAVE,
+	SANDBOX_CHECK_END,
 };
 
 enum sandbox_check_action sandbox_check_compare(
@@ -93,7 +93,7 @@ void sandbox_check_close(struct sandbox_check *check);
  * Compares this process' main thread with the calling one, which drops the rights that it can and
  * blocks the signals that the main thread waits for. True when it must end.
  */
-bool sandbox_check_must_leave(const struct sandbox_check *check);
+bool sandbox_check_must_end(const struct sandbox_check *check);
 
 /* The main thread, which may end while others go on. */
 struct sandbox_check_main_thread {

@@ -50,7 +50,7 @@ static void check_main_thread(struct service *service)
 	if (had_ended)
 		service->main_thread.status = 0;
 	service->is_last = true;
-	service->must_leave = true;
+	service->must_end = true;
 }
 
 /*
@@ -58,17 +58,17 @@ static void check_main_thread(struct service *service)
  * that the main thread has dropped. A filter may have killed the main thread: its end is checked
  * first, as the process takes its status.
  */
-static bool has_to_leave(struct service *service, struct error *reason)
+static bool check_must_end(struct service *service, struct error *reason)
 {
 	if (!service->own_thread)
 		return false;
 	check_main_thread(service);
 	if (service->is_last)
 		return !error_set(reason, ERROR_STATE, "the program has ended");
-	if (!sandbox_check_must_leave(&service->sandbox))
+	if (!sandbox_check_must_end(&service->sandbox))
 		return false;
 	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
-	service->must_leave = true;
+	service->must_end = true;
 	return !error_set(reason, ERROR_STATE,
 		"the process has entered a sandbox that the agent must not weaken");
 }
@@ -82,7 +82,7 @@ static void handle_request(
 	service->used_ms = clock_monotonic_ms();
 	if (allocator_has_other_sampler(service->core.allocator))
 		service->maintain_ms = service->used_ms;
-	if (has_to_leave(service, &err)) {
+	if (check_must_end(service, &err)) {
 		response_set_error(response, &err);
 		return;
 	}
@@ -114,7 +114,7 @@ void service_init(struct service *service, const struct service_options *options
 		.lock = options->lock,
 		.settings = *options->settings,
 		.with_socket = options->with_socket,
-		.leave_idle = options->leave_idle,
+		.ends_when_idle = options->ends_when_idle,
 		.own_thread = options->own_thread,
 		.wake_signal = options->wake_signal,
 		.begun_ms = clock_monotonic_ms(),
@@ -233,7 +233,7 @@ static void watch_name(struct service *service)
 		clock_monotonic_ms() >= service->begun_ms + SERVICE_CHECK_2_MS &&
 		(!service->is_child || parent <= 1 || parent != service->parent))
 		folder_watch_open(&service->watch, &service->listener.folder,
-			service->listener.name, service->listener.inode, service->is_apart);
+			service->listener.name, service->listener.inode, service->has_own_files);
 }
 
 bool service_listen(struct service *service, struct error *err)
@@ -306,9 +306,9 @@ static void run_checks(struct service *service, int64_t now_ms)
 {
 	struct error ignored;
 
-	while (!service->must_leave && now_ms >= next_check_ms(service)) {
+	while (!service->must_end && now_ms >= next_check_ms(service)) {
 		service->checked_ms = now_ms;
-		if (!has_to_leave(service, &ignored) && service->checks_done < SERVICE_CHECKS) {
+		if (!check_must_end(service, &ignored) && service->checks_done < SERVICE_CHECKS) {
 			service->checks_done++;
 			check_process(service);
 		}
@@ -386,7 +386,7 @@ int service_poll(struct service *service, struct pollfd *fds, size_t *count, int
 	return ready;
 }
 
-static int64_t sooner(int64_t a, int64_t b)
+static int64_t shorter_wait(int64_t a, int64_t b)
 {
 	if (a < 0)
 		return b;
@@ -394,11 +394,11 @@ static int64_t sooner(int64_t a, int64_t b)
 }
 
 /* When an unused agent ends; a client or a run may keep it. */
-static int64_t leave_wait_ms(const struct service *service, bool has_deadline, int64_t now_ms)
+static int64_t idle_wait_ms(const struct service *service, bool has_deadline, int64_t now_ms)
 {
-	if (!service->leave_idle || has_deadline || service->server.count > 0)
+	if (!service->ends_when_idle || has_deadline || service->server.count > 0)
 		return -1;
-	const int64_t wait = service->used_ms + SERVICE_LEAVE_IDLE_MS - now_ms;
+	const int64_t wait = service->used_ms + SERVICE_IDLE_MS - now_ms;
 	return wait < 0 ? 0 : wait;
 }
 
@@ -430,11 +430,11 @@ int service_timeout_locked_ms(const struct service *service)
 	const int64_t now_ms = clock_monotonic_ms();
 	int64_t wait = server_wait_ms(&service->server, now_ms);
 
-	wait = sooner(wait, core_wait_ms(&service->core));
-	wait = sooner(wait, check_wait_ms(service, now_ms));
-	wait = sooner(wait, maintain_wait_ms(service, now_ms));
-	wait = sooner(wait, listen_wait_ms(service, now_ms));
-	wait = sooner(wait, leave_wait_ms(service, core_wait_ms(&service->core) >= 0, now_ms));
+	wait = shorter_wait(wait, core_wait_ms(&service->core));
+	wait = shorter_wait(wait, check_wait_ms(service, now_ms));
+	wait = shorter_wait(wait, maintain_wait_ms(service, now_ms));
+	wait = shorter_wait(wait, listen_wait_ms(service, now_ms));
+	wait = shorter_wait(wait, idle_wait_ms(service, core_wait_ms(&service->core) >= 0, now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
 }
 
@@ -479,7 +479,7 @@ static void maintain(struct service *service, int64_t now_ms)
 
 static bool is_unused(struct service *service, int64_t now_ms)
 {
-	if (!service->leave_idle || now_ms < service->used_ms + SERVICE_LEAVE_IDLE_MS ||
+	if (!service->ends_when_idle || now_ms < service->used_ms + SERVICE_IDLE_MS ||
 		service->server.count > 0)
 		return false;
 	return !is_deadline_set(service);
@@ -502,11 +502,11 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 			notice_lost_name(service, now_ms);
 	}
 	run_checks(service, now_ms);
-	if (!service->must_leave)
+	if (!service->must_end)
 		listen_again(service, now_ms);
 	/* The number may be a file of the program's by now, which makes no event. */
-	if (!service->must_leave && (!server_step(&service->server, fds, server_count, now_ms) ||
-					    listener_is_lost(&service->listener))) {
+	if (!service->must_end && (!server_step(&service->server, fds, server_count, now_ms) ||
+					  listener_is_lost(&service->listener))) {
 		log_write(service->log, LOG_INFO, "the program closed the agent's socket");
 		service_listen_or_log(service);
 	}
@@ -514,5 +514,5 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 	if (is_deadline_set(service))
 		tick(service);
 	maintain(service, clock_monotonic_ms());
-	return !service->must_leave && !is_unused(service, now_ms);
+	return !service->must_end && !is_unused(service, now_ms);
 }

@@ -28,7 +28,7 @@ enum {
 	SERVICE_CHECK_3_MS = 5000,
 	SERVICE_CHECK_LATER_MS = 30000, /* and from then on, in a process with a seccomp filter */
 	SERVICE_CHECK_LAST_MS = 1000,	/* while the main thread has ended and others go on */
-	SERVICE_LEAVE_IDLE_MS = 10000,	/* on demand: an unused thread ends after this time */
+	SERVICE_IDLE_MS = 10000,	/* on demand: an unused thread ends after this time */
 	/* The socket's name is gone: tries to make it again, at growing intervals. */
 	SERVICE_LISTEN_AGAIN_MS = 1000,
 	SERVICE_LISTEN_AGAIN_MAX_MS = 10000,
@@ -43,9 +43,9 @@ struct service_options {
 	struct core_activation *activation;
 	pthread_mutex_t *lock; /* guards the core */
 	bool with_socket;
-	bool is_child;	 /* after fork: waits a little before anything can be seen */
-	bool leave_idle; /* ends when unused */
-	bool own_thread; /* may compare its rights with the main thread's */
+	bool is_child;	     /* after fork: waits a little before anything can be seen */
+	bool ends_when_idle; /* ends when unused */
+	bool own_thread;     /* may compare its rights with the main thread's */
 	int wake_signal; /* what wakes it when it shares no descriptors: blocked; 0: a socket pair
 			  */
 };
@@ -64,13 +64,13 @@ struct service {
 	int64_t listen_pause_ms; /* and how long to wait after that */
 	struct settings settings;
 	bool with_socket;
-	bool leave_idle;
+	bool ends_when_idle;
 	bool own_thread;
 	bool has_folder;
 	bool is_child;
-	pid_t parent;  /* at the beginning */
-	bool is_apart; /* the thread has its own table of descriptors */
-	bool must_leave;
+	pid_t parent;	    /* at the beginning */
+	bool has_own_files; /* the thread has its own table of descriptors */
+	bool must_end;
 	bool is_last; /* must leave because the process has no other thread any more */
 	struct sandbox_check_main_thread main_thread; /* at the last check */
 	bool in_allocator; /* the thread has called it and is not sampled */

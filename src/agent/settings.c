@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void complain(struct settings *settings, const char *name, const char *value)
+static void log_invalid(struct settings *settings, const char *name, const char *value)
 {
 	snprintf(settings->problem, sizeof settings->problem, "%s='%.40s' is not understood", name,
 		value);
@@ -21,7 +21,7 @@ static void copy_text(struct settings *settings, char *(*get)(const char *name),
 	if (length < size)
 		memcpy(to, value, length + 1);
 	else
-		complain(settings, name, value);
+		log_invalid(settings, name, value);
 }
 
 /* "1234", or with a binary suffix: "64K", "256M", "1G". */
@@ -59,7 +59,7 @@ static void read_number(struct settings *settings, char *(*get)(const char *name
 	if (value == NULL || *value == '\0')
 		return;
 	if (!parse_number(value, &parsed) || parsed < lowest) {
-		complain(settings, name, value);
+		log_invalid(settings, name, value);
 		return;
 	}
 	*number = parsed < highest ? parsed : highest;
@@ -77,7 +77,7 @@ static int read_word(struct settings *settings, char *(*get)(const char *name), 
 		if (strcmp(value, words[i]) == 0)
 			return i;
 	}
-	complain(settings, name, value);
+	log_invalid(settings, name, value);
 	return -1;
 }
 

@@ -73,7 +73,7 @@ bool allocator_thread_sampling_off(struct allocator *allocator, struct error *er
 }
 
 /* What a system call says about the place where a dump failed; 0 when it has no complaint. */
-static int ask_the_system(const char *path)
+static int errno_of_path(const char *path)
 {
 	static const char block[4096];
 	CLEANUP(fd_cleanup)
@@ -91,7 +91,7 @@ static int ask_the_system(const char *path)
 	return reason;
 }
 
-static int ask_about_folder(const char *path)
+static int errno_of_folder(const char *path)
 {
 	char folder[ALLOCATOR_PATH_MAX];
 	const char *const slash = strrchr(path, '/');
@@ -111,9 +111,9 @@ static bool explain_dump_failure(const char *path, const char *name, struct erro
 {
 	if (err->kind != ERROR_SYSTEM || err->errnum != EFAULT)
 		return false;
-	int reason = ask_the_system(path);
+	int reason = errno_of_path(path);
 	if (reason == ENOENT) {
-		const int folder_reason = ask_about_folder(path);
+		const int folder_reason = errno_of_folder(path);
 		if (folder_reason != 0)
 			reason = folder_reason;
 	}
@@ -223,7 +223,7 @@ bool allocator_lg_sample(struct allocator *allocator, unsigned *lg_sample, struc
 	       allocator->operations->lg_sample(allocator, lg_sample, err);
 }
 
-static bool settle_type(const char *name, enum mallctl_type *type, struct error *err)
+static bool resolve_type(const char *name, enum mallctl_type *type, struct error *err)
 {
 	const enum mallctl_type known = mallctl_name_type(name);
 
@@ -250,7 +250,7 @@ bool allocator_read(struct allocator *allocator, const char *name, enum mallctl_
 {
 	struct mallctl_value got = { 0 };
 
-	if (!mallctl_check_read(name, err) || !settle_type(name, &type, err))
+	if (!mallctl_check_read(name, err) || !resolve_type(name, &type, err))
 		return false;
 	if (type == MALLCTL_UNIT) {
 		error_set(err, ERROR_USAGE, "%s is an action and has no value to read", name);
@@ -268,7 +268,7 @@ bool allocator_write(struct allocator *allocator, const char *name, enum mallctl
 {
 	struct mallctl_value value;
 
-	return mallctl_check_write(name, force, err) && settle_type(name, &type, err) &&
+	return mallctl_check_write(name, force, err) && resolve_type(name, &type, err) &&
 	       mallctl_value_parse(type, text, &value, err) &&
 	       allocator->operations->write(allocator, name, &value, err);
 }

@@ -131,7 +131,7 @@ static enum evidence compare_lg_sample(const struct allocator *allocator, const 
 }
 
 /* Negative: jemalloc has not read this text. Else the number of options that say it has. */
-static int weigh(const struct allocator *allocator, const char *text)
+static int count_evidence(const struct allocator *allocator, const char *text)
 {
 	static const struct {
 		const char *key;
@@ -167,7 +167,7 @@ static void choose_variable(struct allocator *allocator)
 	char *const variable = allocator->configuration.variable;
 
 	malloc_conf_variable(allocator->identity.symbol, variable);
-	if (weigh(allocator, getenv(plain)) > weigh(allocator, getenv(variable)))
+	if (count_evidence(allocator, getenv(plain)) > count_evidence(allocator, getenv(variable)))
 		memcpy(variable, plain, sizeof plain);
 }
 
@@ -213,7 +213,7 @@ static void read_configuration(struct allocator *allocator)
 	choose_variable(allocator);
 	configuration->secure = getauxval(AT_SECURE) != 0;
 	const char *const value = secure_getenv(configuration->variable);
-	if (value != NULL && weigh(allocator, value) >= 0)
+	if (value != NULL && count_evidence(allocator, value) >= 0)
 		snprintf(
 			configuration->environment, sizeof configuration->environment, "%s", value);
 	find_ignored_variable(allocator);

@@ -44,7 +44,7 @@ static bool malloc_moves(const volatile uint64_t *counter)
 	return moved;
 }
 
-static bool lies_with_malloc(const struct jemalloc_functions *functions)
+static bool is_in_owner_of_malloc(const struct jemalloc_functions *functions)
 {
 	struct malloc_owner owner;
 	Dl_info info;
@@ -64,11 +64,11 @@ static bool owns_malloc(const struct jemalloc_functions *functions)
 		counter != NULL)
 		return malloc_moves(counter);
 	/* Built without statistics: there is no counter to watch. */
-	return lies_with_malloc(functions);
+	return is_in_owner_of_malloc(functions);
 }
 
 /* Anything may be called mallctl; jemalloc's says a version. */
-static bool speaks(const struct jemalloc_functions *functions)
+static bool is_jemalloc(const struct jemalloc_functions *functions)
 {
 	char version[16];
 
@@ -85,7 +85,7 @@ static bool is_known(
 	return false;
 }
 
-/* Not called yet: see keep_those_that_speak. */
+/* Not called yet: see keep_jemallocs. */
 static void add(struct jemalloc_search *search, const struct jemalloc_functions *functions,
 	const char *prefix, const char *where, const char *found_by)
 {
@@ -100,12 +100,12 @@ static void add(struct jemalloc_search *search, const struct jemalloc_functions 
 }
 
 /* Drops those of found[first...] that are no jemalloc, and asks the others for their malloc. */
-static void keep_those_that_speak(struct jemalloc_search *search, size_t first)
+static void keep_jemallocs(struct jemalloc_search *search, size_t first)
 {
 	size_t kept = first;
 
 	for (size_t i = first; i < search->count; i++) {
-		if (!speaks(&search->found[i].functions))
+		if (!is_jemalloc(&search->found[i].functions))
 			continue;
 		if (i != kept)
 			search->found[kept] = search->found[i];
@@ -384,18 +384,18 @@ void jemalloc_search(struct jemalloc_search *search)
 
 	*search = (struct jemalloc_search){ 0 };
 	search_dynamic(search);
-	keep_those_that_speak(search, 0);
+	keep_jemallocs(search, 0);
 
 	/* The program's own jemalloc is worth naming even when malloc is another's. */
 	size_t known = search->count;
 	if (object_at(0, &program))
 		search_program(search, &program);
-	keep_those_that_speak(search, known);
+	keep_jemallocs(search, known);
 	if (has_owner(search))
 		return;
 	known = search->count;
 	search_libraries(search);
-	keep_those_that_speak(search, known);
+	keep_jemallocs(search, known);
 	if (search->count == 0)
 		search->program_has_jemalloc = program_contains_jemalloc();
 }

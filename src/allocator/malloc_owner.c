@@ -68,7 +68,7 @@ static const char *name_by_file(const char *path)
 	return NULL;
 }
 
-static bool lies_at(const void *address, const void *base)
+static bool is_in_object(const void *address, const void *base)
 {
 	Dl_info info;
 
@@ -79,7 +79,7 @@ static const char *name_by_symbol(const void *base)
 {
 	for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) {
 		const char *const symbol = allocators[i].symbol;
-		if (symbol != NULL && lies_at(dlsym(RTLD_DEFAULT, symbol), base))
+		if (symbol != NULL && is_in_object(dlsym(RTLD_DEFAULT, symbol), base))
 			return allocators[i].name;
 	}
 	return NULL;
@@ -108,9 +108,9 @@ static const void *address_of_malloc(const void *program)
 	const void *address = NULL;
 
 	memcpy(&address, &function, sizeof address);
-	if (lies_at(address, program) && !program_defines_malloc()) {
+	if (is_in_object(address, program) && !program_defines_malloc()) {
 		const void *const next = dlsym(RTLD_NEXT, "malloc");
-		if (next != NULL && !lies_at(next, program))
+		if (next != NULL && !is_in_object(next, program))
 			return next;
 	}
 	return address;

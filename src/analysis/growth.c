@@ -257,7 +257,7 @@ static double combination_p(const struct combination *combination)
 enum { ONSETS_TRIED = 8 };
 
 /* Whether it falls rather. */
-static bool find_chance(const struct growth_data *series, struct growth *growth)
+static bool find_p(const struct growth_data *series, struct growth *growth)
 {
 	const struct grid grid = grid_make(series);
 	const double from_start = probability_below(series, &grid, 0, NOISE_PROGRAM);
@@ -274,7 +274,7 @@ static bool find_chance(const struct growth_data *series, struct growth *growth)
 				      bent.plain_rate > 0 &&
 				      bent.plain_rate * bent.plain_rate * bent.square_hours >
 					      fmin(series->plain_variance / (double)series->block,
-						      growth_data_rest_variance(&bent));
+						      growth_data_residual_variance(&bent));
 		combination_add(&rise,
 			may_rise ? probability_below(&bent, &grid, 0, NOISE_PROGRAM) : 1,
 			1 / (double)tried);
@@ -355,11 +355,11 @@ static void name_kind(const struct growth_shape *shape, bool falls, struct growt
  * quite the one that was found, or no whole number of intervals, so that phases are other ones each
  * time.
  */
-static bool is_folded_badly(const struct growth_data *folded)
+static bool is_fold_poor(const struct growth_data *folded)
 {
 	const double max = 3;
 
-	return growth_data_rest_variance(folded) >
+	return growth_data_residual_variance(folded) >
 	       max * folded->plain_variance / (double)folded->block;
 }
 
@@ -408,7 +408,7 @@ static void find_onset_below_swings(const struct growth_data *folded, struct gro
 	const double clearly = 3, in_interval = 1.92;
 	const double half_count = (double)folded->count / 2;
 	const double noise = folded->plain_variance / (double)folded->block;
-	const double straight = fmax(growth_data_rest_variance(folded), noise);
+	const double straight = fmax(growth_data_residual_variance(folded), noise);
 	double rests[GROWTH_POINTS], min = INFINITY;
 	size_t best = 0;
 
@@ -418,7 +418,7 @@ static void find_onset_below_swings(const struct growth_data *folded, struct gro
 		if (!growth_data_may_bend(folded, at) ||
 			!growth_data_bend(&bent, folded->points[at].hours) || bent.plain_rate <= 0)
 			continue;
-		rests[at] = fmax(growth_data_rest_variance(&bent), folded->min_variance);
+		rests[at] = fmax(growth_data_residual_variance(&bent), folded->min_variance);
 		if (rests[at] < min) {
 			min = rests[at];
 			best = at;
@@ -449,7 +449,7 @@ static bool fold_by_phase(
 	struct growth_data bent = *folded;
 	if (shape->has_onset)
 		shape->has_onset = growth_data_bend(&bent, shape->onset_hours);
-	if (!is_folded_badly(shape->has_onset ? &bent : folded))
+	if (!is_fold_poor(shape->has_onset ? &bent : folded))
 		return true;
 	shape->has_onset = false;
 	return false;
@@ -502,7 +502,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	struct growth_data shaped = shaped_series(&series, &shape);
 	const bool is_folded = shaped.period_hours > 0;
 	const struct growth_data folded = shaped;
-	bool falls = find_chance(&shaped, &growth);
+	bool falls = find_p(&shaped, &growth);
 	const bool falls_later =
 		shape.has_onset && shape.falls && falls_since(&shaped, shape.onset_hours);
 	falls |= falls_later;
@@ -521,7 +521,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		growth.onset_high = shape.onset_high;
 	}
 	/* Swings that no fold has taken out are noise. */
-	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_folded_badly(&shaped));
+	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_fold_poor(&shaped));
 	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
 	/* No growth has no onset, and steps are all that there is. */
 	if ((growth.has_onset || shape.grows_beside_steps) &&

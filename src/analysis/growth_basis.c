@@ -65,10 +65,10 @@ static void whiten(const struct growth_data *series, const struct whitener *whit
 		double level = 0, walk = 0;
 		for (size_t i = run->first > from ? run->first : from; i < run->end; i++) {
 			level *= whitener->kept[i];
-			const double surprise = column->at[i] - level - walk;
-			level += whitener->level_gains[i] * surprise;
-			walk += whitener->walk_gains[i] * surprise;
-			column->at[i] = surprise * whitener->scales[i];
+			const double innovation = column->at[i] - level - walk;
+			level += whitener->level_gains[i] * innovation;
+			walk += whitener->walk_gains[i] * innovation;
+			column->at[i] = innovation * whitener->scales[i];
 		}
 	}
 }

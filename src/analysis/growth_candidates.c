@@ -29,13 +29,13 @@ static double score_of(const struct candidate_search *search, double left, doubl
 }
 
 /* Half of the square sum that a moment has to explain, to be worth its price. */
-static double worthwhile_gain(const struct candidate_search *search, double left)
+static double min_gain(const struct candidate_search *search, double left)
 {
 	return fmax(left / (double)search->basis->count, 1) * moment_price * search->log_count;
 }
 
 /* Whether steps against the growth take back half of it, or more, in the run where it begins. */
-static bool is_taken_back(
+static bool is_reverted(
 	const struct candidate_search *search, const struct shape_candidate *candidate)
 {
 	const struct growth_data_point *const points = search->series->points;
@@ -50,7 +50,8 @@ static bool is_taken_back(
 	return (points[last].value - points[first].value) / grown < 0.5;
 }
 
-static void enter(const struct candidate_search *search, const struct shape_candidate *candidate)
+static void keep_if_best(
+	const struct candidate_search *search, const struct shape_candidate *candidate)
 {
 	const bool grows = candidate->shape == SHAPE_LINE || candidate->shape == SHAPE_HINGE;
 	const bool has_drops =
@@ -59,12 +60,12 @@ static void enter(const struct candidate_search *search, const struct shape_cand
 
 	/* Small ones bend a line only, as when growth began between two points. */
 	if (candidate->score <= search->best[shape].score ||
-		(has_drops && !is_taken_back(search, candidate)))
+		(has_drops && !is_reverted(search, candidate)))
 		return;
 	search->best[shape] = *candidate;
 }
 
-static bool is_apart(const struct shape_candidate *candidate, size_t at)
+static bool is_clear_of_steps(const struct shape_candidate *candidate, size_t at)
 {
 	for (size_t i = 0; i < candidate->step_count; i++) {
 		const size_t there = candidate->steps[i];
@@ -87,7 +88,7 @@ static double steps_price(
 }
 
 /* With these steps, which the basis is without: level, a line or a hinge beside them. */
-static void enter_growth(const struct candidate_search *search, const struct basis *basis,
+static void try_growth(const struct candidate_search *search, const struct basis *basis,
 	const struct shape_candidate *steps)
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
@@ -96,7 +97,7 @@ static void enter_growth(const struct candidate_search *search, const struct bas
 
 	candidate.shape = steps->step_count == 0 ? SHAPE_LEVEL : SHAPE_STEPS;
 	candidate.score = score_of(search, left, price);
-	enter(search, &candidate);
+	keep_if_best(search, &candidate);
 	for (size_t at = 0; at < basis->count; at++) {
 		if (!growth_data_may_bend(search->series, at))
 			continue;
@@ -107,9 +108,9 @@ static void enter_growth(const struct candidate_search *search, const struct bas
 			price + moment_price);
 		if (candidate.slope > 0 ? !candidate.steps_down : !candidate.steps_up)
 			search->onset_scores[at] = fmax(search->onset_scores[at], candidate.score);
-		enter(search, &candidate);
+		keep_if_best(search, &candidate);
 		/* A step to the line that follows: they share the moment. */
-		if (steps->step_count != 0 || !is_apart(steps, at))
+		if (steps->step_count != 0 || !is_clear_of_steps(steps, at))
 			continue;
 		struct basis_column hinge = basis->hinges[at];
 		column_take_out(&hinge, &basis->steps[at],
@@ -124,18 +125,18 @@ static void enter_growth(const struct candidate_search *search, const struct bas
 		both.steps_up = step > 0;
 		both.steps_down = step < 0;
 		both.steps[both.step_count++] = at;
-		enter(search, &both);
+		keep_if_best(search, &both);
 	}
 }
 
-static void enter_line(const struct candidate_search *search)
+static void try_line(const struct candidate_search *search)
 {
 	const double left =
 		search->square_sum - basis_explained(search->basis, &search->basis->line, NULL);
 	const struct shape_candidate candidate = { .shape = SHAPE_LINE,
 		.score = score_of(search, left, 0.5) };
 
-	enter(search, &candidate);
+	keep_if_best(search, &candidate);
 }
 
 /*
@@ -147,14 +148,14 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
 	/* A step that does not pay half of its price does not pave the way for others. */
-	double max = worthwhile_gain(search, left), step = 0;
+	double max = min_gain(search, left), step = 0;
 	size_t at = basis->count;
 
 	if (candidate->step_count == GROWTH_MAX_STEPS)
 		return false;
 	for (size_t i = 0; i < basis->count; i++) {
 		double height;
-		if (!growth_data_may_step(search->series, i) || !is_apart(candidate, i))
+		if (!growth_data_may_step(search->series, i) || !is_clear_of_steps(candidate, i))
 			continue;
 		const double gain = basis_explained(basis, &basis->steps[i], &height);
 		if (gain > max) {
@@ -173,19 +174,19 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 }
 
 /* Steps between levels, and growth beside them. Whether there was any. */
-static bool enter_steps(const struct candidate_search *search)
+static bool try_steps(const struct candidate_search *search)
 {
 	struct basis basis = *search->basis;
 	struct shape_candidate candidate = { 0 };
 
 	do
-		enter_growth(search, &basis, &candidate);
+		try_growth(search, &basis, &candidate);
 	while (take_step(search, &basis, &candidate));
 	return candidate.step_count > 0;
 }
 
 /* Steps that are seen when a line is taken out first. */
-static void enter_steps_beside_line(const struct candidate_search *search)
+static void try_steps_beside_line(const struct candidate_search *search)
 {
 	struct basis basis = *search->basis, stepped = *search->basis;
 	struct shape_candidate candidate = { .shape = SHAPE_LINE };
@@ -197,16 +198,16 @@ static void enter_steps_beside_line(const struct candidate_search *search)
 		basis_remove(&stepped, search->series, stepped.steps[last]);
 		(void)basis_explained(&stepped, &stepped.line, &candidate.slope);
 		candidate.score = score_of(search, left, 0.5 + steps_price(search, &candidate));
-		enter(search, &candidate);
+		keep_if_best(search, &candidate);
 	}
 }
 
 /* The same for the hinge that fits best, which may fit better elsewhere with the steps. */
-static void enter_steps_beside_hinge(const struct candidate_search *search)
+static void try_steps_beside_hinge(const struct candidate_search *search)
 {
 	struct basis basis = *search->basis, stepped = *search->basis;
 	struct shape_candidate candidate = { 0 };
-	double max = worthwhile_gain(search, search->square_sum);
+	double max = min_gain(search, search->square_sum);
 	size_t at = basis.count;
 
 	for (size_t i = 0; i < basis.count; i++) {
@@ -224,7 +225,7 @@ static void enter_steps_beside_hinge(const struct candidate_search *search)
 	while (take_step(search, &basis, &candidate)) {
 		const size_t last = candidate.steps[candidate.step_count - 1];
 		basis_remove(&stepped, search->series, stepped.steps[last]);
-		enter_growth(search, &stepped, &candidate);
+		try_growth(search, &stepped, &candidate);
 	}
 }
 
@@ -239,7 +240,7 @@ static bool is_over(const struct growth_data *series, size_t first, size_t end)
 }
 
 /* A line between two levels: the hinge of its beginning less that of its end. */
-static void enter_rises(const struct candidate_search *search)
+static void try_rises(const struct candidate_search *search)
 {
 	const struct basis *const basis = search->basis;
 	const struct growth_data *const series = search->series;
@@ -276,12 +277,12 @@ static void enter_rises(const struct candidate_search *search)
 				.score = score_of(search, search->square_sum - gain * gain / square,
 					first == 0 ? moment_price : moment_price + 1),
 			};
-			enter(search, &candidate);
+			keep_if_best(search, &candidate);
 		}
 	}
 }
 
-static void enter_waves(const struct candidate_search *search)
+static void try_waves(const struct candidate_search *search)
 {
 	struct basis basis = *search->basis;
 	const double by_cosine = basis_explained(&basis, &basis.cosine, NULL);
@@ -290,7 +291,7 @@ static void enter_waves(const struct candidate_search *search)
 	const double by_sine = basis_explained(&basis, &basis.sine, NULL);
 	struct shape_candidate candidate = { .shape = SHAPE_WAVE };
 	candidate.score = score_of(search, search->square_sum - by_cosine - by_sine, 1.5);
-	enter(search, &candidate);
+	keep_if_best(search, &candidate);
 	column_take_out(&basis.line, &basis.cosine,
 		column_product(&basis.cosine, &basis.cosine, 0, basis.count), 0, basis.count);
 	column_take_out(&basis.line, &basis.sine,
@@ -299,7 +300,7 @@ static void enter_waves(const struct candidate_search *search)
 		search->square_sum - by_cosine - by_sine -
 			basis_explained(&basis, &basis.line, NULL),
 		2);
-	enter(search, &candidate);
+	keep_if_best(search, &candidate);
 }
 
 /*
@@ -351,17 +352,17 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 			.best = best,
 			.onset_scores = onset_scores,
 		};
-		const bool has_steps = enter_steps(&search);
+		const bool has_steps = try_steps(&search);
 		const bool has_slope = basis_explained(&basis, &basis.line, NULL) >
-				       worthwhile_gain(&search, search.square_sum);
-		enter_line(&search);
+				       min_gain(&search, search.square_sum);
+		try_line(&search);
 		if (has_slope)
-			enter_steps_beside_line(&search);
+			try_steps_beside_line(&search);
 		if (has_slope || has_steps) {
-			enter_steps_beside_hinge(&search);
-			enter_rises(&search);
+			try_steps_beside_hinge(&search);
+			try_rises(&search);
 		}
 		if (period > 0)
-			enter_waves(&search);
+			try_waves(&search);
 	}
 }

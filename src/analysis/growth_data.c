@@ -148,16 +148,16 @@ static void measure_objects(const struct growth_objects *objects, struct growth_
 	series->object_hours = objects->live * hours;
 }
 
-static void measure_restlessness(struct growth_data *series)
+static void measure_variation(struct growth_data *series)
 {
 	double sum = 0, square_sum = 0;
 
 	for (size_t r = 0; r < series->run_count; r++) {
 		const struct growth_data_run *const run = &series->runs[r];
 		for (size_t i = run->first; i < run->end; i++) {
-			const double rest = series->points[i].value - run->mean_value;
+			const double residual = series->points[i].value - run->mean_value;
 			sum += series->points[i].value;
-			square_sum += rest * rest;
+			square_sum += residual * residual;
 		}
 	}
 	series->plain_variance =
@@ -232,7 +232,7 @@ static bool measure_times(struct growth_data *series)
 }
 
 /* What levels and growth leave of each point; the sum of the squares. */
-static double find_rests(const struct growth_data *series, double rests[GROWTH_POINTS])
+static double find_residuals(const struct growth_data *series, double residuals[GROWTH_POINTS])
 {
 	double square_sum = 0;
 
@@ -247,19 +247,20 @@ static double find_rests(const struct growth_data *series, double rests[GROWTH_P
 		}
 		for (size_t i = run->first; i < run->end; i++) {
 			const struct growth_data_point *const point = &series->points[i];
-			rests[i] = point->value - levels[point->phase] -
-				   series->plain_rate * point->centered_hours;
-			square_sum += rests[i] * rests[i];
+			residuals[i] = point->value - levels[point->phase] -
+				       series->plain_rate * point->centered_hours;
+			square_sum += residuals[i] * residuals[i];
 		}
 	}
 	return square_sum;
 }
 
-double growth_data_rest_variance(const struct growth_data *series)
+double growth_data_residual_variance(const struct growth_data *series)
 {
-	double rests[GROWTH_POINTS];
+	double residuals[GROWTH_POINTS];
 
-	return find_rests(series, rests) / ((double)(series->count - series->level_count) - 1);
+	return find_residuals(series, residuals) /
+	       ((double)(series->count - series->level_count) - 1);
 }
 
 /*
@@ -270,16 +271,16 @@ static void measure_excess(struct growth_data *series)
 {
 	const double noise =
 		(double)(series->count - series->level_count - 1) * series->plain_variance;
-	double rests[GROWTH_POINTS];
-	const double departure = find_rests(series, rests);
+	double residuals[GROWTH_POINTS];
+	const double departure = find_residuals(series, residuals);
 	const double real = departure > 2 * noise ? 1 - 2 * noise / departure : 0;
 	for (size_t r = 0; r < series->run_count; r++) {
 		struct growth_data_run *const run = &series->runs[r];
 		double min = 0;
 		for (size_t i = run->first; i < run->end; i++)
-			min = fmin(min, rests[i]);
+			min = fmin(min, residuals[i]);
 		for (size_t i = run->first; i < run->end; i++)
-			series->points[i].excess = real * (rests[i] - min);
+			series->points[i].excess = real * (residuals[i] - min);
 		run->mean_excess = -real * min;
 	}
 }
@@ -293,7 +294,7 @@ bool growth_data_make(const struct growth_point *points, size_t count,
 	if (!measure_times(ret) || ret->count < ret->level_count + 2)
 		return false;
 	measure_objects(objects, ret);
-	measure_restlessness(ret);
+	measure_variation(ret);
 	measure_excess(ret);
 	return true;
 }

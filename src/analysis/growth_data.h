@@ -80,7 +80,7 @@ bool growth_data_fold(const struct growth_data *series, double period_hours, boo
 	struct growth_data *ret);
 
 /* Of the points, by what levels and the growth leave. */
-double growth_data_rest_variance(const struct growth_data *series);
+double growth_data_residual_variance(const struct growth_data *series);
 
 /* The first point of the run that a point is of, and the one after its last. */
 size_t growth_data_run_begin(const struct growth_data *series, size_t at);

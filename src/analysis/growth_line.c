@@ -14,7 +14,7 @@ struct kalman_filter {
 
 	size_t sides;
 
-	/* Covariance of the two states, and the expectation of each, given what was seen. */
+	/* Covariance of the two states, and the expectation of each, given what was measured. */
 	double level_level, level_walk, walk_walk;
 	double level[MAX_SIDES], walk[MAX_SIDES];
 
@@ -44,7 +44,7 @@ static double survival(struct kalman_filter *filter, double hours)
 	return filter->last_kept[0];
 }
 
-static void go_on(struct kalman_filter *filter, double hours, double course)
+static void predict(struct kalman_filter *filter, double hours, double course)
 {
 	const double kept = survival(filter, hours);
 
@@ -56,24 +56,24 @@ static void go_on(struct kalman_filter *filter, double hours, double course)
 		filter->level[side] *= kept;
 }
 
-static void see(struct kalman_filter *filter, const double seen[MAX_SIDES], double excess)
+static void update(struct kalman_filter *filter, const double measured[MAX_SIDES], double excess)
 {
 	const double level_gain = filter->level_level + filter->level_walk;
 	const double walk_gain = filter->level_walk + filter->walk_walk;
 	const double variance = level_gain + walk_gain + filter->excess_weight * excess;
-	double surprise[MAX_SIDES];
+	double innovation[MAX_SIDES];
 
 	for (size_t side = 0; side < filter->sides; side++) {
-		surprise[side] = seen[side] - filter->level[side] - filter->walk[side];
-		filter->level[side] += level_gain / variance * surprise[side];
-		filter->walk[side] += walk_gain / variance * surprise[side];
+		innovation[side] = measured[side] - filter->level[side] - filter->walk[side];
+		filter->level[side] += level_gain / variance * innovation[side];
+		filter->walk[side] += walk_gain / variance * innovation[side];
 	}
 	filter->level_level -= level_gain * level_gain / variance;
 	filter->level_walk -= level_gain * walk_gain / variance;
 	filter->walk_walk -= walk_gain * walk_gain / variance;
 	for (size_t i = 0; i < filter->sides; i++) {
 		for (size_t j = i; j < filter->sides; j++)
-			filter->products[i][j] += surprise[i] * surprise[j] / variance;
+			filter->products[i][j] += innovation[i] * innovation[j] / variance;
 	}
 	/* Few logarithms, and no number beyond what a double holds. */
 	filter->determinant *= variance;
@@ -96,14 +96,14 @@ static void filter_run(struct kalman_filter *filter, const struct growth_data *s
 		const struct growth_data_point *const point =
 			&series->points[is_backward ? run->end - 1 - i : run->first + i];
 		if (last != NULL)
-			go_on(filter, fabs(point->hours - last->hours),
+			predict(filter, fabs(point->hours - last->hours),
 				fabs(point->course - last->course));
 		last = point;
-		double seen[MAX_SIDES] = {
+		double measured[MAX_SIDES] = {
 			[TIME] = point->course - start, [VALUE] = point->value - first
 		};
-		seen[LEVELS + point->phase] = 1;
-		see(filter, seen, point->excess);
+		measured[LEVELS + point->phase] = 1;
+		update(filter, measured, point->excess);
 	}
 }
 
@@ -140,8 +140,9 @@ static double average_variance(double n, double r)
 
 /*
  * What comes and goes at least. A fraction of a sample does everywhere: counts of a few are not
- * known better. And where the supposed rate does not explain what was seen to come (or go), objects
- * that came and stayed for a while did: a few samples in a straight line are no proof of a leak.
+ * known better. And where the supposed rate does not explain what was measured to come (or go),
+ * objects that came and stayed for a while did: a few samples in a straight line are no proof of a
+ * leak.
  */
 static double min_turnover(
 	const struct growth_data *series, double supposed_rate, double correlation)

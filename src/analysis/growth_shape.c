@@ -65,7 +65,7 @@ static double wave_square_sum(const struct growth_data *series, const struct fla
 static const double min_period_error = 0.35; /* in steps */
 
 /* At least two periods in the longest run, three points in a period. */
-static void look_for_swings(
+static void find_wave(
 	const struct growth_data *series, const struct flattened *flat, struct growth_shape *shape)
 {
 	const double noise = (double)series->count * series->plain_variance;
@@ -143,8 +143,8 @@ static struct shape_step step_between(const struct growth_data *series, size_t f
 	};
 }
 
-static void tell_steps(const struct growth_data *series, const struct shape_candidate *candidate,
-	struct growth_shape *shape)
+static void describe_steps(const struct growth_data *series,
+	const struct shape_candidate *candidate, struct growth_shape *shape)
 {
 	if (candidate->shape == SHAPE_RISE) {
 		shape->step_count = 1;
@@ -173,7 +173,7 @@ static void tell_steps(const struct growth_data *series, const struct shape_cand
 }
 
 /* 95% of the weight of all moments. */
-static void tell_onset(const struct growth_data *series, const struct shape_candidate *hinge,
+static void describe_onset(const struct growth_data *series, const struct shape_candidate *hinge,
 	const double scores[GROWTH_POINTS], struct growth_shape *shape)
 {
 	double weights[GROWTH_POINTS], sum = 0, passed = 0;
@@ -221,7 +221,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 
 	if (series->count < 4)
 		return shape;
-	look_for_swings(series, &flat, &swings);
+	find_wave(series, &flat, &swings);
 	if (swings.period_hours == 0 && is_quiet(series))
 		return shape;
 	candidates_find(series, flat.rise, swings.period_hours, best, onset_scores);
@@ -242,14 +242,14 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 		shape.is_step = true;
 		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly + few_points;
 		shape.is_jump = shape.beats_level && still->score > growth->score;
-		tell_steps(series, still, &shape);
+		describe_steps(series, still, &shape);
 		return shape;
 	}
 	if (growth->score < best[SHAPE_LEVEL].score)
 		return shape;
 	shape.grows_beside_steps = growth->step_count > 0;
-	tell_steps(series, growth, &shape);
+	describe_steps(series, growth, &shape);
 	if (growth->shape == SHAPE_HINGE)
-		tell_onset(series, growth, onset_scores, &shape);
+		describe_onset(series, growth, onset_scores, &shape);
 	return shape;
 }

@@ -336,7 +336,7 @@ static void add_samples(struct profile *shared, const struct series_profile *pro
 	}
 }
 
-void series_settle(struct series *series)
+void series_finish(struct series *series)
 {
 	CLEANUP(free_cleanup) bool **has = xcalloc(series->shared_count, sizeof *has);
 
@@ -354,7 +354,7 @@ void series_settle(struct series *series)
 		free(has[i]);
 }
 
-struct profile series_sketch(const struct series *series, size_t at)
+struct profile series_allocations(const struct series *series, size_t at)
 {
 	const struct series_profile *const from = &series->profiles[at];
 	struct profile sketch = *series->shared[from->shared];

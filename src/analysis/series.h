@@ -57,10 +57,10 @@ void series_add(struct series *series, struct profile *profile);
  * To be called once, when the order of the profiles is final. The shared profiles have a sample
  * then, without counters, for each stack in the order in which the profiles have them first.
  */
-void series_settle(struct series *series);
+void series_finish(struct series *series);
 
 /*
  * A profile as far as comparison_of looks at it. It borrows from the series, but for its samples:
  * release those with free().
  */
-struct profile series_sketch(const struct series *series, size_t at);
+struct profile series_allocations(const struct series *series, size_t at);

@@ -35,7 +35,7 @@ static bool begins_with(const struct proc_map *map, const char *name)
 }
 
 /* Adds the mapping that was read. */
-static void settle(struct reader *reader)
+static void add_mapping(struct reader *reader)
 {
 	struct smaps *const sums = &reader->sums;
 	const uint64_t own =
@@ -101,7 +101,7 @@ static void begin(struct reader *reader, const struct proc_map *map)
 	const bool is_guard = !map->readable && !map->writable && !map->executable &&
 			      map->path_size == 0 && map->limit - map->start <= GUARD_MOST;
 
-	settle(reader);
+	add_mapping(reader);
 	reader->sums.mapping_count++;
 	reader->size = map->limit - map->start;
 	if (is_called(map, "[heap]"))
@@ -168,7 +168,7 @@ bool smaps_read(const char *text, size_t size, struct smaps *ret)
 			begin(&reader, &map);
 		text += length + 1;
 	}
-	settle(&reader);
+	add_mapping(&reader);
 	*ret = reader.sums;
 	return reader.sums.mapping_count != 0;
 }

@@ -354,7 +354,7 @@ static void set_times(struct trend *trend, const struct series *series)
 
 static bool is_same_run(const struct series *series, size_t i, size_t j)
 {
-	const struct profile x = series_sketch(series, i), y = series_sketch(series, j);
+	const struct profile x = series_allocations(series, i), y = series_allocations(series, j);
 	const bool is_same = comparison_is_same_run(&x, &y);
 
 	free(x.samples);
@@ -388,11 +388,11 @@ static bool set_runs(struct trend *trend, const struct series *series, struct er
 	const size_t count = series->profile_count;
 	CLEANUP(free_cleanup) size_t *begins = xcalloc(count, sizeof *begins);
 	size_t process_count = 1;
-	struct profile before = series_sketch(series, 0);
+	struct profile before = series_allocations(series, 0);
 	bool is_fine = true;
 
 	for (size_t i = 1; i < count && is_fine; i++) {
-		const struct profile now = series_sketch(series, i);
+		const struct profile now = series_allocations(series, i);
 		const struct comparison step = comparison_of(&before, &now);
 		/* Another interval discards what was sampled, or is of another process. */
 		const bool was_reset = step.was_reset || step.intervals_differ;
@@ -432,7 +432,7 @@ static bool is_constant(const struct trend *trend, const struct trend_site *site
 }
 
 /* How sure it is that the site changed at all; smaller is surer. */
-static double surprise(const struct trend_site *site)
+static double change_rank(const struct trend_site *site)
 {
 	if (!site->has_growth)
 		return 2;
@@ -455,10 +455,10 @@ static double latest(const struct trend *trend, const struct trend_site *site)
 	return site->series[trend->profile_count - 1].value;
 }
 
-static int by_surprise(const void *a, const void *b, void *context)
+static int by_change(const void *a, const void *b, void *context)
 {
 	const struct trend_site *const x = a, *const y = b;
-	const double left = surprise(x), right = surprise(y);
+	const double left = change_rank(x), right = change_rank(y);
 
 	if (left != right)
 		return (left > right) - (left < right);
@@ -472,7 +472,7 @@ static void name_suspects(struct trend *trend)
 	size_t tests = 0;
 	double adjusted = 0;
 
-	qsort_r(trend->sites, trend->site_count, sizeof *trend->sites, by_surprise, trend);
+	qsort_r(trend->sites, trend->site_count, sizeof *trend->sites, by_change, trend);
 	for (size_t i = 0; i < trend->site_count; i++)
 		tests += trend->sites[i].has_growth && !is_constant(trend, &trend->sites[i]);
 	for (size_t i = 0; i < trend->site_count; i++) {

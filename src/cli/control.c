@@ -49,7 +49,7 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 	return false;
 }
 
-void control_note_silence(const struct target *target)
+void control_warn_of_wait(const struct target *target)
 {
 	verb_warn("%s: no answer yet; it may be busy with a profile. Waiting (Ctrl-C ends it)",
 		target->label);

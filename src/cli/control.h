@@ -20,7 +20,7 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 	bool *as_json, int *exit_code);
 
 /* For agent_on_silence: reports on stderr that the call continues. */
-void control_note_silence(const struct target *target);
+void control_warn_of_wait(const struct target *target);
 
 /* One "--json" and the end, for tables of options. */
 enum { CONTROL_OPTION_JSON = 1 };

@@ -130,10 +130,10 @@ int main(int argc, char **argv)
 	prctl(PR_SET_NAME, "heapctl");
 #else
 	struct error err;
-	if (net_program_is_needed(argc, argv) && !net_program_become(&err))
+	if (net_program_is_needed(argc, argv) && !net_program_exec(&err))
 		return verb_fail(&err);
 #endif
-	agent_on_silence(control_note_silence);
+	agent_on_silence(control_warn_of_wait);
 	if (argc > 0 && is_jeprof(argv[0]))
 		return finish(jeprof_main(argc, argv));
 	if (argc < 2) {

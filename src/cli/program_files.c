@@ -43,7 +43,7 @@ static bool own_folder(const char *what, char folder[PATH_MAX], struct error *er
 	return true;
 }
 
-bool net_program_become(struct error *err)
+bool net_program_exec(struct error *err)
 {
 	static const char *const places[] = {
 		"", /* the build tree */

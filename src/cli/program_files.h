@@ -24,7 +24,7 @@ bool net_program_is_needed(int argc, char **argv);
  * Becomes heapctl-net from the beginning: call it before anything was done that must not be done
  * twice. Returns only on failure, with false.
  */
-bool net_program_become(struct error *err);
+bool net_program_exec(struct error *err);
 
 /* The path of libheapctl.so. ERROR_NOT_FOUND. */
 MUST_CHECK bool agent_library_find(char path[4096], struct error *err);

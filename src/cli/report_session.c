@@ -232,7 +232,7 @@ static void report_module(const struct symbol_module_report *report, bool debug)
 		report->hint[0] == '\0' ? "" : ")");
 }
 
-static bool is_said_alike(
+static bool has_same_report(
 	const struct symbol_module_report *left, const struct symbol_module_report *right)
 {
 	return strcmp(left->path, right->path) == 0 && strcmp(left->problem, right->problem) == 0 &&
@@ -328,9 +328,9 @@ static void report_modules(const struct report_session *session,
 		bool is_said = !session->options->keep_allocator_frames &&
 			       allocator_frame_has_module(PROFILE_HEAP, sum.path);
 		for (size_t j = 0; j < i && !is_said; j++)
-			is_said = is_said_alike(&reports[j], &sum);
+			is_said = has_same_report(&reports[j], &sum);
 		for (size_t j = i + 1; j < count; j++) {
-			if (!is_said_alike(&reports[j], &sum))
+			if (!has_same_report(&reports[j], &sum))
 				continue;
 			sum.address_count += reports[j].address_count;
 			sum.named_count += reports[j].named_count;

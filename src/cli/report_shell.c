@@ -211,7 +211,7 @@ static void request_deinit(struct shell_request *request)
 }
 
 /* "After ignoring 'x': 1.0 MB of 56.9 (1.8%)" */
-static void say_what_is_left(struct buffer *out, const struct view *view,
+static void append_remaining(struct buffer *out, const struct view *view,
 	const struct render_options *render, const char *what, const char *pattern)
 {
 	const double left = view_sum(view, view->counter).value;
@@ -241,9 +241,9 @@ static bool make_view(struct shell *shell, struct shell_request *request, bool w
 			.text,
 		jeprof_value_unit(view, &request->render));
 	if (with_focus && request->focus.size != 0)
-		say_what_is_left(out, view, &request->render, "focusing on", variation->focus);
+		append_remaining(out, view, &request->render, "focusing on", variation->focus);
 	if (request->ignore.size != 0)
-		say_what_is_left(out, view, &request->render, "ignoring", variation->ignore);
+		append_remaining(out, view, &request->render, "ignoring", variation->ignore);
 	*ret = TAKE(view);
 	return true;
 }

@@ -174,7 +174,7 @@ static void apply(const struct launch_plan *plan)
 		setenv(plan->variables[i].name, plan->variables[i].value, 1);
 }
 
-static int become(const struct launch_plan *plan, char **command, int listen_fd)
+static int exec_command(const struct launch_plan *plan, char **command, int listen_fd)
 {
 	struct error err;
 
@@ -217,7 +217,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		!launch_plan_make(&wanted.request, &plan, &err))
 		return fail_prefixed(&err);
 	if (wanted.record == NULL) {
-		exit_code = become(&plan, wanted.command, listen_fd);
+		exit_code = exec_command(&plan, wanted.command, listen_fd);
 	} else {
 		apply(&plan);
 		exit_code = recording_run(&recording, wanted.command, listen_fd);

@@ -247,7 +247,7 @@ void run_restore_signals(void)
 }
 
 /* Everything that was prepared for the program is not for the gateway. */
-static void become_gateway(int fd, pid_t pid)
+static void exec_gateway(int fd, pid_t pid)
 {
 	char target[16], own[16];
 
@@ -281,7 +281,7 @@ bool run_gateway_start(int fd, pid_t pid, struct error *err)
 	if (between == 0) {
 		const pid_t gateway = fork();
 		if (gateway == 0)
-			become_gateway(fd, pid);
+			exec_gateway(fd, pid);
 		_exit(gateway < 0);
 	}
 	close(fd);

@@ -228,7 +228,7 @@ bool trend_series_load(struct report_session *session, struct series *series, st
 		return refuse_few(series, reader.damaged_count, err);
 	session->damaged_count = reader.damaged_count;
 	sort(series);
-	series_settle(series);
+	series_finish(series);
 	session->borrows_profiles = true;
 	for (size_t i = 0; i < series->shared_count; i++)
 		report_session_add(session, series->shared[i]);

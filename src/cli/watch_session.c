@@ -50,7 +50,7 @@ static bool keep(void *context, struct watcher_capture *capture, struct error *e
 	return watcher_keep_in_store(session->store, capture, err);
 }
 
-static void say_captured(void *context, const struct watcher_capture *capture)
+static void print_captured(void *context, const struct watcher_capture *capture)
 {
 	struct session *const session = context;
 
@@ -69,7 +69,7 @@ static void say_captured(void *context, const struct watcher_capture *capture)
 	session->captured++;
 }
 
-static void say_failed(void *context, bool is_capture, const struct error *err)
+static void print_failed(void *context, bool is_capture, const struct error *err)
 {
 	struct error said = *err;
 
@@ -79,7 +79,7 @@ static void say_failed(void *context, bool is_capture, const struct error *err)
 	verb_fail(&said);
 }
 
-static void say_note(void *context, const char *line)
+static void print_note(void *context, const char *line)
 {
 	(void)context;
 	verb_warn("watch: %s", line);
@@ -90,7 +90,7 @@ static const char *label(const struct session *session)
 	return watcher_target(session->watcher)->label;
 }
 
-static void say(const struct session *session, const char *before, const char *after)
+static void print_targets(const struct session *session, const char *before, const char *after)
 {
 	CLEANUP(free_cleanup) char *shown = terminal_copy(label(session));
 
@@ -125,7 +125,7 @@ static void note_refusal(struct session *session, const struct error *err)
 		snprintf(session->refusal, sizeof session->refusal, "%s", err->message);
 	} else if (!session->is_refusal_reported) {
 		session->is_refusal_reported = true;
-		say_failed(session, false, err);
+		print_failed(session, false, err);
 	}
 }
 
@@ -138,7 +138,7 @@ static void search_again(struct session *session)
 		return;
 	session->searched_ms = now_ms;
 	if (attach(session, &err))
-		say(session, "", " is there");
+		print_targets(session, "", " is there");
 	else
 		note_refusal(session, &err);
 }
@@ -195,7 +195,7 @@ static bool begin(struct session *session, struct error *err)
 		return false;
 	terminal_catch_interrupts();
 	sigaction(SIGUSR1, &(struct sigaction){ .sa_handler = note_signal }, NULL);
-	say(session, "watching ", "");
+	print_targets(session, "watching ", "");
 	return true;
 }
 
@@ -205,9 +205,9 @@ bool watch_session_run(const struct watch_options *options, struct error *err)
 	const struct watcher_host host = {
 		.context = &session,
 		.keep = keep,
-		.captured = say_captured,
-		.failed = say_failed,
-		.note = say_note,
+		.captured = print_captured,
+		.failed = print_failed,
+		.note = print_note,
 	};
 
 	session.watcher = watcher_new(&options->settings, &host);

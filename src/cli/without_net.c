@@ -8,13 +8,13 @@
 bool serve_run(const struct serve_options *options, struct error *err)
 {
 	(void)options;
-	return net_program_become(err);
+	return net_program_exec(err);
 }
 
 bool watch_session_run(const struct watch_options *options, struct error *err)
 {
 	(void)options;
-	return net_program_become(err);
+	return net_program_exec(err);
 }
 
 struct stream_tls *stream_tls_new(
@@ -23,7 +23,7 @@ struct stream_tls *stream_tls_new(
 	(void)fd;
 	(void)host;
 	(void)authorities;
-	if (!net_program_become(err))
+	if (!net_program_exec(err))
 		error_prefix(err, "TLS");
 	return NULL;
 }

@@ -164,7 +164,7 @@ void agent_on_silence(agent_silence_function *notice)
 }
 
 /* While an agent is silent. */
-struct silence {
+struct answer_wait {
 	struct process_watch watch;
 	const struct target *target;
 	int64_t begun_ms;
@@ -173,14 +173,14 @@ struct silence {
 
 static bool check_silence(void *context, struct error *err)
 {
-	struct silence *const silence = context;
+	struct answer_wait *const answer_wait = context;
 
-	if (silence->watch.process->pid != 0 && !process_watch_check(&silence->watch, err))
+	if (answer_wait->watch.process->pid != 0 && !process_watch_check(&answer_wait->watch, err))
 		return false;
-	if (!silence->is_noticed && on_silence != NULL &&
-		clock_monotonic_ms() - silence->begun_ms >= SILENCE_MS) {
-		silence->is_noticed = true;
-		on_silence(silence->target);
+	if (!answer_wait->is_noticed && on_silence != NULL &&
+		clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS) {
+		answer_wait->is_noticed = true;
+		on_silence(answer_wait->target);
 	}
 	return true;
 }
@@ -214,7 +214,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 {
 	char authorization[4096], path[2048];
 	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
-	struct silence silence = {
+	struct answer_wait answer_wait = {
 		.watch.process = &target->process,
 		.target = target,
 		.begun_ms = clock_monotonic_ms(),
@@ -232,7 +232,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	if (target->cancel_fd != NULL)
 		stream.cancel_fd = *target->cancel_fd;
 	stream.check = check_silence;
-	stream.check_context = &silence;
+	stream.check_context = &answer_wait;
 	stream.check_ms = PROCESS_WATCH_INTERVAL_MS;
 	if (target->process.pid != 0 && !process_state_check(&target->process, err))
 		return false;

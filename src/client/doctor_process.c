@@ -16,7 +16,7 @@
 #include "client/wake.h"
 
 /* What /proc shows of one process; filled as far as it may be seen. */
-struct patient {
+struct subject {
 	const struct process *process;
 	struct process_modules modules;
 	struct buffer environment;
@@ -27,84 +27,84 @@ struct patient {
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
 };
 
-static const char *variable_of(const struct patient *patient, const char *name)
+static const char *variable_of(const struct subject *subject, const char *name)
 {
-	return patient->has_environment ? process_environment_find(&patient->environment, name)
+	return subject->has_environment ? process_environment_find(&subject->environment, name)
 					: NULL;
 }
 
-static bool examine_access(struct diagnosis *diagnosis, struct patient *patient)
+static bool examine_access(struct diagnosis *diagnosis, struct subject *subject)
 {
 	struct error err;
 	char path[32];
 
-	if (!process_read_modules(patient->process->pid, &patient->modules, &err)) {
+	if (!process_read_modules(subject->process->pid, &subject->modules, &err)) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "no-access", err.hint, "%s", err.message);
 		return false;
 	}
-	patient->has_environment =
-		process_read_environment(patient->process->pid, &patient->environment, &err);
-	if (patient->has_environment && !process_environment_is_intact(&patient->environment)) {
-		patient->has_environment = false;
+	subject->has_environment =
+		process_read_environment(subject->process->pid, &subject->environment, &err);
+	if (subject->has_environment && !process_environment_is_intact(&subject->environment)) {
+		subject->has_environment = false;
 		diagnosis_add(diagnosis, FINDING_NOTE, "environment-overwritten", "",
 			"it wrote its title over its environment, so that its MALLOC_CONF cannot "
 			"be seen from outside");
 	}
-	if (!process_is_secure(patient->process->pid, &patient->is_secure, &err))
-		patient->is_secure = false;
+	if (!process_is_secure(subject->process->pid, &subject->is_secure, &err))
+		subject->is_secure = false;
 	snprintf(path, sizeof path, "/proc/%d/exe",
-		(int)process_living_thread(patient->process->pid));
+		(int)process_living_thread(subject->process->pid));
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
-		program_find_mallctl(fd, patient->mallctl);
-		patient->is_foreign = program_is_foreign(fd);
+		program_find_mallctl(fd, subject->mallctl);
+		subject->is_foreign = program_is_foreign(fd);
 	}
-	program_conf_variable(fd, patient->mallctl, patient->variable);
+	program_conf_variable(fd, subject->mallctl, subject->variable);
 	return true;
 }
 
 /* Whether the program is of a kind that no agent can be loaded into. */
-static bool examine_kind(struct diagnosis *diagnosis, const struct patient *patient)
+static bool examine_kind(struct diagnosis *diagnosis, const struct subject *subject)
 {
-	if (patient->modules.agent[0] != '\0')
+	if (subject->modules.agent[0] != '\0')
 		return false;
-	if (patient->is_foreign)
+	if (subject->is_foreign)
 		diagnosis_add(diagnosis, FINDING_WRONG, "other-machine",
 			"use the heapctl that was built for it",
 			"the program is for another kind of machine than this heapctl (32 bit): "
 			"its agent cannot be loaded");
-	else if (patient->modules.has_musl)
+	else if (subject->modules.has_musl)
 		diagnosis_add(diagnosis, FINDING_WRONG, "musl",
 			"use a build of the program for glibc",
 			"the program is linked with musl, and the agent with glibc: it cannot be "
 			"loaded");
-	return patient->is_foreign || patient->modules.has_musl;
+	return subject->is_foreign || subject->modules.has_musl;
 }
 
-static bool has_jemalloc(const struct patient *patient)
+static bool has_jemalloc(const struct subject *subject)
 {
-	return patient->modules.jemalloc[0] != '\0' || patient->mallctl[0] != '\0';
+	return subject->modules.jemalloc[0] != '\0' || subject->mallctl[0] != '\0';
 }
 
-static bool is_static(const struct patient *patient)
+static bool is_static(const struct subject *subject)
 {
-	return !patient->modules.has_libc;
+	return !subject->modules.has_libc;
 }
 
-static void examine_allocator(struct diagnosis *diagnosis, const struct patient *patient)
+static void examine_allocator(struct diagnosis *diagnosis, const struct subject *subject)
 {
-	const struct process_modules *const modules = &patient->modules;
+	const struct process_modules *const modules = &subject->modules;
 
 	if (modules->jemalloc[0] != '\0')
 		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-loaded", "", "it has jemalloc: %s",
 			modules->jemalloc);
-	else if (patient->mallctl[0] != '\0')
+	else if (subject->mallctl[0] != '\0')
 		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-inside", "",
-			"it has jemalloc inside (%s), which reads %s", patient->mallctl,
-			patient->variable);
+			"it has jemalloc inside (%s), which reads %s", subject->mallctl,
+			subject->variable);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
-			is_static(patient) ? "link it dynamically, then start it with heapctl run"
+			is_static(subject) ? "link it dynamically, then start it with heapctl run"
 					   : "heapctl samples any malloc; heapctl run --jemalloc "
 					     "brings jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
@@ -112,7 +112,7 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct patient 
 			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer
 			: modules->has_libc		    ? "the C library"
 							    : "the program itself");
-	if (is_static(patient))
+	if (is_static(subject))
 		diagnosis_add(diagnosis, FINDING_WRONG, "static",
 			"link the agent into it (heapctl_start of heapctl.h), or link it "
 			"dynamically",
@@ -121,21 +121,21 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct patient 
 }
 
 /* Libraries that LD_PRELOAD names and that are not there. */
-static void examine_preload(struct diagnosis *diagnosis, const struct patient *patient)
+static void examine_preload(struct diagnosis *diagnosis, const struct subject *subject)
 {
-	const char *const preload = variable_of(patient, "LD_PRELOAD");
+	const char *const preload = variable_of(subject, "LD_PRELOAD");
 	const bool wants_agent = preload != NULL && strstr(preload, "libheapctl") != NULL;
 	const bool wants_jemalloc = preload != NULL && strstr(preload, "libjemalloc") != NULL;
-	const bool lacks = (wants_agent && patient->modules.agent[0] == '\0') ||
-			   (wants_jemalloc && patient->modules.jemalloc[0] == '\0');
+	const bool lacks = (wants_agent && subject->modules.agent[0] == '\0') ||
+			   (wants_jemalloc && subject->modules.jemalloc[0] == '\0');
 
-	if (patient->is_secure)
+	if (subject->is_secure)
 		diagnosis_add(diagnosis, FINDING_WRONG, "secure-start",
 			"start it as the user that it runs as (capabilities may be ambient), or "
 			"use /etc/ld.so.preload and the symlink /etc/malloc.conf",
 			"it gained privileges when it was started (setuid, capabilities): the "
 			"loader dropped LD_PRELOAD and jemalloc ignores %s",
-			patient->variable);
+			subject->variable);
 	else if (lacks)
 		diagnosis_add(diagnosis, FINDING_WRONG, "preload-failed",
 			"see what the loader wrote to its standard error; the file must be "
@@ -144,18 +144,18 @@ static void examine_preload(struct diagnosis *diagnosis, const struct patient *p
 }
 
 static void examine_conf_text(
-	struct diagnosis *diagnosis, const struct patient *patient, const char *conf)
+	struct diagnosis *diagnosis, const struct subject *subject, const char *conf)
 {
 	struct error problem;
 
 	for (size_t i = 0; malloc_conf_problem(conf, i, &problem); i++)
 		diagnosis_add(diagnosis, FINDING_WRONG, "conf-malformed", problem.hint, "%s: %s",
-			patient->variable, problem.message);
+			subject->variable, problem.message);
 	if (!malloc_conf_is_on(conf, "prof", false))
 		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
 			"start it with prof:true,prof_active:false in it; heapctl run does",
 			"%s is '%s': without prof:true the profiler is off for good",
-			patient->variable, conf);
+			subject->variable, conf);
 	else if (!malloc_conf_is_on(conf, "prof_active", true))
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-off",
 			"heapctl record, once there "
@@ -164,33 +164,33 @@ static void examine_conf_text(
 			"switches it on, profiles are empty");
 }
 
-static void examine_conf(struct diagnosis *diagnosis, const struct patient *patient)
+static void examine_conf(struct diagnosis *diagnosis, const struct subject *subject)
 {
 	static const char *const names[] = { "MALLOC_CONF", "JEMALLOC_CONF", "JE_MALLOC_CONF",
 		"_RJEM_MALLOC_CONF" };
-	const char *const conf = variable_of(patient, patient->variable);
+	const char *const conf = variable_of(subject, subject->variable);
 
-	if (!has_jemalloc(patient) || !patient->has_environment)
+	if (!has_jemalloc(subject) || !subject->has_environment)
 		return;
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		const char *const other = variable_of(patient, names[i]);
-		if (other != NULL && strcmp(names[i], patient->variable) != 0 &&
+		const char *const other = variable_of(subject, names[i]);
+		if (other != NULL && strcmp(names[i], subject->variable) != 0 &&
 			(conf == NULL || strcmp(names[i], "MALLOC_CONF") != 0))
 			diagnosis_add(diagnosis, conf == NULL ? FINDING_WRONG : FINDING_NOTE,
 				"variable-ignored", "set the variable that it reads",
 				"%s is set ('%s'), but its jemalloc reads %s", names[i], other,
-				patient->variable);
+				subject->variable);
 	}
-	if (patient->is_secure)
+	if (subject->is_secure)
 		return;
 	if (conf != NULL)
-		examine_conf_text(diagnosis, patient, conf);
+		examine_conf_text(diagnosis, subject, conf);
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
 			"start it with heapctl run, or with prof:true,prof_active:false in it",
 			"%s is not set, so the profiler is off, unless the program itself or "
 			"/etc/malloc.conf says prof:true",
-			patient->variable);
+			subject->variable);
 }
 
 /* Whether it has changed its root to one in which a child's agent does not stay. */
@@ -207,15 +207,15 @@ static bool examine_root(struct diagnosis *diagnosis, const struct process *proc
 }
 
 /* Whether its HEAPCTL_DIR is what keeps the agent from being found. */
-static bool examine_socket_folder(struct diagnosis *diagnosis, const struct patient *patient)
+static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subject *subject)
 {
-	const char *const folder = variable_of(patient, "HEAPCTL_DIR");
+	const char *const folder = variable_of(subject, "HEAPCTL_DIR");
 	char root[32], seen[4096];
 
 	if (folder == NULL || *folder == '\0')
 		return false;
-	process_root(patient->process, root);
-	if (doctor_examine_named_folder(diagnosis, root, folder, patient->process->effective_uid))
+	process_root(subject->process, root);
+	if (doctor_examine_named_folder(diagnosis, root, folder, subject->process->effective_uid))
 		return true;
 	snprintf(seen, sizeof seen, "%s%s", root, folder);
 	if (access(seen, F_OK) == 0 || errno != ENOENT)
@@ -230,9 +230,9 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct pati
 }
 
 static void examine_silence(
-	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+	struct diagnosis *diagnosis, const struct subject *subject, const struct error *why)
 {
-	if (patient->process->has_seccomp)
+	if (subject->process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-sandboxed",
 			"profile it without that filter, on another machine for instance",
 			"its agent is loaded but does not answer: it leaves a process that filters "
@@ -245,12 +245,12 @@ static void examine_silence(
 
 /* Why an agent that is loaded does not answer. */
 static void examine_silent_agent(
-	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+	struct diagnosis *diagnosis, const struct subject *subject, const struct error *why)
 {
-	const char *const disable = variable_of(patient, "HEAPCTL_DISABLE");
-	const char *const exes = variable_of(patient, "HEAPCTL_EXE");
+	const char *const disable = variable_of(subject, "HEAPCTL_DISABLE");
+	const char *const exes = variable_of(subject, "HEAPCTL_EXE");
 	const enum agent_absence absence =
-		patient->has_environment ? agent_absence(patient->process, &patient->environment)
+		subject->has_environment ? agent_absence(subject->process, &subject->environment)
 					 : ABSENCE_UNKNOWN;
 	struct error reason;
 
@@ -263,39 +263,39 @@ static void examine_silent_agent(
 			"name this program: heapctl run --exe NAME",
 			"its agent is loaded but stays quiet: HEAPCTL_EXE is '%s', and the program "
 			"is %s",
-			exes, patient->process->exe);
-	else if (strstr(patient->modules.sanitizer, "libtsan") != NULL)
+			exes, subject->process->exe);
+	else if (strstr(subject->modules.sanitizer, "libtsan") != NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "thread-sanitizer",
 			"use a build without it, or link the agent",
 			"it was built with the thread sanitizer, out of which a preloaded agent "
 			"keeps");
-	else if (wake_read_state(patient->process) == WAKE_ASLEEP &&
-		 !wake_can_make_thread(patient->process, &reason))
+	else if (wake_read_state(subject->process) == WAKE_ASLEEP &&
+		 !wake_can_make_thread(subject->process, &reason))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", reason.hint, "%s",
 			reason.message);
-	else if (wake_explain_child(patient->process, &reason) ||
-		 (wake_read_state(patient->process) == WAKE_ASLEEP &&
-			 !wake_can_take_signal(patient->process, &reason)))
+	else if (wake_explain_child(subject->process, &reason) ||
+		 (wake_read_state(subject->process) == WAKE_ASLEEP &&
+			 !wake_can_take_signal(subject->process, &reason)))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-signal", reason.hint, "%s",
 			reason.message);
-	else if (examine_root(diagnosis, patient->process) ||
-		 examine_socket_folder(diagnosis, patient))
+	else if (examine_root(diagnosis, subject->process) ||
+		 examine_socket_folder(diagnosis, subject))
 		return;
 	else if (why->kind == ERROR_TIMEOUT)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
 			why->message);
 	else
-		examine_silence(diagnosis, patient, why);
+		examine_silence(diagnosis, subject, why);
 }
 
 static void examine_agent(
-	struct diagnosis *diagnosis, const struct patient *patient, const struct error *why)
+	struct diagnosis *diagnosis, const struct subject *subject, const struct error *why)
 {
-	if (patient->modules.agent[0] != '\0')
-		examine_silent_agent(diagnosis, patient, why);
+	if (subject->modules.agent[0] != '\0')
+		examine_silent_agent(diagnosis, subject, why);
 	else if (why->kind == ERROR_NOT_FOUND)
 		diagnosis_add(diagnosis, FINDING_WRONG, "no-agent",
-			is_static(patient)
+			is_static(subject)
 				? "link libheapctl.a into it (heapctl_start of heapctl.h)"
 				: "start it with heapctl run, or link libheapctl.so "
 				  "into it",
@@ -308,21 +308,21 @@ static void examine_agent(
 void doctor_examine_process(
 	struct diagnosis *diagnosis, const struct process *process, const struct error *why)
 {
-	struct patient patient = { .process = process };
+	struct subject subject = { .process = process };
 
-	buffer_init(&patient.environment, &memory_or_exit);
-	if (!examine_access(diagnosis, &patient)) {
+	buffer_init(&subject.environment, &memory_or_exit);
+	if (!examine_access(diagnosis, &subject)) {
 		/* What can be known has been said. */
-	} else if (examine_kind(diagnosis, &patient)) {
-		if (has_jemalloc(&patient))
-			examine_allocator(diagnosis, &patient);
+	} else if (examine_kind(diagnosis, &subject)) {
+		if (has_jemalloc(&subject))
+			examine_allocator(diagnosis, &subject);
 	} else {
-		examine_agent(diagnosis, &patient, why);
-		examine_allocator(diagnosis, &patient);
-		examine_preload(diagnosis, &patient);
-		examine_conf(diagnosis, &patient);
+		examine_agent(diagnosis, &subject, why);
+		examine_allocator(diagnosis, &subject);
+		examine_preload(diagnosis, &subject);
+		examine_conf(diagnosis, &subject);
 	}
-	buffer_deinit(&patient.environment);
+	buffer_deinit(&subject.environment);
 }
 
 static void examine_files(struct diagnosis *diagnosis, const struct process *process)

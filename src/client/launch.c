@@ -78,7 +78,7 @@ static bool has_option(const char *conf, const char *key)
 }
 
 /* Options that write profiles automatically, and empty ones while sampling is off. */
-static const char *self_acting(const char *conf)
+static const char *find_automatic_option(const char *conf)
 {
 	static const char *const keys[] = { "prof_final", "prof_leak", "prof_gdump" };
 	struct malloc_conf_pair pair;
@@ -105,7 +105,7 @@ bool launch_conf(struct launch_plan *plan, const struct launch_request *request,
 	append_inherited(plan, &conf, "MALLOC_CONF", inherited);
 	append_pairs(&conf, request->conf);
 
-	const char *const acting = self_acting(buffer_string(&conf));
+	const char *const acting = find_automatic_option(buffer_string(&conf));
 	if (acting != NULL && request->final_prefix == NULL &&
 		!has_option(inherited, "prof_active") && !has_option(misnamed, "prof_active") &&
 		!has_option(request->conf, "prof_active")) {
@@ -340,7 +340,8 @@ static bool choose_jemalloc(
 	const struct launch_request *request, struct launch_plan *plan, struct error *err)
 {
 	const struct program *const program = &plan->program;
-	const char *const acting = request->conf == NULL ? NULL : self_acting(request->conf);
+	const char *const acting =
+		request->conf == NULL ? NULL : find_automatic_option(request->conf);
 	char path[LIBRARY_PATH_BYTES];
 
 	if (request->jemalloc != NULL) {

@@ -207,7 +207,7 @@ static void search_agent(void *items, size_t at)
 }
 
 /* A child that was just forked, and may be about to exec or to exit. */
-static bool is_passing(const struct process *process)
+static bool is_just_forked(const struct process *process)
 {
 	struct process parent;
 	struct error ignored;
@@ -228,7 +228,7 @@ static bool add_asleep(struct survey *survey, const struct process *process)
 	if (state != WAKE_ASLEEP &&
 		(state != WAKE_AWAKE || process_age_ms(process->pid) >= YOUNG_MS))
 		return false;
-	if (is_passing(process) || !process_read_modules(process->pid, &modules, &ignored))
+	if (is_just_forked(process) || !process_read_modules(process->pid, &modules, &ignored))
 		return true;
 	const bool can_wake = target_check_sleeper(process, &problem);
 	struct survey_entry *const entry = add(survey, can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);

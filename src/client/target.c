@@ -194,7 +194,7 @@ static bool try_candidates(
 	return ok;
 }
 
-static bool explain_no_waking(
+static bool explain_cannot_wake(
 	const struct process *process, const struct wake *wake, struct error *err)
 {
 	enum { SENT_IN_VAIN = 5 };
@@ -279,7 +279,7 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 	} while (!*denied && is_worth_asking(&wake, deadline_ms));
 	if (*denied)
 		return false;
-	return wake.awake_since_ms == 0 ? explain_no_waking(process, &wake, err)
+	return wake.awake_since_ms == 0 ? explain_cannot_wake(process, &wake, err)
 					: explain_no_agent(process, err);
 }
 
@@ -442,7 +442,7 @@ static void note_reachable(pid_t pid, struct name_search *search)
 		snprintf(search->list + size, sizeof search->list - size, ", ...");
 }
 
-static void look_at(pid_t pid, struct name_search *search)
+static void examine(pid_t pid, struct name_search *search)
 {
 	struct process process;
 	struct target target;
@@ -473,7 +473,7 @@ static void look_at(pid_t pid, struct name_search *search)
 	}
 }
 
-static bool say_none(const struct name_search *search, struct error *err)
+static bool refuse_unmatched(const struct name_search *search, struct error *err)
 {
 	const char *const at = strrchr(search->name, '@');
 	char user[USER_NAME_BYTES];
@@ -504,7 +504,7 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 	if (!process_list(&pids, &count, err))
 		return false;
 	for (size_t i = 0; i < count; i++)
-		look_at(pids[i], search);
+		examine(pids[i], search);
 	if (search->reachable == 0 && search->children == 1)
 		return reach_agent(&search->first_child, wake_deadline_ms(), target, err);
 	if (search->reachable == 1 && search->first.socket_path[0] == '\0')
@@ -533,7 +533,7 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 		*err = search->why;
 		return false;
 	}
-	return say_none(search, err);
+	return refuse_unmatched(search, err);
 }
 
 static bool is_number(const char *text)

@@ -105,7 +105,7 @@ static bool is_child_of_target(const struct process *process)
 	       (wake_read_state(&parent) != WAKE_NO_AGENT || process_has_agent_thread(&parent));
 }
 
-static bool is_kept_out(pid_t pid)
+static bool is_agent_disabled(pid_t pid)
 {
 	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
 	struct error ignored;
@@ -121,7 +121,7 @@ bool wake_explain_child(const struct process *process, struct error *err)
 {
 	if (wake_read_state(process) != WAKE_NO_AGENT || !is_child_of_target(process))
 		return false;
-	if (is_kept_out(process->pid)) {
+	if (is_agent_disabled(process->pid)) {
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has no agent: HEAPCTL_CHILDREN=no keeps it out", process->name,
 			(int)process->pid);
@@ -236,7 +236,7 @@ bool wake_can_take_signal(const struct process *process, struct error *err)
 }
 
 /* One that waits its time anew is best asked when it has just begun to wait. */
-static bool is_the_moment(struct wake *wake, pid_t thread, const struct wake_choice *choice)
+static bool may_signal_now(struct wake *wake, pid_t thread, const struct wake_choice *choice)
 {
 	const bool has_begun = wake->thread == thread && wake->switches != choice->switches;
 
@@ -292,7 +292,7 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 		return true;
 	const pid_t thread = choose_thread(process->pid, wake, &choice);
 	struct pollfd end = { .fd = fd, .events = POLLIN };
-	if (thread == 0 || !is_the_moment(wake, thread, &choice) ||
+	if (thread == 0 || !may_signal_now(wake, thread, &choice) ||
 		!handles_signal(process->pid, &filters) || poll(&end, 1, 0) != 0)
 		return true;
 	wake->sent_ms = clock_monotonic_ms();
@@ -343,13 +343,13 @@ static bool parse_call(const char *line, struct call *call)
 	       call->number >= 0;
 }
 
-static enum wake_rank when_endless(bool is_endless)
+static enum wake_rank rank_wait(bool is_endless)
 {
 	return is_endless ? WAKE_EXACT : WAKE_ANEW;
 }
 
 /* Interrupted, such a call returns with the part that it has, which cannot be undone. */
-static enum wake_rank unless_in_parts(bool waits_for_all, enum wake_rank rank)
+static enum wake_rank rank_receive(bool waits_for_all, enum wake_rank rank)
 {
 	return waits_for_all ? WAKE_NEVER : rank;
 }
@@ -362,21 +362,21 @@ static enum wake_rank rank_call(const struct call *call)
 	switch (call->number) {
 #if defined(__x86_64__)
 	case SYS_poll:
-		return when_endless((int)a[2] < 0);
+		return rank_wait((int)a[2] < 0);
 	case SYS_epoll_wait:
-		return when_endless((int)a[3] < 0);
+		return rank_wait((int)a[3] < 0);
 	case SYS_select:
 	case SYS_pause:
 		return WAKE_EXACT;
 #endif
 	case SYS_epoll_pwait:
-		return when_endless((int)a[3] < 0);
+		return rank_wait((int)a[3] < 0);
 	case SYS_epoll_pwait2:
-		return when_endless(a[3] == 0);
+		return rank_wait(a[3] == 0);
 	case SYS_nanosleep:
-		return when_endless(a[1] != 0);
+		return rank_wait(a[1] != 0);
 	case SYS_clock_nanosleep:
-		return when_endless((a[1] & ABSOLUTE) != 0 || a[3] != 0);
+		return rank_wait((a[1] & ABSOLUTE) != 0 || a[3] != 0);
 	/* The kernel leaves the rest of their time where they find it. */
 	case SYS_ppoll:
 	case SYS_pselect6:
@@ -391,17 +391,16 @@ static enum wake_rank rank_call(const struct call *call)
 	case SYS_futex:
 		return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET ? WAKE_EXACT : WAKE_NEVER;
 	case SYS_recvfrom:
-		return unless_in_parts((a[3] & MSG_WAITALL) != 0, WAKE_EXACT);
+		return rank_receive((a[3] & MSG_WAITALL) != 0, WAKE_EXACT);
 	case SYS_recvmsg:
-		return unless_in_parts((a[2] & MSG_WAITALL) != 0, WAKE_EXACT);
+		return rank_receive((a[2] & MSG_WAITALL) != 0, WAKE_EXACT);
 	case SYS_recvmmsg:
-		return unless_in_parts(
-			(uint32_t)a[2] > 1 && (a[3] & MSG_WAITFORONE) == 0, WAKE_ANEW);
+		return rank_receive((uint32_t)a[2] > 1 && (a[3] & MSG_WAITFORONE) == 0, WAKE_ANEW);
 	case SYS_io_getevents:
-		return unless_in_parts((int64_t)a[1] > 1, WAKE_ANEW);
+		return rank_receive((int64_t)a[1] > 1, WAKE_ANEW);
 	/* Also one that first submits: it returns how many it has. */
 	case SYS_io_uring_enter:
-		return unless_in_parts((uint32_t)a[1] > 0 || (uint32_t)a[2] > 1, WAKE_ANEW);
+		return rank_receive((uint32_t)a[1] > 0 || (uint32_t)a[2] > 1, WAKE_ANEW);
 	case SYS_msgrcv:
 	case SYS_mq_timedreceive:
 		return WAKE_ANEW;

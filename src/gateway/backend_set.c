@@ -110,7 +110,7 @@ static void name_target(struct backend_set *set, const struct target *target, ch
 }
 
 /* A new list in the making. */
-struct gathering {
+struct found_backends {
 	struct backend **items;
 	size_t count, capacity;
 	struct backend_problem *problems;
@@ -118,7 +118,8 @@ struct gathering {
 };
 
 /* Keeps the object of a target that was known before, with its history and its running calls. */
-static void gather(struct backend_set *set, const struct target *target, struct gathering *found)
+static void gather(
+	struct backend_set *set, const struct target *target, struct found_backends *found)
 {
 	static uint64_t generations;
 	struct backend *backend = NULL;
@@ -143,7 +144,8 @@ static void gather(struct backend_set *set, const struct target *target, struct 
 	found->items[found->count++] = backend;
 }
 
-static struct backend_problem *add_problem(struct gathering *found, const char *name, pid_t pid)
+static struct backend_problem *add_problem(
+	struct found_backends *found, const char *name, pid_t pid)
 {
 	found->problems =
 		xreallocarray(found->problems, found->problem_count + 1, sizeof *found->problems);
@@ -155,7 +157,7 @@ static struct backend_problem *add_problem(struct gathering *found, const char *
 }
 
 static void gather_entry(
-	struct backend_set *set, const struct survey_entry *entry, struct gathering *found)
+	struct backend_set *set, const struct survey_entry *entry, struct found_backends *found)
 {
 	const struct process *const process = &entry->target.process;
 
@@ -204,7 +206,7 @@ static bool survey_sorted(struct survey *survey, struct error *err)
 	return true;
 }
 
-static void gather_all(struct backend_set *set, struct gathering *found)
+static void gather_all(struct backend_set *set, struct found_backends *found)
 {
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
 	struct error err;
@@ -222,7 +224,7 @@ static void gather_all(struct backend_set *set, struct gathering *found)
  * has the name from now on.
  */
 static bool gather_namesakes(
-	struct backend_set *set, const char *name, uid_t owner, struct gathering *found)
+	struct backend_set *set, const char *name, uid_t owner, struct found_backends *found)
 {
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
 	const size_t before = found->count;
@@ -243,7 +245,7 @@ static bool gather_namesakes(
 }
 
 /* Only processes of the name's user. */
-static void gather_name(struct backend_set *set, const char *text, struct gathering *found)
+static void gather_name(struct backend_set *set, const char *text, struct found_backends *found)
 {
 	struct target target;
 	struct error err;
@@ -264,7 +266,7 @@ static void gather_name(struct backend_set *set, const char *text, struct gather
 	}
 }
 
-static void gather_wanted(struct backend_set *set, struct gathering *found)
+static void gather_wanted(struct backend_set *set, struct found_backends *found)
 {
 	struct target target;
 	struct error err;
@@ -285,7 +287,7 @@ static void gather_wanted(struct backend_set *set, struct gathering *found)
  * Above BACKEND_SET_MAX each user gets the same number, as far as needed, so that a user cannot
  * take all slots by starting processes.
  */
-static void share_slots(struct gathering *found)
+static void share_slots(struct found_backends *found)
 {
 	CLEANUP(free_cleanup) size_t *turns = NULL;
 	size_t kept = 0;
@@ -348,7 +350,7 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	pthread_mutex_unlock(&set->mutex);
 
 	/* Only the refreshing thread changes the items, so it may read them without the mutex. */
-	struct gathering found = { 0 };
+	struct found_backends found = { 0 };
 	if (set->wanted_count > 0)
 		gather_wanted(set, &found);
 	else
@@ -373,7 +375,7 @@ static void refresh(struct backend_set *set, int64_t age_ms)
 	free(old_problems);
 }
 
-static void take_apart(const char *text, struct called_name *called)
+static void split_name(const char *text, struct called_name *called)
 {
 	snprintf(called->text, sizeof called->text, "%s", text);
 	if (!user_name_split(called->text, called->name, sizeof called->name, &called->owner))
@@ -397,7 +399,7 @@ static bool is_called(struct backend_set *set, const struct backend *backend, co
 	if (is_ambiguous(name) && strchr(name, '@') == NULL)
 		return false;
 	if (strncmp(set->last.text, name, sizeof set->last.text - 1) != 0)
-		take_apart(name, &set->last);
+		split_name(name, &set->last);
 	if (set->last.owner != USER_ANY)
 		return set->last.owner == backend->owner &&
 		       process_is_called(&backend->target.process, set->last.name);
@@ -539,7 +541,7 @@ static bool look_up(
  */
 static void add_by_pid(struct backend_set *set, const char *pid)
 {
-	struct gathering found = { 0 };
+	struct found_backends found = { 0 };
 	struct target target;
 	struct error err;
 
@@ -566,7 +568,7 @@ static void add_by_pid(struct backend_set *set, const char *pid)
 	pthread_cond_broadcast(&set->changed);
 }
 
-static bool find_newcomer(
+static bool find_new(
 	struct backend_set *set, const char *name, struct backend **backend, struct error *err)
 {
 	if (name == NULL || set->wanted_count > 0 || name[strspn(name, "0123456789")] != '\0')
@@ -587,7 +589,7 @@ bool backend_set_find(
 	struct called_name called;
 
 	if (name != NULL)
-		take_apart(name, &called);
+		split_name(name, &called);
 	pthread_mutex_lock(&set->mutex);
 	refresh(set, BACKEND_SET_REFRESH_MS);
 	if (name != NULL)
@@ -596,7 +598,7 @@ bool backend_set_find(
 	if (!ok && err->kind == ERROR_NOT_FOUND) {
 		/* It may just have started. */
 		refresh(set, MISS_REFRESH_MS);
-		ok = look_up(set, name, backend, err) || find_newcomer(set, name, backend, err);
+		ok = look_up(set, name, backend, err) || find_new(set, name, backend, err);
 	}
 	pthread_mutex_unlock(&set->mutex);
 	return ok;

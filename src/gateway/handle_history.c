@@ -270,7 +270,7 @@ static bool make_trend(void *context, struct blob **blob, struct error *err)
 	return ok;
 }
 
-static const char *or_nothing(const char *text)
+static const char *text_or_empty(const char *text)
 {
 	return text == NULL ? "" : text;
 }
@@ -278,15 +278,15 @@ static const char *or_nothing(const char *text)
 /* A client's texts come last, each preceded by its length, so that keys are unique. */
 static char *make_key(const struct trend_render *render, const struct store_series *series)
 {
-	const char *const focus = or_nothing(render->focus);
-	const char *const ignore = or_nothing(render->ignore);
+	const char *const focus = text_or_empty(render->focus);
+	const char *const ignore = text_or_empty(render->ignore);
 
 	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRId64 "/%" PRId64 "/%s/%s/%s/"
 			 "%zu:%s/%zu:%s/%zu:%s/%s",
 		series->first_id, series->last_id, series->count, render->max, render->top,
-		render->format->name, or_nothing(render->unit), or_nothing(render->counter),
+		render->format->name, text_or_empty(render->unit), text_or_empty(render->counter),
 		strlen(render->query.target), render->query.target, strlen(focus), focus,
-		strlen(ignore), ignore, or_nothing(render->exclude));
+		strlen(ignore), ignore, text_or_empty(render->exclude));
 }
 
 /* `series` is what the query found. */

@@ -227,7 +227,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	return done && cursor_ok(in);
 }
 
-enum { STAND_IN_BYTES = 256 };
+enum { PLACEHOLDER_BYTES = 256 };
 
 /* How a location occurs: jeprof looks a leaf up as it is and steps back from all others. */
 struct location_use {
@@ -289,10 +289,10 @@ static void write_symbol(struct buffer *out, uint64_t address, const struct prof
 }
 
 /* A name for an allocator's frame that has none, stored in `text`. */
-static struct profile_frame stand_in(const struct profile_mapping *mapping,
-	const struct profile_location *location, char text[STAND_IN_BYTES])
+static struct profile_frame placeholder_frame(const struct profile_mapping *mapping,
+	const struct profile_location *location, char text[PLACEHOLDER_BYTES])
 {
-	snprintf(text, STAND_IN_BYTES, "malloc<%.200s+0x%" PRIx64 ">",
+	snprintf(text, PLACEHOLDER_BYTES, "malloc<%.200s+0x%" PRIx64 ">",
 		path_base_name(mapping->path),
 		location->address - 1 - mapping->start + mapping->file_offset);
 	return (struct profile_frame){ .function = text, .file = "" };
@@ -311,9 +311,9 @@ static bool is_unnamed_allocator(const struct profile *profile,
  * `text`.
  */
 static struct profile_frame function_start(const struct profile_mapping *mapping,
-	const struct profile_location *location, char text[STAND_IN_BYTES])
+	const struct profile_location *location, char text[PLACEHOLDER_BYTES])
 {
-	snprintf(text, STAND_IN_BYTES, "[%.200s]+0x%" PRIx64, path_base_name(mapping->path),
+	snprintf(text, PLACEHOLDER_BYTES, "[%.200s]+0x%" PRIx64, path_base_name(mapping->path),
 		location->function_start - mapping->start + mapping->file_offset);
 	return (struct profile_frame){ .function = text, .file = "" };
 }
@@ -334,10 +334,10 @@ static void write_location(const struct profile *profile, struct buffer *out, ui
 	const uint64_t address = raw_address(profile, position);
 	uint32_t count = location->frame_count;
 	struct profile_frame unnamed;
-	char text[STAND_IN_BYTES];
+	char text[PLACEHOLDER_BYTES];
 
 	if (is_unnamed_allocator(profile, location, is_allocator)) {
-		unnamed = stand_in(&profile->mappings[location->mapping], location, text);
+		unnamed = placeholder_frame(&profile->mappings[location->mapping], location, text);
 		frames = &unnamed;
 		count = 1;
 	} else if (has_function_start(profile, location)) {

@@ -207,7 +207,7 @@ enum access { ACCESS_WRITABLE, ACCESS_READ_ONLY, ACCESS_UNKNOWN };
  * By a system call that makes an atomic change of nothing to the word (or-ing it with 0), and fails
  * where it cannot be written. /proc may be missing, and is never up to date.
  */
-static enum access ask_access(_Atomic(void *) *slot)
+static enum access find_access(_Atomic(void *) *slot)
 {
 	static uint32_t nobody_waits_here;
 	const int or_with_0 = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
@@ -238,7 +238,7 @@ static bool store_protected(_Atomic(void *) *slot, void *value)
 static bool store(
 	struct got_pass *pass, const struct got_module *module, _Atomic(void *) *slot, void *value)
 {
-	const enum access access = ask_access(slot);
+	const enum access access = find_access(slot);
 
 	if (access == ACCESS_WRITABLE && !is_in_relro(module, slot)) {
 		atomic_store(slot, value);

@@ -202,7 +202,7 @@ static double one_minus_exp(double x)
 }
 
 /* What the sample stands for: the contract of OpenTelemetry's profilers for allocators. */
-static void tell_tracers(const void *block, size_t size)
+static void trace_sample(const void *block, size_t size)
 {
 	const double interval =
 		(double)atomic_load_explicit(&sampler.interval, memory_order_relaxed);
@@ -345,7 +345,7 @@ static void take(const void *block, size_t size, const void *caller)
 		forget(&stale);
 	record(block, size, frames + first, count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX);
 	leave();
-	tell_tracers(block, size);
+	trace_sample(block, size);
 }
 
 __attribute__((noinline)) void sampler_take(const void *block, size_t size, const void *caller)

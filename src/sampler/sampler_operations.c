@@ -258,7 +258,7 @@ static bool is_tool(const char *malloc_name)
  * A program that calls a jemalloc inside it directly, beside malloc, would show the smaller part of
  * its heap. A static program has no loader.
  */
-static bool has_heap_of_its_own(const struct allocator *allocator)
+static bool has_own_heap(const struct allocator *allocator)
 {
 	const struct allocator_identity *const identity = &allocator->identity;
 
@@ -277,9 +277,8 @@ void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample)
 	struct allocator_profiling *const profiling = &allocator->profiling;
 	struct error err;
 
-	if (allocator->unavailable.kind == ERROR_NONE || !is_supported ||
-		has_heap_of_its_own(allocator) || is_tool(allocator->identity.malloc_name) ||
-		!interposer_find(&err))
+	if (allocator->unavailable.kind == ERROR_NONE || !is_supported || has_own_heap(allocator) ||
+		is_tool(allocator->identity.malloc_name) || !interposer_find(&err))
 		return;
 	other_operations = allocator->operations;
 	allocator->operations = &sampler_operations;

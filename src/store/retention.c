@@ -171,12 +171,13 @@ static enum outcome remove_row(struct store *store, sqlite3_stmt *row)
 
 /* The oldest snapshot that may go and is older than the limit; never `newest`. */
 static enum outcome remove_older(
-	struct store *store, int64_t newest, const char *may_go, int64_t limit_ms)
+	struct store *store, int64_t newest, const char *removable, int64_t limit_ms)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
 	CLEANUP(free_cleanup)
-	char *query = xasprintf(
-		ROW "WHERE id <> ?1 AND %s AND " STORE_KEPT_MS " < ?2 ORDER BY id LIMIT 1", may_go);
+	char *query = xasprintf(ROW "WHERE id <> ?1 AND %s AND " STORE_KEPT_MS
+				    " < ?2 ORDER BY id LIMIT 1",
+		removable);
 
 	if (sqlite3_prepare_v2(store->index, query, -1, &row, NULL) != SQLITE_OK)
 		return NOTHING;
@@ -186,13 +187,13 @@ static enum outcome remove_older(
 }
 
 /* The oldest that may go of the target that has most, or of the next; never `newest`. */
-static enum outcome remove_largest(struct store *store, int64_t newest, const char *may_go)
+static enum outcome remove_largest(struct store *store, int64_t newest, const char *removable)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *row = NULL;
 	CLEANUP(free_cleanup)
 	char *query = xasprintf(ROW "INDEXED BY snapshot_owner WHERE owner = ?2 AND target = ?3 "
 				    "AND id <> ?1 AND %s ORDER BY id LIMIT 1",
-		may_go);
+		removable);
 	const struct store_share *const shares = store_usage_sort(&store->usage);
 
 	if (sqlite3_prepare_v2(store->index, query, -1, &row, NULL) != SQLITE_OK)
@@ -210,12 +211,12 @@ static enum outcome remove_largest(struct store *store, int64_t newest, const ch
 
 /* True when the last removal found no room. */
 static bool remove_aged(
-	struct store *store, int64_t newest, const char *may_go, int64_t now_ms, unsigned *count)
+	struct store *store, int64_t newest, const char *removable, int64_t now_ms, unsigned *count)
 {
 	enum outcome outcome = store->limits.keep_ms == 0 ? NOTHING : REMOVED;
 
 	for (unsigned i = 0; i < AGED_MAX && outcome == REMOVED; i++) {
-		outcome = remove_older(store, newest, may_go, now_ms - store->limits.keep_ms);
+		outcome = remove_older(store, newest, removable, now_ms - store->limits.keep_ms);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
@@ -230,12 +231,13 @@ static bool is_too_much(const struct store *store)
 }
 
 /* The same. */
-static bool remove_surplus(struct store *store, int64_t newest, const char *may_go, unsigned *count)
+static bool remove_surplus(
+	struct store *store, int64_t newest, const char *removable, unsigned *count)
 {
 	enum outcome outcome = REMOVED;
 
 	while (outcome == REMOVED && is_too_much(store)) {
-		outcome = remove_largest(store, newest, may_go);
+		outcome = remove_largest(store, newest, removable);
 		*count += outcome == REMOVED;
 	}
 	return outcome == NO_ROOM;
@@ -261,7 +263,7 @@ static bool delete_rows(struct store *store, const sqlite3_int64 *ids, size_t co
  */
 static bool force(struct store *store, int64_t now_ms, bool any)
 {
-	CLEANUP(free_cleanup) sqlite3_int64 *doomed = NULL;
+	CLEANUP(free_cleanup) sqlite3_int64 *ids = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	const struct store_share *const shares = store_usage_sort(&store->usage);
 	size_t count = 0, capacity = 0;
@@ -285,10 +287,10 @@ static bool force(struct store *store, int64_t now_ms, bool any)
 		aged += is_aged;
 		store->usage.bytes -= sqlite3_column_int64(statement, 2);
 		store->usage.snapshots--;
-		doomed = xgrow(doomed, &capacity, count + 1, sizeof *doomed);
-		doomed[count++] = sqlite3_column_int64(statement, 0);
+		ids = xgrow(ids, &capacity, count + 1, sizeof *ids);
+		ids[count++] = sqlite3_column_int64(statement, 0);
 		unlinkat(store->fd, (const char *)sqlite3_column_text(statement, 1), 0);
-		has_room = delete_rows(store, doomed, count);
+		has_room = delete_rows(store, ids, count);
 	}
 	sqlite3_reset(statement);
 	/* The users' shares were not updated above: count again. */

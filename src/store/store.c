@@ -45,7 +45,8 @@ static const struct store_format formats[] = {
 	},
 };
 
-static bool deny(const struct store *store, const char *name, const char *why, struct error *err)
+static bool fail_denied(
+	const struct store *store, const char *name, const char *why, struct error *err)
 {
 	error_set(err, ERROR_DENIED, "%s%s%s %s: another user could change %s", store->path,
 		name[0] == '\0' ? "" : "/", name, why, store->format->contents);
@@ -70,11 +71,11 @@ static bool check_trust(const struct store *store, struct error *err)
 		if (failed != 0)
 			return error_system(err, errno, "%s/%s", store->path, name);
 		if (i > 0 && (!S_ISREG(status.st_mode) || status.st_nlink > 1))
-			return deny(store, name, "is a link, or no file", err);
+			return fail_denied(store, name, "is a link, or no file", err);
 		if (status.st_uid != geteuid() && status.st_uid != 0)
-			return deny(store, name, "belongs to another user", err);
+			return fail_denied(store, name, "belongs to another user", err);
 		if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-			return deny(store, name, "may be written to by others", err);
+			return fail_denied(store, name, "may be written to by others", err);
 	}
 	return true;
 }
@@ -233,7 +234,7 @@ void store_set_limits(struct store *store, const struct store_limits *limits)
 }
 
 /* SQLite knows its file by a path without links, so it does not notice another link. */
-static bool is_folder_in_place(const struct store *store)
+static bool is_same_folder(const struct store *store)
 {
 	struct stat opened, named;
 
@@ -242,11 +243,11 @@ static bool is_folder_in_place(const struct store *store)
 }
 
 /* False after its file was removed or replaced, alone or with the folder. */
-static bool is_in_place(struct store *store)
+static bool is_current(struct store *store)
 {
 	int has_moved = 0;
 
-	return is_folder_in_place(store) && store->index != NULL && !store->is_damaged &&
+	return is_same_folder(store) && store->index != NULL && !store->is_damaged &&
 	       sqlite3_file_control(store->index, "main", SQLITE_FCNTL_HAS_MOVED, &has_moved) ==
 		       SQLITE_OK &&
 	       has_moved == 0;
@@ -271,7 +272,7 @@ static bool open_again(struct store *store, struct error *err)
 {
 	struct store *fresh = NULL;
 
-	if (is_in_place(store))
+	if (is_current(store))
 		return true;
 	close_index(store);
 	if (!store_open(store->path, (enum store_use)(store->format - formats), &store->limits,

@@ -34,7 +34,7 @@ struct debuginfod {
 /* The library gives its callback no context. Monotonic ms; downloads run one at a time. */
 static _Atomic int64_t current_deadline_ms;
 
-static int give_up_in_time(struct client *client, long done, long total)
+static int cancel_when_late(struct client *client, long done, long total)
 {
 	(void)client;
 	(void)done;
@@ -66,7 +66,7 @@ static void load_library(struct debuginfod *debuginfod)
 		return;
 	debuginfod->client = debuginfod->begin();
 	if (debuginfod->client != NULL)
-		debuginfod->set_progress(debuginfod->client, give_up_in_time);
+		debuginfod->set_progress(debuginfod->client, cancel_when_late);
 }
 
 struct debuginfod *debuginfod_new(const char *urls, int timeout_ms)

@@ -142,7 +142,7 @@ uint32_t name_table_add(struct name_table *table, const char *linkage_name)
 }
 
 /* A name of a few bytes may become a megabyte, and then be abandoned. */
-static bool demangle_paid(struct piece *piece, const char *linkage)
+static bool demangle_within_budget(struct piece *piece, const char *linkage)
 {
 	enum { BYTES_AT_ONCE = 8 };
 	size_t work = 0;
@@ -160,7 +160,7 @@ static void demangle_piece(void *context, size_t index)
 
 	for (size_t i = 0; i < piece->count; i++) {
 		const size_t start = piece->text.size;
-		const bool readable = demangle_paid(piece, piece->names[i].linkage);
+		const bool readable = demangle_within_budget(piece, piece->names[i].linkage);
 		piece->starts[i] = readable ? start : SIZE_MAX;
 		if (readable)
 			buffer_append_char(&piece->text, '\0');

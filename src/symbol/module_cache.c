@@ -118,7 +118,7 @@ static size_t keep_probes(
 	return count;
 }
 
-static bool sees_the_same(
+static bool has_same_files(
 	const struct symbol_module *module, const struct symbol_cache_entry *entry)
 {
 	const size_t mark_size = sizeof root_mark - 1;
@@ -140,13 +140,14 @@ static bool sees_the_same(
 	return true;
 }
 
-static bool still_holds(const struct symbol_module *module, const struct symbol_cache_entry *entry)
+static bool is_still_valid(
+	const struct symbol_module *module, const struct symbol_cache_entry *entry)
 {
 	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
 	const struct module_layout layout = { entry->segments, entry->segment_count };
 
 	buffer_init(&problem, &memory_or_exit);
-	if (entry->options_hash != module->options_hash || !sees_the_same(module, entry))
+	if (entry->options_hash != module->options_hash || !has_same_files(module, entry))
 		return false;
 	return module->build_id[0] != '\0' || entry->segment_count == 0 ||
 	       module_layout_fits(module, &layout, &problem);
@@ -217,7 +218,7 @@ bool module_cache_load(struct symbol_module *module)
 	if (module->subject == NULL ||
 		!symbol_cache_read(module->options->cache_dir, module->subject, &cache))
 		return false;
-	if (!still_holds(module, &cache.entry)) {
+	if (!is_still_valid(module, &cache.entry)) {
 		symbol_cache_deinit(&cache);
 		return false;
 	}

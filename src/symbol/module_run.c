@@ -24,7 +24,7 @@ struct pending {
 };
 
 /* Texts may overlap, so that all of them together are far longer than the file. */
-static bool pay_for_texts(struct symbol_module *module, uint64_t read_before)
+static bool spend_on_texts(struct symbol_module *module, uint64_t read_before)
 {
 	enum { BYTES_AT_ONCE = 8 };
 
@@ -38,7 +38,7 @@ static const char *keep(struct symbol_module *module, struct pending *pending, c
 	const uint64_t before = module->strings.read_bytes;
 	const char *const kept = text_map_add(&pending->texts, &module->strings, text);
 
-	return pay_for_texts(module, before) ? kept : "";
+	return spend_on_texts(module, before) ? kept : "";
 }
 
 /*
@@ -57,7 +57,7 @@ static void set_name(struct symbol_module *module, struct pending *pending,
 		pending->frames, &pending->capacity, pending->count + 1, sizeof *pending->frames);
 	pending->frames[pending->count++] =
 		(struct pending_frame){ frame, name_table_add(&pending->names, linkage) };
-	(void)pay_for_texts(module, before);
+	(void)spend_on_texts(module, before);
 }
 
 static struct symbol_frame *new_frames(

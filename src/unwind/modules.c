@@ -320,7 +320,7 @@ typedef int find_object_function(void *address, struct object_found *found);
 static _Atomic(find_object_function *) find_object;
 
 /* Not linked: older libraries are without. dlsym is for here only, it may take locks and memory. */
-static void learn_find_object(void)
+static void load_find_object(void)
 {
 	void *const symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	find_object_function *function = NULL;
@@ -359,7 +359,7 @@ bool unwind_modules_update(struct unwind_modules *modules, bool *changed, struct
 	struct loaded_list loaded = { 0 };
 
 	if (old == NULL)
-		learn_find_object();
+		load_find_object();
 	if (!collect_loaded(&loaded))
 		return error_set(err, ERROR_MEMORY, "no memory for the list of modules");
 	*changed = old == NULL || loaded.adds != modules->adds || loaded.subs != modules->subs;

@@ -78,7 +78,7 @@ static void queued_capture_free(struct queued_capture *capture)
 	free(capture->reason);
 }
 
-static void *await_orphan(void *capture)
+static void *await_exit(void *capture)
 {
 	const pid_t *const pid = capture;
 
@@ -89,13 +89,13 @@ static void *await_orphan(void *capture)
 }
 
 /* A command that continues in a program that continues has to be collected. */
-static void leave_running(pid_t pid)
+static void reap_in_background(pid_t pid)
 {
 	pid_t *const own = xmalloc(sizeof *own);
 	pthread_t thread;
 
 	*own = pid;
-	if (pthread_create(&thread, NULL, await_orphan, own) == 0)
+	if (pthread_create(&thread, NULL, await_exit, own) == 0)
 		pthread_detach(thread);
 	else
 		free(own);
@@ -106,7 +106,7 @@ void command_free(struct command *command)
 	if (command == NULL)
 		return;
 	if (command->pid != 0)
-		leave_running(command->pid);
+		reap_in_background(command->pid);
 	for (size_t i = 0; i < command->word_count; i++)
 		free(command->words[i]);
 	for (size_t i = 0; i < command->waiting; i++)
@@ -136,7 +136,7 @@ struct launch {
 };
 
 /* In the child: system calls alone. */
-static _Noreturn void become(struct launch *launch)
+static _Noreturn void exec_child(struct launch *launch)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1 };
 	const int null = open("/dev/null", O_RDONLY);
@@ -167,7 +167,7 @@ static pid_t spawn(struct command *command, const struct queued_capture *capture
 	command->words[command->word_count] = capture->file;
 	const pid_t pid = fork();
 	if (pid == 0)
-		become(&launch);
+		exec_child(&launch);
 	command->words[command->word_count] = NULL;
 	for (size_t i = 0; launch.variables[i] != NULL; i++)
 		free(launch.variables[i]);

@@ -417,7 +417,7 @@ static bool rule_holds(
 }
 
 /* After a capture that failed. */
-static bool is_resting(const struct trigger *trigger, int64_t now_ms)
+static bool is_backing_off(const struct trigger *trigger, int64_t now_ms)
 {
 	return trigger->failed_ms >= 0 && now_ms - trigger->failed_ms < trigger->settings.retry_ms;
 }
@@ -425,7 +425,7 @@ static bool is_resting(const struct trigger *trigger, int64_t now_ms)
 static bool may_capture(
 	const struct trigger *trigger, const struct rule_state *state, int64_t now_ms)
 {
-	if (is_resting(trigger, now_ms))
+	if (is_backing_off(trigger, now_ms))
 		return false;
 	return state->is_asked_for || trigger->captured_ms < 0 ||
 	       now_ms - trigger->captured_ms >= trigger->settings.cool_down_ms;
@@ -448,7 +448,7 @@ const struct condition_rule *trigger_step(
 			trigger->fired = state;
 	}
 	/* A signal is for this moment; only one that could not be served yet is kept. */
-	if (trigger->fired == NULL && !is_resting(trigger, observation->now_ms))
+	if (trigger->fired == NULL && !is_backing_off(trigger, observation->now_ms))
 		trigger->signal_pending = false;
 	return trigger->fired == NULL ? NULL : &trigger->fired->rule;
 }

@@ -284,7 +284,7 @@ static void note_group(struct watcher *watcher)
 }
 
 /* False when the target is gone. */
-static bool look(struct watcher *watcher, bool signalled, struct error *err)
+static bool observe(struct watcher *watcher, bool signalled, struct error *err)
 {
 	struct trigger_observation seen = { .now_ms = clock_boottime_ms(), .signalled = signalled };
 	struct watcher_capture taken = {
@@ -407,7 +407,7 @@ bool watcher_poll_command(struct watcher *watcher)
 bool watcher_poll(struct watcher *watcher, bool signalled, struct error *err)
 {
 	if (watcher->is_attached)
-		watcher->is_attached = look(watcher, signalled, err);
+		watcher->is_attached = observe(watcher, signalled, err);
 	else
 		*err = (struct error){ 0 };
 	const bool is_lost = !watcher->is_attached && err->kind != ERROR_NONE;

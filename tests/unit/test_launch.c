@@ -178,16 +178,16 @@ static void a_sandbox_is_seen(void **state)
 	const char *const more =
 		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t2");
 
-	assert_int_equal(action_of(open, open), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of(same, same), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of(open, same), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of(same, open), SANDBOX_CHECK_LEAVE);
-	assert_int_equal(action_of(more, same), SANDBOX_CHECK_LEAVE);
-	assert_int_equal(action_of(same, more), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of("Seccomp:\t1\n", same), SANDBOX_CHECK_LEAVE);
+	assert_int_equal(action_of(open, open), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of(same, same), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of(open, same), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of(same, open), SANDBOX_CHECK_END);
+	assert_int_equal(action_of(more, same), SANDBOX_CHECK_END);
+	assert_int_equal(action_of(same, more), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of("Seccomp:\t1\n", same), SANDBOX_CHECK_END);
 	assert_int_equal(action_of("NoNewPrivs:\t1\n", "NoNewPrivs:\t0\n"), SANDBOX_CHECK_LOWER);
-	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of(same, "Name:\tx\n"), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of(same, "Name:\tx\n"), SANDBOX_CHECK_KEEP);
 	assert_int_equal(state_of(open).blocked, 0x20);
 	assert_true(state_of("State:\tZ (zombie)\nThreads:\t12\n").has_ended);
 	assert_int_equal(state_of("State:\tZ (zombie)\nThreads:\t12\n").threads, 12);
@@ -207,14 +207,14 @@ static void rights_that_were_given_up_for_good_count(void **state)
 	char long_list[4096] = "";
 
 	assert_int_equal(action_of(few, all), SANDBOX_CHECK_LOWER);
-	assert_int_equal(action_of(all, few), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(all, few), SANDBOX_CHECK_KEEP);
 	assert_int_equal(action_of(bound, all), SANDBOX_CHECK_LOWER);
 	/* A thread that can gain no privileges needs no bounding set. */
-	assert_int_equal(action_of(bound, bound_for_good), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(bound, bound_for_good), SANDBOX_CHECK_KEEP);
 	/* With CAP_SETUID and CAP_SETGID (0xc0) the main thread can take them back. */
-	assert_int_equal(action_of(user, few), SANDBOX_CHECK_STAY);
-	assert_int_equal(action_of(groups, none), SANDBOX_CHECK_LEAVE);
-	assert_int_equal(action_of(none, none), SANDBOX_CHECK_STAY);
+	assert_int_equal(action_of(user, few), SANDBOX_CHECK_KEEP);
+	assert_int_equal(action_of(groups, none), SANDBOX_CHECK_END);
+	assert_int_equal(action_of(none, none), SANDBOX_CHECK_KEEP);
 	/* Behind more groups than fit anywhere. */
 	for (size_t i = 0; i < 900; i++)
 		strcat(long_list, "1 2 ");
@@ -228,10 +228,10 @@ static void this_process_is_in_no_sandbox_of_its_own(void **state)
 	(void)state;
 	struct sandbox_check guard = SANDBOX_CHECK_NONE;
 
-	assert_false(sandbox_check_must_leave(&guard));
+	assert_false(sandbox_check_must_end(&guard));
 	assert_true(sandbox_check_can_open());
 	assert_true(sandbox_check_open(&guard));
-	assert_false(sandbox_check_must_leave(&guard));
+	assert_false(sandbox_check_must_end(&guard));
 	sandbox_check_close(&guard);
 }
 

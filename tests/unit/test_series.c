@@ -46,7 +46,7 @@ static void what_is_the_same_is_kept_once(void **state)
 	series_init(&series, PROFILE_INUSE_SPACE);
 	add(&series, 1, TWO_STACKS, MAPS "700000-800000 rw-p 00000000 00:00 0 [heap]\n");
 	add(&series, 2, OTHER_STACKS, MAPS "700000-900000 rw-p 00000000 00:00 0 [heap]\n");
-	series_settle(&series);
+	series_finish(&series);
 	assert_int_equal(series.shared_count, 1);
 	assert_int_equal(series.shared[0]->stack_count, 3);
 	assert_int_equal(series.shared[0]->sample_count, 3);
@@ -82,7 +82,7 @@ static void what_is_shared_is_in_the_order_of_the_profiles(void **state)
 	series.profiles[2] = series.profiles[1];
 	series.profiles[1] = series.profiles[0];
 	series.profiles[0] = first;
-	series_settle(&series);
+	series_finish(&series);
 	assert_int_equal(series.shared_count, 2);
 	assert_string_equal(series.shared[0]->name, "first");
 	assert_string_equal(series.shared[1]->name, "later");
@@ -103,10 +103,10 @@ static void a_sketch_tells_a_reset(void **state)
 	add(&series, 1, TWO_STACKS, maps);
 	add(&series, 2, TWO_STACKS, maps);
 	add(&series, 3, OTHER_STACKS, maps);
-	series_settle(&series);
+	series_finish(&series);
 	struct profile sketches[3];
 	for (size_t i = 0; i < 3; i++)
-		sketches[i] = series_sketch(&series, i);
+		sketches[i] = series_allocations(&series, i);
 	assert_true(comparison_of(&sketches[0], &sketches[1]).is_same_run);
 	assert_false(comparison_of(&sketches[0], &sketches[1]).was_reset);
 	assert_true(comparison_of(&sketches[1], &sketches[2]).was_reset);
@@ -123,7 +123,7 @@ static void names_that_profiles_bring_are_told_apart(void **state)
 	series_init(&series, PROFILE_INUSE_SPACE);
 	series_add(&series, must_read_text("main;f 10\nmain;g 20\n"));
 	series_add(&series, must_read_text("main;g 30\nmain;h 40\n"));
-	series_settle(&series);
+	series_finish(&series);
 	assert_int_equal(series.shared_count, 1);
 	const struct profile *const shared = series.shared[0];
 	assert_int_equal(shared->location_count, 4);

@@ -54,7 +54,7 @@ static struct trend *build(
 	series_init(&series, PROFILE_INUSE_SPACE);
 	for (size_t i = 0; i < PROFILES; i++)
 		series_add(&series, make_profile(lines, count, function_count, i));
-	series_settle(&series);
+	series_finish(&series);
 	assert_true(filter_new(&everything, &filter, &err));
 	const struct trend_request request = { .view = { .filter = filter }, .unit = unit };
 	if (!trend_build(&series, &request, &trend, &err))
