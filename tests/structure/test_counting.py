@@ -203,9 +203,25 @@ class Counting(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "test_passes.py")
             path.write_text("import unittest\n" + PYTHON["passes"])
-            for glob, status, count in (("*one", 0, 1), ("A.test_two", 0, 1), ("A.*", 0, 2), ("nothing", 1, 1)):
+            for glob, status, count in (("*one", 0, 1), ("A.test_two", 0, 1), ("A.*", 0, 2), ("nothing", 0, 1)):
                 result = subprocess.run([sys.executable, RUNNER, path, glob], capture_output=True, text=True)
                 self.assertEqual((result.returncode, f"\n1..{count}\n" in result.stdout), (status, True), glob)
+
+    def test_a_chosen_case_has_to_be_in_one_of_the_files_with_the_name(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "test_passes.py").write_text("import unittest\n" + PYTHON["passes"])
+            (folder / "test_c").write_text("#!/bin/sh\necho 1..0\n")
+            (folder / "test_c").chmod(0o755)
+            for glob, counts in (("*one", (0, 1, 0)), ("nothing", (1, 0, 2))):
+                with open(folder / "log", "w") as log:
+                    for file in ("test_passes.py", "test_c"):
+                        result = subprocess.run([sys.executable, RUNNER, folder / file, glob], capture_output=True, text=True)
+                        log.write(json.dumps({"name": "x / passes", "stdout": result.stdout, "stderr": "", "duration": 1.0,
+                                              "result": "FAIL" if result.returncode else "OK", "returncode": result.returncode}) + "\n")
+                lines = subprocess.run([RESULTS, "collect", "stage", folder / "log"], check=True, capture_output=True, text=True).stdout.splitlines()
+                status, text = summary([json.loads(line) for line in lines])
+                self.assertEqual((status, text.splitlines()[-1]), (counts[0], "%d passed, %d failed, 0 skipped" % counts[1:]))
 
 
 if __name__ == "__main__":

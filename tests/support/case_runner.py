@@ -26,6 +26,8 @@ import time
 import unittest
 
 EXIT_FAILED = 1
+# The reason of such a skip; scripts/test-results, which knows it, fails a run in which no file has the case.
+NO_CASE = "no case matches"
 
 
 class Tap:
@@ -182,7 +184,7 @@ def run_unittest(path, glob, tap):
         return tap.end()
     tests = [test for test in flatten(suite) if is_chosen(test, glob)]
     if not tests:
-        tap.case("(whole file)", 0, problem=f"no case matches {glob}")
+        tap.case("(whole file)", 0, f"{NO_CASE} {glob}")
         return tap.end()
     result = Result(tap)
     unittest.TestSuite([unittest.TestSuite(tests)]).run(result)
@@ -261,7 +263,7 @@ def run_cmocka(path, glob, tap):
     status = process.wait()
     cmocka.flush()
     if cmocka.planned == 0:
-        tap.case("(whole file)", 0, problem=f"no case matches {glob}")
+        tap.case("(whole file)", 0, f"{NO_CASE} {glob}")
     elif cmocka.planned is None or cmocka.seen != cmocka.planned:
         how = f"signal {-status} ({signal.strsignal(-status)})" if status < 0 else f"exit status {status}"
         where = f"in case {cmocka.seen + 1} of {cmocka.planned}" if cmocka.planned else "before the first case"
