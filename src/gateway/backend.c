@@ -11,6 +11,7 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "gateway/request.h"
 
 /* A read in progress: the thread that began it fills it, the others wait. */
 struct shared_read {
@@ -133,7 +134,8 @@ static bool explain(
 		return error_hint(err, "/targets lists the targets");
 	}
 	/* A broken connection, or an agent with too many, is temporary. */
-	if (answer->status == 503 || (!is_answer && err->kind != ERROR_DENIED))
+	if (answer->status == 503 ||
+		(!is_answer && err->kind != ERROR_DENIED && !reply_is_shortage(err)))
 		err->kind = ERROR_TIMEOUT;
 	return false;
 }

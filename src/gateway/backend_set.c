@@ -10,6 +10,7 @@
 #include "base/xalloc.h"
 #include "client/survey.h"
 #include "client/http_client.h"
+#include "gateway/request.h"
 
 enum {
 	MISS_REFRESH_MS = 300,
@@ -454,19 +455,23 @@ static void claim_for_first(struct backend_set *set, const char *name)
 		(void)name_registry_claim(&set->owners, name, first->owner);
 }
 
+static bool explain_problem(const struct backend_problem *problem, struct error *err)
+{
+	*err = problem->err;
+	if (!reply_is_shortage(err))
+		err->kind = ERROR_NOT_FOUND;
+	return false;
+}
+
 static bool explain_none(const struct backend_set *set, const char *name, struct error *err)
 {
 	for (size_t i = 0; name != NULL && i < set->problem_count; i++) {
 		if (strcmp(set->problems[i].name, name) != 0)
 			continue;
-		*err = set->problems[i].err;
-		err->kind = ERROR_NOT_FOUND;
-		return false;
+		return explain_problem(&set->problems[i], err);
 	}
 	if (set->wanted_count > 0 && set->problem_count > 0 && (name == NULL || set->count == 0)) {
-		*err = set->problems[0].err;
-		err->kind = ERROR_NOT_FOUND;
-		return false;
+		return explain_problem(&set->problems[0], err);
 	}
 	if (name != NULL)
 		error_set(err, ERROR_NOT_FOUND, "there is no target '%.100s'", name);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -20,6 +21,10 @@ struct connection_slot {
 
 void connection_slots_init(struct connection_slots *slots, unsigned max)
 {
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < max)
+		max = limit.rlim_cur < 2 ? 1 : (unsigned)(limit.rlim_cur / 2);
 	*slots = (struct connection_slots){ .max = max };
 	pthread_mutex_init(&slots->mutex, NULL);
 }

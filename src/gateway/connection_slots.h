@@ -41,6 +41,7 @@ struct connection_slots {
 	struct connection_slot *first;
 };
 
+/* At most `max`, and half of RLIMIT_NOFILE: the other half is for targets and workers. */
 void connection_slots_init(struct connection_slots *slots, unsigned max);
 void connection_slots_deinit(struct connection_slots *slots);
 

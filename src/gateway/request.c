@@ -123,8 +123,7 @@ void reply_attachment(struct reply *reply, const char *format, ...)
 	buffer_deinit(&raw);
 }
 
-/* It goes by itself: another request needs it now. */
-static bool is_shortage(const struct error *err)
+bool reply_is_shortage(const struct error *err)
 {
 	return err->kind == ERROR_MEMORY ||
 	       (err->kind == ERROR_SYSTEM &&
@@ -132,9 +131,19 @@ static bool is_shortage(const struct error *err)
 			       err->errnum == EAGAIN));
 }
 
+static const char *hint_of(const struct error *err)
+{
+	if (err->hint[0] != '\0' || !reply_is_shortage(err))
+		return err->hint;
+	return err->errnum == EMFILE
+		       ? "ask again in some seconds; where this happens often, start the "
+			 "gateway with more descriptors (ulimit -n, LimitNOFILE=)"
+		       : "ask again in some seconds";
+}
+
 int reply_status_of(const struct error *err)
 {
-	if (is_shortage(err))
+	if (reply_is_shortage(err))
 		return 503;
 	switch (err->kind) {
 	case ERROR_INPUT:
@@ -175,7 +184,7 @@ void reply_put_error(struct json_writer *json, const struct error *err)
 	json_object_begin(json);
 	json_member_string(json, "code", error_kind_name(err->kind));
 	put_plain(json, "message", err->message);
-	put_plain(json, "hint", err->hint);
+	put_plain(json, "hint", hint_of(err));
 	json_object_end(json);
 }
 
@@ -199,13 +208,14 @@ void reply_error(struct reply *reply, const struct error *err)
 
 void reply_error_text(struct reply *reply, int status, const struct error *err)
 {
+	const char *const hint = hint_of(err);
 	struct buffer text;
 
 	buffer_init(&text, &memory_or_exit);
 	utf8_append_printable(&text, err->message, strlen(err->message));
-	if (err->hint[0] != '\0') {
+	if (*hint != '\0') {
 		buffer_append_string(&text, " (");
-		utf8_append_printable(&text, err->hint, strlen(err->hint));
+		utf8_append_printable(&text, hint, strlen(hint));
 		buffer_append_char(&text, ')');
 	}
 	reply_text(reply, status, "%s\n", buffer_string(&text));

@@ -40,6 +40,7 @@ struct serving {
 	struct gateway gateway;
 	struct listener listeners[LISTENERS_MAX];
 	size_t listener_count;
+	struct connection_slots slots;
 	struct server *servers[LISTENERS_MAX];
 	size_t server_count;
 	char *token;
@@ -241,7 +242,7 @@ static bool start_servers(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
 	for (size_t i = 0; i < serving->listener_count; i++) {
-		if (!server_start(&serving->gateway, &serving->listeners[i],
+		if (!server_start(&serving->gateway, &serving->listeners[i], &serving->slots,
 			    options->certificate_file != NULL, &serving->servers[i], err))
 			return false;
 		serving->server_count++;
@@ -369,6 +370,7 @@ static void serving_deinit(struct serving *serving)
 	worker_pool_deinit(&serving->gateway.workers);
 	result_cache_deinit(&serving->gateway.render_cache);
 	result_cache_deinit(&serving->gateway.profile_cache);
+	connection_slots_deinit(&serving->slots);
 	free(serving->token);
 	tls_certificate_deinit();
 }
@@ -382,6 +384,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	result_cache_init(&serving->gateway.render_cache, RENDER_CACHE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
+	connection_slots_init(&serving->slots, SERVER_CONNECTIONS_MAX);
 	serving->gateway.started_ms = clock_realtime_ms();
 	serving->gateway.log = options->log;
 	bool ok = read_secrets(options, serving, err);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/xalloc.h"
@@ -35,7 +34,7 @@ struct server {
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
 	struct acceptor *acceptor;
-	struct connection_slots slots;
+	struct connection_slots *slots;
 };
 
 /* One request from its first byte to its last. */
@@ -67,12 +66,23 @@ static void exchange_free(struct exchange *exchange)
 	free(exchange);
 }
 
-/* The library decodes the URL that it passes later; the router needs it as sent. */
+/*
+ * The library decodes the URL that it passes later; the router needs it as sent. The library also
+ * puts each parameter of the query into the connection's memory, and closes the connection without
+ * an answer when that is full. The router reads the parameters from the URL, so the query is cut
+ * off here. The URL is in the connection's buffer, where the library itself ends it at the '?'
+ * after this call.
+ */
 static void *begin_exchange(void *context, const char *uri, struct MHD_Connection *connection)
 {
+	struct exchange *const exchange = exchange_new(uri);
+	char *const query = strchr(uri, '?');
+
 	(void)context;
 	(void)connection;
-	return exchange_new(uri);
+	if (query != NULL)
+		query[1] = '\0';
+	return exchange;
 }
 
 static void enter(
@@ -81,7 +91,7 @@ static void enter(
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-	connection_slot_enter(&server->slots, info->socket_context, state);
+	connection_slot_enter(server->slots, info->socket_context, state);
 }
 
 static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
@@ -357,9 +367,9 @@ static void notice_connection(void *context, struct MHD_Connection *connection, 
 	struct server *const server = context;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED)
-		*state = connection_slot_attach(&server->slots, client_fd(connection));
+		*state = connection_slot_attach(server->slots, client_fd(connection));
 	else
-		connection_slot_detach(&server->slots, TAKE(*state));
+		connection_slot_detach(server->slots, TAKE(*state));
 }
 
 static void ignore_log(void *context, const char *format, va_list arguments)
@@ -369,18 +379,9 @@ static void ignore_log(void *context, const char *format, va_list arguments)
 	(void)arguments;
 }
 
-/* Half of the descriptors: the other half is for targets and workers. */
-static unsigned count_slots(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / 2 > SERVER_CONNECTIONS_MAX)
-		return SERVER_CONNECTIONS_MAX;
-	return limit.rlim_cur < 2 ? 1 : (unsigned)(limit.rlim_cur / 2);
-}
-
-bool server_start(struct gateway *gateway, const struct listener *listener, bool has_certificate,
-	struct server **server_ret, struct error *err)
+bool server_start(struct gateway *gateway, const struct listener *listener,
+	struct connection_slots *slots, bool has_certificate, struct server **server_ret,
+	struct error *err)
 {
 	struct server *const server = xmalloc(sizeof *server);
 	const struct MHD_OptionItem tls[] = {
@@ -393,8 +394,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener, bool
 			       MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
-	*server = (struct server){ .gateway = gateway, .listener = listener };
-	connection_slots_init(&server->slots, count_slots());
+	*server = (struct server){ .gateway = gateway, .listener = listener, .slots = slots };
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,
@@ -408,8 +408,8 @@ bool server_start(struct gateway *gateway, const struct listener *listener, bool
 		server_stop(server);
 		return error_system(err, failure, "starting the server");
 	}
-	if (!acceptor_start(listener, server->daemon, &server->slots, gateway->stop_fd,
-		    &server->acceptor, err)) {
+	if (!acceptor_start(
+		    listener, server->daemon, slots, gateway->stop_fd, &server->acceptor, err)) {
 		server_stop(server);
 		return false;
 	}
@@ -422,6 +422,5 @@ void server_stop(struct server *server)
 	acceptor_join(server->acceptor);
 	if (server->daemon != NULL)
 		MHD_stop_daemon(server->daemon);
-	connection_slots_deinit(&server->slots);
 	free(server);
 }

@@ -6,24 +6,26 @@
  */
 #pragma once
 
+#include "gateway/connection_slots.h"
 #include "gateway/gateway.h"
 #include "gateway/listener.h"
 
 struct server;
 
 enum {
-	SERVER_CONNECTIONS_MAX = 512,
+	SERVER_CONNECTIONS_MAX = 512, /* of all servers of the gateway */
 	SERVER_IDLE_SECONDS = 30,
 	SERVER_HEAD_BYTES = 32 * 1024,
 };
 
 /*
  * Starts answering; with TLS where there is a certificate (gateway/tls_certificate.h) and the
- * listener is no unix socket. Connections above SERVER_CONNECTIONS_MAX, or above half of
- * RLIMIT_NOFILE, wait for a free slot. The listener stays the caller's and must outlive the server.
+ * listener is no unix socket. Connections wait for a free slot; all servers of a gateway share the
+ * slots. The listener and the slots stay the caller's and must outlive the server.
  */
 MUST_CHECK bool server_start(struct gateway *gateway, const struct listener *listener,
-	bool has_certificate, struct server **server, struct error *err);
+	struct connection_slots *slots, bool has_certificate, struct server **server,
+	struct error *err);
 
 /* After the gateway's stop_fd became readable: waits for requests that are being answered. */
 void server_stop(struct server *server);

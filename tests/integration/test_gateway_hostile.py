@@ -11,7 +11,7 @@ import unittest
 
 from gateway import GatewayCase
 from hostile_agent import PYTHON, HostileCase
-from processes import HEAPCTL, SANITIZED, own_name, wait_until
+from processes import HEAPCTL, SANITIZED, free_port, own_name, wait_until
 
 SERVER, STRANGER = 65002, 65001
 NAME = own_name("own")
@@ -322,16 +322,24 @@ class Clients(HostileGatewayCase):
         for _ in range(5):
             self.expect(self.get("/openapi.json", timeout=10), 200)
 
-    def serve_with_few_descriptors(self):
+    def serve_with_few_descriptors(self, *arguments):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)
         with open(self.log, "ab") as log:
-            return self.start_gateway(process.pid, stderr=log, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+            return self.start_gateway(process.pid, *arguments, stderr=log, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
 
     def test_idle_clients_leave_descriptors_for_others(self):
         self.serve_with_few_descriptors()
         for _ in range(80):
             self.addCleanup(socket.create_connection(("127.0.0.1", self.port)).close)
+        for path in ("/openapi.json", "/v1/status", "/debug/pprof/heap"):
+            self.expect(self.get(path, timeout=15), 200)
+
+    def test_idle_clients_of_several_listeners_leave_descriptors_for_others(self):
+        ports = [free_port() for _ in range(3)]
+        self.serve_with_few_descriptors(*(word for port in ports for word in ("--listen", f"127.0.0.1:{port}")))
+        for port in [self.port, *ports] * 30:
+            self.addCleanup(socket.create_connection(("127.0.0.1", port)).close)
         for path in ("/openapi.json", "/v1/status", "/debug/pprof/heap"):
             self.expect(self.get(path, timeout=15), 200)
 
@@ -344,6 +352,7 @@ class Clients(HostileGatewayCase):
         for head in others:
             self.assertIn(b" 503 ", head)
             self.assertIn(b"Retry-After: ", head)
+            self.assertNotIn(b'"hint":""', head)
 
 
 if __name__ == "__main__":

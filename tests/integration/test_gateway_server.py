@@ -702,6 +702,13 @@ class Trouble(GatewayCase):
                            b"Content-Type: application/x-www-form-urlencoded\r\n\r\n4\r\ndura\r\n7\r\ntion=so\r\n0\r\n\r\n")
         self.assertIn(b"'so' is not a duration", chunked)
 
+    def test_queries_of_many_parameters_are_answered(self):
+        self.start_gateway("1")
+        for count in (500, 5000):
+            answer = self.raw(b"GET /openapi.json?%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % (b"&".join([b"a=b"] * count)))
+            self.assertRegex(answer, rb"^HTTP/1\.1 400 [^\0]*duplicate parameter 'a'")
+            self.assertEqual(answer.count(b"HTTP/1.1 "), 1)
+
     def test_a_body_that_is_far_too_large_is_refused_before_it_is_sent(self):
         self.start_gateway("1")
         answer = self.raw(b"POST /v1/activate HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n")
