@@ -143,8 +143,8 @@ void embedded_watch(struct embedded *embedded, const struct pollfd *fds, size_t 
 	for (size_t i = 0; i < embedded->watched_count; i++)
 		epoll_ctl(embedded->epoll_fd, EPOLL_CTL_DEL, embedded->watched[i].fd, NULL);
 	for (size_t i = 0; i < count; i++) {
-		struct epoll_event event = { .events = (fds[i].events & POLLIN) != 0 ? EPOLLIN
-										     : EPOLLOUT,
+		/* poll's names of the events have the same values. */
+		struct epoll_event event = { .events = (uint32_t)fds[i].events,
 			.data.fd = fds[i].fd };
 		epoll_ctl(embedded->epoll_fd, EPOLL_CTL_ADD, fds[i].fd, &event);
 	}

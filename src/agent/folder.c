@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -231,100 +229,4 @@ bool file_lock_is_held(int folder_fd, const char *name)
 		return errno != ENOENT;
 	/* Shared: two agents that check at the same time do not take each other for its owner. */
 	return flock(fd, LOCK_SH | LOCK_NB) != 0;
-}
-
-enum { SPARE_INSTANCES = 16 };
-
-/* Whether a few more instances could be made, by making them. */
-static bool has_spare_instances(void)
-{
-	int fds[SPARE_INSTANCES];
-	int count = 0;
-
-	while (count < SPARE_INSTANCES && (fds[count] = inotify_init1(IN_CLOEXEC)) >= 0)
-		count++;
-	for (int i = 0; i < count; i++)
-		close(fds[i]);
-	return count == SPARE_INSTANCES;
-}
-
-/*
- * All inotify descriptors look alike to fstat; what they watch is to be seen in /proc. In a
- * shared_watch table the program may have closed the number and use it itself.
- */
-static bool watch_is_ours(const struct folder_watch *watch)
-{
-	char path[64], wanted[40], text[2048];
-
-	if (watch->fd < 0 || watch->has_own_files)
-		return watch->fd >= 0;
-	snprintf(path, sizeof path, "/proc/thread-self/fdinfo/%d", watch->fd);
-	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	const ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (size < 0)
-		return false;
-	text[size] = '\0';
-	snprintf(wanted, sizeof wanted, " ino:%" PRIx64 " ", watch->inode);
-	return strstr(text, "\ninotify wd:") != NULL && strstr(text, wanted) != NULL;
-}
-
-/* The one in a shared table, which a forked child inherits. */
-static struct folder_watch shared_watch = { .fd = -1 };
-
-void folder_watch_close(struct folder_watch *watch)
-{
-	if (watch->fd == shared_watch.fd)
-		shared_watch = FOLDER_WATCH_NONE;
-	if (watch_is_ours(watch))
-		close(watch->fd);
-	*watch = FOLDER_WATCH_NONE;
-}
-
-void folder_watch_close_inherited(const struct folder_watch *own)
-{
-	struct folder_watch inherited = shared_watch;
-
-	if (inherited.fd >= 0 && inherited.fd != own->fd)
-		folder_watch_close(&inherited);
-}
-
-static bool add_watches(int fd, const struct folder *folder, const char *name)
-{
-	char path[sizeof folder->path + FOLDER_NAME_MAX];
-
-	snprintf(path, sizeof path, "%s/%s", folder->path, name);
-	/* A name that is removed changes the number of names, an attribute; the socket lives on. */
-	return inotify_add_watch(fd, path, IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW) >= 0 &&
-	       inotify_add_watch(fd, folder->path, IN_MOVE_SELF | IN_DONT_FOLLOW | IN_ONLYDIR) >= 0;
-}
-
-void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
-	uint64_t inode, bool has_own_files)
-{
-	folder_watch_close(watch);
-	const int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (fd < 0)
-		return;
-	if ((has_own_files && !has_spare_instances()) || !add_watches(fd, folder, name)) {
-		close(fd);
-		return;
-	}
-	*watch = (struct folder_watch){ .fd = has_own_files ? fd : descriptor_move_up(fd),
-		.inode = inode,
-		.has_own_files = has_own_files };
-	if (!has_own_files)
-		shared_watch = *watch;
-}
-
-bool folder_watch_drain(struct folder_watch *watch)
-{
-	_Alignas(struct inotify_event) char events[1024];
-
-	if (!watch_is_ours(watch)) {
-		*watch = FOLDER_WATCH_NONE;
-		return false;
-	}
-	while (read(watch->fd, events, sizeof events) > 0)
-		continue;
-	return true;
 }

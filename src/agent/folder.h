@@ -86,30 +86,3 @@ void file_lock_release(struct file_lock *lock);
 /* Whether a living process has locked this file of the folder; also when that cannot be found out.
  */
 bool file_lock_is_held(int folder_fd, const char *name);
-
-/*
- * An inotify descriptor to poll: it becomes readable when the name of the agent's socket is gone or
- * its folder has moved. It watches the socket's own file and the folder's, not what other processes
- * make in the folder, so it wakes the agent for nothing else.
- *
- * A user has a few inotify instances, 128 by default, for all processes. An agent takes one only if
- * some are left for others, and a forked child's agent should take none. One thread at a time.
- */
-struct folder_watch {
-	int fd;		    /* -1: none */
-	uint64_t inode;	    /* of the socket's file, to recognise the descriptor as ours */
-	bool has_own_files; /* in the thread's own table of descriptors */
-};
-
-#define FOLDER_WATCH_NONE ((struct folder_watch){ .fd = -1 })
-
-/* Watches the name in the folder instead of what was watched before; none where it cannot. */
-void folder_watch_open(struct folder_watch *watch, const struct folder *folder, const char *name,
-	uint64_t inode, bool has_own_files);
-void folder_watch_close(struct folder_watch *watch);
-
-/* In a forked child: closes the parent's, where that was in a table that both had. */
-void folder_watch_close_inherited(const struct folder_watch *own);
-
-/* Reads what poll has found. False when the descriptor is no longer ours. */
-bool folder_watch_drain(struct folder_watch *watch);

@@ -229,7 +229,7 @@ static void watch_name(struct service *service)
 	const pid_t parent = getppid();
 
 	folder_watch_close_inherited(&service->watch);
-	if (service->watch.fd < 0 &&
+	if (!folder_watch_is_open(&service->watch) &&
 		clock_monotonic_ms() >= service->begun_ms + SERVICE_CHECK_2_MS &&
 		(!service->is_child || parent <= 1 || parent != service->parent))
 		folder_watch_open(&service->watch, &service->listener.folder,
@@ -278,6 +278,16 @@ static void plan_to_listen(struct service *service, int64_t now_ms, int64_t paus
 	service->listen_again_ms = now_ms + service->listen_pause_ms;
 }
 
+/*
+ * Not at once: a new socket would be in the way where the folder is being removed. Clients that
+ * have connected to the old one are served meanwhile.
+ */
+static void check_name(struct service *service, int64_t now_ms)
+{
+	if (service->listen_again_ms == 0 && listener_has_lost_name(&service->listener))
+		plan_to_listen(service, now_ms, SERVICE_LISTEN_AGAIN_MS);
+}
+
 /* Listens or watches once more: a young process may have dropped privileges since. */
 static void check_process(struct service *service)
 {
@@ -286,8 +296,7 @@ static void check_process(struct service *service)
 	} else if (service->with_socket) {
 		watch_name(service);
 		/* It may have been lost before the watch began. */
-		if (service->listen_again_ms == 0 && listener_has_lost_name(&service->listener))
-			plan_to_listen(service, clock_monotonic_ms(), SERVICE_LISTEN_AGAIN_MS);
+		check_name(service, clock_monotonic_ms());
 	}
 }
 
@@ -315,17 +324,6 @@ static void run_checks(struct service *service, int64_t now_ms)
 	}
 }
 
-/*
- * Not at once: a new socket would be in the way where the folder is being removed. Clients that
- * have connected to the old one are served meanwhile.
- */
-static void notice_lost_name(struct service *service, int64_t now_ms)
-{
-	if (folder_watch_drain(&service->watch) && service->listen_again_ms == 0 &&
-		listener_has_lost_name(&service->listener))
-		plan_to_listen(service, now_ms, SERVICE_LISTEN_AGAIN_MS);
-}
-
 static void listen_again(struct service *service, int64_t now_ms)
 {
 	const int64_t pause_ms = service->listen_pause_ms;
@@ -334,20 +332,22 @@ static void listen_again(struct service *service, int64_t now_ms)
 	if (service->listen_again_ms == 0 || now_ms < service->listen_again_ms)
 		return;
 	if (service_listen(service, &err)) {
-		log_write(service->log, LOG_INFO, "the agent's socket was removed: made again");
+		log_write(service->log, LOG_INFO,
+			"the agent's socket was removed or hidden: made again");
 		return;
 	}
 	if (pause_ms == SERVICE_LISTEN_AGAIN_MS)
-		log_error(service->log, LOG_WARNING, "the agent's socket was removed", &err);
+		log_error(service->log, LOG_WARNING, "the agent's socket was removed or hidden",
+			&err);
 	plan_to_listen(service, now_ms, 2 * pause_ms);
 }
 
 size_t service_poll_list(const struct service *service, struct pollfd *fds)
 {
-	size_t count = server_poll_list(&service->server, clock_monotonic_ms(), fds);
+	const int64_t now_ms = clock_monotonic_ms();
+	size_t count = server_poll_list(&service->server, now_ms, fds);
 
-	if (service->watch.fd >= 0)
-		fds[count++] = (struct pollfd){ .fd = service->watch.fd, .events = POLLIN };
+	count += folder_watch_poll_list(&service->watch, now_ms, fds + count);
 	if (service->wake[0].fd >= 0)
 		fds[count++] = (struct pollfd){ .fd = service->wake[0].fd, .events = POLLIN };
 	return count;
@@ -377,7 +377,7 @@ int service_poll(struct service *service, struct pollfd *fds, size_t *count, int
 	for (size_t i = 0; i < *count; i++)
 		fds[i].revents = 0;
 	int ready = poll(fds, *count, timeout_ms);
-	if (ready < 0 && errno == EINVAL && service->watch.fd >= 0) {
+	if (ready < 0 && errno == EINVAL && folder_watch_is_open(&service->watch)) {
 		folder_watch_close(&service->watch);
 		return service_poll(service, fds, count, timeout_ms);
 	}
@@ -434,6 +434,7 @@ int service_timeout_locked_ms(const struct service *service)
 	wait = shorter_wait(wait, check_wait_ms(service, now_ms));
 	wait = shorter_wait(wait, maintain_wait_ms(service, now_ms));
 	wait = shorter_wait(wait, listen_wait_ms(service, now_ms));
+	wait = shorter_wait(wait, folder_watch_wait_ms(&service->watch, now_ms));
 	wait = shorter_wait(wait, idle_wait_ms(service, core_wait_ms(&service->core) >= 0, now_ms));
 	return wait > INT_MAX ? INT_MAX : (int)wait;
 }
@@ -485,6 +486,23 @@ static bool is_unused(struct service *service, int64_t now_ms)
 	return !is_deadline_set(service);
 }
 
+/* Its descriptors are the last ones; the number of those before. */
+static size_t step_watch(
+	struct service *service, const struct pollfd *fds, size_t count, int64_t now_ms)
+{
+	/* In an epoll of the program the event of changed mounts is gone by now. */
+	bool may_be_lost = !service->own_thread && folder_watch_is_open(&service->watch);
+
+	while (count > 0 && folder_watch_has(&service->watch, fds[count - 1].fd)) {
+		count--;
+		if (fds[count].revents != 0)
+			may_be_lost |= folder_watch_drain(&service->watch, fds[count].fd, now_ms);
+	}
+	if (may_be_lost)
+		check_name(service, now_ms);
+	return count;
+}
+
 bool service_step(struct service *service, const struct pollfd *fds, size_t count)
 {
 	const int64_t now_ms = clock_monotonic_ms();
@@ -495,12 +513,7 @@ bool service_step(struct service *service, const struct pollfd *fds, size_t coun
 		if (fds[server_count].revents != 0)
 			drain_wake(service);
 	}
-	if (server_count > 0 && service->watch.fd >= 0 &&
-		fds[server_count - 1].fd == service->watch.fd) {
-		server_count--;
-		if (fds[server_count].revents != 0)
-			notice_lost_name(service, now_ms);
-	}
+	server_count = step_watch(service, fds, server_count, now_ms);
 	run_checks(service, now_ms);
 	if (!service->must_end)
 		listen_again(service, now_ms);

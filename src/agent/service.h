@@ -14,14 +14,14 @@
 #include <pthread.h>
 
 #include "agent/core.h"
-#include "agent/folder.h"
+#include "agent/folder_watch.h"
 #include "agent/sandbox_check.h"
 #include "agent/listener.h"
 #include "agent/log.h"
 #include "agent/server.h"
 
 enum {
-	SERVICE_POLL_MAX = SERVER_POLL_MAX + 2,
+	SERVICE_POLL_MAX = SERVER_POLL_MAX + FOLDER_WATCH_POLL_MAX + 1,
 	SERVICE_CHECKS = 3,	   /* of a young process, after these times: */
 	SERVICE_CHECK_1_MS = 100,  /* long-lived enough to be worth a socket */
 	SERVICE_CHECK_2_MS = 1000, /* privileges dropped, sandbox entered? */

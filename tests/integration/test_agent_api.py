@@ -149,7 +149,8 @@ class Embedded:
             turns += int(server("loop", 300))
             return server("run-get").split()[1] == "2"
         wait_until(is_over, "the end of the run")
-        self.assertLess(turns, 10)
+        # One that spins has thousands. Mounts of other processes may add a few.
+        self.assertLess(turns, 100)
 
     def test_a_run_that_begins_does_not_outlast_the_patience_with_a_client(self):
         self.hide_from_others()
@@ -167,7 +168,8 @@ class Embedded:
         server = self.host(self.kind, flags=NO_THREAD)
         server("hide")
         server("loop", 6000)
-        self.assertEqual(server("loop", 1500), "0")
+        # Unless other processes mount something just then.
+        wait_until(lambda: server("loop", 1500) == "0", "a loop that sleeps on")
 
     def test_a_client_that_leaves_kills_nobody(self):
         server = self.host(self.kind, flags=NO_THREAD)

@@ -7,11 +7,12 @@ import pathlib
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 import unittest
 
-from agent_host import SANITIZED, HostCase, only_root, voluntary_switches
+from agent_host import NO_THREAD, SANITIZED, HostCase, only_root, voluntary_switches
 from processes import agent_thread, ask, children_of, claim, is_alive, need_namespace, wait_until
 
 
@@ -234,6 +235,61 @@ class Removed:
         wait_until(lambda: "anon_inode:inotify" in self.descriptors(agent_thread(later)), "the watch of another")
         self.assertNotIn("anon_inode:inotify", self.descriptors(agent_thread(pid)))
 
+    def in_its_mounts(self, server, *command):
+        subprocess.run(["nsenter", "--mount", f"--target={server.pid}", *command], check=True)
+
+    def assert_is_reachable(self, server, folder):
+        """At the path that clients in its mount namespace use."""
+        path = f"/proc/{server.pid}/root{folder}/{server.pid}.sock"
+
+        def answers():
+            try:
+                return ask(path, "/v1/status", timeout=5)[0] == 200
+            except OSError:
+                return False
+        wait_until(answers, f"an agent at {path}")
+
+    def start_in_mounts_of_its_own(self, **options):
+        need_namespace("--mount")
+        parent = os.path.join(self.folder, "parent")
+        folder = os.path.join(parent, "agents")
+        os.makedirs(folder, mode=0o700)
+        self.environment["HEAPCTL_DIR"] = folder
+        server = self.host(self.kind, wrap=["unshare", "--mount", "--propagation", "private"], **options)
+        return server, parent, folder
+
+    @only_root
+    def test_a_file_system_that_is_mounted_over_the_folder(self):
+        server, parent, folder = self.start_in_mounts_of_its_own()
+        self.assert_is_reachable(server, folder)
+        wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
+        self.in_its_mounts(server, "mount", "-t", "tmpfs", "-o", "mode=700", "none", folder)
+        self.assert_is_reachable(server, folder)
+        # The one below is visible again, with the name that nothing listens at any more.
+        # Lazily: it has the socket.
+        self.in_its_mounts(server, "umount", "--lazy", folder)
+        self.assert_is_reachable(server, folder)
+        self.in_its_mounts(server, "mount", "-t", "tmpfs", "none", parent)
+        self.in_its_mounts(server, "mkdir", "-m", "700", folder)
+        self.assert_is_reachable(server, folder)
+        self.assertEqual(server("pid"), str(server.pid))
+
+    @only_root
+    def test_mounts_elsewhere_wake_it_once_in_a_while(self):
+        server, parent, folder = self.start_in_mounts_of_its_own()
+        self.assert_is_reachable(server, folder)
+        wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
+        task = agent_thread(server.pid)
+        place = os.path.join(self.folder, "elsewhere")
+        os.mkdir(place)
+
+        def is_left_alone():
+            begun, before = time.monotonic(), voluntary_switches(task)
+            self.in_its_mounts(server, "sh", "-c", f"for i in $(seq 200); do mount -t tmpfs none {place} && umount {place}; done")
+            # The kernel's own waits, for memory or a lock, count as well.
+            return voluntary_switches(task) - before < 20 + 4 * (time.monotonic() - begun)
+        wait_until(is_left_alone, "an agent that sleeps on")
+
     def assert_name_is_kept(self, server, *orders):
         before = os.stat(server.path).st_ino
         for order in orders:
@@ -281,6 +337,14 @@ class RemovedPreloaded(Removed, HostCase):
 
 class RemovedLinked(Removed, HostCase):
     kind = "fake"
+
+    @only_root
+    def test_a_program_with_a_loop_of_its_own_notices_what_is_mounted(self):
+        server, _, folder = self.start_in_mounts_of_its_own(flags=NO_THREAD)
+        server("loop", 6000)
+        self.in_its_mounts(server, "mount", "-t", "tmpfs", "-o", "mode=700", "none", folder)
+        with server.looping():
+            self.assert_is_reachable(server, folder)
 
 
 if __name__ == "__main__":
