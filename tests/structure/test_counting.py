@@ -25,6 +25,13 @@ PYTHON = {
              "        for n in range(3):\n"
              "            with self.subTest(n=n): self.assertLess(n, 1)\n"
              "    def test_after(self): pass\n",
+    "computes": "import subprocess\nimport sys\n"
+                "def compute(): return subprocess.run([sys.executable, '-c', 'sum(range(10000000))'])\n"
+                "class A(unittest.TestCase):\n"
+                "    @classmethod\n"
+                "    def setUpClass(cls): compute()\n"
+                "    def test_one(self): pass\n"
+                "    def test_two(self): pass\n",
     "skips": "class A(unittest.TestCase):\n"
              "    @unittest.skip('needs root')\n"
              "    def test_one(self): pass\n"
@@ -60,6 +67,7 @@ PYTHON = {
 CMOCKA = {
     "c_passes": "echo 1..2; echo 'ok 1 - a'; echo 'ok 2 - b'; echo '# ok - tests'",
     "c_fails": "echo 1..2; echo 'not ok 1 - a'; echo '# 1 != 2'; echo '# test.c:6: error: Failure!'; echo 'ok 2 - b'; echo '# not ok - tests'; exit 1",
+    "c_computes": "echo 1..2; i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo 'ok 1 - a'; echo 'ok 2 - b'",
     "c_skips": "echo 1..2; echo '# skip: needs root'; echo 'not ok 1 # SKIP a'; echo 'ok 2 - b'",
     "c_crashes": "echo 1..3; echo 'ok 1 - a'; echo AddressSanitizer >&2; kill -ABRT $$",
     "c_exits": "echo 1..2; echo 'ok 1 - a'; exit 0",
@@ -71,6 +79,7 @@ HANG = {"hangs": "# begin A.test_b\n", "c_hangs": "# begin case 3"}
 EXPECTED = {
     "passes": {"A.test_one": "passed", "A.test_two": "passed"},
     "fails": {"A.test_bad": "failed", "A.test_part": "failed", "A.test_after": "passed"},
+    "computes": {"A.test_one": "passed", "A.test_two": "passed"},
     "skips": {"A.test_one": "skipped", "A.test_two": "skipped", "A.test_three": "passed", "A.test_three [half]": "skipped",
               "B.test_four": "skipped", "B.test_five": "skipped"},
     "module_skips": {"A.test_one": "skipped", "A.test_two": "skipped"},
@@ -81,6 +90,7 @@ EXPECTED = {
     "does_not_load": {"(whole file)": "failed"},
     "c_passes": {"a": "passed", "b": "passed"},
     "c_fails": {"a": "failed", "b": "passed"},
+    "c_computes": {"a": "passed", "b": "passed"},
     "c_skips": {"a": "skipped", "b": "passed"},
     "c_crashes": {"a": "passed", "(crash)": "failed"},
     "c_exits": {"a": "passed", "(crash)": "failed"},
@@ -142,9 +152,12 @@ class Counting(unittest.TestCase):
         return {"name": f"x / {name}", "stdout": output + rest, "stderr": errors, "result": "TIMEOUT", "duration": 3.0,
                 "returncode": process.returncode}
 
-    def reason(self, file, case):
+    def record(self, file, case):
         (record,) = [record for record in self.records if (record["file"], record["case"]) == (file, case)]
-        return record["reason"]
+        return record
+
+    def reason(self, file, case):
+        return self.record(file, case)["reason"]
 
     def test_every_case_is_counted_once_with_its_result(self):
         got = {}
@@ -166,6 +179,13 @@ class Counting(unittest.TestCase):
         self.assertIn("timed out after 3 s in A.test_b", self.reason("hangs", "A.test_b"))
         self.assertRegex(self.reason("c_crashes", "(crash)"), r"signal 6 .* in case 2 of 3[^$]*AddressSanitizer")
         self.assertIn("LeakSanitizer", self.reason("c_leaks", "(exit)"))
+
+    def test_a_case_has_its_processor_time_and_that_of_its_class(self):
+        for file, first, second in (("computes", "A.test_one", "A.test_two"), ("c_computes", "a", "b")):
+            first, second = self.record(file, first), self.record(file, second)
+            self.assertGreater(first["cpu_ms"], 5 * second["cpu_ms"], file)
+        records = [dict(self.record("passes", "A.test_one"), ms=1500, cpu_ms=70), dict(self.record("passes", "A.test_two"), ms=100, cpu_ms=None)]
+        self.assertIn("\n      1.50     0.07  stage: passes: A.test_one\n      0.10           stage: passes: A.test_two\n", summary(records)[1])
 
     def test_a_skip_says_why(self):
         self.assertEqual(self.reason("skips", "A.test_one"), "needs root")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a test file and prints a line of TAP per case, with its duration and the reason of a skip.
+"""Runs a test file and prints a line of TAP per case, with its duration, its processor time and the reason of a skip.
 
 usage: case_runner.py FILE [CASE-GLOB]
 
@@ -10,6 +10,7 @@ Comments carry what TAP has no field for:
 
     # begin NAME            the case that follows; a time-out or a crash is in the last one that began
     # ms NUMBER             the duration of the case above
+    # cpu NUMBER            its milliseconds of processor time, of the processes that it waited for as well
     # what went wrong       indented, after a line "not ok"
     # end                   all is printed; without it the file ended too early
 """
@@ -44,7 +45,7 @@ class Tap:
     def begin(self, name):
         self.write(f"# begin {name}")
 
-    def case(self, name, seconds, skip=None, problem=None):
+    def case(self, name, seconds, skip=None, problem=None, cpu_seconds=None):
         """One result; `problem` is the text of what went wrong."""
         self.count += 1
         if problem is not None:
@@ -52,6 +53,8 @@ class Tap:
         self.write(f"{'ok' if problem is None else 'not ok'} {self.count} - {name.replace('#', 'No. ')}"
                    + (f" # SKIP {skip or 'no reason given'}" if problem is None and skip is not None else ""))
         self.write(f"# ms {seconds * 1000:.0f}")
+        if cpu_seconds is not None:
+            self.write(f"# cpu {cpu_seconds * 1000:.0f}")
         for line in (problem or "").splitlines():
             self.write(f"#   {line}")
 
@@ -59,6 +62,22 @@ class Tap:
         self.write(f"1..{self.count}")
         self.write("# end")
         return EXIT_FAILED if self.failed else 0
+
+
+def cpu_seconds_used():
+    """By this process and its children, and theirs, as far as they were waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def cpu_seconds_of(pid):
+    """By a process that may have ended but was not waited for, and by its children that were."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def name_of(test):
@@ -80,17 +99,21 @@ class Result(unittest.TestResult):
         self.done = set()
         self.holders = []
         self.current = None
+        # What is spent before a case, on its class or its module, counts as the case's.
+        self.began, self.cpu_began = time.monotonic(), cpu_seconds_used()
 
     def startTest(self, test):
         super().startTest(test)
-        self.current, self.began = test, time.monotonic()
+        self.current = test
         self.problems, self.skip, self.part_skips = [], None, []
         self.done.add(test.id())
         self.tap.begin(name_of(test))
 
     def stopTest(self, test):
         problem = "\n".join(self.problems) if self.problems else None
-        self.tap.case(name_of(test), time.monotonic() - self.began, self.skip, problem)
+        now, cpu_now = time.monotonic(), cpu_seconds_used()
+        self.tap.case(name_of(test), now - self.began, self.skip, problem, cpu_now - self.cpu_began)
+        self.began, self.cpu_began = now, cpu_now
         for name, reason in self.part_skips:
             self.tap.case(name, 0, reason)
         self.current = None
@@ -195,12 +218,12 @@ def run_unittest(path, glob, tap):
 class Cmocka:
     """Makes of cmocka's own TAP ours: it calls a skip "not ok", gives reasons after the result, and knows no durations."""
 
-    def __init__(self, tap):
-        self.tap = tap
+    def __init__(self, tap, pid):
+        self.tap, self.pid = tap, pid
         self.planned, self.seen = None, 0
-        self.began = time.monotonic()
+        self.began, self.cpu_began = time.monotonic(), 0
         self.skip_reason = None
-        self.failed = None  # a failed case whose reasons are still to come: [name, seconds, reasons]
+        self.failed = None  # a failed case whose reasons are still to come: [name, seconds, reasons, processor time]
         self.last = None
 
     def begin_next(self):
@@ -209,25 +232,26 @@ class Cmocka:
 
     def flush(self):
         if self.failed is not None:
-            name, seconds, reasons = self.failed
+            name, seconds, reasons, cpu_seconds = self.failed
             self.failed = None
-            self.tap.case(name, seconds, problem="\n".join(reasons) or "no reason given")
+            self.tap.case(name, seconds, problem="\n".join(reasons) or "no reason given", cpu_seconds=cpu_seconds)
             self.begin_next()
 
     def result(self, match):
         self.flush()
-        now = time.monotonic()
+        now, cpu_now = time.monotonic(), cpu_seconds_of(self.pid)
         seconds, self.began = now - self.began, now
+        cpu_seconds, self.cpu_began = cpu_now - self.cpu_began, cpu_now
         self.seen += 1
         is_failure, name, skipped_name = match.groups()
         self.last = name or skipped_name
         if skipped_name is not None:
-            self.tap.case(self.last, seconds, skip=self.skip_reason or "")
+            self.tap.case(self.last, seconds, skip=self.skip_reason or "", cpu_seconds=cpu_seconds)
         elif is_failure:
-            self.failed = [self.last, seconds, []]
+            self.failed = [self.last, seconds, [], cpu_seconds]
             return
         else:
-            self.tap.case(self.last, seconds)
+            self.tap.case(self.last, seconds, cpu_seconds=cpu_seconds)
         self.skip_reason = None
         self.begin_next()
 
@@ -249,9 +273,9 @@ class Cmocka:
 
 
 def run_cmocka(path, glob, tap):
-    cmocka = Cmocka(tap)
     process = subprocess.Popen([path, *([] if glob == "*" else [glob])], env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"),
                                stdout=subprocess.PIPE, text=True, errors="backslashreplace")
+    cmocka = Cmocka(tap, process.pid)
 
     def time_out(number, _frame):
         cmocka.flush()
