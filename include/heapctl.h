@@ -7,9 +7,9 @@
  *		fprintf(stderr, "no heap profiling: %s\n", err.message);
  *
  * Then `heapctl status PID`, `heapctl record PID` and the others work on this process. Link with
- * `pkg-config --libs heapctl`. The allocator has to be jemalloc, started with profiling enabled
- * (MALLOC_CONF=prof:true,prof_active:false); it is found at run time, and in a process without it
- * the agent reports that.
+ * `pkg-config --libs heapctl`. A jemalloc that was started with profiling enabled
+ * (MALLOC_CONF=prof:true,prof_active:false) takes the samples; with any other malloc the agent
+ *does.
  *
  * Threads: every function may be called by any thread at any time, but not from a signal handler,
  * from inside the allocator, or from the agent's own log callback. Calls wait for each other; a
@@ -51,12 +51,12 @@ extern "C" {
 
 enum heapctl_code {
 	HEAPCTL_OK = 0,
-	HEAPCTL_SYSTEM = -1,	  /* a system call failed: errnum says how */
+	HEAPCTL_SYSTEM = -1,	  /* a system call failed: errnum says why */
 	HEAPCTL_MEMORY = -2,	  /* no memory */
 	HEAPCTL_USAGE = -3,	  /* a wrong argument */
 	HEAPCTL_NOT_FOUND = -4,	  /* no such run, file, name */
 	HEAPCTL_STATE = -5,	  /* not now: not started, a run is on, sampling is on */
-	HEAPCTL_UNSUPPORTED = -6, /* never in this process: no jemalloc, prof:false */
+	HEAPCTL_UNSUPPORTED = -6, /* never in this process: no profiles, or no jemalloc */
 	HEAPCTL_DENIED = -7	  /* not allowed */
 };
 
@@ -102,8 +102,8 @@ struct heapctl_options {
 	uint64_t keep_bytes; /* all kept runs together; 0: HEAPCTL_KEEP_BYTES, else 256 MiB */
 	/*
 	 * The agent's log, called with one line without a newline. Called from the agent's thread,
-	 * or from inside heapctl_start, heapctl_process or heapctl_get_fd; it may take locks of the
-	 * program, for the agent holds none meanwhile. NULL: no log.
+	 * or from inside heapctl_start, heapctl_process or heapctl_get_fd. The agent holds no lock
+	 * meanwhile, so it may take locks of the program. NULL: no log.
 	 */
 	void (*log)(void *context, int level, const char *message);
 	void *log_context;
@@ -135,9 +135,9 @@ HEAPCTL_API void heapctl_stop(void);
 /*
  * HEAPCTL_NO_THREAD: a descriptor that becomes readable when heapctl_process() has something to
  * do; for poll, epoll, select. -1 when there is none. It stays the agent's; a forked child has
- * another, and so has a program that closed descriptors that it did not open: it asks again. Where
- * it is watched edge-triggered, one heapctl_process() per event is enough. Both functions by one
- * thread only.
+ * another, and so has a program that closed descriptors that it did not open: call this again. If
+ * it is watched edge-triggered, one heapctl_process() per event is enough. Only one thread may call
+ * both functions.
  */
 HEAPCTL_API int heapctl_get_fd(void);
 

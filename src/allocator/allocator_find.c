@@ -7,8 +7,8 @@
 #include "allocator/jemalloc_search.h"
 #include "allocator/malloc_owner.h"
 
-#define PRELOAD_HINT                                                   \
-	"start it with heapctl run, which preloads jemalloc, or with " \
+#define PRELOAD_HINT                                     \
+	"start it with heapctl run --jemalloc, or with " \
 	"LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=prof:true,prof_active:false"
 
 static void fill_identity(struct allocator_identity *identity, const struct jemalloc_search *search,
@@ -35,8 +35,7 @@ static void fill_identity(struct allocator_identity *identity, const struct jema
 static void explain_left_out(struct error *why)
 {
 	error_set(why, ERROR_UNSUPPORTED,
-		"the program contains a jemalloc whose mallctl function was left out when it "
-		"was linked");
+		"the program contains a jemalloc that was linked without its mallctl function");
 	error_hint(why, "link it with -Wl,-u,mallctl (Rust: -C link-arg=-Wl,-u,_rjem_mallctl)");
 }
 
@@ -47,9 +46,9 @@ static void explain_stripped_program(
 
 	error_set(why, ERROR_UNSUPPORTED,
 		search->program_has_jemalloc
-			? "%s contains jemalloc, but no symbol table that says where"
-			: "malloc is inside %s, which has no symbol table: which allocator it is "
-			  "cannot be told",
+			? "%s contains jemalloc, but no symbol table to find it"
+			: "malloc is inside %s, which has no symbol table: its allocator is "
+			  "unknown",
 		where);
 	if (strlen(id) > 2)
 		error_hint(why,
@@ -65,12 +64,13 @@ static void explain_other_malloc(const struct malloc_owner *owner, struct error 
 {
 	if (strcmp(owner->name, "unknown") == 0)
 		error_set(why, ERROR_UNSUPPORTED,
-			"malloc is that of %s, which is no jemalloc that can be reached",
+			"malloc is that of %s, which has no jemalloc that can be called, and "
+			"heapctl does not sample it",
 			owner->where);
 	else
 		error_set(why, ERROR_UNSUPPORTED,
-			"the process uses the malloc of %s (%s), not jemalloc: heap profiles need "
-			"jemalloc",
+			"the process uses the malloc of %s (%s): it is not jemalloc, and heapctl "
+			"does not sample it",
 			owner->name, owner->where);
 	if (getauxval(AT_SECURE) != 0)
 		error_hint(why,

@@ -24,7 +24,7 @@ bool jemalloc_not_enabled(const struct allocator *allocator, struct error *err)
 	const struct allocator_configuration *const configuration = &allocator->configuration;
 
 	error_set(err, ERROR_UNSUPPORTED,
-		"profiling is not enabled in this process, and cannot be while it runs");
+		"profiling is not enabled in this process, and cannot be enabled while it runs");
 	if (configuration->secure)
 		return error_hint(err,
 			"the process gained privileges when it started, so the environment is "
@@ -48,7 +48,7 @@ static bool no_such_name(const struct allocator *allocator, const char *name, st
 		return jemalloc_not_enabled(allocator, err);
 	if (strcmp(name, "thread.prof.name") == 0 && allocator->profiling.sys_thread_name)
 		return error_set(err, ERROR_STATE,
-			"threads are named by the system in this process "
+			"the system names the threads of this process "
 			"(prof_sys_thread_name:true)");
 	const struct allocator_identity *const identity = &allocator->identity;
 	error_set(err, ERROR_NOT_FOUND, "this jemalloc (%u.%u.%u) has no mallctl %s",

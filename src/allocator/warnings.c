@@ -42,7 +42,7 @@ static void check_conf(const struct report *report, const char *source, const ch
 	char whole[ALLOCATOR_CONF_MAX];
 	struct error problem;
 
-	/* Of a longer text a part is kept, whose last option may be half of one. */
+	/* A longer text is cut, and its last option may be incomplete. */
 	snprintf(whole, sizeof whole, "%s", conf);
 	char *const last = strlen(conf) < sizeof whole - 1 ? NULL : strrchr(whole, ',');
 	if (last != NULL)
@@ -68,7 +68,7 @@ static void check_options(const struct report *report)
 	}
 }
 
-/* Also without jemalloc: this is how LD_PRELOAD brings none. */
+/* Also without jemalloc, which may be missing for this reason. */
 static void check_start(const struct report *report)
 {
 	const char *const variable = report->allocator->configuration.variable;
@@ -89,12 +89,12 @@ static void check_identity(const struct report *report)
 	if (!identity->owns_malloc)
 		warn(report, "malloc-not-owned",
 			"to profile all of it, preload jemalloc or link it without a prefix",
-			"malloc is that of %s (%s): only what calls %s's own functions is "
+			"malloc is that of %s (%s): only calls of %s's own functions are "
 			"profiled",
 			identity->malloc_name, identity->malloc_where, identity->where);
 	if (identity->other_jemalloc[0] != '\0')
 		warn(report, "another-jemalloc",
-			"preload no second jemalloc into a program that brings its own",
+			"preload no jemalloc into a program that contains one",
 			"there is another jemalloc in the process, %s, which is not profiled",
 			identity->other_jemalloc);
 }
@@ -106,8 +106,8 @@ static void check_version(const struct report *report)
 
 	if (identity->major == 5 && identity->minor == 2 && identity->patch <= 1)
 		warn(report, "version-off-on", "use 5.3.0 or newer, or leave sampling on",
-			"jemalloc %s forgets threads: one that allocates while sampling is off "
-			"may never be sampled again",
+			"jemalloc %s may never sample a thread again that allocated while sampling "
+			"was off",
 			identity->version);
 	if (is_older(identity, 5, 1) && (profiling->gdump || profiling->lg_interval >= 0))
 		warn(report, "version-automatic-dumps", "use 5.1.0 or newer",
@@ -115,16 +115,16 @@ static void check_version(const struct report *report)
 			identity->version);
 	if (is_older(identity, 5, 3))
 		warn(report, "version-bias", "use 5.3.0 or newer",
-			"jemalloc %s scales each stack by its average size, which errs where "
+			"jemalloc %s scales each stack by its average size, which is inexact where "
 			"sizes vary",
 			identity->version);
 	if (is_older(identity, 4, 0))
 		warn(report, "version-old", "use 5.3.0 or newer",
-			"jemalloc %s can neither reset samples nor leave out threads",
+			"jemalloc %s can neither reset samples nor exclude threads",
 			identity->version);
 }
 
-/* A function with a tenth of the memory should have ten samples: its error is a third then. */
+/* With 100 samples, a function with a tenth of the memory has an error of a third. */
 static void check_sample_count(const struct report *report, unsigned lg_sample, uint64_t allocated)
 {
 	enum { SAMPLES_MIN = 100 };
@@ -155,11 +155,11 @@ static void check_sample_interval(const struct report *report)
 	if (!allocator_lg_sample(report->allocator, &lg_sample, &ignored))
 		return;
 	if (lg_sample < ALLOCATOR_LG_SAMPLE_LOW)
-		warn(report, "lg-sample-low", "take lg_prof_sample:19, the default",
+		warn(report, "lg-sample-low", "use lg_prof_sample:19, the default",
 			"a sample every %u bytes slows the process and inflates its memory",
 			1U << lg_sample);
 	if (lg_sample > ALLOCATOR_LG_SAMPLE_MAX) {
-		warn(report, "lg-sample-high", "take lg_prof_sample:19, the default",
+		warn(report, "lg-sample-high", "use lg_prof_sample:19, the default",
 			"lg_sample %u: nothing will ever be sampled", lg_sample);
 		return;
 	}
@@ -172,17 +172,16 @@ static void check_profiling(const struct report *report)
 	const struct allocator_profiling *const profiling = &report->allocator->profiling;
 
 	if (profiling->accumulates)
-		warn(report, "accumulates", "leave prof_accum out unless totals are needed",
-			"prof_accum:true keeps every stack for ever, so memory grows");
+		warn(report, "accumulates", "remove prof_accum unless totals are needed",
+			"prof_accum:true keeps every stack forever, so memory grows");
 	if (!profiling->thread_active_init)
 		warn(report, "threads-start-inactive", "set prof_thread_active_init:true",
-			"threads start unsampled: a profile holds only those that switched "
-			"themselves on");
+			"new threads are not sampled until they set thread.prof.active");
 	if (profiling->gdump || profiling->lg_interval >= 0)
 		warn(report, "automatic-dumps",
-			"leave prof_gdump and lg_prof_interval out; heapctl takes profiles",
-			"jemalloc writes profiles by itself, from the program's threads, into "
-			"files called %s.*",
+			"remove prof_gdump and lg_prof_interval; heapctl takes profiles",
+			"jemalloc writes profiles automatically, in the program's threads, to "
+			"files named %s.*",
 			profiling->prefix);
 	if ((profiling->gdump || profiling->lg_interval >= 0 || profiling->final) &&
 		profiling->prefix[0] == '\0')
@@ -203,7 +202,7 @@ static bool is_jit_mapping(const struct proc_map *map)
 	       (map->path_size == 0 || starts_with(map, "[anon") || starts_with(map, "/memfd:"));
 }
 
-/* Code without a file was made at run time, and has no tables for an unwinder. */
+/* Code without a file was made at run time, and has no unwind tables. */
 static bool has_code_made_at_run_time(void)
 {
 	struct buffer text;
@@ -238,12 +237,12 @@ static void check_unwinder(const struct report *report)
 		warn(report, "unwinder-jit",
 			"use a jemalloc configured with --enable-prof-libunwind, or try it on a "
 			"copy first",
-			"the process runs code made at run time, on which the %s unwinder stops, "
-			"or in some programs ends the process, when sampling is on",
+			"the process runs code made at run time: while sampling is on, the %s "
+			"unwinder stops there, and in some programs aborts the process",
 			unwinder);
 	if (jemalloc_would_end_the_process(report->allocator))
 		warn(report, "static-unwinder", "link the C library dynamically",
-			"the program is static: with glibc the %s unwinder ends the process as "
+			"the program is static: with glibc the %s unwinder aborts the process as "
 			"soon as profiling is enabled",
 			unwinder);
 }
@@ -258,7 +257,7 @@ void allocator_warnings(struct allocator *allocator,
 		return;
 	check_options(&report);
 	check_identity(&report);
-	/* The rest is of jemalloc's profiler. */
+	/* The rest concerns jemalloc's profiler. */
 	if (!allocator->profiling.compiled_in || allocator_has_other_sampler(allocator))
 		return;
 	check_version(&report);

@@ -54,7 +54,7 @@ bool diagnosis_has(const struct diagnosis *diagnosis, const char *code)
 	return false;
 }
 
-/* A profile of a million stacks keeps an agent busy for seconds; the rest can be seen without. */
+/* A profile of a million stacks keeps an agent busy for seconds. */
 enum { PATIENCE_MS = 10 * 1000 };
 
 static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
@@ -63,8 +63,8 @@ static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
 
 	if (strcmp(sampler, "heapctl") == 0)
 		diagnosis_add(diagnosis, FINDING_GOOD, "profiling-available", "",
-			"%s can be profiled: heapctl takes the samples, of what is allocated "
-			"after sampling is switched on",
+			"%s can be profiled: heapctl samples what is allocated after sampling is "
+			"switched on",
 			json_text(status, "allocator.malloc_name"));
 	else if (json_flag(status, "profiling.available"))
 		diagnosis_add(diagnosis, FINDING_GOOD, "profiling-available", "",
@@ -76,7 +76,6 @@ static void examine_allocator(struct diagnosis *diagnosis, const json_t *status)
 			json_text(status, "profiling.reason"));
 }
 
-/* Sampling that was never on leaves nothing to show. */
 static void examine_sampling(struct diagnosis *diagnosis, const json_t *status)
 {
 	if (!json_flag(status, "profiling.available"))
@@ -85,17 +84,17 @@ static void examine_sampling(struct diagnosis *diagnosis, const json_t *status)
 		diagnosis_add(diagnosis, FINDING_GOOD, "sampling-on", "", "sampling is on");
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-off",
-			"heapctl record samples for a while; heapctl activate until further notice",
+			"heapctl record samples for a time; heapctl activate until it is switched "
+			"off",
 			"sampling is off: what is allocated now will not be in any profile, and a "
-			"dump may come out empty");
+			"dump may be empty");
 	if (strcmp(json_text(status, "profiling.activated_by"), "other") == 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-by-other", "",
-			"sampling was not switched on by heapctl: heapctl record leaves it on, and "
-			"saves the profile before for the difference; the URLs of Mesos are "
-			"refused");
+			"sampling was not switched on by heapctl: heapctl record leaves it on and "
+			"also saves the profile from its start; the URLs of Mesos are refused");
 }
 
-/* The agent's own warnings; those that make a profile wrong count as such. */
+/* The agent's own warnings; those that make a profile wrong have the level wrong. */
 static void examine_warnings(struct diagnosis *diagnosis, const json_t *status)
 {
 	static const char *const grave[] = { "conf-malformed", "variable-ignored", "secure-start",
@@ -132,6 +131,6 @@ bool doctor_examine_agent(
 	examine_warnings(diagnosis, status);
 	if (strcmp(json_text(status, "profiling.unwinder"), "heapctl") == 0)
 		diagnosis_add(diagnosis, FINDING_GOOD, "unwinder-safe", "",
-			"the agent walks the stacks of samples itself");
+			"the agent walks the stacks of samples");
 	return true;
 }

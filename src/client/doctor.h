@@ -52,7 +52,7 @@ bool diagnosis_has(const struct diagnosis *diagnosis, const char *code);
 /* This machine. `agent_library` NULL: it was not found. */
 void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library);
 
-/* A process without an agent that answers; `why` is the error of asking. */
+/* A process whose agent does not answer, or that has none; `why` is the error of the request. */
 void doctor_examine_process(
 	struct diagnosis *diagnosis, const struct process *process, const struct error *why);
 
@@ -67,12 +67,11 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner);
 
 /*
- * The path that HEAPCTL_DIR gives to a process of that user, which sees it below `root` ("" for our
- * own): whether an agent can have its folder there at all. True when something was found that keeps
- * it from that.
+ * The path in HEAPCTL_DIR of a process of that user, which sees it below `root` ("" for our own).
+ * True when a finding says that no agent can have its folder there.
  */
 bool doctor_examine_named_folder(
 	struct diagnosis *diagnosis, const char *root, const char *path, uid_t owner);
 
-/* The same of the folder that an agent with this process' user and environment would take. */
+/* The same for the folder that an agent with this process' user and environment would use. */
 void doctor_examine_own_folder(struct diagnosis *diagnosis);

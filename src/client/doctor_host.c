@@ -56,7 +56,7 @@ static void examine_environment(struct diagnosis *diagnosis)
 		examine_conf(diagnosis, "MALLOC_CONF of this shell", conf);
 	if (getenv("JEMALLOC_CONF") != NULL && conf == NULL)
 		diagnosis_add(diagnosis, FINDING_NOTE, "variable-ignored",
-			"set MALLOC_CONF instead (heapctl run takes it over)",
+			"set MALLOC_CONF instead (heapctl run adopts its value)",
 			"JEMALLOC_CONF is set in this shell, which jemalloc does not read");
 	const ssize_t size = readlink("/etc/malloc.conf", link, sizeof link - 1);
 	if (size < 0)
@@ -87,13 +87,13 @@ static void examine_kernel(struct diagnosis *diagnosis)
 
 	if (access("/proc/self/maps", R_OK) != 0) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "proc-missing", "mount -t proc proc /proc",
-			"/proc is not mounted: neither targets nor their libraries can be seen");
+			"/proc is not mounted: targets cannot be found");
 		return;
 	}
 	if (read_number("/proc/sys/vm/memfd_noexec") >= 2)
 		diagnosis_add(diagnosis, FINDING_NOTE, "memfd-forbidden",
-			"nothing needs to be done as long as HEAPCTL_DIR can be written",
-			"vm.memfd_noexec is 2: profiles go through a file of HEAPCTL_DIR");
+			"nothing, as long as HEAPCTL_DIR can be written",
+			"vm.memfd_noexec is 2: profiles are written to HEAPCTL_DIR first");
 	buffer_init(&mounts, &memory_or_exit);
 	if (geteuid() != 0 && file_read("/proc/self/mounts", &mounts, &err) &&
 		strstr(buffer_string(&mounts), "hidepid=") != NULL)
@@ -109,18 +109,17 @@ static void examine_libraries(struct diagnosis *diagnosis, const char *agent_lib
 	if (agent_library == NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-missing",
 			"install heapctl completely",
-			"libheapctl.so is not where heapctl expects it: heapctl run cannot work");
+			"libheapctl.so was not found, and heapctl run needs it");
 	else
 		diagnosis_add(diagnosis, FINDING_GOOD, "agent-found", "", "the agent is %s",
 			agent_library);
 	if (library_search("libjemalloc.so.2", "", NULL, path))
 		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-found", "",
-			"programs without jemalloc can get %s", path);
+			"heapctl run --jemalloc uses %s", path);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "jemalloc-missing",
 			MALLOC_CONF_JEMALLOC_SOURCE,
-			"there is no libjemalloc.so.2: only programs that bring jemalloc can be "
-			"profiled");
+			"there is no libjemalloc.so.2: heapctl run --jemalloc needs it");
 }
 
 void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library)
@@ -131,13 +130,13 @@ void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library)
 	examine_environment(diagnosis);
 }
 
-/* As in agent/settings.h: of a longer one the agent takes no notice. */
+/* As in agent/settings.h: the agent ignores a longer one. */
 enum { HEAPCTL_DIR_MAX = 255 };
 
 /* ".4711.c0ffee0123456789" beside the folder in a socket's address. */
 enum { ADDRESS_ROOM = 107 - 26 };
 
-/* Less room than this and the next profile may not fit. */
+/* With less room the next profile may not fit. */
 enum { ROOM_MIB = 64 };
 
 static void examine_room(struct diagnosis *diagnosis, const char *path)
@@ -150,15 +149,15 @@ static void examine_room(struct diagnosis *diagnosis, const char *path)
 		(unsigned long long)room.f_bavail * room.f_frsize / (1024 * 1024);
 	if (free_mib < ROOM_MIB)
 		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
-			"make room there, or let HEAPCTL_DIR name another folder",
+			"make room there, or set HEAPCTL_DIR to another folder",
 			"%s has %llu MiB left for kept profiles", path, free_mib);
 	else if (room.f_files > 0 && room.f_favail == 0)
 		diagnosis_add(diagnosis, FINDING_WRONG, "disk-full",
-			"make room there, or let HEAPCTL_DIR name another folder",
+			"make room there, or set HEAPCTL_DIR to another folder",
 			"%s has no room for another file", path);
 }
 
-/* A folder that is used for other things as well, such as /tmp, must stay as it is. */
+/* The mode of a folder with other uses, such as /tmp, must stay. */
 static void examine_mode(struct diagnosis *diagnosis, const char *path, mode_t mode)
 {
 	const char *const slash = strrchr(path, '/');
@@ -168,11 +167,11 @@ static void examine_mode(struct diagnosis *diagnosis, const char *path, mode_t m
 		snprintf(hint, sizeof hint, "chmod 700 %.300s", path);
 	else
 		snprintf(hint, sizeof hint,
-			"let HEAPCTL_DIR name a folder for this alone, such as %.300s/heapctl; the "
-			"agent makes it",
+			"set HEAPCTL_DIR to a folder for this alone, such as %.300s/heapctl; the "
+			"agent creates it",
 			path);
 	diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", hint,
-		"%s is open to other users (mode %04o), so the agent passes it over", path,
+		"%s is open to other users (mode %04o), so the agent does not use it", path,
 		(unsigned)mode & 07777);
 }
 
@@ -189,13 +188,13 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 	}
 	if (!S_ISDIR(status.st_mode))
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
-			"remove it; the agent makes the folder itself", "%s is %s", path,
+			"remove it; the agent creates the folder", "%s is %s", path,
 			S_ISLNK(status.st_mode) ? "a symbolic link, which the agent does not follow"
 						: "not a folder");
 	else if (status.st_uid != owner)
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-owner",
-			"let HEAPCTL_DIR name a folder of that user, mode 0700",
-			"%s belongs to user %u, not to user %u, so the agent passes it over", path,
+			"set HEAPCTL_DIR to a folder of that user, mode 0700",
+			"%s belongs to user %u, not to user %u, so the agent does not use it", path,
 			status.st_uid, owner);
 	else if ((status.st_mode & 077) != 0)
 		examine_mode(diagnosis, path, status.st_mode);
@@ -210,7 +209,7 @@ static bool is_read_only(const char *path)
 	return statvfs(path, &room) == 0 && (room.f_flag & ST_RDONLY) != 0;
 }
 
-/* Whether a user can make a folder there, as far as that shows: groups are not looked up. */
+/* Whether a user can probably create a folder there: groups are not looked up. */
 static bool may_write(const struct stat *parent, uid_t user)
 {
 	if (user == 0 || (parent->st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -233,19 +232,19 @@ static bool examine_missing(
 	*slash = '\0';
 	if (stat(parent, &status) != 0 || !S_ISDIR(status.st_mode))
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-parent",
-			"make it; or choose a folder whose parent exists",
-			"HEAPCTL_DIR is %s, but there is no folder %.*s, and the agent makes only "
-			"the last one",
+			"create it, or choose a folder whose parent exists",
+			"HEAPCTL_DIR is %s, but there is no folder %.*s, and the agent creates no "
+			"parents",
 			path, shown, path);
 	else if (is_read_only(parent))
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
-			"let HEAPCTL_DIR name a folder that can be written",
-			"HEAPCTL_DIR, %s, does not exist and cannot be made: %.*s is read-only",
+			"set HEAPCTL_DIR to a folder that can be written",
+			"HEAPCTL_DIR, %s, does not exist and cannot be created: %.*s is read-only",
 			path, shown, path);
 	else if (!may_write(&status, owner))
 		diagnosis_add(diagnosis, FINDING_NOTE, "folder-unwritable",
-			"make it for that user, mode 0700",
-			"user %u may not make HEAPCTL_DIR, %s: the agent takes /tmp/heapctl-%u",
+			"create it for that user, mode 0700",
+			"user %u may not create HEAPCTL_DIR, %s: the agent uses /tmp/heapctl-%u",
 			owner, path, owner);
 	else
 		return false;
@@ -260,14 +259,14 @@ bool doctor_examine_named_folder(
 
 	if (path[0] != '/') {
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-relative",
-			"give it as an absolute path",
-			"HEAPCTL_DIR is '%s': relative to whatever folder the server is in", path);
+			"set it to an absolute path",
+			"HEAPCTL_DIR is '%s', which is not an absolute path", path);
 		return true;
 	}
 	if (length > HEAPCTL_DIR_MAX) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-long", "choose a shorter path",
-			"HEAPCTL_DIR has %zu bytes, more than %d: the agent ignores it and takes "
-			"the usual places",
+			"HEAPCTL_DIR has %zu bytes, more than %d: the agent ignores it and uses "
+			"the default folders",
 			length, HEAPCTL_DIR_MAX);
 		return true;
 	}
@@ -275,14 +274,14 @@ bool doctor_examine_named_folder(
 		diagnosis_add(diagnosis, FINDING_NOTE, "folder-deep",
 			"choose a shorter path where /proc may be missing",
 			"HEAPCTL_DIR is too long for a socket's address: its sockets are reached "
-			"through /proc, which the server needs as well");
+			"through /proc, which the server also needs");
 	snprintf(seen, sizeof seen, "%s%s", root, path);
 	if (access(seen, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
 		return examine_missing(diagnosis, seen, path, owner);
 	if (is_read_only(seen)) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
-			"let HEAPCTL_DIR name a folder that can be written",
-			"HEAPCTL_DIR, %s, is read-only: the agent cannot make its socket there",
+			"set HEAPCTL_DIR to a folder that can be written",
+			"HEAPCTL_DIR, %s, is read-only: the agent cannot create its socket there",
 			path);
 		return true;
 	}

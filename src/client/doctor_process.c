@@ -72,12 +72,12 @@ static bool examine_kind(struct diagnosis *diagnosis, const struct subject *subj
 		diagnosis_add(diagnosis, FINDING_WRONG, "other-machine",
 			"use the heapctl that was built for it",
 			"the program is for another kind of machine than this heapctl (32 bit): "
-			"its agent cannot be loaded");
+			"the agent cannot be loaded");
 	else if (subject->modules.has_musl)
 		diagnosis_add(diagnosis, FINDING_WRONG, "musl",
 			"use a build of the program for glibc",
-			"the program is linked with musl, and the agent with glibc: it cannot be "
-			"loaded");
+			"the program is linked with musl, and the agent with glibc: the agent "
+			"cannot be loaded");
 	return subject->is_foreign || subject->modules.has_musl;
 }
 
@@ -105,8 +105,8 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
 			is_static(subject) ? "link it dynamically, then start it with heapctl run"
-					   : "heapctl samples any malloc; heapctl run --jemalloc "
-					     "brings jemalloc",
+					   : "heapctl samples any malloc; for jemalloc, use "
+					     "heapctl run --jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
 			modules->other_allocator[0] != '\0' ? modules->other_allocator
 			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer
@@ -117,10 +117,10 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 			"link the agent into it (heapctl_start of heapctl.h), or link it "
 			"dynamically",
 			"the program is linked statically: nothing can be preloaded into it, and "
-			"with the C library's own unwinder profiling may end it at its start");
+			"jemalloc's profiler may abort it at its start");
 }
 
-/* Libraries that LD_PRELOAD names and that are not there. */
+/* Libraries that LD_PRELOAD names and that were not loaded. */
 static void examine_preload(struct diagnosis *diagnosis, const struct subject *subject)
 {
 	const char *const preload = variable_of(subject, "LD_PRELOAD");
@@ -133,7 +133,7 @@ static void examine_preload(struct diagnosis *diagnosis, const struct subject *s
 		diagnosis_add(diagnosis, FINDING_WRONG, "secure-start",
 			"start it as the user that it runs as (capabilities may be ambient), or "
 			"use /etc/ld.so.preload and the symlink /etc/malloc.conf",
-			"it gained privileges when it was started (setuid, capabilities): the "
+			"it gained privileges when it started (setuid, capabilities): the "
 			"loader dropped LD_PRELOAD and jemalloc ignores %s",
 			subject->variable);
 	else if (lacks)
@@ -154,14 +154,14 @@ static void examine_conf_text(
 	if (!malloc_conf_is_on(conf, "prof", false))
 		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
 			"start it with prof:true,prof_active:false in it; heapctl run does",
-			"%s is '%s': without prof:true the profiler is off for good",
+			"%s is '%s': without prof:true jemalloc's profiler stays off",
 			subject->variable, conf);
 	else if (!malloc_conf_is_on(conf, "prof_active", true))
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-off",
 			"heapctl record, once there "
 			"is an agent",
-			"sampling was off at the start (prof_active:false): without a command that "
-			"switches it on, profiles are empty");
+			"sampling was off at the start (prof_active:false): profiles are empty "
+			"until it is switched on");
 }
 
 static void examine_conf(struct diagnosis *diagnosis, const struct subject *subject)
@@ -188,12 +188,12 @@ static void examine_conf(struct diagnosis *diagnosis, const struct subject *subj
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "prof-off",
 			"start it with heapctl run, or with prof:true,prof_active:false in it",
-			"%s is not set, so the profiler is off, unless the program itself or "
-			"/etc/malloc.conf says prof:true",
+			"%s is not set, so jemalloc's profiler is off, unless the program or "
+			"/etc/malloc.conf sets prof:true",
 			subject->variable);
 }
 
-/* Whether it has changed its root to one in which a child's agent does not stay. */
+/* Whether it has changed its root to one where a child's agent ends. */
 static bool examine_root(struct diagnosis *diagnosis, const struct process *process)
 {
 	if (!process_has_bare_root(process))
@@ -201,12 +201,12 @@ static bool examine_root(struct diagnosis *diagnosis, const struct process *proc
 	diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-proc",
 		"mount /proc and make HEAPCTL_DIR in its root, or profile the process that forked "
 		"it",
-		"it has another root, without /proc: a child's agent that finds itself there "
-		"leaves, and one that is forked inside needs HEAPCTL_DIR there");
+		"it has another root, without /proc: the agent of a forked child ends there, and "
+		"a child that is forked inside needs HEAPCTL_DIR there");
 	return true;
 }
 
-/* Whether its HEAPCTL_DIR is what keeps the agent from being found. */
+/* Whether its HEAPCTL_DIR prevents that the agent is found. */
 static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subject *subject)
 {
 	const char *const folder = variable_of(subject, "HEAPCTL_DIR");
@@ -221,10 +221,10 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 	if (access(seen, F_OK) == 0 || errno != ENOENT)
 		return false;
 	diagnosis_add(diagnosis, FINDING_WRONG, "folder-removed",
-		"wait ten seconds, or make it for that user with mode 0700: the agent of a process "
-		"that can makes it again",
+		"wait ten seconds, in which the agent creates it again if it can, or create it for "
+		"that user with mode 0700",
 		"the folder of its socket, %s, does not exist: it was removed, or could not be "
-		"made",
+		"created",
 		folder);
 	return true;
 }
@@ -234,12 +234,12 @@ static void examine_silence(
 {
 	if (subject->process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-sandboxed",
-			"profile it without that filter, on another machine for instance",
-			"its agent is loaded but does not answer: it leaves a process that filters "
-			"its own system calls (seccomp)");
+			"profile it without that filter, for example on a test machine",
+			"its agent is loaded but does not answer: it ends in a process that "
+			"filters its own system calls (seccomp)");
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
-			"HEAPCTL_LOG=stderr in its environment makes the agent say what is wrong",
+			"start it with HEAPCTL_LOG=stderr: the agent then logs what is wrong",
 			"its agent is loaded but does not answer: %s", why->message);
 }
 
@@ -257,18 +257,18 @@ static void examine_silent_agent(
 	if (absence == ABSENCE_DISABLED)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-disabled",
 			"start it without that variable",
-			"HEAPCTL_DISABLE=%s keeps its agent quiet", disable);
+			"its agent is loaded but not started: HEAPCTL_DISABLE is '%s'", disable);
 	else if (absence == ABSENCE_OTHER_PROGRAM)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-elsewhere",
 			"name this program: heapctl run --exe NAME",
-			"its agent is loaded but stays quiet: HEAPCTL_EXE is '%s', and the program "
+			"its agent is loaded but not started: HEAPCTL_EXE is '%s', and the program "
 			"is %s",
 			exes, subject->process->exe);
 	else if (strstr(subject->modules.sanitizer, "libtsan") != NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "thread-sanitizer",
 			"use a build without it, or link the agent",
-			"it was built with the thread sanitizer, out of which a preloaded agent "
-			"keeps");
+			"it was built with the thread sanitizer: a preloaded agent does not start "
+			"in it");
 	else if (wake_read_state(subject->process) == WAKE_ASLEEP &&
 		 !wake_can_make_thread(subject->process, &reason))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", reason.hint, "%s",
@@ -299,7 +299,7 @@ static void examine_agent(
 				? "link libheapctl.a into it (heapctl_start of heapctl.h)"
 				: "start it with heapctl run, or link libheapctl.so "
 				  "into it",
-			"it has no agent, so heapctl cannot reach its profiler");
+			"it has no agent, so heapctl cannot profile it");
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
 			why->message);
@@ -312,7 +312,7 @@ void doctor_examine_process(
 
 	buffer_init(&subject.environment, &memory_or_exit);
 	if (!examine_access(diagnosis, &subject)) {
-		/* What can be known has been said. */
+		/* Nothing more can be found out. */
 	} else if (examine_kind(diagnosis, &subject)) {
 		if (has_jemalloc(&subject))
 			examine_allocator(diagnosis, &subject);
@@ -338,14 +338,14 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"%s was replaced or removed since it was started: names in its profiles "
 			"may be missing",
 			process->exe_deleted ? process->exe : "one of its libraries");
-	/* The agent may have reported it, or that it does not use libgcc. */
+	/* Unless the agent reported this already, or walks the stacks. */
 	if (!diagnosis_has(diagnosis, "unwinder-jit") &&
 		!diagnosis_has(diagnosis, "unwinder-safe") && modules.has_jit &&
 		modules.jemalloc[0] != '\0' && modules.has_libgcc)
 		diagnosis_add(diagnosis, FINDING_NOTE, "unwinder-jit",
-			"start it with heapctl run: with jemalloc 5.3 its agent walks the stacks",
+			"start it with heapctl run: with jemalloc 5.3 the agent walks the stacks",
 			"it runs code made at run time (a JIT): stacks end there, and libgcc's "
-			"unwinder has ended such programs when sampling was on");
+			"unwinder aborts some such programs while sampling is on");
 }
 
 static bool is_own_folder(const char *path, uid_t owner)
@@ -363,8 +363,8 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 	examine_files(diagnosis, process);
 	if (process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_NOTE, "sandbox", "",
-			"it runs in a sandbox (seccomp): the agent leaves a process that entered "
-			"one after its start");
+			"it runs in a sandbox (seccomp): the agent ends in a process that enters "
+			"one after the agent's start");
 	if (process->other_root)
 		diagnosis_add(diagnosis, FINDING_NOTE, "other-root", "",
 			"it sees another file system than this shell (container, chroot, private "
@@ -372,11 +372,11 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 	string_pool_init(&folders);
 	discovery_folders(process, &folders);
 	for (size_t i = 0; i < folders.count; i++) {
-		/* Of the usual places only those count that this user's agents would take. */
+		/* Only the default folders that agents of this user would use count. */
 		const char *const path = folders.strings[i];
 		const bool is_roots = strstr(path, "/run/heapctl") != NULL ||
 				      strstr(path, "/tmp/heapctl-0") != NULL;
-		/* An agent that answers has chosen one already: ours may be another one. */
+		/* An agent that answers has chosen its folder already. */
 		const bool is_unused = diagnosis_has(diagnosis, "agent-answers") &&
 				       !is_own_folder(path, process->effective_uid);
 		if (!is_unused && (!is_roots || process->effective_uid == 0))

@@ -323,7 +323,7 @@ bool entries_find(struct error *err)
 
 	if (owner == NULL || owner == program)
 		return error_set(err, ERROR_UNSUPPORTED,
-			"malloc is inside the program, whose calls of it cannot be seen");
+			"malloc is linked into the program: heapctl cannot see the calls of it");
 	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
 		void *const found = find_definition(entries[i].name);
 		const void *const base = base_of(found);

@@ -27,7 +27,7 @@ static bool get_active(struct allocator *allocator, bool *active, struct error *
 	return true;
 }
 
-/* Nothing is left to see once the last sampled block is freed. */
+/* Slots are restored only after the last sampled block is freed, or its end would be missed. */
 static void remove_when_unused(void)
 {
 	struct sampler_figures figures;
@@ -58,7 +58,7 @@ static bool set_active(
 static bool leave_thread_out(struct allocator *allocator, struct error *err)
 {
 	sampler_leave_thread_out();
-	/* Its own profiler is off, and has no such switch. */
+	/* jemalloc's profiler is off here: it has nothing to leave out. */
 	(void)allocator;
 	(void)err;
 	return true;
@@ -99,9 +99,10 @@ static bool print_stats(
 	if (allocator->jemalloc.mallctl != NULL)
 		return other_operations->stats(allocator, options, out, err);
 	error_set(err, ERROR_UNSUPPORTED,
-		"statistics are jemalloc's, and this process uses the malloc of %s",
+		"only jemalloc has statistics, and this process uses the malloc of %s",
 		allocator->identity.malloc_name);
-	return error_hint(err, "profiles work; heapctl run --jemalloc brings statistics too");
+	return error_hint(
+		err, "profiles work; for statistics, start it with heapctl run --jemalloc");
 }
 
 static bool read_memory(
@@ -109,7 +110,7 @@ static bool read_memory(
 {
 	if (allocator->jemalloc.mallctl != NULL)
 		return other_operations->memory(allocator, ret, err);
-	return error_set(err, ERROR_UNSUPPORTED, "the malloc of %s has no such figures",
+	return error_set(err, ERROR_UNSUPPORTED, "the malloc of %s reports no memory figures",
 		allocator->identity.malloc_name);
 }
 
@@ -137,9 +138,9 @@ static bool read_lg_sample(struct allocator *allocator, unsigned *lg_sample, str
 static bool refuse_name(const struct allocator *allocator, const char *name, struct error *err)
 {
 	error_set(err, ERROR_UNSUPPORTED,
-		"%s is a name of jemalloc's, and this process uses the malloc of %s", name,
+		"%s is a mallctl of jemalloc, and this process uses the malloc of %s", name,
 		allocator->identity.malloc_name);
-	return error_hint(err, "heapctl run --jemalloc starts a program with jemalloc");
+	return error_hint(err, "start it with heapctl run --jemalloc");
 }
 
 static bool read_name(struct allocator *allocator, const char *name, struct mallctl_value *value,
@@ -242,7 +243,7 @@ static const struct allocator_operations sampler_operations = {
 	.release = release,
 };
 
-/* What brings a malloc for a purpose of its own, and has to see each call itself. */
+/* Tools replace malloc for their own purpose, and have to see each call. */
 static bool is_tool(const char *malloc_name)
 {
 	static const char *const tools[] = { "asan", "tsan", "msan", "valgrind", "heaptrack" };
@@ -255,8 +256,8 @@ static bool is_tool(const char *malloc_name)
 }
 
 /*
- * A program that calls a jemalloc inside it directly, beside malloc, would show the smaller part of
- * its heap. A static program has no loader.
+ * Where a program calls its own jemalloc beside malloc, samples of malloc would show the smaller
+ * part of the heap. A static program has no loader.
  */
 static bool has_own_heap(const struct allocator *allocator)
 {
@@ -294,7 +295,7 @@ void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample)
 		.has_unwinder_hook = true,
 		.sampler = "heapctl",
 		.unwinder = "heapctl" };
-	/* Where the files of profiles go that a program writes itself. */
+	/* For the profiles that are written without a request, as at exit. */
 	snprintf(ours.prefix, sizeof ours.prefix, "%s",
 		profiling->prefix[0] == '\0' ? "jeprof" : profiling->prefix);
 	*profiling = ours;
