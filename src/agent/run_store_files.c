@@ -40,22 +40,40 @@ static void file_name(
 		file, FOLDER_NAME_MAX, "%s.%d.%lld.%s", name, run->pid, (long long)run->id, suffix);
 }
 
-/* A file that is being written, under a temporary name. */
+/*
+ * A file that is being written, under a temporary name. The descriptor with the lock, which may be
+ * kept, is for reading only: one for writing would keep the file system from being remounted
+ * read-only.
+ */
 struct draft {
 	int folder_fd;
-	int fd;
+	int fd; /* for writing */
+	int lock_fd;
 	char name[FOLDER_NAME_MAX];
 };
+
+#define DRAFT_NONE ((struct draft){ .folder_fd = -1, .fd = -1, .lock_fd = -1 })
 
 /* Locked before another agent, which looks for what dead processes left, can find it. */
 static bool create_locked(struct draft *draft, struct error *err)
 {
 	const bool has_folder = folder_lock(draft->folder_fd);
 
-	draft->fd = openat(draft->folder_fd, draft->name,
-		O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	const bool done = draft->fd >= 0 && file_lock_open(draft->fd);
+	draft->lock_fd = openat(draft->folder_fd, draft->name,
+		O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	bool done = draft->lock_fd >= 0 && file_lock_open(draft->lock_fd);
+	if (draft->lock_fd >= 0 && !done && errno == EBADF) {
+		/* NFS locks what is open for writing. */
+		close(draft->lock_fd);
+		draft->lock_fd =
+			openat(draft->folder_fd, draft->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+		done = draft->lock_fd >= 0 && file_lock_open(draft->lock_fd);
+	}
+	if (done)
+		draft->fd =
+			openat(draft->folder_fd, draft->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	const int errnum = errno;
+	done = done && draft->fd >= 0;
 	if (has_folder)
 		folder_unlock(draft->folder_fd);
 	return done || error_system(err, errnum, "keeping the profile");
@@ -66,6 +84,7 @@ static void draft_cleanup(struct draft *draft)
 	if (draft->name[0] != '\0')
 		unlinkat(draft->folder_fd, draft->name, 0);
 	fd_cleanup(&draft->fd);
+	fd_cleanup(&draft->lock_fd);
 	fd_cleanup(&draft->folder_fd);
 }
 
@@ -81,7 +100,7 @@ bool run_store_files_save_profile(const struct folder *folder, const char *name,
 	const struct run *run, enum run_store_profile which, const struct descriptor *profile,
 	struct file_lock *lock, struct error *err)
 {
-	CLEANUP(draft_cleanup) struct draft draft = { .folder_fd = -1, .fd = -1 };
+	CLEANUP(draft_cleanup) struct draft draft = DRAFT_NONE;
 	struct file_lock kept = { 0 };
 	char file[FOLDER_NAME_MAX];
 
@@ -91,7 +110,7 @@ bool run_store_files_save_profile(const struct folder *folder, const char *name,
 	if (!draft_open(&draft, folder, err) || !file_copy_fd(profile->fd, "reading the profile",
 							draft.fd, "keeping the profile", err))
 		return false;
-	if (!file_lock_keep(draft.fd, &kept))
+	if (!file_lock_keep(draft.lock_fd, &kept))
 		return error_system(err, errno, "locking the profile");
 	if (!folder_rename_new(draft.folder_fd, draft.name, file, err)) {
 		file_lock_release(&kept);
@@ -105,7 +124,7 @@ bool run_store_files_save_profile(const struct folder *folder, const char *name,
 static bool save_record(
 	const struct folder *folder, const char *file, const struct buffer *text, struct error *err)
 {
-	CLEANUP(draft_cleanup) struct draft draft = { .folder_fd = -1, .fd = -1 };
+	CLEANUP(draft_cleanup) struct draft draft = DRAFT_NONE;
 
 	if (!draft_open(&draft, folder, err) ||
 		!file_write_fd(draft.fd, "keeping the run's record", text->data, text->size, err))

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent as a guest: what the program does with processes, descriptors, users and roots goes on as without it."""
+import fcntl
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import time
 import unittest
 
@@ -424,6 +426,27 @@ class Guest:
             self.assertEqual(status, 200, profile)
             self.assertGreater(len(profile), 16384)
         self.assertEqual(os.listdir(os.path.dirname(path)), [f"{server.pid}.sock"])
+
+    @only_root
+    def test_runs_leave_their_file_system_free_to_become_read_only(self):
+        need_namespace("--mount")
+        os.mkdir(self.agents, 0o700)
+        script = 'mount -t tmpfs -o mode=700 none "$HEAPCTL_DIR" && exec "$@"'
+        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
+        path = f"/proc/{server.pid}/root{self.agents}/{server.pid}.sock"
+        wait_until(lambda: self.answers(path), "the agent")
+        for ended in (False, True):
+            run = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]
+            if ended:
+                self.assertEqual(ask(path, "/v1/runs/stop", "POST")[1]["state"], "finished")
+            for mode in ("ro", "rw"):
+                subprocess.run(["nsenter", "--mount", f"--target={server.pid}", "mount", "-o", f"remount,{mode}", self.agents], check=True)
+            if not ended:
+                ask(path, "/v1/runs/stop", "POST")
+            # Its lock is kept all the same.
+            profile = next(name for name in os.listdir(os.path.dirname(path)) if name.endswith(f".{run['id']}.start"))
+            with open(os.path.join(os.path.dirname(path), profile), "rb") as file, self.assertRaises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     @only_root
     def test_without_proc(self):
