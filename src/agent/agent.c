@@ -139,6 +139,7 @@ static void prepare(const struct settings *settings)
 	if (agent_state.prepared)
 		return;
 	agent_thread_init();
+	stacks_learn_thread();
 	allocator_find(&agent_state.allocator);
 	if (!settings->no_sampler)
 		sampler_operations_offer(&agent_state.allocator, settings->lg_sample);

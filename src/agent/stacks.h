@@ -30,7 +30,9 @@ void stacks_give_back(struct allocator *allocator);
 /* In a child, where only the calling thread is left. No system call. */
 void stacks_after_fork(void);
 
-/* From the agent's own thread, once: makes walks on threads' own stacks free of system calls. */
+/*
+ * From the main thread and the agent's: makes walks on threads' own stacks free of system calls.
+ */
 void stacks_learn_thread(void);
 
 /* What the tables of one module cover. */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +27,10 @@ enum {
  */
 static _Atomic ptrdiff_t bounds_offset;
 
+/* The main thread's control block, and an address above all of its frames; 0 while unknown. */
+static _Atomic uintptr_t main_thread;
+static _Atomic uint64_t main_top;
+
 static const char *control_block(void)
 {
 	const char *const pointer = __builtin_thread_pointer();
@@ -45,7 +50,13 @@ static bool is_bounds(const uint64_t words[2], uint64_t on_stack, uint64_t block
 	       block < words[0] + words[1];
 }
 
-void unwind_stack_learn(void)
+static uintptr_t own_thread(void)
+{
+	return (uintptr_t)__builtin_thread_pointer();
+}
+
+/* Not of glibc's main thread, whose control block is not on its stack. */
+static ptrdiff_t find_bounds(void)
 {
 	const char *const block = control_block();
 	uint64_t words[2];
@@ -53,12 +64,23 @@ void unwind_stack_learn(void)
 	for (ptrdiff_t at = sizeof words[0]; at + (ptrdiff_t)sizeof words <= CONTROL_BLOCK_BYTES;
 		at += sizeof words[0]) {
 		memcpy(words, block + at, sizeof words);
-		if (is_bounds(words, (uint64_t)(uintptr_t)&words,
-			    (uint64_t)(uintptr_t)__builtin_thread_pointer())) {
+		if (is_bounds(words, (uint64_t)(uintptr_t)&words, own_thread())) {
 			atomic_store(&bounds_offset, at);
-			return;
+			return at;
 		}
 	}
+	return 0;
+}
+
+void unwind_stack_learn(void)
+{
+	if (syscall(SYS_gettid) != getpid()) {
+		find_bounds();
+		return;
+	}
+	/* What the kernel puts there lies above the first frame. */
+	atomic_store(&main_top, getauxval(AT_RANDOM) & ~UINT64_C(7));
+	atomic_store(&main_thread, own_thread());
 }
 
 void unwind_stack_move(struct unwind_stack *stack, uint64_t sp)
@@ -75,10 +97,17 @@ void unwind_stack_move(struct unwind_stack *stack, uint64_t sp)
 
 void unwind_stack_init(struct unwind_stack *stack, uint64_t sp)
 {
-	const ptrdiff_t offset = atomic_load_explicit(&bounds_offset, memory_order_relaxed);
+	const bool is_main =
+		atomic_load_explicit(&main_thread, memory_order_relaxed) == own_thread();
+	ptrdiff_t offset = atomic_load_explicit(&bounds_offset, memory_order_relaxed);
 
 	*stack = (struct unwind_stack){ 0 };
-	if (offset != 0) {
+	if (offset == 0 && !is_main)
+		offset = find_bounds();
+	if (is_main) {
+		stack->own_top = atomic_load_explicit(&main_top, memory_order_relaxed);
+		stack->own_reach = MAIN_STACK_BYTES;
+	} else if (offset != 0) {
 		uint64_t words[2];
 		memcpy(words, control_block() + offset, sizeof words);
 		/* glibc's main thread has no lowest address, and its end for a size. */

@@ -3,9 +3,10 @@
  * Which addresses a walk of the calling thread may read without a fault.
  *
  * On the stack that the C library gave the thread, from the frame up to its end: the end is in the
- * thread's own control block, so it costs neither a system call nor a lock. On another one (an
- * alternate signal stack, a coroutine's) each page is probed once per walk by a system call that
- * has no effect, and that sandboxes allow because the C library needs it itself.
+ * thread's own control block, or learned at the start for the main thread, so it costs neither a
+ * system call nor a lock. On another one (an alternate signal stack, a coroutine's) each page is
+ * probed once per walk by a system call that has no effect, and that sandboxes allow because the C
+ * library needs it itself.
  */
 #pragma once
 
@@ -20,8 +21,9 @@ struct unwind_stack {
 };
 
 /*
- * Finds where control blocks say how large a stack is, by the calling thread's. Call it once from
- * a thread that is not the main one. Without it, or where nothing is found, pages are probed.
+ * Learns what the calling thread's stack shows: where all control blocks say how large a stack is,
+ * or, of the main thread, its own stack. A thread that takes a walk before that learns the first by
+ * itself. Stacks that nothing is known of are probed.
  */
 void unwind_stack_learn(void);
 

@@ -203,6 +203,18 @@ class Children(GuestCase):
             self.assertTrue(is_alive(child))
             self.assertTrue(is_alive(process.pid))
 
+    def test_a_killing_filter_meets_no_call_of_a_sampled_malloc(self):
+        for program, conf in (("forks_in_sandbox_glibc", ""), ("forks_in_sandbox", "prof:false"),
+                              ("forks_in_sandbox", "prof:true,prof_active:true,lg_prof_sample:0")):
+            for arguments in ([], ["thread"]):
+                plain = self.outcome(self.program(program), "allocate", *arguments, env=self.environment)
+                self.assertEqual(plain[0], 0, plain)
+                for mode in ("", "on-demand"):
+                    with self.subTest(program=program, conf=conf, arguments=arguments, thread=mode):
+                        guest = self.outcome(self.program(program), "allocate", *arguments, env=self.guest_environment(
+                            HEAPCTL_THREAD=mode, HEAPCTL_ACTIVATE="1", HEAPCTL_SAMPLE="1", MALLOC_CONF=conf))
+                        self.assertEqual(guest, plain)
+
     def test_a_killing_filter_does_not_meet_the_agent_at_the_end(self):
         for env in ({}, {"HEAPCTL_THREAD": "on-demand"}):
             for _ in range(10):

@@ -4,12 +4,16 @@
  *
  *	forks_in_sandbox kill     enters a filter that kills for every call but those that it needs
  *	                          itself; its children end by _exit, by exit, and one stays
+ *	forks_in_sandbox allocate [thread]
+ *	                          enters a filter that kills for every call but those of malloc; its
+ *	                          main thread, or another one, and their children allocate
  *	forks_in_sandbox end      enters that filter and returns from main
  *	forks_in_sandbox COMMAND  enters a filter that allows all calls and becomes the command
  */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -48,6 +52,29 @@ static int enter_killing(void)
 	return enter(code, sizeof code / sizeof *code);
 }
 
+static int enter_allocating(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(clone),
+		ALLOW(set_robust_list),
+		ALLOW(wait4),
+		ALLOW(write),
+		ALLOW(exit),
+		ALLOW(exit_group),
+		ALLOW(futex),
+		ALLOW(brk),
+		ALLOW(mmap),
+		ALLOW(munmap),
+		ALLOW(mremap),
+		ALLOW(mprotect),
+		ALLOW(madvise),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+
+	return enter(code, sizeof code / sizeof *code);
+}
+
 static int enter_permissive(void)
 {
 	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
@@ -74,10 +101,62 @@ static void say(const char *what, int number)
 		_exit(1);
 }
 
+static void allocate(void)
+{
+	enum { BLOCKS = 2000 };
+	static __thread void *blocks[BLOCKS];
+
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < BLOCKS; i++)
+			blocks[i] = malloc(i * 37 % 20000);
+		for (size_t i = 0; i < BLOCKS; i++) {
+			blocks[i] = realloc(blocks[i], i * 53 % 30000 + 1);
+			memset(blocks[i], 1, 1);
+		}
+		for (size_t i = 0; i < BLOCKS; i++)
+			free(blocks[i]);
+	}
+}
+
+static void allocate_in_child(const char *where)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		allocate();
+		_exit(0);
+	}
+	say(where, end_of(pid));
+}
+
+/* What malloc calls the first time in a thread is not forbidden. */
+static void *allocate_in_sandbox(void *ignored)
+{
+	allocate();
+	if (enter_allocating() != 0)
+		_exit(1);
+	allocate();
+	allocate_in_child("child");
+	say("end", 0);
+	_exit(0);
+	return ignored;
+}
+
+static int allocate_in_thread(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, allocate_in_sandbox, NULL) == 0)
+		pthread_join(thread, NULL);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
+	if (strcmp(argv[1], "allocate") == 0)
+		return argc > 2 ? allocate_in_thread() : allocate_in_sandbox(NULL) != NULL;
 	if (strcmp(argv[1], "end") == 0)
 		return enter_killing() == 0 ? 9 : 1;
 	if (strcmp(argv[1], "kill") != 0) {
