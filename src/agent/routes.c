@@ -54,8 +54,8 @@ static bool handle_stats(struct route_call *exchange, struct error *err)
 
 	if (format != NULL && !text && strcmp(format, "json") != 0)
 		return error_set(err, ERROR_USAGE, "format is json or text, not '%.40s'", format);
-	if (options != NULL && strspn(options, "Jgmdablxeh") != strlen(options))
-		return error_set(err, ERROR_USAGE, "options are letters of Jgmdablxeh, not '%.40s'",
+	if (options != NULL && strspn(options, "Jgmdablxehw") != strlen(options))
+		return error_set(err, ERROR_USAGE, "options are letters of Jgmdablxehw, not '%.40s'",
 			options);
 	/* "J" asks for JSON and each other letter leaves a section out. */
 	snprintf(letters, sizeof letters, "%s%.20s", text ? "" : "J",

@@ -36,9 +36,16 @@ static bool absent_dump_path(struct allocator *allocator, const char *path, stru
 static bool absent_stats(
 	struct allocator *allocator, const char *options, struct buffer *out, struct error *err)
 {
-	(void)options;
-	(void)out;
-	return refuse(allocator, err);
+	if (allocator->unavailable.kind != ERROR_NONE && !allocator->malloc.is_known)
+		return refuse(allocator, err);
+	if (!allocator->malloc.is_known) {
+		error_set(err, ERROR_UNSUPPORTED, "the malloc of %s reports no statistics",
+			allocator->identity.malloc_name);
+		return error_hint(err, "heapctl run --jemalloc brings them");
+	}
+	malloc_stats_write(&allocator->malloc, allocator->identity.malloc_name,
+		allocator->identity.malloc_where, options, out);
+	return true;
 }
 
 static bool absent_memory(

@@ -176,9 +176,9 @@ bool allocator_stats(
 {
 	const char *const wanted = options == NULL ? "Jabl" : options;
 
-	if (wanted[strspn(wanted, "Jgmdablxeh")] != '\0')
+	if (wanted[strspn(wanted, "Jgmdablxehw")] != '\0')
 		return error_set(err, ERROR_USAGE, "statistics have no option '%c'",
-			wanted[strspn(wanted, "Jgmdablxeh")]);
+			wanted[strspn(wanted, "Jgmdablxehw")]);
 	const size_t before = out->size;
 	if (!allocator->operations->stats(allocator, wanted, out, err))
 		return false;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "allocator/mallctl_names.h"
+#include "allocator/malloc_stats.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/malloc_conf.h"
@@ -158,6 +159,7 @@ struct allocator {
 	const struct allocator_operations *operations;
 	void *context; /* for operations that need one; jemalloc's do not */
 	struct jemalloc_functions jemalloc;
+	struct malloc_stats malloc; /* of another malloc */
 	struct allocator_identity identity;
 	struct allocator_profiling profiling;
 	struct allocator_configuration configuration;
@@ -202,7 +204,8 @@ MUST_CHECK bool allocator_dump_path(
 /*
  * Appends malloc_stats_print's text. `options` are its letters: J for JSON, and g m d a b l x e h
  * each leave a section out; NULL means "Jabl" (JSON without the tables that grow with arenas
- * and sizes). Set out->limit to bound it: ERROR_INPUT when it does not fit.
+ * and sizes). Set out->limit to bound it: ERROR_INPUT when it does not fit. Other mallocs have no
+ * sections: malloc_stats_write(), where w asks for what makes malloc wait.
  */
 MUST_CHECK bool allocator_stats(
 	struct allocator *allocator, const char *options, struct buffer *out, struct error *err);

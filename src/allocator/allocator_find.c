@@ -112,6 +112,7 @@ void allocator_find(struct allocator *allocator)
 	memcpy(allocator->identity.malloc_where, owner.where,
 		sizeof allocator->identity.malloc_where);
 
+	malloc_stats_find(&allocator->malloc, &owner);
 	const struct jemalloc_candidate *const chosen = jemalloc_search_choice(&search);
 	if (chosen == NULL) {
 		memcpy(allocator->identity.name, owner.name, sizeof owner.name);

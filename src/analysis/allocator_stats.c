@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/allocator_stats.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,11 @@ static const json_t *jemalloc_of(const json_t *document, struct error *err)
 {
 	const json_t *const jemalloc = json_object_get(document, "jemalloc");
 
-	if (!json_is_object(jemalloc))
-		error_set(err, ERROR_INPUT, "not statistics of jemalloc");
-	return jemalloc;
+	if (json_is_object(jemalloc))
+		return jemalloc;
+	error_set(err, ERROR_INPUT, "not statistics of jemalloc");
+	error_hint(err, "heapctl account shows what other allocators report");
+	return NULL;
 }
 
 static struct size_class *add_class(struct allocator_stats *stats)
@@ -115,9 +118,50 @@ bool allocator_stats_add_arenas(
 	return true;
 }
 
+/* "MALLOC_ARENA_MAX" is glibc.malloc.arena_max among the tunables. */
+static void tunable_of(const char *option, char *name, size_t size)
+{
+	static const char prefix[] = "MALLOC_";
+	size_t length;
+
+	if (strncmp(option, prefix, sizeof prefix - 1) != 0) {
+		snprintf(name, size, "%s", option);
+		return;
+	}
+	snprintf(name, size, "glibc.malloc.%s", option + sizeof prefix - 1);
+	for (length = 0; name[length] != '\0'; length++)
+		name[length] = (char)tolower((unsigned char)name[length]);
+	if (name[length - 1] == '_')
+		name[length - 1] = '\0';
+}
+
+/* By an environment variable, or by one of the tunables in GLIBC_TUNABLES ("a=1:b=2"). */
+static void describe_variable(const json_t *options, const char *option, char *text, size_t size)
+{
+	const char *const value = json_string_value(json_object_get(options, option));
+	const char *at = json_string_value(json_object_get(options, "GLIBC_TUNABLES"));
+	char name[64];
+
+	snprintf(text, size, "%s", option);
+	if (value != NULL)
+		snprintf(text, size, "%s=%s", option, value);
+	tunable_of(option, name, sizeof name);
+	for (const size_t length = strlen(name); at != NULL; at = strchr(at, ':')) {
+		at += *at == ':';
+		if (strncmp(at, name, length) == 0 && at[length] == '=')
+			snprintf(text, size, "%.*s", (int)strcspn(at, ":"), at);
+	}
+}
+
 void allocator_stats_describe_option(
 	const json_t *document, const char *option, char *text, size_t size)
 {
+	const json_t *const variables =
+		json_object_get(json_object_get(document, "malloc"), "options");
+	if (variables != NULL) {
+		describe_variable(variables, option, text, size);
+		return;
+	}
 	const json_t *const value = json_object_get(
 		json_object_get(json_object_get(document, "jemalloc"), "opt"), option);
 

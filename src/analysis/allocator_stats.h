@@ -50,7 +50,10 @@ MUST_CHECK bool allocator_stats_add_classes(
 	struct allocator_stats *stats, const json_t *document, struct error *err);
 MUST_CHECK bool allocator_stats_add_arenas(
 	struct allocator_stats *stats, const json_t *document, struct error *err);
-/* The value that an option of jemalloc has: "dirty_decay_ms:10000"; its name where it has none. */
+/*
+ * The value that an option of the allocator has: "dirty_decay_ms:10000", "MALLOC_ARENA_MAX=2",
+ * "glibc.malloc.arena_max=2"; its name where it has none.
+ */
 void allocator_stats_describe_option(
 	const json_t *document, const char *option, char *text, size_t size);
 

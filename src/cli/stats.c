@@ -7,31 +7,35 @@
 #include "cli/control.h"
 #include "cli/verb.h"
 
-enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT };
+enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT, OPTION_WALK };
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", .help = "print jemalloc's JSON instead of its table" },
+	{ OPTION_JSON, "json", .help = "print JSON instead of a table" },
 	{ OPTION_SECTIONS, "options", 0, "LETTERS",
 		.help = "malloc_stats_print's letters, each of which leaves something out: g "
 			"general, m merged arenas, d destroyed arenas, a single arenas, b bins, l "
 			"large classes, x mutexes, e extents, h huge page allocator; \"\" is "
 			"everything" },
+	{ OPTION_WALK, "walk",
+		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
+			"chunks, and the program's malloc waits meanwhile" },
 	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "write there; - is standard output",
 		.complete = "@file" },
 	{ 0 },
 };
 
-static bool fetch(const struct target *target, bool as_json, const char *sections,
+static bool fetch(const struct target *target, bool as_json, const char *sections, bool walks_heap,
 	struct output *output, struct error *err)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	char path[128];
 
-	if (sections == NULL)
-		snprintf(path, sizeof path, "/v1/stats?format=%s", as_json ? "json" : "text");
-	else
-		snprintf(path, sizeof path, "/v1/stats?format=%s&options=%s",
-			as_json ? "json" : "text", sections);
+	/* Without the tables of single arenas and of sizes, as the agent does by default. */
+	if (sections == NULL && walks_heap)
+		sections = as_json ? "abl" : "";
+	snprintf(path, sizeof path, "/v1/stats?format=%s%s%s%s", as_json ? "json" : "text",
+		sections == NULL ? "" : "&options=", sections == NULL ? "" : sections,
+		walks_heap ? "w" : "");
 	const struct agent_call call = {
 		.method = "GET",
 		.path = path,
@@ -69,7 +73,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct option_parser parser;
 	struct target target;
 	struct error err;
-	bool as_json = false;
+	bool as_json = false, walks_heap = false;
 
 	option_begin(&parser, verb, argc, argv);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
@@ -83,6 +87,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 				return option_refuse(&parser,
 					"'%s' has other letters than g m d a b l x e h", sections);
 			break;
+		case OPTION_WALK:
+			walks_heap = true;
+			break;
 		case OPTION_OUTPUT:
 			path = parser.value;
 			break;
@@ -93,18 +100,23 @@ static int run(const struct verb *verb, int argc, char **argv)
 	CLEANUP(output_cleanup) struct output output = { 0 };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
 		!open_output(path, &output, &err) ||
-		!fetch(&target, as_json, sections, &output, &err))
+		!fetch(&target, as_json, sections, walks_heap, &output, &err))
 		return verb_fail(&err);
 	return EXIT_DONE;
 }
 
 const struct verb verb_stats = {
 	.name = "stats",
-	.arguments = "TARGET [--json] [--options LETTERS] [-o FILE]",
+	.arguments = "TARGET [--json] [--options LETTERS] [--walk] [-o FILE]",
 	.summary = "read the allocator's statistics",
 	.description = "Prints jemalloc's own statistics (malloc_stats_print), with the figures "
 		       "refreshed. They need no profiling. The tables of single arenas are "
-		       "left out unless --options asks for them: a server may have hundreds.",
+		       "left out unless --options asks for them: a server may have hundreds.\n\n"
+		       "Other mallocs report fewer figures: glibc's those of mallinfo2(3), "
+		       "tcmalloc's its caches, mimalloc's what it has committed. glibc walks all "
+		       "free chunks for them while the program's malloc waits, some tenths of a "
+		       "second for a million, so it is asked only while its heaps are below 16 "
+		       "MiB, or with --walk.",
 	.examples = "heapctl stats redis-server\n"
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,

@@ -213,7 +213,7 @@ static const struct parameter history_parameters[] = {
 
 static const struct parameter stats_parameters[] = {
 	{ "format", PARAMETER_CHOICE, .choices = stats_formats, .help = "json when left out" },
-	{ "options", PARAMETER_TEXT, .help = "letters of malloc_stats_print" },
+	{ "options", PARAMETER_TEXT, .help = "letters of malloc_stats_print; w also where glibc's malloc has to wait" },
 	{ 0 },
 };
 
@@ -476,7 +476,7 @@ const struct route routes[] = {
 	{ AGENT_READ, .pattern = "/v1/status", .schema = "Status",
 		.summary = "configuration and state" },
 	{ AGENT_READ, .pattern = "/v1/stats", .schema = "AllocatorStatistics",
-		.format_media_type = stats_media_type, .summary = "malloc_stats_print",
+		.format_media_type = stats_media_type, .summary = "the allocator's statistics",
 		.parameters = stats_parameters },
 	{ AGENT_CHANGE, .pattern = "/v1/activate", .schema = "Switched",
 		.summary = "switch sampling on" },

@@ -96,13 +96,7 @@ static bool dump_to_path(struct allocator *allocator, const char *path, struct e
 static bool print_stats(
 	struct allocator *allocator, const char *options, struct buffer *out, struct error *err)
 {
-	if (allocator->jemalloc.mallctl != NULL)
-		return other_operations->stats(allocator, options, out, err);
-	error_set(err, ERROR_UNSUPPORTED,
-		"only jemalloc has statistics, and this process uses the malloc of %s",
-		allocator->identity.malloc_name);
-	return error_hint(
-		err, "profiles work; for statistics, start it with heapctl run --jemalloc");
+	return other_operations->stats(allocator, options, out, err);
 }
 
 static bool read_memory(

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import HEAPCTL, stop, wait_until
+from processes import AGENT, HEAPCTL, SANITIZED, stop, wait_until
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
@@ -148,6 +148,17 @@ class Shown(GatewayCase):
         page.click_on("narenas", ".tree button")
         page.wait_for("document.querySelector('.tree .value code')")
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
+        self.assertEqual(page.serious_complaints(), [])
+
+    @unittest.skipIf(SANITIZED, "a sanitizer brings an allocator of its own")
+    def test_another_malloc_shows_what_it_reports(self):
+        process = self.start("sleep", "600", env={"LD_PRELOAD": AGENT, "MALLOC_ARENA_MAX": "2"})
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        page = self.open_page(f"/{process.pid}/mallctl")
+        page.wait_for_text("The malloc of glibc")
+        self.assertRegex(page.text("body"), r"arena\s*\d+ KiB")
+        self.assertRegex(page.text("body"), r"MALLOC_ARENA_MAX\s*2")
         self.assertEqual(page.serious_complaints(), [])
 
     def test_a_run_leaves_sampling_on_where_it_was_on(self):

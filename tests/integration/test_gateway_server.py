@@ -119,7 +119,7 @@ class Bodies(GatewayCase):
 
     # What this target does not show is still in the source that answers it.
     SOURCES = {"TrendSite": "src/cli/trend.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
-               "Status": "src/agent/core_status.c"}
+               "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_stats.c"}
 
     def setUp(self):
         super().setUp()
@@ -129,8 +129,10 @@ class Bodies(GatewayCase):
         rules.write_text(f"[{self.server.pid}]\nwhen = rss>1MiB\ncool-down = 1s\nkeep = {self.folder}/captures\n"
                          f"[{self.server.pid}]\nwhen = rss>1MiB\nthen = /nowhere/program\n")
         dead = own_name("gone")
+        self.without_jemalloc = self.start("sleep", "600", env={"LD_PRELOAD": AGENT})
+        self.wait_for_agent(self.without_jemalloc.pid)
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", "--watch-file", rules,
-                           self.server.pid, dead)
+                           self.server.pid, dead, self.without_jemalloc.pid)
         self.document = self.get("/openapi.json").json
         self.schemas = Schemas(self.document["components"]["schemas"])
         self.asked = set()
@@ -162,6 +164,8 @@ class Bodies(GatewayCase):
                      "/debug/pprof/heap", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/symbol", "/debug/pprof/cmdline"):
             with self.subTest(path):
                 self.check(path)
+        if not SANITIZED:
+            self.check(f"/targets/{self.without_jemalloc.pid}/v1/stats")
         self.check_changes()
         self.check_pictures()
         self.check("/v1/runs/17", status=404)

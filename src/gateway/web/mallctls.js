@@ -3,6 +3,7 @@
 import { getJson, post } from '/assets/api.js';
 import { actionButton, notify, sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
+import { bytes, count } from '/assets/format.js';
 
 const ARENAS_SHOWN = 16;
 
@@ -91,17 +92,33 @@ function namesIn(object, prefix) {
 }
 
 /* The statistics are made of mallctls, so they say which ones there are. */
-async function allNames(target, status) {
-  const [{ jemalloc }, arenas] = await Promise.all([getJson(target.path('/v1/stats?options=Jablxe')),
-    getJson(target.path('/v1/stats?options=Jmblxe'))]);
+async function allNames(target, status, jemalloc) {
+  const arenas = await getJson(target.path('/v1/stats?options=Jmblxe'));
   const perArena = Object.entries(arenas.jemalloc['stats.arenas'] ?? {}).filter(([key]) => /^\d+$/.test(key)).slice(0, ARENAS_SHOWN);
   return [...new Set([...namesIn(jemalloc.config, 'config'), ...namesIn(jemalloc.opt, 'opt'), ...namesIn(jemalloc.arenas, 'arenas'),
     ...namesIn(jemalloc.stats, 'stats'), ...perArena.flatMap(([key, arena]) => namesIn(arena, `stats.arenas.${key}`)), ...status.mallctls])]
     .filter(name => !UNREADABLE.has(name)).sort();
 }
 
+/* Of another malloc: what it reports, and the variables that were set when it started. */
+function mallocPanel(malloc) {
+  const figures = Object.entries(malloc.figures ?? {});
+  const rows = entries => el('div.scroll', el('table.figures', el('tbody', entries.map(([key, value]) =>
+    el('tr', el('td', key), el('td.number', value))))));
+  return el('div.panel', el('h2', `The malloc of ${malloc.name} ${malloc.version}`),
+    figures.length > 0
+      ? rows(figures.map(([key, value]) => [key.replaceAll('_', ' ').replace(/ bytes\b/, ''), /_bytes/.test(key) ? bytes(value) : count(value)]))
+      : el('p.quiet', `No figures: ${malloc.reason}. `, el('code', 'heapctl account --walk'), ' asks for them.'),
+    Object.keys(malloc.options).length > 0 ? rows(Object.entries(malloc.options)) : el('p.quiet', 'No option was set when it started.'));
+}
+
 export async function showMallctls(page, target, status) {
-  const names = await allNames(target, status);
+  const { jemalloc, malloc } = await getJson(target.path('/v1/stats?options=Jablxe'));
+  if (malloc !== undefined) {
+    page.append(mallocPanel(malloc));
+    return () => {};
+  }
+  const names = await allNames(target, status, jemalloc);
   const tree = el('ul.tree');
   const draw = pattern => {
     const found = names.filter(name => name.includes(pattern));
