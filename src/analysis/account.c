@@ -88,7 +88,7 @@ double account_agent_bytes(const json_t *status)
 	{
 		rows += number(table, "rows");
 	}
-	return ROW_BYTES * rows;
+	return ROW_BYTES * rows + number(json_object_get(status, "sampler"), "memory_bytes");
 }
 
 struct account_profile account_profile_of(const struct profile *profile)
@@ -118,7 +118,7 @@ struct account_profile account_profile_of(const struct profile *profile)
 	return sums;
 }
 
-static void add(struct account *account, struct account_row row)
+void account_add(struct account *account, struct account_row row)
 {
 	assert(account->row_count < ACCOUNT_ROWS);
 	account->rows[account->row_count++] = row;
@@ -143,37 +143,41 @@ static void add_active(struct account *account, const struct account_stats *stat
 	const double pages = fmin(stats->large_padding, fmax(slack - slabs, 0));
 	const double padding = pages - padding_untouched(stats, profile);
 
-	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "in_use", "in use by the program",
-			     room - sampling, "",
-			     profile->is_there ? "allocate less: heapctl report shows the sites"
-					       : "allocate less",
-			     profile->sampled > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
-	add(account,
-		(struct account_row){ ACCOUNT_JEMALLOC, "sampling",
+	account_add(
+		account, (struct account_row){ ACCOUNT_ALLOCATOR, "in_use", "in use by the program",
+				 room - sampling, "",
+				 profile->is_there ? "allocate less: heapctl report shows the sites"
+						   : "allocate less",
+				 profile->sampled > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "sampling",
 			"extents of sampled objects, beyond their size", sampling, "lg_prof_sample",
 			"one more halves it, and doubles the variance of profiles",
-			ACCOUNT_ESTIMATED });
-	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "thread_caches",
-			     "freed, kept in thread caches", stats->tcache, "tcache_max",
-			     "less of it (or tcache:false) makes frees slower and gives it back",
-			     ACCOUNT_COUNTED });
-	add(account,
-		(struct account_row){ ACCOUNT_JEMALLOC, "slab_fragmentation",
+			ACCOUNT_ESTIMATED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "thread_caches",
+			"freed, kept in thread caches", stats->tcache, "tcache_max",
+			"less of it (or tcache:false) makes frees slower and gives it back",
+			ACCOUNT_COUNTED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "slab_fragmentation",
 			"free places in slabs of small objects", slabs,
 			stats->has_one_arena ? "" : "narenas",
 			stats->has_one_arena
 				? "heapctl report --fragmentation says whose objects keep them"
 				: "fewer arenas share slabs better; heapctl report --fragmentation "
 				  "says whose objects keep them",
-			ACCOUNT_COUNTED });
-	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "large_padding",
-			     "a page for each large allocation", padding, "cache_oblivious",
-			     "false (from jemalloc 5.3.1; before, a build with "
-			     "--disable-cache-oblivious) saves it; large blocks then compete for "
-			     "the same cache lines",
-			     ACCOUNT_COUNTED });
-	add(account, (struct account_row){ ACCOUNT_JEMALLOC, "rounding", "rounding up to pages",
-			     slack - slabs - pages, "", "", ACCOUNT_COUNTED });
+			ACCOUNT_COUNTED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "large_padding",
+			"a page for each large allocation", padding, "cache_oblivious",
+			"false (from jemalloc 5.3.1; before, a build with "
+			"--disable-cache-oblivious) saves it; large blocks then compete for "
+			"the same cache lines",
+			ACCOUNT_COUNTED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "rounding", "rounding up to pages",
+			slack - slabs - pages, "", "", ACCOUNT_COUNTED, 0 });
 }
 
 /* Of the pages of jemalloc's index, how much was never touched. */
@@ -207,79 +211,86 @@ static bool are_jemallocs(const struct smaps *smaps, const struct account_stats 
 	       fabs((double)smaps->unreserved_size - counted) <= slack * extent_bytes;
 }
 
-static struct account_row row_beyond(double bytes)
+static void add_beyond(struct account *account, const char *text, double bytes)
 {
-	return (struct account_row){ ACCOUNT_KERNEL, "not_resident",
-		bytes <= 0 ? "counted above, but not resident"
-			   : "jemalloc's pages beyond its count",
-		bytes, "",
-		bytes <= 0 ? "never touched by the program; given back meanwhile; swapped out"
-			   : "huge pages, and what is estimated above",
-		ACCOUNT_MEASURED };
+	account_add(account,
+		(struct account_row){ ACCOUNT_KERNEL, "not_resident",
+			bytes <= 0 ? "counted above, but not resident" : text, bytes, "",
+			bytes <= 0 ? "never touched by the program; given back meanwhile; swapped "
+				     "out"
+				   : "huge pages, and what is estimated above",
+			ACCOUNT_MEASURED, 0 });
 }
 
-static struct account_row row_other(double bytes)
+static void add_other(struct account *account, const struct account_heap *heap, double bytes)
 {
-	return (struct account_row){ ACCOUNT_KERNEL, "other", "other anonymous memory", bytes, "",
-		"mmap or big static arrays of the program itself, or another allocator",
-		ACCOUNT_MEASURED };
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "other", heap->other, bytes,
+				     heap->other_option, heap->other_advice, ACCOUNT_MEASURED, 0 });
 }
 
 /* At most `room`, because tables may be swapped out. Returns the bytes of the row. */
-static double add_agent(struct account *account, const struct account_stats *stats, double room)
+static double add_agent(struct account *account, const struct account_heap *heap, double room)
 {
-	const double bytes = fmin(fmax(stats->agent, 0), fmax(room, 0));
+	const double bytes = fmin(fmax(heap->agent, 0), fmax(room, 0));
 
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "agent", "heapctl's agent", bytes, "",
-			     "tables for walking stacks, made when sampling is first switched on; "
-			     "HEAPCTL_UNWINDER=jemalloc needs none and makes samples slower",
-			     ACCOUNT_REPORTED });
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "agent", "heapctl's agent",
+				     bytes, "", heap->agent_advice, ACCOUNT_REPORTED, 0 });
 	return bytes;
 }
 
-static void add_kernel(
-	struct account *account, const struct smaps *smaps, const struct account_stats *stats)
+/* Anonymous memory: the allocator's that is counted and not resident, the agent's, the rest. */
+static void add_anonymous(struct account *account, const struct smaps *smaps,
+	const struct account_heap *heap, double own_break)
 {
-	/* The heap of a jemalloc with dss:primary begins in the program break. */
-	const double program_break = (double)smaps->program_break;
-	const double own_break = stats->is_in_break ? program_break : 0;
 	const double held = sum_of(account), anonymous = (double)smaps->anonymous;
+
+	if (heap->is_found) {
+		const double resident = heap->resident + own_break;
+		const double room = anonymous - heap->resident;
+		const double beyond = resident - (held - heap->unplaced);
+		const double rest = room - heap->unplaced - fmin(heap->agent, fmax(room, 0));
+		add_beyond(account, heap->beyond, beyond + fmin(rest, 0));
+		add_agent(account, heap, room);
+		add_other(account, heap, fmax(rest, 0));
+		return;
+	}
+	const double rest = anonymous + own_break - held - add_agent(account, heap, anonymous);
+	if (rest < 0)
+		add_beyond(account, heap->beyond, rest);
+	else
+		add_other(account, heap, rest);
+}
+
+void account_add_kernel(
+	struct account *account, const struct smaps *smaps, const struct account_heap *heap)
+{
+	const double program_break = (double)smaps->program_break;
+	const double own_break = heap->is_in_break ? program_break : 0;
 
 	account->has_kernel = true;
 	account->resident = (double)smaps->resident;
-	if (are_jemallocs(smaps, stats)) {
-		const double own = (double)smaps->unreserved_resident + own_break;
-		add(account, row_beyond(own - held));
-		const double others = anonymous + own_break - own;
-		add(account, row_other(others - add_agent(account, stats, others)));
-	} else {
-		const double agent = add_agent(account, stats, anonymous);
-		const double rest = anonymous + own_break - held - agent;
-		add(account, rest < 0 ? row_beyond(rest) : row_other(rest));
-	}
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
-			     (double)smaps->files, "", "shared with other processes, mostly",
-			     ACCOUNT_MEASURED });
-	add(account,
+	add_anonymous(account, smaps, heap, own_break);
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
+				     (double)smaps->files, "",
+				     "shared with other processes, mostly", ACCOUNT_MEASURED, 0 });
+	account_add(account,
 		(struct account_row){ ACCOUNT_KERNEL, "shmem", "shared memory",
 			(double)smaps->shmem, "",
 			"the program's own: shared_buffers and the like, memfd, /dev/shm; each "
 			"process that maps it counts it",
-			ACCOUNT_MEASURED });
-	add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
-			     "changed data of programs and libraries", (double)smaps->file_data, "",
-			     "", ACCOUNT_MEASURED });
-	add(account,
+			ACCOUNT_MEASURED, 0 });
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
+				     "changed data of programs and libraries",
+				     (double)smaps->file_data, "", "", ACCOUNT_MEASURED, 0 });
+	account_add(account,
 		(struct account_row){ ACCOUNT_KERNEL, "stacks", "stacks", (double)smaps->stacks, "",
-			"fewer threads, shallower recursion", ACCOUNT_MEASURED });
-	add(account,
-		(struct account_row){ ACCOUNT_KERNEL, "program_break", "the program break ([heap])",
-			program_break - own_break, "dss",
-			"another allocator's: jemalloc's own, with dss:primary, is counted above",
-			ACCOUNT_MEASURED });
+			"fewer threads, shallower recursion", ACCOUNT_MEASURED, 0 });
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "program_break",
+				     "the program break ([heap])", program_break - own_break,
+				     heap->break_option, heap->break_advice, ACCOUNT_MEASURED, 0 });
 }
 
-/* Its interval against jemalloc's figure. */
+/* Its interval against the allocator's figure. */
 static const char *compare_profile(const struct account_profile *profile, double in_use)
 {
 	if (profile->inuse_high < in_use)
@@ -298,34 +309,51 @@ static double row_bytes(const struct account *account, const char *name)
 	return 0;
 }
 
+void account_add_profile(struct account *account, const struct account_profile *profile,
+	const char *option, const char *advice)
+{
+	if (profile->is_there)
+		account_add(account,
+			(struct account_row){ ACCOUNT_OUTSIDE, "profile", "in use, by the profile",
+				profile->inuse, option, advice, ACCOUNT_ESTIMATED, 0 });
+}
+
+void account_add_swapped(struct account *account, const struct smaps *smaps)
+{
+	if (smaps->swapped != 0)
+		account_add(
+			account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
+					 (double)smaps->swapped, "", "", ACCOUNT_MEASURED, 0 });
+}
+
 /* For comparison: figures that are no part of the sum. */
 static void add_outside(struct account *account, const struct account_stats *stats,
 	const struct account_profile *profile, double unused_index)
 {
-	if (profile->is_there)
-		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "profile",
-				     "in use, by the profile", profile->inuse, "prof_active",
-				     compare_profile(profile, row_bytes(account, "in_use")),
-				     ACCOUNT_ESTIMATED });
-	add(account,
+	account_add_profile(account, profile, "prof_active",
+		compare_profile(profile, row_bytes(account, "in_use")));
+	account_add(account,
 		(struct account_row){ ACCOUNT_OUTSIDE, "allocated", "allocated (stats.allocated)",
 			stats->allocated, "",
 			"in use and in thread caches, with what samples and jemalloc itself take",
-			ACCOUNT_COUNTED });
+			ACCOUNT_COUNTED, 0 });
 	if (profile->untouched > 0)
-		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
-				     "pages of sampled objects, never touched",
-				     profile->untouched + padding_untouched(stats, profile),
-				     "lg_prof_sample", "not in RSS, but in jemalloc's figures",
-				     ACCOUNT_ESTIMATED });
+		account_add(
+			account, (struct account_row){ ACCOUNT_OUTSIDE, "untouched",
+					 "pages of sampled objects, never touched",
+					 profile->untouched + padding_untouched(stats, profile),
+					 "lg_prof_sample", "not in RSS, but in jemalloc's figures",
+					 ACCOUNT_ESTIMATED, 0 });
 	if (unused_index > 0)
-		add(account, (struct account_row){ ACCOUNT_OUTSIDE, "index",
-				     "jemalloc's index of pages, never touched", unused_index, "",
-				     "not in RSS, but in jemalloc's figures", ACCOUNT_ESTIMATED });
-	add(account, (struct account_row){ ACCOUNT_OUTSIDE, "retained",
-			     "address space kept without pages (retained)", stats->retained,
-			     "retain", "no memory: retain:false unmaps it, and mmap gets slower",
-			     ACCOUNT_COUNTED });
+		account_add(account,
+			(struct account_row){ ACCOUNT_OUTSIDE, "index",
+				"jemalloc's index of pages, never touched", unused_index, "",
+				"not in RSS, but in jemalloc's figures", ACCOUNT_ESTIMATED, 0 });
+	account_add(account,
+		(struct account_row){ ACCOUNT_OUTSIDE, "retained",
+			"address space kept without pages (retained)", stats->retained, "retain",
+			"no memory: retain:false unmaps it, and mmap gets slower", ACCOUNT_COUNTED,
+			0 });
 }
 
 static const char *metadata_advice(bool has_one_arena, bool has_profile)
@@ -342,25 +370,45 @@ struct account account_make(const struct account_stats *stats, const struct smap
 	struct account account = { 0 };
 
 	add_active(&account, stats, profile);
-	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "dirty", "freed pages, kept (dirty)",
-			      stats->dirty, "dirty_decay_ms",
-			      "less gives them back sooner, for more page faults; "
-			      "background_thread:true does it without traffic",
-			      ACCOUNT_COUNTED });
-	add(&account,
-		(struct account_row){ ACCOUNT_JEMALLOC, "muzzy",
+	account_add(&account, (struct account_row){ ACCOUNT_ALLOCATOR, "dirty",
+				      "freed pages, kept (dirty)", stats->dirty, "dirty_decay_ms",
+				      "less gives them back sooner, for more page faults; "
+				      "background_thread:true does it without traffic",
+				      ACCOUNT_COUNTED, 0 });
+	account_add(&account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "muzzy",
 			"freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
-			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED });
-	add(&account, (struct account_row){ ACCOUNT_JEMALLOC, "metadata", "jemalloc's own data",
-			      stats->base + stats->internal - unused_index,
-			      stats->has_one_arena ? "" : "narenas",
-			      metadata_advice(stats->has_one_arena, profile->is_there),
-			      unused_index > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED });
+			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED, 0 });
+	account_add(&account,
+		(struct account_row){ ACCOUNT_ALLOCATOR, "metadata", "jemalloc's own data",
+			stats->base + stats->internal - unused_index,
+			stats->has_one_arena ? "" : "narenas",
+			metadata_advice(stats->has_one_arena, profile->is_there),
+			unused_index > 0 ? ACCOUNT_ESTIMATED : ACCOUNT_COUNTED, 0 });
 	if (smaps != NULL)
-		add_kernel(&account, smaps, stats);
+		account_add_kernel(&account, smaps,
+			&(struct account_heap){ /* The heap of a jemalloc with dss:primary begins in
+						   the program break. */
+				.is_in_break = stats->is_in_break,
+				.is_found = are_jemallocs(smaps, stats),
+				.resident = (double)smaps->unreserved_resident,
+				.agent = stats->agent,
+				.agent_advice =
+					"tables for walking stacks, made when sampling is first "
+					"switched on; HEAPCTL_UNWINDER=jemalloc needs none and "
+					"makes samples slower",
+				.beyond = "jemalloc's pages beyond its count",
+				.other = "other anonymous memory",
+				.other_option = "",
+				.other_advice =
+					"mmap or big static arrays of the program itself, or "
+					"another allocator",
+				.break_option = "dss",
+				.break_advice =
+					"another allocator's: jemalloc's own, with dss:primary, is "
+					"counted above" });
 	add_outside(&account, stats, profile, unused_index);
-	if (smaps != NULL && smaps->swapped != 0)
-		add(&account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
-				      (double)smaps->swapped, "", "", ACCOUNT_MEASURED });
+	if (smaps != NULL)
+		account_add_swapped(&account, smaps);
 	return account;
 }

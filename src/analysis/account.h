@@ -81,14 +81,14 @@ struct account_profile {
 struct account_profile account_profile_of(const struct profile *profile);
 
 enum account_kind {
-	ACCOUNT_JEMALLOC, /* rows that add up to jemalloc's resident memory */
-	ACCOUNT_KERNEL,	  /* and with these to RSS */
-	ACCOUNT_OUTSIDE,  /* for comparison; not in the sum */
+	ACCOUNT_ALLOCATOR, /* rows that add up to what the allocator counts as resident */
+	ACCOUNT_KERNEL,	   /* and with these to RSS */
+	ACCOUNT_OUTSIDE,   /* for comparison; not in the sum */
 };
 
 /* Where a figure comes from. */
 enum account_source {
-	ACCOUNT_COUNTED,   /* jemalloc */
+	ACCOUNT_COUNTED,   /* the allocator */
 	ACCOUNT_MEASURED,  /* the kernel */
 	ACCOUNT_ESTIMATED, /* a model, from the profile or the addresses in use */
 	ACCOUNT_REPORTED,  /* the agent, of itself */
@@ -99,9 +99,10 @@ struct account_row {
 	const char *name; /* one word, for JSON */
 	const char *text; /* for people */
 	double bytes;
-	const char *option; /* jemalloc's option that governs it; "" for none */
+	const char *option; /* the allocator's that governs it; "" for none */
 	const char *advice; /* what changing it would do; "" for nothing to say */
 	enum account_source source;
+	uint64_t count; /* of the parts that it is of, such as arenas; 0: not counted */
 };
 
 enum { ACCOUNT_ROWS = 24 };
@@ -112,6 +113,37 @@ struct account {
 	double resident; /* RSS; 0 when the kernel was not asked: a remote target */
 	bool has_kernel;
 };
+
+/* --- What the accounts of all allocators have in common --- */
+
+void account_add(struct account *account, struct account_row row);
+
+/* What the kernel's part has to know of the allocator. */
+struct account_heap {
+	bool is_in_break; /* the program break is the allocator's */
+	/*
+	 * Which mappings are the allocator's is known: `resident` bytes of theirs are, without the
+	 * break. `unplaced`: bytes of rows that are there whose mappings are not known.
+	 */
+	bool is_found;
+	double resident, unplaced;
+	double agent; /* bytes of the agent's tables */
+	const char *agent_advice;
+	const char *beyond; /* text of the row when more is resident than the rows count */
+	const char *other, *other_option, *other_advice; /* of all other anonymous memory */
+	const char *break_option, *break_advice;	 /* where it is not the allocator's */
+};
+
+/* Rows that add up to RSS with those that are there. */
+void account_add_kernel(
+	struct account *account, const struct smaps *smaps, const struct account_heap *heap);
+
+/* Rows for comparison: the profile's figure, unless there is none, and what was swapped out. */
+void account_add_profile(struct account *account, const struct account_profile *profile,
+	const char *option, const char *advice);
+void account_add_swapped(struct account *account, const struct smaps *smaps);
+
+/* --- jemalloc --- */
 
 /* `smaps` is NULL when it is not known: then the rows end with jemalloc's. */
 struct account account_make(const struct account_stats *stats, const struct smaps *smaps,

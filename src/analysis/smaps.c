@@ -6,7 +6,7 @@
 
 #include "base/proc_maps.h"
 
-enum { GUARD_MOST = 65536, ALLOCATOR_LEAST = 1 << 20 };
+enum { GUARD_MOST = 65536, ALLOCATOR_LEAST = 1 << 20, HEAP_MOST = 64 << 20 };
 
 enum use { USE_FILE, USE_SHARED, USE_STACK, USE_BREAK, USE_ANONYMOUS };
 
@@ -16,7 +16,7 @@ struct reader {
 	uint64_t resident; /* of the mapping that is being read */
 	uint64_t anonymous;
 	uint64_t size;
-	bool is_unreserved;
+	bool is_unreserved, is_like_heap;
 	uint64_t guard_limit; /* where the guard that was read last ends */
 	uint64_t gib_limit;   /* one past the last range that was counted */
 	uint64_t two_mib_limit;
@@ -57,12 +57,18 @@ static void add_mapping(struct reader *reader)
 		break;
 	case USE_BREAK:
 		sums->program_break += reader->resident;
+		sums->program_break_size += reader->size;
 		break;
 	case USE_ANONYMOUS:
 		sums->anonymous += reader->resident;
 		if (reader->is_unreserved) {
 			sums->unreserved_size += reader->size;
 			sums->unreserved_resident += reader->resident;
+		}
+		if (reader->is_unreserved && reader->is_like_heap) {
+			sums->heaps_size += reader->size;
+			sums->heaps_resident += reader->resident;
+			sums->heap_count++;
 		}
 		break;
 	}
@@ -104,6 +110,8 @@ static void begin(struct reader *reader, const struct proc_map *map)
 	add_mapping(reader);
 	reader->sums.mapping_count++;
 	reader->size = map->limit - map->start;
+	reader->is_like_heap =
+		map->writable && map->start % HEAP_MOST == 0 && reader->size <= HEAP_MOST;
 	if (is_called(map, "[heap]"))
 		reader->use = USE_BREAK;
 	else if (is_called(map, "[stack]") ||

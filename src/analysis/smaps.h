@@ -21,6 +21,13 @@ struct smaps {
 	uint64_t swapped;
 	/* Of `anonymous`: mappings for which the kernel keeps nothing free (MAP_NORESERVE). */
 	uint64_t unreserved_size, unreserved_resident;
+	/*
+	 * Of these the writable ones that begin at a multiple of 64 MiB, as the heaps of glibc's
+	 * arenas do.
+	 */
+	uint64_t heaps_size, heaps_resident;
+	size_t heap_count;
+	uint64_t program_break_size;
 	size_t mapping_count;
 	/*
 	 * What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.

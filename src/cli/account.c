@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl account: where the resident memory of a process is, in rows that add up. */
-#include "analysis/account.h"
+#include "analysis/account_malloc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "source/source.h"
 
 static const char *const sources[] = {
-	[ACCOUNT_COUNTED] = "jemalloc",
+	[ACCOUNT_COUNTED] = NULL, /* the allocator's name */
 	[ACCOUNT_MEASURED] = "kernel",
 	[ACCOUNT_ESTIMATED] = "estimate",
 	[ACCOUNT_REPORTED] = "agent",
@@ -27,9 +27,11 @@ static const char *const sources[] = {
 /* What is shown. */
 struct account_shown {
 	struct source *source;
-	const json_t *stats;
+	const json_t *stats; /* NULL: the allocator reports none */
+	const char *allocator;
 	struct account account;
 	struct account_profile profile;
+	struct account_malloc malloc; /* name "": it is jemalloc */
 };
 
 /* A process that cannot be profiled, and a bundle of it, have no profile. */
@@ -47,6 +49,16 @@ static bool read_profile(struct source *source, struct account_profile *ret, str
 		return false;
 	*ret = account_profile_of(profile);
 	return true;
+}
+
+static const char *source_of(const struct account_shown *shown, const struct account_row *row)
+{
+	return row->source == ACCOUNT_COUNTED ? shown->allocator : sources[row->source];
+}
+
+static bool is_jemalloc(const struct account_shown *shown)
+{
+	return shown->malloc.name[0] == '\0';
 }
 
 /* Six columns, or four where a terminal is too narrow for them. */
@@ -83,15 +95,18 @@ static void add_row(const struct account_layout *layout, const struct account_sh
 	const struct account_row *row)
 {
 	const double sum = shown->account.has_kernel ? shown->account.resident : 0;
-	char share[16] = "", option[96] = "";
+	char share[16] = "", option[96] = "", text[128];
 
 	if (sum > 0 && row->kind != ACCOUNT_OUTSIDE)
 		snprintf(share, sizeof share, "%.1f%%", 100 * row->bytes / sum);
 	if (row->option[0] != '\0')
 		allocator_stats_describe_option(shown->stats, row->option, option, sizeof option);
+	snprintf(text, sizeof text, "%s", row->text);
+	if (row->count != 0)
+		snprintf(text, sizeof text, "%s (%llu)", row->text, (unsigned long long)row->count);
 	add_line(layout, TERMINAL_PLAIN,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, row->bytes, false).text, share,
-			sources[row->source], row->text, option, row->advice });
+			source_of(shown, row), text, option, row->advice });
 }
 
 static void print_label(const struct source *source)
@@ -104,6 +119,23 @@ static void print_label(const struct source *source)
 	if (source->process[0] != '\0' && strcmp(source->process, source->name) != 0)
 		printf(": %s, %s", process, control_format_time(source->time_ms, moment));
 	putchar('\n');
+}
+
+/* What the rows of the allocator are missing, and how to get it. */
+static void print_reason(const struct account_shown *shown)
+{
+	const struct account_malloc *const malloc = &shown->malloc;
+
+	if (is_jemalloc(shown) || malloc->has_figures)
+		return;
+	if (malloc->reason[0] == '\0')
+		printf("\nThe malloc of %s reports no figures: only the kernel's are here.\n",
+			malloc->name);
+	else
+		printf("\nWithout figures of %s's malloc: %s.\n", malloc->name, malloc->reason);
+	if (malloc->kind == ACCOUNT_MALLOC_GLIBC && shown->source->kind == SOURCE_TARGET)
+		puts("heapctl account --walk asks it all the same: some tenths of a second for a "
+		     "million free chunks.");
 }
 
 static void print_text(const struct account_shown *shown)
@@ -125,7 +157,7 @@ static void print_text(const struct account_shown *shown)
 	add_line(&layout, TERMINAL_BOLD,
 		(const char *[]){ quantity_format(QUANTITY_BYTES, sum, false).text,
 			account->has_kernel ? "100.0%" : "", account->has_kernel ? "kernel" : "",
-			account->has_kernel ? "resident (RSS)" : "held by jemalloc", "", "" });
+			account->has_kernel ? "resident (RSS)" : "held by the allocator", "", "" });
 	for (size_t i = 0; i < account->row_count; i++) {
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
 			add_row(&layout, shown, &account->rows[i]);
@@ -138,6 +170,7 @@ static void print_text(const struct account_shown *shown)
 		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
 			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
+	print_reason(shown);
 	if (!account->has_kernel)
 		puts("\nThe kernel's part is known only on the target's own machine: from here, "
 		     "from a "
@@ -149,7 +182,8 @@ static void print_json(const struct account_shown *shown)
 	const struct source *const source = shown->source;
 	const struct account *const account = &shown->account;
 	const struct account_profile *const profile = &shown->profile;
-	static const char *const kinds[] = { "jemalloc", "kernel", "outside" };
+	const char *const kinds[] = { is_jemalloc(shown) ? "jemalloc" : "allocator", "kernel",
+		"outside" };
 	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
 	struct json_writer json;
 	char option[96];
@@ -160,6 +194,8 @@ static void print_json(const struct account_shown *shown)
 	json_member_string(&json, "target", source->name);
 	json_member_string(&json, "process", source->process);
 	json_member_integer(&json, "time_ms", source->time_ms);
+	json_member_string(&json, "allocator", shown->allocator);
+	json_member_string(&json, "without_figures", shown->malloc.reason);
 	json_key(&json, "resident");
 	if (account->has_kernel)
 		json_put_real(&json, account->resident);
@@ -186,11 +222,16 @@ static void print_json(const struct account_shown *shown)
 		if (strcmp(row->name, "slab_fragmentation") == 0)
 			json_member_string(&json, "former_name", "slab_waste");
 		json_member_string(&json, "kind", kinds[row->kind]);
-		json_member_string(&json, "source", sources[row->source]);
+		json_member_string(&json, "source", source_of(shown, row));
 		json_member_string(&json, "text", row->text);
 		json_member_real(&json, "bytes", row->bytes);
 		json_member_string(&json, "option", option);
 		json_member_string(&json, "advice", row->advice);
+		json_key(&json, "count");
+		if (row->count != 0)
+			json_put_unsigned(&json, row->count);
+		else
+			json_put_null(&json);
 		json_object_end(&json);
 	}
 	json_array_end(&json);
@@ -198,66 +239,119 @@ static void print_json(const struct account_shown *shown)
 	puts(buffer_string(&out));
 }
 
-static bool make(const char *operand, bool as_json, struct error *err)
+/* Statistics of jemalloc in `stats`, or of another malloc in shown->malloc. */
+static bool read_stats(struct source *source, struct account_shown *shown,
+	struct account_stats *stats, struct error *err)
 {
-	const struct source_options wanted = { .needs_agent = true, .leaves_out_threads = true };
+	struct error problem;
+
+	if (source_stats(source, &shown->stats, &problem)) {
+		shown->allocator = "jemalloc";
+		if (!account_malloc_read(shown->stats, &shown->malloc))
+			return account_stats_read(source->name, shown->stats, stats, err);
+		shown->allocator = shown->malloc.name;
+		return true;
+	}
+	const char *const name = json_text(source_status(source), "allocator.malloc_name");
+	if ((problem.kind != ERROR_UNSUPPORTED && source->kind != SOURCE_BUNDLE) ||
+		name[0] == '\0') {
+		*err = problem;
+		return false;
+	}
+	shown->allocator = name;
+	snprintf(shown->malloc.name, sizeof shown->malloc.name, "%s", name);
+	return true;
+}
+
+static bool make(const char *operand, bool as_json, bool walks_heap, struct error *err)
+{
+	const struct source_options wanted = {
+		.needs_agent = true, .leaves_out_threads = true, .walks_heap = walks_heap
+	};
 	CLEANUP(source_close) struct source source = { 0 };
 	struct account_shown shown = { .source = &source };
-	struct account_stats stats;
+	struct account_stats stats = { 0 };
 	struct cursor status_text, smaps_text;
 	struct smaps smaps;
 
 	/* Statistics and the kernel's view one right after the other: they are compared. */
 	if (!source_open(operand, &wanted, &source, err) ||
 		!source_text(&source, SOURCE_STATUS, &status_text, err) ||
-		!source_stats(&source, &shown.stats, err) ||
+		!read_stats(&source, &shown, &stats, err) ||
 		!source_text(&source, SOURCE_SMAPS, &smaps_text, err) ||
-		!account_stats_read(source.name, shown.stats, &stats, err) ||
 		!read_profile(&source, &shown.profile, err))
 		return false;
 	stats.agent = account_agent_bytes(source_status(&source));
+	shown.malloc.agent = stats.agent;
 	const size_t size = cursor_left(&smaps_text);
 	if (size != 0 && !smaps_read((const char *)smaps_text.start, size, &smaps))
 		return error_set(err, ERROR_INPUT, "%s: smaps in it has no mapping: it is damaged",
 			source.name);
-	shown.account = account_make(&stats, size != 0 ? &smaps : NULL, &shown.profile);
+	const struct smaps *const kernel = size != 0 ? &smaps : NULL;
+	shown.account = is_jemalloc(&shown)
+				? account_make(&stats, kernel, &shown.profile)
+				: account_malloc_make(&shown.malloc, kernel, &shown.profile);
 	(as_json ? print_json : print_text)(&shown);
 	return true;
 }
+
+enum { OPTION_JSON = CONTROL_OPTION_JSON, OPTION_WALK };
+
+static const struct verb_option options[] = {
+	{ OPTION_JSON, "json", .help = "print JSON" },
+	{ OPTION_WALK, "walk",
+		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
+			"chunks, and the program's malloc waits meanwhile" },
+	{ 0 },
+};
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct option_parser parser;
 	struct error err = { 0 };
-	bool as_json = false;
+	bool as_json = false, walks_heap = false;
 
 	option_begin(&parser, verb, argc, argv);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id != CONTROL_OPTION_JSON)
+		if (id == OPTION_JSON)
+			as_json = true;
+		else if (id == OPTION_WALK)
+			walks_heap = true;
+		else
 			return parser.exit_code;
-		as_json = true;
 	}
-	return make(parser.operands[0], as_json, &err) ? EXIT_DONE : verb_fail(&err);
+	return make(parser.operands[0], as_json, walks_heap, &err) ? EXIT_DONE : verb_fail(&err);
 }
 
 const struct verb verb_account = {
 	.name = "account",
-	.arguments = "TARGET | BUNDLE [--json]",
+	.arguments = "TARGET | BUNDLE [--json] [--walk]",
 	.summary = "explain why a process is bigger than its profile",
 	.description =
-		"Puts jemalloc's statistics, the kernel's account of the process (smaps) and a "
+		"Puts the allocator's statistics, the kernel's account of the process (smaps) and "
+		"a "
 		"profile into one table: what the program uses, what thread caches, slabs, freed "
-		"pages and jemalloc's own data hold, files, stacks and other memory. The rows add "
-		"up to RSS. Each row says whether it is jemalloc's own count, what the kernel "
+		"pages and the allocator's own data hold, files, stacks and other memory. The rows "
+		"add "
+		"up to RSS. Each row says whether it is the allocator's own count, what the kernel "
 		"measures, what the agent reports of its own memory, or an estimate; it names the "
-		"option of jemalloc that governs it, with "
+		"option of the allocator that governs it, with "
 		"its value in this process, and what changing it would do.\n\n"
-		"What jemalloc counts and the kernel does not have is a row below zero: memory "
+		"jemalloc reports most. glibc's malloc tells what is in use, free between blocks, "
+		"at "
+		"the top and in mapped blocks, by walking its free chunks while the program's "
+		"malloc "
+		"waits: heapctl asks it while its heaps are below 16 MiB, and with --walk. "
+		"tcmalloc "
+		"has its caches, mimalloc what it has committed; of others there are the kernel's "
+		"figures.\n\n"
+		"What the allocator counts and the kernel does not have is a row below zero: "
+		"memory "
 		"that the program asked for and never touched, mostly. Rows of no bytes are left "
 		"out of the table; --json has all.",
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
-	.options = control_json_options,
+	.options = options,
 	.complete = "@target",
 	.min_operands = 1,
 	.max_operands = 1,

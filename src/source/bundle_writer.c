@@ -54,8 +54,14 @@ bool bundle_fetch(struct source *source, struct profile **profile, struct error 
 	*without_profile = (struct error){ 0 };
 	/* Statistics and the kernel's view one right after the other: they are compared. */
 	for (int i = SOURCE_STATUS; i < SOURCE_PARTS; i++) {
-		if (!source_text(source, (enum source_part)i, &text, err))
-			return false;
+		struct error problem;
+		if (source_text(source, (enum source_part)i, &text, &problem))
+			continue;
+		/* Some allocators report no statistics. */
+		if (i == SOURCE_STATS && problem.kind == ERROR_UNSUPPORTED)
+			continue;
+		*err = problem;
+		return false;
 	}
 	if (source_text(source, SOURCE_PROFILE, &text, without_profile)) {
 		if (!source_profile(source, &fetched, err))

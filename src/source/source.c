@@ -359,7 +359,10 @@ static bool fetch_part(struct source *source, enum source_part part, struct erro
 		return fetch_page(source, "/v1/status", out, err);
 	case SOURCE_STATS:
 		/* Without single arenas. */
-		return fetch_page(source, "/v1/stats?options=Ja", out, err);
+		return fetch_page(source,
+			source->options.walks_heap ? "/v1/stats?options=Jaw"
+						   : "/v1/stats?options=Ja",
+			out, err);
 	case SOURCE_SMAPS:
 	case SOURCE_MAPS:
 	case SOURCE_LIMITS:

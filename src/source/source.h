@@ -63,6 +63,7 @@ struct source_options {
 	 * and a path where there is nothing is that of a socket.
 	 */
 	bool needs_agent;
+	bool walks_heap;	 /* statistics also where malloc has to wait for them (glibc's) */
 	bool leaves_out_threads; /* see struct profile_read_options */
 	struct server_profile_options server;
 	source_warn *warn; /* NULL: no warnings */

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The account of processes whose malloc is not jemalloc's, against what that malloc tells the process itself."""
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from gateway import GatewayCase
+from processes import AGENT, SANITIZED, ask, need
+from test_sampler import library_of
+
+# Blocks of known sizes in two arenas, half of the small ones freed; then mallinfo2's fields in a line, and it waits.
+HOST = r"""
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { BLOCKS = 20000 };
+static char *kept[2][BLOCKS];
+static int blocks;
+static void *fill(void *which)
+{
+	char **mine = kept[which != NULL];
+	for (int i = 0; i < blocks; i++)
+		memset(mine[i] = malloc(1000), 1, 1000);
+	for (int i = 0; i < blocks; i += 2)
+		free(mine[i]);
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	char line[8];
+	static char buffer[512];
+	setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+	blocks = atoi(argv[1]);
+	pthread_create(&thread, NULL, fill, "");
+	pthread_join(thread, NULL);
+	fill(NULL);
+	for (int i = 0; i < 5; i++)
+		memset(malloc(3000000), 1, 1000000);
+	struct mallinfo2 m = mallinfo2();
+	printf("{\"arena\": %zu, \"fordblks\": %zu, \"fsmblks\": %zu, \"uordblks\": %zu, \"keepcost\": %zu, \"hblks\": %zu, \"hblkhd\": %zu, "
+	       "\"ordblks\": %zu}\n", m.arena, m.fordblks, m.fsmblks, m.uordblks, m.keepcost, m.hblks, m.hblkhd, m.ordblks);
+	fflush(stdout);
+	return read(0, line, sizeof line) < 0 ? argc : 0;
+}
+"""
+# A malloc that says nothing of itself.
+SILENT = """
+#include <stddef.h>
+void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_calloc(size_t, size_t); void *__libc_realloc(void *, size_t);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void free(void *block) { __libc_free(block); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+"""
+SMALL, LARGE = 5000, 20000
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer brings an allocator of its own")
+class OtherMallocs(GatewayCase):
+    def build(self, name, source, *options):
+        path = os.path.join(self.folder, name)
+        subprocess.run([need("cc"), "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True)
+        return path
+
+    def start_host(self, blocks, allocator="glibc", library=None, **environment):
+        host = self.build("host", HOST, "-pthread", "-fno-builtin")
+        preload = ":".join(filter(None, [library or library_of(allocator), AGENT]))
+        process = self.start(host, str(blocks), env={"LD_PRELOAD": preload, "MALLOC_PERTURB_": "0", **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        own = json.loads(process.stdout.readline())
+        self.wait_for_agent(process.pid)
+        return process, own
+
+    def account(self, *words):
+        account = json.loads(self.heapctl("account", *words, "--json")[0])
+        self.assertAlmostEqual(sum(row["bytes"] for row in account["rows"] if row["kind"] != "outside"), account["resident"], delta=1)
+        return account, {row["name"]: row for row in account["rows"]}
+
+    def test_glibc_is_counted_as_it_counts_itself(self):
+        process, own = self.start_host(SMALL, MALLOC_ARENA_MAX="3", GLIBC_TUNABLES="glibc.malloc.mmap_threshold=500000")
+        account, rows = self.account(process.pid)
+        self.assertEqual((account["allocator"], account["without_figures"]), ("glibc", ""))
+        # The agent's thread takes nothing from malloc, and no arena of its own.
+        self.assertEqual({name: rows[name]["bytes"] for name in ("in_use", "mapped_blocks", "fast_bins", "fragmentation", "top", "arenas")},
+                         {"in_use": own["uordblks"], "mapped_blocks": own["hblkhd"], "fast_bins": own["fsmblks"], "top": own["keepcost"],
+                          "fragmentation": own["fordblks"] - own["fsmblks"] - own["keepcost"], "arenas": own["arena"]})
+        self.assertEqual((rows["mapped_blocks"]["count"], rows["fragmentation"]["count"], rows["arenas"]["count"]), (5, own["ordblks"], 2))
+        self.assertEqual(rows["arenas"]["option"], "MALLOC_ARENA_MAX=3")
+        self.assertEqual(rows["mapped_blocks"]["option"], "glibc.malloc.mmap_threshold=500000")
+        self.assertEqual({rows[name]["source"] for name in ("in_use", "top")}, {"glibc"})
+        # Of each block of 3,000,000 bytes a third was touched.
+        self.assertLess(rows["not_resident"]["bytes"], -5 * 1900000)
+        self.assertLess(abs(rows["other"]["bytes"]), 1 << 20)
+        out, _ = self.heapctl("account", process.pid)
+        self.assertRegex(out, r"MiB +[\d.]+% +glibc +in use, blocks with mappings of their own \(5\)")
+        self.assertRegex(self.heapctl("stats", process.pid)[0], rf"(?m)^malloc of glibc 2\.\d+ \(/.*\)\n +{own['arena']}  in heaps of arenas\n")
+
+    def test_a_large_heap_is_walked_only_when_asked(self):
+        process, own = self.start_host(LARGE)
+        account, rows = self.account(process.pid)
+        self.assertRegex(account["without_figures"], r"^glibc would walk all free chunks of \d+ MiB while malloc waits$")
+        self.assertNotIn("in_use", rows)
+        self.assertEqual(rows["arena_heaps"]["count"], 1)
+        self.assertGreater(rows["main_heap"]["bytes"] + rows["arena_heaps"]["bytes"], LARGE * 1000)
+        self.assertIn("heapctl account --walk", self.heapctl("account", process.pid)[0])
+        self.assertIn("no figures: glibc would walk", self.heapctl("stats", process.pid)[0])
+        self.assertIsNone(ask(self.socket_of(process.pid), "/v1/stats")[1]["malloc"]["figures"])
+        account, rows = self.account("--walk", process.pid)
+        self.assertEqual((rows["in_use"]["bytes"], rows["arenas"]["bytes"]), (own["uordblks"], own["arena"]))
+        self.assertIn(str(own["uordblks"]), self.heapctl("stats", "--walk", process.pid)[0])
+        figures = json.loads(self.heapctl("stats", "--walk", "--json", process.pid)[0])["malloc"]["figures"]
+        self.assertEqual(figures["free_chunks"], own["ordblks"])
+        # The status is asked often, and must not walk.
+        self.assertIsNone(ask(self.socket_of(process.pid), "/v1/status")[1]["memory"])
+
+    def test_a_bundle_has_what_the_process_has(self):
+        process, own = self.start_host(SMALL)
+        path = os.path.join(self.folder, "small.tar")
+        self.heapctl("dump", process.pid, "--bundle", "-o", path)
+        _, rows = self.account(path)
+        self.assertEqual(rows["in_use"]["bytes"], own["uordblks"])
+        _, said = self.heapctl("report", "--fragmentation", path, code=1)
+        self.assertIn("heapctl account shows what other allocators report", said)
+
+    def test_tcmalloc_has_rows_for_its_caches(self):
+        process, _ = self.start_host(LARGE, "tcmalloc", TCMALLOC_RELEASE_RATE="3")
+        account, rows = self.account(process.pid)
+        self.assertEqual(account["allocator"], "tcmalloc")
+        used = LARGE * 1000 + 5 * 3000000
+        self.assertTrue(used <= rows["in_use"]["bytes"] <= used * 1.1, rows["in_use"])
+        freed = sum(rows[name]["bytes"] for name in ("thread_caches", "fragmentation", "free_pages"))
+        # The second thread takes what the first has freed.
+        self.assertGreater(freed, LARGE * 450)
+        self.assertEqual(rows["free_pages"]["option"], "TCMALLOC_RELEASE_RATE=3")
+
+    def test_mimalloc_has_what_it_has_committed(self):
+        process, _ = self.start_host(LARGE, "mimalloc")
+        account, rows = self.account(process.pid)
+        self.assertEqual((account["allocator"], rows["committed"]["source"]), ("mimalloc", "mimalloc"))
+        self.assertGreater(rows["committed"]["bytes"], LARGE * 1000)
+
+    def test_a_malloc_that_reports_nothing_leaves_the_kernels_rows(self):
+        silent = self.build("libsilent.so", SILENT, "-shared", "-fPIC", "-fno-builtin")
+        process, _ = self.start_host(LARGE, library=silent)
+        account, rows = self.account(process.pid)
+        self.assertIn("memory of malloc", rows["other"]["text"])
+        self.assertRegex(self.heapctl("account", process.pid)[0], r"The malloc of \w+ reports no figures: only the kernel's are here\.")
+        _, said = self.heapctl("stats", process.pid, code=1)
+        self.assertRegex(said, r"the malloc of \w+ reports no statistics")
+        path = os.path.join(self.folder, "silent.tar")
+        self.heapctl("dump", process.pid, "--bundle", "-o", path)
+        self.account(path)
+
+    def test_the_gateway_passes_them_on(self):
+        process, own = self.start_host(SMALL)
+        self.start_gateway(process.pid)
+        self.assertEqual(self.get("/v1/stats").json["malloc"]["figures"]["in_use_bytes"], own["uordblks"])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
