@@ -16,6 +16,7 @@ enum {
 	LINE_LENGTH = 32,    /* a name up to this stays on one line */
 	BRACKET_LENGTH = 20, /* the longest argument list that is shown */
 	MAX_LINE_BYTES = 64, /* of a longer piece both ends stay */
+	LEGEND_SIZE = 18,    /* of its letters, in points */
 };
 
 static void append_character(
@@ -308,13 +309,36 @@ static void append_style(const struct drawing *drawing, double flat, double cumu
 	append_colour(out, "color", ink, hue_of(drawing, cumulative), tint_of(drawing, cumulative));
 }
 
+/*
+ * graphviz lays texts out by the metrics of Helvetica; where the viewer has none, another font
+ * takes its place, and DejaVu Sans and Verdana are wider by an eighth to a fifth. So the margin at
+ * each side, in inches, grows with the widest line.
+ */
+static double margin_of(const char *label, double font_size)
+{
+	static const double min_margin = 0.11, wider = 0.1, mean_character = 0.55, inch = 72;
+	size_t width = 0, widest = 0;
+
+	for (const char *at = label; *at != '\0'; at++) {
+		const bool is_line_end = *at == '\\' && (at[1] == 'n' || at[1] == 'l');
+		if (*at == '\\' && at[1] != '\0')
+			at++;
+		width = is_line_end ? 0 : width + !is_continuation(*at);
+		if (width > widest)
+			widest = width;
+	}
+	return min_margin + wider * mean_character * font_size * (double)widest / inch;
+}
+
 static void append_node(const struct drawing *drawing, size_t i)
 {
 	const struct graph_node *const box = &drawing->graph->nodes[i];
 	const double flat = box->flat.value, cumulative = box->cumulative.value;
+	const double font_size = 8 + 50 * sqrt(limited_share(drawing, flat));
 	struct buffer *const out = drawing->out;
 
 	buffer_printf(out, "N%zu [label=\"", i + 1);
+	const size_t label = out->size;
 	dot_append_name(out, drawing->view->nodes[box->node].name);
 	if (flat == 0 && cumulative != 0) {
 		append_estimate(drawing, "\\n0 of ", box->cumulative);
@@ -323,7 +347,8 @@ static void append_node(const struct drawing *drawing, size_t i)
 		if (flat != cumulative)
 			append_estimate(drawing, "\\nof ", box->cumulative);
 	}
-	buffer_printf(out, "\",fontsize=%.1f", 8 + 50 * sqrt(limited_share(drawing, flat)));
+	const double margin = margin_of(buffer_string(out) + label, font_size);
+	buffer_printf(out, "\",fontsize=%.1f,margin=\"%.2f,0.055\"", font_size, margin);
 	append_style(drawing, flat, cumulative);
 	append_tooltip(drawing, box);
 	buffer_append_string(out, "];\n");
@@ -391,7 +416,8 @@ static void append_legend(const struct drawing *drawing)
 
 	const struct quantity_text total = text_of(drawing, drawing->total);
 	const struct quantity_text focus = text_of(drawing, drawing->local_total);
-	buffer_append_string(out, "Legend [shape=plaintext,style=\"\",fontsize=18,label=\"");
+	buffer_printf(out, "Legend [shape=plaintext,style=\"\",fontsize=%d,label=\"", LEGEND_SIZE);
+	const size_t label = out->size;
 	append_legend_line(out, view->title);
 	append_legend_line(out, view->subtitle);
 	buffer_printf(out, "Total %s: %s\\l", quantity_label(view, view->counter), total.text);
@@ -404,7 +430,8 @@ static void append_legend(const struct drawing *drawing)
 		buffer_append_string(out, "Orange grew, green shrank; shares are of all change\\l");
 	if (graph->node_count == 0)
 		buffer_append_string(out, "No nodes to show\\l");
-	buffer_append_string(out, "\"];\n");
+	const double margin = margin_of(buffer_string(out) + label, LEGEND_SIZE);
+	buffer_printf(out, "\",margin=\"%.2f,0.055\"];\n", margin);
 }
 
 static void append_header(const struct drawing *drawing)

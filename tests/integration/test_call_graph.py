@@ -75,6 +75,34 @@ class CallGraph(unittest.TestCase):
         self.assertIn(b"No nodes to show", draw("svg", stacks=""))
 
     @unittest.skipIf(browser.missing(), browser.missing())
+    def test_texts_stay_in_their_boxes_in_a_wider_font(self):
+        stacks = "".join(f"{weight} 0 100 1 main\t{name}\n" for weight, name in (
+            (6_000_000, "_sdsnewlen"), (5_000_000, "mysqld::collect_all_statistics"), (90_000, "std::vector<int>::_M_realloc_insert")))
+        with tempfile.TemporaryDirectory() as folder, browser.Browser() as chromium:
+            path = pathlib.Path(folder, "graph.svg")
+            for arguments in ([], ["difference"]):
+                path.write_bytes(draw("svg", *arguments, stacks=stacks))
+                chromium.open(path)
+                # In place of Helvetica, for which graphviz makes the boxes.
+                chromium.evaluate("document.querySelectorAll('text').forEach(text => text.setAttribute('font-family', 'DejaVu Sans'))")
+                self.assertEqual(chromium.evaluate("""
+                    [...document.querySelectorAll('.node')].flatMap(node => {
+                      const box = node.querySelector('polygon')?.getBBox();
+                      return [...node.querySelectorAll('text')].filter(text => {
+                        const { x, width } = text.getBBox();
+                        return box && (x < box.x || x + width > box.x + box.width);
+                      });
+                    }).map(text => text.textContent)"""), [])
+                self.assertEqual(chromium.evaluate("""
+                    [...document.querySelectorAll('.node')].filter(node => !node.querySelector('polygon')).flatMap(legend => {
+                      const { right, bottom } = legend.getBoundingClientRect();
+                      return [...document.querySelectorAll('.node polygon')].filter(polygon => {
+                        const box = polygon.getBoundingClientRect();
+                        return box.left < right && box.top < bottom;
+                      });
+                    }).length"""), 0)
+
+    @unittest.skipIf(browser.missing(), browser.missing())
     def test_svg_moves_and_picks_in_a_browser(self):
         with tempfile.TemporaryDirectory() as folder, browser.Browser() as chromium:
             path = pathlib.Path(folder, "graph.svg")
