@@ -13,7 +13,6 @@
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "client/profile_run.h"
-#include "profile/raw_write.h"
 #include "render/quantity.h"
 
 /* How often the bar moves; how often the agent is asked, on the way and when it should be over. */
@@ -75,19 +74,6 @@ static void warn_if_empty(const struct output *output, const char *advice)
 			output_name(output), advice);
 }
 
-/* Its mappings name the program's file alone; what is written to -o FILE has no name either. */
-static bool append_process_name(
-	const struct target *target, const struct output *output, struct error *err)
-{
-	CLEANUP(buffer_cleanup) struct buffer line = { 0 };
-
-	if (target->process.name[0] == '\0')
-		return true;
-	buffer_init(&line, &memory_or_exit);
-	raw_put_process_name(&line, target->process.name);
-	return file_write_fd(output_fd(output), output_name(output), line.data, line.size, err);
-}
-
 bool control_save_profile(const struct target *target, const char *path, const char *advice,
 	struct output *output, struct error *err)
 {
@@ -96,7 +82,7 @@ bool control_save_profile(const struct target *target, const char *path, const c
 	http_answer_init(&answer);
 	if (!agent_fetch_profile(
 		    target, path, output_fd(output), output_name(output), &answer, err) ||
-		!append_process_name(target, output, err) || !output_commit(output, err))
+		!output_commit(output, err))
 		return false;
 	const struct quantity_text size =
 		quantity_format(QUANTITY_BYTES, (double)answer.body_bytes, false);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
@@ -90,7 +91,7 @@ static bool ends_programs(int number)
 }
 
 /* A profile of the program while it lives. Quiet: the one of its exit is expected. */
-static void take_profile(const struct recording *recording, pid_t pid)
+static void take_profile(struct recording *recording, pid_t pid)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
 	CLEANUP(fd_cleanup) int fd = -1;
@@ -101,13 +102,15 @@ static void take_profile(const struct recording *recording, pid_t pid)
 	http_answer_init(&answer);
 	if (!target_of_process(pid, &target, &err))
 		return;
+	snprintf(
+		recording->process_name, sizeof recording->process_name, "%s", target.process.name);
 	snprintf(path, sizeof path, "%s/signal", recording->folder);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || !agent_fetch_profile(&target, "/v1/profile", fd, path, &answer, &err))
 		unlink(path);
 }
 
-static void pass_on(const struct recording *recording, pid_t pid, const siginfo_t *signal_info)
+static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *signal_info)
 {
 	const int number = signal_info->si_signo;
 
@@ -118,8 +121,28 @@ static void pass_on(const struct recording *recording, pid_t pid, const siginfo_
 		kill(pid, number);
 }
 
+/*
+ * The name of a program that has ended, where it still is what the command was: a link's own name,
+ * not that of its file. The kernel keeps 15 bytes of it.
+ */
+static void find_name(struct recording *recording, pid_t pid, const char *command)
+{
+	const char *const program = path_base_name(command);
+	CLEANUP(buffer_cleanup) struct buffer comm = { 0 };
+	struct error ignored;
+	char path[40];
+
+	if (recording->process_name[0] != '\0')
+		return;
+	buffer_init(&comm, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	if (file_read(path, &comm, &ignored) && comm.size > 1 &&
+		strncmp(program, comm.data, comm.size - 1) == 0)
+		snprintf(recording->process_name, sizeof recording->process_name, "%s", program);
+}
+
 /* Until the program has ended; its wait status. */
-static int wait_for_end(const struct recording *recording, pid_t pid)
+static int wait_for_end(struct recording *recording, pid_t pid, const char *command)
 {
 	sigset_t set;
 	siginfo_t signal_info;
@@ -127,8 +150,13 @@ static int wait_for_end(const struct recording *recording, pid_t pid)
 
 	passed_signals(&set);
 	for (;;) {
-		if (waitpid(pid, &status, WNOHANG) == pid)
-			return status;
+		signal_info.si_pid = 0;
+		if (waitid(P_PID, (id_t)pid, &signal_info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+			signal_info.si_pid == pid) {
+			find_name(recording, pid, command);
+			if (waitpid(pid, &status, 0) == pid)
+				return status;
+		}
 		if (sigwaitinfo(&set, &signal_info) < 0 || signal_info.si_signo == SIGCHLD)
 			continue;
 		pass_on(recording, pid, &signal_info);
@@ -139,6 +167,7 @@ static int wait_for_end(const struct recording *recording, pid_t pid)
 struct exit_profile {
 	char exit_prefix[4300];
 	char path[4608];
+	bool is_of_exit;
 };
 
 static void consider(const char *path, void *context)
@@ -149,6 +178,7 @@ static void consider(const char *path, void *context)
 
 	if (is_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
 		snprintf(found->path, sizeof found->path, "%s", path);
+	found->is_of_exit |= is_exit;
 }
 
 static bool save(struct recording *recording, pid_t pid, struct error *err)
@@ -170,6 +200,9 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	bool ok = file_read(found.path, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
 			  profile.data, profile.size, err) &&
+		  (!found.is_of_exit || agent_append_process_name(recording->process_name,
+						output_fd(&recording->output),
+						output_name(&recording->output), err)) &&
 		  output_commit(&recording->output, err);
 	if (ok)
 		fprintf(stderr, "%s: %s\n", output_name(&recording->output),
@@ -208,7 +241,7 @@ int recording_run(struct recording *recording, char **command, int listen_fd)
 
 	if (listen_fd >= 0)
 		close(listen_fd);
-	const int status = wait_for_end(recording, pid);
+	const int status = wait_for_end(recording, pid, command[0]);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED)
 		return EXIT_NOT_STARTED;
 	const int exit_code =

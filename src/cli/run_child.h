@@ -30,8 +30,9 @@ void run_restore_signals(void);
 
 struct recording {
 	struct output output;
-	char folder[4096]; /* private; "" for none */
-	char prefix[4200]; /* for prof_prefix */
+	char folder[4096];     /* private; "" for none */
+	char prefix[4200];     /* for prof_prefix */
+	char process_name[64]; /* of the program, as far as it is known; "" */
 };
 
 /* Opens the output and makes the private folder. */

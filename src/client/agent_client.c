@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "client/process_state.h"
 
@@ -354,6 +355,19 @@ bool agent_check_profiling(const struct target *target, json_t **status, struct 
 	return true;
 }
 
+#define PROCESS_LINE "#process "
+enum { PROCESS_LINE_BYTES_MAX = 128 };
+
+bool agent_append_process_name(const char *name, int fd, const char *fd_name, struct error *err)
+{
+	char line[PROCESS_LINE_BYTES_MAX];
+
+	if (*name == '\0')
+		return true;
+	const int size = snprintf(line, sizeof line, PROCESS_LINE "%.100s\n", name);
+	return file_write_fd(fd, fd_name, line, (size_t)size, err);
+}
+
 bool agent_fetch_profile(const struct target *target, const char *path, int fd, const char *fd_name,
 	struct http_answer *answer, struct error *err)
 {
@@ -369,7 +383,7 @@ bool agent_fetch_profile(const struct target *target, const char *path, int fd, 
 		return false;
 	const char *const content = http_answer_field(answer, "content-type");
 	if (content != NULL && strncmp(content, type, sizeof type - 1) == 0)
-		return true;
+		return agent_append_process_name(target->process.name, fd, fd_name, err);
 	error_set(err, ERROR_INPUT, "%s: the answer to %s is not a profile but %s", target->label,
 		path, content == NULL ? "something without a type" : content);
 	return error_hint(err, "is that an agent or a gateway of heapctl?");
@@ -451,6 +465,13 @@ static bool is_map(const struct heap_line *line)
 	return line->size <= MAP_LINE_BYTES_MAX && isxdigit((unsigned char)line->text[at + 1]);
 }
 
+/* What agent_append_process_name writes. */
+static bool is_process_name(const struct heap_line *line)
+{
+	return line_begins(line, PROCESS_LINE) && line->size <= PROCESS_LINE_BYTES_MAX &&
+	       memchr(line->text, '\0', line->size) == NULL;
+}
+
 static bool refuse(size_t number, struct error *err)
 {
 	return error_set(err, ERROR_INPUT, "the answer is not a heap profile: line %zu", number);
@@ -472,7 +493,7 @@ bool heap_text_check(const char *text, size_t size, struct error *err)
 			if (!is_head(&line))
 				return refuse(number, err);
 		} else if (is_in_maps) {
-			if (line.size > 0 && !is_map(&line))
+			if (line.size > 0 && !is_map(&line) && !is_process_name(&line))
 				return refuse(number, err);
 		} else if (line.size == 0 || is_stack(&line)) {
 			continue;

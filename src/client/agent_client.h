@@ -72,9 +72,20 @@ void agent_on_silence(agent_silence_function *notice);
 MUST_CHECK bool agent_check_profiling(
 	const struct target *target, json_t **status, struct error *err);
 
-/* A GET whose body is written to `fd`; ERROR_INPUT unless it looks like a profile. */
+/*
+ * A GET whose body is written to `fd`, and the name of the agent's process behind it; ERROR_INPUT
+ * unless it looks like a profile. A gateway has written the name itself.
+ */
 MUST_CHECK bool agent_fetch_profile(const struct target *target, const char *path, int fd,
 	const char *fd_name, struct http_answer *answer, struct error *err);
+
+/*
+ * Writes the line "#process NAME" behind a profile of an agent, where readers that do not know it
+ * skip it; nothing where `name` is "". The mappings name the program's file alone, and Debian's
+ * redis-server is a link to redis-check-rdb.
+ */
+MUST_CHECK bool agent_append_process_name(
+	const char *name, int fd, const char *fd_name, struct error *err);
 
 static inline void json_cleanup(json_t **value)
 {

@@ -165,7 +165,8 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 		return explain(backend, answer, err);
 	if (!is_profile)
 		*body = blob_take(&answer->body);
-	else if (!blob_take_fd(TAKE_FD(fd), body, err))
+	else if (!agent_append_process_name(backend->target.process.name, fd, call.out_name, err) ||
+		 !blob_take_fd(TAKE_FD(fd), body, err))
 		return false;
 	(*body)->budget = call.budget;
 	(*body)->budget_bytes = http_answer_take_budget(answer);

@@ -24,13 +24,6 @@ void raw_put_text(struct buffer *out, const char *text)
 		buffer_append_char(out, *at == '\n' || *at == '\r' || *at == '\t' ? ' ' : *at);
 }
 
-void raw_put_process_name(struct buffer *out, const char *name)
-{
-	buffer_append_string(out, "#process ");
-	raw_put_text(out, name);
-	buffer_append_char(out, '\n');
-}
-
 /* A difference of two profiles has such values; the text formats do not. */
 static bool has_bad_counters(const struct profile *profile)
 {
@@ -95,8 +88,11 @@ static void write_mappings(const struct profile *profile, struct buffer *out)
 			buffer_printf(out, "#build-id %" PRIx64 " %s\n", mapping->start,
 				mapping->build_id);
 	}
-	if (profile->process_name[0] != '\0')
-		raw_put_process_name(out, profile->process_name);
+	if (profile->process_name[0] != '\0') {
+		buffer_append_string(out, "#process ");
+		raw_put_text(out, profile->process_name);
+		buffer_append_char(out, '\n');
+	}
 }
 
 /* For each stack, where its thread samples begin in a list of them sorted by stack. */

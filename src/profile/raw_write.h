@@ -20,12 +20,6 @@ MUST_CHECK bool raw_write(const struct profile *profile, struct buffer *out, str
 void raw_put_text(struct buffer *out, const char *text);
 
 /*
- * Appends a line that names the process behind the mappings, where other readers skip it. The
- * program's file may have another name: Debian's redis-server is a link to redis-check-rdb.
- */
-void raw_put_process_name(struct buffer *out, const char *name);
-
-/*
  * The address by which a location is written. It is a return address: that of an exact location
  * is one more than where execution was.
  */

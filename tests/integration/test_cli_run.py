@@ -212,7 +212,9 @@ class Recording(Case):
         process.stdout.readline()
         process.stdin.close()
         self.assertEqual(process.wait(60), 3)
-        self.assertTrue(pathlib.Path(path).read_text().startswith("heap_v2/16384\n"))
+        text = pathlib.Path(path).read_text()
+        self.assertTrue(text.startswith("heap_v2/16384\n"))
+        self.assertTrue(text.endswith(f"\n#process {os.path.basename(python())}\n"), text[-100:])
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertEqual(self.left_over(), [])
 
@@ -225,6 +227,7 @@ class Recording(Case):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
         text = pathlib.Path(path).read_text()
+        self.assertRegex(text[-100:], r"\n#process python3[.\d]*\n$")
         samples, size = text.splitlines()[1].split(":")[1:3]
         self.assertGreater(int(size.split()[0]), 10_000_000)
         self.assertEqual(self.left_over(), [])

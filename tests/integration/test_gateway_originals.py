@@ -340,7 +340,11 @@ class Go(Originals):
 
     def test_the_rest(self):
         self.assertIn("heap", self.expect(self.get("/debug/pprof/"), 200).text)
-        self.assertTrue(self.expect(self.get("/debug/pprof/heap?gc=1&debug=1"), 200).body.startswith(b"heap_v2/"))
+        text = self.expect(self.get("/debug/pprof/heap?gc=1&debug=1"), 200).body
+        self.assertTrue(text.startswith(b"heap_v2/"))
+        # The program's file is redis-check-rdb on Debian.
+        self.assertTrue(text.endswith(b"\n#process redis-server\n"))
+        self.assertTrue(self.expect(self.get("/v1/profile"), 200).body.endswith(b"\n#process redis-server\n"))
         self.assertIn(b"redis-server", self.expect(self.get("/debug/pprof/cmdline"), 200).body)
         self.expect(self.get("/debug/pprof/heap?seconds=abc"), 400)
         self.expect(self.get("/debug/pprof/heap?seconds=99999"), 400)

@@ -449,6 +449,7 @@ class Served(GatewayCase):
 
         raw = self.expect(self.get(f"/api/v1/snapshot?format=raw&at_ms={after['time_ms']}"), 200)
         self.assertTrue(raw.text.startswith("heap_v2/4096"))
+        self.assertTrue(raw.text.endswith("\n#process redis-server\n"))
         self.assertEqual(raw.headers["Heapctl-Time-Ms"], str(after["time_ms"]))
         text = self.expect(self.get(f"/api/v1/snapshot?format=text&at_ms={after['time_ms']}&base_ms={before['time_ms']}"), 200).text
         self.assertIn("sds", text)

@@ -79,7 +79,9 @@ class Moments(WatchCase):
         self.assertGreater(entry["resident_bytes"], 64 << 20)
         self.assertRegex(pathlib.Path(self.messages).read_text(), r"rss>64MiB at [\d.]+ MiB resident: a profile of [\d.]+ KiB")
         self.assertEqual(entry["bytes"], os.path.getsize(os.path.join(self.keep, name)))
-        self.assertIn("heap_v2", pathlib.Path(self.keep, name).read_text()[:100])
+        text = pathlib.Path(self.keep, name).read_text()
+        self.assertIn("heap_v2", text[:100])
+        self.assertTrue(text.endswith("\n#process redis-server\n"))
 
     def test_a_signal_captures_now(self):
         server, _ = self.redis_with_agent()
