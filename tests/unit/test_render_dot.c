@@ -117,7 +117,7 @@ static void colours_a_difference_by_its_direction(void **state)
 	add_path(view, (uint32_t[]){ b }, 1, 0, 2 * MIB);
 	CLEANUP(free_cleanup) char *text = draw(view, &RENDER_OPTIONS_DEFAULT);
 	assert_contains(text,
-		"N1 [label=\"grew\\n+2.0 MiB (50.0%)\",fontsize=43.4,margin=\"0.67,0.055\","
+		"N1 [label=\"grew\\n+2.0 MiB (50.0%)\",fontsize=43.4,margin=\"0.64,0.055\","
 		"fillcolor=\"#dd7e33\"");
 	assert_contains(text,
 		"N2 [label=\"shrank\\n-2.0 MiB (-50.0%)\",fontsize=43.4,margin=\"0.67,0.055\","
