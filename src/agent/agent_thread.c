@@ -11,6 +11,7 @@
 #include "agent/process_mark.h"
 #include "agent/stacks.h"
 #include "agent/thread.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
 struct agent_state agent_state = {
@@ -20,12 +21,7 @@ struct agent_state agent_state = {
 
 void agent_thread_init(void)
 {
-	pthread_condattr_t attributes;
-
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&agent_state.changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	clock_condition_init(&agent_state.changed);
 }
 
 static struct agent *make_agent(bool is_child)
@@ -203,21 +199,10 @@ enum {
 	SOCKET_WAIT_MS = 200,
 };
 
-static struct timespec after_ms(int64_t wait_ms)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += wait_ms * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	return until;
-}
-
 /* Waits for the end of the thread; under the lock. */
 static bool wait_for_end(int64_t wait_ms)
 {
-	const struct timespec until = after_ms(wait_ms);
+	const struct timespec until = clock_timespec(clock_monotonic_ms() + wait_ms);
 
 	while (agent_state.has_thread) {
 		if (pthread_cond_timedwait(&agent_state.changed, &agent_state.lock, &until) != 0)
@@ -228,7 +213,7 @@ static bool wait_for_end(int64_t wait_ms)
 
 void agent_thread_wait_for_socket(void)
 {
-	const struct timespec until = after_ms(SOCKET_WAIT_MS);
+	const struct timespec until = clock_timespec(clock_monotonic_ms() + SOCKET_WAIT_MS);
 
 	pthread_mutex_lock(&agent_state.lock);
 	while (agent_state.has_thread && !agent_state.has_tried_to_listen &&

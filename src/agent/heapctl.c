@@ -12,6 +12,7 @@
 #include "agent/capture.h"
 #include "agent/launch.h"
 #include "agent/routes.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/quantity.h"
 
@@ -140,8 +141,7 @@ static bool choose_name(const char *given, struct agent_options *options, struct
 
 	launch_look(&launch);
 	const char *const name = given == NULL ? launch_name(&launch) : given;
-	const char *const slash = given == NULL ? NULL : strrchr(given, '/');
-	strncat(options->name, slash == NULL ? name : slash + 1, sizeof options->name - 1);
+	strncat(options->name, path_base_name(name), sizeof options->name - 1);
 	return given == NULL || options->name[0] != '\0' ||
 	       error_set(err, ERROR_USAGE, "the name '%s' is empty", given);
 }

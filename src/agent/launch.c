@@ -6,6 +6,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 /* Programs that start another one and then wait, or become it. */
 static const char launchers[] =
 	"sh:dash:bash:zsh:ksh:ash:busybox:env:nohup:nice:ionice:chrt:taskset:numactl:setsid:"
@@ -41,7 +43,7 @@ static const char *last_part(const char *path, size_t size)
 
 const char *launch_name(const struct launch_facts *launch)
 {
-	return last_part(launch->started_as, strlen(launch->started_as));
+	return path_base_name(launch->started_as);
 }
 
 static bool entry_is(const char *entry, size_t size, const char *name)

@@ -12,6 +12,7 @@
 
 #include "base/elf_file.h"
 #include "base/error.h"
+#include "base/file.h"
 
 void program_path(char *path, size_t room)
 {
@@ -58,8 +59,7 @@ static const struct {
 
 static const char *name_by_file(const char *path)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const file = slash == NULL ? path : slash + 1;
+	const char *const file = path_base_name(path);
 
 	for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) {
 		if (strstr(file, allocators[i].file) != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What time it is. Any thread, any place; nothing here fails on Linux. */
+/* What time it is, and waiting until then. Any thread, any place; nothing here fails on Linux. */
 #pragma once
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -34,4 +35,21 @@ static inline int64_t clock_boottime_ms(void)
 static inline int64_t clock_realtime_ms(void)
 {
 	return clock_read_ns(CLOCK_REALTIME) / 1000000;
+}
+
+/* Of a time, a distance or a deadline. */
+static inline struct timespec clock_timespec(int64_t ms)
+{
+	return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+}
+
+/* Its deadlines are of clock_monotonic_ms. */
+static inline void clock_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
 }

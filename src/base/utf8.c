@@ -97,3 +97,26 @@ void utf8_append_printable(struct buffer *out, const char *text, size_t size)
 		at += length == 0 ? 1 : length;
 	}
 }
+
+void utf8_append_markup(struct buffer *out, const char *text, size_t size)
+{
+	for (size_t at = 0; at < size;) {
+		const size_t length = utf8_length(text + at, size - at);
+		const char c = text[at];
+		if (length == 0)
+			buffer_append_string(out, UTF8_REPLACEMENT);
+		else if (c == '<')
+			buffer_append_string(out, "&lt;");
+		else if (c == '>')
+			buffer_append_string(out, "&gt;");
+		else if (c == '&')
+			buffer_append_string(out, "&amp;");
+		else if (c == '"')
+			buffer_append_string(out, "&quot;");
+		else if (length == 1 && is_control((unsigned char)c) && c != '\t' && c != '\n')
+			buffer_append_char(out, ' ');
+		else
+			buffer_append(out, text + at, length);
+		at += length == 0 ? 1 : length;
+	}
+}

@@ -29,5 +29,11 @@ size_t utf8_length(const char *text, size_t size);
  */
 void utf8_append_printable(struct buffer *out, const char *text, size_t size);
 
+/*
+ * Appends a text or an attribute's value of HTML and SVG: bytes that are no UTF-8 become
+ * UTF8_REPLACEMENT, control characters spaces, except tabs and ends of lines.
+ */
+void utf8_append_markup(struct buffer *out, const char *text, size_t size);
+
 /* Whether the printable form is the text itself. */
 bool utf8_is_printable(const char *text, size_t size);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analysis/function_name.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/routine.h"
 #include "cli/verb.h"
@@ -309,20 +310,6 @@ struct page {
 	struct buffer *out;
 };
 
-static void append_escaped(struct buffer *out, const char *text, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		if (text[i] == '&')
-			buffer_append_string(out, "&amp;");
-		else if (text[i] == '<')
-			buffer_append_string(out, "&lt;");
-		else if (text[i] == '>')
-			buffer_append_string(out, "&gt;");
-		else
-			buffer_append_char(out, text[i]);
-	}
-}
-
 static struct jeprof_value blank_or(const struct page *page, double value)
 {
 	return value == 0 ? (struct jeprof_value){ "" }
@@ -371,10 +358,10 @@ static void write_assembly(const struct page *page, const struct routine *routin
 
 	buffer_printf(page->out, "%8s %8s %10" PRIx64 ": ", blank_or(page, sum.flat).text,
 		blank_or(page, sum.cumulative).text, instruction->start);
-	append_escaped(page->out, instruction->text, strlen(instruction->text));
+	utf8_append_markup(page->out, instruction->text, strlen(instruction->text));
 	if (strcmp(instruction->file, shown) != 0) {
 		buffer_append_string(page->out, "   ; ");
-		append_escaped(page->out, instruction->file, strlen(instruction->file));
+		utf8_append_markup(page->out, instruction->file, strlen(instruction->file));
 		buffer_printf(page->out, ":%u", instruction->line);
 	}
 	buffer_append_char(page->out, '\n');
@@ -400,7 +387,7 @@ static void write_html_line(const struct page *page, const struct routine *routi
 	buffer_printf(page->out, "<details><summary%s>%8s %8s %6u  ",
 		cumulative != 0 ? " class=\"hot\"" : "", blank_or(page, flat).text,
 		blank_or(page, cumulative).text, line);
-	append_escaped(page->out, source->lines[line - 1], source->sizes[line - 1]);
+	utf8_append_markup(page->out, source->lines[line - 1], source->sizes[line - 1]);
 	buffer_append_string(page->out, "</summary>");
 	if (count != 0) {
 		buffer_append_string(page->out, "<pre class=\"asm\">");
@@ -434,9 +421,9 @@ static void write_routine(const struct page *page, const struct routine *routine
 	struct error err;
 
 	buffer_append_string(page->out, "<h2>");
-	append_escaped(page->out, routine->name, strlen(routine->name));
+	utf8_append_markup(page->out, routine->name, strlen(routine->name));
 	buffer_append_string(page->out, "</h2><p>");
-	append_escaped(page->out, routine->source, strlen(routine->source));
+	utf8_append_markup(page->out, routine->source, strlen(routine->source));
 	buffer_append_string(page->out, "</p>\n");
 	if (first != 0 &&
 		!code_file_open(routine->source, page->session->options->sysroot, &source, &err))
@@ -460,7 +447,7 @@ bool code_listing_write_html(const struct report_session *session, const struct 
 
 	buffer_append_string(out, page_head);
 	buffer_append_string(out, "<h1>");
-	append_escaped(out, view->title, strlen(view->title));
+	utf8_append_markup(out, view->title, strlen(view->title));
 	buffer_printf(out, "</h1>\n<p>Total: %s %s. Columns: flat, cumulative, line.</p>\n",
 		jeprof_value_format(view, &session->options->render, view->total[view->counter])
 			.text,

@@ -7,9 +7,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli/input_guard.h"
+#include "base/file.h"
 #include "cli/commit.h"
 #include "cli/control.h"
+#include "cli/input_guard.h"
 #include "cli/program_files.h"
 #include "cli/verb.h"
 
@@ -96,14 +97,6 @@ static int dispatch(int argc, char **argv)
 	return verb->run(verb, argc - 1, argv + 1);
 }
 
-/* Whether we were called under jeprof's name. */
-static bool is_jeprof(const char *called)
-{
-	const char *const slash = strrchr(called, '/');
-
-	return strcmp(slash == NULL ? called : slash + 1, "jeprof") == 0;
-}
-
 /*
  * A descriptor of these that is closed would become the next file or connection, and messages would
  * be written into it. With O_PATH reads and writes fail with EBADF as before, without any device.
@@ -134,7 +127,7 @@ int main(int argc, char **argv)
 		return verb_fail(&err);
 #endif
 	agent_on_silence(control_warn_of_wait);
-	if (argc > 0 && is_jeprof(argv[0]))
+	if (argc > 0 && strcmp(path_base_name(argv[0]), "jeprof") == 0)
 		return finish(jeprof_main(argc, argv));
 	if (argc < 2) {
 		verb_print_overview(stderr);

@@ -8,10 +8,11 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 
-enum { CANCEL_NS = 200 * 1000 * 1000 };
+enum { CANCEL_MS = 200 };
 
 struct top_job {
 	pthread_t thread;
@@ -123,13 +124,10 @@ void top_job_finish(struct top_job *job, struct top_result *result)
 
 bool top_job_cancel(struct top_job *job)
 {
-	struct timespec end;
+	/* pthread_timedjoin_np knows no other clock. */
+	const struct timespec end = clock_timespec(clock_realtime_ms() + CANCEL_MS);
 
 	eventfd_write(job->cancel_fd, 1);
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_nsec += CANCEL_NS;
-	end.tv_sec += end.tv_nsec / 1000000000;
-	end.tv_nsec %= 1000000000;
 	if (pthread_timedjoin_np(job->thread, NULL, &end) != 0)
 		return false;
 	if (job->result.has_snapshot)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "source/source_series.h"
@@ -61,8 +62,7 @@ static int64_t read_moment(const char *text)
  */
 static int64_t time_in_name(const char *path)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const name = slash == NULL ? path : slash + 1;
+	const char *const name = path_base_name(path);
 	const size_t size = strlen(name);
 	int64_t moment_ms = 0;
 

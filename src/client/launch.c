@@ -141,13 +141,6 @@ void launch_plan_deinit(struct launch_plan *plan)
 	string_pool_deinit(&plan->strings);
 }
 
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
 static void set(struct launch_plan *plan, const char *name, const char *value)
 {
 	plan->variables[plan->variable_count++] = (struct launch_variable){
@@ -163,7 +156,7 @@ static bool is_shell(const char *path)
 		"fish", "env" };
 
 	for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-		if (strcmp(last_part(path), shells[i]) == 0)
+		if (strcmp(path_base_name(path), shells[i]) == 0)
 			return true;
 	}
 	return false;
@@ -321,7 +314,7 @@ static bool refuse_impossible(const struct launch_plan *plan, struct error *err)
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s is built with a sanitizer (%s), which has "
 			"its own malloc",
-			program->path, last_part(program->sanitizer));
+			program->path, path_base_name(program->sanitizer));
 		return error_hint(err, "use a build without it");
 	}
 	return true;
@@ -364,7 +357,7 @@ static bool choose_jemalloc(
 	plan->jemalloc = string_pool_add(&plan->strings, path);
 	if (!request->wants_jemalloc)
 		add_note(plan, "%s does not bring jemalloc: it gets %s, for the sake of %s",
-			last_part(program->path), path, acting);
+			path_base_name(program->path), path, acting);
 	return true;
 }
 
@@ -449,7 +442,7 @@ static void set_exes(const struct launch_request *request, struct launch_plan *p
 	if (getenv("HEAPCTL_EXE") != NULL)
 		return;
 	if (realpath(plan->program.path, real) == NULL || strchr(real, ':') != NULL)
-		set(plan, "HEAPCTL_EXE", last_part(plan->program.path));
+		set(plan, "HEAPCTL_EXE", path_base_name(plan->program.path));
 	else
 		set(plan, "HEAPCTL_EXE", real);
 }

@@ -148,13 +148,6 @@ static void read_ids(struct process *process, const char *status)
 	process->resident_bytes = strtoull(status_field(status, "VmRSS"), NULL, 10) * 1024;
 }
 
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
 /* The name of a program that calls itself `comm`, which may be cut. */
 static bool is_named_by(const char *program, const char *comm)
 {
@@ -179,7 +172,7 @@ static bool arguments_have(const struct process *process, const char *comm)
 			at += strlen(arguments.data + at) + 1)
 			/* A title may follow: "redis-server *:6379". */
 			found = size > 0 &&
-				strncmp(last_part(arguments.data + at), comm, size) == 0;
+				strncmp(path_base_name(arguments.data + at), comm, size) == 0;
 	}
 	buffer_deinit(&arguments);
 	return found;
@@ -200,7 +193,7 @@ static void make_printable(char *name)
 /* Some programs rename their main thread: Traffic Server's is "[TS_MAIN]". */
 static void choose_name(struct process *process)
 {
-	const char *const program = last_part(process->exe);
+	const char *const program = path_base_name(process->exe);
 	const bool is_its_own = is_named_by(program, process->comm) ||
 				(*program != '\0' && !arguments_have(process, process->comm));
 
@@ -267,7 +260,7 @@ static bool is_first_argument(pid_t pid, const char *name)
 	buffer_init(&arguments, &memory_or_exit);
 	const bool ok = read_proc(pid, "cmdline", &arguments, &err);
 	/* The NULs between the arguments end the first one. */
-	const bool is_name = ok && strcmp(last_part(buffer_string(&arguments)), name) == 0;
+	const bool is_name = ok && strcmp(path_base_name(buffer_string(&arguments)), name) == 0;
 	buffer_deinit(&arguments);
 	return is_name;
 }
@@ -275,7 +268,8 @@ static bool is_first_argument(pid_t pid, const char *name)
 bool process_is_called(const struct process *process, const char *name)
 {
 	return strcmp(process->name, name) == 0 || strcmp(process->comm, name) == 0 ||
-	       strcmp(last_part(process->exe), name) == 0 || is_first_argument(process->pid, name);
+	       strcmp(path_base_name(process->exe), name) == 0 ||
+	       is_first_argument(process->pid, name);
 }
 
 static bool begins_with_any(const char *name, const char *const *beginnings)
@@ -310,7 +304,7 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		return;
 	}
 	snprintf(path, sizeof path, "%.*s", (int)map->path_size, map->path);
-	const char *const name = last_part(path);
+	const char *const name = path_base_name(path);
 	if (map->executable && map->writable)
 		modules->has_jit = true;
 	if (map->executable && map->deleted)

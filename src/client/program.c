@@ -118,13 +118,6 @@ const char *program_conf_variable(
 	return variable;
 }
 
-static const char *last_part(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash == NULL ? path : slash + 1;
-}
-
 static bool begins_with(const char *text, const char *beginning)
 {
 	return strncmp(text, beginning, strlen(beginning)) == 0;
@@ -142,7 +135,7 @@ struct closure {
 
 static void note_library(struct program *program, const char *path)
 {
-	const char *const name = last_part(path);
+	const char *const name = path_base_name(path);
 	char *const slot =
 		begins_with(name, "libjemalloc") ? program->jemalloc
 		: begins_with(name, "libtcmalloc") || begins_with(name, "libmimalloc") ||
@@ -243,7 +236,7 @@ static void inspect_script(const char *line, struct program *program)
 	size_t size = take_word(&at, &word);
 
 	snprintf(program->interpreter, sizeof program->interpreter, "%.*s", (int)size, word);
-	if (strcmp(last_part(program->interpreter), "env") == 0) {
+	if (strcmp(path_base_name(program->interpreter), "env") == 0) {
 		do {
 			size = take_word(&at, &word);
 		} while (size > 0 && (word[0] == '-' || memchr(word, '=', size) != NULL));

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "client/stream_tls.h"
 
 void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms)
@@ -76,8 +77,7 @@ static bool finish_connect(struct stream *stream, struct error *err)
 static bool unix_address(
 	const char *path, int *folder_fd, struct sockaddr_un *address, struct error *err)
 {
-	const char *const slash = strrchr(path, '/');
-	const char *const name = slash == NULL ? path : slash + 1;
+	const char *const name = path_base_name(path);
 	char folder[4096] = ".";
 
 	address->sun_family = AF_UNIX;
@@ -85,8 +85,8 @@ static bool unix_address(
 		strcpy(address->sun_path, path);
 		return true;
 	}
-	if (slash != NULL)
-		snprintf(folder, sizeof folder, "%.*s", (int)(slash - path + 1), path);
+	if (name != path)
+		snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
 	*folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (*folder_fd < 0)
 		return error_system(err, errno, "%s", path);

@@ -27,7 +27,6 @@ struct shared_read {
 struct backend *backend_new(const struct target *target, const char *name)
 {
 	struct backend *const backend = xmalloc(sizeof *backend);
-	pthread_condattr_t attributes;
 
 	*backend = (struct backend){
 		.references = 1,
@@ -37,10 +36,7 @@ struct backend *backend_new(const struct target *target, const char *name)
 	};
 	snprintf(backend->name, sizeof backend->name, "%s", name);
 	pthread_mutex_init(&backend->mutex, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&backend->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	clock_condition_init(&backend->changed);
 	return backend;
 }
 
@@ -58,14 +54,6 @@ void backend_drop(struct backend *backend)
 	pthread_mutex_destroy(&backend->mutex);
 	live_metrics_deinit(&backend->history);
 	free(backend);
-}
-
-static struct timespec timespec_of(int64_t monotonic_ms)
-{
-	return (struct timespec){
-		.tv_sec = monotonic_ms / 1000,
-		.tv_nsec = monotonic_ms % 1000 * 1000000,
-	};
 }
 
 static bool fail_busy(const struct backend *backend, struct error *err)
@@ -101,7 +89,7 @@ static void leave_callers(struct backend *backend, bool is_profile)
 /* Waits for one of the agent's few connections; with the mutex held. */
 static bool acquire_call(struct backend *backend, int64_t deadline_ms, struct error *err)
 {
-	const struct timespec deadline = timespec_of(deadline_ms);
+	const struct timespec deadline = clock_timespec(deadline_ms);
 
 	while (backend->calls >= BACKEND_CALLS_MAX) {
 		if (pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) ==
@@ -213,7 +201,7 @@ static void remove_read(struct backend *backend, struct shared_read *shared)
 static bool join_read(struct backend *backend, struct shared_read *shared, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {
-	const struct timespec deadline = timespec_of(clock_monotonic_ms() + limit_ms);
+	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + limit_ms);
 	bool ok = false;
 
 	shared->waiting++;

@@ -254,14 +254,9 @@ static bool run(
 
 void worker_pool_init(struct worker_pool *pool, unsigned places)
 {
-	pthread_condattr_t attributes;
-
 	*pool = (struct worker_pool){ .places = places, .cancel_fd = -1 };
 	pthread_mutex_init(&pool->mutex, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&pool->changed, &attributes);
-	pthread_condattr_destroy(&attributes);
+	clock_condition_init(&pool->changed);
 }
 
 void worker_pool_deinit(struct worker_pool *pool)
@@ -272,11 +267,7 @@ void worker_pool_deinit(struct worker_pool *pool)
 
 static bool acquire_slot(struct worker_pool *pool, struct error *err)
 {
-	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_QUEUE_MS;
-	const struct timespec deadline = {
-		.tv_sec = deadline_ms / 1000,
-		.tv_nsec = deadline_ms % 1000 * 1000000,
-	};
+	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + WORKER_QUEUE_MS);
 	int failure = 0;
 
 	pthread_mutex_lock(&pool->mutex);

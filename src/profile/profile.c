@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/search.h"
 #include "base/xalloc.h"
 
 const char *const profile_counter_names[] = {
@@ -419,19 +420,12 @@ void profile_assign_mappings(struct profile *profile)
 
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address)
 {
-	size_t low = 0;
-	size_t high = profile->mapping_count;
+	const size_t count = search_count_up_to(profile->mappings, profile->mapping_count,
+		sizeof *profile->mappings, offsetof(struct profile_mapping, start), address);
 
-	while (low < high) {
-		const size_t middle = low + (high - low) / 2;
-		if (profile->mappings[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || address >= profile->mappings[low - 1].limit)
+	if (count == 0 || address >= profile->mappings[count - 1].limit)
 		return PROFILE_NONE;
-	return (uint32_t)(low - 1);
+	return (uint32_t)(count - 1);
 }
 
 const char *library_name_suffix(const char *name)

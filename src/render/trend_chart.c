@@ -54,26 +54,18 @@ static const char page_style[] =
 	"td,th,tr{border-color:#3d444d}small,td.chance{color:#9198a1}"
 	"b.suspect,.suspect td{color:#ff7b72}}";
 
+/* At most `max` characters of it. */
 static void append_part(struct buffer *out, const char *text, const char *end, size_t max)
 {
-	for (size_t shown = 0; text < end; shown++) {
-		const size_t length = utf8_length(text, (size_t)(end - text));
-		if (shown == max) {
-			buffer_append_string(out, "…");
-			return;
-		}
-		if (length == 0 || (unsigned char)*text < ' ')
-			buffer_append_string(out, UTF8_REPLACEMENT);
-		else if (*text == '<')
-			buffer_append_string(out, "&lt;");
-		else if (*text == '&')
-			buffer_append_string(out, "&amp;");
-		else if (*text == '"')
-			buffer_append_string(out, "&quot;");
-		else
-			buffer_append(out, text, length);
-		text += length == 0 ? 1 : length;
+	const char *at = text;
+
+	for (size_t shown = 0; at < end && shown < max; shown++) {
+		const size_t length = utf8_length(at, (size_t)(end - at));
+		at += length == 0 ? 1 : length;
 	}
+	utf8_append_markup(out, text, (size_t)(at - text));
+	if (at < end)
+		buffer_append_string(out, "…");
 }
 
 static void append_escaped(struct buffer *out, const char *text, size_t max)

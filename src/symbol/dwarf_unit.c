@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/hash_index.h"
+#include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/parallel.h"
@@ -187,21 +188,12 @@ void dwarf_deinit(struct dwarf *dwarf)
 
 struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset)
 {
-	size_t low = 0;
-	size_t count = dwarf->unit_count;
+	const size_t count = search_count_up_to(dwarf->units, dwarf->unit_count,
+		sizeof *dwarf->units, offsetof(struct dwarf_unit, offset), offset);
 
-	while (count > 0) {
-		const size_t half = count / 2;
-		if (dwarf->units[low + half].offset <= offset) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	if (low == 0)
+	if (count == 0)
 		return NULL;
-	struct dwarf_unit *const unit = &dwarf->units[low - 1];
+	struct dwarf_unit *const unit = &dwarf->units[count - 1];
 	return offset >= unit->first_die && offset < unit->limit ? unit : NULL;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/search.h"
 #include "base/xalloc.h"
 
 struct symbol_module *module_new(
@@ -76,21 +77,12 @@ static uint64_t round_up(uint64_t value, uint64_t page)
 /* The process' mapping that covers an address. */
 static const struct symbol_mapping *mapping_at(const struct symbol_module *module, uint64_t address)
 {
-	size_t low = 0;
-	size_t count = module->mapping_count;
+	const size_t count = search_count_up_to(module->mappings, module->mapping_count,
+		sizeof *module->mappings, offsetof(struct symbol_mapping, start), address);
 
-	while (count > 0) {
-		const size_t half = count / 2;
-		if (module->mappings[low + half].start <= address) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	if (low == 0 || module->mappings[low - 1].limit <= address)
+	if (count == 0 || module->mappings[count - 1].limit <= address)
 		return NULL;
-	return &module->mappings[low - 1];
+	return &module->mappings[count - 1];
 }
 
 /*

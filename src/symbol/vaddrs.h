@@ -5,21 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/search.h"
+
 /* The position of the first address not below `vaddr`; `count` when there is none. */
 static inline size_t vaddrs_lower_bound(const uint64_t *vaddrs, size_t count, uint64_t vaddr)
 {
-	size_t low = 0;
-
-	while (count > 0) {
-		const size_t half = count / 2;
-		if (vaddrs[low + half] < vaddr) {
-			low += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	return low;
+	return vaddr == 0 ? 0 : search_count_up_to(vaddrs, count, sizeof *vaddrs, 0, vaddr - 1);
 }
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
 #include "unwind/modules.h"
 
 #include <dlfcn.h>
@@ -40,12 +41,10 @@ struct loaded_list {
 
 static void copy_name(const char *path, char name[UNWIND_NAME_MAX])
 {
-	const char *const slash = path == NULL ? NULL : strrchr(path, '/');
-	const char *const last = slash == NULL ? path : slash + 1;
-	const size_t size = last == NULL ? 0 : strnlen(last, UNWIND_NAME_MAX - 1);
+	const char *const last = path == NULL ? "" : path_base_name(path);
+	const size_t size = strnlen(last, UNWIND_NAME_MAX - 1);
 
-	if (size > 0)
-		memcpy(name, last, size);
+	memcpy(name, last, size);
 	name[size] = '\0';
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/xalloc.h"
 
 /* Unchanged for so long: written completely. */
@@ -36,8 +37,7 @@ struct dump_collector {
 
 bool dump_collector_new(const char *prefix, struct dump_collector **ret, struct error *err)
 {
-	const char *const slash = strrchr(prefix, '/');
-	const char *const base = slash == NULL ? prefix : slash + 1;
+	const char *const base = path_base_name(prefix);
 	struct dump_collector *const collector = xcalloc(1, sizeof *collector);
 
 	if (*base == '\0' || strlen(base) > 200 || strlen(prefix) >= sizeof collector->folder) {
@@ -46,7 +46,7 @@ bool dump_collector_new(const char *prefix, struct dump_collector **ret, struct 
 		return error_hint(err, "give what jemalloc has as prof_prefix");
 	}
 	snprintf(collector->folder, sizeof collector->folder, "%.*s",
-		slash == NULL ? 2 : (int)(slash - prefix) + 1, slash == NULL ? "./" : prefix);
+		base == prefix ? 2 : (int)(base - prefix), base == prefix ? "./" : prefix);
 	strcpy(collector->base, base);
 	*ret = collector;
 	return true;

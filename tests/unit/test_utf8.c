@@ -62,10 +62,30 @@ static void controls_and_marks_are_shown(void **state)
 	assert_printed("bad\xff\xe2\x80", "bad\\xff\\xe2\\x80");
 }
 
+static void assert_markup(const char *text, const char *wanted)
+{
+	struct buffer out;
+
+	buffer_init(&out, &memory_heap);
+	utf8_append_markup(&out, text, strlen(text));
+	assert_string_equal(buffer_string(&out), wanted);
+	buffer_deinit(&out);
+}
+
+static void markup_is_escaped(void **state)
+{
+	(void)state;
+	assert_markup("größe\t🦀\n", "größe\t🦀\n");
+	assert_markup("a<b> & \"c\"", "a&lt;b&gt; &amp; &quot;c&quot;");
+	assert_markup("\x1b[2J\r\f\x7f", " [2J   ");
+	assert_markup("bad\xff\xe2\x80", "bad\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(measures_characters_of_all_lengths),
 	cmocka_unit_test(refuses_what_is_no_character),
 	cmocka_unit_test(letters_of_all_languages_stay),
 	cmocka_unit_test(controls_and_marks_are_shown),
+	cmocka_unit_test(markup_is_escaped),
 };
 UNIT_MAIN(tests)
