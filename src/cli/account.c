@@ -263,10 +263,14 @@ static bool read_stats(struct source *source, struct account_shown *shown,
 	return true;
 }
 
-static bool make(const char *operand, bool as_json, bool walks_heap, struct error *err)
+struct account_request {
+	bool as_json, walks_heap;
+};
+
+static bool make(const char *operand, const struct account_request *request, struct error *err)
 {
 	const struct source_options wanted = {
-		.needs_agent = true, .leaves_out_threads = true, .walks_heap = walks_heap
+		.needs_agent = true, .leaves_out_threads = true, .walks_heap = request->walks_heap
 	};
 	CLEANUP(source_close) struct source source = { 0 };
 	struct account_shown shown = { .source = &source };
@@ -291,17 +295,16 @@ static bool make(const char *operand, bool as_json, bool walks_heap, struct erro
 	shown.account = is_jemalloc(&shown)
 				? account_make(&stats, kernel, &shown.profile)
 				: account_malloc_make(&shown.malloc, kernel, &shown.profile);
-	(as_json ? print_json : print_text)(&shown);
+	(request->as_json ? print_json : print_text)(&shown);
 	return true;
 }
 
-enum { OPTION_JSON = CONTROL_OPTION_JSON, OPTION_WALK };
-
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", .help = "print JSON" },
-	{ OPTION_WALK, "walk",
+	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct account_request, as_json) },
+	{ .name = "walk",
 		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
-			"chunks, and the program's malloc waits meanwhile" },
+			"chunks, and the program's malloc waits meanwhile",
+		OPTION_SWITCH(struct account_request, walks_heap) },
 	{ 0 },
 };
 
@@ -309,18 +312,11 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct option_parser parser;
 	struct error err = { 0 };
-	bool as_json = false, walks_heap = false;
+	struct account_request request = { 0 };
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id == OPTION_JSON)
-			as_json = true;
-		else if (id == OPTION_WALK)
-			walks_heap = true;
-		else
-			return parser.exit_code;
-	}
-	return make(parser.operands[0], as_json, walks_heap, &err) ? EXIT_DONE : verb_fail(&err);
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
+	return make(parser.operands[0], &request, &err) ? EXIT_DONE : verb_fail(&err);
 }
 
 const struct verb verb_account = {

@@ -25,7 +25,7 @@ static void print_reply(const char *complete)
 
 static void print_option_names(const struct verb *verb)
 {
-	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
 		if (!o->is_hidden)
 			printf("--%s ", o->name);
 	}
@@ -34,7 +34,7 @@ static void print_option_names(const struct verb *verb)
 
 static void print_values(const struct verb *verb)
 {
-	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
 		if (o->argument == NULL || o->argument[0] == '[')
 			continue;
 		printf("\t\t--%s", o->name);
@@ -83,8 +83,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct option_parser parser;
 
-	option_begin(&parser, verb, argc, argv);
-	if (option_next(&parser) != OPTION_END)
+	if (!option_parse(&parser, verb, argc, argv, NULL))
 		return parser.exit_code;
 	if (parser.operand_count == 1 && strcmp(parser.operands[0], "bash") != 0)
 		return verb_usage(verb, "there is completion for bash only");

@@ -24,7 +24,7 @@ enum {
 };
 
 const struct verb_option control_json_options[] = {
-	{ CONTROL_OPTION_JSON, "json", .help = "print JSON" },
+	{ .name = "json", .help = "print JSON", .store = OPTION_STORE_SWITCH },
 	{ 0 },
 };
 
@@ -34,13 +34,9 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 	struct option_parser parser;
 	struct error err;
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id != CONTROL_OPTION_JSON) {
-			*exit_code = parser.exit_code;
-			return false;
-		}
-		*as_json = true;
+	if (!option_parse(&parser, verb, argc, argv, as_json)) {
+		*exit_code = parser.exit_code;
+		return false;
 	}
 	if (target_resolve(parser.operands[0], target, &err))
 		return true;

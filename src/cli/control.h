@@ -13,7 +13,7 @@
 #include "cli/output.h"
 
 /*
- * Parses a command line of one operand, TARGET, and the options --json (as_json not NULL) and
+ * Parses a command line of one operand, TARGET, and the options --json and
  * nothing else. False: return *exit_code.
  */
 bool control_parse_target(const struct verb *verb, int argc, char **argv, struct target *target,
@@ -22,8 +22,7 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 /* For agent_on_silence: reports on stderr that the call continues. */
 void control_warn_of_wait(const struct target *target);
 
-/* One "--json" and the end, for tables of options. */
-enum { CONTROL_OPTION_JSON = 1 };
+/* --json and the end, for tables of options: stored in a bool, which is the whole request. */
 extern const struct verb_option control_json_options[];
 
 /* The agent's answer as it is: for --json. Indented on a terminal. */

@@ -214,12 +214,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 	bool as_json = false;
 
 	diagnosis_init(&diagnosis);
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id != CONTROL_OPTION_JSON)
-			return parser.exit_code;
-		as_json = true;
-	}
+	if (!option_parse(&parser, verb, argc, argv, &as_json))
+		return parser.exit_code;
 	if (parser.operand_count == 0)
 		examine_host(&diagnosis);
 	else if (!examine_target(parser.operands[0], &diagnosis, title, &err))

@@ -12,19 +12,24 @@
 #include "render/quantity.h"
 #include "source/source.h"
 
-enum { OPTION_OUTPUT = 1, OPTION_BUNDLE, OPTION_SYMBOLS };
+struct dump_request {
+	const char *path;
+	bool is_bundle, with_symbols;
+};
 
 static const struct verb_option options[] = {
-	{ OPTION_OUTPUT, "output", 'o', "FILE",
+	{ 0, "output", 'o', "FILE",
 		.help = "write there; - is standard output; default is a name made of target and "
 			"time",
-		.complete = "@file" },
-	{ OPTION_BUNDLE, "bundle",
+		.complete = "@file", OPTION_TEXT(struct dump_request, path) },
+	{ .name = "bundle",
 		.help = "a tar file with the profile, statistics, memory maps, limits and "
-			"versions" },
-	{ OPTION_SYMBOLS, "symbols",
+			"versions",
+		OPTION_SWITCH(struct dump_request, is_bundle) },
+	{ .name = "symbols",
 		.help = "with --bundle: put the names of functions in, so that no binary is "
-			"needed" },
+			"needed",
+		OPTION_SWITCH(struct dump_request, with_symbols) },
 	{ 0 },
 };
 
@@ -77,33 +82,25 @@ static bool save_bundle(
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	const char *path = NULL;
+	struct dump_request request = { 0 };
 	struct option_parser parser;
 	struct target target;
 	struct error err;
-	bool is_bundle = false, with_symbols = false;
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id == OPTION_BUNDLE)
-			is_bundle = true;
-		else if (id == OPTION_SYMBOLS)
-			with_symbols = true;
-		else if (id == OPTION_OUTPUT)
-			path = parser.value;
-		else
-			return parser.exit_code;
-	}
-	if (with_symbols && !is_bundle)
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
+	if (request.with_symbols && !request.is_bundle)
 		return verb_usage(verb, "--symbols goes with --bundle");
 	CLEANUP(output_cleanup) struct output output = { 0 };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
-		!output_open(path, target.file_stem, is_bundle ? "tar" : "heap", &output, &err))
+		!output_open(request.path, target.file_stem, request.is_bundle ? "tar" : "heap",
+			&output, &err))
 		return verb_fail(&err);
-	const bool done = is_bundle ? save_bundle(&target, with_symbols, &output, &err)
-				    : control_save_profile(&target, "/v1/profile",
-					      "heapctl activate, then wait; or heapctl record",
-					      &output, &err);
+	const bool done =
+		request.is_bundle
+			? save_bundle(&target, request.with_symbols, &output, &err)
+			: control_save_profile(&target, "/v1/profile",
+				  "heapctl activate, then wait; or heapctl record", &output, &err);
 	return done ? EXIT_DONE : verb_fail(&err);
 }
 

@@ -13,27 +13,27 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
-enum { OPTION_WINDOW = 1, OPTION_SETTLE, OPTION_OUTPUT };
-
-static const struct verb_option options[] = {
-	{ OPTION_WINDOW, "window", 'w', "TIME",
-		.help = "how long to sample, 1s to 24hrs; default 30s",
-		.complete = "10s 30s 1mins 5mins" },
-	{ OPTION_SETTLE, "settle", 's', "TIME",
-		.help = "how long to wait afterwards, until short-lived objects are freed; default "
-			"30s",
-		.complete = "10s 30s 1mins 5mins" },
-	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		.help = "where to write the last profile; the first one is written to FILE.before; "
-			"default is a name made of target and time",
-		.complete = "@file" },
-	{ 0 },
-};
+enum { OPTION_SETTLE = 1 };
 
 struct longlived_request {
 	const char *operand;
 	int64_t window_ms, settle_ms;
 	const char *path;
+};
+
+static const struct verb_option options[] = {
+	{ 0, "window", 'w', "TIME", .help = "how long to sample, 1s to 24hrs; default 30s",
+		.complete = "10s 30s 1mins 5mins",
+		OPTION_DURATION(struct longlived_request, window_ms) },
+	{ OPTION_SETTLE, "settle", 's', "TIME",
+		.help = "how long to wait afterwards, until short-lived objects are freed; default "
+			"30s",
+		.complete = "10s 30s 1mins 5mins" },
+	{ 0, "output", 'o', "FILE",
+		.help = "where to write the last profile; the first one is written to FILE.before; "
+			"default is a name made of target and time",
+		.complete = "@file", OPTION_TEXT(struct longlived_request, path) },
+	{ 0 },
 };
 
 /* The two files, before and after. */
@@ -170,25 +170,14 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct target target;
 	struct error err;
 
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &request);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_WINDOW:
-			if (!duration_parse_run(parser.value, &request.window_ms, &err))
-				return option_refuse_error(&parser, &err);
-			break;
-		case OPTION_SETTLE:
-			if (!duration_parse(parser.value, &request.settle_ms, &err) ||
-				request.settle_ms > DURATION_MAX_RUN_MS)
-				return option_refuse(&parser, "'%s' is not a time from 0s to 24hrs",
-					parser.value);
-			break;
-		case OPTION_OUTPUT:
-			request.path = parser.value;
-			break;
-		default:
+		if (id != OPTION_SETTLE)
 			return parser.exit_code;
-		}
+		if (!duration_parse(parser.value, &request.settle_ms, &err) ||
+			request.settle_ms > DURATION_MAX_RUN_MS)
+			return option_refuse(
+				&parser, "'%s' is not a time from 0s to 24hrs", parser.value);
 	}
 	request.operand = parser.operands[0];
 	if (!target_resolve(request.operand, &target, &err) ||

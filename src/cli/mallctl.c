@@ -8,15 +8,21 @@
 #include "base/xalloc.h"
 #include "wire/http_target.h"
 
-enum { OPTION_JSON = 1, OPTION_TYPE, OPTION_FORCE };
+struct mallctl_request {
+	const char *type;
+	bool force, as_json;
+};
 
 static const struct verb_option options[] = {
-	{ OPTION_TYPE, "type", 't', "TYPE",
+	{ 0, "type", 't', "TYPE",
 		.help = "bool, u32, u64, size, ssize, string or unit (an action without a value); "
 			"only for names that heapctl does not know",
-		.complete = "bool u32 u64 size ssize string unit" },
-	{ OPTION_FORCE, "force", .help = "write what is refused as dangerous" },
-	{ OPTION_JSON, "json", .help = "print JSON" },
+		.complete = "bool u32 u64 size ssize string unit",
+		OPTION_TEXT(struct mallctl_request, type) },
+	{ .name = "force",
+		.help = "write what is refused as dangerous",
+		OPTION_SWITCH(struct mallctl_request, force) },
+	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct mallctl_request, as_json) },
 	{ 0 },
 };
 
@@ -31,9 +37,10 @@ static void add_parameter(struct buffer *path, const char *name, const char *val
 	http_append_encoded(path, value);
 }
 
-static void make_path(
-	const char *assignment, const char *type, bool force, struct buffer *path, bool *is_write)
+static void make_path(const char *assignment, const struct mallctl_request *request,
+	struct buffer *path, bool *is_write)
 {
+	const char *const type = request->type;
 	const char *const equals = strchr(assignment, '=');
 	char *const name = xstrndup(
 		assignment, equals == NULL ? strlen(assignment) : (size_t)(equals - assignment));
@@ -46,7 +53,7 @@ static void make_path(
 		add_parameter(path, "value", equals + 1);
 	if (type != NULL)
 		add_parameter(path, "type", type);
-	if (force && *is_write)
+	if (request->force && *is_write)
 		add_parameter(path, "force", "true");
 }
 
@@ -94,41 +101,27 @@ static int fail(char *const *operands, struct error *err)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	const char *type = NULL;
+	struct mallctl_request request = { 0 };
 	struct option_parser parser;
 	struct target target;
 	struct buffer path;
 	struct error err;
-	bool as_json = false, force = false, is_write;
+	bool is_write;
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_JSON:
-			as_json = true;
-			break;
-		case OPTION_FORCE:
-			force = true;
-			break;
-		case OPTION_TYPE:
-			type = parser.value;
-			break;
-		default:
-			return parser.exit_code;
-		}
-	}
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
 	if (!is_name(parser.operands[1], &err) ||
 		!target_resolve(parser.operands[0], &target, &err))
 		return verb_fail(&err);
 	CLEANUP(json_cleanup) json_t *answer = NULL;
 	buffer_init(&path, &memory_or_exit);
-	make_path(parser.operands[1], type, force, &path, &is_write);
+	make_path(parser.operands[1], &request, &path, &is_write);
 	const bool ok = agent_call_json(
 		&target, is_write ? "POST" : "GET", buffer_string(&path), &answer, &err);
 	buffer_deinit(&path);
 	if (!ok)
 		return fail(parser.operands, &err);
-	if (as_json)
+	if (request.as_json)
 		control_print_json(answer);
 	else if (json_at(answer, "value") != NULL)
 		print_value(json_at(answer, "value"));

@@ -92,7 +92,7 @@ static void print_verb(const struct verb *verb)
 	print_string(verb->arguments);
 	puts("\n.PP");
 	print_paragraphs(verb->description[0] == '\0' ? verb->summary : verb->description);
-	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
 		if (o->group != NULL) {
 			fputs(".PP\n\\fI", stdout);
 			print_string(o->group);
@@ -210,8 +210,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct option_parser parser;
 
-	option_begin(&parser, verb, argc, argv);
-	if (option_next(&parser) != OPTION_END)
+	if (!option_parse(&parser, verb, argc, argv, NULL))
 		return parser.exit_code;
 	puts(".TH HEAPCTL 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
 	fputs(head, stdout);

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/verb.h"
+#include "base/quantity.h"
 
-void option_begin(struct option_parser *parser, const struct verb *verb, int argc, char **argv)
+void option_begin(
+	struct option_parser *parser, const struct verb *verb, int argc, char **argv, void *request)
 {
 	*parser = (struct option_parser){
 		.verb = verb,
+		.request = request,
 		.argc = argc,
 		.argv = argv,
 		.at = 1,
@@ -89,7 +91,8 @@ static struct option_match search(
 {
 	struct option_match found = { 0 };
 
-	for (size_t i = 0; i < count && verb->options != NULL && verb->options[i].id != 0; i++) {
+	for (size_t i = 0; i < count && verb->options != NULL && verb->options[i].name != NULL;
+		i++) {
 		const struct verb_option *const option = &verb->options[i];
 		const enum match match = match_name("", option->name, typed, size);
 		if (match == MATCH_WHOLE || !option->is_hidden || verb->has_perl_options)
@@ -165,7 +168,7 @@ static bool read_name(struct option_parser *parser, const char *typed, int *id, 
 
 static const struct verb_option *find_letter(const struct verb *verb, char letter)
 {
-	for (const struct verb_option *o = verb->options; o != NULL && o->id != 0; o++) {
+	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
 		if (o->letter == letter)
 			return o;
 	}
@@ -208,7 +211,34 @@ static bool check_operands(const struct option_parser *parser, struct error *err
 	return true;
 }
 
-bool option_read(struct option_parser *parser, int *id, struct error *err)
+static bool store_value(const struct option_parser *parser, struct error *err)
+{
+	const struct verb_option *const option = parser->option;
+	void *const at = (char *)parser->request + option->offset;
+	const int choice = (int)option->min;
+
+	switch (option->store) {
+	case OPTION_STORE_SWITCH:
+		*(bool *)at = !parser->is_negated;
+		break;
+	case OPTION_STORE_CHOICE:
+		memcpy(at, &choice, sizeof choice);
+		break;
+	case OPTION_STORE_TEXT:
+		*(const char **)at = parser->value;
+		break;
+	case OPTION_STORE_NUMBER:
+		return option_integer(parser, option->min, option->max, at, err);
+	case OPTION_STORE_DURATION:
+		return duration_parse_run(parser->value, at, err) ||
+		       error_prefix(err, "--%s", option->name);
+	case OPTION_RETURN:
+		break;
+	}
+	return true;
+}
+
+static bool read_next(struct option_parser *parser, int *id, struct error *err)
 {
 	if (parser->letters != NULL)
 		return read_letter(parser, id, err);
@@ -227,16 +257,30 @@ bool option_read(struct option_parser *parser, int *id, struct error *err)
 		}
 	}
 	*id = OPTION_END;
+	parser->option = NULL;
 	return check_operands(parser, err);
+}
+
+bool option_read(struct option_parser *parser, int *id, struct error *err)
+{
+	for (;;) {
+		if (!read_next(parser, id, err))
+			return false;
+		if (*id != 0 || parser->option == NULL)
+			return true;
+		if (!store_value(parser, err))
+			return false;
+	}
 }
 
 int option_next(struct option_parser *parser)
 {
-	struct error err;
+	struct error err = { 0 };
 	int id;
 
 	if (!option_read(parser, &id, &err)) {
-		parser->exit_code = verb_usage(parser->verb, "%s", err.message);
+		parser->exit_code = verb_usage(parser->verb, "%s%s%s", err.message,
+			err.hint[0] == '\0' ? "" : "; ", err.hint);
 		return OPTION_STOP;
 	}
 	if (id != help_option.id)
@@ -244,6 +288,13 @@ int option_next(struct option_parser *parser)
 	verb_print_help(parser->verb, stdout);
 	parser->exit_code = EXIT_DONE;
 	return OPTION_STOP;
+}
+
+bool option_parse(
+	struct option_parser *parser, const struct verb *verb, int argc, char **argv, void *request)
+{
+	option_begin(parser, verb, argc, argv, request);
+	return option_next(parser) == OPTION_END;
 }
 
 int option_refuse(struct option_parser *parser, const char *format, ...)
@@ -293,14 +344,4 @@ bool option_real(const struct option_parser *parser, double *number, struct erro
 			parser->option->name, parser->value);
 	*number = value;
 	return true;
-}
-
-bool option_number(struct option_parser *parser, int64_t min, int64_t max, int64_t *number)
-{
-	struct error err;
-
-	if (option_integer(parser, min, max, number, &err))
-		return true;
-	parser->exit_code = verb_usage(parser->verb, "%s", err.message);
-	return false;
 }

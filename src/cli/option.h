@@ -7,18 +7,24 @@
  * value follows as the next argument or after '='. Letters may be bundled. --help and wrong
  * command lines are dealt with here.
  *
+ *	struct dump_request request = { 0 };
  *	struct option_parser parser;
- *	option_begin(&parser, verb, argc, argv);
+ *	if (!option_parse(&parser, verb, argc, argv, &request))
+ *		return parser.exit_code;
+ *	... request.path, parser.operands[0 .. parser.operand_count - 1]
+ *
+ * Options that mean more than a value in the request are read one by one:
+ *
+ *	option_begin(&parser, verb, argc, argv, &request);
  *	for (int id; (id = option_next(&parser)) != OPTION_END;) {
  *		switch (id) {
- *		case OPTION_JSON:
- *			as_json = true;
+ *		case OPTION_SORT:
+ *			...
  *			break;
  *		default:
  *			return parser.exit_code;
  *		}
  *	}
- *	... parser.operands[0 .. parser.operand_count - 1]
  *
  * A verb with `has_perl_options` is parsed as Perl's Getopt::Long does, which users and scripts of
  * jeprof are used to: a name has one dash or two, and "no" or "no-" in front of a switch negates
@@ -38,6 +44,7 @@ enum {
 
 struct option_parser {
 	const struct verb *verb;
+	void *request;
 	size_t classic_count;
 	bool prefers_classic; /* a name that the older program knows shortened is taken so */
 	int argc;
@@ -54,7 +61,13 @@ struct option_parser {
 	size_t operand_count; /* complete once OPTION_END was returned */
 };
 
-void option_begin(struct option_parser *parser, const struct verb *verb, int argc, char **argv);
+/* `request` is what the verb's options are stored in; NULL where none is stored. */
+void option_begin(struct option_parser *parser, const struct verb *verb, int argc, char **argv,
+	void *request);
+
+/* All of it, of a verb whose options are all stored. False: return parser.exit_code. */
+bool option_parse(struct option_parser *parser, const struct verb *verb, int argc, char **argv,
+	void *request);
 
 /* The id of the next option, OPTION_END or OPTION_STOP. */
 int option_next(struct option_parser *parser);
@@ -69,10 +82,6 @@ MUST_CHECK bool option_read(struct option_parser *parser, int *id, struct error 
 MUST_CHECK bool option_integer(const struct option_parser *parser, int64_t min, int64_t max,
 	int64_t *number, struct error *err);
 MUST_CHECK bool option_real(const struct option_parser *parser, double *number, struct error *err);
-
-/* option_integer that prints what is wrong and sets the exit code: return parser.exit_code. */
-MUST_CHECK bool option_number(
-	struct option_parser *parser, int64_t min, int64_t max, int64_t *number);
 
 /* The value of the current option is wrong: says why; returns (and sets) the exit code. */
 int option_refuse(struct option_parser *parser, const char *format, ...) PRINTF_FORMAT(2, 3);

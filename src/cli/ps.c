@@ -14,12 +14,16 @@
 #include "client/survey.h"
 #include "render/quantity.h"
 
-enum { OPTION_JSON = 1, OPTION_NAMES };
+struct ps_request {
+	bool as_json, as_names;
+};
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", .help = "print JSON" },
-	{ OPTION_NAMES, "names", .help = "print pids and names only, for completion",
-		.is_hidden = true },
+	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct ps_request, as_json) },
+	{ .name = "names",
+		.help = "print pids and names only, for completion",
+		.is_hidden = true,
+		OPTION_SWITCH(struct ps_request, as_names) },
 	{ 0 },
 };
 
@@ -201,29 +205,18 @@ static void print_names(const struct survey *survey)
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
+	struct ps_request request = { 0 };
 	struct option_parser parser;
 	struct error err;
-	bool as_json = false, as_names = false;
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_JSON:
-			as_json = true;
-			break;
-		case OPTION_NAMES:
-			as_names = true;
-			break;
-		default:
-			return parser.exit_code;
-		}
-	}
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
 	CLEANUP(survey_cleanup) struct survey survey = { 0 };
-	if (!survey_make(!as_names, &survey, &err))
+	if (!survey_make(!request.as_names, &survey, &err))
 		return verb_fail(&err);
-	if (as_names)
+	if (request.as_names)
 		print_names(&survey);
-	else if (as_json)
+	else if (request.as_json)
 		print_json(&survey);
 	else
 		print_table(&survey);

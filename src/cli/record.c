@@ -13,26 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 
-enum { OPTION_DURATION = 1, OPTION_OUTPUT, OPTION_START, OPTION_SAMPLE, OPTION_DISCARD };
-
-static const struct verb_option options[] = {
-	{ OPTION_DURATION, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
-		.complete = "10s 30s 1mins 5mins 1hrs" },
-	{ OPTION_OUTPUT, "output", 'o', "FILE",
-		.help = "write there; - is standard output; default is a name made of target and "
-			"time",
-		.complete = "@file" },
-	{ OPTION_START, "start-profile", 0, "FILE",
-		.help = "also save the profile taken at the start, so that heapctl diff FILE "
-			"OUTPUT shows what was allocated meanwhile and is still alive",
-		.complete = "@file" },
-	{ OPTION_SAMPLE, "sample", 0, "BYTES",
-		.help = "one sample per this number of bytes on average, for this recording; "
-			"discards the samples there are",
-		.complete = "4KiB 16KiB 64KiB 512KiB" },
-	{ OPTION_DISCARD, "discard", .help = "with --sample: do not ask before discarding" },
-	{ 0 },
-};
+enum { OPTION_SAMPLE = 1 };
 
 struct record_request {
 	const char *operand;
@@ -40,6 +21,28 @@ struct record_request {
 	const char *path, *start_path;
 	int lg_sample;
 	bool may_discard;
+};
+
+static const struct verb_option options[] = {
+	{ 0, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
+		.complete = "10s 30s 1mins 5mins 1hrs",
+		OPTION_DURATION(struct record_request, duration_ms) },
+	{ 0, "output", 'o', "FILE",
+		.help = "write there; - is standard output; default is a name made of target and "
+			"time",
+		.complete = "@file", OPTION_TEXT(struct record_request, path) },
+	{ 0, "start-profile", 0, "FILE",
+		.help = "also save the profile taken at the start, so that heapctl diff FILE "
+			"OUTPUT shows what was allocated meanwhile and is still alive",
+		.complete = "@file", OPTION_TEXT(struct record_request, start_path) },
+	{ OPTION_SAMPLE, "sample", 0, "BYTES",
+		.help = "one sample per this number of bytes on average, for this recording; "
+			"discards the samples there are",
+		.complete = "4KiB 16KiB 64KiB 512KiB" },
+	{ .name = "discard",
+		.help = "with --sample: do not ask before discarding",
+		OPTION_SWITCH(struct record_request, may_discard) },
+	{ 0 },
 };
 
 /* A profile that cannot be saved here is not lost: the agent has it. */
@@ -177,29 +180,10 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct target target;
 	struct error err;
 
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &request);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_DURATION:
-			if (!duration_parse_run(parser.value, &request.duration_ms, &err))
-				return option_refuse_error(&parser, &err);
-			break;
-		case OPTION_OUTPUT:
-			request.path = parser.value;
-			break;
-		case OPTION_START:
-			request.start_path = parser.value;
-			break;
-		case OPTION_SAMPLE:
-			if (!sample_interval_option(&parser, &request.lg_sample))
-				return parser.exit_code;
-			break;
-		case OPTION_DISCARD:
-			request.may_discard = true;
-			break;
-		default:
+		if (id != OPTION_SAMPLE || !sample_interval_option(&parser, &request.lg_sample))
 			return parser.exit_code;
-		}
 	}
 	if (request.may_discard && request.lg_sample == SAMPLE_LG_KEEP)
 		return verb_usage(verb, "--discard goes with --sample");

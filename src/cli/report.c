@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "base/proc_maps.h"
-#include "cli/report_option_table.h"
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_session.h"

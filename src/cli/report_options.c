@@ -10,7 +10,216 @@
 #include "base/buffer.h"
 #include "base/xalloc.h"
 #include "cli/option.h"
-#include "cli/report_option_table.h"
+
+/* Of the options that mean more than a value in struct report_options. */
+enum {
+	OPTION_CUM = 1,
+	OPTION_INTERACTIVE,
+	OPTION_SECONDS,
+	OPTION_ADDRESSES,
+	OPTION_LINES,
+	OPTION_FUNCTIONS,
+	OPTION_FILES,
+	OPTION_RENDERER, /* the renderer of the option's name */
+	OPTION_GV,
+	OPTION_EVINCE,
+	OPTION_WEB,
+	OPTION_LIST,
+	OPTION_DISASM,
+	OPTION_SYMBOLS,
+	OPTION_RAW,
+	OPTION_INUSE_OBJECTS, /* these four as enum profile_counter has them */
+	OPTION_INUSE_SPACE,
+	OPTION_ALLOC_OBJECTS,
+	OPTION_ALLOC_SPACE,
+	OPTION_TOTAL_DELAY,
+	OPTION_CONTENTIONS,
+	OPTION_MEAN_DELAY,
+	OPTION_NODECOUNT,
+	OPTION_NODEFRACTION,
+	OPTION_EDGEFRACTION,
+	OPTION_MAXDEGREE,
+	OPTION_SCALE,
+	OPTION_DEBUG_SYMS_BY_ID,
+	OPTION_TEST_STRIDE,
+	OPTION_VERSION,
+	OPTION_WEBLIST,
+	OPTION_PPROF,
+	OPTION_TAG,
+	OPTION_SORT,
+	OPTION_GRANULARITY,
+	OPTION_TOP,
+	OPTION_BUILD_ID_DIR,
+	OPTION_DEBUGINFOD,
+	OPTION_DEBUGINFOD_TIMEOUT,
+	OPTION_PID,
+};
+
+#define TEXT(member) OPTION_TEXT(struct report_options, member)
+#define SWITCH(member) OPTION_SWITCH(struct report_options, member)
+
+const struct verb_option report_option_table[] = {
+	/* jeprof's, up to --version. */
+	{ OPTION_RENDERER, "text", 0, NULL, .help = "one line for each function [default]",
+		.group = "output" },
+	{ OPTION_RENDERER, "collapsed", 0, NULL,
+		.help = "one line for each stack, for flame graph tools" },
+	{ OPTION_RENDERER, "callgrind", 0, NULL, .help = "callgrind's format, for KCachegrind" },
+	{ OPTION_RENDERER, "dot", 0, NULL, .help = "call graph in graphviz's language" },
+	{ OPTION_RENDERER, "svg", 0, NULL, .help = "call graph as SVG" },
+	{ OPTION_RENDERER, "ps", 0, NULL, .help = "call graph as PostScript" },
+	{ OPTION_RENDERER, "pdf", 0, NULL, .help = "call graph as PDF" },
+	{ OPTION_RENDERER, "gif", 0, NULL, .help = "call graph as GIF" },
+	{ OPTION_GV, "gv", 0, NULL, .help = "call graph shown by gv" },
+	{ OPTION_EVINCE, "evince", 0, NULL, .help = "call graph shown by evince" },
+	{ OPTION_WEB, "web", 0, NULL, .help = "call graph shown by a web browser" },
+	{ OPTION_LIST, "list", 0, "REGEX", .help = "source of matching functions with figures" },
+	{ OPTION_DISASM, "disasm", 0, "REGEX",
+		.help = "assembly of matching functions with figures" },
+	{ OPTION_SYMBOLS, "symbols", 0, NULL,
+		.help = "names for the mappings and addresses on standard input" },
+	{ OPTION_RAW, "raw", 0, NULL,
+		.help = "the profile with its symbols, to be read on any machine" },
+	{ OPTION_INTERACTIVE, "interactive", 0, NULL, .help = "a shell for exploring the profile" },
+
+	{ OPTION_INUSE_SPACE, "inuse_space", 0, NULL, .help = "bytes in use [default]",
+		.group = "figures" },
+	{ OPTION_INUSE_OBJECTS, "inuse_objects", 0, NULL, .help = "objects in use" },
+	{ OPTION_ALLOC_SPACE, "alloc_space", 0, NULL, .help = "bytes ever allocated" },
+	{ OPTION_ALLOC_OBJECTS, "alloc_objects", 0, NULL, .help = "objects ever allocated" },
+	{ 0, "show_bytes", 0, NULL, .help = "bytes rather than MB", SWITCH(render.show_bytes) },
+	{ OPTION_CUM, "cum", 0, NULL, .help = "sort by cumulative figures" },
+	{ 0, "base", 0, "PROFILE", .help = "subtract this profile", .complete = "@file",
+		TEXT(base) },
+	{ 0, "drop_negative", 0, NULL, .help = "in a difference, count what shrank as unchanged",
+		SWITCH(drop_negative) },
+	{ OPTION_TOTAL_DELAY, "total_delay", 0, NULL, .help = "of contention: seconds [default]" },
+	{ OPTION_CONTENTIONS, "contentions", 0, NULL, .help = "of contention: number of delays" },
+	{ OPTION_MEAN_DELAY, "mean_delay", 0, NULL,
+		.help = "of contention: seconds for one delay" },
+
+	{ OPTION_FUNCTIONS, "functions", 0, NULL, .help = "by function [default]",
+		.group = "granularity" },
+	{ OPTION_LINES, "lines", 0, NULL, .help = "by source line" },
+	{ OPTION_FILES, "files", 0, NULL, .help = "by source file" },
+	{ OPTION_ADDRESSES, "addresses", 0, NULL, .help = "by address" },
+
+	{ 0, "focus", 0, "REGEX", .help = "only stacks with a matching function or file",
+		.group = "filters (Perl's regular expressions)", TEXT(filter.focus) },
+	{ 0, "ignore", 0, "REGEX", .help = "no stacks with a matching function or file",
+		TEXT(filter.ignore) },
+	{ 0, "retain", 0, "REGEX", .help = "only matching functions in the stacks",
+		TEXT(filter.retain) },
+	{ 0, "exclude", 0, "REGEX", .help = "no matching functions in the stacks",
+		TEXT(filter.exclude) },
+	{ 0, "thread", 0, "THREAD",
+		.help = "only this thread, by number or name; '*' for each on its own",
+		TEXT(filter.thread) },
+
+	{ OPTION_NODECOUNT, "nodecount", 0, "N", .help = "maximum number of boxes [80]",
+		.group = "call graph" },
+	{ OPTION_NODEFRACTION, "nodefraction", 0, "F",
+		.help = "no boxes below this share [0.005]" },
+	{ OPTION_EDGEFRACTION, "edgefraction", 0, "F",
+		.help = "no arrows below this share [0.001]" },
+	{ OPTION_MAXDEGREE, "maxdegree", 0, "N", .help = "arrows into and out of a box [8]" },
+	{ OPTION_SCALE, "scale", 0, "N", .help = "scale of gv [0]" },
+	{ 0, "heapcheck", 0, NULL, .help = "set off functions that allocate themselves",
+		SWITCH(render.heapcheck) },
+
+	{ 0, "lib_prefix", 0, "DIR,DIR",
+		.help = "look for programs and libraries below these folders", .group = "symbols",
+		.complete = "@folder", TEXT(lib_prefixes) },
+	{ 0, "add_lib", 0, "FILE", .help = "use this file's symbols too, at its own addresses",
+		.complete = "@file", TEXT(add_lib) },
+	{ 0, "tools", 0, "PREFIX|TOOL:PATH,...", .help = "which objdump to use for assembly",
+		TEXT(tools) },
+	{ OPTION_DEBUG_SYMS_BY_ID, "debug-syms-by-id", 0, NULL,
+		.help = "find debug files by build-id, which is always done", .is_hidden = true },
+	{ 0, "debug", 0, NULL, .help = "say where the symbols of each module came from",
+		SWITCH(debug) },
+	{ OPTION_SECONDS, "seconds", 0, "N",
+		.help = "length of a CPU profile taken from a server [30]" },
+	{ 0, "test", 0, NULL, .help = "check the arithmetic on known figures", .is_hidden = true,
+		SWITCH(wants_test) },
+	{ OPTION_TEST_STRIDE, "test_stride", 0, "N",
+		.help = "how much jeprof reads at once; nothing to us", .is_hidden = true },
+	{ 0, "help", 'h', NULL, .help = "print this help", .is_hidden = true, SWITCH(wants_help) },
+	{ OPTION_VERSION, "version", 0, NULL, .help = "print the version", .is_hidden = true },
+
+	{ 0, "no-inlines", 0, NULL, .help = "inlined functions count as their callers",
+		SWITCH(no_inlines) },
+	{ 0, "no-cache", 0, NULL, .help = "neither use nor write the symbol cache",
+		SWITCH(no_cache) },
+	{ OPTION_PID, "pid", 0, "PID",
+		.help = "the profile is of this running process: its files are read through it" },
+	{ OPTION_BUILD_ID_DIR, "build-id-dir", 0, "DIR", .help = "look for debug files here first",
+		.complete = "@folder" },
+	{ 0, "sysroot", 0, "DIR", .help = "look for all files below this folder",
+		.complete = "@folder", TEXT(sysroot) },
+	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL", .help = "ask this server for debug files" },
+	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS",
+		.help = "how long all its answers together may take [30]" },
+
+	{ OPTION_RENDERER, "flame", 0, NULL, .help = "flame graph, one HTML file",
+		.group = "more output" },
+	{ OPTION_RENDERER, "flame-data", 0, NULL,
+		.help = "what a flame graph is drawn from, for programs that draw it themselves" },
+	{ OPTION_PPROF, "pprof", 0, NULL, .help = "gzipped protobuf for go tool pprof and others" },
+	{ OPTION_RENDERER, "json", 0, NULL, .help = "all figures with their errors, as JSON" },
+	{ OPTION_RENDERER, "tree", 0, NULL, .help = "call tree as text" },
+	{ OPTION_RENDERER, "png", 0, NULL, .help = "call graph as PNG" },
+	{ OPTION_WEBLIST, "weblist", 0, "REGEX", .help = "source and assembly as HTML" },
+	{ 0, "output", 'o', "FILE", .help = "write there instead of standard output",
+		.complete = "@file", TEXT(output_path) },
+	{ 0, "title", 0, "TEXT", .help = "heading of pictures, instead of the program",
+		TEXT(title) },
+	{ 0, "subtitle", 0, "TEXT",
+		.help = "text below the heading, instead of the names of the profiles",
+		TEXT(subtitle) },
+	/* For the gateway: its scratch files have no names and times. */
+	{ 0, "when-ms", 0, "MS", .help = "for --pprof: when it was taken", .is_hidden = true,
+		TEXT(when_ms) },
+	{ 0, "span-ms", 0, "MS", .help = "for --pprof: the time that it covers", .is_hidden = true,
+		TEXT(span_ms) },
+	{ 0, "remark", 0, "TEXT", .help = "for --pprof: a comment in it", .is_hidden = true,
+		TEXT(remark) },
+	{ OPTION_TOP, "top", 0, "N", .help = "maximum number of rows of the text report" },
+	{ OPTION_SORT, "sort", 0, "KEY", .help = "flat, cum, change or name",
+		.complete = "flat cum change name" },
+	{ OPTION_GRANULARITY, "granularity", 0, "WHAT",
+		.help = "functions, filefunctions, lines, files, addresses",
+		.complete = "functions filefunctions lines files addresses" },
+	{ 0, "inverted", 0, NULL, .help = "trees and flame graphs from the leaves",
+		SWITCH(render.is_inverted) },
+	{ 0, "confidence", 0, NULL, .help = "standard errors and sample counts",
+		SWITCH(render.confidence) },
+
+	{ 0, "show", 0, "REGEX", .help = "only matching frames, inlined ones too",
+		.group = "more filters", TEXT(filter.show) },
+	{ 0, "hide", 0, "REGEX", .help = "no matching frames", TEXT(filter.hide) },
+	{ OPTION_TAG, "tag", 0, "KEY=VALUE",
+		.help = "only samples with thread=REGEX or bytes=LOW:HIGH" },
+	{ 0, "fragmentation", 0, NULL,
+		.help = "free places in slabs, by the sites whose objects keep them (of a bundle "
+			"or a TARGET)",
+		SWITCH(fragmentation) },
+	{ 0, "waste", 0, NULL, .help = "the former name of --fragmentation, until 0.3",
+		.is_hidden = true, SWITCH(fragmentation) },
+	{ 0, "no-prune", 0, NULL,
+		.help = "keep the allocator's own functions, and wrappers of them",
+		SWITCH(keep_allocator_frames) },
+	{ 0 },
+};
+
+static size_t classic_count(void)
+{
+	size_t count = 0;
+
+	while (report_option_table[count].id != OPTION_VERSION)
+		count++;
+	return count + 1;
+}
 
 /* What was chosen, to see whether it was chosen twice. */
 struct choices {
@@ -176,87 +385,6 @@ static void add_text(const char ***texts, size_t *count, size_t *capacity, const
 	(*texts)[(*count)++] = text;
 }
 
-/* Options with a text as their value, one place each. */
-static const char **text_place(struct report_options *options, int id)
-{
-	switch (id) {
-	case OPTION_BASE:
-		return &options->base;
-	case OPTION_ADD_LIB:
-		return &options->add_lib;
-	case OPTION_LIB_PREFIX:
-		return &options->lib_prefixes;
-	case OPTION_FOCUS:
-		return &options->filter.focus;
-	case OPTION_IGNORE:
-		return &options->filter.ignore;
-	case OPTION_RETAIN:
-		return &options->filter.retain;
-	case OPTION_EXCLUDE:
-		return &options->filter.exclude;
-	case OPTION_SHOW:
-		return &options->filter.show;
-	case OPTION_HIDE:
-		return &options->filter.hide;
-	case OPTION_THREAD:
-		return &options->filter.thread;
-	case OPTION_TOOLS:
-		return &options->tools;
-	case OPTION_OUTPUT:
-		return &options->output_path;
-	case OPTION_SYSROOT:
-		return &options->sysroot;
-	case OPTION_DEBUGINFOD:
-		return &options->debuginfod;
-	case OPTION_TITLE:
-		return &options->title;
-	case OPTION_SUBTITLE:
-		return &options->subtitle;
-	case OPTION_WHEN_MS:
-		return &options->when_ms;
-	case OPTION_SPAN_MS:
-		return &options->span_ms;
-	case OPTION_REMARK:
-		return &options->remark;
-	default:
-		return NULL;
-	}
-}
-
-static bool *switch_place(struct report_options *options, int id)
-{
-	switch (id) {
-	case OPTION_SHOW_BYTES:
-		return &options->render.show_bytes;
-	case OPTION_DROP_NEGATIVE:
-		return &options->drop_negative;
-	case OPTION_HEAPCHECK:
-		return &options->render.heapcheck;
-	case OPTION_INVERTED:
-		return &options->render.is_inverted;
-	case OPTION_CONFIDENCE:
-		return &options->render.confidence;
-	case OPTION_NO_INLINES:
-		return &options->no_inlines;
-	case OPTION_FRAGMENTATION:
-		return &options->fragmentation;
-	case OPTION_NO_PRUNE:
-		return &options->keep_allocator_frames;
-	case OPTION_NO_CACHE:
-		return &options->no_cache;
-	case OPTION_DEBUG:
-		return &options->debug;
-	case OPTION_HELP:
-		return &options->wants_help;
-	case OPTION_VERSION:
-		return &options->wants_version;
-	case OPTION_TEST:
-		return &options->wants_test;
-	default:
-		return NULL;
-	}
-}
-
 static bool is_output(int id, enum report_output *output)
 {
 	static const struct {
@@ -339,18 +467,8 @@ static bool apply(struct parse *parse, int id, struct error *err)
 {
 	struct report_options *const options = parse->options;
 	const struct option_parser *const parser = &parse->parser;
-	const char **const text = text_place(options, id);
-	bool *const is_on = switch_place(options, id);
 	enum report_output output = REPORT_RENDER;
 
-	if (text != NULL) {
-		*text = parser->value;
-		return id != OPTION_DEBUGINFOD || check_servers(parser->value, err);
-	}
-	if (is_on != NULL) {
-		*is_on = !parser->is_negated;
-		return true;
-	}
 	if (is_output(id, &output))
 		return set_output(parse, output, err);
 	switch (id) {
@@ -360,6 +478,12 @@ static bool apply(struct parse *parse, int id, struct error *err)
 			parser->is_negated ? RENDER_SORT_FLAT : RENDER_SORT_CUMULATIVE;
 		return true;
 	case OPTION_DEBUG_SYMS_BY_ID: /* what we always do */
+		return true;
+	case OPTION_DEBUGINFOD:
+		options->debuginfod = parser->value;
+		return check_servers(parser->value, err);
+	case OPTION_VERSION:
+		options->wants_version = !parser->is_negated;
 		return true;
 	case OPTION_TAG:
 		add_text(&options->tags, &options->filter.tag_count, &parse->tag_capacity,
@@ -417,8 +541,8 @@ bool report_options_parse(struct report_options *options, const struct verb *ver
 	int id = 0;
 
 	set_defaults(options, is_jeprof);
-	option_begin(&parse.parser, verb, argc, argv);
-	parse.parser.classic_count = report_option_classic_count();
+	option_begin(&parse.parser, verb, argc, argv, options);
+	parse.parser.classic_count = classic_count();
 	parse.parser.prefers_classic = is_jeprof;
 	for (;;) {
 		if (!option_read(&parse.parser, &id, err) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the options of `heapctl report`, `heapctl diff` and of heapctl called as jeprof ask for: all
- * of jeprof's with its meanings, and ours on top (cli/report_option_table.h).
+ * of jeprof's with its meanings, and ours on top.
  */
 #pragma once
 
@@ -75,6 +75,9 @@ struct report_options {
 	char **operands;
 	size_t operand_count;
 };
+
+/* jeprof's own come first. */
+extern const struct verb_option report_option_table[];
 
 /*
  * Reads the command line of a verb with report_option_table; argv is reordered and must outlive the

@@ -16,23 +16,24 @@
 #include "client/doctor.h"
 #include "client/launch.h"
 
-enum {
-	OPTION_LISTEN = 1,
-	OPTION_RECORD,
-	OPTION_CONF,
-	OPTION_EXE,
-	OPTION_JEMALLOC,
-	OPTION_ACTIVATE,
-	OPTION_SAMPLE
+enum { OPTION_CONF = 1, OPTION_EXE, OPTION_JEMALLOC, OPTION_ACTIVATE, OPTION_SAMPLE };
+
+struct run_options {
+	struct launch_request request;
+	const char *record;
+	const char *listen;
+	char *conf, *exes; /* joined */
+	char **command;
 };
 
 static const struct verb_option options[] = {
-	{ OPTION_LISTEN, "listen", 0, "ADDR",
+	{ 0, "listen", 0, "ADDR",
 		.help = "start a gateway for CMD there, which ends with it: HOST:PORT or "
-			"unix:PATH; see heapctl serve" },
-	{ OPTION_RECORD, "record", 0, "FILE",
+			"unix:PATH; see heapctl serve",
+		OPTION_TEXT(struct run_options, listen) },
+	{ 0, "record", 0, "FILE",
 		.help = "sample from the first allocation to the exit, and save that profile",
-		.complete = "@file" },
+		.complete = "@file", OPTION_TEXT(struct run_options, record) },
 	{ OPTION_ACTIVATE, "activate",
 		.help = "sample from the start; at the default of one sample per 512 KiB that "
 			"costs hardly anything" },
@@ -53,14 +54,6 @@ static const struct verb_option options[] = {
 		.help = "preload the machine's jemalloc, or this one, whatever the program "
 			"brings" },
 	{ 0 },
-};
-
-struct run_options {
-	struct launch_request request;
-	const char *record;
-	const char *listen;
-	char *conf, *exes; /* joined */
-	char **command;
 };
 
 static void run_options_cleanup(struct run_options *wanted)
@@ -111,15 +104,9 @@ static bool parse(
 	struct option_parser parser;
 
 	attach_jemalloc(&argc, argv);
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, wanted);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
-		case OPTION_LISTEN:
-			wanted->listen = parser.value;
-			break;
-		case OPTION_RECORD:
-			wanted->record = parser.value;
-			break;
 		case OPTION_ACTIVATE:
 			join(&wanted->conf, ',', "prof_active:true");
 			break;

@@ -11,64 +11,26 @@
 #include "cli/verb.h"
 #include "render/quantity.h"
 
-enum { OPTION_JSON = 1, OPTION_SAVE, OPTION_OUTPUT, OPTION_START, OPTION_REMOVE };
-
-static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", .help = "print JSON" },
-	{ OPTION_SAVE, "save", 0, "ID", .help = "save the profile that this run took at its end" },
-	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "where to save it; - is standard output",
-		.complete = "@file" },
-	{ OPTION_START, "start-profile", 0, "FILE",
-		.help = "with --save: also save the profile taken at the run's start, for heapctl "
-			"diff",
-		.complete = "@file" },
-	{ OPTION_REMOVE, "remove", 0, "ID", .help = "delete this run and its profiles" },
-	{ 0 },
-};
-
 struct runs_request {
-	const char *operand;
 	bool as_json;
 	int64_t save, remove; /* ids; 0 for none */
 	const char *path, *start_path;
 };
 
-static bool parse(const struct verb *verb, int argc, char **argv, struct runs_request *request,
-	int *exit_code)
-{
-	struct option_parser parser;
-	bool ok = true;
-
-	option_begin(&parser, verb, argc, argv);
-	for (int id; ok && (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_JSON:
-			request->as_json = true;
-			break;
-		case OPTION_SAVE:
-			ok = option_number(&parser, 1, INT64_MAX, &request->save);
-			break;
-		case OPTION_REMOVE:
-			ok = option_number(&parser, 1, INT64_MAX, &request->remove);
-			break;
-		case OPTION_OUTPUT:
-			request->path = parser.value;
-			break;
-		case OPTION_START:
-			request->start_path = parser.value;
-			break;
-		default:
-			ok = false;
-		}
-	}
-	*exit_code = parser.exit_code;
-	if (ok && request->save == 0 && (request->path != NULL || request->start_path != NULL)) {
-		*exit_code = verb_usage(verb, "-o and --start-profile go with --save ID");
-		return false;
-	}
-	request->operand = parser.operands[0];
-	return ok;
-}
+static const struct verb_option options[] = {
+	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct runs_request, as_json) },
+	{ 0, "save", 0, "ID", .help = "save the profile that this run took at its end",
+		OPTION_NUMBER(struct runs_request, save, 1, INT64_MAX) },
+	{ 0, "output", 'o', "FILE", .help = "where to save it; - is standard output",
+		.complete = "@file", OPTION_TEXT(struct runs_request, path) },
+	{ 0, "start-profile", 0, "FILE",
+		.help = "with --save: also save the profile taken at the run's start, for heapctl "
+			"diff",
+		.complete = "@file", OPTION_TEXT(struct runs_request, start_path) },
+	{ 0, "remove", 0, "ID", .help = "delete this run and its profiles",
+		OPTION_NUMBER(struct runs_request, remove, 1, INT64_MAX) },
+	{ 0 },
+};
 
 static void format_bytes(int64_t bytes, char text[32])
 {
@@ -174,13 +136,15 @@ static bool remove_run(const struct target *target, int64_t id, struct error *er
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct runs_request request = { 0 };
+	struct option_parser parser;
 	struct target target;
 	struct error err;
-	int exit_code;
 
-	if (!parse(verb, argc, argv, &request, &exit_code))
-		return exit_code;
-	if (!target_resolve(request.operand, &target, &err))
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
+	if (request.save == 0 && (request.path != NULL || request.start_path != NULL))
+		return verb_usage(verb, "-o and --start-profile go with --save ID");
+	if (!target_resolve(parser.operands[0], &target, &err))
 		return verb_fail(&err);
 	if (request.save != 0 && !save(&target, &request, &err))
 		return verb_fail(&err);

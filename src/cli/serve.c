@@ -10,37 +10,27 @@
 #include "gateway/listener.h"
 #include "gateway/serve.h"
 
-enum {
-	OPTION_LISTEN = 1,
-	OPTION_TOKEN_FILE,
-	OPTION_TLS_CERT,
-	OPTION_TLS_KEY,
-	OPTION_UNTIL_EXIT,
-	OPTION_HISTORY,
-	OPTION_EVERY,
-	OPTION_KEEP,
-	OPTION_BYTES,
-	OPTION_FREE,
-	OPTION_WATCH_FILE,
-};
+enum { OPTION_LISTEN = 1, OPTION_EVERY, OPTION_KEEP, OPTION_BYTES, OPTION_FREE };
 
 static const struct verb_option options[] = {
 	{ OPTION_LISTEN, "listen", 0, "ADDR",
 		.help = "HOST:PORT, [IPV6]:PORT, :PORT for every address, or unix:PATH; may be "
 			"repeated [127.0.0.1:7070]" },
-	{ OPTION_TOKEN_FILE, "token-file", 0, "FILE",
+	{ 0, "token-file", 0, "FILE",
 		.help = "require the token in the first line of this file; needed for an address "
 			"that other machines reach",
-		.complete = "@file" },
-	{ OPTION_TLS_CERT, "tls-cert", 0, "FILE",
+		.complete = "@file", OPTION_TEXT(struct serve_options, token_file) },
+	{ 0, "tls-cert", 0, "FILE",
 		.help = "speak TLS, with this certificate (PEM); read again on SIGHUP, with its "
 			"key",
-		.complete = "@file" },
-	{ OPTION_TLS_KEY, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file" },
-	{ OPTION_UNTIL_EXIT, "until-exit", 0, "PID", .help = "end when this process ends" },
-	{ OPTION_HISTORY, "history", 0, "FOLDER",
+		.complete = "@file", OPTION_TEXT(struct serve_options, certificate_file) },
+	{ 0, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file",
+		OPTION_TEXT(struct serve_options, key_file) },
+	{ 0, "until-exit", 0, "PID", .help = "end when this process ends",
+		OPTION_NUMBER(struct serve_options, until_exit, 1, INT32_MAX) },
+	{ 0, "history", 0, "FOLDER",
 		.help = "keep a profile and the memory figures of every target in this folder",
-		.complete = "@folder" },
+		.complete = "@folder", OPTION_TEXT(struct serve_options, history_folder) },
 	{ OPTION_EVERY, "history-every", 0, "TIME", .help = "time between profiles [15mins]",
 		.complete = "1mins 15mins 1hrs" },
 	{ OPTION_KEEP, "history-keep", 0, "TIME", .help = "how long profiles are kept [30days]",
@@ -49,10 +39,10 @@ static const struct verb_option options[] = {
 	{ OPTION_FREE, "history-free", 0, "SIZE",
 		.help = "minimum free disk space: the oldest profiles are deleted first, the last "
 			"of each target never [512MiB]" },
-	{ OPTION_WATCH_FILE, "watch-file", 0, "FILE",
+	{ 0, "watch-file", 0, "FILE",
 		.help = "capture profiles by the rules in this file (docs/watch-file.md), as "
 			"heapctl watch does; read again on SIGHUP",
-		.complete = "@file" },
+		.complete = "@file", OPTION_TEXT(struct serve_options, watch_file) },
 	{ 0 },
 };
 
@@ -83,7 +73,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	/* The answer to the request says it. */
 	agent_on_silence(NULL);
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &serve);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
 		case OPTION_LISTEN:
@@ -91,25 +81,6 @@ static int run(const struct verb *verb, int argc, char **argv)
 				return option_refuse(
 					&parser, "more than %d addresses", LISTENERS_MAX);
 			addresses[serve.address_count++] = parser.value;
-			break;
-		case OPTION_TOKEN_FILE:
-			serve.token_file = parser.value;
-			break;
-		case OPTION_TLS_CERT:
-			serve.certificate_file = parser.value;
-			break;
-		case OPTION_TLS_KEY:
-			serve.key_file = parser.value;
-			break;
-		case OPTION_UNTIL_EXIT:
-			if (!option_number(&parser, 1, INT32_MAX, &serve.until_exit))
-				return parser.exit_code;
-			break;
-		case OPTION_WATCH_FILE:
-			serve.watch_file = parser.value;
-			break;
-		case OPTION_HISTORY:
-			serve.history_folder = parser.value;
 			break;
 		case OPTION_EVERY:
 		case OPTION_KEEP:

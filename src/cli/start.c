@@ -9,12 +9,18 @@
 #include "cli/sample_interval.h"
 #include "cli/verb.h"
 
-enum { OPTION_DURATION = 2 };
+struct start_request {
+	int64_t duration_ms;
+	bool as_json;
+};
 
 static const struct verb_option start_options[] = {
-	{ OPTION_DURATION, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
-		.complete = "10s 30s 1mins 5mins 1hrs" },
-	{ CONTROL_OPTION_JSON, "json", .help = "print the run as JSON" },
+	{ 0, "duration", 'd', "TIME", .help = "how long, 1s to 24hrs; default 5mins",
+		.complete = "10s 30s 1mins 5mins 1hrs",
+		OPTION_DURATION(struct start_request, duration_ms) },
+	{ .name = "json",
+		.help = "print the run as JSON",
+		OPTION_SWITCH(struct start_request, as_json) },
 	{ 0 },
 };
 
@@ -38,33 +44,20 @@ static void print_started(const struct target *target, const char *word, const j
 
 static int run_start(const struct verb *verb, int argc, char **argv)
 {
-	int64_t duration_ms = DURATION_DEFAULT_RUN_MS;
+	struct start_request request = { .duration_ms = DURATION_DEFAULT_RUN_MS };
 	struct option_parser parser;
 	struct target target;
 	struct error err;
-	bool as_json = false;
 
-	option_begin(&parser, verb, argc, argv);
-	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_DURATION:
-			if (!duration_parse_run(parser.value, &duration_ms, &err))
-				return option_refuse_error(&parser, &err);
-			break;
-		case CONTROL_OPTION_JSON:
-			as_json = true;
-			break;
-		default:
-			return parser.exit_code;
-		}
-	}
+	if (!option_parse(&parser, verb, argc, argv, &request))
+		return parser.exit_code;
 	CLEANUP(json_cleanup) json_t *started = NULL;
-	const struct profile_run_request request = { .duration_ms = duration_ms,
+	const struct profile_run_request wanted = { .duration_ms = request.duration_ms,
 		.lg_sample = SAMPLE_LG_KEEP };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
-		!profile_run_start(&target, &request, &started, &err))
+		!profile_run_start(&target, &wanted, &started, &err))
 		return verb_fail(&err);
-	if (as_json)
+	if (request.as_json)
 		control_print_json(started);
 	else
 		print_started(&target, parser.operands[0], started);

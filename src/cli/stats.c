@@ -7,35 +7,44 @@
 #include "cli/control.h"
 #include "cli/verb.h"
 
-enum { OPTION_JSON = 1, OPTION_SECTIONS, OPTION_OUTPUT, OPTION_WALK };
+enum { OPTION_SECTIONS = 1 };
+
+struct stats_request {
+	bool as_json, walks_heap;
+	const char *sections, *path;
+};
 
 static const struct verb_option options[] = {
-	{ OPTION_JSON, "json", .help = "print JSON instead of a table" },
+	{ .name = "json",
+		.help = "print JSON instead of a table",
+		OPTION_SWITCH(struct stats_request, as_json) },
 	{ OPTION_SECTIONS, "options", 0, "LETTERS",
 		.help = "malloc_stats_print's letters, each of which leaves something out: g "
 			"general, m merged arenas, d destroyed arenas, a single arenas, b bins, l "
 			"large classes, x mutexes, e extents, h huge page allocator; \"\" is "
 			"everything" },
-	{ OPTION_WALK, "walk",
+	{ .name = "walk",
 		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
-			"chunks, and the program's malloc waits meanwhile" },
-	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "write there; - is standard output",
-		.complete = "@file" },
+			"chunks, and the program's malloc waits meanwhile",
+		OPTION_SWITCH(struct stats_request, walks_heap) },
+	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
+		.complete = "@file", OPTION_TEXT(struct stats_request, path) },
 	{ 0 },
 };
 
-static bool fetch(const struct target *target, bool as_json, const char *sections, bool walks_heap,
+static bool fetch(const struct target *target, const struct stats_request *request,
 	struct output *output, struct error *err)
 {
 	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	const char *sections = request->sections;
 	char path[128];
 
 	/* Without the tables of single arenas and of sizes, as the agent does by default. */
-	if (sections == NULL && walks_heap)
-		sections = as_json ? "abl" : "";
-	snprintf(path, sizeof path, "/v1/stats?format=%s%s%s%s", as_json ? "json" : "text",
+	if (sections == NULL && request->walks_heap)
+		sections = request->as_json ? "abl" : "";
+	snprintf(path, sizeof path, "/v1/stats?format=%s%s%s%s", request->as_json ? "json" : "text",
 		sections == NULL ? "" : "&options=", sections == NULL ? "" : sections,
-		walks_heap ? "w" : "");
+		request->walks_heap ? "w" : "");
 	const struct agent_call call = {
 		.method = "GET",
 		.path = path,
@@ -69,38 +78,24 @@ static bool open_output(const char *path, struct output *output, struct error *e
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	const char *path = NULL, *sections = NULL;
+	struct stats_request request = { 0 };
 	struct option_parser parser;
 	struct target target;
 	struct error err;
-	bool as_json = false, walks_heap = false;
 
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &request);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_JSON:
-			as_json = true;
-			break;
-		case OPTION_SECTIONS:
-			sections = parser.value;
-			if (!is_letters(sections))
-				return option_refuse(&parser,
-					"'%s' has other letters than g m d a b l x e h", sections);
-			break;
-		case OPTION_WALK:
-			walks_heap = true;
-			break;
-		case OPTION_OUTPUT:
-			path = parser.value;
-			break;
-		default:
+		if (id != OPTION_SECTIONS)
 			return parser.exit_code;
-		}
+		if (!is_letters(parser.value))
+			return option_refuse(&parser,
+				"'%s' has other letters than g m d a b l x e h", parser.value);
+		request.sections = parser.value;
 	}
 	CLEANUP(output_cleanup) struct output output = { 0 };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
-		!open_output(path, &output, &err) ||
-		!fetch(&target, as_json, sections, walks_heap, &output, &err))
+		!open_output(request.path, &output, &err) ||
+		!fetch(&target, &request, &output, &err))
 		return verb_fail(&err);
 	return EXIT_DONE;
 }

@@ -16,27 +16,7 @@
 #include "cli/top_sites.h"
 #include "cli/verb.h"
 
-enum {
-	OPTION_INTERVAL = 1,
-	OPTION_COUNT,
-	OPTION_SORT,
-	OPTION_FILTER,
-	OPTION_ROWS,
-	OPTION_NO_PRUNE
-};
-
-static const struct verb_option options[] = {
-	{ OPTION_INTERVAL, "interval", 'i', "TIME", .help = "how often to take a profile [2s]",
-		.complete = "1s 2s 10s 1mins" },
-	{ OPTION_COUNT, "count", 'n', "N", .help = "end after this number of profiles" },
-	{ OPTION_SORT, "sort", 's', "ORDER", .help = "inuse, growth or objects [inuse]",
-		.complete = "inuse growth objects" },
-	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only sites with this text in their name" },
-	{ OPTION_ROWS, "rows", 0, "N", .help = "rows of a table that is not for a screen [20]" },
-	{ OPTION_NO_PRUNE, "no-prune",
-		.help = "keep the allocator's own functions, and wrappers of them" },
-	{ 0 },
-};
+enum { OPTION_INTERVAL = 1, OPTION_SORT, OPTION_FILTER };
 
 /* Lines of the screen that are no sites. */
 enum { HEADING_ROWS = 4, FOOT_ROWS = 1, FILTER_BYTES = 64 };
@@ -62,6 +42,22 @@ struct top {
 	struct top_job *job; /* under way; NULL: none */
 	enum top_switch wanted;
 	enum stack_pruning pruning;
+};
+
+static const struct verb_option options[] = {
+	{ OPTION_INTERVAL, "interval", 'i', "TIME", .help = "how often to take a profile [2s]",
+		.complete = "1s 2s 10s 1mins" },
+	{ 0, "count", 'n', "N", .help = "end after this number of profiles",
+		OPTION_NUMBER(struct top, count, 1, INT32_MAX) },
+	{ OPTION_SORT, "sort", 's', "ORDER", .help = "inuse, growth or objects [inuse]",
+		.complete = "inuse growth objects" },
+	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only sites with this text in their name" },
+	{ 0, "rows", 0, "N", .help = "rows of a table that is not for a screen [20]",
+		OPTION_NUMBER(struct top, rows, 1, 1000000) },
+	{ .name = "no-prune",
+		.help = "keep the allocator's own functions, and wrappers of them",
+		OPTION_CHOICE(struct top, enum stack_pruning, pruning, PRUNE_NOTHING) },
+	{ 0 },
 };
 
 static void forget(struct top_snapshot *snapshot, bool *has_it)
@@ -406,7 +402,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct option_parser parser;
 	struct error err;
 
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &top);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		switch (id) {
 		case OPTION_INTERVAL:
@@ -415,10 +411,6 @@ static int run(const struct verb *verb, int argc, char **argv)
 			if (top.interval_ms < 100 || top.interval_ms > 24 * 3600 * 1000)
 				return option_refuse(
 					&parser, "'%s' is not from 100ms to 24hrs", parser.value);
-			break;
-		case OPTION_COUNT:
-			if (!option_number(&parser, 1, INT32_MAX, &top.count))
-				return parser.exit_code;
 			break;
 		case OPTION_SORT:
 			if (!parse_order(parser.value, &top.order))
@@ -430,13 +422,6 @@ static int run(const struct verb *verb, int argc, char **argv)
 				return option_refuse(&parser, "the text is longer than %zu bytes",
 					sizeof top.filter - 1);
 			strcpy(top.filter, parser.value);
-			break;
-		case OPTION_NO_PRUNE:
-			top.pruning = PRUNE_NOTHING;
-			break;
-		case OPTION_ROWS:
-			if (!option_number(&parser, 1, 1000000, &top.rows))
-				return parser.exit_code;
 			break;
 		default:
 			return parser.exit_code;

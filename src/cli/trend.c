@@ -20,58 +20,14 @@
 #include "render/trend_chart.h"
 #include "render/trend_words.h"
 
+/* As enum profile_counter has them, which begins at 0. */
 enum {
-	OPTION_TEXT = 1,
-	OPTION_JSON,
-	OPTION_SVG,
-	OPTION_HTML,
-	OPTION_OUTPUT,
-	OPTION_TOP,
-	OPTION_CUM,
-	OPTION_STACKS,
-	OPTION_LINES,
-	OPTION_INUSE_OBJECTS,
-	OPTION_ALLOC_SPACE,
-	OPTION_ALLOC_OBJECTS,
-	OPTION_FOCUS,
-	OPTION_IGNORE,
-	OPTION_EXCLUDE,
-	OPTION_LIB_PREFIX,
-	OPTION_NO_CACHE,
-	OPTION_TITLE,
-	OPTION_NO_PRUNE,
+	OPTION_INUSE_OBJECTS = 1 + PROFILE_INUSE_OBJECTS,
+	OPTION_ALLOC_SPACE = 1 + PROFILE_ALLOC_SPACE,
+	OPTION_ALLOC_OBJECTS = 1 + PROFILE_ALLOC_OBJECTS,
 };
 
 enum { SITES_SHOWN = 15 };
-
-static const struct verb_option options[] = {
-	{ OPTION_TEXT, "text", .help = "a table for people [default]", .group = "output" },
-	{ OPTION_JSON, "json", .help = "every series and figure as JSON" },
-	{ OPTION_SVG, "svg", .help = "curves as SVG" },
-	{ OPTION_HTML, "html", .help = "curves and table, one file that works offline" },
-	{ OPTION_OUTPUT, "output", 'o', "FILE", .help = "write there; - is standard output",
-		.complete = "@file" },
-	{ OPTION_TOP, "top", 0, "N", .help = "maximum number of sites [15; all in JSON]" },
-	{ OPTION_STACKS, "stacks", .help = "by stack rather than by function", .group = "sites" },
-	{ OPTION_CUM, "cum", .help = "functions together with what they call" },
-	{ OPTION_LINES, "lines", .help = "source lines rather than functions" },
-	{ OPTION_INUSE_OBJECTS, "inuse_objects", .help = "objects rather than bytes" },
-	{ OPTION_ALLOC_SPACE, "alloc_space", .help = "bytes ever allocated" },
-	{ OPTION_ALLOC_OBJECTS, "alloc_objects", .help = "objects ever allocated" },
-	{ OPTION_FOCUS, "focus", 0, "REGEX", .help = "only stacks with a matching function or file",
-		.group = "filters (Perl's regular expressions)" },
-	{ OPTION_IGNORE, "ignore", 0, "REGEX",
-		.help = "no stacks with a matching function or file" },
-	{ OPTION_EXCLUDE, "exclude", 0, "REGEX",
-		.help = "leave these functions out of the stacks: a wrapper of malloc, say" },
-	{ OPTION_NO_PRUNE, "no-prune",
-		.help = "keep the allocator's own functions, and wrappers of them" },
-	{ OPTION_LIB_PREFIX, "lib_prefix", 0, "DIR,DIR",
-		.help = "look for programs and libraries below these folders", .group = "symbols" },
-	{ OPTION_NO_CACHE, "no_cache", .help = "do not use or fill the symbol cache" },
-	{ OPTION_TITLE, "title", 0, "TEXT", .help = "in place of the program's name" },
-	{ 0 },
-};
 
 enum trend_output {
 	TREND_OUTPUT_TEXT,
@@ -88,82 +44,59 @@ struct trend_options {
 	const char *title;
 };
 
-static const char **text_place(struct report_options *report, int id)
-{
-	switch (id) {
-	case OPTION_OUTPUT:
-		return &report->output_path;
-	case OPTION_FOCUS:
-		return &report->filter.focus;
-	case OPTION_IGNORE:
-		return &report->filter.ignore;
-	case OPTION_EXCLUDE:
-		return &report->filter.exclude;
-	case OPTION_LIB_PREFIX:
-		return &report->lib_prefixes;
-	default:
-		return NULL;
-	}
-}
-
-/* False when it is none of ours: leave. */
-static bool apply(struct option_parser *parser, int id, struct trend_options *request)
-{
-	const char **const text = text_place(&request->report, id);
-
-	if (text != NULL) {
-		*text = parser->value;
-		return true;
-	}
-	switch (id) {
-	case OPTION_TITLE:
-		request->title = parser->value;
-		return true;
-	case OPTION_TEXT:
-		request->output = TREND_OUTPUT_TEXT;
-		return true;
-	case OPTION_JSON:
-		request->output = TREND_OUTPUT_JSON;
-		return true;
-	case OPTION_SVG:
-		request->output = TREND_OUTPUT_SVG;
-		return true;
-	case OPTION_HTML:
-		request->output = TREND_OUTPUT_HTML;
-		return true;
-	case OPTION_TOP:
-		return option_number(parser, 1, 100000, &request->top);
-	case OPTION_CUM:
-		request->unit = TREND_CUMULATIVE;
-		return true;
-	case OPTION_STACKS:
-		request->unit = TREND_STACKS;
-		return true;
-	case OPTION_LINES:
-		request->report.granularity = VIEW_LINES;
-		return true;
-	case OPTION_INUSE_OBJECTS:
-		request->report.counter = PROFILE_INUSE_OBJECTS;
-		request->report.has_counter = true;
-		return true;
-	case OPTION_ALLOC_SPACE:
-		request->report.counter = PROFILE_ALLOC_SPACE;
-		request->report.has_counter = true;
-		return true;
-	case OPTION_ALLOC_OBJECTS:
-		request->report.counter = PROFILE_ALLOC_OBJECTS;
-		request->report.has_counter = true;
-		return true;
-	case OPTION_NO_PRUNE:
-		request->report.keep_allocator_frames = true;
-		return true;
-	case OPTION_NO_CACHE:
-		request->report.no_cache = true;
-		return true;
-	default:
-		return false;
-	}
-}
+static const struct verb_option options[] = {
+	{ .name = "text",
+		.help = "a table for people [default]",
+		.group = "output",
+		OPTION_CHOICE(struct trend_options, enum trend_output, output, TREND_OUTPUT_TEXT) },
+	{ .name = "json",
+		.help = "every series and figure as JSON",
+		OPTION_CHOICE(struct trend_options, enum trend_output, output, TREND_OUTPUT_JSON) },
+	{ .name = "svg",
+		.help = "curves as SVG",
+		OPTION_CHOICE(struct trend_options, enum trend_output, output, TREND_OUTPUT_SVG) },
+	{ .name = "html",
+		.help = "curves and table, one file that works offline",
+		OPTION_CHOICE(struct trend_options, enum trend_output, output, TREND_OUTPUT_HTML) },
+	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
+		.complete = "@file", OPTION_TEXT(struct trend_options, report.output_path) },
+	{ 0, "top", 0, "N", .help = "maximum number of sites [15; all in JSON]",
+		OPTION_NUMBER(struct trend_options, top, 1, 100000) },
+	{ .name = "stacks",
+		.help = "by stack rather than by function",
+		.group = "sites",
+		OPTION_CHOICE(struct trend_options, enum trend_unit, unit, TREND_STACKS) },
+	{ .name = "cum",
+		.help = "functions together with what they call",
+		OPTION_CHOICE(struct trend_options, enum trend_unit, unit, TREND_CUMULATIVE) },
+	{ .name = "lines",
+		.help = "source lines rather than functions",
+		OPTION_CHOICE(struct trend_options, enum view_granularity, report.granularity,
+			VIEW_LINES) },
+	{ OPTION_INUSE_OBJECTS, "inuse_objects", .help = "objects rather than bytes" },
+	{ OPTION_ALLOC_SPACE, "alloc_space", .help = "bytes ever allocated" },
+	{ OPTION_ALLOC_OBJECTS, "alloc_objects", .help = "objects ever allocated" },
+	{ 0, "focus", 0, "REGEX", .help = "only stacks with a matching function or file",
+		.group = "filters (Perl's regular expressions)",
+		OPTION_TEXT(struct trend_options, report.filter.focus) },
+	{ 0, "ignore", 0, "REGEX", .help = "no stacks with a matching function or file",
+		OPTION_TEXT(struct trend_options, report.filter.ignore) },
+	{ 0, "exclude", 0, "REGEX",
+		.help = "leave these functions out of the stacks: a wrapper of malloc, say",
+		OPTION_TEXT(struct trend_options, report.filter.exclude) },
+	{ .name = "no-prune",
+		.help = "keep the allocator's own functions, and wrappers of them",
+		OPTION_SWITCH(struct trend_options, report.keep_allocator_frames) },
+	{ 0, "lib_prefix", 0, "DIR,DIR",
+		.help = "look for programs and libraries below these folders", .group = "symbols",
+		OPTION_TEXT(struct trend_options, report.lib_prefixes) },
+	{ .name = "no_cache",
+		.help = "do not use or fill the symbol cache",
+		OPTION_SWITCH(struct trend_options, report.no_cache) },
+	{ 0, "title", 0, "TEXT", .help = "in place of the program's name",
+		OPTION_TEXT(struct trend_options, title) },
+	{ 0 },
+};
 
 static enum quantity_style style_of(const struct trend *trend)
 {
@@ -455,10 +388,12 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct option_parser parser;
 	struct error err = { 0 };
 
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, &request);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (!apply(&parser, id, &request))
+		if (id == OPTION_STOP)
 			return parser.exit_code;
+		request.report.counter = (enum profile_counter)(id - 1);
+		request.report.has_counter = true;
 	}
 	request.report.operands = parser.operands;
 	request.report.operand_count = parser.operand_count;

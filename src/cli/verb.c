@@ -123,7 +123,7 @@ static void print_options(const struct verb *verb, FILE *out)
 
 	if (options == NULL || options[0].group == NULL)
 		fputs("\noptions:\n", out);
-	for (const struct verb_option *option = options; option != NULL && option->id != 0;
+	for (const struct verb_option *option = options; option != NULL && option->name != NULL;
 		option++) {
 		if (option->group != NULL)
 			fprintf(out, "\n%s:\n", option->group);

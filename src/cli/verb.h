@@ -8,8 +8,8 @@
  * or picks exit codes.
  *
  *	static const struct verb_option options[] = {
- *		{ OPTION_OUTPUT, "output", 'o', "FILE", "write there; - is stdout",
- *			.complete = "@file" },
+ *		{ 0, "output", 'o', "FILE", "write there; - is stdout", .complete = "@file",
+ *			OPTION_TEXT(struct dump_request, path) },
  *		{ 0 },
  *	};
  *	const struct verb verb_dump = {
@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -37,8 +38,17 @@ enum exit_code {
  * by blanks, or one of "@file", "@folder", "@target" (running targets) and "@command"; NULL for
  * nothing.
  */
+enum verb_option_store {
+	OPTION_RETURN, /* nothing: option_next returns the id */
+	OPTION_STORE_SWITCH,
+	OPTION_STORE_CHOICE,
+	OPTION_STORE_TEXT,
+	OPTION_STORE_NUMBER,
+	OPTION_STORE_DURATION,
+};
+
 struct verb_option {
-	int id;		  /* what option_next returns; > 0 */
+	int id;		  /* what option_next returns, > 0; 0 where the parser stores the value */
 	const char *name; /* long name without dashes */
 	char letter;	  /* short form, 0 for none */
 	/* Name of its value in the help, NULL when it takes none; "[=FILE]": one may be attached.
@@ -48,7 +58,30 @@ struct verb_option {
 	const char *group; /* not NULL: a heading that goes before it in the help */
 	const char *complete;
 	bool is_hidden; /* accepted, not shown: an old spelling */
+
+	/* Set by the macros below. */
+	enum verb_option_store store;
+	size_t offset;
+	int64_t min, max; /* of a number; a choice stores `min` */
 };
+
+/*
+ * Where the parser puts the value of an option: a member of the verb's request, which is given to
+ * option_begin. A switch is a bool, a choice an enum that gets `value`, a text is borrowed from
+ * argv, a duration is an int64_t in ms as duration_parse_run reads it, a number an int64_t.
+ */
+#define OPTION_MEMBER(kind, type, request, member)             \
+	.store = (kind), .offset = offsetof(request, member) + \
+				   0 * sizeof((type *)NULL == &((request *)NULL)->member)
+#define OPTION_SWITCH(request, member) OPTION_MEMBER(OPTION_STORE_SWITCH, bool, request, member)
+#define OPTION_TEXT(request, member) OPTION_MEMBER(OPTION_STORE_TEXT, const char *, request, member)
+#define OPTION_DURATION(request, member) \
+	OPTION_MEMBER(OPTION_STORE_DURATION, int64_t, request, member)
+#define OPTION_NUMBER(request, member, smallest, largest)                                \
+	OPTION_MEMBER(OPTION_STORE_NUMBER, int64_t, request, member), .min = (smallest), \
+								      .max = (largest)
+#define OPTION_CHOICE(request, type, member, value) \
+	OPTION_MEMBER(OPTION_STORE_CHOICE, type, request, member), .min = (value)
 
 struct verb {
 	const char *name;
@@ -56,7 +89,7 @@ struct verb {
 	const char *summary;	 /* one line, lower case, no full stop */
 	const char *description; /* paragraphs separated by empty lines; "" for none */
 	const char *examples;	 /* one command per line, "# why" lines between; NULL for none */
-	const struct verb_option *options; /* ends with id 0; "help" is implied */
+	const struct verb_option *options; /* ends with one without a name; "help" is implied */
 	const char *complete;		   /* of its operands */
 	size_t min_operands, max_operands; /* checked by the option parser */
 	bool stops_at_operand; /* what follows the first operand is not ours: heapctl run */

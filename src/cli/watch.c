@@ -8,70 +8,52 @@
 #include "cli/watch_session.h"
 #include "client/agent_client.h"
 
-enum {
-	OPTION_WHEN = 1,
-	OPTION_KEEP,
-	OPTION_KEEP_COUNT,
-	OPTION_KEEP_BYTES,
-	OPTION_KEEP_FREE,
-	OPTION_THEN,
-	OPTION_ADOPT,
-	OPTION_COOL_DOWN,
-	OPTION_INTERVAL,
-	OPTION_COUNT,
-	OPTION_ACTIVATE,
-};
+/* Options that say what a word of the settings says. */
+enum { OPTION_SETTING = 1, OPTION_ONCE };
 
 static const struct verb_option options[] = {
-	{ OPTION_WHEN, "when", 'w', "COND",
+	{ OPTION_SETTING, "when", 'w', "COND",
 		.help = "capture when this condition is met; may be repeated: any of them is "
 			"enough; see above",
 		.complete = "rss>2GiB rss>40% cgroup>85% growth>10%/h peak psi>10% every=15mins "
 			    "signal" },
-	{ OPTION_ACTIVATE, "activate",
-		.help = "switch sampling on, also after a restart of the target; it stays on" },
-	{ OPTION_COOL_DOWN, "cool-down", 0, "TIME",
+	{ .name = "activate",
+		.help = "switch sampling on, also after a restart of the target; it stays on",
+		OPTION_SWITCH(struct watch_options, settings.activate) },
+	{ OPTION_SETTING, "cool-down", 0, "TIME",
 		.help = "minimum time between captures, except those of every= and signal "
 			"[5mins]" },
-	{ OPTION_INTERVAL, "interval", 0, "TIME",
+	{ OPTION_SETTING, "interval", 0, "TIME",
 		.help = "time between readings; shorter near the limit of cgroup> [1s]" },
-	{ OPTION_COUNT, "count", 'n', "N", .help = "end after this number of captures" },
-	{ OPTION_THEN, "then", 0, "CMD",
+	{ 0, "count", 'n', "N", .help = "end after this number of captures",
+		OPTION_NUMBER(struct watch_options, captures, 1, INT32_MAX) },
+	{ OPTION_ONCE, "then", 0, "CMD",
 		.help = "run this for each capture, with the file as its last argument, one at a "
 			"time; no shell, and a fixed environment with HEAPCTL_FILE, "
 			"HEAPCTL_TARGET, HEAPCTL_REASON; what it prints goes to standard error",
 		.complete = "@command" },
-	{ OPTION_ADOPT, "adopt", 0, "PREFIX",
+	{ OPTION_ONCE, "adopt", 0, "PREFIX",
 		.help = "also collect the dumps that jemalloc writes under this "
 			"prof_prefix, and remove those that are more than --keep-count",
 		.complete = "@file" },
-	{ OPTION_KEEP, "keep", 'k', "FOLDER", .help = "where captures go [NAME.captures]",
+	{ OPTION_SETTING, "keep", 'k', "FOLDER", .help = "where captures go [NAME.captures]",
 		.group = "what is kept (the oldest is deleted first, the newest never)",
 		.complete = "@folder" },
-	{ OPTION_KEEP_COUNT, "keep-count", 0, "N", .help = "maximum number of captures [48]" },
-	{ OPTION_KEEP_BYTES, "keep-bytes", 0, "SIZE", .help = "maximum total size [1GiB]" },
-	{ OPTION_KEEP_FREE, "keep-free", 0, "SIZE",
+	{ OPTION_SETTING, "keep-count", 0, "N", .help = "maximum number of captures [48]" },
+	{ OPTION_SETTING, "keep-bytes", 0, "SIZE", .help = "maximum total size [1GiB]" },
+	{ OPTION_SETTING, "keep-free", 0, "SIZE",
 		.help = "minimum free disk space; below it nothing is captured [512MiB]" },
 	{ 0 },
 };
 
-/* Options that say what a word of the settings says. */
-static const char *word_of(int id)
+static bool take(
+	struct watch_options *watch, int id, const struct option_parser *parser, struct error *err)
 {
-	for (const struct verb_option *option = options; option->id != 0; option++) {
-		if (option->id == id && option->argument != NULL)
-			return option->name;
-	}
-	return "";
-}
+	const char *const word = parser->option->name;
 
-static bool take(struct watch_options *watch, int id, const char *value, struct error *err)
-{
-	const char *const word = word_of(id);
-
-	if ((id == OPTION_THEN || id == OPTION_ADOPT) && watch_settings_has(&watch->settings, word))
+	if (id == OPTION_ONCE && watch_settings_has(&watch->settings, word))
 		return error_set(err, ERROR_USAGE, "--%s is given twice", word);
-	return watch_settings_take(&watch->settings, word, value, err);
+	return watch_settings_take(&watch->settings, word, parser->value, err);
 }
 
 static int run(const struct verb *verb, int argc, char **argv)
@@ -84,24 +66,14 @@ static int run(const struct verb *verb, int argc, char **argv)
 	watch_settings_init(&watch->settings);
 	/* A watch continues and reports failures. */
 	agent_on_silence(NULL);
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, watch);
 	for (int id; code == EXIT_DONE && (id = option_next(&parser)) != OPTION_END;) {
-		switch (id) {
-		case OPTION_STOP:
+		if (id == OPTION_STOP) {
 			free(watch);
 			return parser.exit_code;
-		case OPTION_ACTIVATE:
-			watch->settings.activate = true;
-			break;
-		case OPTION_COUNT:
-			if (!option_number(&parser, 1, INT32_MAX, &watch->captures))
-				code = parser.exit_code;
-			break;
-		default:
-			if (!take(watch, id, parser.value, &err))
-				code = option_refuse_error(&parser, &err);
-			break;
 		}
+		if (!take(watch, id, &parser, &err))
+			code = option_refuse_error(&parser, &err);
 	}
 	if (code == EXIT_DONE && !watch_settings_check(&watch->settings, &err))
 		code = verb_usage(verb, "say when to capture: --when COND, or --adopt PREFIX");

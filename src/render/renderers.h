@@ -4,7 +4,7 @@
  * how figures look; the view has the figures.
  *
  * A new output is a file render_NAME.c with one function, declared here, one line in the table of
- * render.c and one in the table of report's options (cli/report_option_table.c).
+ * render.c and one in the table of report's options (cli/report_options.c).
  */
 #pragma once
 

@@ -9,10 +9,10 @@
 enum { OPTION_FLAG = 1, OPTION_VALUE, OPTION_VERBOSE, OPTION_VERSION };
 
 static const struct verb_option options[] = {
-	{ OPTION_FLAG, "show-bytes", 'b', NULL, "", NULL, NULL, false },
-	{ OPTION_VALUE, "output", 'o', "FILE", "", NULL, NULL, false },
-	{ OPTION_VERBOSE, "verbose", 0, NULL, "", NULL, NULL, false },
-	{ OPTION_VERSION, "version", 0, NULL, "", NULL, NULL, false },
+	{ OPTION_FLAG, "show-bytes", 'b', NULL, .help = "" },
+	{ OPTION_VALUE, "output", 'o', "FILE", .help = "" },
+	{ OPTION_VERBOSE, "verbose", 0, NULL, .help = "" },
+	{ OPTION_VERSION, "version", 0, NULL, .help = "" },
 	{ 0 },
 };
 
@@ -36,7 +36,7 @@ static const char *parse(const struct verb *verb, char **argv)
 	while (argv[argc] != NULL)
 		argc++;
 	seen[0] = '\0';
-	option_begin(&parser, verb, argc, argv);
+	option_begin(&parser, verb, argc, argv, NULL);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		if (id == OPTION_STOP) {
 			const size_t size = strlen(seen);
@@ -185,7 +185,7 @@ static struct parsed parse_perl(bool is_classic, const char *const *arguments)
 	parsed.argv[0] = (char *)(uintptr_t) "report";
 	for (; arguments[argc - 1] != NULL; argc++)
 		parsed.argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
-	option_begin(&parser, &perl, argc, parsed.argv);
+	option_begin(&parser, &perl, argc, parsed.argv, NULL);
 	parser.classic_count = CLASSIC;
 	parser.prefers_classic = is_classic;
 	for (;;) {
@@ -319,6 +319,76 @@ static void checks_numbers(void **state)
 	assert_false(option_real(&parser, &real, &err));
 }
 
+struct request {
+	int64_t before;
+	bool is_on, other;
+	enum { LEVEL_LOW, LEVEL_HIGH = 7 } level;
+	const char *path;
+	int64_t count, duration_ms;
+};
+
+static const struct verb_option stored[] = {
+	{ .name = "on", .letter = 'n', OPTION_SWITCH(struct request, is_on) },
+	{ .name = "high",
+		.store = OPTION_STORE_CHOICE,
+		.offset = offsetof(struct request, level),
+		.min = LEVEL_HIGH },
+	{ 0, "path", 'p', "PATH", OPTION_TEXT(struct request, path) },
+	{ 0, "count", 0, "N", OPTION_NUMBER(struct request, count, -1, 5) },
+	{ 0, "duration", 0, "TIME", OPTION_DURATION(struct request, duration_ms) },
+	{ OPTION_FLAG, "flag", .help = "" },
+	{ 0 },
+};
+
+static const struct verb storing = {
+	.name = "test",
+	.arguments = "",
+	.options = stored,
+	.max_operands = 1,
+};
+
+static void stores_values_in_the_request(void **state)
+{
+	char words[][24] = { "verb", "--duration=2mins", "-np", "x", "--flag", "operand", "--high",
+		"--count", "-1" };
+	char *argv[sizeof words / sizeof words[0]];
+	struct request request = { .before = 1, .path = "old" };
+	struct option_parser parser;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof argv / sizeof argv[0]; i++)
+		argv[i] = words[i];
+	option_begin(&parser, &storing, sizeof argv / sizeof argv[0], argv, &request);
+	assert_int_equal(option_next(&parser), OPTION_FLAG);
+	assert_int_equal(option_next(&parser), OPTION_END);
+	assert_int_equal(parser.operand_count, 1);
+	assert_int_equal(request.before, 1);
+	assert_true(request.is_on && !request.other);
+	assert_int_equal(request.level, LEVEL_HIGH);
+	assert_string_equal(request.path, "x");
+	assert_int_equal(request.count, -1);
+	assert_int_equal(request.duration_ms, 120000);
+}
+
+static void leaves_the_request_where_a_value_is_wrong(void **state)
+{
+	static const char *const wrong[] = { "--count=6", "--count=x", "--duration=0s",
+		"--duration=2days", "--path" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		char name[] = "verb", word[32];
+		char *argv[] = { name, strcpy(word, wrong[i]) };
+		struct request request = { .path = "old", .count = 3, .duration_ms = 4 };
+		struct option_parser parser;
+		assert_false(option_parse(&parser, &storing, 2, argv, &request));
+		assert_int_equal(parser.exit_code, EXIT_USAGE);
+		assert_string_equal(request.path, "old");
+		assert_int_equal(request.count, 3);
+		assert_int_equal(request.duration_ms, 4);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(mixes_options_and_operands),
 	cmocka_unit_test(knows_letters),
@@ -336,5 +406,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(knows_letters_as_perl_does),
 	cmocka_unit_test(says_what_is_wrong),
 	cmocka_unit_test(checks_numbers),
+	cmocka_unit_test(stores_values_in_the_request),
+	cmocka_unit_test(leaves_the_request_where_a_value_is_wrong),
 };
 UNIT_MAIN(tests)
