@@ -152,7 +152,8 @@ static void the_page_cannot_be_left_by_a_name(void **state)
 	buffer_init(&out, &memory_or_exit);
 	assert_true(renderer_find("flame")->render(view, &RENDER_OPTIONS_DEFAULT, &out, &err));
 	CLEANUP(free_cleanup) char *text = buffer_take(&out);
-	assert_contains(text, "<title>&lt;/title>&lt;script>alert(1)&lt;/script>&amp; - flame");
+	assert_contains(
+		text, "<title>&lt;/title&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp; - flame");
 	assert_null(strstr(text, "<script>alert"));
 	assert_contains(text, "default-src 'none'");
 }
