@@ -10,8 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#include "base/elf_file.h"
-#include "base/error.h"
+#include "allocator/loaded_symbol.h"
 #include "base/file.h"
 
 void program_path(char *path, size_t room)
@@ -85,34 +84,15 @@ static const char *name_by_symbol(const void *base)
 	return NULL;
 }
 
-static bool program_defines_malloc(void)
-{
-	struct elf_file elf;
-	struct error ignored;
-
-	if (!elf_file_open(&elf, "/proc/self/exe", &ignored))
-		return true;
-	const bool defines = elf_file_function(&elf, "malloc") != 0;
-	elf_file_close(&elf);
-	return defines;
-}
-
-/*
- * A program linked to fixed addresses may stand in for malloc's address with a jump of its own;
- * the real one is then in a later object.
- */
-static const void *address_of_malloc(const void *program)
+/* Of a static program too, which has no dynamic symbols. */
+static const void *address_of_malloc(void)
 {
 	/* malloc is only looked at here, and ISO C has no cast from a function to an object. */
 	void *(*const function)(size_t) = malloc;
-	const void *address = NULL;
+	const void *address = loaded_symbol_find("malloc", NULL);
 
-	memcpy(&address, &function, sizeof address);
-	if (is_in_object(address, program) && !program_defines_malloc()) {
-		const void *const next = dlsym(RTLD_NEXT, "malloc");
-		if (next != NULL && !is_in_object(next, program))
-			return next;
-	}
+	if (address == NULL)
+		memcpy(&address, &function, sizeof address);
 	return address;
 }
 
@@ -120,7 +100,7 @@ void malloc_owner_find(struct malloc_owner *owner)
 {
 	Dl_info info;
 	const void *const program = program_base();
-	const void *const address = address_of_malloc(program);
+	const void *const address = address_of_malloc();
 	const char *name = NULL;
 
 	*owner = (struct malloc_owner){ .name = "unknown" };

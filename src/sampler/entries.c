@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 
+#include "allocator/loaded_symbol.h"
 #include "sampler/sampler.h"
 
 /*
@@ -300,15 +301,13 @@ static const void *base_of(const void *address)
 	return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
 }
 
-/*
- * A program that takes malloc's address without position independence answers with its own stub
- * for malloc; behind it stands the real one.
- */
-static void *find_definition(const char *name)
+void *entries_definition(const char *name)
 {
+	bool is_indirect = false;
 	void *const found = dlsym(RTLD_DEFAULT, name);
+	void *const first = found == NULL ? NULL : loaded_symbol_find(name, &is_indirect);
 
-	return found == NULL || got_defines(found, name) ? found : dlsym(RTLD_NEXT, name);
+	return first == NULL || is_indirect ? found : first;
 }
 
 static bool is_cxx(const struct entry *entry)
@@ -318,14 +317,14 @@ static bool is_cxx(const struct entry *entry)
 
 bool entries_find(struct error *err)
 {
-	const void *const owner = base_of(find_definition("malloc"));
+	const void *const owner = base_of(entries_definition("malloc"));
 	const void *const program = base_of((void *)getauxval(AT_PHDR));
 
 	if (owner == NULL || owner == program)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"malloc is linked into the program: heapctl cannot see the calls of it");
 	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-		void *const found = find_definition(entries[i].name);
+		void *const found = entries_definition(entries[i].name);
 		const void *const base = base_of(found);
 		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
 			*entries[i].original = found;

@@ -21,6 +21,9 @@
 /* All entries; sets `count`. */
 const struct entry *entries_list(size_t *count);
 
+/* The function that calls of `name` in another module reach; NULL: none. dlsym may allocate. */
+void *entries_definition(const char *name);
+
 /*
  * Finds the originals in the process, as the process calls them. Once, before any is replaced;
  * dlsym may allocate. ERROR_UNSUPPORTED when calls of malloc cannot be seen: it is in the program

@@ -3,7 +3,6 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,6 +12,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "allocator/loaded_symbol.h"
 
 #if defined(__x86_64__)
 enum { RELOC_SLOT = R_X86_64_JUMP_SLOT, RELOC_DATA = R_X86_64_GLOB_DAT, RELOC_WORD = R_X86_64_64 };
@@ -42,10 +43,7 @@ struct got_pass {
 /* What is needed of a module's dynamic section. */
 struct got_module {
 	ElfW(Addr) base;
-	const ElfW(Sym) * symbols;
-	const uint32_t *hash; /* GNU's table; NULL: none */
-	const char *strings;
-	size_t strings_size;
+	struct loaded_symbols symbols;
 	const ElfW(Rela) * plt, *other;
 	size_t plt_count, other_count;
 	/* [begin, end): whole pages that the loader makes read-only; code and data as mapped. */
@@ -59,12 +57,6 @@ static size_t start_count = 1;
 static pthread_t start_thread;
 static bool has_start_thread;
 static _Atomic bool are_opened_trusted;
-
-/* glibc has put the base into the addresses of a dynamic section, musl and the vdso have not. */
-static uintptr_t address_of(const struct got_module *module, ElfW(Addr) value)
-{
-	return value < module->base ? module->base + value : value;
-}
 
 static void read_segments(const struct dl_phdr_info *info, struct got_module *module)
 {
@@ -85,37 +77,15 @@ static void read_segments(const struct dl_phdr_info *info, struct got_module *mo
 	}
 }
 
-static const ElfW(Dyn) * find_dynamic(const struct dl_phdr_info *info)
-{
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			return __extension__(const ElfW(Dyn) *)(void *)(
-				info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	}
-	return NULL;
-}
-
 static bool read_module(const struct dl_phdr_info *info, struct got_module *module)
 {
-	const ElfW(Dyn) *dynamic = find_dynamic(info);
+	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
 
 	*module = (struct got_module){ .base = info->dlpi_addr, .begin = UINTPTR_MAX };
 	read_segments(info, module);
 	for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
-		const uintptr_t address = address_of(module, dynamic->d_un.d_ptr);
+		const uintptr_t address = loaded_symbols_address(info, dynamic->d_un.d_ptr);
 		switch (dynamic->d_tag) {
-		case DT_SYMTAB:
-			module->symbols = (const void *)address;
-			break;
-		case DT_STRTAB:
-			module->strings = (const void *)address;
-			break;
-		case DT_STRSZ:
-			module->strings_size = dynamic->d_un.d_val;
-			break;
-		case DT_GNU_HASH:
-			module->hash = (const void *)address;
-			break;
 		case DT_JMPREL:
 			module->plt = (const void *)address;
 			break;
@@ -139,45 +109,13 @@ static bool read_module(const struct dl_phdr_info *info, struct got_module *modu
 			break;
 		}
 	}
-	return module->symbols != NULL && module->strings != NULL;
+	return loaded_symbols_read(info, &module->symbols);
 }
 
-static uint32_t hash_of(const char *name)
-{
-	uint32_t hash = 5381;
-
-	for (; *name != '\0'; name++)
-		hash = hash * 33 + (unsigned char)*name;
-	return hash;
-}
-
-/*
- * Whether other modules can get `name` from this one. The GNU hash table: counts of buckets, of the
- * first symbol and of the filter's words; the filter, the buckets, the chains.
- */
+/* Whether other modules can get `name` from this one. An old hash table: assume the worst. */
 static bool defines(const struct got_module *module, const char *name)
 {
-	const uint32_t *const table = module->hash;
-
-	/* An old table: assume the worst. */
-	if (table == NULL)
-		return true;
-	const uint32_t *const buckets =
-		table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
-	const uint32_t *const chains = buckets + table[0];
-	const uint32_t hash = hash_of(name);
-	uint32_t symbol = table[0] == 0 ? 0 : buckets[hash % table[0]];
-	if (symbol < table[1])
-		return false;
-	for (;; symbol++) {
-		const uint32_t found = chains[symbol - table[1]];
-		const ElfW(Sym) *const at = &module->symbols[symbol];
-		if ((found | 1) == (hash | 1) && at->st_shndx != SHN_UNDEF &&
-			strcmp(module->strings + at->st_name, name) == 0)
-			return true;
-		if ((found & 1) != 0)
-			return false;
-	}
+	return module->symbols.hash == NULL || loaded_symbols_get(&module->symbols, name) != NULL;
 }
 
 static bool is_in_module(const struct got_module *module, const void *address)
@@ -306,11 +244,11 @@ static size_t change_table(struct got_pass *pass, const struct got_module *modul
 		if (type != RELOC_SLOT && type != RELOC_DATA &&
 			!(type == RELOC_WORD && reloc->r_addend == 0 && is_in_relro(module, slot)))
 			continue;
-		const ElfW(Sym) *const symbol = &module->symbols[ELF64_R_SYM(reloc->r_info)];
-		if (symbol->st_name >= module->strings_size || ((uintptr_t)slot & 7) != 0)
+		const ElfW(Sym) *const symbol = &module->symbols.table[ELF64_R_SYM(reloc->r_info)];
+		if (symbol->st_name >= module->symbols.strings_size || ((uintptr_t)slot & 7) != 0)
 			continue;
 		const struct entry *const entry =
-			find_entry(pass, module->strings + symbol->st_name);
+			find_entry(pass, module->symbols.strings + symbol->st_name);
 		if (entry != NULL)
 			changed += change_slot(pass, module, entry,
 				type == RELOC_SLOT && is_unresolved(module, symbol, slot), slot);
@@ -400,32 +338,6 @@ bool got_replace(const struct entry *entries, size_t count, struct got_figures *
 void got_restore(const struct entry *entries, size_t count, struct got_figures *figures)
 {
 	(void)change_all(entries, count < ENTRIES_MAX ? count : ENTRIES_MAX, true, figures);
-}
-
-struct definition {
-	const void *address;
-	const char *name;
-	bool found;
-};
-
-static int look_for_definition(struct dl_phdr_info *info, size_t size, void *context)
-{
-	struct definition *const wanted = context;
-	struct got_module module;
-
-	(void)size;
-	if (!read_module(info, &module) || !is_in_module(&module, wanted->address))
-		return 0;
-	wanted->found = defines(&module, wanted->name);
-	return 1;
-}
-
-bool got_defines(const void *address, const char *name)
-{
-	struct definition wanted = { .address = address, .name = name };
-
-	dl_iterate_phdr(look_for_definition, &wanted);
-	return wanted.found;
 }
 
 static int count_module(struct dl_phdr_info *info, size_t size, void *context)

@@ -59,8 +59,5 @@ bool got_replace(const struct entry *entries, size_t count, struct got_figures *
 /* Puts the originals back wherever the replacement still is; `figures` counts what was put back. */
 void got_restore(const struct entry *entries, size_t count, struct got_figures *figures);
 
-/* Whether the module that `address` is in defines this function. */
-bool got_defines(const void *address, const char *name);
-
 /* Counts the modules loaded, and unloaded, since the process began: to see whether it changes. */
 unsigned long long got_count_changes(void);

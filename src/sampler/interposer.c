@@ -131,7 +131,7 @@ static const size_t loader_count = 0;
 bool interposer_find(struct error *err)
 {
 	for (size_t i = 0; i < loader_count; i++)
-		*loader_entries[i].original = dlsym(RTLD_DEFAULT, loader_entries[i].name);
+		*loader_entries[i].original = entries_definition(loader_entries[i].name);
 	return entries_find(err);
 }
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "allocator/loaded_symbol.h"
+
+#include <elf.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+const ElfW(Dyn) * loaded_symbols_dynamic(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return __extension__(const ElfW(Dyn) *)(void *)(
+				info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	}
+	return NULL;
+}
+
+/* glibc has put the base into the addresses of a dynamic section, musl and the vdso have not. */
+uintptr_t loaded_symbols_address(const struct dl_phdr_info *info, ElfW(Addr) value)
+{
+	return value < info->dlpi_addr ? info->dlpi_addr + value : value;
+}
+
+bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols *symbols)
+{
+	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
+
+	*symbols = (struct loaded_symbols){ .base = info->dlpi_addr };
+	for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
+		const uintptr_t address = loaded_symbols_address(info, dynamic->d_un.d_ptr);
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbols->table = (const void *)address;
+		else if (dynamic->d_tag == DT_STRTAB)
+			symbols->strings = (const void *)address;
+		else if (dynamic->d_tag == DT_STRSZ)
+			symbols->strings_size = dynamic->d_un.d_val;
+		else if (dynamic->d_tag == DT_GNU_HASH)
+			symbols->hash = (const void *)address;
+	}
+	return symbols->table != NULL && symbols->strings != NULL;
+}
+
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name != '\0'; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+/*
+ * The GNU hash table: counts of buckets, of the first symbol and of the filter's words; the filter,
+ * the buckets, the chains.
+ */
+const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const char *name)
+{
+	const uint32_t *const table = symbols->hash;
+
+	if (table == NULL || table[0] == 0)
+		return NULL;
+	const uint32_t *const buckets =
+		table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+	const uint32_t *const chains = buckets + table[0];
+	const uint32_t hash = hash_of(name);
+	uint32_t number = buckets[hash % table[0]];
+	if (number < table[1])
+		return NULL;
+	for (;; number++) {
+		const uint32_t found = chains[number - table[1]];
+		const ElfW(Sym) *const symbol = &symbols->table[number];
+		if ((found | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
+			strcmp(symbols->strings + symbol->st_name, name) == 0)
+			return symbol;
+		if ((found & 1) != 0)
+			return NULL;
+	}
+}
+
+struct loaded_search {
+	const char *name;
+	void *found;
+	bool is_indirect;
+};
+
+static int look_into_module(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct loaded_search *const search = context;
+	struct loaded_symbols symbols;
+
+	(void)size;
+	/* The loader has a malloc of its own in old versions, for itself. */
+	if (info->dlpi_addr == getauxval(AT_BASE) || !loaded_symbols_read(info, &symbols))
+		return 0;
+	const ElfW(Sym) *const symbol = loaded_symbols_get(&symbols, search->name);
+	if (symbol == NULL)
+		return 0;
+	search->found = (void *)(uintptr_t)(symbols.base + symbol->st_value);
+	search->is_indirect = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+	return 1;
+}
+
+void *loaded_symbol_find(const char *name, bool *is_indirect)
+{
+	struct loaded_search search = { .name = name };
+
+	dl_iterate_phdr(look_into_module, &search);
+	if (is_indirect != NULL)
+		*is_indirect = search.is_indirect;
+	return search.found;
+}

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are hard on a sampler within malloc, each without it and with it: they must behave the same."""
+import os
+import pathlib
+import subprocess
+import unittest
+
+from processes import AGENT, PATIENCE_SECONDS, need, wait_until
+from test_sampler import ALLOCATORS, LIBRARIES, LOADER, PLUGIN, PROGRAMS, SamplerCase, library_of
+
+SAFE_IN_HANDLERS = """
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <errno.h>
+#include <stdatomic.h>
+static char arena[(size_t)2 << 30] __attribute__((aligned(4096)));
+static _Atomic size_t used;
+static int has(char *block) { return block >= arena && block < arena + sizeof arena; }
+static size_t *size_of(void *block) { return (size_t *)((char *)block - 16); }
+void *malloc(size_t size)
+{
+	const size_t bytes = ((size + 15) & ~(size_t)15) + 16, at = atomic_fetch_add(&used, bytes);
+	if (at + bytes > sizeof arena) { errno = ENOMEM; return NULL; }
+	*(size_t *)(arena + at) = size;
+	return arena + at + 16;
+}
+void free(void *block)
+{
+	if (block == NULL) return;
+	if (!has(block) || *size_of(block) == SIZE_MAX) __builtin_trap();
+	*size_of(block) = SIZE_MAX;
+}
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *old, size_t size)
+{
+	void *block = malloc(size);
+	if (old == NULL || block == NULL) return block;
+	memcpy(block, old, *size_of(old) < size ? *size_of(old) : size);
+	free(old);
+	return block;
+}
+"""
+# A program at fixed addresses whose malloc and dlopen have the addresses of its own stubs.
+TAKES_ADDRESSES = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+	void *(*volatile allocate)(size_t) = malloc;
+	void (*volatile release)(void *) = free;
+	void *library = dlopen("libz.so.1", RTLD_LAZY);
+	unsigned long (*bound)(unsigned long) = (unsigned long (*)(unsigned long))dlsym(library, "compressBound");
+	for (int i = 0; i < 1000; i++) {
+		char *block = allocate(100 + i), *copy = strdup("text");
+		release(realloc(block, 3000));
+		free(copy);
+		free(malloc(50));
+		release(calloc(3, 40));
+	}
+	printf("%lu\\n", bound(1000));
+	return 0;
+}
+"""
+
+
+class GuestCase(SamplerCase):
+    def outcome(self, *command, preload, **env):
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS,
+                                env=dict(self.environment, LD_PRELOAD=":".join(filter(None, preload)), MALLOC_CONF="", **env))
+        return result.returncode, result.stdout, result.stderr
+
+    def check(self, *command, libraries=(), interval=16, orders=("first",), **env):
+        """The program does the same with the agent before the other libraries, or behind them."""
+        alone = self.outcome(*command, preload=libraries, **env)
+        for order in orders:
+            preload = [AGENT, *libraries] if order == "first" else [*libraries, AGENT]
+            sampled = self.outcome(*command, preload=preload, HEAPCTL_ACTIVATE="1", HEAPCTL_SAMPLE=str(interval), **env)
+            self.assertEqual(sampled, alone, (order, libraries))
+        return alone
+
+    def build(self, name, source, *options):
+        path = os.path.join(self.folder, name)
+        subprocess.run([need("cc"), "-g", "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True)
+        return path
+
+
+class HardPrograms(GuestCase):
+    def check_each(self, name):
+        for allocator in ALLOCATORS:
+            if ALLOCATORS[allocator] is None or (LIBRARIES / ALLOCATORS[allocator]).exists():
+                alone = self.check(PROGRAMS / "sampled_guest", name, libraries=[library_of(allocator)])
+                self.assertEqual(alone[0], 0, alone)
+
+    def test_a_sandbox_that_kills(self):
+        self.check_each("seccomp-kill")
+
+    def test_a_sandbox_that_refuses(self):
+        self.check_each("seccomp-errno")
+
+    def test_vfork(self):
+        self.check_each("vfork")
+
+    def test_children_of_many_threads(self):
+        self.check_each("fork-storm")
+
+    def test_children_without_forks_handlers(self):
+        self.check_each("clone-storm")
+
+    def test_threads_that_end(self):
+        self.check_each("thread-storm")
+
+    def test_threads_that_are_cancelled(self):
+        self.check_each("cancelled-threads")
+
+    def test_small_stacks_that_go_away(self):
+        self.check_each("coroutines")
+
+    def test_an_alternate_stack(self):
+        self.check_each("alternate-stack")
+
+    def test_little_address_space(self):
+        self.check(PROGRAMS / "sampled_guest", "address-space")
+
+    def test_what_the_functions_do_at_their_edges(self):
+        self.check_each("edges")
+
+    def test_malloc_in_a_handler_that_interrupts_malloc(self):
+        """With an allocator that allows it, the sampler must, too."""
+        library = self.build("libsafe.so", SAFE_IN_HANDLERS, "-shared", "-fPIC", "-fno-builtin")
+        self.assertEqual(self.check(PROGRAMS / "sampled_guest", "interrupted", libraries=[library]), (0, "handled at least 50 1\n", ""))
+
+
+class Order(GuestCase):
+    """Which allocator is the process' own must not depend on where the agent stands in LD_PRELOAD."""
+
+    def takes_addresses(self):
+        return self.build("takes_addresses", TAKES_ADDRESSES, "-no-pie", "-fno-pic", "-fno-builtin", "-Wl,-z,lazy")
+
+    def check_order(self, allocator):
+        library = library_of(allocator)
+        program = self.takes_addresses()
+        self.check(program, libraries=[library], orders=("first", "last"))
+        process = self.start("/bin/sh", "-c", f"{program}; exec {self.waits()}", stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": f"{library}:{AGENT}", "HEAPCTL_EXE": self.waits(), "MALLOC_CONF": ""})
+        self.wait_for_agent(process.pid)
+        self.assertEqual(self.status(process.pid)["allocator"]["malloc_name"], allocator)
+
+    def waits(self):
+        path = os.path.join(self.folder, "waits")
+        if not os.path.exists(path):
+            self.build("waits", "#include <stdlib.h>\n#include <unistd.h>\nint main(void) { void *(*volatile f)(size_t) = malloc;"
+                       "free(f(1)); for (;;) pause(); }", "-no-pie", "-fno-pic")
+        return path
+
+    def test_jemalloc(self):
+        self.check_order("jemalloc")
+
+    def test_tcmalloc(self):
+        self.check_order("tcmalloc")
+
+    def test_mimalloc(self):
+        self.check_order("mimalloc")
+
+    def test_the_c_librarys_checks(self):
+        """Its names have an old version only, which dlsym() passes over and all programs are bound to."""
+        library = LIBRARIES / "libc_malloc_debug.so.0"
+        if not library.exists():
+            self.skipTest("the C library has no such checks")
+        self.check(self.takes_addresses(), libraries=[str(library)], orders=("first", "last"), MALLOC_CHECK_="3")
+        self.check("/usr/bin/python3", "-c", "import json; print(len(json.dumps(list(range(3000)))))", libraries=[str(library)],
+                   orders=("first", "last"), MALLOC_CHECK_="3")
+
+    def test_a_plugin_of_a_program_that_takes_the_loaders_addresses(self):
+        """It is seen as soon as it is found, as with any other program."""
+        shared = ["-shared", "-fPIC", "-Wl,-z,lazy"]
+        self.build("libdependency.so", 'char *dependency(void) { return "found"; }', *shared)
+        self.build("libplugin.so", PLUGIN, *shared, f"-L{self.folder}", "-x", "none", "-ldependency", f"-Wl,-rpath,{self.folder}")
+        source = LOADER.replace("MODE", "RTLD_LAZY").replace('wait_for_line("ready");', 'void *(*volatile taken[])() = {(void *(*)())dlopen, (void *(*)())dlsym};'
+                                                             'if (taken[0] == taken[1]) return 5; wait_for_line("ready");')
+        loader = self.build("loader", source, "-no-pie", "-fno-pic", "-Wl,-z,lazy", f"-Wl,-rpath,{self.folder}")
+        process = self.start_known(loader, allocator="glibc")
+        self.answer(process)
+        self.go_on(process, "found")
+        self.go_on(process, "kept")
+        self.assertEqual(self.sites(process.pid), {"copied": 5 * 7, "plugin": 15 * 1000})
+
+
+class OtherLibraries(GuestCase):
+    """What else is preloaded, on both sides of the agent."""
+
+    def check_beside(self, *names, **env):
+        found = [str(path) for path in (LIBRARIES / name for name in names) if path.exists()]
+        if not found:
+            self.skipTest(f"{names[0]} is not installed")
+        self.check("/usr/bin/python3", "-c", "import json, sqlite3, zlib; print(len(zlib.compress(json.dumps(list(range(3000))).encode())))",
+                   libraries=found[:1], orders=("first", "last"), interval=64, **env)
+
+    def test_faketime(self):
+        self.check_beside("faketime/libfaketime.so.1", FAKETIME="2020-01-01 00:00:00")
+
+    def test_the_full_tcmalloc(self):
+        self.check_beside("libtcmalloc.so.4")
+
+    def test_a_profiler_of_processor_time(self):
+        self.check_beside("libprofiler.so.0")
+
+    def test_debugging_tcmalloc(self):
+        self.check_beside("libtcmalloc_debug.so.4")
+
+
+if __name__ == "__main__":
+    unittest.main()
