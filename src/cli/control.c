@@ -140,6 +140,12 @@ bool control_wait_for_run(const struct target *target, int64_t id, int64_t durat
 							       : done_ms + OVERDUE_MS;
 	}
 	terminal_progress_end();
+	/* A target that is stopped or busy: the run is the agent's, and ends without this command.
+	 */
+	if (!ok && err->kind == ERROR_TIMEOUT && target->process.pid != 0)
+		verb_warn("the run goes on in %s: `heapctl runs %d --save %" PRId64
+			  "` saves its profile",
+			target->label, (int)target->process.pid, id);
 	return ok;
 }
 

@@ -279,6 +279,20 @@ class Silent(GatewayCase):
         screen.press("q")
         screen.expect_end(0)
 
+    def test_a_recording_of_a_target_that_stops_meanwhile_names_its_run(self):
+        for verb in (["record", "-d", "5s"], ["longlived", "--window", "5s"]):
+            output = os.path.join(self.folder, verb[0])
+            client = self.start(HEAPCTL, *verb, self.pid, "-o", output, stderr=subprocess.PIPE)
+            runs = lambda: [run["id"] for run in json.loads(self.heapctl("runs", self.pid, "--json")[0])["runs"] if run["state"] == "running"]
+            run, = wait_until(runs, "the run")
+            stop(self.pid)
+            said = client.communicate(timeout=60)[1].decode()
+            os.kill(self.pid, signal.SIGCONT)
+            self.assertIn("is stopped (T)", said)
+            self.assertIn(f"`heapctl runs {self.pid} --save {run}`", said)
+            wait_until(lambda: not runs(), "the end of the run")
+            self.heapctl("runs", self.pid, "--save", run, "-o", output + ".saved")
+
     def test_the_gateway_goes_on(self):
         other, _ = self.start_redis(conf=FINE)
         self.wait_for_agent(other.pid)

@@ -14,6 +14,7 @@ static void names_say_what_may_be_a_wrapper(void **state)
 		"ngx_alloc", "ngx_pcalloc", "AllocSetAlloc", "MemoryContextAllocZero",
 		"PyObject_Malloc", "_PyMem_RawMalloc", "CRYPTO_zalloc", "av_mallocz",
 		"sqlite3DbMallocRawNN", "zmalloc.part.0", "alloc::alloc::alloc",
+		"alloc::boxed::box_new_uninit", "alloc::boxed::Box<T>::new",
 		"alloc::raw_vec::RawVec<T,A>::grow_one", "__rust_alloc",
 		"<alloc::alloc::Global as core::alloc::Allocator>::allocate",
 		"<alloc::alloc::Global>::alloc_impl_runtime",
