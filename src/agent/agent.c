@@ -129,7 +129,7 @@ static void activate_at_start(void)
 		return;
 	}
 	agent_state.allocator.profiling.active_at_start = true;
-	atomic_store(&agent_state.activation.cause, CORE_CAUSE_HEAPCTL);
+	atomic_store(&agent_state.activation.cause, CORE_CAUSE_START);
 	atomic_store(&agent_state.activation.since_ms, clock_realtime_ms());
 }
 
@@ -234,8 +234,10 @@ static bool start(const struct agent_options *options, struct error *err)
 
 	if (is_ours() && agent_state.options.preloaded && !options->preloaded)
 		return take_over(options, err);
-	if (agent_state.started)
-		return error_set(err, ERROR_STATE, "the agent is started already");
+	if (agent_state.started) {
+		error_set(err, ERROR_STATE, "the agent is started already");
+		return error_hint(err, "call heapctl_stop before another heapctl_start");
+	}
 	prepare(&options->settings);
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.options = *options;

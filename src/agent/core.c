@@ -207,6 +207,12 @@ static bool refuse_active(const struct core *core, struct error *err)
 		error_set(err, ERROR_STATE, "sampling was switched on by 'activate', not by a run");
 		return error_hint(err, "deactivate first, then start");
 	}
+	if (atomic_load(&core->activation->cause) == CORE_CAUSE_START) {
+		error_set(err, ERROR_STATE,
+			"sampling was switched on at the start by HEAPCTL_ACTIVATE=1, not by a "
+			"run");
+		return error_hint(err, "deactivate first, then start");
+	}
 	error_set(err, ERROR_STATE,
 		"sampling was switched on by the program itself, its configuration or another "
 		"tool");

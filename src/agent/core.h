@@ -20,6 +20,7 @@
 enum core_cause {
 	CORE_CAUSE_NONE, /* it is off */
 	CORE_CAUSE_HEAPCTL,
+	CORE_CAUSE_START, /* HEAPCTL_ACTIVATE=1 */
 	CORE_CAUSE_RUN,
 	CORE_CAUSE_OTHER, /* the program, its configuration, another tool */
 };

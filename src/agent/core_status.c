@@ -29,6 +29,7 @@ static void write_activation(struct core *core, bool active, struct json_writer 
 	static const char *const causes[] = {
 		[CORE_CAUSE_NONE] = NULL,
 		[CORE_CAUSE_HEAPCTL] = "heapctl",
+		[CORE_CAUSE_START] = "start",
 		[CORE_CAUSE_RUN] = "run",
 		[CORE_CAUSE_OTHER] = "other",
 	};

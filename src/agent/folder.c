@@ -17,16 +17,7 @@
 #include "agent/descriptor.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-
-/* The mode of a folder with other uses, such as /tmp, must not be changed. */
-static bool hint_mode(const char *path, mode_t mode, struct error *err)
-{
-	const char *const slash = strrchr(path, '/');
-
-	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
-		return error_hint(err, "chmod 700 %s", path);
-	return error_hint(err, "set HEAPCTL_DIR to a folder of its own, such as %s/heapctl", path);
-}
+#include "base/private_folder.h"
 
 static bool check_directory(int fd, const char *path, struct error *err)
 {
@@ -34,17 +25,7 @@ static bool check_directory(int fd, const char *path, struct error *err)
 
 	if (fstat(fd, &status) != 0)
 		return error_system(err, errno, "%s", path);
-	if (status.st_uid != geteuid()) {
-		error_set(err, ERROR_DENIED, "%s belongs to uid %u, not to uid %u of this process",
-			path, status.st_uid, geteuid());
-		return error_hint(err, "set HEAPCTL_DIR to a folder of its own");
-	}
-	if ((status.st_mode & 077) != 0) {
-		error_set(err, ERROR_USAGE, "%s is open to other users (mode %04o)", path,
-			status.st_mode & 07777);
-		return hint_mode(path, status.st_mode, err);
-	}
-	return true;
+	return private_folder_check(path, &status, geteuid(), err);
 }
 
 bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err)
@@ -67,8 +48,10 @@ static bool try_folder(const char *path, struct folder *folder, struct error *er
 	struct folder candidate;
 	CLEANUP(fd_cleanup) int fd = -1;
 
-	if (path[0] != '/')
-		return error_set(err, ERROR_USAGE, "'%s' is not an absolute path", path);
+	if (path[0] != '/') {
+		error_set(err, ERROR_USAGE, "HEAPCTL_DIR, '%s', is not an absolute path", path);
+		return error_hint(err, "begin it with /");
+	}
 	snprintf(candidate.path, sizeof candidate.path, "%s", path);
 	if (!folder_open(&candidate, true, &fd, err))
 		return false;

@@ -52,6 +52,15 @@ static int fail_usage(struct heapctl_error *err, const char *problem)
 	return fail(&usage, err);
 }
 
+static int fail_size(struct heapctl_error *err, const char *name)
+{
+	struct error usage;
+
+	error_set(&usage, ERROR_USAGE, "%s.size is not set", name);
+	error_hint(&usage, "set it to the size of the structure in your heapctl.h");
+	return fail(&usage, err);
+}
+
 const char *heapctl_version(void)
 {
 	return HEAPCTL_VERSION;
@@ -103,19 +112,28 @@ static bool apply_options(
 	struct settings *const settings = &options->settings;
 
 	settings_read(settings, ignore_environment ? no_variable : secure_getenv);
-	if ((from->flags & ~(unsigned)KNOWN_FLAGS) != 0)
-		return error_set(err, ERROR_USAGE, "this library does not know the flags %#x",
+	if ((from->flags & ~(unsigned)KNOWN_FLAGS) != 0) {
+		error_set(err, ERROR_USAGE, "this library does not know the flags %#x",
 			from->flags & ~(unsigned)KNOWN_FLAGS);
-	if (from->folder != NULL && from->folder[0] != '/')
-		return error_set(
+		return error_hint(
+			err, "use the library of the heapctl.h that the program is built with");
+	}
+	if (from->folder != NULL && from->folder[0] != '/') {
+		error_set(
 			err, ERROR_USAGE, "the folder '%s' is not an absolute path", from->folder);
-	if (from->folder != NULL && strlen(from->folder) >= sizeof settings->folder)
-		return error_set(err, ERROR_USAGE, "the folder's path is too long");
+		return error_hint(err, "begin it with /, or leave it NULL");
+	}
+	if (from->folder != NULL && strlen(from->folder) >= sizeof settings->folder) {
+		error_set(err, ERROR_USAGE, "the folder's path is too long");
+		return error_hint(
+			err, "choose one of at most %zu bytes", sizeof settings->folder - 1);
+	}
 	if (from->folder != NULL)
 		strcpy(settings->folder, from->folder);
-	if (from->keep > SETTINGS_KEEP_MAX)
-		return error_set(
-			err, ERROR_USAGE, "at most %d runs can be kept", SETTINGS_KEEP_MAX);
+	if (from->keep > SETTINGS_KEEP_MAX) {
+		error_set(err, ERROR_USAGE, "at most %d runs can be kept", SETTINGS_KEEP_MAX);
+		return error_hint(err, "set keep to less, or to 0 for the default");
+	}
 	if (from->keep != 0)
 		settings->keep = from->keep;
 	if (from->keep_bytes != 0)
@@ -130,8 +148,10 @@ static bool apply_options(
 		options->mode = AGENT_EMBEDDED;
 	else if (settings->on_demand)
 		options->mode = AGENT_ON_DEMAND;
-	if (settings->disabled)
-		return error_set(err, ERROR_STATE, "HEAPCTL_DISABLE is set");
+	if (settings->disabled) {
+		error_set(err, ERROR_STATE, "HEAPCTL_DISABLE is set");
+		return error_hint(err, "start the program without it");
+	}
 	return true;
 }
 
@@ -142,8 +162,10 @@ static bool choose_name(const char *given, struct agent_options *options, struct
 	launch_look(&launch);
 	const char *const name = given == NULL ? launch_name(&launch) : given;
 	strncat(options->name, path_base_name(name), sizeof options->name - 1);
-	return given == NULL || options->name[0] != '\0' ||
-	       error_set(err, ERROR_USAGE, "the name '%s' is empty", given);
+	if (given == NULL || options->name[0] != '\0')
+		return true;
+	error_set(err, ERROR_USAGE, "the name '%s' is empty", given);
+	return error_hint(err, "give its last part, or NULL for the program's own");
 }
 
 int heapctl_is_started(void)
@@ -178,7 +200,7 @@ int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err
 	struct error problem;
 
 	if (given != NULL && !is_size(given->size))
-		return fail_usage(err, "options.size is not set");
+		return fail_size(err, "options");
 	if (given != NULL)
 		copy_in(&known, sizeof known, given, given->size);
 	if (!apply_options(&known, &options, &problem) ||
@@ -351,7 +373,7 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 	struct error problem;
 
 	if (status == NULL || !is_size(status->size))
-		return fail_usage(err, "status.size is not set");
+		return fail_size(err, "status");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	fill_status(use.core, &filled);
@@ -448,7 +470,7 @@ int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapc
 	bool already_running = false;
 
 	if (!size_is_set(run))
-		return fail_usage(err, "run.size is not set");
+		return fail_size(err, "run");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const struct core_run_request request = {
@@ -469,7 +491,7 @@ int heapctl_run_stop(struct heapctl_run *run, struct heapctl_error *err)
 	struct run stopped;
 
 	if (!size_is_set(run))
-		return fail_usage(err, "run.size is not set");
+		return fail_size(err, "run");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool done = core_run_stop(use.core, &stopped, &problem);
@@ -495,7 +517,7 @@ int heapctl_run_get(int64_t id, struct heapctl_run *run, struct heapctl_error *e
 	struct run found;
 
 	if (run == NULL || !size_is_set(run))
-		return fail_usage(err, "run.size is not set");
+		return fail_size(err, "run");
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool done = find_run(use.core, id, &found, &problem);

@@ -214,15 +214,19 @@ bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, st
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	struct sigaction before;
 
-	if (!on_demand_is_possible())
-		return error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
+	if (!on_demand_is_possible()) {
+		error_set(err, ERROR_UNSUPPORTED, "starting on demand works on x86-64 only");
+		return error_hint(err, "leave HEAPCTL_THREAD and HEAPCTL_CHILDREN unset");
+	}
 	if (sigaction(on_demand_signal(), NULL, &before) != 0)
 		return error_system(
 			err, errno, "reading the handler of signal %d", on_demand_signal());
 	if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN &&
-		before.sa_sigaction != handle_signal)
-		return error_set(
+		before.sa_sigaction != handle_signal) {
+		error_set(
 			err, ERROR_STATE, "the program uses signal %d itself", on_demand_signal());
+		return error_hint(err, "leave HEAPCTL_THREAD unset");
+	}
 	begin_agent = begin_function;
 	filters_at_start = count_filters();
 	if (!has_mark && (filters_at_start > 0 || !is_seen_as_library)) {

@@ -98,7 +98,7 @@ static void add_entry(struct table *table, const struct survey_entry *entry)
 		return;
 	snprintf(pid, sizeof pid, "%d", (int)entry->target.process.pid);
 	if (entry->kind == SURVEY_NO_AGENT)
-		snprintf(text, sizeof text, "no agent: start it with heapctl run");
+		snprintf(text, sizeof text, "no agent: %s", entry->agent_hint);
 	else if (entry->kind == SURVEY_ASLEEP)
 		snprintf(text, sizeof text, "asleep: a command for %s wakes its agent", pid);
 	else

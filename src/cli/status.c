@@ -100,6 +100,8 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 		since_ms == 0 ? "" : control_format_time(since_ms, since),
 		strcmp(by, "heapctl") == 0 ? "heapctl activate"
 		: strcmp(by, "run") == 0   ? "a run"
+		: strcmp(by, "start") == 0
+			? "HEAPCTL_ACTIVATE=1 at the start (heapctl run --activate)"
 		: json_flag(status, "profiling.active_at_start")
 			? "its options at the start (prof_active:true)"
 			: "the program or another tool");

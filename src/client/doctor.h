@@ -67,6 +67,13 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner);
 
 /*
+ * The folder of a process whose agent answers: the one with its socket, or the one in its
+ * HEAPCTL_DIR. Owner and mode may have changed since, or kept the agent out.
+ */
+void doctor_examine_used_folder(
+	struct diagnosis *diagnosis, const char *path, bool has_socket, uid_t owner);
+
+/*
  * The path in HEAPCTL_DIR of a process of that user, which sees it below `root` ("" for our own).
  * True when a finding says that no agent can have its folder there.
  */

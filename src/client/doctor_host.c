@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/malloc_conf.h"
+#include "base/private_folder.h"
 #include "base/xalloc.h"
 #include "client/doctor.h"
 #include "client/program.h"
@@ -157,27 +158,15 @@ static void examine_room(struct diagnosis *diagnosis, const char *path)
 			"%s has no room for another file", path);
 }
 
-/* The mode of a folder with other uses, such as /tmp, must stay. */
-static void examine_mode(struct diagnosis *diagnosis, const char *path, mode_t mode)
+static const char *code_of(const struct error *unusable)
 {
-	const char *const slash = strrchr(path, '/');
-	char hint[400];
-
-	if ((mode & S_ISVTX) == 0 && slash != NULL && strstr(slash, "heapctl") != NULL)
-		snprintf(hint, sizeof hint, "chmod 700 %.300s", path);
-	else
-		snprintf(hint, sizeof hint,
-			"set HEAPCTL_DIR to a folder for this alone, such as %.300s/heapctl; the "
-			"agent creates it",
-			path);
-	diagnosis_add(diagnosis, FINDING_WRONG, "folder-mode", hint,
-		"%s is open to other users (mode %04o), so the agent does not use it", path,
-		(unsigned)mode & 07777);
+	return unusable->kind == ERROR_DENIED ? "folder-owner" : "folder-mode";
 }
 
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner)
 {
 	struct stat status;
+	struct error err;
 
 	if (lstat(path, &status) != 0) {
 		if (errno == EACCES)
@@ -191,15 +180,26 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 			"remove it; the agent creates the folder", "%s is %s", path,
 			S_ISLNK(status.st_mode) ? "a symbolic link, which the agent does not follow"
 						: "not a folder");
-	else if (status.st_uid != owner)
-		diagnosis_add(diagnosis, FINDING_WRONG, "folder-owner",
-			"set HEAPCTL_DIR to a folder of that user, mode 0700",
-			"%s belongs to user %u, not to user %u, so the agent does not use it", path,
-			status.st_uid, owner);
-	else if ((status.st_mode & 077) != 0)
-		examine_mode(diagnosis, path, status.st_mode);
+	else if (!private_folder_check(path, &status, owner, &err))
+		diagnosis_add(diagnosis, FINDING_WRONG, code_of(&err), err.hint, "%s", err.message);
 	else
 		examine_room(diagnosis, path);
+}
+
+void doctor_examine_used_folder(
+	struct diagnosis *diagnosis, const char *path, bool has_socket, uid_t owner)
+{
+	struct stat status;
+	struct error err;
+
+	if (lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
+		private_folder_check(path, &status, owner, &err))
+		return;
+	if (err.kind != ERROR_DENIED)
+		diagnosis_add(diagnosis, FINDING_WRONG, code_of(&err), err.hint, "%s", err.message);
+	/* A server that began as root has its socket in root's folder. */
+	else if (!has_socket || status.st_uid != 0)
+		diagnosis_add(diagnosis, FINDING_NOTE, code_of(&err), err.hint, "%s", err.message);
 }
 
 static bool is_read_only(const char *path)

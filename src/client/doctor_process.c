@@ -295,10 +295,7 @@ static void examine_agent(
 		examine_silent_agent(diagnosis, subject, why);
 	else if (why->kind == ERROR_NOT_FOUND)
 		diagnosis_add(diagnosis, FINDING_WRONG, "no-agent",
-			is_static(subject)
-				? "link libheapctl.a into it (heapctl_start of heapctl.h)"
-				: "start it with heapctl run, or link libheapctl.so "
-				  "into it",
+			process_agent_hint(&subject->modules),
 			"it has no agent, so heapctl cannot profile it");
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
@@ -356,6 +353,40 @@ static bool is_own_folder(const char *path, uid_t owner)
 	       (status.st_mode & 077) == 0;
 }
 
+static bool has_socket(const char *folder, const struct process *process)
+{
+	char path[4200];
+
+	snprintf(path, sizeof path, "%s/%d.sock", folder, (int)process->pid);
+	return access(path, F_OK) == 0;
+}
+
+/* Whether it is the process' HEAPCTL_DIR, which comes first. */
+static bool is_named(const struct process *process, const char *folder)
+{
+	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	char root[32], path[4200];
+	struct error ignored;
+	const char *own;
+
+	buffer_init(&environment, &memory_or_exit);
+	if (!process_read_environment(process->pid, &environment, &ignored))
+		return false;
+	own = process_environment_find(&environment, "HEAPCTL_DIR");
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), own == NULL ? "" : own);
+	return strcmp(path, folder) == 0;
+}
+
+/* The agent has chosen one already: of the others only the one that it was given counts. */
+static void examine_chosen_folder(
+	struct diagnosis *diagnosis, const struct process *process, const char *path)
+{
+	const bool is_there = has_socket(path, process);
+
+	if (is_there || is_named(process, path))
+		doctor_examine_used_folder(diagnosis, path, is_there, process->effective_uid);
+}
+
 void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct process *process)
 {
 	struct string_pool folders;
@@ -379,7 +410,9 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 		/* An agent that answers has chosen its folder already. */
 		const bool is_unused = diagnosis_has(diagnosis, "agent-answers") &&
 				       !is_own_folder(path, process->effective_uid);
-		if (!is_unused && (!is_roots || process->effective_uid == 0))
+		if (is_unused)
+			examine_chosen_folder(diagnosis, process, path);
+		else if (!is_roots || process->effective_uid == 0)
 			doctor_examine_folder(diagnosis, path, process->effective_uid);
 	}
 	string_pool_deinit(&folders);

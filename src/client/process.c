@@ -332,6 +332,15 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		modules->has_libgcc = true;
 }
 
+const char *process_agent_hint(const struct process_modules *modules)
+{
+	if (modules->has_musl)
+		return "use a build of it for glibc instead of musl";
+	return modules->has_libc ? "start it with heapctl run"
+				 : "link libheapctl.a into it, as nothing can be preloaded into a "
+				   "static program";
+}
+
 bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err)
 {
 	struct buffer maps;

@@ -65,6 +65,9 @@ struct process_modules {
 	bool has_musl;	  /* its C library is musl */
 };
 
+/* What brings the agent into a program that has none. */
+const char *process_agent_hint(const struct process_modules *modules);
+
 /* ERROR_DENIED when it belongs to another user. */
 MUST_CHECK bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err);
 

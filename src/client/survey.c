@@ -270,6 +270,7 @@ static void add_unreachable(struct survey *survey, const struct process *process
 	struct survey_entry *const entry = add(survey, is_silent ? SURVEY_SILENT : SURVEY_NO_AGENT);
 	entry->target.process = *process;
 	entry->problem = *why;
+	entry->agent_hint = process_agent_hint(&modules);
 	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s",
 		is_inside ? "in the program" : modules.jemalloc);
 }

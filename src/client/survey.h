@@ -26,7 +26,8 @@ struct survey_entry {
 		target;	    /* process is filled where it is known; for a stale one only the path */
 	json_t *status;	    /* the agent's answer when it is reachable */
 	char jemalloc[256]; /* for one without agent, or asleep: the library, or "in the program" */
-	struct error problem; /* of a silent one */
+	const char *agent_hint; /* for one without: what brings it into the program */
+	struct error problem;	/* of a silent one */
 };
 
 struct survey {

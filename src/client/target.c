@@ -157,10 +157,7 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 			(int)process->pid);
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent", process->name, (int)process->pid);
-	return error_hint(err, "%s; heapctl doctor %d explains more",
-		modules.has_libc ? "start it with `heapctl run`"
-				 : "link libheapctl.a into it, as nothing can be preloaded into a "
-				   "static program",
+	return error_hint(err, "%s; heapctl doctor %d explains more", process_agent_hint(&modules),
 		(int)process->pid);
 }
 

@@ -93,6 +93,14 @@ class Calls:
             server("start", 0)
             self.wait_for_agent(server.pid)
 
+    def test_each_refused_start_says_what_to_do(self):
+        for env, flags, reason in (({"HEAPCTL_DISABLE": "1"}, 0, "HEAPCTL_DISABLE is set (start the program without it)"),
+                                   ({}, 1 << 20, "does not know the flags 0x100000 (use the library of the heapctl.h"),
+                                   ({"HEAPCTL_DIR": "relative"}, 0, "is not an absolute path (begin it with /)")):
+            self.assertIn(reason, self.host(self.kind, start=False, env=env).refuses("start", flags))
+        server = self.host(self.kind)
+        self.assertIn("started already (call heapctl_stop before", server.refuses("start", 0))
+
     def test_stop_ends_a_run(self):
         server = self.host(self.kind)
         run = int(server("run-start", 60000).split()[0])

@@ -89,6 +89,17 @@ class Doctor(Case):
         self.assertIn("libheapctl.a", self.heapctl("status", process.pid, code=None)[1])
         self.assertIn("linked statically", self.heapctl("run", "--", program, code=None)[1])
 
+    def test_ps_does_not_send_a_static_program_with_jemalloc_inside_to_run(self):
+        source = pathlib.Path(self.folder, "inside.c")
+        source.write_text("int mallctl(void) { return 0; }\nint mallctlnametomib(void) { return 0; }\n#include <unistd.h>\n"
+                          "int main(void) { return pause(); }\n")
+        program = os.path.join(self.folder, "inside")
+        subprocess.run([need("cc"), "-static", "-o", program, source], check=True)
+        process = self.start(program)
+        wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "the program")
+        row = next(line for line in self.heapctl("ps")[0].splitlines() if line.split()[:1] == [str(process.pid)])
+        self.assertIn("no agent: link libheapctl.a into it", row)
+
     def test_a_variable_that_is_not_read(self):
         found = self.examine(self.sleeper({"JEMALLOC_CONF": "prof:true"}), ok=False)
         self.assertEqual(found["variable-ignored"]["level"], "wrong")
@@ -147,6 +158,18 @@ class Doctor(Case):
         self.assertIn("agent-answers", found)
         self.assertIn("leaves it on", found["sampling-by-other"]["message"])
         self.assertRegex(found["sample-interval-wide"]["hint"], r"heapctl record --sample \d+KiB, or")
+
+    def test_a_folder_of_a_target_that_answers(self):
+        pid = self.sleeper({"LD_PRELOAD": AGENT, "HEAPCTL_EXE": "sleep"})
+        self.wait_for_agent(pid)
+        os.chmod(self.agents, 0o777)
+        found = self.examine(pid, ok=False)
+        self.assertIn("agent-answers", found)
+        self.assertEqual(found["folder-mode"]["hint"], f"set HEAPCTL_DIR to a folder of its own, such as {self.agents}/heapctl; the agent makes it")
+        os.chmod(self.agents, 0o700)
+        if os.geteuid() == 0:
+            os.chown(self.agents, 65534, 65534)
+            self.assertEqual(self.examine(pid, ok=True)["folder-owner"]["level"], "note")
 
     def test_a_shared_folder_keeps_its_mode(self):
         os.makedirs(self.agents)

@@ -108,7 +108,7 @@ class Choosing(Case):
         folder = os.path.join(self.folder, "open")
         os.mkdir(folder, 0o755)
         _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
-        self.assertIn(f"{folder} is open to other users (mode 0755), so the agent does not use it (set HEAPCTL_DIR to", said)
+        self.assertIn(f"{folder} is open to other users (mode 0755): the agent does not use it (set HEAPCTL_DIR to", said)
         os.chmod(folder, 0o700)
         _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
         self.assertNotIn(folder, said)

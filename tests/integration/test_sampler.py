@@ -96,6 +96,8 @@ class KnownHeaps(SamplerCase):
         status = self.status(process.pid)
         self.assertEqual((status["profiling"]["sampler"], status["sampler"]["dropped"]), ("heapctl", 0))
         self.assertEqual(status["allocator"]["malloc_name"], allocator)
+        self.assertEqual(status["profiling"]["activated_by"], "start")
+        self.assertIn("switched on by HEAPCTL_ACTIVATE=1 at the start", " ".join(self.heapctl("status", process.pid)[0].split()))
         self.answer(process)
         self.go_on(process, "freed")
         self.assertEqual(self.sites(process.pid), {})
