@@ -13,7 +13,7 @@
  * Prints a line for each kind and number of profiles, with tabs: the kind, what it is, profiles,
  * trends, intervals that hold the truth, trends that suspect a site without growth, trends that
  * suspect the growing site, trends whose words are right, then how often each word was said: none,
- * steady, since, jump, cycle, falling.
+ * steady, since, jump, cycle, falling, and of growth that it ended, and that it still goes on.
  *
  * Every trend is of three sites. Without growth all three are of the kind; else the first is, and
  * two are of traffic as ever. The truth of an interval is what the same shape (a line, or one from
@@ -478,6 +478,16 @@ static void make_redrawn(struct site *site, const struct figures *figures)
 	}
 }
 
+/* Held out: half of what arrives is never freed, up to 0.7 to 0.9 of the time that is left. */
+static void make_mixed_burst(struct site *site, const struct figures *figures)
+{
+	const double begin = begin_of(site, figures), end = site->schedule->span;
+
+	make_half(site, figures);
+	add_leak(site, sampled_bytes(figures->leak), figures->size, begin,
+		begin + (end - begin) * (0.7 + 0.2 * uniform()));
+}
+
 static void make_steps_held_out(struct site *site, const struct figures *figures)
 {
 	add_steps(site, figures, 1 + (int)(uniform() * 3));
@@ -910,6 +920,31 @@ static const struct kind kinds[] = {
 		.plan = plan_hourly,
 		.right = NONE | JUMP | CYCLE,
 		.set = "held-out" },
+	{ .name = "h-ended",
+		.text = "half stays, a leak that ends",
+		.make = make_mixed_burst,
+		.figures = { 80, 20, 24576, 2, 0.2 },
+		.plan = plan_hourly,
+		.right = STEADY | SINCE,
+		.is_growing = true,
+		.min_profiles = 16,
+		.set = "held-out" },
+	{ .name = "h-few-onset",
+		.text = "under a sample an hour from 0.2 to 0.7 on",
+		.make = make_static_leak,
+		.figures = { 4, 0.5, 24576, 2, 0.45 },
+		.plan = plan_hourly,
+		.right = STEADY | SINCE,
+		.is_growing = true,
+		.min_profiles = 16,
+		.set = "held-out" },
+	{ .name = "h-few",
+		.text = "comes and goes, about four samples",
+		.make = make_traffic,
+		.figures = { 4, 0, 24576, 4, 0 },
+		.plan = plan_hourly,
+		.right = NONE,
+		.set = "held-out" },
 };
 
 /* A level without growth for the sites beside one that grows. */
@@ -1038,9 +1073,10 @@ static double true_rate(const struct site *site, const struct growth *growth)
 
 	for (size_t i = 0; i < schedule->count; i++) {
 		values[i] = site->bytes[i] - (growth->period_hours > 0 ? site->swing[i] : 0);
-		columns[0][i] = growth->has_onset
-					? fmax(schedule->hours[i] - growth->onset_hours, 0)
-					: schedule->hours[i];
+		columns[0][i] = growth->has_end ? fmin(schedule->hours[i], growth->end_hours)
+						: schedule->hours[i];
+		if (growth->has_onset)
+			columns[0][i] = fmax(columns[0][i] - growth->onset_hours, 0);
 		columns[1][i] = 1;
 	}
 	for (size_t s = 0; s < growth->step_count && has_steps; s++, count++) {
@@ -1068,7 +1104,7 @@ static enum word word_of(const struct growth *growth)
 }
 
 struct tally {
-	unsigned trends, held, named_innocent, found, right, words[WORDS];
+	unsigned trends, held, named_innocent, found, right, words[WORDS], ended, goes_on;
 };
 
 static void run_one(const struct kind *kind, size_t profiles, struct tally *tally)
@@ -1101,6 +1137,8 @@ static void run_one(const struct kind *kind, size_t profiles, struct tally *tall
 	tally->right += (word & kind->right) != 0;
 	for (int i = 0; i < WORDS; i++)
 		tally->words[i] += word == 1U << i;
+	tally->ended += (word & (STEADY | SINCE)) != 0 && first->growth.has_end;
+	tally->goes_on += word == SINCE && first->growth.goes_on;
 }
 
 int main(int argc, char **argv)
@@ -1127,7 +1165,7 @@ int main(int argc, char **argv)
 				kind->is_growing ? (int)tally.found : -1, tally.right);
 			for (int w = 0; w < WORDS; w++)
 				printf("\t%u", tally.words[w]);
-			printf("\n");
+			printf("\t%u\t%u\n", tally.ended, tally.goes_on);
 			fflush(stdout);
 		}
 	}

@@ -270,7 +270,7 @@ static bool find_p(const struct growth_data *series, struct growth *growth)
 		struct growth_data bent = *series;
 		const size_t at = tried == onsets ? 1 + i : 1 + i * (onsets - 1) / (tried - 1);
 		/* What rises by less than its standard error is not worth the time. */
-		const bool may_rise = growth_data_bend(&bent, series->points[at].hours) &&
+		const bool may_rise = growth_data_bend(&bent, series->points[at].hours, INFINITY) &&
 				      bent.plain_rate > 0 &&
 				      bent.plain_rate * bent.plain_rate * bent.square_hours >
 					      fmin(series->plain_variance / (double)series->block,
@@ -399,13 +399,15 @@ static double mean_change(const struct growth_data *series)
 	return changes / hours;
 }
 
+static const double in_interval = 1.92; /* half of the 95% point of chi-squared */
+
 /*
  * Growth that begins late below swings. Each phase has a level of its own in a fold, so that what
  * is left of the swings does not matter. Compared as shapes are (analysis/growth_shape.h).
  */
 static void find_onset_below_swings(const struct growth_data *folded, struct growth_shape *shape)
 {
-	const double clearly = 3, in_interval = 1.92;
+	const double clearly = 3;
 	const double half_count = (double)folded->count / 2;
 	const double noise = folded->plain_variance / (double)folded->block;
 	const double straight = fmax(growth_data_residual_variance(folded), noise);
@@ -416,7 +418,8 @@ static void find_onset_below_swings(const struct growth_data *folded, struct gro
 		struct growth_data bent = *folded;
 		rests[at] = INFINITY;
 		if (!growth_data_may_bend(folded, at) ||
-			!growth_data_bend(&bent, folded->points[at].hours) || bent.plain_rate <= 0)
+			!growth_data_bend(&bent, folded->points[at].hours, INFINITY) ||
+			bent.plain_rate <= 0)
 			continue;
 		rests[at] = fmax(growth_data_residual_variance(&bent), folded->min_variance);
 		if (rests[at] < min) {
@@ -438,6 +441,29 @@ static void find_onset_below_swings(const struct growth_data *folded, struct gro
 	}
 }
 
+/* Which ends of it may be. None is ever found: a fold has few points for one. */
+static void find_end_below_swings(const struct growth_data *folded, struct growth_shape *shape)
+{
+	const double half_count = (double)folded->count / 2;
+	const double noise = folded->plain_variance / (double)folded->block;
+	struct growth_data bent = *folded;
+
+	shape->end_hours = shape->end_low = shape->end_high =
+		folded->points[folded->count - 1].hours;
+	shape->goes_on = growth_data_bend(&bent, shape->onset_hours, INFINITY);
+	const double rest = fmax(growth_data_residual_variance(&bent), noise);
+	for (size_t at = 0; at < folded->count && shape->goes_on; at++) {
+		const double hours = folded->points[at].hours;
+		if (hours <= shape->onset_hours || !growth_data_may_bend(folded, at) ||
+			!growth_data_bend(&bent, shape->onset_hours, hours))
+			continue;
+		shape->goes_on =
+			half_count * log(fmax(growth_data_residual_variance(&bent), noise) / rest) >
+			in_interval;
+		shape->end_low = shape->goes_on ? shape->end_low : hours;
+	}
+}
+
 /* Whether phases with levels of their own and growth, from its onset on, leave about the noise. */
 static bool fold_by_phase(
 	const struct growth_data *series, struct growth_shape *shape, struct growth_data *folded)
@@ -448,7 +474,9 @@ static bool fold_by_phase(
 		find_onset_below_swings(folded, shape);
 	struct growth_data bent = *folded;
 	if (shape->has_onset)
-		shape->has_onset = growth_data_bend(&bent, shape->onset_hours);
+		shape->has_onset = growth_data_bend(&bent, shape->onset_hours, INFINITY);
+	if (shape->has_onset)
+		find_end_below_swings(folded, shape);
 	if (!is_fold_poor(shape->has_onset ? &bent : folded))
 		return true;
 	shape->has_onset = false;
@@ -479,15 +507,42 @@ static struct growth_data shaped_series(
 	return shaped;
 }
 
+static double end_of_growth(const struct growth_shape *shape)
+{
+	return shape->has_end ? shape->end_hours : INFINITY;
+}
+
 /* That a fall goes on is asked of the onset alone: it accuses no site. */
-static bool falls_since(const struct growth_data *series, double onset_hours)
+static bool falls_since(const struct growth_data *series, double onset_hours, double end_hours)
 {
 	struct growth_data bent = *series;
 
-	if (!growth_data_bend(&bent, onset_hours))
+	if (!growth_data_bend(&bent, onset_hours, end_hours))
 		return false;
 	const struct grid grid = grid_make(&bent);
 	return probability_below(&bent, &grid, 0, NOISE_PROGRAM) > 1 - level;
+}
+
+static bool has_large_step(const struct growth_data *series, const struct growth_shape *shape)
+{
+	for (size_t i = 0; i < shape->step_count; i++) {
+		if (fabs(shape->steps[i].step.size) >= growth_data_min_step(series))
+			return true;
+	}
+	return false;
+}
+
+static void copy_moments(const struct growth_shape *shape, struct growth *growth)
+{
+	growth->has_onset = shape->has_onset;
+	growth->onset_hours = shape->onset_hours;
+	growth->onset_low = shape->onset_low;
+	growth->onset_high = shape->onset_high;
+	growth->has_end = shape->has_end;
+	growth->goes_on = shape->goes_on;
+	growth->end_hours = shape->end_hours;
+	growth->end_low = shape->end_low;
+	growth->end_high = shape->end_high;
 }
 
 bool growth_fit(const struct growth_point *points, size_t count,
@@ -503,31 +558,29 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	const bool is_folded = shaped.period_hours > 0;
 	const struct growth_data folded = shaped;
 	bool falls = find_p(&shaped, &growth);
-	const bool falls_later =
-		shape.has_onset && shape.falls && falls_since(&shaped, shape.onset_hours);
+	const bool falls_later = shape.has_onset && shape.falls &&
+				 falls_since(&shaped, shape.onset_hours, end_of_growth(&shape));
 	falls |= falls_later;
 	/* What is no growth leaves the step. */
 	shape.is_jump |= shape.beats_level && growth.p >= level;
 	if (shape.grows_beside_steps && growth.p >= level && !falls) {
 		shape.grows_beside_steps = false;
-		shape.is_jump = true;
+		shape.is_jump = has_large_step(&series, &shape);
 		shaped = series;
 	}
-	if (shape.has_onset && (shape.falls ? falls_later : growth.p < level) &&
-		growth_data_bend(&shaped, shape.onset_hours)) {
-		growth.has_onset = true;
-		growth.onset_hours = shape.onset_hours;
-		growth.onset_low = shape.onset_low;
-		growth.onset_high = shape.onset_high;
-	}
+	if ((shape.has_onset || shape.has_end) &&
+		(shape.falls ? (shape.has_onset ? falls_later : falls) : growth.p < level) &&
+		growth_data_bend(&shaped, shape.has_onset ? shape.onset_hours : -INFINITY,
+			end_of_growth(&shape)))
+		copy_moments(&shape, &growth);
 	/* Swings that no fold has taken out are noise. */
 	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_fold_poor(&shaped));
 	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
 	/* No growth has no onset, and steps are all that there is. */
-	if ((growth.has_onset || shape.grows_beside_steps) &&
+	if ((growth.has_onset || growth.has_end || shape.grows_beside_steps) &&
 		(falls ? growth.high >= 0 : growth.low <= 0)) {
-		shape.is_jump = shape.grows_beside_steps;
-		growth.has_onset = shape.grows_beside_steps = false;
+		shape.is_jump = shape.grows_beside_steps && has_large_step(&series, &shape);
+		growth.has_onset = growth.has_end = shape.grows_beside_steps = false;
 		find_rates(is_folded ? &folded : &series, NOISE_SAMPLING, &growth);
 	}
 	count_intervals(&series, &growth);

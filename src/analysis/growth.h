@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How fast something grows, by a series of estimates, since when, and how sure that is. The rate is
- * that of a least-squares line: through all estimates, or, where growth began later, level up to
- * its onset (a hinge); steps beside it are left to levels of their own. Its 95% interval contains
+ * that of a least-squares line: through all estimates, or, where growth began later or has ended,
+ * level up to its onset (a hinge) and from its end on; steps beside it are left to levels of their
+ * own. Its 95% interval contains
  * the rate of the same line through the true values at the same times: what a profiler would have
  * found that records everything. So only sampling makes it wide. `p` asks more: how often a program
  * that does not grow would look as if it grew this much, by sampling and by its own ups and downs.
@@ -72,9 +73,13 @@ struct growth {
 	unsigned rises, falls, intervals; /* between (averaged) points of one run */
 	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
 	bool may_go_on;	    /* of GROWTH_JUMP: only one point is after the last step */
-	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later, and goes on */
+	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later */
 	double onset_hours; /* the last point before it did, as the points' */
-	double onset_low, onset_high;		    /* its 95% interval */
+	double onset_low, onset_high; /* its 95% interval */
+	bool has_end;	  /* of GROWTH_STEADY or GROWTH_FALL: a level of a few points follows */
+	bool goes_on;	  /* where it has_onset: it has no end two points ago, or earlier */
+	double end_hours; /* the first point of that level; without one the last point */
+	double end_low, end_high; /* its 95% interval; to the last point where it may go on */
 	struct growth_step steps[GROWTH_MAX_STEPS]; /* of GROWTH_JUMP, and beside growth */
 	size_t step_count;
 	double period_hours; /* of GROWTH_CYCLE, and of steady growth with swings; 0 without */

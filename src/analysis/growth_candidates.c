@@ -7,6 +7,12 @@ static const double moment_price = 1.5;
 /* More for a step that one point is beside: that may be just an odd one. */
 static const double end_price = 1;
 
+/* In the unit of the basis. */
+static double min_step(const struct growth_data *series)
+{
+	return growth_data_min_step(series) / sqrt(series->plain_variance);
+}
+
 struct candidate_search {
 	const struct growth_data *series;
 	const struct basis *basis;
@@ -97,7 +103,8 @@ static void try_growth(const struct candidate_search *search, const struct basis
 
 	candidate.shape = steps->step_count == 0 ? SHAPE_LEVEL : SHAPE_STEPS;
 	candidate.score = score_of(search, left, price);
-	keep_if_best(search, &candidate);
+	if (!steps->has_small_step)
+		keep_if_best(search, &candidate);
 	for (size_t at = 0; at < basis->count; at++) {
 		if (!growth_data_may_bend(search->series, at))
 			continue;
@@ -150,6 +157,7 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 	/* A step that does not pay half of its price does not pave the way for others. */
 	double max = min_gain(search, left), step = 0;
 	size_t at = basis->count;
+	const double min_height = min_step(search->series);
 
 	if (candidate->step_count == GROWTH_MAX_STEPS)
 		return false;
@@ -158,7 +166,7 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 		if (!growth_data_may_step(search->series, i) || !is_clear_of_steps(candidate, i))
 			continue;
 		const double gain = basis_explained(basis, &basis->steps[i], &height);
-		if (gain > max) {
+		if (gain > max && fabs(height) >= min_height) {
 			max = gain;
 			step = height;
 			at = i;
@@ -224,6 +232,9 @@ static void try_steps_beside_hinge(const struct candidate_search *search)
 	basis_remove(&basis, search->series, search->basis->hinges[at]);
 	while (take_step(search, &basis, &candidate)) {
 		const size_t last = candidate.steps[candidate.step_count - 1];
+		double height;
+		(void)basis_explained(&stepped, &stepped.steps[last], &height);
+		candidate.has_small_step |= fabs(height) < min_step(search->series);
 		basis_remove(&stepped, search->series, stepped.steps[last]);
 		try_growth(search, &stepped, &candidate);
 	}
@@ -239,44 +250,78 @@ static bool is_over(const struct growth_data *series, size_t first, size_t end)
 	return level >= rise / 2;
 }
 
-/* A line between two levels: the hinge of its beginning less that of its end. */
-static void try_rises(const struct candidate_search *search)
+/* Growth that begins at a point; from the first one on it is a line. */
+static const struct basis_column *growth_from(const struct basis *basis, size_t onset)
+{
+	return onset == 0 ? &basis->line : &basis->hinges[onset];
+}
+
+static bool may_begin(const struct growth_data *series, size_t at)
+{
+	return at == 0 || growth_data_may_bend(series, at);
+}
+
+/* Growth from each point on, by the basis: its square, and its product with the values. */
+struct hinge_products {
+	double squares[GROWTH_POINTS], gains[GROWTH_POINTS];
+};
+
+static void multiply_hinges(const struct basis *basis, const struct growth_data *series,
+	struct hinge_products *products)
+{
+	for (size_t i = 0; i < basis->count; i++) {
+		if (!may_begin(series, i))
+			continue;
+		const struct basis_column *const hinge = growth_from(basis, i);
+		products->squares[i] = column_product(hinge, hinge, 0, basis->count);
+		products->gains[i] = column_product(hinge, &basis->values, 0, basis->count);
+	}
+}
+
+/*
+ * Growth between two points: the hinge of its beginning less that of its end. `left` is the square
+ * sum without it. False when there is none to be seen.
+ */
+static bool rise_between(const struct candidate_search *search,
+	const struct hinge_products *products, double left, size_t first, size_t end,
+	struct shape_candidate *ret)
 {
 	const struct basis *const basis = search->basis;
-	const struct growth_data *const series = search->series;
-	double squares[GROWTH_POINTS], gains[GROWTH_POINTS];
+	const double both =
+		column_product(growth_from(basis, first), &basis->hinges[end], 0, basis->count);
+	const double square = products->squares[first] + products->squares[end] - 2 * both;
+	const double gain = products->gains[first] - products->gains[end];
 
-	for (size_t i = 0; i < basis->count; i++) {
-		if (!growth_data_may_bend(series, i) && i != 0)
-			continue;
-		const struct basis_column *const hinge = i == 0 ? &basis->line : &basis->hinges[i];
-		squares[i] = column_product(hinge, hinge, 0, basis->count);
-		gains[i] = column_product(hinge, &basis->values, 0, basis->count);
-	}
-	for (size_t end = 1; end < basis->count; end++) {
+	if (square <= 1e-9 * products->squares[first])
+		return false;
+	*ret = (struct shape_candidate){
+		.shape = SHAPE_RISE,
+		.onset = first,
+		.end = end,
+		.slope = gain / square,
+		.score = score_of(search, left - gain * gain / square,
+			first == 0 ? moment_price : moment_price + 1),
+	};
+	return true;
+}
+
+static void try_rises(const struct candidate_search *search)
+{
+	const struct growth_data *const series = search->series;
+	struct hinge_products products;
+	struct shape_candidate candidate;
+
+	multiply_hinges(search->basis, series, &products);
+	for (size_t end = 1; end < series->count; end++) {
 		if (!growth_data_may_bend(series, end))
 			continue;
 		for (size_t first = 0; first + 1 < end; first++) {
-			if ((first != 0 && !growth_data_may_bend(series, first)) ||
+			if (!may_begin(series, first) ||
 				series->points[first].run != series->points[end].run ||
-				!is_over(series, first, end))
+				!rise_between(search, &products, search->square_sum, first, end,
+					&candidate))
 				continue;
-			const struct basis_column *const from =
-				first == 0 ? &basis->line : &basis->hinges[first];
-			const double both =
-				column_product(from, &basis->hinges[end], 0, basis->count);
-			const double square = squares[first] + squares[end] - 2 * both;
-			const double gain = gains[first] - gains[end];
-			if (square <= 1e-9 * squares[first])
-				continue;
-			const struct shape_candidate candidate = {
-				.shape = SHAPE_RISE,
-				.onset = first,
-				.end = end,
-				.slope = gain / square,
-				.score = score_of(search, search->square_sum - gain * gain / square,
-					first == 0 ? moment_price : moment_price + 1),
-			};
+			candidate.shape = is_over(series, first, end) ? SHAPE_RISE : SHAPE_ENDED;
 			keep_if_best(search, &candidate);
 		}
 	}
@@ -326,32 +371,41 @@ static const struct {
 	{ .spans = 1.4, .share = 1, .prior = 1, .is_pool = true },
 };
 
+/* Whether the noise of that number is one of the series; makes what shapes are searched with. */
+static bool search_make(const struct growth_data *series, size_t at, double rise, double period,
+	struct basis *basis, struct candidate_search *search)
+{
+	const double walk = series->object_weight * fabs(rise) / series->span_hours;
+	const struct line_noise noise = { noises[at].share, noises[at].spans * series->span_hours,
+		noises[at].is_pool ? series->weight : series->object_weight };
+
+	if (noises[at].is_pool && !series->may_be_pool)
+		return false;
+	basis_make(series, &noise, noises[at].walks ? walk : 0, period, basis);
+	*search = (struct candidate_search){
+		.series = series,
+		.basis = basis,
+		.square_sum = column_product(&basis->values, &basis->values, 0, basis->count),
+		.log_prior = log(noises[at].prior),
+		.log_count = log((double)series->count),
+	};
+	return true;
+}
+
 void candidates_find(const struct growth_data *series, double rise, double period,
 	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS])
 {
-	const double walk = series->object_weight * fabs(rise) / series->span_hours;
-
 	for (size_t i = 0; i < SHAPES; i++)
 		best[i].score = -INFINITY;
 	for (size_t i = 0; i < GROWTH_POINTS; i++)
 		onset_scores[i] = -INFINITY;
 	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
-		const struct line_noise noise = { noises[i].share,
-			noises[i].spans * series->span_hours,
-			noises[i].is_pool ? series->weight : series->object_weight };
+		struct candidate_search search;
 		struct basis basis;
-		if (noises[i].is_pool && !series->may_be_pool)
+		if (!search_make(series, i, rise, period, &basis, &search))
 			continue;
-		basis_make(series, &noise, noises[i].walks ? walk : 0, period, &basis);
-		const struct candidate_search search = {
-			.series = series,
-			.basis = &basis,
-			.square_sum = column_product(&basis.values, &basis.values, 0, basis.count),
-			.log_prior = log(noises[i].prior),
-			.log_count = log((double)series->count),
-			.best = best,
-			.onset_scores = onset_scores,
-		};
+		search.best = best;
+		search.onset_scores = onset_scores;
 		const bool has_steps = try_steps(&search);
 		const bool has_slope = basis_explained(&basis, &basis.line, NULL) >
 				       min_gain(&search, search.square_sum);
@@ -365,4 +419,57 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 		if (period > 0)
 			try_waves(&search);
 	}
+}
+
+/* The same price for what goes on, so that only how well it fits counts. */
+static void try_ends(const struct candidate_search *search, bool falls, struct shape_ends *ends)
+{
+	const struct growth_data *const series = search->series;
+	const struct basis *const basis = search->basis;
+	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
+	struct hinge_products products;
+	struct shape_candidate candidate;
+
+	multiply_hinges(basis, series, &products);
+	for (size_t first = 0; first < series->count; first++) {
+		if (!may_begin(series, first) || (products.gains[first] < 0) != falls)
+			continue;
+		ends->goes_on_score = fmax(ends->goes_on_score,
+			score_of(search,
+				left - basis_explained(basis, growth_from(basis, first), NULL),
+				first == 0 ? moment_price : moment_price + 1));
+		for (size_t end = first + 1; end < series->count; end++) {
+			if (!growth_data_may_bend(series, end) ||
+				!rise_between(search, &products, left, first, end, &candidate) ||
+				(candidate.slope < 0) != falls)
+				continue;
+			ends->scores[end] = fmax(ends->scores[end], candidate.score);
+			ends->onset_scores[first] =
+				fmax(ends->onset_scores[first], candidate.score);
+			/* What rises within one interval is a step. */
+			if (first + 1 < end && candidate.score > ends->best.score)
+				ends->best = candidate;
+		}
+	}
+}
+
+void candidates_find_ends(const struct growth_data *series, double rise,
+	const struct shape_candidate *growth, struct shape_ends *ret)
+{
+	const double clearly = 3;
+	const bool falls = growth->shape == SHAPE_HINGE ? growth->slope < 0 : rise < 0;
+
+	*ret = (struct shape_ends){ .best.score = -INFINITY, .goes_on_score = -INFINITY };
+	for (size_t i = 0; i < GROWTH_POINTS; i++)
+		ret->scores[i] = ret->onset_scores[i] = -INFINITY;
+	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
+		struct candidate_search search;
+		struct basis basis;
+		if (!search_make(series, i, rise, 0, &basis, &search))
+			continue;
+		for (size_t j = 0; j < growth->step_count; j++)
+			basis_remove(&basis, series, basis.steps[growth->steps[j]]);
+		try_ends(&search, falls, ret);
+	}
+	ret->is_found = ret->best.score > ret->goes_on_score + log((double)series->count) + clearly;
 }

@@ -13,6 +13,7 @@ enum {
 	SHAPE_HINGE,
 	SHAPE_STEPS,
 	SHAPE_RISE,
+	SHAPE_ENDED, /* the same with a short level after it: growth, which may begin again */
 	SHAPE_WAVE,
 	SHAPE_SAW,
 	SHAPES
@@ -22,6 +23,7 @@ enum {
 struct shape_candidate {
 	int shape;
 	bool steps_up, steps_down;
+	bool has_small_step; /* that without growth beside it would be no step */
 	double score;
 	double slope; /* at the end, in roots of plain_variance over the span of the series */
 	size_t onset; /* point; of a rise its first, with `end` its last */
@@ -38,3 +40,16 @@ struct shape_candidate {
  */
 void candidates_find(const struct growth_data *series, double rise, double period,
 	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS]);
+
+/* Growth that ends, and a level after it of two intervals at least. */
+struct shape_ends {
+	bool is_found;			    /* the growth ends, and clearly so */
+	struct shape_candidate best;	    /* of those with an end; an onset at point 0 is none */
+	double scores[GROWTH_POINTS];	    /* of the best that ends at this point, or -INFINITY */
+	double onset_scores[GROWTH_POINTS]; /* of the best that ends and begins there */
+	double goes_on_score; /* without an end; as much as the others paid for theirs */
+};
+
+/* The same growth with an end, and beside the same steps; its onset may be another one. */
+void candidates_find_ends(const struct growth_data *series, double rise,
+	const struct shape_candidate *growth, struct shape_ends *ret);

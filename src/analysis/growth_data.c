@@ -311,10 +311,11 @@ static bool measure_again(struct growth_data *series)
 	return true;
 }
 
-bool growth_data_bend(struct growth_data *series, double onset_hours)
+bool growth_data_bend(struct growth_data *series, double onset_hours, double end_hours)
 {
 	for (size_t i = 0; i < series->count; i++)
-		series->points[i].course = fmax(series->points[i].hours, onset_hours);
+		series->points[i].course =
+			fmin(fmax(series->points[i].hours, onset_hours), end_hours);
 	return measure_again(series);
 }
 
@@ -436,4 +437,11 @@ bool growth_data_may_step(const struct growth_data *series, size_t at)
 bool growth_data_may_bend(const struct growth_data *series, size_t at)
 {
 	return has_points(series, at, 2, 2);
+}
+
+double growth_data_min_step(const struct growth_data *series)
+{
+	const double min_samples = 2.5;
+
+	return min_samples * series->weight;
 }

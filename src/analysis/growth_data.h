@@ -66,10 +66,10 @@ bool growth_data_make(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth_data *ret);
 
 /*
- * Lets growth begin at that moment, and each of the steps (by the last point before it, ascending)
- * begin a level of its own. False when no growth could be seen then.
+ * Lets growth begin at that moment, and end at the other, and each of the steps (by the last point
+ * before it, ascending) begin a level of its own. False when no growth could be seen then.
  */
-bool growth_data_bend(struct growth_data *series, double onset_hours);
+bool growth_data_bend(struct growth_data *series, double onset_hours, double end_hours);
 bool growth_data_split(struct growth_data *series, const size_t *steps, size_t step_count);
 
 /*
@@ -92,3 +92,9 @@ size_t growth_data_run_end(const struct growth_data *series, size_t at);
  */
 bool growth_data_may_step(const struct growth_data *series, size_t at);
 bool growth_data_may_bend(const struct growth_data *series, size_t at);
+
+/*
+ * What rises by less is no step: a few samples that come one by one look like one. What is larger
+ * than the sampling interval is a step by itself.
+ */
+double growth_data_min_step(const struct growth_data *series);

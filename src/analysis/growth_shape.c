@@ -116,19 +116,19 @@ static double mean_between(const struct growth_data *series, size_t first, size_
 	return sum / (double)(end - first);
 }
 
-/* Of growth since a moment. */
-static double mean_growth_hours(
-	const struct growth_data *series, size_t first, size_t end, double onset_hours)
+/* Of growth from one moment to another. */
+static double mean_growth_hours(const struct growth_data *series, size_t first, size_t end,
+	double onset_hours, double end_hours)
 {
 	double sum = 0;
 
 	for (size_t i = first; i < end; i++)
-		sum += fmax(series->points[i].hours - onset_hours, 0);
+		sum += fmax(fmin(series->points[i].hours, end_hours) - onset_hours, 0);
 	return sum / (double)(end - first);
 }
 
 static struct shape_step step_between(const struct growth_data *series, size_t first, size_t before,
-	size_t after, size_t end, double onset_hours)
+	size_t after, size_t end, double onset_hours, double end_hours)
 {
 	const double from = series->points[before].hours, to = series->points[after].hours;
 
@@ -138,8 +138,9 @@ static struct shape_step step_between(const struct growth_data *series, size_t f
 				mean_between(series, first, before + 1),
 			.lasted_hours = to - from },
 		.before = before,
-		.growth_hours = mean_growth_hours(series, after, end, onset_hours) -
-				mean_growth_hours(series, first, before + 1, onset_hours),
+		.growth_hours =
+			mean_growth_hours(series, after, end, onset_hours, end_hours) -
+			mean_growth_hours(series, first, before + 1, onset_hours, end_hours),
 	};
 }
 
@@ -150,11 +151,12 @@ static void describe_steps(const struct growth_data *series,
 		shape->step_count = 1;
 		shape->steps[0] = step_between(series,
 			growth_data_run_begin(series, candidate->onset), candidate->onset,
-			candidate->end, growth_data_run_end(series, candidate->end), 0);
+			candidate->end, growth_data_run_end(series, candidate->end), 0, INFINITY);
 		shape->steps[0].step.is_gradual = true;
 		return;
 	}
-	const size_t onset = candidate->shape == SHAPE_HINGE ? candidate->onset : 0;
+	const double onset_hours = shape->has_onset ? shape->onset_hours : series->points[0].hours;
+	const double end_hours = shape->has_end ? shape->end_hours : INFINITY;
 	shape->step_count = candidate->step_count;
 	for (size_t i = 0; i < candidate->step_count; i++)
 		shape->steps[i].before = candidate->steps[i];
@@ -168,7 +170,7 @@ static void describe_steps(const struct growth_data *series,
 		if (i + 1 < shape->step_count && shape->steps[i + 1].before < end)
 			end = shape->steps[i + 1].before + 1;
 		shape->steps[i] = step_between(
-			series, first, before, before + 1, end, series->points[onset].hours);
+			series, first, before, before + 1, end, onset_hours, end_hours);
 	}
 }
 
@@ -180,7 +182,6 @@ static void describe_onset(const struct growth_data *series, const struct shape_
 	size_t low = 0, high = 0;
 
 	shape->has_onset = true;
-	shape->falls = hinge->slope < 0;
 	shape->onset_hours = series->points[hinge->onset].hours;
 	for (size_t i = 0; i < series->count; i++) {
 		weights[i] = exp(fmin(scores[i] - hinge->score, 0));
@@ -195,6 +196,40 @@ static void describe_onset(const struct growth_data *series, const struct shape_
 	}
 	shape->onset_low = fmin(series->points[low].hours, shape->onset_hours);
 	shape->onset_high = fmax(series->points[high].hours, shape->onset_hours);
+}
+
+static const double in_interval = 1.92; /* half of the 95% point of chi-squared */
+
+/* Since when, and until when: of growth that goes on the end is the last point. */
+static void describe_growth(const struct growth_data *series, const struct shape_candidate *growth,
+	double rise, const double onset_scores[GROWTH_POINTS], struct growth_shape *shape)
+{
+	const double last = series->points[series->count - 1].hours;
+	struct shape_ends ends;
+
+	candidates_find_ends(series, rise, growth, &ends);
+	shape->has_end = ends.is_found;
+	shape->falls = growth->shape == SHAPE_HINGE ? growth->slope < 0 : rise < 0;
+	double max = ends.goes_on_score;
+	for (size_t i = 0; i < series->count; i++)
+		max = fmax(max, ends.scores[i]);
+	shape->goes_on = true;
+	shape->end_hours = ends.is_found ? series->points[ends.best.end].hours : last;
+	shape->end_low = shape->end_hours;
+	shape->end_high = shape->end_hours;
+	for (size_t i = 0; i < series->count; i++) {
+		if (ends.scores[i] <= max - in_interval)
+			continue;
+		shape->goes_on = false;
+		shape->end_low = fmin(shape->end_low, series->points[i].hours);
+		shape->end_high = fmax(shape->end_high, series->points[i].hours);
+	}
+	if (ends.is_found && ends.best.onset != 0)
+		describe_onset(series, &ends.best, ends.onset_scores, shape);
+	else if (!ends.is_found && growth->shape == SHAPE_HINGE)
+		describe_onset(series, growth, onset_scores, shape);
+	if (shape->has_onset)
+		shape->end_low = fmax(shape->end_low, shape->onset_hours);
 }
 
 /* Nothing but noise, as it would be if all were replaced from point to point, and no less of it. */
@@ -225,9 +260,11 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	if (swings.period_hours == 0 && is_quiet(series))
 		return shape;
 	candidates_find(series, flat.rise, swings.period_hours, best, onset_scores);
-	const struct shape_candidate *const still = best[SHAPE_RISE].score > best[SHAPE_STEPS].score
-							    ? &best[SHAPE_RISE]
-							    : &best[SHAPE_STEPS];
+	/* A rise that is said to end earlier than it did is none. */
+	const bool is_rise = best[SHAPE_RISE].score > best[SHAPE_STEPS].score &&
+			     best[SHAPE_RISE].score > best[SHAPE_ENDED].score - clearly;
+	const struct shape_candidate *const still =
+		is_rise ? &best[SHAPE_RISE] : &best[SHAPE_STEPS];
 	const struct shape_candidate *const growth =
 		best[SHAPE_HINGE].score > best[SHAPE_LINE].score ? &best[SHAPE_HINGE]
 								 : &best[SHAPE_LINE];
@@ -248,8 +285,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	if (growth->score < best[SHAPE_LEVEL].score)
 		return shape;
 	shape.grows_beside_steps = growth->step_count > 0;
+	describe_growth(series, growth, flat.rise, onset_scores, &shape);
 	describe_steps(series, growth, &shape);
-	if (growth->shape == SHAPE_HINGE)
-		describe_onset(series, growth, onset_scores, &shape);
 	return shape;
 }

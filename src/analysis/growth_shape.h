@@ -2,7 +2,8 @@
 /*
  * What a series looks like: level, a line, a hinge (level, then a line to the end), steps between
  * levels, a rise between two levels, some of them together, or swings with a period. A step needs a
- * level after it, of two points at least: what still rises at the end is a hinge.
+ * level after it, of two points at least: what still rises at the end is a hinge. A line or a hinge
+ * whose end was shortly before that of the series is still growth, which may begin again.
  *
  * The shapes are compared by Schwarz's criterion (Annals of Statistics 6, 1978): the logarithm of
  * the likelihood, less log(n) / 2 for each height or slope, and log(n) for each moment, of which
@@ -28,12 +29,16 @@ struct growth_shape {
 	size_t step_count;
 	bool grows_beside_steps;
 	bool has_onset; /* of growth, which goes on to the end */
-	bool falls;	/* of what has an onset */
+	bool falls;	/* of what has an onset, or an end */
 	double onset_hours;
 	double onset_low, onset_high; /* its 95% interval, beyond the resolution of the points */
-	double period_hours;	      /* 0 when there are no swings */
-	double period_error_hours;    /* about */
-	bool outgrows_swings;	      /* the line rises by more than the swings, from end to end */
+	bool has_end;		      /* of growth, which a level follows */
+	bool goes_on;		      /* of growth: it has no end two intervals ago, or earlier */
+	double end_hours;
+	double end_low, end_high;  /* its 95% interval, to the last point where it may go on */
+	double period_hours;	   /* 0 when there are no swings */
+	double period_error_hours; /* about */
+	bool outgrows_swings;	   /* the line rises by more than the swings, from end to end */
 };
 
 struct growth_shape growth_shape_of(const struct growth_data *series);

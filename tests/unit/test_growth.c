@@ -895,7 +895,76 @@ static void arrivals_tell_how_long_objects_live(void **state)
 	assert_true(lasting.high - lasting.low < (fleeting.high - fleeting.low) / 1.5);
 }
 
+/* Exact, of sampled objects of weight 1: 1000 that stay, and 50 an hour from one hour to another.
+ */
+static struct growth fit_growth_between(double begin, double end, size_t count)
+{
+	struct growth_point points[64];
+	struct growth growth;
+
+	for (size_t i = 0; i < count; i++) {
+		const double hours = (double)i;
+		const double value = 1000 + 50 * (fmin(fmax(hours, begin), end) - begin);
+		points[i] = (struct growth_point){ hours, value, value, 0 };
+	}
+	assert_true(growth_fit(points, count, NULL, &growth));
+	return growth;
+}
+
+static void growth_that_ended_a_while_ago_has_an_end(void **state)
+{
+	(void)state;
+	/* Not yet level for half as long as it grew. */
+	struct growth growth = fit_growth_between(8, 26, 32);
+	assert_int_equal(growth.kind, GROWTH_STEADY);
+	assert_true(growth.has_end && !growth.goes_on && fabs(growth.end_hours - 26) <= 1);
+	assert_true(growth.end_low <= 26 && growth.end_high >= 26);
+	assert_true(growth.has_onset && fabs(growth.onset_hours - 8) <= 1);
+	assert_true(growth.low <= 50 && growth.high >= 50);
+
+	growth = fit_growth_between(0, 26, 32);
+	assert_int_equal(growth.kind, GROWTH_STEADY);
+	assert_true(growth.has_end && !growth.has_onset && fabs(growth.end_hours - 26) <= 1);
+	assert_true(growth.low <= 50 && growth.high >= 50);
+}
+
+static void growth_to_the_last_point_has_no_end(void **state)
+{
+	(void)state;
+	const struct growth growth = fit_growth_between(8, 31, 32);
+
+	assert_true(growth.has_onset && growth.goes_on && !growth.has_end);
+	assert_true(growth.end_hours == 31 && growth.end_low == 31 && growth.end_high == 31);
+}
+
+/* A few samples that come one by one. */
+static void less_than_a_sample_a_point_has_an_onset_and_no_steps(void **state)
+{
+	(void)state;
+	static const double series[][32] = {
+		{ 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 11, 11, 13, 13, 13, 13,
+			13, 14, 14, 14, 15, 16, 17, 17, 17, 19, 19, 19 },
+		{ 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 7, 8, 8, 9, 11, 11,
+			11, 11, 11, 12, 14, 14 },
+	};
+
+	for (size_t i = 0; i < sizeof series / sizeof series[0]; i++) {
+		struct growth_point points[32];
+		struct growth growth;
+		for (size_t j = 0; j < 32; j++)
+			points[j] =
+				(struct growth_point){ (double)j, series[i][j], series[i][j], 0 };
+		assert_true(growth_fit(points, 32, NULL, &growth));
+		assert_int_equal(growth.kind, GROWTH_STEADY);
+		assert_true(growth.has_onset && growth.step_count == 0);
+		assert_true(series[i][(size_t)growth.onset_hours - 2] == series[i][0]);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(growth_that_ended_a_while_ago_has_an_end),
+	cmocka_unit_test(growth_to_the_last_point_has_no_end),
+	cmocka_unit_test(less_than_a_sample_a_point_has_an_onset_and_no_steps),
 	cmocka_unit_test(holds_the_truth_of_a_leak),
 	cmocka_unit_test(holds_the_truth_of_what_is_turned_over),
 	cmocka_unit_test(holds_the_truth_of_swings),
