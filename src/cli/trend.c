@@ -131,6 +131,16 @@ static void write_shape_json(struct json_writer *json, const struct growth *grow
 		json_put_real(json, growth->onset_low);
 		json_put_real(json, growth->onset_high);
 		json_array_end(json);
+		json_member_bool(json, "goes_on", growth->goes_on);
+	}
+	if (growth->has_end)
+		json_member_real(json, "end_hours", growth->end_hours);
+	if (growth->has_end || growth->has_onset) {
+		json_key(json, "end_interval95");
+		json_array_begin(json);
+		json_put_real(json, growth->end_low);
+		json_put_real(json, growth->end_high);
+		json_array_end(json);
 	}
 	if (growth->step_count > 0)
 		write_steps_json(json, growth);
@@ -173,6 +183,7 @@ static void write_site_json(
 	json_member_string(json, "name", site->name);
 	json_member_string(json, "stack", site->stack);
 	write_growth_json(json, site);
+	json_member_string(json, "words", trend_describe_growth(trend, site).text);
 	json_key(json, "values");
 	json_array_begin(json);
 	for (size_t i = 0; i < trend->profile_count; i++)

@@ -130,28 +130,54 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 	return result;
 }
 
-struct quantity_error_text quantity_format_error(
-	enum quantity_style style, double value, double error)
+/* A change without its unit; what is shown as 0 has no sign. */
+static const char *format_signed(double value, int digits, char text[24])
 {
+	const double shown = fabs(value);
+	const char *const sign = shown < (digits > 0 ? 0.05 : 0.5) ? "" : value < 0 ? "-" : "+";
+
+	snprintf(text, 24, "%s%.*f", sign, digits, shown);
+	return text;
+}
+
+struct quantity_interval_text quantity_format_interval(
+	enum quantity_style style, double value, double low, double high)
+{
+	const double uneven = 1.5;
+	const bool is_even =
+		fmax(value - low, high - value) <= uneven * fmin(value - low, high - value);
+	const double error = (high - low) / 2;
 	const struct scale *const scale = style == QUANTITY_BYTES  ? &byte_scale
 					  : style == QUANTITY_TIME ? &time_scale
 								   : NULL;
-	struct quantity_error_text result;
+	struct quantity_interval_text result;
+	char values[3][24];
 
-	if (scale == NULL) {
+	if (scale == NULL && is_even) {
 		snprintf(result.text, sizeof result.text, "%s ± %s",
 			quantity_format(style, value, true).text,
 			quantity_format(style, error, false).text);
 		return result;
 	}
-	double larger = fmax(fabs(value), error);
+	if (scale == NULL) {
+		snprintf(result.text, sizeof result.text, "%s [%s to %s]",
+			quantity_format(style, value, true).text,
+			quantity_format(style, low, true).text,
+			quantity_format(style, high, true).text);
+		return result;
+	}
+	double larger = is_even ? fmax(fabs(value), error) : fmax(fabs(low), fabs(high));
 	const size_t unit = scale_unit(scale, &larger);
 	const int digits = unit > 0;
 	const double divisor = pow(scale->step, (double)unit);
-	const double shown = fabs(value) / divisor;
-	const char *const sign = shown < (digits > 0 ? 0.05 : 0.5) ? "" : value < 0 ? "-" : "+";
-	snprintf(result.text, sizeof result.text, "%s%.*f ± %.*f %s", sign, digits, shown, digits,
-		error / divisor, scale->units[unit]);
+	format_signed(value / divisor, digits, values[0]);
+	if (is_even)
+		snprintf(result.text, sizeof result.text, "%s ± %.*f %s", values[0], digits,
+			error / divisor, scale->units[unit]);
+	else
+		snprintf(result.text, sizeof result.text, "%s [%s to %s] %s", values[0],
+			format_signed(low / divisor, digits, values[1]),
+			format_signed(high / divisor, digits, values[2]), scale->units[unit]);
 	return result;
 }
 

@@ -28,12 +28,15 @@ enum quantity_style quantity_style_of(
 /* With a sign in front when `is_change`, also for growth. */
 struct quantity_text quantity_format(enum quantity_style style, double value, bool is_change);
 
-/* A change and half of its interval in one unit: "+1.7 ± 0.8 MiB". */
-struct quantity_error_text {
-	char text[64];
+/*
+ * A change and its interval in one unit: "+1.7 ± 0.8 MiB" by half of the interval, or, where one
+ * side is wider than the other by more than half, "+1.7 [+0.9 to +3.4] MiB".
+ */
+struct quantity_interval_text {
+	char text[96];
 };
-struct quantity_error_text quantity_format_error(
-	enum quantity_style style, double value, double error);
+struct quantity_interval_text quantity_format_interval(
+	enum quantity_style style, double value, double low, double high);
 
 /* For titles: "space in use". */
 const char *quantity_name(enum profile_kind kind, enum profile_counter counter);

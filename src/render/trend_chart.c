@@ -177,7 +177,8 @@ static double course_at(const struct growth *growth, double hours)
 {
 	if (growth->kind != GROWTH_STEADY && growth->kind != GROWTH_FALL)
 		return 0;
-	return growth->has_onset ? fmax(hours - growth->onset_hours, 0) : hours;
+	const double grown = growth->has_end ? fmin(hours, growth->end_hours) : hours;
+	return growth->has_onset ? fmax(grown - growth->onset_hours, 0) : grown;
 }
 
 /* Steps before a moment; SIZE_MAX within one. */
@@ -199,6 +200,16 @@ static bool has_fit(const struct trend_site *site)
 	return site->has_growth &&
 	       (site->growth.kind == GROWTH_STEADY || site->growth.kind == GROWTH_FALL ||
 		       site->growth.kind == GROWTH_JUMP);
+}
+
+/* When growth began or ended. */
+static void draw_moment(
+	const struct trend_site *site, const struct frame *frame, double hours, struct buffer *out)
+{
+	buffer_printf(out,
+		"<line class=\"onset%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>\n",
+		site->is_suspect ? " leak" : "", x_of(frame, hours), x_of(frame, hours), frame->top,
+		frame->top + frame->height);
 }
 
 /* What was fitted to one run: levels, as their points' mean, and the growth beside them. */
@@ -230,11 +241,10 @@ static void draw_fit(const struct trend *trend, const struct trend_site *site,
 	buffer_append_string(out, "\"/>\n");
 	if (growth->has_onset && growth->onset_hours >= trend->hours[first] &&
 		growth->onset_hours < trend->hours[end - 1])
-		buffer_printf(out,
-			"<line class=\"onset%s\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
-			"y2=\"%.1f\"/>\n",
-			site->is_suspect ? " leak" : "", x_of(frame, growth->onset_hours),
-			x_of(frame, growth->onset_hours), frame->top, frame->top + frame->height);
+		draw_moment(site, frame, growth->onset_hours, out);
+	if (growth->has_end && growth->end_hours >= trend->hours[first] &&
+		growth->end_hours < trend->hours[end - 1])
+		draw_moment(site, frame, growth->end_hours, out);
 }
 
 /* In two lines, where one is too short. */
@@ -323,7 +333,7 @@ static void append_summary(
 
 static const char legend[] =
 	"shaded: 95% interval of each point; dashed: fitted growth and levels, upright where "
-	"growth begins; red: suspected leaks";
+	"growth begins or ends; red: suspected leaks";
 
 void trend_chart_svg(
 	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
@@ -377,7 +387,7 @@ static void append_row(const struct trend *trend, const struct trend_site *site,
 
 	buffer_printf(out, "<tr%s><td>%s</td><td>", site->is_suspect ? " class=\"suspect\"" : "",
 		quantity_format(style_of(trend), now, false).text);
-	append_escaped(out, trend_describe_growth(trend, site).text, 200);
+	append_escaped(out, trend_describe_growth(trend, site).text, SIZE_MAX);
 	buffer_append_string(out, "</td><td class=\"chance\">");
 	append_escaped(out, trend_describe_chance(site).text, 200);
 	buffer_append_string(out, "</td><td>");

@@ -26,12 +26,12 @@ void trend_format_span(const struct trend *trend, double hours, char text[32])
 		snprintf(text, 32, "%.3g d", hours / 24);
 }
 
-/* "+1.7 ± 0.8 MiB/h" */
-static struct quantity_error_text format_rate(
+/* "+1.7 ± 0.8 MiB/h", "+1.7 [+0.9 to +3.4] MiB/h" */
+static struct quantity_interval_text format_rate(
 	const struct trend *trend, const struct growth *growth)
 {
-	struct quantity_error_text text = quantity_format_error(
-		style_of(trend), growth->rate, (growth->high - growth->low) / 2);
+	struct quantity_interval_text text =
+		quantity_format_interval(style_of(trend), growth->rate, growth->low, growth->high);
 
 	strncat(text.text, trend->has_times ? "/h" : " per profile",
 		sizeof text.text - strlen(text.text) - 1);
@@ -123,27 +123,55 @@ static void describe_steps(
 		strncat(text, "; a later profile tells if it goes on", size - strlen(text) - 1);
 }
 
-/* "since 15 h after the start", and from when to when that may have been. */
-static void describe_onset(
+/* "15 h after the start (14 h to 16 h)", without an interval of one point. */
+static void describe_moment(
+	const struct trend *trend, double hours, double low, double high, char text[120])
+{
+	char moment[32], from[32], to[32];
+
+	trend_format_span(trend, hours, moment);
+	trend_format_span(trend, low, from);
+	trend_format_span(trend, high, to);
+	if (low < high)
+		snprintf(text, 120, "%s after the start (%s to %s)", moment, from, to);
+	else
+		snprintf(text, 120, "%s after the start", moment);
+}
+
+/*
+ * "grows since 15 h after the start: +50 ± 3 MiB/h, still growing", or as far as it is known that
+ * it does.
+ */
+static void describe_moments(
 	const struct trend *trend, const struct growth *growth, char *text, size_t size)
 {
-	char onset[32], low[32], high[32];
+	const bool falls = growth->kind == GROWTH_FALL;
+	const struct quantity_interval_text rate = format_rate(trend, growth);
+	const char *const did = falls ? "fell" : "grew";
+	char onset[120], end[120], established[32];
 
-	trend_format_span(trend, growth->onset_hours, onset);
-	trend_format_span(trend, growth->onset_low, low);
-	trend_format_span(trend, growth->onset_high, high);
-	if (growth->onset_low < growth->onset_high)
-		snprintf(text, size, "since %s after the start (%s to %s)", onset, low, high);
+	describe_moment(trend, growth->onset_hours, growth->onset_low, growth->onset_high, onset);
+	describe_moment(trend, growth->end_hours, growth->end_low, growth->end_high, end);
+	trend_format_span(trend, growth->end_low, established);
+	if (growth->has_end && growth->has_onset)
+		snprintf(text, size, "%s from %s until %s: %s, level since", did, onset, end,
+			rate.text);
+	else if (growth->has_end)
+		snprintf(text, size, "%s until %s: %s, level since", did, end, rate.text);
+	else if (growth->goes_on)
+		snprintf(text, size, "%s since %s: %s, still %s", falls ? "falls" : "grows", onset,
+			rate.text, falls ? "falling" : "growing");
 	else
-		snprintf(text, size, "since %s after the start", onset);
+		snprintf(text, size, "%s since %s: %s, until %s after the start or later", did,
+			onset, rate.text, established);
 }
 
 static void describe_growth(
 	const struct trend *trend, const struct growth *growth, struct trend_words *words)
 {
 	const bool falls = growth->kind == GROWTH_FALL;
-	const struct quantity_error_text rate = format_rate(trend, growth);
-	char onset[120], period[32], swings[64] = "", steps[200];
+	const struct quantity_interval_text rate = format_rate(trend, growth);
+	char moments[400], period[32], swings[64] = "", steps[200];
 
 	describe_steps(trend, growth, steps, sizeof steps);
 	const char *const and = steps[0] == '\0' ? "" : "; and ";
@@ -151,11 +179,9 @@ static void describe_growth(
 		trend_format_span(trend, growth->period_hours, period);
 		snprintf(swings, sizeof swings, ", below swings of about %s", period);
 	}
-	if (growth->has_onset) {
-		describe_onset(trend, growth, onset, sizeof onset);
-		snprintf(words->text, sizeof words->text, "%s %s: %s, still %s%s%s%s",
-			falls ? "falls" : "grows", onset, rate.text, falls ? "falling" : "growing",
-			swings, and, steps);
+	if (growth->has_onset || growth->has_end) {
+		describe_moments(trend, growth, moments, sizeof moments);
+		snprintf(words->text, sizeof words->text, "%s%s%s%s", moments, swings, and, steps);
 	} else if (swings[0] != '\0') {
 		snprintf(
 			words->text, sizeof words->text, "%s%s%s%s", rate.text, swings, and, steps);

@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 
 struct trend_words {
-	char text[320];
+	char text[720];
 };
 
 /* "+3.1 ± 0.4 MiB/h, grew in 11 of 12 intervals". */

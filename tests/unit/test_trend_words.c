@@ -79,10 +79,58 @@ static void what_falls_later_is_said_to_fall(void **state)
 		.has_onset = true,
 		.onset_hours = 3,
 		.onset_low = 3,
-		.onset_high = 3 };
+		.onset_high = 3,
+		.goes_on = true };
 
 	assert_string_equal(describe(&growth),
 		"falls since 3 h after the start: -2.0 ± 1.0 MiB/h, still falling");
+}
+
+static void growth_is_not_said_to_go_on_where_it_may_have_ended(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_STEADY,
+		.rate = 2 * mib,
+		.low = 1 * mib,
+		.high = 3 * mib,
+		.has_onset = true,
+		.onset_hours = 6,
+		.onset_low = 5,
+		.onset_high = 7,
+		.end_hours = 20,
+		.end_low = 12,
+		.end_high = 20 };
+
+	assert_string_equal(describe(&growth),
+		"grew since 6 h after the start (5 h to 7 h): +2.0 ± 1.0 MiB/h, until 12 h after "
+		"the start or later");
+	growth.has_end = true;
+	growth.end_hours = 13;
+	growth.end_high = 14;
+	assert_string_equal(describe(&growth), "grew from 6 h after the start (5 h to 7 h) until "
+					       "13 h after the start (12 h to 14 h): "
+					       "+2.0 ± 1.0 MiB/h, level since");
+	growth.has_onset = false;
+	growth.end_low = growth.end_high = growth.end_hours;
+	assert_string_equal(describe(&growth),
+		"grew until 13 h after the start: +2.0 ± 1.0 MiB/h, level since");
+}
+
+static void an_uneven_interval_has_both_of_its_ends(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_STEADY,
+		.rate = 1.7 * mib,
+		.low = 0.9 * mib,
+		.high = 3.4 * mib,
+		.rises = 4,
+		.intervals = 4 };
+
+	assert_string_equal(
+		describe(&growth), "+1.7 [+0.9 to +3.4] MiB/h, grew in 4 of 4 intervals");
+	growth = (struct growth){ .rate = 0.2 * mib, .low = -0.04 * mib, .high = 2 * mib };
+	assert_string_equal(
+		describe(&growth), "no growth that stands out (+0.2 [0.0 to +2.0] MiB/h)");
 }
 
 static void a_rise_over_several_profiles_is_no_step(void **state)
@@ -127,6 +175,7 @@ static void steps_beside_growth_are_told_but_not_that_of_the_onset(void **state)
 		.high = 3 * mib,
 		.has_onset = true,
 		.onset_hours = 6,
+		.goes_on = true,
 		.step_count = 2,
 		.steps = { { .hours = 3.5, .size = 8 * mib, .lasted_hours = 1 },
 			{ .hours = 6.5, .size = mib, .lasted_hours = 1, .is_of_onset = true } } };
@@ -171,6 +220,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_shown_as_0_has_no_sign),
 	cmocka_unit_test(what_falls_is_not_said_to_have_grown),
 	cmocka_unit_test(what_falls_later_is_said_to_fall),
+	cmocka_unit_test(growth_is_not_said_to_go_on_where_it_may_have_ended),
+	cmocka_unit_test(an_uneven_interval_has_both_of_its_ends),
 	cmocka_unit_test(a_rise_over_several_profiles_is_no_step),
 	cmocka_unit_test(a_last_step_may_go_on),
 	cmocka_unit_test(steps_beside_growth_are_told_but_not_that_of_the_onset),
