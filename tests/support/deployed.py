@@ -80,7 +80,7 @@ class DeployedCase(GatewayCase):
             page.goto(f"{self.url}/#/{self.program.pid}/history?base={first['id']}&at={last['id']}"
                       f"&begin={first['time_ms']}&end={last['time_ms']}")
             page.wait_for("document.querySelector('.site .fit.leak') && document.querySelector('.site .onset')")
-            for words in ("still growing", "2 steps"):
+            for words in ("still growing", "two steps"):
                 page.wait_for(f"document.querySelector('.result').textContent.includes('{words}')")
             if "BENCH_FOLDER" in os.environ:
                 page.screenshot(os.path.join(os.environ["BENCH_FOLDER"], "deployed.png"))

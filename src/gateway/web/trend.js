@@ -3,7 +3,7 @@
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, select } from '/assets/controls.js';
 import { button, el, svg } from '/assets/dom.js';
-import { bytes, change, changeWithError, count } from '/assets/format.js';
+import { bytes, change, count } from '/assets/format.js';
 import { dateTime, duration } from '/assets/time.js';
 
 const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
@@ -18,7 +18,10 @@ export const TREND_KEYS = ['by', 'counter', 'focus', 'ignore', 'exclude'];
 
 /* Hours of growth up to a snapshot. */
 function course(site, hour) {
-  return site.kind !== 'steady' && site.kind !== 'falling' ? 0 : site.onset_hours === undefined ? hour : Math.max(hour - site.onset_hours, 0);
+  if (site.kind !== 'steady' && site.kind !== 'falling')
+    return 0;
+  const grown = Math.min(hour, site.end_hours ?? hour);
+  return site.onset_hours === undefined ? grown : Math.max(grown - site.onset_hours, 0);
 }
 
 /* What was fitted to the profiles of one run: the mean of each stretch between steps, and the growth beside them. */
@@ -34,7 +37,7 @@ function fittedPoints(site, hours, run) {
   return between.map(i => [hours[i], levels[stretch(hours[i])] + rate * course(site, hours[i])]);
 }
 
-/* A small picture of a series with its error, the growth or the steps that were fitted, and when it began. */
+/* A small picture of a series with its error, the growth or the steps that were fitted, and when it began and ended. */
 function sparkline(trend, site, format, isLarge) {
   const width = isLarge ? 900 : 300, height = isLarge ? 180 : 44, pad = 3;
   const { hours, runs } = trend;
@@ -64,7 +67,8 @@ function sparkline(trend, site, format, isLarge) {
     'aria-label': `from ${format(site.values[0])} to ${format(site.values.at(-1))}`,
   }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line }),
   ...(fit ? [svg('path', { class: site.is_suspect ? 'fit leak' : 'fit', d: fit })] : []),
-  ...(site.onset_hours === undefined ? [] : [svg('path', { class: 'onset', d: `M${x(site.onset_hours).toFixed(1)},${pad}V${height - pad}` })])),
+  ...[site.onset_hours, site.end_hours].filter(hour => hour !== undefined)
+    .map(hour => svg('path', { class: 'onset', d: `M${x(hour).toFixed(1)},${pad}V${height - pad}` }))),
   isLarge ? el('p.spark-ends.quiet', el('span', `${dateTime(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
     el('span', `${dateTime(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
 }
@@ -75,56 +79,11 @@ function chance(p) {
 
 const after = hours => `${duration(hours * HOUR)} after the start`;
 
-const ownSteps = site => (site.steps ?? []).filter(step => !step.is_of_onset);
-
-function describeSteps(site, format) {
-  const steps = ownSteps(site), mayGoOn = site.may_go_on;
-  const [{ size, hours, lasted_hours: lasted, is_gradual: isGradual, is_restart: isRestart }] = steps;
-  if (steps.length === 1 && isGradual) {
-    const begin = hours - lasted / 2, end = hours + lasted / 2;
-    return [`${size < 0 ? 'fell' : 'rose'} by ${format(Math.abs(size))}`,
-      `${begin > 0 ? `from ${duration(begin * HOUR)} to ${after(end)}` : `from the start to ${duration(end * HOUR)} after it`}, level since`];
-  }
-  const isLevel = site.kind === 'jump' && steps.length === 1;
-  const end = mayGoOn ? '; a later profile tells if it goes on' : isLevel ? ', level since' : '';
-  if (steps.length === 1)
-    return [`one step of ${change(size, format)}`, `${isRestart ? 'with a restart, ' : ''}${after(hours)}${end}`];
-  return [`${steps.length} steps, ${change(steps.reduce((sum, step) => sum + step.size, 0), format)} in all`,
-    steps.map(step => `${change(step.size, format)} ${after(step.hours)}${step.is_restart ? ' (restart)' : ''}`).join('; ') + end];
-}
-
-function describeOnset({ kind, onset_hours: onset, onset_interval95: [low, high] }) {
-  return `since ${after(onset)}${low < high ? ` (${duration(low * HOUR)} to ${duration(high * HOUR)})` : ''}, still ${
-    kind === 'falling' ? 'falling' : 'growing'}`;
-}
-
-function describeNoGrowth(site, rate, format) {
-  const [low, high] = site.interval95;
-  if (site.may_be_step) {
-    const [step, when] = describeSteps(site, format);
-    return [`${step}, or growth`, `${when}, or ${rate}`];
-  }
-  if (low <= 0 && high >= 0)
-    return ['no growth that stands out', rate];
-  return ['no growth beyond its ups and downs', `${format(Math.min(...site.values))} to ${format(Math.max(...site.values))}`];
-}
-
-/* Growth in words, and what they rest on. */
-export function describe(site, format) {
-  if (site.kind === 'unknown')
-    return ['too few profiles to say', ''];
-  const [low, high] = site.interval95;
-  const rate = `${changeWithError(site.rate_per_hour, (high - low) / 2, format)} per hour`;
-  const period = site.period_hours ? `, with swings every ${duration(site.period_hours * HOUR)}` : '';
-  const steps = ownSteps(site).length ? `, beside ${describeSteps(site, format).join(', ')}` : '';
-  const onset = site.onset_hours === undefined ? null : describeOnset(site);
-  switch (site.kind) {
-  case 'steady': return [rate, (onset ?? `grew in ${site.rises} of ${site.intervals} intervals`) + period + steps];
-  case 'falling': return [rate, (onset ?? `fell in ${site.falls} of ${site.intervals} intervals`) + period + steps];
-  case 'jump': return describeSteps(site, format);
-  case 'cycle': return ['swings', `up and down every ${duration(site.period_hours * HOUR)}, no lasting growth`];
-  default: return describeNoGrowth(site, rate, format);
-  }
+/* The words name two steps at most. */
+function describeManySteps({ steps = [] }, format) {
+  const own = steps.filter(step => !step.is_of_onset);
+  return own.length < 3 ? '' : `Its steps: ${
+    own.map(step => `${change(step.size, format)} ${after(step.hours)}${step.is_restart ? ' (restart)' : ''}`).join('; ')}.`;
 }
 
 export class TrendView {
@@ -190,7 +149,6 @@ export class TrendView {
     const suspects = trend.sites.filter(site => site.is_suspect);
     const others = trend.sites.filter(site => !site.is_suspect);
     const restarts = Math.max(0, ...trend.runs);
-    const [total, note] = describe(trend.total, format);
     const rest = trend.site_count - trend.sites.length + trend.left_out;
     fill(this.place,
       el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${dateTime(trend.first_ms)} to ${
@@ -199,13 +157,13 @@ export class TrendView {
         : `${count(trend.damaged)} more profiles are damaged and were left out.`) : null,
       restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'
         : `The program was started again ${restarts} times, or its samples were discarded.`) : null,
-      el('p', el('b', `first ${format(trend.total.values[0])}, last ${format(trend.total.values.at(-1))}`), `: ${total}`, note ? `; ${note}` : '', '.'),
+      el('p', el('b', `first ${format(trend.total.values[0])}, last ${format(trend.total.values.at(-1))}`), `: ${trend.total.words}.`),
       sparkline(trend, trend.total, format, true)),
       el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
         el('p.quiet', suspects.length === 0
           ? 'No site grows steadily beyond what sampling, turnover and chance explain. More profiles, over a longer time, find slower leaks.'
           : `${suspects.length === 1 ? 'It grows' : 'They grow'} steadily, beyond what sampling and chance among all sites explain${
-            suspects.length === 1 ? '' : '; the surest first'}. \u00b1 is half of the 95% interval.`),
+            suspects.length === 1 ? '' : '; the surest first'}. \u00b1 is half of the 95% interval, [ to ] one whose sides differ.`),
         suspects.map(site => this.row(trend, site, format))),
       others.length === 0 ? null : el('div.panel', el('h2', 'Other sites'), others.map(site => this.row(trend, site, format)),
         rest > 0 ? el('p.quiet', `and ${count(rest)} smaller ones: Save as JSON has more`) : null));
@@ -219,16 +177,16 @@ export class TrendView {
   }
 
   row(trend, site, format) {
-    const [rate, note] = describe(site, format);
+    const steps = describeManySteps(site, format);
     const details = el('details.site', el('summary',
       el('span.site-name', el('code', site.name)),
       el('span.site-now', format(site.values.at(-1)), el('span.quiet', ' now')),
-      el('span.site-rate', el(site.is_suspect ? 'b' : 'span', rate), note ? el('span.quiet', note) : null),
+      el('span.site-rate', el(site.is_suspect ? 'b' : 'span', site.words)),
       sparkline(trend, site, format, false)));
     details.addEventListener('toggle', () => {
       if (!details.open || details.childElementCount > 1)
         return;
-      details.append(el('div.site-more', sparkline(trend, site, format, true),
+      details.append(el('div.site-more', sparkline(trend, site, format, true), steps ? el('p', steps) : null,
         site.stack && site.stack !== site.name ? el('p', 'Most of it comes by this stack:') : null,
         site.stack && site.stack !== site.name ? el('ol.stack', site.stack.split(' > ').map(frame => el('li', el('code', frame)))) : null,
         site.is_suspect ? el('p.quiet', `Chance that a site without growth looks like this, among all that were looked at: ${chance(site.adjusted_p)}.`) : null,

@@ -29,15 +29,6 @@ export function change(value, format = bytes) {
   return /^0\b/.test(text) && !/[1-9]/.test(text) ? text : (value > 0 ? '+' : value < 0 ? MINUS : '') + text;
 }
 
-/* The value and its error in one unit. */
-export function changeWithError(value, error, format = bytes) {
-  if (format !== bytes)
-    return `${change(value, format)} \u00b1 ${format(error)}`;
-  const power = powerOf(Math.max(Math.abs(value), error));
-  const [shown, spread] = [Math.abs(value), error].map(size => (size / 1024 ** power).toFixed(power === 0 ? 0 : 1));
-  return `${Number(shown) === 0 ? '' : value > 0 ? '+' : MINUS}${shown} \u00b1 ${spread} ${BYTE_UNITS[power]}`;
-}
-
 /* '' of nothing. */
 export function percent(part, whole) {
   if (!(whole > 0))
