@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven by Playwright (browser.mjs): pages, clicks, keys, and answers."""
+import atexit
+import itertools
 import json
 import os
 import pathlib
@@ -41,22 +43,19 @@ def require():
         raise unittest.SkipTest(missing())
 
 
-class Browser:
-    """Use as a context. Things are found by a CSS selector and, where it is given, their whole text: the first
-    that can be seen. Playwright waits until it can be clicked and stands still."""
+class Driver:
+    """One Chromium, which takes most of a second to start. It ends with this process."""
 
-    def __init__(self, width=1200, height=800, flags=(), **context):
-        options = dict(program=find(), flags=[*FLAGS, *flags], deadline_ms=DEADLINE_S * 1000,
-                       viewport=dict(width=width, height=height), **context)
+    def __init__(self, flags):
+        options = dict(program=find(), flags=[*FLAGS, *flags], deadline_ms=DEADLINE_S * 1000)
         self.process = subprocess.Popen(["node", DRIVER, PACKAGES, json.dumps(options)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, start_new_session=True)
         self.buffer = b""
-        self.version = self.read_answer()
+        self.broken = False
+        self.numbers = itertools.count()
+        atexit.register(self.end)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def end(self):
         self.process.stdin.close()
         try:
             self.process.wait(timeout=20)
@@ -70,9 +69,11 @@ class Browser:
         deadline = time.monotonic() + 2 * DEADLINE_S
         while b"\n" not in self.buffer:
             if not select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
+                self.broken = True
                 raise TimeoutError("the browser does not answer")
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             if not data:
+                self.broken = True
                 raise EOFError("the browser is gone")
             self.buffer += data
         line, _, self.buffer = self.buffer.partition(b"\n")
@@ -86,6 +87,36 @@ class Browser:
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         return self.read_answer()
+
+
+drivers = {}
+
+
+def driver_with(flags):
+    """The driver of a Chromium with these flags; a new one where there is none or the last one ended."""
+    if flags not in drivers or drivers[flags].broken:
+        drivers[flags] = Driver(flags)
+    return drivers[flags]
+
+
+class Browser:
+    """A page of a browser without cookies, storage or cache. Use as a context. Things are found by a CSS selector and, where it
+    is given, their whole text: the first that can be seen. Playwright waits until it can be clicked and stands still."""
+
+    def __init__(self, width=1200, height=800, flags=(), **context):
+        self.driver = driver_with(tuple(flags))
+        self.number = next(self.driver.numbers)
+        self.version = self.do("create", viewport=dict(width=width, height=height), **context)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self.driver.broken:
+            self.do("close")
+
+    def do(self, action, **parameters):
+        return self.driver.do(action, **{"in": self.number}, **parameters)
 
     def open(self, path, fragment=""):
         """A file."""
