@@ -10,7 +10,7 @@ DESTDIR ?=
 TEST    ?=
 CASE    ?=
 export CASE
-# Seconds for all fuzz targets together.
+# Seconds for all fuzz targets together, each on one processor.
 FUZZ_SECONDS ?= 60
 TARGET  ?=
 
@@ -42,17 +42,16 @@ test:
 check: all
 	@scripts/run-suites $(BUILD) $(TEST)
 
-# Optimized as far as it pays: building takes longer than it saves.
 check-asan:
-	@scripts/configure build-asan -Db_sanitize=address,undefined -Doptimization=1
-	@scripts/run-suites build-asan --no-suite not-for-sanitizers --no-suite golden $(TEST)
+	@scripts/build-tree asan
+	@scripts/run-suites build-asan --no-suite not-for-sanitizers --no-suite golden --no-suite structure $(TEST)
 
 check-tsan:
-	@scripts/configure build-tsan -Db_sanitize=thread -Doptimization=1
-	@scripts/run-suites build-tsan --suite unit --suite threaded $(TEST)
+	@scripts/build-tree tsan
+	@scripts/run-suites build-tsan --suite threaded $(TEST)
 
 check-clang:
-	@CC=clang scripts/configure build-clang -Doptimization=0
+	@scripts/build-tree clang
 	@scripts/run-suites build-clang --suite unit $(TEST)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
