@@ -210,7 +210,8 @@ static bool explain_cannot_wake(
 			"profile its parent",
 			wake->sent);
 	return error_hint(err,
-		"it was too busy to be interrupted: try again, or start its parent with "
+		"it was too busy to be interrupted, or its only thread waits in sigwait(): try "
+		"again, or start it without HEAPCTL_THREAD=on-demand, and its parent with "
 		"HEAPCTL_CHILDREN=thread; a child made by clone(2) or one that handles signal %d "
 		"(SIGRTMAX-3) itself has no agent",
 		SIGRTMAX - 3);

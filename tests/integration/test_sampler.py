@@ -336,7 +336,8 @@ class Plugins(SamplerCase):
 class Guests(SamplerCase):
     def check_stress(self, allocator, interval):
         words = ["no-alignment"] if allocator == "mimalloc" else []
-        process = self.start(PROGRAMS / "sampled_stress", "4", *words, env=self.sampled(allocator, interval), stdout=subprocess.PIPE)
+        process = self.start(PROGRAMS / "sampled_stress", "4", *words, env=self.sampled(allocator, interval), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
         self.wait_for_agent(process.pid)
         for _ in range(3):
             self.heapctl("deactivate", process.pid)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocates, moves and frees on several threads for some seconds, and checks every byte of every
- * block, while children are made, libraries come and go, and signals arrive. Says "ok" at the end.
+ * Allocates, moves and frees on several threads for some seconds and until standard input ends, and
+ *checks every byte of every block, while children are made, libraries come and go, and signals
+ *arrive. Says "ok" at the end.
  *
  *	sampled_stress SECONDS [no-alignment]
  */
@@ -273,6 +274,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += argc > 1 ? atoi(argv[1]) : 1;
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0)
+		continue;
+	while (read(STDIN_FILENO, &(char){ 0 }, 1) > 0)
 		continue;
 	atomic_store(&is_done, true);
 	for (size_t i = 0; i < count; i++)
