@@ -206,6 +206,10 @@ const struct verb_option report_option_table[] = {
 		SWITCH(fragmentation) },
 	{ 0, "waste", 0, NULL, .help = "the former name of --fragmentation, until 0.3",
 		.is_hidden = true, SWITCH(fragmentation) },
+	{ 0, "churn", 0, NULL,
+		.help = "only temporary allocations: freed before their thread has allocated 1 "
+			"MiB more, or within 10 ms (not of jemalloc's profiles)",
+		SWITCH(churn) },
 	{ 0, "no-prune", 0, NULL,
 		.help = "keep the allocator's own functions, and wrappers of them",
 		SWITCH(keep_allocator_frames) },

@@ -47,6 +47,7 @@ struct report_options {
 	bool keep_allocator_frames;
 	bool counts_delays; /* of contention profiles: delays rather than seconds */
 	bool mean_delay;    /* of contention profiles: seconds for one delay */
+	bool churn;	    /* only temporary allocations */
 	bool fragmentation; /* bytes in use are free places in slabs: analysis/fragmentation.h */
 
 	/* symbols */

@@ -80,6 +80,8 @@ static bool load_source(struct report_session *session, struct source *source, c
 		snprintf(session->process_name, sizeof session->process_name, "%s",
 			source->program_name[0] != '\0' ? source->program_name
 							: (*profile)->process_name);
+	if (session->options->churn && !profile_select_temporary(*profile, err))
+		return false;
 	return !session->options->fragmentation || load_fragmentation(session, source, err);
 }
 
@@ -133,6 +135,20 @@ static bool check_fragmentation(
 	return true;
 }
 
+static bool check_churn(const struct report_options *options, struct error *err)
+{
+	if (!options->churn)
+		return true;
+	if (options->fragmentation)
+		return error_set(
+			err, ERROR_USAGE, "--churn and --fragmentation ask for different figures");
+	if (options->has_counter && options->counter < PROFILE_ALLOC_OBJECTS)
+		return error_set(err, ERROR_USAGE,
+			"temporary allocations are not in use: --%s does not go with --churn",
+			profile_counter_names[options->counter]);
+	return true;
+}
+
 static bool load_all(struct report_session *session, struct error *err)
 {
 	const struct report_options *const options = session->options;
@@ -148,7 +164,7 @@ static bool load_all(struct report_session *session, struct error *err)
 		error_set(err, ERROR_USAGE, "no profile given");
 		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");
 	}
-	if (!check_fragmentation(options, count, err))
+	if (!check_fragmentation(options, count, err) || !check_churn(options, err))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		if (!load_operand(session, operands[i], err))
@@ -494,6 +510,8 @@ static char *make_subtitle(const struct report_session *session)
 	buffer_init(&text, &memory_or_exit);
 	if (session->options->fragmentation)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
+	if (session->options->churn)
+		buffer_append_string(&text, "temporary allocations, freed within 1 MiB or 10 ms; ");
 	for (size_t i = 0; i < session->profile_count; i++) {
 		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
 		buffer_append_string(&text, session->profiles[i]->name);
@@ -565,8 +583,15 @@ bool report_session_view(const struct report_session *session,
 		.title = options->title != NULL ? options->title : report_session_title(session),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};
-	if (!options->fragmentation)
-		return view_build(inputs, session->profile_count, &request, ret, err);
+	if (!options->fragmentation) {
+		if (!view_build(inputs, session->profile_count, &request, ret, err))
+			return false;
+		if (options->churn)
+			(*ret)->label = request.counter == PROFILE_ALLOC_SPACE
+						? "bytes of temporary allocations"
+						: "temporary allocations";
+		return true;
+	}
 	const struct fragmentation fragmentation = { session->fragmentation_classes,
 		session->fragmentation_class_count };
 	return fragmentation_build(

@@ -291,6 +291,7 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 		.granularity = request_text(request, "granularity"),
 		.focus = request_text(request, "focus"),
 		.ignore = request_text(request, "ignore"),
+		.is_churn = request_number(request, "churn", 0) != 0,
 		.is_inverted = request_number(request, "inverted", 0) != 0,
 		.by_cumulative = request_number(request, "cumulative", 0) != 0,
 	};

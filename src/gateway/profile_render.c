@@ -186,6 +186,8 @@ static void add_options(struct command_line *line, const struct profile_render *
 	command_line_add_given(line, "--granularity", render->granularity);
 	command_line_add_given(line, "--focus", render->focus);
 	command_line_add_given(line, "--ignore", render->ignore);
+	if (render->is_churn)
+		command_line_add(line, "--churn", NULL);
 	if (render->is_inverted)
 		command_line_add(line, "--inverted", NULL);
 	if (render->by_cumulative)
@@ -301,11 +303,12 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 static char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	/* Patterns come last, so that nothing in them can be another part of the key. */
-	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d/%zu:%s/%s", owner, render->id,
+	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d/%zu:%s/%s", owner, render->id,
 		render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
-		render->granularity == NULL ? "" : render->granularity, render->is_inverted,
-		render->by_cumulative, render->focus == NULL ? (size_t)0 : strlen(render->focus),
+		render->granularity == NULL ? "" : render->granularity, render->is_churn,
+		render->is_inverted, render->by_cumulative,
+		render->focus == NULL ? (size_t)0 : strlen(render->focus),
 		render->focus == NULL ? "" : render->focus,
 		render->ignore == NULL ? "" : render->ignore);
 }
@@ -416,6 +419,7 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
 		.is_of_snapshots = true,
 		.counter = request_text(request, "counter"),
+		.is_churn = request_number(request, "churn", 0) != 0,
 		.granularity = request_text(request, "granularity"),
 		.focus = request_text(request, "focus"),
 		.ignore = request_text(request, "ignore"),

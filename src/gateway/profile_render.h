@@ -61,6 +61,7 @@ struct profile_render {
 	const char *counter;	    /* NULL: bytes in use */
 	const char *granularity;    /* NULL: functions */
 	const char *focus, *ignore; /* patterns; NULL for none */
+	bool is_churn;		    /* temporary allocations only */
 	bool is_inverted;
 	bool by_cumulative;
 	int64_t span_ms; /* that the difference of two profiles covers; 0: by its ids */

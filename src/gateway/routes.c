@@ -108,6 +108,8 @@ static const struct parameter metrics_parameters[] = {
 			.help = "inuse_space when left out" },                                   \
 		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,            \
 			.help = "functions when left out" },                                     \
+		{ "churn", PARAMETER_CHOICE, .choices = yes_or_no,                               \
+			.help = "1: only temporary allocations, where they are counted" },       \
 		{ "focus", PARAMETER_TEXT,                                                       \
 			.help = "only stacks that match this regular expression" },              \
 	{                                                                                        \
@@ -213,7 +215,8 @@ static const struct parameter history_parameters[] = {
 
 static const struct parameter stats_parameters[] = {
 	{ "format", PARAMETER_CHOICE, .choices = stats_formats, .help = "json when left out" },
-	{ "options", PARAMETER_TEXT, .help = "letters of malloc_stats_print; w also where glibc's malloc has to wait" },
+	{ "options", PARAMETER_TEXT,
+		.help = "letters of malloc_stats_print; w also where glibc's malloc has to wait" },
 	{ 0 },
 };
 

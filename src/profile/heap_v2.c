@@ -12,6 +12,10 @@
  *	MAPPED_LIBRARIES:			only where there is /proc
  *	55d41fef2000-55d41fef4000 r--p ...
  *
+ * heapctl's sampler adds what of the allocations of the line before was freed soon:
+ *
+ *	#temporary 12: 900
+ *
  * Lines of other kinds (ClickHouse adds some that begin with "f:") are kept as comments, the first
  * few of them.
  */
@@ -158,6 +162,27 @@ static bool is_count_line(const struct cursor *in)
 	       (in->position[1] == '*' || (unsigned)in->position[1] - '0' <= 9);
 }
 
+static const char temporary_line[] = "#temporary ";
+
+static void read_temporary(struct heap_reader *reader)
+{
+	struct cursor *const in = reader->in;
+	struct text_line rest;
+
+	cursor_skip(in, sizeof temporary_line - 1);
+	const uint64_t objects = text_decimal(in);
+	if (!text_profile_expect(&reader->text, ':', "a colon was expected after the objects"))
+		return;
+	text_skip_blanks(in);
+	const uint64_t bytes = text_decimal(in);
+	if (!cursor_ok(in) || !text_line(in, &rest))
+		return;
+	if (reader->is_in_header || reader->is_stack_added)
+		profile_add_temporary(reader->profile, (double)objects, (double)bytes);
+	if (++reader->count_lines % LINES_BETWEEN_CHECKS == 0 && profile_is_full(reader->profile))
+		cursor_fail(in, PROFILE_FULL_PROBLEM);
+}
+
 static void read_line(struct heap_reader *reader)
 {
 	struct cursor *const in = reader->in;
@@ -173,6 +198,8 @@ static void read_line(struct heap_reader *reader)
 		reader->is_stack_added = false;
 	} else if (map_section_at(in)) {
 		map_section_read(in, reader->profile);
+	} else if (text_at(in, temporary_line)) {
+		read_temporary(reader);
 	} else {
 		text_profile_unknown_line(&reader->text);
 	}

@@ -47,6 +47,7 @@ void profile_free(struct profile *profile)
 	free(profile->thread_samples);
 	free(profile->threads);
 	free(profile->comments);
+	free(profile->temporary);
 	hash_index_deinit(&profile->location_index);
 	hash_index_deinit(&profile->stack_index);
 	string_pool_deinit(&profile->strings);
@@ -358,6 +359,50 @@ struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stac
 	return added;
 }
 
+void profile_add_temporary(struct profile *profile, double objects, double bytes)
+{
+	const struct profile_temporary added = { profile->sample_count - 1, objects, bytes };
+
+	profile->has_temporary = true;
+	if (profile->sample_count == 0) {
+		profile->header_temporary = added;
+		return;
+	}
+	profile->temporary = xgrow(profile->temporary, &profile->temporary_capacity,
+		profile->temporary_count + 1, sizeof *profile->temporary);
+	profile->temporary[profile->temporary_count++] = added;
+}
+
+static void set_allocated(
+	double counters[PROFILE_COUNTERS], const struct profile_temporary *temporary)
+{
+	memset(counters, 0, PROFILE_COUNTERS * sizeof *counters);
+	counters[PROFILE_ALLOC_OBJECTS] = temporary->objects;
+	counters[PROFILE_ALLOC_SPACE] = temporary->bytes;
+}
+
+bool profile_select_temporary(struct profile *profile, struct error *err)
+{
+	static const struct profile_temporary none;
+
+	if (!profile->has_temporary) {
+		error_set(
+			err, ERROR_INPUT, "%s does not count temporary allocations", profile->name);
+		return error_hint(err, "heapctl's own sampler counts them: status says who "
+				       "samples, and jemalloc does not");
+	}
+	for (size_t i = 0; i < profile->sample_count; i++)
+		set_allocated(profile->samples[i].counters, &none);
+	for (size_t i = 0; i < profile->temporary_count; i++)
+		set_allocated(profile->samples[profile->temporary[i].sample].counters,
+			&profile->temporary[i]);
+	set_allocated(profile->header_counters, &profile->header_temporary);
+	profile->thread_sample_count = profile->thread_count = 0;
+	profile->has_allocated = true;
+	profile->default_counter = PROFILE_ALLOC_SPACE;
+	return true;
+}
+
 /* Near enough: an index has two to four slots for each item. */
 static uint64_t memory_of(const struct profile *profile)
 {
@@ -367,6 +412,7 @@ static uint64_t memory_of(const struct profile *profile)
 	return samples * sizeof *profile->samples +
 	       profile->mapping_count * sizeof *profile->mappings +
 	       profile->thread_count * sizeof *profile->threads +
+	       profile->temporary_count * sizeof *profile->temporary +
 	       profile->comment_count * sizeof *profile->comments +
 	       profile->stack_location_count * sizeof *profile->stack_locations +
 	       profile->stack_count * (sizeof *profile->stacks + slot) +

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/xalloc.h"
+#include "base/error.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
 
@@ -54,6 +55,12 @@ enum profile_kind {
 };
 
 #define PROFILE_NONE UINT32_MAX
+
+/* Of what a sample counts as allocated, what was freed soon: heapctl's sampler says how soon. */
+struct profile_temporary {
+	size_t sample; /* in profile.samples */
+	double objects, bytes;
+};
 
 struct profile_mapping {
 	uint64_t start;
@@ -122,6 +129,10 @@ struct profile {
 	enum profile_counter default_counter; /* the input's preferred one */
 	bool has_mappings;		      /* the input has a list of them, even an empty one */
 	double header_counters[PROFILE_COUNTERS]; /* of the "t*:" line in the header; raw */
+	bool has_temporary;			  /* temporary allocations are counted */
+	struct profile_temporary header_temporary;
+	struct profile_temporary *temporary; /* of the samples that have some, in their order */
+	size_t temporary_count, temporary_capacity;
 
 	struct profile_mapping *mappings; /* sorted by start, once read */
 	struct profile_location *locations;
@@ -160,6 +171,15 @@ static inline void profile_cleanup(struct profile *const *profile)
 
 /* The text as the profile keeps it: equal texts are the same pointer. */
 const char *profile_intern(struct profile *profile, const char *text);
+
+/* The counts of the last sample, or of the header before the first one. */
+void profile_add_temporary(struct profile *profile, double objects, double bytes);
+
+/*
+ * Leaves the temporary allocations alone: they are what was allocated, nothing is in use, and there
+ * are no threads. ERROR_INPUT where they are not counted.
+ */
+MUST_CHECK bool profile_select_temporary(struct profile *profile, struct error *err);
 
 /* Each returns the position of the new item. Paths and names are copied. */
 uint32_t profile_add_mapping(struct profile *profile, const struct profile_mapping *mapping);

@@ -144,6 +144,12 @@ static void write_threads(const struct profile *profile, struct buffer *out)
 	}
 }
 
+static void write_temporary(struct buffer *out, const struct profile_temporary *temporary)
+{
+	buffer_printf(
+		out, "#temporary %llu: %llu\n", whole(temporary->objects), whole(temporary->bytes));
+}
+
 static void write_heap_v2(const struct profile *profile, struct buffer *out)
 {
 	const struct thread_lines sorted = sort_thread_lines(profile);
@@ -153,13 +159,18 @@ static void write_heap_v2(const struct profile *profile, struct buffer *out)
 	buffer_printf(out, "heap_v2/%" PRIu64 "\n  t*: ", profile->interval_bytes);
 	write_counters(out, profile->header_counters);
 	buffer_append_char(out, '\n');
+	if (profile->has_temporary)
+		write_temporary(out, &profile->header_temporary);
 	write_threads(profile, out);
+	size_t at = 0;
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *const sample = &profile->samples[i];
 		write_stack(profile, out, sample->stack);
 		buffer_append_string(out, "  t*: ");
 		write_counters(out, sample->counters);
 		buffer_append_char(out, '\n');
+		for (; at < profile->temporary_count && profile->temporary[at].sample == i; at++)
+			write_temporary(out, &profile->temporary[at]);
 		if (!is_written[sample->stack])
 			write_thread_lines(profile, out, &sorted, sample->stack);
 		is_written[sample->stack] = true;

@@ -27,11 +27,14 @@ enum {
 	LIVE_SLOTS_PER_BLOCK = 4,
 };
 
-/* What is remembered of a block. */
+/* What is remembered of a block. Times and amounts wrap around. */
 struct live_block {
 	uint64_t size; /* bytes that were asked for */
 	uint32_t site;
-	uint32_t generation; /* of the sites; it changes at each reset */
+	uint32_t birth_ms;   /* of the monotonic clock */
+	uint32_t birth_kib;  /* that its thread had allocated then */
+	uint16_t thread;     /* sampler.c tells most threads apart by it */
+	uint16_t generation; /* of the sites; it changes at each reset */
 };
 
 struct live_table {

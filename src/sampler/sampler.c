@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "sampler/site_table.h"
 
@@ -33,7 +34,7 @@ static struct {
 	_Atomic uint64_t interval;
 	_Atomic(sampler_backtrace *) backtrace;
 	struct site_table sites;
-	uint32_t generation;
+	uint16_t generation;
 	uint64_t samples, dropped;
 	uint64_t compact_at; /* dropped samples */
 } sampler = { .lock = &sampler.lock_before_4_14, .interval = SAMPLER_INTERVAL_DEFAULT };
@@ -144,10 +145,38 @@ void sampler_set_interval(uint64_t interval)
 	atomic_store(&sampler.interval, interval);
 }
 
+static void set_countdown(struct sampler_thread *thread, int64_t distance)
+{
+	thread->allocated += (uint64_t)(thread->drawn - thread->countdown);
+	thread->drawn = thread->countdown = distance;
+}
+
 void sampler_leave_thread_out(void)
 {
 	sampler_thread.is_left_out = true;
-	sampler_thread.countdown = INT64_MAX;
+	set_countdown(&sampler_thread, INT64_MAX);
+}
+
+/* Where the calling thread is, for the blocks that it allocates and frees. */
+static struct live_block read_moment(void)
+{
+	const struct sampler_thread *const thread = &sampler_thread;
+	const uint64_t allocated =
+		thread->allocated + (uint64_t)(thread->drawn - thread->countdown);
+
+	return (struct live_block){ .birth_ms = (uint32_t)clock_monotonic_ms(),
+		.birth_kib = (uint32_t)(allocated >> 10),
+		.thread = (uint16_t)((uintptr_t)thread >> 6) };
+}
+
+/* Whether a block that is freed now was temporary. */
+static bool is_temporary(const struct live_block *was)
+{
+	const struct live_block now = read_moment();
+
+	return now.birth_ms - was->birth_ms < SAMPLER_TEMPORARY_MS ||
+	       (now.thread == was->thread &&
+		       now.birth_kib - was->birth_kib < SAMPLER_TEMPORARY_BYTES / 1024);
 }
 
 /* xorshift64*, Vigna 2016; never 0. */
@@ -258,14 +287,16 @@ static bool compact_sites(void)
 
 static void record(const void *block, size_t size, void *const *frames, size_t frame_count)
 {
+	struct live_block what = read_moment();
+
 	sampler.samples++;
 	uint32_t number = site_table_get(&sampler.sites, frames, frame_count, size);
 	if (number == SITE_NONE && compact_sites())
 		number = site_table_get(&sampler.sites, frames, frame_count, size);
-	if (number == SITE_NONE ||
-		!live_set_add(&sampler_live, block,
-			(struct live_block){
-				.size = size, .site = number, .generation = sampler.generation })) {
+	what.size = size;
+	what.site = number;
+	what.generation = sampler.generation;
+	if (number == SITE_NONE || !live_set_add(&sampler_live, block, what)) {
 		sampler.dropped++;
 		return;
 	}
@@ -276,13 +307,17 @@ static void record(const void *block, size_t size, void *const *frames, size_t f
 	site->all_bytes += size;
 }
 
-static void forget(const struct live_block *what)
+static void forget(const struct live_block *what, bool was_temporary)
 {
 	if (what->generation != sampler.generation)
 		return;
 	struct site *const site = &sampler.sites.sites[what->site];
 	site->live_blocks--;
 	site->live_bytes -= what->size;
+	if (was_temporary) {
+		site->temporary_blocks++;
+		site->temporary_bytes += what->size;
+	}
 }
 
 /* A signal handler that interrupted a sample must not wait for the lock of its own thread. */
@@ -310,10 +345,12 @@ static bool begin_epoch(struct sampler_thread *thread, uint32_t epoch, size_t si
 {
 	/* The distance has no memory: a new one is as good as the rest of the old one. */
 	thread->epoch = epoch;
-	thread->countdown = atomic_load(&sampler.is_active) && !thread->is_left_out
-				    ? draw_distance(thread)
-				    : INT64_MAX;
+	set_countdown(thread, atomic_load(&sampler.is_active) && !thread->is_left_out
+				      ? draw_distance(thread)
+				      : INT64_MAX);
+	/* The block was counted by the old one. */
 	thread->countdown -= (int64_t)size;
+	thread->drawn -= (int64_t)size;
 	return thread->countdown < 0;
 }
 
@@ -342,7 +379,7 @@ static void take(const void *block, size_t size, const void *caller)
 		return;
 	/* A free() that bypassed the entries left it behind. */
 	if (live_set_remove(&sampler_live, block, &stale))
-		forget(&stale);
+		forget(&stale, false);
 	record(block, size, frames + first, count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX);
 	leave();
 	trace_sample(block, size);
@@ -355,7 +392,7 @@ __attribute__((noinline)) void sampler_take(const void *block, size_t size, cons
 	const uint32_t epoch = atomic_load(&sampler_epoch);
 
 	if (thread->epoch == epoch || begin_epoch(thread, epoch, size)) {
-		thread->countdown = draw_distance(thread);
+		set_countdown(thread, draw_distance(thread));
 		take(block, size, caller);
 	}
 	errno = error_number;
@@ -378,8 +415,9 @@ void sampler_finish(const void *block, const struct live_block *was)
 	const int error_number = errno;
 
 	DTRACE_PROBE1(otel_memory, free, block);
+	const bool was_temporary = is_temporary(was);
 	if (enter()) {
-		forget(was);
+		forget(was, was_temporary);
 		leave();
 	}
 	errno = error_number;
@@ -392,7 +430,7 @@ void sampler_resume(const void *block, const struct live_block *was)
 	if (enter()) {
 		if (was->generation == sampler.generation &&
 			!live_set_add(&sampler_live, block, *was))
-			forget(was);
+			forget(was, false);
 		leave();
 	}
 	errno = error_number;
@@ -441,6 +479,12 @@ static void write_counters(struct buffer *out, const struct site *site)
 	buffer_printf(out, "  t*: %llu: %llu [%llu: %llu]\n", (unsigned long long)site->live_blocks,
 		(unsigned long long)site->live_bytes, (unsigned long long)site->all_blocks,
 		(unsigned long long)site->all_bytes);
+}
+
+static void write_temporary(struct buffer *out, const struct site *site)
+{
+	buffer_printf(out, "#temporary %llu: %llu\n", (unsigned long long)site->temporary_blocks,
+		(unsigned long long)site->temporary_bytes);
 }
 
 struct site_copy {
@@ -501,9 +545,12 @@ bool sampler_write(struct buffer *out)
 		total.live_bytes += copy.sites[i].live_bytes;
 		total.all_blocks += copy.sites[i].all_blocks;
 		total.all_bytes += copy.sites[i].all_bytes;
+		total.temporary_blocks += copy.sites[i].temporary_blocks;
+		total.temporary_bytes += copy.sites[i].temporary_bytes;
 	}
 	buffer_printf(out, "heap_v2/%llu\n", (unsigned long long)atomic_load(&sampler.interval));
 	write_counters(out, &total);
+	write_temporary(out, &total);
 	for (size_t i = 0; i < copy.count; i++) {
 		const struct site *const site = &copy.sites[i];
 		buffer_append_char(out, '@');
@@ -512,6 +559,8 @@ bool sampler_write(struct buffer *out)
 				out, " 0x%llx", (unsigned long long)copy.frames[site->frames + k]);
 		buffer_append_char(out, '\n');
 		write_counters(out, site);
+		if (site->temporary_blocks > 0)
+			write_temporary(out, site);
 	}
 	memory_resize(&memory_pages, copy.sites, copy.bytes, 0);
 	return !out->failed;

@@ -12,6 +12,10 @@
  * free. A block that is not sampled costs a subtraction, or one load. One that is takes its stack
  * and the lock of all samples, for less than a microsecond.
  *
+ * A block is temporary if it is freed before its thread has allocated SAMPLER_TEMPORARY_BYTES more,
+ * or within SAMPLER_TEMPORARY_MS by any thread. Whether it is sampled does not depend on that, so
+ * the same formulas scale what is temporary.
+ *
  * Each sample fires the USDT probe otel_memory:alloc(block, size, weighted bytes), and the end of a
  * sampled block otel_memory:free(block): a nop where no tracer is.
  *
@@ -35,6 +39,8 @@
 enum {
 	SAMPLER_INTERVAL_DEFAULT = 512 * 1024,
 	SAMPLER_MEMORY_MAX = 64 * 1024 * 1024, /* of stacks and counters */
+	SAMPLER_TEMPORARY_BYTES = 1024 * 1024,
+	SAMPLER_TEMPORARY_MS = 10,
 };
 
 /*
@@ -78,8 +84,10 @@ void sampler_reset(uint64_t interval);
 void sampler_get_figures(struct sampler_figures *figures);
 
 /*
- * Appends a profile in the format heap_v2, without the mappings. The samples are copied first:
- * no allocation waits for the text. False when `out` has no memory, or reached its limit.
+ * Appends a profile in the format heap_v2, without the mappings. The header and each site with
+ * temporary blocks have a line "#temporary BLOCKS: BYTES" behind their counters. The samples are
+ * copied first: no allocation waits for the text. False when `out` has no memory, or reached its
+ * limit.
  */
 MUST_CHECK bool sampler_write(struct buffer *out);
 
@@ -89,9 +97,11 @@ void sampler_after_fork(void);
 /* --- For sampler/entries.c --- */
 
 struct sampler_thread {
-	int64_t countdown; /* bytes to the next sampling point */
-	uint32_t epoch;	   /* in which it was drawn */
-	bool is_sampling;  /* has the lock, or is about to: a signal handler may allocate */
+	int64_t countdown;  /* bytes to the next sampling point */
+	int64_t drawn;	    /* from which it counts down */
+	uint64_t allocated; /* bytes of the thread until it was drawn */
+	uint32_t epoch;	    /* in which it was drawn */
+	bool is_sampling;   /* has the lock, or is about to: a signal handler may allocate */
 	bool is_left_out;
 	uint64_t random; /* 0 before the first draw */
 };

@@ -149,7 +149,7 @@ uint32_t site_table_get(
 
 /* What was allocated at removed sites, by size class. */
 struct removed_totals {
-	uint64_t blocks, bytes;
+	uint64_t blocks, bytes, temporary_blocks, temporary_bytes;
 };
 
 void site_table_compact(struct site_table *table, uint32_t *numbers)
@@ -165,6 +165,8 @@ void site_table_compact(struct site_table *table, uint32_t *numbers)
 		if (site.live_blocks == 0 && site.frame_count != 0) {
 			removed[site.size_class].blocks += site.all_blocks;
 			removed[site.size_class].bytes += site.all_bytes;
+			removed[site.size_class].temporary_blocks += site.temporary_blocks;
+			removed[site.size_class].temporary_bytes += site.temporary_bytes;
 			continue;
 		}
 		memmove(&table->frames[frames_kept], &table->frames[site.frames],
@@ -183,8 +185,11 @@ void site_table_compact(struct site_table *table, uint32_t *numbers)
 		const uint32_t number = get(table, NULL, 0, (uint16_t)size_class);
 		if (number == SITE_NONE)
 			continue;
-		table->sites[number].all_blocks += removed[size_class].blocks;
-		table->sites[number].all_bytes += removed[size_class].bytes;
+		struct site *const site = &table->sites[number];
+		site->all_blocks += removed[size_class].blocks;
+		site->all_bytes += removed[size_class].bytes;
+		site->temporary_blocks += removed[size_class].temporary_blocks;
+		site->temporary_bytes += removed[size_class].temporary_bytes;
 	}
 }
 

@@ -27,8 +27,9 @@ enum {
 struct site {
 	uint64_t hash;
 	uint64_t live_blocks, live_bytes;
-	uint64_t all_blocks, all_bytes; /* since the start or the last clear */
-	uint32_t frames;		/* where they begin among all frames */
+	uint64_t all_blocks, all_bytes;		    /* since the start or the last clear */
+	uint64_t temporary_blocks, temporary_bytes; /* of these, freed soon: sampler.h */
+	uint32_t frames;			    /* where they begin among all frames */
 	uint16_t frame_count;
 	uint16_t size_class;
 };

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import unittest
 import xml.etree.ElementTree
@@ -148,6 +150,19 @@ class Shown(GatewayCase):
         page.click_on("narenas", ".tree button")
         page.wait_for("document.querySelector('.tree .value code')")
         self.assertRegex(page.text(".tree .value code"), r"^\d+$")
+        self.assertEqual(page.serious_complaints(), [])
+
+    @unittest.skipIf(SANITIZED, "a sanitizer brings an allocator of its own")
+    def test_temporary_allocations_can_be_shown_alone(self):
+        code = "import sys; print(1, flush=True); [str(i) * 400 for i in range(20000)]; print(2, flush=True); sys.stdin.read()"
+        process = self.start(sys.executable, "-c", code, env={"LD_PRELOAD": AGENT, "HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": "1024"},
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual((process.stdout.readline(), process.stdout.readline()), (b"1\n", b"2\n"))
+        self.wait_for_agent(process.pid)
+        self.start_gateway(process.pid)
+        page = self.open_page(f"/{process.pid}/profile?id=now&churn=1")
+        page.wait_for_text("temporary ones")
+        page.wait_for_text("bytes of temporary allocations")
         self.assertEqual(page.serious_complaints(), [])
 
     @unittest.skipIf(SANITIZED, "a sanitizer brings an allocator of its own")

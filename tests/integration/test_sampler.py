@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: heaps that are known to the byte on each allocator, and programs that it must not disturb."""
 import collections
+import json
 import os
 import pathlib
 import re
 import subprocess
 import unittest
 
+from chance import NORMAL_DEVIATIONS
 from processes import AGENT, BUILD, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
 
 PROGRAMS = BUILD / "tests/integration"
@@ -153,6 +155,106 @@ class Probes(unittest.TestCase):
         notes = subprocess.run([need("readelf"), "-n", AGENT], capture_output=True, text=True, check=True).stdout
         found = re.findall(r"Provider: otel_memory\s+Name: (\w+)\s+Location: \S+ Base: \S+ Semaphore: \S+\s+Arguments:(.*)", notes)
         self.assertEqual({(name, len(arguments.split())) for name, arguments in found}, {("alloc", 3), ("free", 1)})
+
+
+# 1000 bytes each: freed at once; after 4 MB more and 50 ms; by another thread that much later; never.
+CHURN = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+enum { BLOCKS = 4000 };
+static void *volatile last;
+void *site_soon(void) { return last = malloc(1000); }
+void *site_late(void) { return last = malloc(1000); }
+void *site_handed(void) { return last = malloc(1000); }
+void *site_kept(void) { return last = malloc(1000); }
+static void *late[BLOCKS], *handed[BLOCKS];
+static void *free_handed(void *unused) { for (int i = 0; i < BLOCKS; i++) free(handed[i]); return unused; }
+static void wait_for_line(const char *word) { char line[16]; puts(word); fflush(stdout); if (read(0, line, sizeof line) <= 0) exit(2); }
+int main(void)
+{
+	pthread_t thread;
+	wait_for_line("ready");
+	for (int i = 0; i < BLOCKS; i++) { late[i] = site_late(); handed[i] = site_handed(); }
+	for (int i = 0; i < BLOCKS; i++) site_kept();
+	usleep(50000);
+	pthread_create(&thread, NULL, free_handed, NULL);
+	pthread_join(thread, NULL);
+	for (int i = 0; i < BLOCKS; i++) free(late[i]);
+	for (int i = 0; i < BLOCKS; i++) free(site_soon());
+	wait_for_line("done");
+	return 0;
+}
+"""
+CHURN_BYTES = 4000 * 1000
+
+
+class Churn(SamplerCase):
+    def start_churn(self, allocator, interval):
+        path = os.path.join(self.folder, "churn")
+        subprocess.run([need("cc"), "-g", "-O1", "-w", "-fno-builtin", "-pthread", "-x", "c", "-", "-o", path], input=CHURN, text=True, check=True)
+        process = self.start(path, env=self.sampled(allocator, interval), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        self.wait_for_agent(process.pid)
+        self.answer(process)
+        self.go_on(process, "done")
+        return process
+
+    def temporary(self, *words):
+        """Bytes by the function that called malloc."""
+        found = collections.Counter()
+        for line in self.heapctl("report", "--churn", "--collapsed", *words)[0].splitlines():
+            for name in re.findall(r"site_(\w+)", line):
+                found[name] += int(line.rpartition(" ")[2])
+        return found
+
+    def check_known(self, allocator):
+        process = self.start_churn(allocator, 1)
+        self.assertEqual(self.temporary(process.pid), {"soon": CHURN_BYTES})
+
+    def test_of_glibc(self):
+        self.check_known("glibc")
+
+    def test_of_tcmalloc(self):
+        self.check_known("tcmalloc")
+
+    def test_of_mimalloc(self):
+        self.check_known("mimalloc")
+
+    def test_of_jemalloc_without_profiling(self):
+        self.check_known("jemalloc")
+
+    def test_a_file_a_bundle_and_a_difference_have_it(self):
+        process = self.start_churn("glibc", 1)
+        path, bundle = os.path.join(self.folder, "churn.heap"), os.path.join(self.folder, "churn.tar")
+        self.heapctl("dump", process.pid, "-o", path)
+        self.heapctl("dump", "--bundle", "--symbols", process.pid, "-o", bundle)
+        for source in (path, bundle):
+            self.assertEqual(self.temporary(source), {"soon": CHURN_BYTES})
+        self.assertEqual(self.temporary("--base", path, path), {})
+        flame = self.heapctl("report", "--churn", "--flame-data", path)[0]
+        self.assertIn('"label":"bytes of temporary allocations"', flame)
+        objects = json.loads(self.heapctl("report", "--churn", "--alloc_objects", "--json", path)[0])
+        self.assertEqual([node["flat"]["value"] for node in objects["nodes"] if node["name"] == "site_soon"], [4000])
+        # Other reports are as they were.
+        self.assertIn("site_kept", self.heapctl("report", "--text", path)[0])
+        self.assertNotIn("site_soon", self.heapctl("report", "--text", path)[0])
+
+    def test_estimates_have_their_errors(self):
+        process = self.start_churn("glibc", 8192)
+        nodes = json.loads(self.heapctl("report", "--churn", "--json", process.pid)[0])["nodes"]
+        flat = next(node["flat"] for node in nodes if node["name"] == "site_soon")
+        self.assertAlmostEqual(flat["value"], CHURN_BYTES, delta=NORMAL_DEVIATIONS * flat["standard_error"])
+        self.assertLess(flat["standard_error"], CHURN_BYTES / 5)
+
+    def test_who_does_not_count_it_says_so(self):
+        server, _ = self.start_redis(conf="prof:true,prof_active:true")
+        self.wait_for_agent(server.pid)
+        _, said = self.heapctl("report", "--churn", server.pid, code=1)
+        self.assertIn("does not count temporary allocations (heapctl's own sampler counts them", said)
+        _, said = self.heapctl("report", "--churn", "--inuse_space", server.pid, code=2)
+        self.assertIn("temporary allocations are not in use", said)
 
 
 class Switching(SamplerCase):

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "profile/raw_write.h"
 #include "profile_texts.h"
 
 static const char example[] =
@@ -153,6 +154,39 @@ static void lines_of_unknown_meaning_become_comments(void **state)
 	assert_string_equal(profile->comments[1], "frag_util: 7");
 	assert_string_equal(profile->comments[2], "f: 0/3: 12");
 	assert_int_equal(profile->sample_count, 1);
+}
+
+/* heapctl's sampler writes them; with a stack that has none, and again when the profile is written.
+ */
+static void temporary_allocations_can_be_left_alone(void **state)
+{
+	(void)state;
+	static const char text[] = "heap_v2/512\n  t*: 3: 30 [9: 900]\n#temporary 5: 500\n"
+				   "@ 0x1\n  t*: 1: 10 [4: 400]\n"
+				   "@ 0x2\n  t*: 2: 20 [5: 500]\n#temporary 5: 500\n"
+				   "\nMAPPED_LIBRARIES:\n";
+	CLEANUP(buffer_cleanup) struct buffer written = { 0 };
+	struct profile *const profile = must_read_text(text);
+	struct error err;
+
+	assert_true(profile->has_temporary);
+	assert_int_equal(profile->comment_count, 0);
+	buffer_init(&written, &memory_or_exit);
+	assert_true(raw_write(profile, &written, &err));
+	assert_string_equal(buffer_string(&written), text);
+	assert_true(profile_select_temporary(profile, &err));
+	assert_true(profile->samples[0].counters[PROFILE_ALLOC_OBJECTS] == 0);
+	assert_true(profile->samples[1].counters[PROFILE_ALLOC_OBJECTS] == 5);
+	assert_true(profile->samples[1].counters[PROFILE_ALLOC_SPACE] == 500);
+	assert_true(profile->samples[1].counters[PROFILE_INUSE_SPACE] == 0);
+	assert_true(profile->header_counters[PROFILE_ALLOC_SPACE] == 500);
+	profile_free(profile);
+
+	struct profile *const other = must_read_text(example);
+	assert_false(profile_select_temporary(other, &err));
+	assert_int_equal(err.kind, ERROR_INPUT);
+	profile_free(other);
+	assert_text_refused("heap_v2/1\n t*: 1: 1 [0: 0]\n#temporary 3\n", "a colon was expected");
 }
 
 static void windows_line_ends_do_not_matter(void **state)
@@ -324,6 +358,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_stack_may_be_empty),
 	cmocka_unit_test(equal_stacks_are_stored_once),
 	cmocka_unit_test(lines_of_unknown_meaning_become_comments),
+	cmocka_unit_test(temporary_allocations_can_be_left_alone),
 	cmocka_unit_test(windows_line_ends_do_not_matter),
 	cmocka_unit_test(counters_of_all_lengths_are_read),
 	cmocka_unit_test(addresses_of_all_lengths_are_read),

@@ -5,9 +5,12 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "sampler/site_table.h"
 #include "unit.h"
@@ -131,6 +134,88 @@ static void what_is_freed_is_forgotten(void **state)
 	assert_int_equal(figures().samples, 1000);
 }
 
+/* "#temporary 3: 192" behind the first line of counters: of all sites. */
+static void check_temporary(unsigned long long blocks, unsigned long long bytes)
+{
+	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	unsigned long long found_blocks = 0, found_bytes = 0;
+
+	buffer_init(&text, &memory_pages);
+	assert_true(sampler_write(&text));
+	const char *const line = strstr(buffer_string(&text), "\n#temporary ");
+	assert_non_null(line);
+	assert_int_equal(sscanf(line, "\n#temporary %llu: %llu\n", &found_blocks, &found_bytes), 2);
+	assert_int_equal(found_blocks, blocks);
+	assert_int_equal(found_bytes, bytes);
+}
+
+static void pass_time(void)
+{
+	const struct timespec delay = { .tv_nsec = (SAMPLER_TEMPORARY_MS + 2) * 1000000 };
+
+	nanosleep(&delay, NULL);
+}
+
+static void *forget_some(void *context)
+{
+	const size_t *const range = context;
+
+	for (size_t i = range[0]; i < range[1]; i++)
+		sampler_forget(block_at(i));
+	return NULL;
+}
+
+static void what_is_freed_soon_is_temporary(void **state)
+{
+	size_t range[2] = { 10, 20 };
+	pthread_t thread;
+
+	(void)state;
+	sampler_reset(1);
+	for (size_t i = 0; i < 40; i++)
+		sampler_count(block_at(i), 1000);
+	pass_time();
+	/* The thread has allocated little since. */
+	for (size_t i = 0; i < 10; i++)
+		sampler_forget(block_at(i));
+	check_temporary(10, 10000);
+	/* What another thread has allocated since says nothing. */
+	assert_int_equal(pthread_create(&thread, NULL, forget_some, range), 0);
+	pthread_join(thread, NULL);
+	check_temporary(10, 10000);
+	/* Not after 1 MiB, and some time. */
+	sampler_count(block_at(100), SAMPLER_TEMPORARY_BYTES);
+	for (size_t i = 20; i < 30; i++)
+		sampler_forget(block_at(i));
+	check_temporary(10, 10000);
+	/* Within 10 ms, whatever was allocated since; the clock may have gone on by 10 ms. */
+	sampler_count(block_at(200), 1000);
+	sampler_count(block_at(201), 10 * SAMPLER_TEMPORARY_BYTES);
+	const int64_t begin_ms = clock_monotonic_ms();
+	sampler_forget(block_at(200));
+	if (clock_monotonic_ms() - begin_ms < SAMPLER_TEMPORARY_MS / 2)
+		check_temporary(11, 11000);
+}
+
+/* Off and on again, the thread draws a new distance and must not lose what it has allocated. */
+static void switching_keeps_what_a_thread_has_allocated(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	sampler_count(block_at(0), 1000);
+	sampler_count(block_at(1), SAMPLER_TEMPORARY_BYTES / 2);
+	sampler_set_active(false);
+	sampler_count(block_at(2), SAMPLER_TEMPORARY_BYTES / 2);
+	sampler_set_active(true);
+	sampler_count(block_at(3), 2048);
+	pass_time();
+	sampler_forget(block_at(0));
+	sampler_forget(block_at(3));
+	check_temporary(1, 2048);
+	sampler_reset(0);
+	check_temporary(0, 0);
+}
+
 static void an_address_that_was_freed_unseen_counts_once(void **state)
 {
 	(void)state;
@@ -186,8 +271,10 @@ static void the_profile_has_a_line_for_each_stack_and_size(void **state)
 	assert_true(sampler_write(&text));
 	assert_string_equal(buffer_string(&text), "heap_v2/1\n"
 						  "  t*: 3: 6064 [4: 7064]\n"
+						  "#temporary 1: 1000\n"
 						  "@ 0x1000 0x2000\n"
 						  "  t*: 1: 1000 [2: 2000]\n"
+						  "#temporary 1: 1000\n"
 						  "@ 0x1000 0x2000\n"
 						  "  t*: 1: 5000 [1: 5000]\n"
 						  "@\n"
@@ -281,6 +368,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(small_intervals_sample_everything, set_up),
 	cmocka_unit_test_setup(the_first_distance_of_a_thread_is_drawn, set_up),
 	cmocka_unit_test_setup(what_is_freed_is_forgotten, set_up),
+	cmocka_unit_test_setup(what_is_freed_soon_is_temporary, set_up),
+	cmocka_unit_test_setup(switching_keeps_what_a_thread_has_allocated, set_up),
 	cmocka_unit_test_setup(an_address_that_was_freed_unseen_counts_once, set_up),
 	cmocka_unit_test_setup(a_reset_between_suspending_and_resuming_is_harmless, set_up),
 	cmocka_unit_test_setup(errno_is_kept, set_up),

@@ -14,6 +14,7 @@ class RunSource {
     this.values = {
       id: values.get('id') ?? String(this.runs[0]?.id ?? 'now'),
       base: values.get('base') ?? '',
+      churn: values.get('churn') ?? '',
       ...Object.fromEntries(PICTURE_KEYS.map(key => [key, values.get(key) ?? ''])),
     };
   }
@@ -23,8 +24,8 @@ class RunSource {
   }
 
   path(format, options) {
-    const { id, base } = this.values;
-    return this.target.path(`/api/v1/profile${query({ id, base, format, ...options })}`);
+    const { id, base, churn } = this.values;
+    return this.target.path(`/api/v1/profile${query({ id, base, churn, format, ...options })}`);
   }
 
   fileName(extension) {
@@ -45,7 +46,9 @@ class RunSource {
   leading() {
     const { id, base } = this.values;
     return [select('Show', this.choices(id), id, chosen => this.view.set({ id: chosen })),
-      select('compared with', [['', 'nothing'], ...this.choices(base)], base, chosen => this.view.set({ base: chosen }))];
+      select('compared with', [['', 'nothing'], ...this.choices(base)], base, chosen => this.view.set({ base: chosen })),
+      ...(this.status.sampler ? [select('of', [['', 'all allocations'], ['1', 'temporary ones']], this.values.churn,
+        churn => this.view.set({ churn }))] : [])];
   }
 }
 
