@@ -77,7 +77,7 @@ static void add_up(const struct profile *profile)
 	const struct view_input input = { profile, false };
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct error err = { 0 };
 
 	buffer_init(&out, &memory_heap);

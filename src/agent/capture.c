@@ -265,7 +265,7 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
 /* What the loader knows of this process, where there is no /proc. */
 static bool append_loaded(int fd, uint64_t *size)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_private);
 	dl_iterate_phdr(add_object, &text);

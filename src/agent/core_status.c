@@ -9,8 +9,7 @@
 
 static void write_allocator(struct json_writer *json, const struct allocator_identity *identity)
 {
-	json_key(json, "allocator");
-	json_object_begin(json);
+	json_member_object(json, "allocator");
 	json_member_string(json, "name", identity->name);
 	json_member_string(json, "version", identity->version);
 	json_member_string(json, "symbol", identity->symbol);
@@ -64,8 +63,7 @@ static void write_profiling(struct core *core, struct json_writer *json)
 	if (available && (!core_observe(core, &active, &ignored) ||
 				 !allocator_lg_sample(core->allocator, &lg_sample, &ignored)))
 		lg_sample = profiling->lg_sample;
-	json_key(json, "profiling");
-	json_object_begin(json);
+	json_member_object(json, "profiling");
 	json_member_bool(json, "compiled_in", profiling->compiled_in);
 	json_member_bool(json, "enabled", profiling->enabled);
 	write_activation(core, active, json);
@@ -105,8 +103,7 @@ static void write_module(void *context, const struct stacks_module *module)
 /* Empty while stacks are not walked by heapctl. */
 static void write_unwind_tables(struct json_writer *json)
 {
-	json_key(json, "unwind_tables");
-	json_array_begin(json);
+	json_member_array(json, "unwind_tables");
 	stacks_visit(write_module, json);
 	json_array_end(json);
 }
@@ -183,8 +180,7 @@ static void write_current_run(struct core *core, struct json_writer *json)
 
 static void write_names(const struct allocator *allocator, struct json_writer *json)
 {
-	json_key(json, "mallctls");
-	json_array_begin(json);
+	json_member_array(json, "mallctls");
 	for (const char *const *name = allocator_capability_names; *name != NULL; name++) {
 		if (allocator_has(allocator, *name))
 			json_put_string(json, *name);
@@ -195,8 +191,7 @@ static void write_names(const struct allocator *allocator, struct json_writer *j
 static void write_configuration(
 	const struct allocator_configuration *configuration, struct json_writer *json)
 {
-	json_key(json, "malloc_conf");
-	json_object_begin(json);
+	json_member_object(json, "malloc_conf");
 	json_member_string(json, "variable", configuration->variable);
 	json_member_string(json, "environment", configuration->environment);
 	json_member_string(json, "build", configuration->build);
@@ -220,8 +215,7 @@ static void write_warning(void *context, const struct allocator_warning *warning
 
 static void write_warnings(struct core *core, struct json_writer *json)
 {
-	json_key(json, "warnings");
-	json_array_begin(json);
+	json_member_array(json, "warnings");
 	if (core->settings.problem[0] != '\0') {
 		struct allocator_warning warning = { .code = "settings" };
 		snprintf(warning.message, sizeof warning.message, "%s", core->settings.problem);
@@ -245,8 +239,7 @@ static void write_agent(const struct core *core, struct json_writer *json)
 	json_put_string_sized(json, exe, size > 0 ? (size_t)size : 0);
 	json_member_unsigned(json, "uid", geteuid());
 	json_member_integer(json, "started_ms", core->started_ms);
-	json_key(json, "keep");
-	json_object_begin(json);
+	json_member_object(json, "keep");
 	json_member_string(json, "folder", core->folder.path[0] == '\0' ? NULL : core->folder.path);
 	json_member_unsigned(json, "runs", core->settings.keep);
 	json_member_unsigned(json, "bytes", core->settings.keep_bytes);

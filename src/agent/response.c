@@ -35,8 +35,7 @@ void response_set_status_error(struct response *response, int status, const stru
 	buffer_clear(&response->body);
 	json_init(&json, &response->body);
 	json_object_begin(&json);
-	json_key(&json, "error");
-	json_object_begin(&json);
+	json_member_object(&json, "error");
 	json_member_string(&json, "code", kinds[err->kind].code);
 	json_member_string(&json, "message", err->message);
 	json_member_string(&json, "hint", err->hint);

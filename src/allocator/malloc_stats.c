@@ -111,7 +111,7 @@ static bool is_heap(const struct proc_map *map)
 /* Of the main arena and of the others; 0 when it is not known. */
 static uint64_t read_heap_size(void)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	struct error ignored;
 	uint64_t size = 0;
 
@@ -200,13 +200,11 @@ static void write_json(
 
 	json_init(&json, out);
 	json_object_begin(&json);
-	json_key(&json, "malloc");
-	json_object_begin(&json);
+	json_member_object(&json, "malloc");
 	json_member_string(&json, "name", report->name);
 	json_member_string(&json, "version", stats->version);
 	json_member_string(&json, "where", report->where);
-	json_key(&json, "options");
-	json_object_begin(&json);
+	json_member_object(&json, "options");
 	for (const struct malloc_option *option = stats->options;
 		option < stats->options + MALLOC_OPTIONS_MAX && option->name != NULL; option++)
 		json_member_string(&json, option->name, option->value);

@@ -291,7 +291,7 @@ static uint32_t find_unnamed(struct allocator_wrappers *wrappers, const struct p
 static void examine(struct allocator_wrappers *wrappers, struct examined *examined,
 	const struct profile *profile, wrapper_is_allocator *is_allocator, void *context)
 {
-	CLEANUP(text_map_cleanup) struct text_map texts = { 0 };
+	CLEANUP(text_map_deinit) struct text_map texts = { 0 };
 
 	*examined = (struct examined){
 		.profile = profile,

@@ -202,8 +202,7 @@ static void set_name(struct node_builder *builder, size_t at, enum detail detail
 	append_name(builder, &builder->view->nodes[at], &builder->keys[at], detail);
 	/* It is printed as it is; the function in the node stays what it was. */
 	if (!utf8_is_printable(builder->text.data, builder->text.size)) {
-		CLEANUP(buffer_cleanup) struct buffer printable = { 0 };
-		buffer_init(&printable, &memory_or_exit);
+		CLEANUP(buffer_deinit) struct buffer printable = BUFFER_OR_EXIT;
 		utf8_append_printable(&printable, builder->text.data, builder->text.size);
 		buffer_clear(&builder->text);
 		buffer_append(&builder->text, printable.data, printable.size);

@@ -101,9 +101,8 @@ static struct view *build_view(
 static const char *path_text(struct view *view, uint32_t at)
 {
 	const struct view_path *const path = &view->paths[at];
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	for (uint32_t i = 0; i < path->depth; i++) {
 		if (i != 0)
 			buffer_append_string(&text, " > ");

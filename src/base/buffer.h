@@ -25,11 +25,6 @@ struct buffer {
 void buffer_init(struct buffer *buffer, const struct memory *memory);
 void buffer_deinit(struct buffer *buffer);
 
-static inline void buffer_cleanup(struct buffer *buffer)
-{
-	buffer_deinit(buffer);
-}
-
 /* Room for `extra` more bytes without moving. False (and failed) when there is none. */
 bool buffer_reserve(struct buffer *buffer, size_t extra);
 

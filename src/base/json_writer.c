@@ -182,3 +182,15 @@ void json_member_bool(struct json_writer *json, const char *key, bool value)
 	json_key(json, key);
 	json_put_bool(json, value);
 }
+
+void json_member_object(struct json_writer *json, const char *key)
+{
+	json_key(json, key);
+	json_object_begin(json);
+}
+
+void json_member_array(struct json_writer *json, const char *key)
+{
+	json_key(json, key);
+	json_array_begin(json);
+}

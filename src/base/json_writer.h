@@ -52,3 +52,5 @@ void json_member_integer(struct json_writer *json, const char *key, int64_t valu
 void json_member_unsigned(struct json_writer *json, const char *key, uint64_t value);
 void json_member_real(struct json_writer *json, const char *key, double value);
 void json_member_bool(struct json_writer *json, const char *key, bool value);
+void json_member_object(struct json_writer *json, const char *key);
+void json_member_array(struct json_writer *json, const char *key);

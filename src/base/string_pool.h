@@ -55,10 +55,5 @@ struct text_map {
 void text_map_init(struct text_map *map);
 void text_map_deinit(struct text_map *map);
 
-static inline void text_map_cleanup(struct text_map *map)
-{
-	text_map_deinit(map);
-}
-
 /* The pool's copy of a borrowed text; NULL is "". The pool must always be the same. */
 const char *text_map_add(struct text_map *map, struct string_pool *pool, const char *borrowed);

@@ -7,12 +7,19 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/cleanup.h"
 #include "base/memory.h"
 
 /* For buffers of the offline side. */
 extern const struct memory memory_or_exit;
+
+/* Initialises one: `CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;`. */
+#define BUFFER_OR_EXIT                                       \
+	{                                                    \
+		.limit = SIZE_MAX, .memory = &memory_or_exit \
+	}
 
 /* Never NULL, not even for a size of 0. Free with free(). */
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));

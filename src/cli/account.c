@@ -184,11 +184,10 @@ static void print_json(const struct account_shown *shown)
 	const struct account_profile *const profile = &shown->profile;
 	const char *const kinds[] = { is_jemalloc(shown) ? "jemalloc" : "allocator", "kernel",
 		"outside" };
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	struct json_writer json;
 	char option[96];
 
-	buffer_init(&out, &memory_or_exit);
 	json_init(&json, &out);
 	json_object_begin(&json);
 	json_member_string(&json, "target", source->name);
@@ -201,15 +200,13 @@ static void print_json(const struct account_shown *shown)
 		json_put_real(&json, account->resident);
 	else
 		json_put_null(&json);
-	json_key(&json, "profile_interval95");
-	json_array_begin(&json);
+	json_member_array(&json, "profile_interval95");
 	if (profile->is_there) {
 		json_put_real(&json, profile->inuse_low);
 		json_put_real(&json, profile->inuse_high);
 	}
 	json_array_end(&json);
-	json_key(&json, "rows");
-	json_array_begin(&json);
+	json_member_array(&json, "rows");
 	for (size_t i = 0; i < account->row_count; i++) {
 		const struct account_row *const row = &account->rows[i];
 		option[0] = '\0';

@@ -141,9 +141,8 @@ static int by_place(const void *a, const void *b, void *context)
 static void collect(struct lister *lister, struct pattern *pattern)
 {
 	const struct view *const view = lister->view;
-	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
+	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
 
-	buffer_init(&scratch, &memory_or_exit);
 	lister->order = xreallocarray(NULL, view->node_count, sizeof *lister->order);
 	for (size_t i = 0; i < view->node_count; i++) {
 		const struct view_node *const node = &view->nodes[i];

@@ -73,7 +73,7 @@ static void warn_if_empty(const struct output *output, const char *advice)
 bool control_save_profile(const struct target *target, const char *path, const char *advice,
 	struct output *output, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	if (!agent_fetch_profile(

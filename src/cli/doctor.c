@@ -112,7 +112,7 @@ static void add_counts(struct diagnosis *diagnosis, const size_t counts[SURVEY_S
 
 static void count_targets(struct diagnosis *diagnosis)
 {
-	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	CLEANUP(survey_deinit) struct survey survey = { 0 };
 	size_t counts[SURVEY_STALE + 1] = { 0 };
 	struct error err;
 
@@ -207,7 +207,7 @@ static bool examine_target(
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis = { 0 };
+	CLEANUP(diagnosis_deinit) struct diagnosis diagnosis = { 0 };
 	char title[128] = "this machine";
 	struct option_parser parser;
 	struct error err;

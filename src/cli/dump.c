@@ -59,12 +59,10 @@ static bool save_bundle(
 	const struct source_options wanted = { .needs_agent = true };
 	CLEANUP(source_close) struct source source = { 0 };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	struct error without_profile;
 
-	buffer_init(&text, &memory_or_exit);
-	buffer_init(&out, &memory_or_exit);
 	source_of_target(target, &wanted, &source);
 	if (!bundle_fetch(&source, &profile, &without_profile, err) ||
 		(profile != NULL && !write_profile(profile, source.pid, with_symbols, &text, err)))
@@ -91,7 +89,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return parser.exit_code;
 	if (request.with_symbols && !request.is_bundle)
 		return verb_usage(verb, "--symbols goes with --bundle");
-	CLEANUP(output_cleanup) struct output output = { 0 };
+	CLEANUP(output_discard) struct output output = { 0 };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
 		!output_open(request.path, target.file_stem, request.is_bundle ? "tar" : "heap",
 			&output, &err))

@@ -34,8 +34,3 @@ MUST_CHECK bool output_commit(struct output *output, struct error *err);
 
 /* Fine after a commit, and for a zeroed one. */
 void output_discard(struct output *output);
-
-static inline void output_cleanup(struct output *output)
-{
-	output_discard(output);
-}

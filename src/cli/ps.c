@@ -211,7 +211,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	if (!option_parse(&parser, verb, argc, argv, &request))
 		return parser.exit_code;
-	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	CLEANUP(survey_deinit) struct survey survey = { 0 };
 	if (!survey_make(!request.as_names, &survey, &err))
 		return verb_fail(&err);
 	if (request.as_names)

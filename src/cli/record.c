@@ -69,7 +69,7 @@ static bool agree_to_discard(
 	const struct target *target, const struct record_request *request, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct sample_count samples;
 
 	if (request->lg_sample == SAMPLE_LG_KEEP || request->may_discard)
@@ -144,8 +144,8 @@ static bool record(
 	const struct target *target, const struct record_request *request, struct error *err)
 {
 	struct profile_run_request wanted = { .duration_ms = request->duration_ms };
-	CLEANUP(output_cleanup) struct output end = { 0 };
-	CLEANUP(output_cleanup) struct output start = { 0 };
+	CLEANUP(output_discard) struct output end = { 0 };
+	CLEANUP(output_discard) struct output start = { 0 };
 	struct profile_run run;
 	char what[160];
 

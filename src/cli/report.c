@@ -100,9 +100,8 @@ static void read_line(struct address_question *question, const char *line, size_
 static bool read_question(
 	struct address_question *question, const struct report_options *options, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	if (!file_read_fd(STDIN_FILENO, "standard input", &text, err))
 		return false;
 	for (const char *line = buffer_string(&text); *line != '\0';) {
@@ -143,9 +142,8 @@ static bool print_address_names(const struct report_options *options, struct err
 		.profile_count = 1,
 		.program = options->operand_count == 0 ? NULL : options->operands[0],
 	};
-	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
+	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
-	buffer_init(&name, &memory_or_exit);
 	if (!read_question(&question, options, err))
 		return false;
 	const bool done = report_session_add_symbols(&session, err);

@@ -307,9 +307,8 @@ static bool pick(const struct parse *parse, const char *const *words, int *at, s
 		if (strcmp(words[*at], parse->parser.value) == 0)
 			return true;
 	}
-	CLEANUP(buffer_cleanup) struct buffer choices = { 0 };
+	CLEANUP(buffer_deinit) struct buffer choices = BUFFER_OR_EXIT;
 
-	buffer_init(&choices, &memory_or_exit);
 	for (int i = 0; i < *at; i++)
 		buffer_printf(&choices, "%s%s",
 			i == 0	       ? ""

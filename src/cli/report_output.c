@@ -197,9 +197,8 @@ bool report_output_show(const struct report_session *session, const struct view 
 	const char *viewer, struct error *err)
 {
 	const struct renderer *const renderer = renderer_find(viewer_format(viewer));
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
-	buffer_init(&out, &memory_or_exit);
 	if (!renderer->render(view, &session->options->render, &out, err))
 		return false;
 	return session->options->output == REPORT_INTERACTIVE
@@ -222,11 +221,10 @@ bool report_output_write(const struct report_session *session, struct error *err
 {
 	const struct report_options *const options = session->options;
 	const struct report_variation variation = report_variation_none(session);
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	bool is_binary = false;
 	bool done = false;
 
-	buffer_init(&out, &memory_or_exit);
 	switch (options->output) {
 	case REPORT_RENDER:
 		is_binary = options->renderer->medium == RENDER_BINARY;

@@ -505,9 +505,8 @@ static char *make_subtitle(const struct report_session *session)
 {
 	const size_t now_count = session->profile_count - session->base_count;
 	const struct profile *const first = session->profiles[0];
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	if (session->options->fragmentation)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
 	if (session->options->churn)

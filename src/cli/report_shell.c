@@ -65,12 +65,11 @@ static void shell_words_init(struct shell_words *words, const struct report_sess
 {
 	struct report_variation variation = report_variation_none(session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
+	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
 	struct error ignored;
 
 	*words = (struct shell_words){ 0 };
 	string_pool_init(&words->strings);
-	buffer_init(&scratch, &memory_or_exit);
 	variation.granularity = VIEW_FUNCTIONS;
 	if (!report_session_view(session, &variation, &view, &ignored))
 		return;
@@ -252,9 +251,8 @@ static bool run_renderer(struct shell *shell, struct shell_request *request, con
 	bool with_focus, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer rendered = { 0 };
+	CLEANUP(buffer_deinit) struct buffer rendered = BUFFER_OR_EXIT;
 
-	buffer_init(&rendered, &memory_or_exit);
 	if (!make_view(shell, request, with_focus, out, &view, err) ||
 		!renderer_find(name)->render(view, &request->render, &rendered, err))
 		return false;
@@ -297,10 +295,9 @@ static bool run_disasm(
 static bool run_weblist(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
+	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 
 	(void)out;
-	buffer_init(&page, &memory_or_exit);
 	return report_output_annotate(shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
 	       viewer_open_beside("web", 0, &page, "html", err);
@@ -337,9 +334,8 @@ static bool run_flame(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
+	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 
-	buffer_init(&page, &memory_or_exit);
 	return make_view(shell, request, true, out, &view, err) &&
 	       renderer_find("flame")->render(view, &request->render, &page, err) &&
 	       viewer_open_beside("web", 0, &page, "html", err);
@@ -351,10 +347,9 @@ static bool run_callgrind(
 {
 	struct report_variation by_line = report_variation_none(shell->session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_cleanup) struct buffer written = { 0 };
+	CLEANUP(buffer_deinit) struct buffer written = BUFFER_OR_EXIT;
 
 	by_line.granularity = VIEW_LINES;
-	buffer_init(&written, &memory_or_exit);
 	if (!report_session_view(shell->session, &by_line, &view, err) ||
 		!renderer_find("callgrind")->render(view, &request->render, &written, err))
 		return false;
@@ -442,14 +437,13 @@ static const struct shell_command *find_command(const char *line, size_t *number
 static void run_command(struct shell *shell, const char *line)
 {
 	CLEANUP(request_deinit) struct shell_request request = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	struct error err = { 0 };
 	size_t number = 0;
 	const char *rest = "";
 	const struct shell_command *const command = find_command(line, &number, &rest);
 
 	request_init(&request, shell);
-	buffer_init(&out, &memory_or_exit);
 	if (command == NULL) {
 		fputs("Unknown command: try 'help'.\n", stderr);
 		return;

@@ -123,9 +123,8 @@ static struct routine *find_routine(
 
 static const char *short_name(struct routine_list *list, const char *function)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	function_name_append_short(&text, function);
 	return string_pool_add_sized(&list->strings, text.data, text.size);
 }
@@ -175,11 +174,10 @@ void routine_list_init(struct routine_list *list, const struct report_session *s
 {
 	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
 	CLEANUP(finder_deinit) struct finder finder = { .list = list, .session = session };
-	CLEANUP(buffer_cleanup) struct buffer scratch = { 0 };
+	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
 
 	*list = (struct routine_list){ 0 };
 	string_pool_init(&list->strings);
-	buffer_init(&scratch, &memory_or_exit);
 	for (size_t i = 0; i < view->node_count; i++) {
 		if (view->nodes[i].function[0] != '\0' &&
 			filter_matches_function(pattern, &scratch, view->nodes[i].function))
@@ -320,7 +318,7 @@ bool disassembly_make(struct disassembly *disassembly, const char *objdump,
 {
 	CLEANUP(free_cleanup) char *from = xasprintf("--start-address=0x%" PRIx64, routine->start);
 	CLEANUP(free_cleanup) char *to = xasprintf("--stop-address=0x%" PRIx64, routine->limit);
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	const char *const arguments[] = { objdump, "-C", "-d", "-l", "--no-show-raw-insn", from, to,
 		"--", routine->path, NULL };
 
@@ -329,7 +327,6 @@ bool disassembly_make(struct disassembly *disassembly, const char *objdump,
 	struct objdump_reader reader = {
 		.disassembly = disassembly, .file = "", .limit = routine->limit
 	};
-	buffer_init(&text, &memory_or_exit);
 	if (!read_output(arguments, &text, err)) {
 		disassembly_deinit(disassembly);
 		return false;

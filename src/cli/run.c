@@ -141,7 +141,7 @@ static bool parse(
  */
 static void warn_of_folder(void)
 {
-	CLEANUP(diagnosis_cleanup) struct diagnosis diagnosis = { 0 };
+	CLEANUP(diagnosis_deinit) struct diagnosis diagnosis = { 0 };
 
 	diagnosis_init(&diagnosis);
 	doctor_examine_own_folder(&diagnosis);

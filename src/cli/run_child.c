@@ -93,7 +93,7 @@ static bool ends_programs(int number)
 /* A profile of the program while it lives. Quiet: the one of its exit is expected. */
 static void take_profile(struct recording *recording, pid_t pid)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	CLEANUP(fd_cleanup) int fd = -1;
 	struct target target;
 	struct error err;
@@ -128,13 +128,12 @@ static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *sig
 static void find_name(struct recording *recording, pid_t pid, const char *command)
 {
 	const char *const program = path_base_name(command);
-	CLEANUP(buffer_cleanup) struct buffer comm = { 0 };
+	CLEANUP(buffer_deinit) struct buffer comm = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[40];
 
 	if (recording->process_name[0] != '\0')
 		return;
-	buffer_init(&comm, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
 	if (file_read(path, &comm, &ignored) && comm.size > 1 &&
 		strncmp(program, comm.data, comm.size - 1) == 0)
@@ -184,7 +183,7 @@ static void consider(const char *path, void *context)
 static bool save(struct recording *recording, pid_t pid, struct error *err)
 {
 	struct exit_profile found = { 0 };
-	struct buffer profile;
+	CLEANUP(buffer_deinit) struct buffer profile = BUFFER_OR_EXIT;
 
 	snprintf(
 		found.exit_prefix, sizeof found.exit_prefix, "%s.%d.", recording->prefix, (int)pid);
@@ -196,7 +195,6 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 			recording->folder);
 		return error_hint(err, "use heapctl record while it runs");
 	}
-	buffer_init(&profile, &memory_or_exit);
 	bool ok = file_read(found.path, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
 			  profile.data, profile.size, err) &&
@@ -207,7 +205,6 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	if (ok)
 		fprintf(stderr, "%s: %s\n", output_name(&recording->output),
 			quantity_format(QUANTITY_BYTES, (double)profile.size, false).text);
-	buffer_deinit(&profile);
 	return ok;
 }
 

@@ -112,8 +112,8 @@ static bool list(const struct target *target, bool as_json, struct error *err)
 
 static bool save(const struct target *target, const struct runs_request *request, struct error *err)
 {
-	CLEANUP(output_cleanup) struct output end = { 0 };
-	CLEANUP(output_cleanup) struct output start = { 0 };
+	CLEANUP(output_discard) struct output end = { 0 };
+	CLEANUP(output_discard) struct output start = { 0 };
 
 	if (!output_open(request->path, target->file_stem, "heap", &end, err))
 		return false;

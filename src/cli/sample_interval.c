@@ -80,16 +80,14 @@ bool sample_count_read(const char *text, struct sample_count *samples)
 
 bool sample_count_of_file(const char *path, struct sample_count *samples)
 {
-	struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	buffer_init(&text, &memory_or_exit);
 	const bool ok = file_read_fd(fd, path, &text, &ignored) &&
 			sample_count_read(buffer_string(&text), samples);
-	buffer_deinit(&text);
 	return ok;
 }
 

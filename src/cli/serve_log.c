@@ -106,14 +106,12 @@ void serve_log(const char *line)
 	pthread_mutex_lock(&mutex);
 	serve_log_filter(line, clock_boottime_ms(), text);
 	if (text[0] != '\0') {
-		struct buffer plain;
+		CLEANUP(buffer_deinit) struct buffer plain = BUFFER_OR_EXIT;
 		/* A line may hold what an agent said. */
-		buffer_init(&plain, &memory_or_exit);
 		utf8_append_printable(&plain, text, strlen(text));
 		gmtime_r(&now, &moment);
 		strftime(when, sizeof when, "%FT%TZ", &moment);
 		fprintf(stderr, "heapctl: %s %s\n", when, buffer_string(&plain));
-		buffer_deinit(&plain);
 	}
 	pthread_mutex_unlock(&mutex);
 }

@@ -35,7 +35,7 @@ static const struct verb_option options[] = {
 static bool fetch(const struct target *target, const struct stats_request *request,
 	struct output *output, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	const char *sections = request->sections;
 	char path[128];
 
@@ -92,7 +92,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 				"'%s' has other letters than g m d a b l x e h", parser.value);
 		request.sections = parser.value;
 	}
-	CLEANUP(output_cleanup) struct output output = { 0 };
+	CLEANUP(output_discard) struct output output = { 0 };
 	if (!target_resolve(parser.operands[0], &target, &err) ||
 		!open_output(request.path, &output, &err) ||
 		!fetch(&target, &request, &output, &err))

@@ -28,9 +28,8 @@ static bool has_colour(FILE *out)
 
 char *terminal_copy(const char *text)
 {
-	struct buffer copy;
+	struct buffer copy = BUFFER_OR_EXIT;
 
-	buffer_init(&copy, &memory_or_exit);
 	utf8_append_printable(&copy, text, strlen(text));
 	return buffer_take(&copy);
 }

@@ -125,13 +125,12 @@ static bool print_tables(struct top *top, struct error *err)
 {
 	terminal_catch_interrupts();
 	while (!terminal_was_interrupted()) {
-		CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+		CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 		const struct top_table table = { .label = top->target.label,
 			.order = top->order,
 			.filter = top->filter,
 			.rows = (size_t)top->rows };
 
-		buffer_init(&out, &memory_or_exit);
 		if (!take_snapshot(top, err))
 			return terminal_was_interrupted();
 		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
@@ -173,7 +172,7 @@ static size_t site_rows(void)
 
 static void draw(struct top *top)
 {
-	CLEANUP(buffer_cleanup) struct buffer lines = { 0 };
+	CLEANUP(buffer_deinit) struct buffer lines = BUFFER_OR_EXIT;
 	const size_t columns = (size_t)top_screen_size().columns;
 	const struct top_table table = { .label = top->target.label,
 		.order = top->order,
@@ -183,7 +182,6 @@ static void draw(struct top *top)
 		.columns = columns,
 		.is_frozen = top->is_frozen };
 
-	buffer_init(&lines, &memory_or_exit);
 	if (top->has_now)
 		top->matching = top_table_write(&table, &top->now, &lines);
 	else

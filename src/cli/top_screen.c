@@ -135,10 +135,9 @@ struct top_screen_size top_screen_size(void)
 
 void top_screen_draw(const struct buffer *lines)
 {
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	struct error err;
 
-	buffer_init(&out, &memory_or_exit);
 	buffer_append_string(&out, "\033[H");
 	for (size_t i = 0; i < lines->size; i++) {
 		if (lines->data[i] != '\n')

@@ -116,9 +116,8 @@ static void merge_sites(struct top_snapshot *snapshot)
 
 static void collect_sites(const struct view *view, struct top_snapshot *snapshot)
 {
-	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
+	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
-	buffer_init(&name, &memory_or_exit);
 	snapshot->sites = xcalloc(view->path_count, sizeof *snapshot->sites);
 	for (size_t i = 0; i < view->path_count; i++) {
 		const struct view_path *const path = &view->paths[i];
@@ -283,9 +282,8 @@ static struct quantity_text bytes_text(double bytes, bool is_change)
 static void write_styled(
 	struct buffer *out, size_t columns, enum terminal_style style, const char *text)
 {
-	CLEANUP(buffer_cleanup) struct buffer line = { 0 };
+	CLEANUP(buffer_deinit) struct buffer line = BUFFER_OR_EXIT;
 
-	buffer_init(&line, &memory_or_exit);
 	top_table_line(&line, columns, text);
 	buffer_append_string(out, terminal_begin(stdout, style));
 	buffer_append(out, line.data, line.size - 1);

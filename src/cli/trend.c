@@ -105,8 +105,7 @@ static enum quantity_style style_of(const struct trend *trend)
 
 static void write_steps_json(struct json_writer *json, const struct growth *growth)
 {
-	json_key(json, "steps");
-	json_array_begin(json);
+	json_member_array(json, "steps");
 	for (size_t i = 0; i < growth->step_count; i++) {
 		json_object_begin(json);
 		json_member_real(json, "hours", growth->steps[i].hours);
@@ -126,8 +125,7 @@ static void write_shape_json(struct json_writer *json, const struct growth *grow
 	json_member_bool(json, "may_go_on", growth->may_go_on);
 	if (growth->has_onset) {
 		json_member_real(json, "onset_hours", growth->onset_hours);
-		json_key(json, "onset_interval95");
-		json_array_begin(json);
+		json_member_array(json, "onset_interval95");
 		json_put_real(json, growth->onset_low);
 		json_put_real(json, growth->onset_high);
 		json_array_end(json);
@@ -161,8 +159,7 @@ static void write_growth_json(struct json_writer *json, const struct trend_site 
 	if (!site->has_growth)
 		return;
 	json_member_real(json, "rate_per_hour", growth->rate);
-	json_key(json, "interval95");
-	json_array_begin(json);
+	json_member_array(json, "interval95");
 	json_put_real(json, growth->low);
 	json_put_real(json, growth->high);
 	json_array_end(json);
@@ -184,13 +181,11 @@ static void write_site_json(
 	json_member_string(json, "stack", site->stack);
 	write_growth_json(json, site);
 	json_member_string(json, "words", trend_describe_growth(trend, site).text);
-	json_key(json, "values");
-	json_array_begin(json);
+	json_member_array(json, "values");
 	for (size_t i = 0; i < trend->profile_count; i++)
 		json_put_real(json, site->series[i].value);
 	json_array_end(json);
-	json_key(json, "standard_errors");
-	json_array_begin(json);
+	json_member_array(json, "standard_errors");
 	for (size_t i = 0; i < trend->profile_count; i++)
 		json_put_real(json, sqrt(site->series[i].variance));
 	json_array_end(json);
@@ -207,20 +202,17 @@ static void write_json(
 	json_member_string(&json, "title", chart->title);
 	json_member_bool(&json, "has_times", trend->has_times);
 	json_member_integer(&json, "first_ms", trend->has_times ? trend->first_ms : 0);
-	json_key(&json, "hours");
-	json_array_begin(&json);
+	json_member_array(&json, "hours");
 	for (size_t i = 0; i < trend->profile_count; i++)
 		json_put_real(&json, trend->hours[i]);
 	json_array_end(&json);
-	json_key(&json, "runs");
-	json_array_begin(&json);
+	json_member_array(&json, "runs");
 	for (size_t i = 0; i < trend->profile_count; i++)
 		json_put_unsigned(&json, trend->runs[i]);
 	json_array_end(&json);
 	json_key(&json, "total");
 	write_site_json(&json, trend, &trend->total);
-	json_key(&json, "sites");
-	json_array_begin(&json);
+	json_member_array(&json, "sites");
 	for (size_t i = 0; i < trend->site_count && i < chart->site_limit; i++)
 		write_site_json(&json, trend, &trend->sites[i]);
 	json_array_end(&json);
@@ -370,10 +362,9 @@ static bool make(const struct trend_options *request, struct error *err)
 	CLEANUP(report_session_close)
 	struct report_session session = { .options = &request->report };
 	CLEANUP(trend_cleanup) struct trend *trend = NULL;
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
 	series_init(&series, request->report.counter);
-	buffer_init(&out, &memory_or_exit);
 	if (!trend_series_load(&session, &series, err) ||
 		!report_session_add_symbols(&session, err) || !build(&series, request, &trend, err))
 		return false;

@@ -33,11 +33,9 @@ bool verb_output_is_closed(void)
 /* One line; messages hold paths and what other programs answered. */
 static PRINTF_FORMAT(1, 0) void print_line(const char *format, va_list arguments)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer line = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer line = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
-	buffer_init(&line, &memory_or_exit);
 	buffer_vprintf(&text, format, arguments);
 	utf8_append_printable(&line, text.data, text.size);
 	buffer_append_char(&line, '\n');

@@ -214,7 +214,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	struct http_answer *answer, struct error *err)
 {
 	char authorization[4096], path[2048];
-	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
 	struct answer_wait answer_wait = {
 		.watch.process = &target->process,
 		.target = target,
@@ -322,7 +322,7 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 	int64_t total_ms, json_t **value, struct error *err)
 {
 	const struct agent_call call = { .method = method, .path = path, .total_ms = total_ms };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	json_error_t problem;
 
 	http_answer_init(&answer);

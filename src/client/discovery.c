@@ -36,10 +36,9 @@ static bool is_absolute(const char *path)
 static void add_named_folders(
 	const struct process *process, const char *root, struct string_pool *folders)
 {
-	struct buffer environment;
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	struct error err;
 
-	buffer_init(&environment, &memory_or_exit);
 	if (process_read_environment(process->pid, &environment, &err)) {
 		const char *const own = process_environment_find(&environment, "HEAPCTL_DIR");
 		const char *const runtime =
@@ -49,7 +48,6 @@ static void add_named_folders(
 		if (is_absolute(runtime))
 			add(folders, "%s%s/heapctl", root, runtime);
 	}
-	buffer_deinit(&environment);
 }
 
 void discovery_folders(const struct process *process, struct string_pool *folders)
@@ -81,14 +79,13 @@ static bool is_place(const char *folder)
 
 bool discovery_has_place(const struct process *process)
 {
-	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	struct string_pool folders;
 	struct error ignored;
 	const char *own = NULL;
 	char root[32];
 	bool found = false;
 
-	buffer_init(&environment, &memory_or_exit);
 	string_pool_init(&folders);
 	if (process_read_environment(process->pid, &environment, &ignored))
 		own = process_environment_find(&environment, "HEAPCTL_DIR");
@@ -183,11 +180,10 @@ static void add_listening(
 	const char *proc_folder, pid_t pid, const char *root, struct string_pool *paths)
 {
 	char path[64];
-	struct buffer table;
+	CLEANUP(buffer_deinit) struct buffer table = BUFFER_OR_EXIT;
 	struct error err;
 
 	snprintf(path, sizeof path, "/proc/%s/net/unix", proc_folder);
-	buffer_init(&table, &memory_or_exit);
 	if (!file_read(path, &table, &err))
 		buffer_clear(&table);
 	buffer_append_char(&table, '\0');
@@ -207,7 +203,6 @@ static void add_listening(
 		snprintf(seen, sizeof seen, "%s%.*s", root, (int)(name - 1 - bound), bound);
 		add_folder(seen, bound_pid, paths);
 	}
-	buffer_deinit(&table);
 }
 
 static void add_if_socket(const char *path, int size, struct string_pool *paths)
@@ -352,13 +347,11 @@ enum agent_absence agent_absence(const struct process *process, const struct buf
 enum agent_absence agent_absence_of(const struct process *process)
 {
 	enum agent_absence absence = ABSENCE_UNKNOWN;
-	struct buffer environment;
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&environment, &memory_or_exit);
 	if (process_read_environment(process->pid, &environment, &ignored) &&
 		process_environment_is_intact(&environment))
 		absence = agent_absence(process, &environment);
-	buffer_deinit(&environment);
 	return absence;
 }

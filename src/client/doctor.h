@@ -35,11 +35,6 @@ struct diagnosis {
 void diagnosis_init(struct diagnosis *diagnosis);
 void diagnosis_deinit(struct diagnosis *diagnosis);
 
-static inline void diagnosis_cleanup(struct diagnosis *diagnosis)
-{
-	diagnosis_deinit(diagnosis);
-}
-
 bool diagnosis_is_well(const struct diagnosis *diagnosis);
 
 /* Adds a finding; `hint` may be "". */

@@ -70,20 +70,18 @@ static void examine_environment(struct diagnosis *diagnosis)
 
 static long read_number(const char *path)
 {
-	struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error err;
 	long number = -1;
 
-	buffer_init(&text, &memory_or_exit);
 	if (access(path, R_OK) == 0 && file_read(path, &text, &err))
 		number = atol(buffer_string(&text));
-	buffer_deinit(&text);
 	return number;
 }
 
 static void examine_kernel(struct diagnosis *diagnosis)
 {
-	struct buffer mounts;
+	CLEANUP(buffer_deinit) struct buffer mounts = BUFFER_OR_EXIT;
 	struct error err;
 
 	if (access("/proc/self/maps", R_OK) != 0) {
@@ -95,12 +93,10 @@ static void examine_kernel(struct diagnosis *diagnosis)
 		diagnosis_add(diagnosis, FINDING_NOTE, "memfd-forbidden",
 			"nothing, as long as HEAPCTL_DIR can be written",
 			"vm.memfd_noexec is 2: profiles are written to HEAPCTL_DIR first");
-	buffer_init(&mounts, &memory_or_exit);
 	if (geteuid() != 0 && file_read("/proc/self/mounts", &mounts, &err) &&
 		strstr(buffer_string(&mounts), "hidepid=") != NULL)
 		diagnosis_add(diagnosis, FINDING_NOTE, "proc-hidden", "run heapctl as root",
 			"/proc hides the processes of other users (hidepid)");
-	buffer_deinit(&mounts);
 }
 
 static void examine_libraries(struct diagnosis *diagnosis, const char *agent_library)

@@ -60,11 +60,6 @@ void http_answer_deinit(struct http_answer *answer);
 /* The bytes that the answer has of its budget are the caller's to give back. */
 uint64_t http_answer_take_budget(struct http_answer *answer);
 
-static inline void http_answer_cleanup(struct http_answer *answer)
-{
-	http_answer_deinit(answer);
-}
-
 /* The first field of that name, any case; NULL when there is none. */
 const char *http_answer_field(const struct http_answer *answer, const char *name);
 

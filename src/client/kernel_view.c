@@ -48,10 +48,9 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 {
 	static const char *const files[] = { "memory.max", "memory.high", "memory.current",
 		"memory.swap.max", "memory.stat" };
-	CLEANUP(buffer_cleanup) struct buffer names = { 0 };
+	CLEANUP(buffer_deinit) struct buffer names = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&names, &memory_or_exit);
 	if (!read_proc(pid, KERNEL_CGROUP, &names, err))
 		return false;
 	const char *const line = strstr(buffer_string(&names), "0::/");
@@ -61,8 +60,7 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
 		CLEANUP(free_cleanup)
 		char *path = xasprintf("/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]);
-		CLEANUP(buffer_cleanup) struct buffer text = { 0 };
-		buffer_init(&text, &memory_or_exit);
+		CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 		if (!file_read(path, &text, &ignored))
 			continue;
 		buffer_printf(out, "%s:\n", files[i]);
@@ -85,7 +83,7 @@ static bool ask_gateway(
 	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err)
 {
 	enum { LIMIT_MS = 20 * 1000 };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	char path[64];
 
 	snprintf(path, sizeof path, "/api/v1/kernel?part=%s", kernel_part_names[part]);

@@ -235,18 +235,16 @@ static bool find_beside(const struct launch_plan *plan, const char *name, struct
 	const char *const slash = strrchr(script, '/');
 	CLEANUP(free_cleanup)
 	char *folder = slash == NULL ? xstrdup(".") : xstrndup(script, (size_t)(slash - script));
-	struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 
 	if (strchr(name, '/') != NULL)
 		return false;
 	if (try_both(folder, name, named))
 		return true;
-	buffer_init(&text, &memory_or_exit);
 	text.limit = SCRIPT_BYTES;
 	const bool found = file_read(script, &text, &ignored) &&
 			   find_in_script(buffer_string(&text), folder, name, named);
-	buffer_deinit(&text);
 	return found;
 }
 
@@ -366,7 +364,7 @@ static bool set_preload(
 {
 	const char *const inherited = getenv("LD_PRELOAD");
 	const char *const ours[] = { request->agent_library, plan->jemalloc };
-	struct buffer list;
+	CLEANUP(buffer_deinit) struct buffer list = BUFFER_OR_EXIT;
 
 	for (size_t i = 0; i < 2; i++) {
 		if (ours[i] != NULL && strpbrk(ours[i], ": ") != NULL) {
@@ -375,14 +373,12 @@ static bool set_preload(
 			return error_hint(err, "move or link it to another place");
 		}
 	}
-	buffer_init(&list, &memory_or_exit);
 	buffer_append_string(&list, request->agent_library);
 	if (plan->jemalloc != NULL)
 		buffer_printf(&list, ":%s", plan->jemalloc);
 	if (inherited != NULL && *inherited != '\0')
 		buffer_printf(&list, ":%s", inherited);
 	set(plan, "LD_PRELOAD", buffer_string(&list));
-	buffer_deinit(&list);
 	return true;
 }
 

@@ -28,11 +28,10 @@ static const char *proc_path(pid_t pid, const char *name, char path[PROC_PATH_BY
 /* The state of a thread, by its letter; 0 when it has ended. */
 static char read_thread_state(pid_t pid, const char *thread)
 {
-	CLEANUP(buffer_cleanup) struct buffer stat = { 0 };
+	CLEANUP(buffer_deinit) struct buffer stat = BUFFER_OR_EXIT;
 	char path[PROC_PATH_BYTES];
 	struct error ignored;
 
-	buffer_init(&stat, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, thread);
 	const char *const name_end =
 		file_read(path, &stat, &ignored) ? strrchr(buffer_string(&stat), ')') : NULL;
@@ -161,11 +160,10 @@ static bool is_named_by(const char *program, const char *comm)
 static bool arguments_have(const struct process *process, const char *comm)
 {
 	const size_t size = strlen(comm);
-	struct buffer arguments;
+	CLEANUP(buffer_deinit) struct buffer arguments = BUFFER_OR_EXIT;
 	struct error err;
 	bool found = false;
 
-	buffer_init(&arguments, &memory_or_exit);
 	if (read_proc(process->pid, "cmdline", &arguments, &err)) {
 		buffer_append_char(&arguments, '\0');
 		for (size_t at = 0; at < arguments.size && !found;
@@ -174,7 +172,6 @@ static bool arguments_have(const struct process *process, const char *comm)
 			found = size > 0 &&
 				strncmp(path_base_name(arguments.data + at), comm, size) == 0;
 	}
-	buffer_deinit(&arguments);
 	return found;
 }
 
@@ -233,12 +230,11 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 int64_t process_age_ms(pid_t pid)
 {
 	enum { START_FIELD = 22, FIELD_BEHIND_NAME = 3 };
-	CLEANUP(buffer_cleanup) struct buffer stat = { 0 };
+	CLEANUP(buffer_deinit) struct buffer stat = BUFFER_OR_EXIT;
 	const int64_t ticks = sysconf(_SC_CLK_TCK);
 	struct timespec now;
 	struct error ignored;
 
-	buffer_init(&stat, &memory_or_exit);
 	if (!read_proc(pid, "stat", &stat, &ignored) || clock_gettime(CLOCK_BOOTTIME, &now) != 0)
 		return INT64_MAX;
 	const char *at = strrchr(buffer_string(&stat), ')');
@@ -254,14 +250,12 @@ int64_t process_age_ms(pid_t pid)
 
 static bool is_first_argument(pid_t pid, const char *name)
 {
-	struct buffer arguments;
+	CLEANUP(buffer_deinit) struct buffer arguments = BUFFER_OR_EXIT;
 	struct error err;
 
-	buffer_init(&arguments, &memory_or_exit);
 	const bool ok = read_proc(pid, "cmdline", &arguments, &err);
 	/* The NULs between the arguments end the first one. */
 	const bool is_name = ok && strcmp(path_base_name(buffer_string(&arguments)), name) == 0;
-	buffer_deinit(&arguments);
 	return is_name;
 }
 
@@ -343,11 +337,9 @@ const char *process_agent_hint(const struct process_modules *modules)
 
 bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err)
 {
-	struct buffer maps;
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 
-	buffer_init(&maps, &memory_or_exit);
 	if (!read_proc(pid, "maps", &maps, err)) {
-		buffer_deinit(&maps);
 		return false;
 	}
 	*modules = (struct process_modules){ 0 };
@@ -362,7 +354,6 @@ bool process_read_modules(pid_t pid, struct process_modules *modules, struct err
 			note_module(modules, &map);
 		at += size + 1;
 	}
-	buffer_deinit(&maps);
 	return true;
 }
 
@@ -400,12 +391,10 @@ const char *process_environment_find(const struct buffer *environment, const cha
 
 bool process_is_secure(pid_t pid, bool *is_secure, struct error *err)
 {
-	struct buffer auxv;
+	CLEANUP(buffer_deinit) struct buffer auxv = BUFFER_OR_EXIT;
 	Elf64_auxv_t entry;
 
-	buffer_init(&auxv, &memory_or_exit);
 	if (!read_proc(pid, "auxv", &auxv, err)) {
-		buffer_deinit(&auxv);
 		return false;
 	}
 	*is_secure = false;
@@ -414,7 +403,6 @@ bool process_is_secure(pid_t pid, bool *is_secure, struct error *err)
 		if (entry.a_type == AT_SECURE)
 			*is_secure = entry.a_un.a_val != 0;
 	}
-	buffer_deinit(&auxv);
 	return true;
 }
 

@@ -95,10 +95,9 @@ static bool read_agents_state(pid_t pid, struct thread_state *state, struct buff
 
 bool process_has_agent_thread(const struct process *process)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct thread_state ignored;
 
-	buffer_init(&text, &memory_or_exit);
 	return read_agents_state(process->pid, &ignored, &text);
 }
 
@@ -158,11 +157,10 @@ static bool refuse_stopped(const struct process *process, struct error *err)
 
 static bool refuse_traced(const struct process *process, pid_t tracer, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	char path[PATH_BYTES], what[128];
 	char name[COMM_BYTES + 1] = "";
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
 	if (tracer != 0 && read_text(path, &text))
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(buffer_string(&text), "\n"),
@@ -195,31 +193,28 @@ static bool check(const struct process *process, struct thread_state *state, str
 
 bool process_has_ended(const struct process *process)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct thread_state state = { 0 };
 
 	if (kill(process->pid, 0) != 0)
 		return errno == ESRCH;
-	buffer_init(&text, &memory_or_exit);
 	return read_main_state(process->pid, &state, &text) &&
 	       (state.letter == 'Z' || state.letter == 'X');
 }
 
 bool process_state_check(const struct process *process, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct thread_state state = { 0 };
 
-	buffer_init(&text, &memory_or_exit);
 	return check(process, &state, &text, err);
 }
 
 bool process_watch_check(struct process_watch *watch, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct thread_state state = { 0 };
 
-	buffer_init(&text, &memory_or_exit);
 	if (!check(watch->process, &state, &text, err))
 		return false;
 	if (!read_agents_state(watch->process->pid, &state, &text)) {

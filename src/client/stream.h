@@ -36,11 +36,6 @@ struct stream {
 void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms);
 void stream_close(struct stream *stream);
 
-static inline void stream_cleanup(struct stream *stream)
-{
-	stream_close(stream);
-}
-
 /*
  * Connects to the socket at `path`, of any length. ERROR_NOT_FOUND when no process listens there:
  * errnum is ENOENT (no such file) or ECONNREFUSED (left behind by a process that has ended).

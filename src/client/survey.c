@@ -40,7 +40,7 @@ static int open_private_folder(const char *path, size_t size)
 /* An agent's socket listens before it gets its name, so what refuses will never answer. */
 static bool is_abandoned(const char *path)
 {
-	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
 	struct error err;
 
 	stream_init(&stream, 0, 0);

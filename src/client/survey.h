@@ -41,8 +41,3 @@ struct survey {
  */
 MUST_CHECK bool survey_make(bool with_status, struct survey *survey, struct error *err);
 void survey_deinit(struct survey *survey);
-
-static inline void survey_cleanup(struct survey *survey)
-{
-	survey_deinit(survey);
-}

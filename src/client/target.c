@@ -96,7 +96,7 @@ static void set_names(struct target *target)
 static bool probe(
 	const struct process *process, const char *path, struct target *target, struct error *err)
 {
-	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
 	*target = (struct target){
@@ -385,7 +385,7 @@ static bool refuse_file(const char *path, struct error *err)
 
 bool target_of_socket(const char *path, struct target *target, struct error *err)
 {
-	CLEANUP(stream_cleanup) struct stream stream = { .fd = -1 };
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
 	struct target found = { .kind = TARGET_AGENT };
 
 	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);

@@ -69,9 +69,8 @@ static bool set_has(const char *status, const char *set, int signal_number)
 
 static bool handles_signal(pid_t pid, int *filters)
 {
-	CLEANUP(buffer_cleanup) struct buffer status = { 0 };
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
 
-	buffer_init(&status, &memory_or_exit);
 	if (!read_of(pid, pid, "status", &status))
 		return false;
 	*filters = wake_filters(buffer_string(&status));
@@ -107,10 +106,9 @@ static bool is_child_of_target(const struct process *process)
 
 static bool is_agent_disabled(pid_t pid)
 {
-	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&environment, &memory_or_exit);
 	if (!process_read_environment(pid, &environment, &ignored))
 		return false;
 	const char *const children = process_environment_find(&environment, "HEAPCTL_CHILDREN");
@@ -157,9 +155,8 @@ static unsigned long number_behind(struct buffer *text, const char *label)
 
 bool wake_can_make_thread(const struct process *process, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	if (process->effective_uid == 0 || !read_of(process->pid, process->pid, "limits", &text))
 		return true;
 	const unsigned long limit = number_behind(&text, "\nMax processes ");
@@ -179,13 +176,11 @@ bool wake_can_make_thread(const struct process *process, struct error *err)
 /* The best thread to interrupt; the main thread when others are as good. */
 static pid_t choose_thread(pid_t pid, struct wake *wake, struct wake_choice *best)
 {
-	CLEANUP(buffer_cleanup) struct buffer status = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer call = { 0 };
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer call = BUFFER_OR_EXIT;
 	char path[PATH_BYTES];
 	pid_t chosen = 0;
 
-	buffer_init(&status, &memory_or_exit);
-	buffer_init(&call, &memory_or_exit);
 	*best = (struct wake_choice){ .rank = WAKE_NEVER };
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	DIR *const tasks = opendir(path);

@@ -226,7 +226,7 @@ static void perform_read(
 	struct backend *backend, struct shared_read *shared, bool is_profile, int64_t limit_ms)
 {
 	const int64_t began_ns = clock_monotonic_ns();
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	shared->ok = call_limited(backend, "GET", shared->path, is_profile, limit_ms, &answer,
@@ -322,7 +322,7 @@ bool backend_get_json(struct backend *backend, const char *path, json_t **value,
 bool backend_post(struct backend *backend, const char *path, struct blob **body, bool *created,
 	struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	pthread_mutex_lock(&backend->mutex);

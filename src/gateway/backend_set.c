@@ -209,7 +209,7 @@ static bool survey_sorted(struct survey *survey, struct error *err)
 
 static void gather_all(struct backend_set *set, struct found_backends *found)
 {
-	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	CLEANUP(survey_deinit) struct survey survey = { 0 };
 	struct error err;
 
 	if (!survey_sorted(&survey, &err)) {
@@ -227,7 +227,7 @@ static void gather_all(struct backend_set *set, struct found_backends *found)
 static bool gather_namesakes(
 	struct backend_set *set, const char *name, uid_t owner, struct found_backends *found)
 {
-	CLEANUP(survey_cleanup) struct survey survey = { 0 };
+	CLEANUP(survey_deinit) struct survey survey = { 0 };
 	const size_t before = found->count;
 	struct error err;
 

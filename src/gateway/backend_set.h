@@ -91,8 +91,3 @@ struct backend_list {
 /* A reference to each. Release with backend_list_deinit. */
 void backend_set_list(struct backend_set *set, struct backend_list *list);
 void backend_list_deinit(struct backend_list *list);
-
-static inline void backend_list_cleanup(struct backend_list *list)
-{
-	backend_list_deinit(list);
-}

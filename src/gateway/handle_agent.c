@@ -91,9 +91,8 @@ void agent_read(struct gateway *gateway, const struct request *request, struct r
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct backend_answer answer;
 	struct error err = { 0 };
-	struct buffer path;
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
-	buffer_init(&path, &memory_or_exit);
 	append_path(request, &path);
 	append_query(request, &path);
 	if (gateway_find(gateway, request, &backend, &err) &&
@@ -107,7 +106,6 @@ void agent_read(struct gateway *gateway, const struct request *request, struct r
 	} else {
 		reply_failure(request, &err, reply);
 	}
-	buffer_deinit(&path);
 }
 
 /* force=true is not passed through (docs/decisions.md). */
@@ -123,9 +121,8 @@ void agent_change(struct gateway *gateway, const struct request *request, struct
 	CLEANUP(blob_cleanup) struct blob *body = NULL;
 	struct error err = { 0 };
 	bool created = false;
-	struct buffer path;
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
-	buffer_init(&path, &memory_or_exit);
 	append_path(request, &path);
 	append_query(request, &path);
 	if (gateway_find(gateway, request, &backend, &err) &&
@@ -135,7 +132,6 @@ void agent_change(struct gateway *gateway, const struct request *request, struct
 		correct_hint(&err);
 		reply_failure(request, &err, reply);
 	}
-	buffer_deinit(&path);
 }
 
 enum { KERNEL_PART_BYTES = 256 * 1024 * 1024 };
@@ -143,11 +139,10 @@ enum { KERNEL_PART_BYTES = 256 * 1024 * 1024 };
 void api_kernel(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(buffer_cleanup) struct buffer body = { 0 };
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	const enum kernel_part part = (enum kernel_part)request_number(request, "part", 0);
 	struct error err = { 0 };
 
-	buffer_init(&body, &memory_or_exit);
 	body.limit = KERNEL_PART_BYTES;
 	if (gateway_find(gateway, request, &backend, &err) &&
 		kernel_view_fetch(&backend->target, part, &body, &err))

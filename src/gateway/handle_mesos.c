@@ -37,9 +37,8 @@ static void reply_started(const json_t *run, struct reply *reply)
 	const bool was_on = json_flag(run, "already_running");
 	const int64_t remaining_ms = json_number(run, "remaining_ms");
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	buffer_init(&body, &memory_or_exit);
 	snprintf(seconds, sizeof seconds, "%" PRId64, (remaining_ms + 500) / 1000);
 	json_init(&json, &body);
 	json_object_begin(&json);
@@ -53,7 +52,6 @@ static void reply_started(const json_t *run, struct reply *reply)
 	json_member_string(&json, "remaining_seconds", seconds);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }
 
 void mesos_start(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -90,9 +88,8 @@ static void reply_stopped(
 {
 	char text[32];
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	buffer_init(&body, &memory_or_exit);
 	snprintf(text, sizeof text, "%" PRId64, id);
 	json_init(&json, &body);
 	json_object_begin(&json);
@@ -103,7 +100,6 @@ static void reply_stopped(
 	put_url(&json, request, "url_symbolized_profile", "text", id);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }
 
 /* No run is on. Sampling that another client switched on stays on; else the last profile is the
@@ -157,8 +153,7 @@ static void put_run(struct backend *backend, const json_t *status, struct json_w
 	const bool is_on = strcmp(json_text(run, "state"), "running") == 0;
 	struct error ignored;
 
-	json_key(json, "current_run");
-	json_object_begin(json);
+	json_member_object(json, "current_run");
 	json_key(json, "id");
 	if (is_on || run_profiles_newest(backend, &id, &ignored))
 		json_put_integer(json, id);
@@ -171,10 +166,8 @@ static void put_run(struct backend *backend, const json_t *status, struct json_w
 
 static void put_jemalloc(const json_t *status, struct json_writer *json)
 {
-	json_key(json, "jemalloc");
-	json_object_begin(json);
-	json_key(json, "malloc_conf");
-	json_object_begin(json);
+	json_member_object(json, "jemalloc");
+	json_member_object(json, "malloc_conf");
 	json_member_string(json, "environment", json_text(status, "malloc_conf.environment"));
 	json_member_string(json, "build_options", json_text(status, "malloc_conf.build"));
 	json_object_end(json);
@@ -189,7 +182,7 @@ void mesos_state(struct gateway *gateway, const struct request *request, struct 
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct error err = { 0 };
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!backend_get_json(backend, "/v1/status", &status, &err)) {
@@ -197,11 +190,9 @@ void mesos_state(struct gateway *gateway, const struct request *request, struct 
 		return;
 	}
 	const bool used = gateway->profile_cache.made > 0;
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
-	json_key(&json, "memory_profiler");
-	json_object_begin(&json);
+	json_member_object(&json, "memory_profiler");
 	json_member_bool(&json, "jemalloc_detected", is_jemalloc(status));
 	json_member_string(&json, "tmp_dir", used ? blob_scratch_place() : "Not yet generated");
 	put_run(backend, status, &json);
@@ -210,7 +201,6 @@ void mesos_state(struct gateway *gateway, const struct request *request, struct 
 		put_jemalloc(status, &json);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }
 
 void mesos_statistics(struct gateway *gateway, const struct request *request, struct reply *reply)

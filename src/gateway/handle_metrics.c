@@ -159,10 +159,9 @@ struct scrape {
 
 static char *make_labels(const struct poll_result *item)
 {
-	struct buffer labels;
+	CLEANUP(buffer_deinit) struct buffer labels = BUFFER_OR_EXIT;
 	char pid[16];
 
-	buffer_init(&labels, &memory_or_exit);
 	snprintf(pid, sizeof pid, "%d", (int)item->backend->pid);
 	exposition_label(&labels, "pid", pid);
 	exposition_label(&labels, "name", item->backend->name);
@@ -171,7 +170,6 @@ static char *make_labels(const struct poll_result *item)
 	if (item->backend->pid == 0)
 		exposition_label(&labels, "target", item->backend->target.label);
 	char *const text = buffer_take(&labels);
-	buffer_deinit(&labels);
 	return text;
 }
 
@@ -281,16 +279,14 @@ static const struct detail_figure arena_figures[] = {
 static void put_detail(struct exposition *out, const char *labels, const char *label,
 	uint64_t number, const void *item, size_t offset)
 {
-	struct buffer all;
+	CLEANUP(buffer_deinit) struct buffer all = BUFFER_OR_EXIT;
 	char text[32];
 
-	buffer_init(&all, &memory_or_exit);
 	buffer_append_string(&all, labels);
 	snprintf(text, sizeof text, "%llu", (unsigned long long)number);
 	exposition_label(&all, label, text);
 	exposition_sample(out, buffer_string(&all),
 		(double)*(const uint64_t *)(const void *)((const char *)item + offset));
-	buffer_deinit(&all);
 }
 
 static void put_classes(struct exposition *out, const struct details *details, size_t count)
@@ -330,7 +326,7 @@ static void put_arenas(struct exposition *out, const struct details *details, si
 static void collect(struct exposition *out, const struct backend_list *list,
 	const struct scrape *scrape, bool of_arenas)
 {
-	CLEANUP(target_poll_cleanup) struct target_poll poll = { 0 };
+	CLEANUP(target_poll_deinit) struct target_poll poll = { 0 };
 	CLEANUP(free_cleanup)
 	struct details *details = xcalloc(list->count, sizeof *details);
 	struct error ignored;
@@ -485,10 +481,9 @@ static const struct {
 
 static void put_sample(struct exposition *out, const struct watch_report *report, double value)
 {
-	CLEANUP(buffer_cleanup) struct buffer labels = { 0 };
+	CLEANUP(buffer_deinit) struct buffer labels = BUFFER_OR_EXIT;
 	char section[WATCH_PATTERN_BYTES + 16];
 
-	buffer_init(&labels, &memory_or_exit);
 	snprintf(section, sizeof section, "%s", report->section.pattern);
 	if (report->section.number > 1)
 		snprintf(section, sizeof section, "%s#%u", report->section.pattern,
@@ -544,16 +539,15 @@ static bool choose(struct gateway *gateway, const struct request *request,
 
 void metrics(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 	struct error err = { 0 };
 	struct exposition out;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	if (!choose(gateway, request, &list, &err)) {
 		reply_failure(request, &err, reply);
 		return;
 	}
-	buffer_init(&body, &memory_or_exit);
 	exposition_init(
 		&out, &body, strstr(request->accept, "application/openmetrics-text") != NULL);
 	exposition_family(&out, "heapctl_build_info", EXPOSITION_GAUGE, "The gateway's version.");
@@ -564,5 +558,4 @@ void metrics(struct gateway *gateway, const struct request *request, struct repl
 		put_gateway(&out, gateway, list.count);
 	exposition_end(&out);
 	reply_buffer(reply, 200, exposition_media_type(&out), &body);
-	buffer_deinit(&body);
 }

@@ -55,12 +55,11 @@ static const struct web_asset *find_asset(const char *name)
 static void reply_asset(
 	const struct request *request, const struct web_asset *asset, struct reply *reply)
 {
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	char tag[32];
 
 	snprintf(tag, sizeof tag, "\"%016llx\"",
 		(unsigned long long)hash_fixed_bytes(asset->data, asset->size));
-	buffer_init(&body, &memory_or_exit);
 	const bool is_known = strcmp(request->if_none_match, tag) == 0;
 	if (!is_known)
 		buffer_append(&body, asset->data, asset->size);
@@ -69,7 +68,6 @@ static void reply_asset(
 	reply->may_be_cached = true;
 	reply_header(reply, "ETag", "%s", tag);
 	reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
-	buffer_deinit(&body);
 }
 
 void page_root(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -79,14 +77,12 @@ void page_root(struct gateway *gateway, const struct request *request, struct re
 		reply_asset(request, find_asset("index.html"), reply);
 		return;
 	}
-	struct buffer url;
+	CLEANUP(buffer_deinit) struct buffer url = BUFFER_OR_EXIT;
 
-	buffer_init(&url, &memory_or_exit);
 	buffer_append_string(&url, "/#/");
 	http_append_encoded(&url, request->target_name);
 	reply_text(reply, 302, "%s\n", buffer_string(&url));
 	reply_header(reply, "Location", "%s", buffer_string(&url));
-	buffer_deinit(&url);
 }
 
 void page_asset(struct gateway *gateway, const struct request *request, struct reply *reply)
@@ -119,16 +115,14 @@ static void put_member(struct json_writer *json, const char *key, const json_t *
 /* Several targets may share a name; the pid is unique in a URL. */
 static void put_url(struct json_writer *json, const struct backend *backend)
 {
-	struct buffer url;
+	CLEANUP(buffer_deinit) struct buffer url = BUFFER_OR_EXIT;
 	char number[16];
 
-	buffer_init(&url, &memory_or_exit);
 	snprintf(number, sizeof number, "%d", (int)backend->pid);
 	buffer_append_string(&url, "/targets/");
 	http_append_encoded(&url, backend->pid != 0 ? number : backend->name);
 	buffer_append_char(&url, '/');
 	json_member_string(json, "url", buffer_string(&url));
-	buffer_deinit(&url);
 }
 
 static void put_target(struct json_writer *json, const struct poll_result *item)
@@ -175,19 +169,17 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 
 void api_targets(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
-	CLEANUP(target_poll_cleanup) struct target_poll poll = { 0 };
+	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
+	CLEANUP(target_poll_deinit) struct target_poll poll = { 0 };
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	(void)request;
 	backend_set_list(&gateway->backends, &list);
 	target_poll_run(&poll, &list, "/v1/status", NULL);
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
-	json_key(&json, "targets");
-	json_array_begin(&json);
+	json_member_array(&json, "targets");
 	for (size_t i = 0; i < poll.count; i++)
 		put_target(&json, &poll.items[i]);
 	for (size_t i = 0; i < list.problem_count; i++)
@@ -197,7 +189,6 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }
 
 static void take_sample(struct backend *backend, const json_t *status)
@@ -232,7 +223,7 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	struct error err = { 0 };
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	if (!gateway_find(gateway, request, &backend, &err)) {
 		reply_failure(request, &err, reply);
@@ -245,13 +236,11 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	}
 	if (status != NULL)
 		take_sample(backend, status);
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	pthread_mutex_lock(&backend->mutex);
 	live_metrics_write(&backend->history, request_number(request, "since_ms", 0), &json);
 	pthread_mutex_unlock(&backend->mutex);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }
 
 /* "now" or the id of a run; `otherwise` when it was not given. */
@@ -314,8 +303,7 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 
 static void put_classes(struct json_writer *json, const struct allocator_stats *stats)
 {
-	json_key(json, "classes");
-	json_array_begin(json);
+	json_member_array(json, "classes");
 	for (size_t i = 0; i < stats->class_count; i++) {
 		const struct size_class *const class = &stats->classes[i];
 		json_object_begin(json);
@@ -331,8 +319,7 @@ static void put_classes(struct json_writer *json, const struct allocator_stats *
 
 static void put_arenas(struct json_writer *json, const struct allocator_stats *stats)
 {
-	json_key(json, "arenas");
-	json_array_begin(json);
+	json_member_array(json, "arenas");
 	for (size_t i = 0; i < stats->arena_count; i++) {
 		const struct arena_stats *const arena = &stats->arenas[i];
 		json_object_begin(json);
@@ -367,7 +354,7 @@ void api_classes(struct gateway *gateway, const struct request *request, struct 
 	struct allocator_stats stats = { 0 };
 	struct error err = { 0 };
 	struct json_writer json;
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!read_classes(backend, &stats, &err)) {
@@ -375,7 +362,6 @@ void api_classes(struct gateway *gateway, const struct request *request, struct 
 		reply_failure(request, &err, reply);
 		return;
 	}
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
 	put_classes(&json, &stats);
@@ -383,5 +369,4 @@ void api_classes(struct gateway *gateway, const struct request *request, struct 
 	json_object_end(&json);
 	allocator_stats_deinit(&stats);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
-	buffer_deinit(&body);
 }

@@ -71,10 +71,9 @@ static void reply_command(struct gateway *gateway, const struct request *request
 	const char *end, struct reply *reply)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error err = { 0 };
 
-	buffer_init(&text, &memory_or_exit);
 	if (!gateway_find(gateway, request, &backend, &err) ||
 		!read_command(backend, separator, &text, &err)) {
 		reply_failure(request, &err, reply);
@@ -126,9 +125,8 @@ static bool look_up(struct gateway *gateway, const struct request *request, stru
 {
 	const char *const arguments[] = { "symbols", NULL };
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct buffer question;
+	CLEANUP(buffer_deinit) struct buffer question = BUFFER_OR_EXIT;
 
-	buffer_init(&question, &memory_or_exit);
 	bool ok = gateway_find(gateway, request, &backend, err) &&
 		  make_question(backend, request, &question, err);
 	if (ok) {
@@ -139,7 +137,6 @@ static bool look_up(struct gateway *gateway, const struct request *request, stru
 		};
 		ok = worker_run(&gateway->workers, &job, answer, err);
 	}
-	buffer_deinit(&question);
 	return ok;
 }
 
@@ -179,8 +176,8 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 	const struct request *request, const struct profile_render *render, struct blob **result,
 	struct error *err)
 {
-	CLEANUP(run_profiles_cleanup) struct run_profiles before = { 0 };
-	CLEANUP(run_profiles_cleanup) struct run_profiles now = { 0 };
+	CLEANUP(run_profiles_deinit) struct run_profiles before = { 0 };
+	CLEANUP(run_profiles_deinit) struct run_profiles now = { 0 };
 
 	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
 		return false;

@@ -85,8 +85,7 @@ static void put_conditions(struct json_writer *json, const struct watch_report *
 {
 	const struct watch_settings *const settings = &report->section.settings;
 
-	json_key(json, "conditions");
-	json_array_begin(json);
+	json_member_array(json, "conditions");
 	for (size_t i = 0; i < settings->rule_count; i++) {
 		json_object_begin(json);
 		json_member_string(json, "when", settings->rules[i].text);
@@ -154,17 +153,15 @@ static void put_watch(struct json_writer *json, const struct watch_report *repor
 
 static void reply_watches(const struct watch_view *view, struct reply *reply)
 {
-	CLEANUP(buffer_cleanup) struct buffer body = { 0 };
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	struct json_writer json;
 
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
 	json_member_string(&json, "file", view->state.path);
 	json_member_integer(&json, "read_ms", view->state.read_ms);
 	put_error(&json, "problem", &view->state.problem);
-	json_key(&json, "watches");
-	json_array_begin(&json);
+	json_member_array(&json, "watches");
 	for (size_t i = 0; i < view->count; i++)
 		put_watch(&json, &view->reports[i]);
 	json_array_end(&json);
@@ -253,7 +250,7 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
 	struct error err = { 0 };
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	bool ok = watch_view_take(gateway, request, &view, &err);
 	json_t *const captures = json_array();
@@ -262,10 +259,8 @@ void api_captures(struct gateway *gateway, const struct request *request, struct
 	json_t *const answer = json_pack("{s:o}", "captures", captures);
 	if (ok) {
 		CLEANUP(free_cleanup) char *text = json_dumps(answer, JSON_COMPACT);
-		buffer_init(&body, &memory_or_exit);
 		buffer_append_string(&body, text == NULL ? "{}" : text);
 		reply_buffer(reply, 200, JSON_TYPE, &body);
-		buffer_deinit(&body);
 	} else {
 		reply_failure(request, &err, reply);
 	}

@@ -173,7 +173,7 @@ static void start_job(
 /* Returns when every target has a job, not when the jobs are done. */
 static void start_jobs(struct interval_recorder *recorder)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 
 	backend_set_list(&recorder->gateway->backends, &list);
 	for (size_t i = 0; i < list.count; i++) {

@@ -65,8 +65,7 @@ static void write_misses(
 {
 	const size_t first = history->miss_next + LIVE_METRICS_MISSES_MAX - history->miss_count;
 
-	json_key(json, "misses");
-	json_array_begin(json);
+	json_member_array(json, "misses");
 	for (size_t i = 0; i < history->miss_count; i++) {
 		const struct live_miss *const miss =
 			&history->misses[(first + i) % LIVE_METRICS_MISSES_MAX];
@@ -95,13 +94,11 @@ void live_metrics_write(
 	const size_t first = history->next + LIVE_METRICS_SAMPLES_MAX - history->count;
 
 	json_object_begin(json);
-	json_key(json, "figures");
-	json_array_begin(json);
+	json_member_array(json, "figures");
 	for (size_t i = 0; i < FIGURES; i++)
 		json_put_string(json, memory_figure_names[i]);
 	json_array_end(json);
-	json_key(json, "samples");
-	json_array_begin(json);
+	json_member_array(json, "samples");
 	for (size_t i = 0; i < history->count; i++) {
 		const struct live_sample *const sample =
 			&history->samples[(first + i) % LIVE_METRICS_SAMPLES_MAX];

@@ -25,8 +25,7 @@ static const struct route_status common_statuses[] = {
 
 static void put_schema(struct json_writer *json, const struct parameter *parameter)
 {
-	json_key(json, "schema");
-	json_object_begin(json);
+	json_member_object(json, "schema");
 	switch (parameter->kind) {
 	case PARAMETER_NUMBER:
 		json_member_string(json, "type", "integer");
@@ -35,8 +34,7 @@ static void put_schema(struct json_writer *json, const struct parameter *paramet
 		break;
 	case PARAMETER_CHOICE:
 		json_member_string(json, "type", "string");
-		json_key(json, "enum");
-		json_array_begin(json);
+		json_member_array(json, "enum");
 		for (size_t i = 0; parameter->choices[i] != NULL; i++)
 			json_put_string(json, parameter->choices[i]);
 		json_array_end(json);
@@ -71,8 +69,7 @@ static const struct parameter target_parameter = {
 
 static void put_parameters(struct json_writer *json, const struct route *route, bool has_target)
 {
-	json_key(json, "parameters");
-	json_array_begin(json);
+	json_member_array(json, "parameters");
 	if (has_target)
 		put_parameter(json, &target_parameter);
 	for (size_t i = 0; route->parameters != NULL && route->parameters[i].name != NULL; i++)
@@ -94,8 +91,7 @@ static void put_body_schema(struct json_writer *json, const char *name)
 {
 	char reference[64];
 
-	json_key(json, "schema");
-	json_object_begin(json);
+	json_member_object(json, "schema");
 	if (name != NULL) {
 		snprintf(reference, sizeof reference, "#/components/schemas/%s", name);
 		json_member_string(json, "$ref", reference);
@@ -109,8 +105,7 @@ static void put_content(struct json_writer *json, const char *media_type, const 
 
 	/* The key is the media type without its parameters. */
 	snprintf(type, sizeof type, "%.*s", (int)strcspn(media_type, ";"), media_type);
-	json_key(json, type);
-	json_object_begin(json);
+	json_member_object(json, type);
 	put_body_schema(json, schema);
 	json_object_end(json);
 }
@@ -161,11 +156,9 @@ static void put_status(
 	char number[16];
 
 	snprintf(number, sizeof number, "%d", status->status);
-	json_key(json, number);
-	json_object_begin(json);
+	json_member_object(json, number);
 	json_member_string(json, "description", status->meaning);
-	json_key(json, "content");
-	json_object_begin(json);
+	json_member_object(json, "content");
 	if (is_error && route->errors_are_text)
 		put_content(json, "text/plain", "ErrorText");
 	else if (is_error)
@@ -182,8 +175,7 @@ static void put_status(
 
 static void put_responses(struct json_writer *json, const struct route *route)
 {
-	json_key(json, "responses");
-	json_object_begin(json);
+	json_member_object(json, "responses");
 	if (!has_status(route->statuses, 200))
 		put_status(json, route, &(struct route_status){ 200, "as described" });
 	for (const struct route_status *status = route->statuses;
@@ -200,12 +192,9 @@ static void put_body(struct json_writer *json, const struct route *route)
 {
 	if (route->body_limit == 0)
 		return;
-	json_key(json, "requestBody");
-	json_object_begin(json);
-	json_key(json, "content");
-	json_object_begin(json);
-	json_key(json, "application/x-www-form-urlencoded");
-	json_object_begin(json);
+	json_member_object(json, "requestBody");
+	json_member_object(json, "content");
+	json_member_object(json, "application/x-www-form-urlencoded");
 	json_object_end(json);
 	json_object_end(json);
 	json_object_end(json);
@@ -214,10 +203,8 @@ static void put_body(struct json_writer *json, const struct route *route)
 static void put_operation(
 	struct json_writer *json, const struct route *route, unsigned method, bool has_target)
 {
-	json_key(json, method == METHOD_GET ? "get" : "post");
-	json_object_begin(json);
-	json_key(json, "tags");
-	json_array_begin(json);
+	json_member_object(json, method == METHOD_GET ? "get" : "post");
+	json_member_array(json, "tags");
 	json_put_string(json, route->tag);
 	json_array_end(json);
 	json_member_string(json, "summary", route->summary);
@@ -237,8 +224,7 @@ static const struct route *put_path(
 	char path[128];
 
 	snprintf(path, sizeof path, "%s%s", has_target ? "/targets/{target}" : "", pattern);
-	json_key(json, path);
-	json_object_begin(json);
+	json_member_object(json, path);
 	for (; route->pattern != NULL && strcmp(route->pattern, pattern) == 0; route++) {
 		if ((route->methods & METHOD_GET) != 0)
 			put_operation(json, route, METHOD_GET, has_target);
@@ -262,8 +248,7 @@ static void put_paths(struct json_writer *json, const struct route *table, bool 
 
 static void put_info(struct json_writer *json)
 {
-	json_key(json, "info");
-	json_object_begin(json);
+	json_member_object(json, "info");
 	json_member_string(json, "title", "heapctl gateway");
 	json_member_string(json, "version", HEAPCTL_VERSION);
 	json_member_string(json, "description",
@@ -276,14 +261,11 @@ static void put_info(struct json_writer *json)
 
 static void put_components(struct json_writer *json)
 {
-	json_key(json, "components");
-	json_object_begin(json);
+	json_member_object(json, "components");
 	json_key(json, "schemas");
 	json_put_raw(json, answer_schemas, sizeof answer_schemas);
-	json_key(json, "securitySchemes");
-	json_object_begin(json);
-	json_key(json, "token");
-	json_object_begin(json);
+	json_member_object(json, "securitySchemes");
+	json_member_object(json, "token");
 	json_member_string(json, "type", "http");
 	json_member_string(json, "scheme", "bearer");
 	json_object_end(json);
@@ -293,13 +275,11 @@ static void put_components(struct json_writer *json)
 
 static void put_security(struct json_writer *json)
 {
-	json_key(json, "security");
-	json_array_begin(json);
+	json_member_array(json, "security");
 	json_object_begin(json);
 	json_object_end(json);
 	json_object_begin(json);
-	json_key(json, "token");
-	json_array_begin(json);
+	json_member_array(json, "token");
 	json_array_end(json);
 	json_object_end(json);
 	json_array_end(json);
@@ -313,8 +293,7 @@ void openapi_write(const struct route *table, struct buffer *out)
 	json_object_begin(&json);
 	json_member_string(&json, "openapi", "3.1.0");
 	put_info(&json);
-	json_key(&json, "paths");
-	json_object_begin(&json);
+	json_member_object(&json, "paths");
 	put_paths(&json, table, false);
 	put_paths(&json, table, true);
 	json_object_end(&json);
@@ -326,12 +305,10 @@ void openapi_write(const struct route *table, struct buffer *out)
 
 void api_openapi(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	(void)request;
-	buffer_init(&body, &memory_or_exit);
 	openapi_write(gateway->routes, &body);
 	reply_buffer(reply, 200, "application/json", &body);
 	reply->may_be_cached = true;
-	buffer_deinit(&body);
 }

@@ -324,8 +324,8 @@ static bool make_render(void *context, struct blob **blob, struct error *err)
 {
 	const struct render_request *const job = context;
 	const struct profile_render *const render = job->render;
-	CLEANUP(run_profiles_cleanup) struct run_profiles shown = { 0 };
-	CLEANUP(run_profiles_cleanup) struct run_profiles base = { 0 };
+	CLEANUP(run_profiles_deinit) struct run_profiles shown = { 0 };
+	CLEANUP(run_profiles_deinit) struct run_profiles base = { 0 };
 
 	if (!run_profiles_load(job->gateway, job->backend, render->id, &shown, err))
 		return false;
@@ -367,7 +367,7 @@ void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 {
 	struct input input = { 0 };
-	struct buffer text;
+	struct buffer text = BUFFER_OR_EXIT;
 
 	if (!input_over("a kept profile", kept->data, kept->size, NULL, profile_may_begin_with,
 		    &input, err))
@@ -375,7 +375,6 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 	if (input.data == kept->data) {
 		*blob = blob_share(kept);
 	} else {
-		buffer_init(&text, &memory_or_exit);
 		buffer_append(&text, input.data, input.size);
 		*blob = blob_take(&text);
 	}

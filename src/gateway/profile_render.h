@@ -27,11 +27,6 @@ struct run_profiles {
 
 void run_profiles_deinit(struct run_profiles *profiles);
 
-static inline void run_profiles_cleanup(struct run_profiles *profiles)
-{
-	run_profiles_deinit(profiles);
-}
-
 /*
  * The newest finished run. ERROR_STATE while one is on, ERROR_NOT_FOUND when there was none yet.
  */

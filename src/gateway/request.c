@@ -66,32 +66,28 @@ void reply_buffer(struct reply *reply, int status, const char *media_type, struc
 
 void reply_text(struct reply *reply, int status, const char *format, ...)
 {
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	va_list arguments;
 
-	buffer_init(&body, &memory_or_exit);
 	va_start(arguments, format);
 	buffer_vprintf(&body, format, arguments);
 	va_end(arguments);
 	reply_buffer(reply, status, "text/plain; charset=utf-8", &body);
-	buffer_deinit(&body);
 }
 
 void reply_header(struct reply *reply, const char *name, const char *format, ...)
 {
-	struct buffer value;
+	CLEANUP(buffer_deinit) struct buffer value = BUFFER_OR_EXIT;
 	va_list arguments;
 
 	if (reply->header_count == REPLY_HEADERS_MAX)
 		return;
-	buffer_init(&value, &memory_or_exit);
 	va_start(arguments, format);
 	buffer_vprintf(&value, format, arguments);
 	va_end(arguments);
 	reply->headers[reply->header_count].name = name;
 	reply->headers[reply->header_count].value = xstrdup(buffer_string(&value));
 	reply->header_count++;
-	buffer_deinit(&value);
 }
 
 /*
@@ -170,18 +166,15 @@ int reply_status_of(const struct error *err)
 /* An error may quote an agent, and the client may be a terminal. */
 static void put_plain(struct json_writer *json, const char *key, const char *text)
 {
-	struct buffer plain;
+	CLEANUP(buffer_deinit) struct buffer plain = BUFFER_OR_EXIT;
 
-	buffer_init(&plain, &memory_or_exit);
 	utf8_append_printable(&plain, text, strlen(text));
 	json_member_string(json, key, buffer_string(&plain));
-	buffer_deinit(&plain);
 }
 
 void reply_put_error(struct json_writer *json, const struct error *err)
 {
-	json_key(json, "error");
-	json_object_begin(json);
+	json_member_object(json, "error");
 	json_member_string(json, "code", error_kind_name(err->kind));
 	put_plain(json, "message", err->message);
 	put_plain(json, "hint", hint_of(err));
@@ -191,10 +184,9 @@ void reply_put_error(struct json_writer *json, const struct error *err)
 void reply_error(struct reply *reply, const struct error *err)
 {
 	const int status = reply_status_of(err);
-	struct buffer body;
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	struct json_writer json;
 
-	buffer_init(&body, &memory_or_exit);
 	json_init(&json, &body);
 	json_object_begin(&json);
 	reply_put_error(&json, err);
@@ -203,15 +195,13 @@ void reply_error(struct reply *reply, const struct error *err)
 	reply_buffer(reply, status, "application/json", &body);
 	if (status == 503)
 		reply_header(reply, "Retry-After", "2");
-	buffer_deinit(&body);
 }
 
 void reply_error_text(struct reply *reply, int status, const struct error *err)
 {
 	const char *const hint = hint_of(err);
-	struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	utf8_append_printable(&text, err->message, strlen(err->message));
 	if (*hint != '\0') {
 		buffer_append_string(&text, " (");
@@ -221,7 +211,6 @@ void reply_error_text(struct reply *reply, int status, const struct error *err)
 	reply_text(reply, status, "%s\n", buffer_string(&text));
 	if (status == 503)
 		reply_header(reply, "Retry-After", "2");
-	buffer_deinit(&text);
 }
 
 void reply_failure(const struct request *request, const struct error *err, struct reply *reply)

@@ -192,14 +192,13 @@ bool request_policy_check_secret(int fd, const char *path, const char *what, str
 
 bool request_policy_read_token(const char *path, char **token, struct error *err)
 {
-	struct buffer text;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
 	if (!request_policy_check_secret(fd, path, "the token", err))
 		return false;
-	buffer_init(&text, &memory_or_exit);
 	text.limit = TOKEN_FILE_BYTES;
 	bool ok = file_read_fd(fd, path, &text, err);
 	const char *const line = ok ? buffer_string(&text) : "";
@@ -223,6 +222,5 @@ bool request_policy_read_token(const char *path, char **token, struct error *err
 	}
 	if (ok)
 		*token = xstrndup(line, size);
-	buffer_deinit(&text);
 	return ok;
 }

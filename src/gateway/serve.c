@@ -49,19 +49,17 @@ struct serving {
 /* `secret` names a file that others must not read; NULL for a certificate. */
 static bool read_pem(const char *path, const char *secret, char **text, struct error *err)
 {
-	struct buffer buffer;
+	CLEANUP(buffer_deinit) struct buffer buffer = BUFFER_OR_EXIT;
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
 	if (secret != NULL && !request_policy_check_secret(fd, path, secret, err))
 		return false;
-	buffer_init(&buffer, &memory_or_exit);
 	buffer.limit = PEM_BYTES;
 	const bool ok = file_read_fd(fd, path, &buffer, err);
 	if (ok)
 		*text = buffer_take(&buffer);
-	buffer_deinit(&buffer);
 	return ok;
 }
 
@@ -224,7 +222,7 @@ static void announce(const struct serve_options *options, const struct serving *
 /* A name may be that of a server that starts later, but also a typing error. */
 static void log_missing_targets(const struct serve_options *options, struct serving *serving)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 	char line[600];
 
 	/* That process has just been started. */

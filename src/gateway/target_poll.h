@@ -33,8 +33,3 @@ struct target_poll {
 void target_poll_run(struct target_poll *poll, const struct backend_list *list, const char *path,
 	const struct target_poll *earlier);
 void target_poll_deinit(struct target_poll *poll);
-
-static inline void target_poll_cleanup(struct target_poll *poll)
-{
-	target_poll_deinit(poll);
-}

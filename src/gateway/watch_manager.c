@@ -280,7 +280,7 @@ static void remove_stopped(struct watch_manager *watch_manager)
 
 static void reconcile(struct watch_manager *watch_manager)
 {
-	CLEANUP(backend_list_cleanup) struct backend_list list = { 0 };
+	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 
 	backend_set_list(&watch_manager->gateway->backends, &list);
 	for (size_t s = 0; s < watch_manager->file.count; s++) {

@@ -209,11 +209,10 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 
 static void name_inputs(const struct worker_job *job, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer named = { 0 };
+	CLEANUP(buffer_deinit) struct buffer named = BUFFER_OR_EXIT;
 	const char *rest = err->message;
 	const char *number;
 
-	buffer_init(&named, &memory_or_exit);
 	while ((number = strstr(rest, INPUT_PREFIX)) != NULL) {
 		const char *const digit = number + strlen(INPUT_PREFIX);
 		const int input = *digit - '0' - WORKER_FIRST_FD;

@@ -377,9 +377,8 @@ bool pprof_write(const struct profile *profile, const struct profile_sample *sam
 	struct error *err)
 {
 	struct pprof_writer writer;
-	struct buffer plain;
+	CLEANUP(buffer_deinit) struct buffer plain = BUFFER_OR_EXIT;
 
-	buffer_init(&plain, &memory_or_exit);
 	writer_init(&writer, profile, &plain);
 	write_all(&writer, samples, sample_count);
 	writer_deinit(&writer);
@@ -390,6 +389,5 @@ bool pprof_write(const struct profile *profile, const struct profile_sample *sam
 		done = compress_gzip(&plain, out, err);
 	if (done && out->failed)
 		done = error_set(err, ERROR_MEMORY, "no memory for the profile");
-	buffer_deinit(&plain);
 	return done;
 }

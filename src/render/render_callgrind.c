@@ -43,11 +43,10 @@ static void write_name(
 /* A function's name without its line, which is elsewhere in this format. */
 static const char *make_function(struct writer *writer, const struct view_node *node)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
 	if (node->function[0] == '\0')
 		return string_pool_add(&writer->pool, node->name);
-	buffer_init(&text, &memory_or_exit);
 	function_name_append_short(&text, node->function);
 	return string_pool_add_sized(&writer->pool, text.data, text.size);
 }
@@ -197,8 +196,7 @@ bool render_callgrind(const struct view *view, const struct render_options *opti
 	writer_init(&writer, view, graph, out);
 	edge_list_init(&list, graph);
 	const char *const unit = jeprof_value_unit(view, &in_bytes);
-	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
-	buffer_init(&title, &memory_or_exit);
+	CLEANUP(buffer_deinit) struct buffer title = BUFFER_OR_EXIT;
 	utf8_append_printable(&title, view->title, strlen(view->title));
 	buffer_printf(out,
 		"# callgrind format\nversion: 1\ncreator: heapctl\ncmd: %s\npositions: line\n"

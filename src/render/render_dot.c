@@ -151,9 +151,8 @@ static const char *find_piece_end(const char *text)
 
 void dot_append_name(struct buffer *out, const char *name)
 {
-	CLEANUP(buffer_deinit) struct buffer cut = { 0 };
+	CLEANUP(buffer_deinit) struct buffer cut = BUFFER_OR_EXIT;
 
-	buffer_init(&cut, &memory_or_exit);
 	shorten(&cut, name);
 	const char *line = buffer_string(&cut), *at = line;
 

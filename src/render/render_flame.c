@@ -198,8 +198,7 @@ static void member_column(struct json_writer *json, const char *key, const struc
 
 static void write_strings(struct json_writer *json, const struct text_numbers *strings)
 {
-	json_key(json, "strings");
-	json_array_begin(json);
+	json_member_array(json, "strings");
 	for (size_t i = 0; i < strings->count; i++)
 		json_put_string(json, strings->texts[i]);
 	json_array_end(json);
@@ -245,8 +244,7 @@ static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 		number_column_append(&columns[NODE_INLINED], node->is_inlined);
 	}
 	write_strings(json, &texts);
-	json_key(json, "nodes");
-	json_object_begin(json);
+	json_member_object(json, "nodes");
 	json_member_unsigned(json, "count", walk->used_count);
 	for (size_t i = 0; i < NODE_COLUMNS; i++) {
 		member_column(json, keys[i], &columns[i]);
@@ -257,14 +255,12 @@ static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 
 static void write_frames(struct json_writer *json, const struct flame_walk *walk)
 {
-	json_key(json, "frames");
-	json_object_begin(json);
+	json_member_object(json, "frames");
 	json_member_unsigned(json, "count", walk->frame_count);
 	member_column(json, "node", &walk->columns[COLUMN_NODE]);
 	member_column(json, "up", &walk->columns[COLUMN_UP]);
 	json_object_end(json);
-	json_key(json, "leaves");
-	json_object_begin(json);
+	json_member_object(json, "leaves");
 	json_member_unsigned(json, "count", walk->view->path_count);
 	member_column(json, "distance", &walk->columns[COLUMN_LEAF]);
 	json_object_end(json);
@@ -296,10 +292,9 @@ static const struct value_column value_columns[] = {
 static void write_value_column(struct json_writer *json, const struct flame_walk *walk,
 	enum profile_counter counter, const struct value_column *column, int scale)
 {
-	CLEANUP(buffer_deinit) struct buffer numbers = { 0 };
+	CLEANUP(buffer_deinit) struct buffer numbers = BUFFER_OR_EXIT;
 	bool is_empty = true;
 
-	buffer_init(&numbers, &memory_or_exit);
 	for (size_t i = 0; i < walk->view->path_count; i++) {
 		const struct view_path *const path = &walk->view->paths[walk->order[i]];
 		const struct estimate *const estimate =
@@ -354,8 +349,7 @@ static void write_counters(struct json_writer *json, const struct flame_walk *wa
 		PROFILE_ALLOC_SPACE, PROFILE_ALLOC_OBJECTS };
 	unsigned shown = 0, count = 0;
 
-	json_key(json, "counters");
-	json_array_begin(json);
+	json_member_array(json, "counters");
 	for (size_t i = 0; i < PROFILE_COUNTERS; i++) {
 		if (!has_counter(walk->view, order[i]))
 			continue;

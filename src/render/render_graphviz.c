@@ -148,13 +148,12 @@ static void limit_resource(__rlimit_resource_t resource, rlim_t max)
 static _Noreturn void draw_for_parent(int fd, const char *dot, const char *format, unsigned limit_s)
 {
 	struct verdict verdict = { 0 };
-	struct buffer picture;
+	struct buffer picture = BUFFER_OR_EXIT;
 	struct error err;
 
 	signal(SIGXCPU, SIG_DFL);
 	limit_resource(RLIMIT_CORE, 0);
 	limit_resource(RLIMIT_CPU, limit_s);
-	buffer_init(&picture, &memory_or_exit);
 	verdict.is_drawn = draw_here(dot, format, &picture, &verdict.err);
 	const bool is_sent = file_write_fd(fd, "pipe", &verdict, sizeof verdict, &err) &&
 			     file_write_fd(fd, "pipe", picture.data, picture.size, &err);
@@ -196,10 +195,9 @@ static bool take_answer(const struct buffer *answer, int status, unsigned limit_
 bool graphviz_draw(const char *dot, const char *format, unsigned limit_s, struct buffer *out,
 	struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer answer = { 0 };
+	CLEANUP(buffer_deinit) struct buffer answer = BUFFER_OR_EXIT;
 	int ends[2];
 
-	buffer_init(&answer, &memory_or_exit);
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return error_system(err, errno, "drawing the graph: pipe");
 	CLEANUP(fd_cleanup) int from_child = ends[0];
@@ -232,8 +230,7 @@ static bool draw(const struct view *view, const struct render_options *options, 
 	if (*nodes > MAX_NODES)
 		*nodes = MAX_NODES;
 	for (;; *nodes /= 2) {
-		CLEANUP(buffer_deinit) struct buffer dot = { 0 };
-		buffer_init(&dot, &memory_or_exit);
+		CLEANUP(buffer_deinit) struct buffer dot = BUFFER_OR_EXIT;
 		dot_write(view, &limited, &dot);
 		if (graphviz_draw(buffer_string(&dot), format, LIMIT_S, out, &failure))
 			return true;
@@ -275,9 +272,8 @@ bool render_ps(const struct view *view, const struct render_options *options, st
 bool render_svg(const struct view *view, const struct render_options *options, struct buffer *out,
 	struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer drawn = { 0 };
+	CLEANUP(buffer_deinit) struct buffer drawn = BUFFER_OR_EXIT;
 
-	buffer_init(&drawn, &memory_or_exit);
 	if (!draw(view, options, "svg", &drawn, err))
 		return false;
 	const char *const text = buffer_string(&drawn);

@@ -34,13 +34,11 @@ static void write_estimate(struct json_writer *json, const struct view *view, co
 						 ? estimate_difference_interval(now, base)
 						 : estimate_interval(now);
 
-	json_key(json, key);
-	json_object_begin(json);
+	json_member_object(json, key);
 	json_member_real(json, "value", shown.value);
 	json_member_real(json, "standard_error", sqrt(shown.variance));
 	json_member_real(json, "samples", shown.samples);
-	json_key(json, "interval95");
-	json_array_begin(json);
+	json_member_array(json, "interval95");
 	json_put_real(json, interval.low);
 	json_put_real(json, interval.high);
 	json_array_end(json);
@@ -58,8 +56,7 @@ static void write_nodes(struct json_writer *json, const struct view *view)
 	CLEANUP(free_cleanup)
 	struct view_totals *base = view_sum_side(view, view->counter, true);
 
-	json_key(json, "nodes");
-	json_array_begin(json);
+	json_member_array(json, "nodes");
 	for (size_t i = 0; i < view->node_count; i++) {
 		const struct view_node *const node = &view->nodes[i];
 		json_object_begin(json);
@@ -91,13 +88,11 @@ static void write_paths(struct json_writer *json, const struct view *view)
 	bool has[PROFILE_COUNTERS];
 
 	find_counters(view, has);
-	json_key(json, "paths");
-	json_array_begin(json);
+	json_member_array(json, "paths");
 	for (size_t i = 0; i < view->path_count; i++) {
 		const struct view_path *const path = &view->paths[i];
 		json_object_begin(json);
-		json_key(json, "nodes");
-		json_array_begin(json);
+		json_member_array(json, "nodes");
 		for (uint32_t at = 0; at < path->depth; at++)
 			json_put_unsigned(json, view->path_nodes[path->first + at]);
 		json_array_end(json);

@@ -148,8 +148,7 @@ bool render_tree(const struct view *view, const struct render_options *options, 
 
 	(void)err;
 	printer.limit = options->graph.node_fraction * printer.whole;
-	CLEANUP(buffer_cleanup) struct buffer title = { 0 };
-	buffer_init(&title, &memory_or_exit);
+	CLEANUP(buffer_deinit) struct buffer title = BUFFER_OR_EXIT;
 	utf8_append_printable(&title, view->title, strlen(view->title));
 	buffer_printf(out, "%8s ", jeprof_value_unit(view, options));
 	if (options->confidence)

@@ -78,7 +78,7 @@ static bool append_mappings(struct buffer *text)
 
 static bool dump_to_path(struct allocator *allocator, const char *path, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	(void)allocator;
 	if (!sampler_init(err))

@@ -17,7 +17,7 @@
 /* What the process has mapped under that name, through the kernel: it may have been replaced. */
 static void set_build_id(pid_t pid, struct profile *profile, struct profile_mapping *mapping)
 {
-	CLEANUP(elf_image_cleanup) struct elf_image image = { 0 };
+	CLEANUP(elf_image_close) struct elf_image image = { 0 };
 	struct error ignored;
 	char path[96];
 
@@ -80,10 +80,9 @@ bool bundle_fetch(struct source *source, struct profile **profile, struct error 
 /* The release of the kernel and the kind of machine; a gateway's target is on another one. */
 static void write_machine(const struct source *source, struct json_writer *json)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&text, &memory_or_exit);
 	if (!kernel_view_fetch(&source->target, KERNEL_MACHINE, &text, &ignored))
 		return;
 	const char *const release = buffer_string(&text);
@@ -120,10 +119,9 @@ static void write_about(struct source *source, bool has_symbols,
 void bundle_write(struct source *source, const struct buffer *profile_text, bool has_symbols,
 	const struct error *without_profile, struct buffer *out)
 {
-	CLEANUP(buffer_cleanup) struct buffer about = { 0 };
+	CLEANUP(buffer_deinit) struct buffer about = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&about, &memory_or_exit);
 	write_about(source, has_symbols, without_profile, &about);
 	tar_append(out, BUNDLE_ABOUT, about.data, about.size, source->time_ms);
 	for (int i = 0; i < SOURCE_PARTS; i++) {

@@ -157,7 +157,7 @@ static bool call_page(const struct server_url *url, const char *method, const ch
 /* Whether the server names addresses. */
 static bool has_symbols(const struct server_url *url)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct error ignored;
 
 	http_answer_init(&answer);
@@ -195,9 +195,8 @@ static void append_encoded(struct buffer *out, const char *key, const char *text
 static void add_frame(struct profile *profile, const char *name, size_t size)
 {
 	CLEANUP(free_cleanup) char *linkage_name = xstrndup(name, size);
-	CLEANUP(buffer_cleanup) struct buffer readable = { 0 };
+	CLEANUP(buffer_deinit) struct buffer readable = BUFFER_OR_EXIT;
 
-	buffer_init(&readable, &memory_or_exit);
 	if (size > MAX_DEMANGLED || !demangle_append(linkage_name, &readable))
 		buffer_append_string(&readable, linkage_name);
 	const struct profile_frame frame = {
@@ -297,7 +296,7 @@ static void read_names(
 
 static void read_program(const struct server_url *url, struct profile *profile)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct error ignored;
 
 	http_answer_init(&answer);
@@ -322,14 +321,12 @@ static bool needs_names(const struct profile *profile)
 static bool add_symbols(const struct server_url *url, const struct server_profile_options *options,
 	struct profile *profile, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer question = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer page = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
+	CLEANUP(buffer_deinit) struct buffer question = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 	size_t count = 0;
 
 	http_answer_init(&answer);
-	buffer_init(&question, &memory_or_exit);
-	buffer_init(&page, &memory_or_exit);
 	read_program(url, profile);
 	if (!needs_names(profile) || !has_symbols(url))
 		return true;
@@ -350,7 +347,7 @@ bool server_profile_read(const struct server_url *url, const char *name,
 	const struct server_profile_options *options, void (*warn)(const char *format, ...),
 	struct profile **ret, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 	CLEANUP(free_cleanup) char *path = with_seconds(url->path, options->seconds);
 	struct server_url there = *url;

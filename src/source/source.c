@@ -338,7 +338,7 @@ static bool fetch_page(
 	const struct source *source, const char *path, struct buffer *out, struct error *err)
 {
 	const struct agent_call call = { .method = "GET", .path = path };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
 	http_answer_init(&answer);
 	if (!agent_call(&source->target, &call, &answer, err))

@@ -180,7 +180,7 @@ static bool fetch_profile(struct source_series *series, const struct source *sou
 	const struct profile_read_options wanted = { .leaves_out_threads =
 							     series->options.leaves_out_threads };
 	const struct agent_call call = { .method = "GET", .path = path };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct profile *profile = NULL;
 
 	http_answer_init(&answer);
@@ -240,7 +240,7 @@ static bool fetch_history(struct source_series *series, const struct source *sou
 		.path = "/api/v1/trend?format=raw",
 		.out_fd = fd,
 		.out_name = "the history in memory" };
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	CLEANUP(file_unmap) struct file_map map = { 0 };
 	struct error failure = { 0 };
 

@@ -61,7 +61,7 @@ static void collect(struct batch *batch, const struct profile *profile)
 /* Writes the results, in the order in which collect asked, into the profile. */
 static size_t hand_out(const struct batch *batch, size_t next, struct profile *profile)
 {
-	CLEANUP(text_map_cleanup) struct text_map texts = { 0 };
+	CLEANUP(text_map_deinit) struct text_map texts = { 0 };
 
 	for (size_t i = 0; i < profile->location_count; i++) {
 		struct profile_location *const location = &profile->locations[i];
@@ -223,7 +223,7 @@ static bool is_taken(const struct profile *profile, uint64_t start, uint64_t lim
 
 bool program_mappings_add(struct profile *profile, const char *path, struct error *err)
 {
-	CLEANUP(elf_image_cleanup) struct elf_image image = { 0 };
+	CLEANUP(elf_image_close) struct elf_image image = { 0 };
 	CLEANUP(free_cleanup) char *full_path = realpath(path, NULL);
 
 	if (!elf_image_open(path, &image, err))

@@ -29,11 +29,10 @@ static json_t *read_line(const char *line, size_t size, int folder_fd)
 
 bool capture_list_read(const char *folder, json_t **captures, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_LIST, folder);
 	struct stat status;
 
-	buffer_init(&text, &memory_or_exit);
 	if (stat(path, &status) != 0 && errno == ENOENT) {
 		*captures = json_array();
 		return true;

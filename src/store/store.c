@@ -132,7 +132,7 @@ static bool start_clock(struct store *store, struct error *err)
 /* Writes captures.jsonl from the index. On a full disk it is written the next time. */
 static void write_list(struct store *store)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
 	CLEANUP(free_cleanup) char *path = xasprintf("%s/" CAPTURE_LIST, store->path);
 	struct error unwritten;
@@ -140,7 +140,6 @@ static void write_list(struct store *store)
 
 	if (!store_prepare(store, "SELECT details FROM snapshot ORDER BY id", &rows, &unwritten))
 		return;
-	buffer_init(&text, &memory_or_exit);
 	while ((step = sqlite3_step(rows)) == SQLITE_ROW) {
 		const char *const line = (const char *)sqlite3_column_text(rows, 0);
 		buffer_append_string(&text, line);
@@ -464,9 +463,8 @@ static bool is_full(const struct error *err)
 bool store_add(struct store *store, struct snapshot *snapshot, const void *profile, size_t size,
 	struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer compressed = { 0 };
+	CLEANUP(buffer_deinit) struct buffer compressed = BUFFER_OR_EXIT;
 
-	buffer_init(&compressed, &memory_or_exit);
 	if (store->format->is_compressed) {
 		if (!compress(profile, size, &compressed, err))
 			return false;

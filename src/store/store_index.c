@@ -283,11 +283,10 @@ bool store_insert(struct store *store, const struct snapshot *snapshot, const ch
 /* FNV-1a of the kernel's text. */
 static int64_t read_boot(void)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	uint64_t hash = UINT64_C(14695981039346656037);
 	struct error err;
 
-	buffer_init(&text, &memory_or_exit);
 	if (!file_read("/proc/sys/kernel/random/boot_id", &text, &err) || text.size == 0)
 		return 0;
 	for (size_t i = 0; i < text.size; i++)

@@ -167,11 +167,10 @@ static void read_lists(struct lookup *lookup, size_t path_count)
 {
 	DIR *const directory = opendir(directory_path);
 	CLEANUP(lists_deinit) struct lists lists = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
 	if (directory == NULL)
 		return;
-	buffer_init(&text, &memory_or_exit);
 	find_lists(directory, lookup->paths, path_count, &lists);
 	for (size_t i = 0; i < lists.count && lookup->left > 0; i++) {
 		const char *const name = lists.items[i].name;

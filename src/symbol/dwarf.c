@@ -276,8 +276,7 @@ static const char *path_of(struct job_state *state, uint64_t file)
 	if (!state->has_lines || file >= state->lines.file_count)
 		return "";
 	if (state->paths[file] == NULL) {
-		CLEANUP(buffer_cleanup) struct buffer path = { 0 };
-		buffer_init(&path, &memory_or_exit);
+		CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 		dwarf_lines_path(&state->lines, file, &path);
 		if (!dwarf_spend(&state->reader->dwarf, path.size))
 			buffer_clear(&path);

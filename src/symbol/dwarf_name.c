@@ -179,9 +179,8 @@ static uint16_t tag_at(struct dwarf_unit *unit, uint64_t offset)
 static const char *join(
 	struct scope_walk *walk, const char *prefix, const char *name, const char *end)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	buffer_append_string(&text, prefix);
 	buffer_append_string(&text, name);
 	buffer_append_string(&text, end);

@@ -201,12 +201,11 @@ static struct dwarf_unit *find_in_object(
 {
 	const struct dwarf_root *const root = dwarf_unit_root(skeleton);
 	const char *const directory = dwarf_value_text(skeleton, &root->directory);
-	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 	CLEANUP(free_cleanup)
 	char *inside = name[0] == '/' ? xstrdup(name) : xasprintf("%s/%s", directory, name);
 	struct dwarf_split_file *file = NULL;
 
-	buffer_init(&place, &memory_or_exit);
 	for (unsigned which = 0;
 		file == NULL && file_search_place(splits->search, inside, which, &place); which++)
 		file = open_file(splits, buffer_string(&place));

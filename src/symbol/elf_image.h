@@ -72,11 +72,6 @@ MUST_CHECK bool elf_image_over(const char *name, const void *data, size_t size, 
 	struct elf_image *image, struct error *err);
 void elf_image_close(struct elf_image *image);
 
-static inline void elf_image_cleanup(struct elf_image *image)
-{
-	elf_image_close(image);
-}
-
 /* NULL when there is none of this name with contents. */
 const struct elf_section *elf_image_section(const struct elf_image *image, const char *name);
 

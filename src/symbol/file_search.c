@@ -76,9 +76,8 @@ static const char *below_root(
 
 static int open_place(const struct file_search *search, const char *path, int flags)
 {
-	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+	CLEANUP(buffer_deinit) struct buffer root = BUFFER_OR_EXIT;
 
-	buffer_init(&root, &memory_or_exit);
 	const char *const below = below_root(search, path, &root);
 	return below == NULL ? open(path, flags | O_CLOEXEC)
 			     : rooted_file_open(buffer_string(&root), below, flags);
@@ -86,10 +85,9 @@ static int open_place(const struct file_search *search, const char *path, int fl
 
 struct file_identity file_search_identify(const struct file_search *search, const char *path)
 {
-	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+	CLEANUP(buffer_deinit) struct buffer root = BUFFER_OR_EXIT;
 	struct stat status;
 
-	buffer_init(&root, &memory_or_exit);
 	if (below_root(search, path, &root) == NULL)
 		return file_identify(path);
 	CLEANUP(fd_cleanup) const int fd = open_place(search, path, O_PATH);
@@ -198,11 +196,9 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 	struct elf_image *image)
 {
 	const struct symbolizer_options *const options = search->options;
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer name = { 0 };
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
-	buffer_init(&path, &memory_or_exit);
-	buffer_init(&name, &memory_or_exit);
 	if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
 		return false;
 	buffer_printf(&name, "/%.2s/%s%s", build_id, build_id + 2, suffix);
@@ -216,8 +212,7 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 				return true;
 		}
 	}
-	CLEANUP(buffer_cleanup) struct buffer inside = { 0 };
-	buffer_init(&inside, &memory_or_exit);
+	CLEANUP(buffer_deinit) struct buffer inside = BUFFER_OR_EXIT;
 	buffer_printf(&inside, "%s/.build-id%s", debug_root, buffer_string(&name));
 	for (unsigned which = 0; file_search_place(search, buffer_string(&inside), which, &path);
 		which++)
@@ -228,9 +223,8 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 
 bool file_search_download(struct file_search *search, const char *build_id, struct elf_image *image)
 {
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
-	buffer_init(&path, &memory_or_exit);
 	return search->debuginfod != NULL && build_id[0] != '\0' &&
 	       debuginfod_fetch(
 		       search->debuginfod, build_id, &path, &search->problem, &search->hint) &&
@@ -285,11 +279,10 @@ static const char *inside_path(
  */
 static char *real_path(const struct file_search *search, const char *path)
 {
-	CLEANUP(buffer_cleanup) struct buffer root = { 0 };
+	CLEANUP(buffer_deinit) struct buffer root = BUFFER_OR_EXIT;
 	char link[64];
 	char target[PATH_MAX];
 
-	buffer_init(&root, &memory_or_exit);
 	if (strncmp(path, "/proc/", 6) == 0)
 		return NULL;
 	if (below_root(search, path, &root) == NULL)
@@ -312,13 +305,10 @@ static bool find_linked(
 {
 	uint32_t crc = 0;
 	const char *const link = elf_image_debug_link(image, &crc);
-	CLEANUP(buffer_cleanup) struct buffer directory = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+	CLEANUP(buffer_deinit) struct buffer directory = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 
-	buffer_init(&directory, &memory_or_exit);
-	buffer_init(&path, &memory_or_exit);
-	buffer_init(&place, &memory_or_exit);
 	/* The name is joined to directories: one with a slash could lead anywhere. */
 	if (link == NULL || strchr(link, '/') != NULL)
 		return false;
@@ -356,13 +346,11 @@ bool file_search_alternate(
 {
 	char build_id[ELF_BUILD_ID_TEXT_BYTES];
 	const char *const link = elf_image_alternate_link(debug, build_id);
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 
 	if (link == NULL)
 		return false;
-	buffer_init(&path, &memory_or_exit);
-	buffer_init(&place, &memory_or_exit);
 	if (file_search_build_id(search, build_id, ".debug", alternate))
 		return true;
 	if (link[0] != '/') {

@@ -256,10 +256,8 @@ static bool open_mapped(const struct symbol_module *module, struct file_search *
 {
 	if (module->pid <= 0 || module->query_count == 0 || module->queries[0].mapping == NULL)
 		return false;
-	CLEANUP(buffer_cleanup) struct buffer mapped = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
-	buffer_init(&mapped, &memory_or_exit);
-	buffer_init(&place, &memory_or_exit);
+	CLEANUP(buffer_deinit) struct buffer mapped = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 	buffer_printf(&mapped, "/proc/%d/map_files/%llx-%llx", (int)module->pid,
 		(unsigned long long)module->queries[0].mapping->start,
 		(unsigned long long)module->queries[0].mapping->limit);
@@ -325,9 +323,8 @@ static void explain_missing(
 bool module_file_open(const struct symbol_module *module, struct file_search *search,
 	struct elf_image *image, struct buffer *problem, struct buffer *hint)
 {
-	CLEANUP(buffer_cleanup) struct buffer place = { 0 };
+	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 
-	buffer_init(&place, &memory_or_exit);
 	if (module->file != NULL) {
 		if (open_if_right(module, search, module->file, image, problem, hint))
 			return true;

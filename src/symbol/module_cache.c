@@ -56,11 +56,9 @@ static struct file_identity first_candidate(const struct symbol_module *module, 
 /* What the cache file is about; NULL when there is nothing that identifies the module. */
 static const char *find_subject(struct symbol_module *module)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
-	buffer_init(&path, &memory_or_exit);
 	const struct file_identity identity = first_candidate(module, &path);
 	module->candidate = identity;
 	module->candidate_path = string_pool_add(&module->strings, buffer_string(&path));
@@ -143,10 +141,9 @@ static bool has_same_files(
 static bool is_still_valid(
 	const struct symbol_module *module, const struct symbol_cache_entry *entry)
 {
-	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
 	const struct module_layout layout = { entry->segments, entry->segment_count };
 
-	buffer_init(&problem, &memory_or_exit);
 	if (entry->options_hash != module->options_hash || !has_same_files(module, entry))
 		return false;
 	return module->build_id[0] != '\0' || entry->segment_count == 0 ||

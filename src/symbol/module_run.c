@@ -309,14 +309,12 @@ static void open_dwarf(struct symbol_module *module)
 /* Code that the process made itself may have names in the map it writes for perf. */
 static bool name_by_perf_map(struct symbol_module *module)
 {
-	CLEANUP(buffer_cleanup) struct buffer path = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	CLEANUP(free_cleanup) uint64_t *addresses = xcalloc(module->query_count, sizeof *addresses);
 	CLEANUP(free_cleanup)
 	struct perf_map_match *matches = xcalloc(module->query_count, sizeof *matches);
 
-	buffer_init(&path, &memory_or_exit);
-	buffer_init(&text, &memory_or_exit);
 	if (module->pid <= 0 || !perf_map_read(module->pid, &path, &text))
 		return false;
 	for (size_t i = 0; i < module->query_count; i++)
@@ -340,11 +338,9 @@ static bool is_file(const struct symbol_module *module)
 void module_locate(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
-	CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer hint = BUFFER_OR_EXIT;
 
-	buffer_init(&problem, &memory_or_exit);
-	buffer_init(&hint, &memory_or_exit);
 	if (!is_file(module)) {
 		if (!name_by_perf_map(module))
 			set_problem(module, "memory that no file is mapped to",
@@ -423,9 +419,8 @@ static void explain_missing_debug(struct symbol_module *module, const char *pack
 		[SYMBOL_SOURCE_TABLE] = "no files and lines: its debug file was not found",
 		[SYMBOL_SOURCE_DWARF] = "",
 	};
-	CLEANUP(buffer_cleanup) struct buffer hint = { 0 };
+	CLEANUP(buffer_deinit) struct buffer hint = BUFFER_OR_EXIT;
 
-	buffer_init(&hint, &memory_or_exit);
 	if (package != NULL)
 		buffer_printf(&hint, "install %s-dbgsym (or %s-dbg), or ", package, package);
 	buffer_append_string(&hint, "point --build-id-dir at its debug files");
@@ -459,8 +454,7 @@ void module_explain(struct symbol_module *module, const char *package)
 	}
 	const char *const missing = dwarf_missing_split(work->dwarf);
 	if (missing != NULL) {
-		CLEANUP(buffer_cleanup) struct buffer problem = { 0 };
-		buffer_init(&problem, &memory_or_exit);
+		CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
 		buffer_printf(
 			&problem, "no inlined functions of some units: %s was not found", missing);
 		set_problem(module, buffer_string(&problem),

@@ -19,11 +19,10 @@ enum { MAX_MAP_BYTES = 128 << 20 };
 /* The process' number where it lives, which names its map; `pid` when that is not known. */
 static pid_t inner_pid(pid_t pid)
 {
-	CLEANUP(buffer_cleanup) struct buffer status = { 0 };
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
 	char path[64];
 	struct error err;
 
-	buffer_init(&status, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
 	if (!file_read(path, &status, &err))
 		return pid;

@@ -521,10 +521,9 @@ static void encode(const struct symbol_cache_entry *entry, struct buffer *out)
 bool symbol_cache_write(const char *directory, const struct symbol_cache_entry *entry)
 {
 	CLEANUP(free_cleanup) char *path = path_of(directory, entry->subject);
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 	struct error err;
 
-	buffer_init(&out, &memory_or_exit);
 	encode(entry, &out);
 	if (out.size > SYMBOL_CACHE_FILE_LIMIT_BYTES)
 		return false;

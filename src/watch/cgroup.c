@@ -108,8 +108,8 @@ static uint64_t hash_of(const struct buffer *text)
 
 void cgroup_find(pid_t pid, struct cgroup *group)
 {
-	CLEANUP(buffer_cleanup) struct buffer memberships = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer mounts = { 0 };
+	CLEANUP(buffer_deinit) struct buffer memberships = { 0 };
+	CLEANUP(buffer_deinit) struct buffer mounts = { 0 };
 
 	*group = (struct cgroup){ 0 };
 	const bool is_there = read_memberships(pid, &memberships);
@@ -123,7 +123,7 @@ void cgroup_find(pid_t pid, struct cgroup *group)
 
 bool cgroup_is_current(pid_t pid, const struct cgroup *group)
 {
-	CLEANUP(buffer_cleanup) struct buffer memberships = { 0 };
+	CLEANUP(buffer_deinit) struct buffer memberships = { 0 };
 
 	/* Of one that has ended there is nothing to be read. */
 	return !read_memberships(pid, &memberships) || memberships.size == 0 ||
@@ -132,7 +132,7 @@ bool cgroup_is_current(pid_t pid, const struct cgroup *group)
 
 static bool read_number(const char *folder, const char *name, uint64_t *number)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	char path[4200];
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -141,7 +141,7 @@ static bool read_number(const char *folder, const char *name, uint64_t *number)
 
 static uint64_t read_inactive_file(const char *folder, bool first_version)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	const char *const key = first_version ? "\ntotal_inactive_file " : "\ninactive_file ";
 	char path[4200];
 	uint64_t bytes = 0;
@@ -195,7 +195,7 @@ void cgroup_pressure_path(const struct cgroup *group, char path[CGROUP_PATH_BYTE
 
 double cgroup_pressure(const char *path)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	double percent = 0;
 
 	if (path[0] == '\0' || !read_text(path, &text) ||

@@ -103,12 +103,11 @@ double pressure_reported(const struct pressure *pressure, int64_t now_ms)
 /* Start time and resident memory from /proc/PID/stat, whose second field may contain anything. */
 static bool parse_stat(pid_t pid, char *state, uint64_t *started, uint64_t *resident_bytes)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	char path[64];
 	uint64_t pages = 0;
 	struct error unread;
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	const char *const at =
 		file_read(path, &text, &unread) ? strrchr(buffer_string(&text), ')') : NULL;
@@ -141,11 +140,10 @@ static bool read_stat(pid_t pid, uint64_t *started, uint64_t *resident_bytes, st
 /* The kernel's figure, through the gateway; NAN where it has none. */
 static double read_resident(const struct target *target)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	uint64_t kib = 0;
 	struct error ignored;
 
-	buffer_init(&text, &memory_or_exit);
 	const char *const at = kernel_view_fetch(target, KERNEL_STATUS, &text, &ignored)
 				       ? strstr(buffer_string(&text), "\nVmRSS:")
 				       : NULL;

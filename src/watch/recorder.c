@@ -61,7 +61,7 @@ static bool check_profile(
 bool recorder_capture(struct store *store, const struct target *target,
 	const struct trigger_observation *seen, struct snapshot *snapshot, struct error *err)
 {
-	CLEANUP(http_answer_cleanup) struct http_answer answer = { 0 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct file_draft draft = { .fd = -1 };
 	char tag[40] = "capture";
 

@@ -375,7 +375,7 @@ static bool check_all(
 bool watch_file_parse(const char *name, const char *text, size_t size, bool has_history,
 	struct watch_file *file, struct error *err)
 {
-	CLEANUP(watch_file_cleanup) struct watch_file parsed = { 0 };
+	CLEANUP(watch_file_deinit) struct watch_file parsed = { 0 };
 	unsigned number = 0;
 
 	if (!parse_lines(text, size, &parsed, &number, err) ||
@@ -411,10 +411,9 @@ static bool check_owner(int fd, const char *path, struct error *err)
 
 bool watch_file_read(const char *path, bool has_history, struct watch_file *file, struct error *err)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	buffer_init(&text, &memory_or_exit);
 	text.limit = FILE_BYTES_MAX;
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);

@@ -98,10 +98,5 @@ MUST_CHECK bool watch_file_read(
 
 void watch_file_deinit(struct watch_file *file);
 
-static inline void watch_file_cleanup(struct watch_file *file)
-{
-	watch_file_deinit(file);
-}
-
 /* Whether the pattern stands for several names. */
 bool watch_section_is_pattern(const struct watch_section *section);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void demangle(void *context, size_t index)
 {
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 
 	(void)index;
 	buffer_init(&out, &memory_or_exit);

@@ -32,7 +32,7 @@ static size_t count(const char *folder, enum store_use use)
 	const struct store_limits limits = { .bytes = UINT64_MAX };
 	const struct store_query all = { .from_ms = INT64_MIN, .to_ms = INT64_MAX };
 	CLEANUP(store_cleanup) struct store *store = NULL;
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	struct json_writer json;
 	struct error err;
 	size_t total = 0;

@@ -27,7 +27,7 @@ static inline void fuzz_symbols(const struct elf_image *image)
 {
 	uint64_t vaddrs[FUZZ_ADDRESSES];
 	struct symbol_match matches[FUZZ_ADDRESSES] = { 0 };
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_or_exit);
 	fuzz_choose(image, vaddrs);

@@ -42,7 +42,7 @@ static void names_say_what_may_be_a_wrapper(void **state)
 /* What a report shows of stacks as "root;leaf COUNT". */
 static void assert_shown(const char *stacks, enum stack_pruning pruning, const char *wanted)
 {
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	const struct filter_text everything = { 0 };
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 	CLEANUP(profile_cleanup) struct profile *profile = must_read_text(stacks);

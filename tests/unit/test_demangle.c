@@ -10,7 +10,7 @@
 
 static void assert_demangled(const char *linkage, const char *expected)
 {
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 
 	buffer_init(&out, &memory_or_exit);
 	buffer_append_string(&out, ">");
@@ -59,7 +59,7 @@ static void bounds_long_and_growing_names(void **state)
 {
 	(void)state;
 	CLEANUP(free_cleanup) char *name = xcalloc(1, DEMANGLE_MAX_NAME_BYTES + 16);
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 
 	strcpy(name, "_Z1f");
 	memset(name + 4, 'P', DEMANGLE_MAX_NAME_BYTES);

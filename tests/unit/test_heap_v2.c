@@ -165,7 +165,7 @@ static void temporary_allocations_can_be_left_alone(void **state)
 				   "@ 0x1\n  t*: 1: 10 [4: 400]\n"
 				   "@ 0x2\n  t*: 2: 20 [5: 500]\n#temporary 5: 500\n"
 				   "\nMAPPED_LIBRARIES:\n";
-	CLEANUP(buffer_cleanup) struct buffer written = { 0 };
+	CLEANUP(buffer_deinit) struct buffer written = { 0 };
 	struct profile *const profile = must_read_text(text);
 	struct error err;
 

@@ -15,8 +15,7 @@ static void places_commas_and_escapes(void **state)
 	json_init(&json, &out);
 	json_object_begin(&json);
 	json_member_string(&json, "a\"b", "x\ny\\\x01</script>");
-	json_key(&json, "list");
-	json_array_begin(&json);
+	json_member_array(&json, "list");
 	json_put_integer(&json, -3);
 	json_put_real(&json, 0.1);
 	json_put_real(&json, NAN);

@@ -9,7 +9,7 @@
 
 static void find(const char *map, const uint64_t *addresses, size_t count, const char **names)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	static char kept[8][64];
 	struct perf_map_match matches[8] = { 0 };
 
@@ -61,7 +61,7 @@ static void lines_that_hold_all_addresses_cost_no_more_than_others(void **state)
 {
 	(void)state;
 	enum { LINES = 2000, ADDRESSES = 1000 };
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	static uint64_t addresses[ADDRESSES];
 	static struct perf_map_match matches[ADDRESSES];
 

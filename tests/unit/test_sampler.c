@@ -137,7 +137,7 @@ static void what_is_freed_is_forgotten(void **state)
 /* "#temporary 3: 192" behind the first line of counters: of all sites. */
 static void check_temporary(unsigned long long blocks, unsigned long long bytes)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	unsigned long long found_blocks = 0, found_bytes = 0;
 
 	buffer_init(&text, &memory_pages);
@@ -257,7 +257,7 @@ static void errno_is_kept(void **state)
 
 static void the_profile_has_a_line_for_each_stack_and_size(void **state)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	(void)state;
 	buffer_init(&text, &memory_heap);
@@ -294,7 +294,7 @@ static __attribute__((noinline)) void entry(void *block)
 
 static void the_stack_begins_at_the_caller_of_the_entry(void **state)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	char wanted[64];
 
 	(void)state;
@@ -323,7 +323,7 @@ static void sites_without_blocks_make_room_at_the_limit(void **state)
 	const struct sampler_figures now = figures();
 	assert_int_equal(now.dropped, 0);
 	assert_int_equal(now.live_blocks, count / 1000);
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	buffer_init(&text, &memory_heap);
 	assert_true(sampler_write(&text));
 	assert_contains(buffer_string(&text), "  t*: 200: 12800 [200000: 12800000]\n");

@@ -91,7 +91,7 @@ static struct estimate estimate_in_use(void)
 {
 	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
 		.interval_bytes = INTERVAL };
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	struct estimate sum = { 0 };
 
 	buffer_init(&text, &memory_heap);

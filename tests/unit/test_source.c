@@ -193,7 +193,7 @@ static void a_bundle_is_opened_and_expanded_once_for_all_its_data(void **state)
 static void a_bundle_of_another_format_says_so_for_each_datum(void **state)
 {
 	static const char foreign[] = "{\"bundle\":2}";
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct source source;
 	struct cursor text;
 	struct error err = { 0 };
@@ -270,7 +270,7 @@ static struct source_series reader_of(struct seen *seen)
 
 static void a_tar_is_a_series_and_is_opened_once(void **state)
 {
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct seen seen = { 0 };
 	struct source_series series = reader_of(&seen);
 	struct error err = { 0 };

@@ -19,7 +19,7 @@ struct line {
 static struct profile *make_profile(
 	const struct line *lines, size_t count, int function_count, size_t which)
 {
-	CLEANUP(buffer_cleanup) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	double sum = 0;
 
 	buffer_init(&text, &memory_or_exit);

@@ -17,7 +17,7 @@ static bool parse(const char *text, bool has_history, struct watch_file *file, s
 static void sections_have_the_words_of_the_options(void **state)
 {
 	(void)state;
-	CLEANUP(watch_file_cleanup) struct watch_file file = { 0 };
+	CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
 	struct error err;
 
 	if (!parse("# a comment\r\n"
@@ -97,7 +97,7 @@ static void errors_name_the_line(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		CLEANUP(watch_file_cleanup) struct watch_file file = { 0 };
+		CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
 		struct error err = { 0 };
 		assert_false(parse(cases[i].text, false, &file, &err));
 		assert_string_equal(err.message, cases[i].message);
@@ -108,7 +108,7 @@ static void errors_name_the_line(void **state)
 static void a_history_takes_what_has_no_folder(void **state)
 {
 	(void)state;
-	CLEANUP(watch_file_cleanup) struct watch_file file = { 0 };
+	CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
 	struct error err = { 0 };
 
 	assert_true(parse("[x]\nwhen = peak\n", true, &file, &err));
@@ -121,7 +121,7 @@ static void a_history_takes_what_has_no_folder(void **state)
 static void what_is_no_text_is_refused(void **state)
 {
 	(void)state;
-	CLEANUP(watch_file_cleanup) struct watch_file file = { 0 };
+	CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
 	struct error err;
 	char *const line = malloc(10000);
 
@@ -137,7 +137,7 @@ static void a_file_that_others_may_change_is_refused(void **state)
 {
 	(void)state;
 	static const char text[] = "[x]\nwhen = peak\n";
-	CLEANUP(watch_file_cleanup) struct watch_file file = { 0 };
+	CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
 	char path[] = "/tmp/hc-watch-file.XXXXXX";
 	struct error err = { 0 };
 

@@ -219,8 +219,7 @@ static void report_warning(void *context, const struct allocator_warning *warnin
 
 static void report_identity(struct json_writer *json, const struct allocator_identity *identity)
 {
-	json_key(json, "identity");
-	json_object_begin(json);
+	json_member_object(json, "identity");
 	json_member_string(json, "name", identity->name);
 	json_member_string(json, "version", identity->version);
 	json_member_unsigned(json, "major", identity->major);
@@ -240,8 +239,7 @@ static void report_identity(struct json_writer *json, const struct allocator_ide
 
 static void report_profiling(struct json_writer *json, const struct allocator_profiling *profiling)
 {
-	json_key(json, "profiling");
-	json_object_begin(json);
+	json_member_object(json, "profiling");
 	json_member_bool(json, "compiled_in", profiling->compiled_in);
 	json_member_bool(json, "enabled", profiling->enabled);
 	json_member_bool(json, "active_at_start", profiling->active_at_start);
@@ -256,8 +254,7 @@ static void report_profiling(struct json_writer *json, const struct allocator_pr
 static void report_configuration(
 	struct json_writer *json, const struct allocator_configuration *configuration)
 {
-	json_key(json, "configuration");
-	json_object_begin(json);
+	json_member_object(json, "configuration");
 	json_member_string(json, "variable", configuration->variable);
 	json_member_string(json, "environment", configuration->environment);
 	json_member_string(json, "program", configuration->program);
@@ -275,19 +272,16 @@ static void report_everything(struct probe *probe)
 	report_identity(json, &probe->allocator.identity);
 	report_profiling(json, &probe->allocator.profiling);
 	report_configuration(json, &probe->allocator.configuration);
-	json_key(json, "available");
-	json_object_begin(json);
+	json_member_object(json, "available");
 	report_outcome(probe, allocator_available(&probe->allocator, &err), &err);
 	json_object_end(json);
-	json_key(json, "capabilities");
-	json_array_begin(json);
+	json_member_array(json, "capabilities");
 	for (size_t i = 0; allocator_capability_names[i] != NULL; i++) {
 		if (allocator_has(&probe->allocator, allocator_capability_names[i]))
 			json_put_string(json, allocator_capability_names[i]);
 	}
 	json_array_end(json);
-	json_key(json, "warnings");
-	json_array_begin(json);
+	json_member_array(json, "warnings");
 	allocator_warnings(&probe->allocator, report_warning, json);
 	json_array_end(json);
 }

@@ -64,7 +64,7 @@ static void add_mapping(
 /* Maps the file's segments where the file wants them. */
 static bool add_own_mappings(struct request *request, const char *path)
 {
-	CLEANUP(elf_image_cleanup) struct elf_image image = { 0 };
+	CLEANUP(elf_image_close) struct elf_image image = { 0 };
 	struct error err;
 
 	if (!elf_image_open(path, &image, &err)) {
@@ -89,13 +89,11 @@ static bool add_own_mappings(struct request *request, const char *path)
 static void print_results(const struct request *request, const struct symbol_result *results,
 	struct json_writer *json)
 {
-	json_key(json, "results");
-	json_array_begin(json);
+	json_member_array(json, "results");
 	for (size_t i = 0; i < request->address_count; i++) {
 		json_object_begin(json);
 		json_member_unsigned(json, "address", request->addresses[i]);
-		json_key(json, "frames");
-		json_array_begin(json);
+		json_member_array(json, "frames");
 		for (size_t j = 0; j < results[i].frame_count; j++) {
 			const struct symbol_frame *const frame = &results[i].frames[j];
 			json_object_begin(json);
@@ -119,8 +117,7 @@ static void print_reports(const struct symbolizer *symbolizer, struct json_write
 	size_t count = 0;
 	const struct symbol_module_report *const reports = symbolizer_reports(symbolizer, &count);
 
-	json_key(json, "modules");
-	json_array_begin(json);
+	json_member_array(json, "modules");
 	for (size_t i = 0; i < count; i++) {
 		json_object_begin(json);
 		json_member_string(json, "path", reports[i].path);
@@ -165,7 +162,7 @@ static int run(struct request *request)
 {
 	CLEANUP(symbolizer_cleanup) struct symbolizer *symbolizer = NULL;
 	CLEANUP(free_cleanup) struct symbol_result *results = NULL;
-	CLEANUP(buffer_cleanup) struct buffer out = { 0 };
+	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct json_writer json;
 
 	const int64_t started_ns = clock_monotonic_ns();
