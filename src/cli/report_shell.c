@@ -143,6 +143,7 @@ struct shell {
 
 /* The words of a command, sorted as jeprof sorts them. */
 struct shell_request {
+	const char *command;
 	struct report_variation variation;
 	struct render_options render;
 	struct buffer focus; /* words joined with '|' */
@@ -278,17 +279,11 @@ static bool run_tree(
 	return run_renderer(shell, request, "tree", true, out, err);
 }
 
-static bool run_list(
+static bool run_annotated(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	return report_output_annotate(shell->session, &request->variation, REPORT_LIST,
-		buffer_string(&request->focus), out, err);
-}
-
-static bool run_disasm(
-	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
-{
-	return report_output_annotate(shell->session, &request->variation, REPORT_DISASM,
+	return report_output_annotate(shell->session, &request->variation,
+		strcmp(request->command, "list") == 0 ? REPORT_LIST : REPORT_DISASM,
 		buffer_string(&request->focus), out, err);
 }
 
@@ -303,31 +298,14 @@ static bool run_weblist(
 	       viewer_open_beside("web", 0, &page, "html", err);
 }
 
-static bool show(struct shell *shell, struct shell_request *request, const char *viewer,
-	struct buffer *out, struct error *err)
+/* The command has the name of the viewer. */
+static bool run_viewer(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
 	return make_view(shell, request, true, out, &view, err) &&
-	       report_output_show(shell->session, view, viewer, err);
-}
-
-static bool run_gv(
-	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
-{
-	return show(shell, request, "gv", out, err);
-}
-
-static bool run_evince(
-	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
-{
-	return show(shell, request, "evince", out, err);
-}
-
-static bool run_web(
-	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
-{
-	return show(shell, request, "web", out, err);
+	       report_output_show(shell->session, view, request->command, err);
 }
 
 static bool run_flame(
@@ -379,18 +357,19 @@ static const struct shell_command commands[] = {
 	{ "text", "[N] [--cum] [-IGNORE...]", "the same as top", true, false, run_top },
 	{ "top", "[N] [--cum] [-IGNORE...]", "the N biggest, 10 by default: top20 --cum", true,
 		false, run_top },
-	{ "list", "REGEX [-IGNORE...]", "source of matching functions", false, true, run_list },
+	{ "list", "REGEX [-IGNORE...]", "source of matching functions", false, true,
+		run_annotated },
 	{ "weblist", "REGEX [-IGNORE...]", "source and assembly in a web browser", false, true,
 		run_weblist },
 	{ "disasm", "REGEX [-IGNORE...]", "assembly of matching functions", false, true,
-		run_disasm },
+		run_annotated },
 	{ "peek", "REGEX [-IGNORE...]", "callers and callees of matching functions", false, true,
 		run_peek },
 	{ "tree", "[FOCUS] [-IGNORE...]", "the call tree", false, false, run_tree },
-	{ "gv", "[FOCUS] [-IGNORE...]", "call graph shown by gv", false, false, run_gv },
+	{ "gv", "[FOCUS] [-IGNORE...]", "call graph shown by gv", false, false, run_viewer },
 	{ "evince", "[FOCUS] [-IGNORE...]", "call graph shown by evince", false, false,
-		run_evince },
-	{ "web", "[FOCUS] [-IGNORE...]", "call graph in a web browser", false, false, run_web },
+		run_viewer },
+	{ "web", "[FOCUS] [-IGNORE...]", "call graph in a web browser", false, false, run_viewer },
 	{ "flame", "[FOCUS] [-IGNORE...]", "flame graph in a web browser", false, false,
 		run_flame },
 	{ "callgrind", "[FILE]", "write callgrind's format, or start kcachegrind", false, false,
@@ -448,6 +427,7 @@ static void run_command(struct shell *shell, const char *line)
 		fputs("Unknown command: try 'help'.\n", stderr);
 		return;
 	}
+	request.command = command->name;
 	request_parse(&request, rest);
 	if (number != 0)
 		request.render.line_limit = number;

@@ -85,8 +85,7 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 	return false;
 }
 
-/* The text behind "Name:" in /proc/PID/status; "" when it is not there. */
-static const char *status_field(const char *status, const char *name)
+const char *process_status_field(const char *status, const char *name)
 {
 	const size_t size = strlen(name);
 
@@ -131,20 +130,20 @@ static void read_ids(struct process *process, const char *status)
 {
 	unsigned real = 0, effective = 0;
 
-	sscanf(status_field(status, "Uid"), "%u %u", &real, &effective);
+	sscanf(process_status_field(status, "Uid"), "%u %u", &real, &effective);
 	process->uid = real;
 	process->effective_uid = effective;
-	process->parent = atoi(status_field(status, "PPid"));
+	process->parent = atoi(process_status_field(status, "PPid"));
 	process->inner_pid = process->pid;
 	/* "NSpid: 4711 12 1": from our namespace down to its own. */
-	for (const char *at = status_field(status, "NSpid"); isdigit((unsigned char)*at);) {
+	for (const char *at = process_status_field(status, "NSpid"); isdigit((unsigned char)*at);) {
 		process->inner_pid = atoi(at);
 		at += strspn(at, "0123456789");
 		at += strspn(at, "\t ");
 	}
-	process->has_seccomp = atoi(status_field(status, "Seccomp")) != 0;
-	process->threads = strtoul(status_field(status, "Threads"), NULL, 10);
-	process->resident_bytes = strtoull(status_field(status, "VmRSS"), NULL, 10) * 1024;
+	process->has_seccomp = atoi(process_status_field(status, "Seccomp")) != 0;
+	process->threads = strtoul(process_status_field(status, "Threads"), NULL, 10);
+	process->resident_bytes = strtoull(process_status_field(status, "VmRSS"), NULL, 10) * 1024;
 }
 
 /* The name of a program that calls itself `comm`, which may be cut. */
@@ -206,11 +205,11 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	buffer_init(&status, &memory_or_exit);
 	const bool ok = read_proc(pid, "status", &status, err);
 	const char *const text = buffer_string(&status);
-	const bool is_main_gone = ok && *status_field(text, "State") == 'Z';
+	const bool is_main_gone = ok && *process_status_field(text, "State") == 'Z';
 	const pid_t thread = is_main_gone ? process_living_thread(pid) : pid;
 	const bool has_ended = is_main_gone && thread == pid;
 	if (ok && !has_ended) {
-		const char *const name = status_field(text, "Name");
+		const char *const name = process_status_field(text, "Name");
 		snprintf(found.comm, sizeof found.comm, "%.*s", (int)strcspn(name, "\n"), name);
 		read_ids(&found, text);
 	}

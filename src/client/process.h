@@ -44,6 +44,9 @@ MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *e
  */
 pid_t process_living_thread(pid_t pid);
 
+/* The text behind "Name:" in the contents of /proc/PID/status; "" when it is not there. */
+const char *process_status_field(const char *status, const char *name);
+
 /* How long ago it was started or forked; INT64_MAX when that cannot be read. */
 int64_t process_age_ms(pid_t pid);
 

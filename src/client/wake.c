@@ -47,24 +47,12 @@ static bool read_of(pid_t pid, pid_t thread, const char *name, struct buffer *te
 	return file_read(path, text, &ignored);
 }
 
-static const char *field(const char *status, const char *name)
-{
-	const size_t size = strlen(name);
-
-	for (const char *line = status; line != NULL && *line != '\0';) {
-		if (strncmp(line, name, size) == 0 && line[size] == ':')
-			return line + size + 1 + strspn(line + size + 1, " \t");
-		line = strchr(line, '\n');
-		line = line == NULL ? NULL : line + 1;
-	}
-	return "";
-}
-
 /* Whether `set`, one of the hexadecimal sets of signals in a status ("SigCgt", "SigBlk"), has it.
  */
 static bool set_has(const char *status, const char *set, int signal_number)
 {
-	return (strtoull(field(status, set), NULL, 16) >> (signal_number - 1) & 1) != 0;
+	return (strtoull(process_status_field(status, set), NULL, 16) >> (signal_number - 1) & 1) !=
+	       0;
 }
 
 static bool handles_signal(pid_t pid, int *filters)
@@ -317,9 +305,9 @@ struct call {
 
 int wake_filters(const char *status)
 {
-	const char *const count = field(status, "Seccomp_filters");
+	const char *const count = process_status_field(status, "Seccomp_filters");
 	enum { NONE, STRICT };
-	const int mode = atoi(field(status, "Seccomp"));
+	const int mode = atoi(process_status_field(status, "Seccomp"));
 
 	if (mode == NONE)
 		return 0;
@@ -421,11 +409,12 @@ struct wake_choice wake_choose(const char *status, const char *syscall, int sign
 {
 	const int filters = wake_filters(status);
 	struct wake_choice choice = { .rank = WAKE_NEVER,
-		.switches = strtoul(field(status, "voluntary_ctxt_switches"), NULL, 10) };
+		.switches = strtoul(
+			process_status_field(status, "voluntary_ctxt_switches"), NULL, 10) };
 	struct call call;
 
 	choice.blocks_signal = set_has(status, "SigBlk", signal_number);
-	if (*field(status, "State") != 'S' || choice.blocks_signal)
+	if (*process_status_field(status, "State") != 'S' || choice.blocks_signal)
 		return choice;
 	choice.value =
 		WORD |

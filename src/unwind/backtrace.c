@@ -10,13 +10,6 @@ enum {
 	CHAIN_MAX = 64,
 };
 
-static const enum unwind_machine own_machine =
-#if defined(__aarch64__)
-	UNWIND_AARCH64;
-#else
-	UNWIND_X86_64;
-#endif
-
 static uint64_t mix(uint64_t key)
 {
 	key *= UINT64_C(0x9e3779b97f4a7c15);
@@ -75,10 +68,11 @@ size_t unwind_backtrace(struct unwind_modules *modules, struct unwind_cache *cac
 			/* The chain, if it was followed, has led back to code that is known. */
 			proven = count;
 			chained = 0;
-			if (!unwind_step(own_machine, rule, &frame, unwind_stack_read, &stack))
+			if (!unwind_step(
+				    UNWIND_OWN_MACHINE, rule, &frame, unwind_stack_read, &stack))
 				break;
-		} else if (chained++ == CHAIN_MAX ||
-			   !unwind_step_chain(own_machine, &frame, unwind_stack_read, &stack)) {
+		} else if (chained++ == CHAIN_MAX || !unwind_step_chain(UNWIND_OWN_MACHINE, &frame,
+							     unwind_stack_read, &stack)) {
 			break;
 		}
 		if (chained == 0)

@@ -18,13 +18,6 @@ enum {
 	WAITS_MAX = 20000, /* two seconds */
 };
 
-static const enum unwind_machine own_machine =
-#if defined(__aarch64__)
-	UNWIND_AARCH64;
-#else
-	UNWIND_X86_64;
-#endif
-
 /* What the loader says of a module. */
 struct loaded {
 	uint64_t begin, end;
@@ -176,7 +169,7 @@ static void build_table(struct unwind_module *module, const struct loaded *loade
 	if (!copy_section(&header, loaded->header, loaded->header_bytes))
 		return;
 	if (copy_frames(&header.section, &frames, &ignored) &&
-		unwind_table_build(&table, own_machine, &header.section, &frames.section,
+		unwind_table_build(&table, UNWIND_OWN_MACHINE, &header.section, &frames.section,
 			module->base, &memory_pages, &ignored)) {
 		module->rows = table.rows;
 		module->count = table.count;
@@ -349,7 +342,7 @@ struct unwind_rule unwind_find_unlisted(uint64_t pc)
 	const struct unwind_section frames = { .bytes = (const void *)(uintptr_t)address,
 		.size = (size_t)(end - address),
 		.address = address };
-	return unwind_section_find(own_machine, &header, &frames, pc);
+	return unwind_section_find(UNWIND_OWN_MACHINE, &header, &frames, pc);
 }
 
 bool unwind_modules_update(struct unwind_modules *modules, bool *changed, struct error *err)

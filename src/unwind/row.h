@@ -15,6 +15,11 @@
 enum unwind_machine {
 	UNWIND_X86_64,
 	UNWIND_AARCH64,
+#if defined(__aarch64__)
+	UNWIND_OWN_MACHINE = UNWIND_AARCH64,
+#else
+	UNWIND_OWN_MACHINE = UNWIND_X86_64,
+#endif
 };
 
 /* How the CFA is found. `offset` is in units of 8 bytes. */
