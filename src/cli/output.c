@@ -37,7 +37,6 @@ bool output_open(const char *path, const char *stem, const char *suffix, struct 
 	}
 	if (path != NULL)
 		return file_draft_open(path, 0600, &output->draft, err);
-	output->is_made_up = true;
 	int attempt = 1;
 	do {
 		make_name(stem, suffix, attempt, made_up);

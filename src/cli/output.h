@@ -14,7 +14,6 @@
 
 struct output {
 	bool is_stdout;
-	bool is_made_up;
 	struct file_draft draft;
 };
 

@@ -134,8 +134,7 @@ static void write_shape_json(struct json_writer *json, const struct growth *grow
 	if (growth->has_end)
 		json_member_real(json, "end_hours", growth->end_hours);
 	if (growth->has_end || growth->has_onset) {
-		json_key(json, "end_interval95");
-		json_array_begin(json);
+		json_member_array(json, "end_interval95");
 		json_put_real(json, growth->end_low);
 		json_put_real(json, growth->end_high);
 		json_array_end(json);

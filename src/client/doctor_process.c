@@ -364,12 +364,11 @@ static bool has_socket(const char *folder, const struct process *process)
 /* Whether it is the process' HEAPCTL_DIR, which comes first. */
 static bool is_named(const struct process *process, const char *folder)
 {
-	CLEANUP(buffer_cleanup) struct buffer environment = { 0 };
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	char root[32], path[4200];
 	struct error ignored;
 	const char *own;
 
-	buffer_init(&environment, &memory_or_exit);
 	if (!process_read_environment(process->pid, &environment, &ignored))
 		return false;
 	own = process_environment_find(&environment, "HEAPCTL_DIR");

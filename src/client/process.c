@@ -221,7 +221,6 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	read_exe(&found, thread);
 	choose_name(&found);
 	found.other_root = !is_same(thread, "root/.") || !is_same(thread, "ns/mnt");
-	found.other_pids = !is_same(thread, "ns/pid");
 	*process = found;
 	return true;
 }

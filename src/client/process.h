@@ -29,7 +29,6 @@ struct process {
 	char exe[1024];	  /* path inside its own root; "" when it is hidden or a kernel thread */
 	bool exe_deleted; /* replaced or removed since it was started */
 	bool other_root;  /* its root folder is not ours: container or chroot */
-	bool other_pids;  /* its pid namespace is not ours */
 	bool has_seccomp;
 	unsigned long threads;
 	uint64_t resident_bytes;

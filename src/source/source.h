@@ -87,7 +87,6 @@ struct source {
 	struct input input;		     /* of a file */
 	struct buffer fetched[SOURCE_PARTS]; /* of a target */
 	bool is_fetched[SOURCE_PARTS];
-	bool is_indexed; /* the members of a bundle were found: in texts */
 	struct cursor texts[SOURCE_PARTS];
 	struct error about_error; /* of a bundle that cannot be used */
 	json_t *status, *stats;
