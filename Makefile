@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang fuzz bench soak lint format golden install clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -53,6 +53,10 @@ check-tsan:
 check-clang:
 	@scripts/build-tree clang
 	@scripts/run-suites build-clang --suite unit $(TEST)
+
+# The agent on another machine (in an emulator) and with another C library. Not part of `make test`.
+check-arm64 check-musl: all
+	@scripts/check-platform $(@:check-%=%) $(BUILD)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
 fuzz:

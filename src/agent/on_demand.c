@@ -57,6 +57,7 @@ static void show_mark(void)
 	}
 }
 
+#if defined(__x86_64__)
 static unsigned bits(uint64_t value, unsigned shift, unsigned count)
 {
 	return (unsigned)(value >> shift & ((UINT64_C(1) << count) - 1));
@@ -69,7 +70,6 @@ static bool is_sandboxed_since_start(uint64_t value)
 	return filters == FILTERS_UNKNOWN || filters > filters_at_start;
 }
 
-#if defined(__x86_64__)
 /* The bytes around the pointer on its page; the neighbouring pages may not be mapped. */
 static void read_code(uint64_t pointer, uint8_t code[SAFE_POINT_BEFORE + SAFE_POINT_BEHIND])
 {

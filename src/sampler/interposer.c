@@ -8,6 +8,11 @@
 
 #include "sampler/entries.h"
 
+#ifndef RTLD_DEEPBIND
+/* musl knows no names that a module prefers. */
+#define RTLD_DEEPBIND 0
+#endif
+
 static struct {
 	_Atomic bool is_busy;
 	_Atomic bool is_installed;

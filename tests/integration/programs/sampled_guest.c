@@ -205,7 +205,7 @@ static pid_t fork_and_use_heap(void)
 static int fork_storm(void)
 {
 	enum { THREADS = 4, ROUNDS = 30 };
-	pthread_t threads[THREADS];
+	pthread_t threads[THREADS] = { 0 };
 
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, make_noise, NULL);
@@ -253,7 +253,7 @@ static void free_at_end(void *block)
 
 static void *leave_block(void *argument)
 {
-	pthread_setspecific(key, malloc(1000));
+	pthread_setspecific(key, calloc(1, 1000));
 	use_heap(50);
 	return argument;
 }
@@ -298,6 +298,7 @@ static int cancelled_threads(void)
 
 /* --- Stacks --- */
 
+#ifdef __GLIBC__
 static ucontext_t main_context, coroutine;
 
 static void run_coroutine(void)
@@ -326,6 +327,7 @@ static int coroutines(void)
 	say("coroutines", 300);
 	return 0;
 }
+#endif
 
 static volatile sig_atomic_t handled;
 
@@ -451,7 +453,9 @@ static const struct {
 	{ "clone-storm", clone_storm },
 	{ "thread-storm", thread_storm },
 	{ "cancelled-threads", cancelled_threads },
+#ifdef __GLIBC__
 	{ "coroutines", coroutines },
+#endif
 	{ "alternate-stack", alternate_stack },
 	{ "interrupted", interrupted },
 	{ "address-space", address_space },
