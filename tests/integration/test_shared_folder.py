@@ -274,22 +274,6 @@ class Removed:
         self.assert_is_reachable(server, folder)
         self.assertEqual(server("pid"), str(server.pid))
 
-    @only_root
-    def test_mounts_elsewhere_wake_it_once_in_a_while(self):
-        server, parent, folder = self.start_in_mounts_of_its_own()
-        self.assert_is_reachable(server, folder)
-        wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
-        task = agent_thread(server.pid)
-        place = os.path.join(self.folder, "elsewhere")
-        os.mkdir(place)
-
-        def is_left_alone():
-            begun, before = time.monotonic(), voluntary_switches(task)
-            self.in_its_mounts(server, "sh", "-c", f"for i in $(seq 200); do mount -t tmpfs none {place} && umount {place}; done")
-            # The kernel's own waits, for memory or a lock, count as well.
-            return voluntary_switches(task) - before < 20 + 4 * (time.monotonic() - begun)
-        wait_until(is_left_alone, "an agent that sleeps on")
-
     def assert_name_is_kept(self, server, *orders):
         before = os.stat(server.path).st_ino
         for order in orders:
@@ -337,6 +321,22 @@ class RemovedPreloaded(Removed, HostCase):
 
 class RemovedLinked(Removed, HostCase):
     kind = "fake"
+
+    @only_root
+    def test_mounts_elsewhere_wake_it_once_in_a_while(self):
+        server, parent, folder = self.start_in_mounts_of_its_own()
+        self.assert_is_reachable(server, folder)
+        wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
+        task = agent_thread(server.pid)
+        place = os.path.join(self.folder, "elsewhere")
+        os.mkdir(place)
+
+        def is_left_alone():
+            begun, before = time.monotonic(), voluntary_switches(task)
+            self.in_its_mounts(server, "sh", "-c", f"for i in $(seq 200); do mount -t tmpfs none {place} && umount {place}; done")
+            # The kernel's own waits, for memory or a lock, count as well.
+            return voluntary_switches(task) - before < 20 + 4 * (time.monotonic() - begun)
+        wait_until(is_left_alone, "an agent that sleeps on")
 
     @only_root
     def test_a_program_with_a_loop_of_its_own_notices_what_is_mounted(self):
