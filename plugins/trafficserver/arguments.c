@@ -37,14 +37,15 @@ static bool read_one(
 		return true;
 	}
 	if (folder != NULL) {
-		snprintf(problem, problem_size, "%s is no absolute path", argument);
+		snprintf(problem, problem_size, "%s is not an absolute path", argument);
 		return false;
 	}
 	if (keep != NULL) {
 		arguments->keep = read_keep(keep);
 		if (arguments->keep != 0)
 			return true;
-		snprintf(problem, problem_size, "%s is no number from 1 to %d", argument, KEEP_MAX);
+		snprintf(problem, problem_size, "%s is not a number from 1 to %d", argument,
+			KEEP_MAX);
 		return false;
 	}
 	if (strcmp(argument, "--no-socket") == 0) {

@@ -29,8 +29,7 @@ static int handle_message(TSCont continuation, TSEvent event, void *data)
 		return 0;
 	message_copy(&message, given->data, given->data_size);
 	if (!queue_put(&worker->queue, &message))
-		report_failure("'%s' is refused: %d messages are waiting already, or the server "
-			       "is ending",
+		report_failure("'%s' is refused: %d messages are waiting, or the server is ending",
 			message.text, QUEUE_CAPACITY);
 	return 0;
 }
@@ -77,7 +76,7 @@ static bool start_agent(const struct arguments *arguments, struct heapctl_error 
 		return true;
 	if (arguments->no_socket || err->code == HEAPCTL_STATE)
 		return false;
-	report_error("there is no socket, only plugin messages work", err);
+	report_error("no socket: only plugin messages work", err);
 	options.flags |= HEAPCTL_NO_SOCKET;
 	return heapctl_start(&options, err) == HEAPCTL_OK;
 }

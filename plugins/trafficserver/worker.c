@@ -60,7 +60,7 @@ static bool handle_deactivate(void)
 
 	if (heapctl_deactivate(&err) != HEAPCTL_OK)
 		return failed("deactivate", &err);
-	report_done("deactivate: sampling %s; what was sampled stays in the next profiles",
+	report_done("deactivate: sampling %s; earlier samples stay in the next profiles",
 		before.active ? "is off" : "was off already");
 	return true;
 }
@@ -263,13 +263,14 @@ static bool handle_reset(const char *lg_sample)
 	int value = -1;
 
 	if (!message_number(lg_sample, &value)) {
-		report_failure("reset: '%s' is no number (lg_sample is from 12 to 40)", lg_sample);
+		report_failure(
+			"reset: '%s' is not a number (lg_sample is from 12 to 40)", lg_sample);
 		return false;
 	}
 	if (heapctl_reset(value, &err) != HEAPCTL_OK)
 		return failed("reset", &err);
 	const struct heapctl_status status = current_status();
-	report_done("reset: all samples are discarded; from now on a sample every %" PRIu64
+	report_done("reset: all samples were discarded; from now on a sample every %" PRIu64
 		    " bytes on average",
 		interval_bytes(&status));
 	return true;
@@ -282,7 +283,7 @@ static bool handle_message(struct worker *worker, const struct message *message)
 	const enum message_verb verb = message_verb(message, &argument);
 
 	if (worker->problem[0] != '\0') {
-		report_failure("'%s' is not done: %s", message->text, worker->problem);
+		report_failure("'%s' failed: %s", message->text, worker->problem);
 		return false;
 	}
 	switch (verb) {
@@ -303,7 +304,7 @@ static bool handle_message(struct worker *worker, const struct message *message)
 	case MESSAGE_RESET:
 		return handle_reset(argument);
 	case MESSAGE_EMPTY:
-		report_failure("a message without a word; there are " MESSAGE_WORDS);
+		report_failure("empty message; there are " MESSAGE_WORDS);
 		return false;
 	case MESSAGE_UNKNOWN:
 		break;

@@ -421,8 +421,7 @@ bool agent_process(struct error *err)
 	struct held_signals signals;
 
 	if (!is_ours() || agent_state.options.mode != AGENT_EMBEDDED)
-		return error_set(
-			err, ERROR_STATE, "there is no agent that this program has to drive");
+		return error_set(err, ERROR_STATE, "the agent is not driven by this program");
 	if (!ensure_agent(err))
 		return false;
 	struct service *const service = &agent_state.agent->service;

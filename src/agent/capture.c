@@ -40,7 +40,7 @@ static bool dump_to_memory(struct allocator *allocator, int *fd, struct error *e
 	if (memory < 0) {
 		/* Missing or forbidden, as against used up. */
 		const bool missing = errno == ENOSYS || errno == EPERM || errno == EACCES;
-		error_system(err, errno, "making a file in memory for the profile");
+		error_system(err, errno, "creating a file in memory for the profile");
 		if (missing)
 			err->kind = ERROR_NOT_FOUND;
 		return false;
@@ -105,8 +105,7 @@ static bool dump_to_temporary(struct allocator *allocator, int *fd, struct error
 		if (done)
 			return true;
 	}
-	return error_set(err, ERROR_SYSTEM,
-		"there is neither /proc nor a folder that a profile could be put into");
+	return error_set(err, ERROR_SYSTEM, "there is neither /proc nor a folder for the profile");
 }
 
 /* Names the limit of the process that was met. Returns false. */

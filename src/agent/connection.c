@@ -78,7 +78,7 @@ static void answer_request(
 		return;
 	}
 	if (connection->form.size > 1 && !is_form(connection)) {
-		error_set(&err, ERROR_USAGE, "no request here has a body that is not a form");
+		error_set(&err, ERROR_USAGE, "a request's body must be a form");
 		connection_refuse(connection, 400, &err, now_ms);
 		return;
 	}

@@ -113,7 +113,7 @@ static bool apply_options(
 
 	settings_read(settings, ignore_environment ? no_variable : secure_getenv);
 	if ((from->flags & ~(unsigned)KNOWN_FLAGS) != 0) {
-		error_set(err, ERROR_USAGE, "this library does not know the flags %#x",
+		error_set(err, ERROR_USAGE, "unknown flags %#x",
 			from->flags & ~(unsigned)KNOWN_FLAGS);
 		return error_hint(
 			err, "use the library of the heapctl.h that the program is built with");

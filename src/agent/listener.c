@@ -52,7 +52,7 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *address, const str
 	int folder_fd, const char *name, struct error *err)
 {
 	if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0)
-		return error_system(err, errno, "making a socket in %s", folder->path);
+		return error_system(err, errno, "creating a socket in %s", folder->path);
 	if (fchmodat(folder_fd, name, 0600, 0) != 0)
 		return error_system(err, errno, "the mode of the agent's socket");
 	if (listen(fd, BACKLOG) != 0)

@@ -223,8 +223,7 @@ bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, st
 			err, errno, "reading the handler of signal %d", on_demand_signal());
 	if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN &&
 		before.sa_sigaction != handle_signal) {
-		error_set(
-			err, ERROR_STATE, "the program uses signal %d itself", on_demand_signal());
+		error_set(err, ERROR_STATE, "the program uses signal %d", on_demand_signal());
 		return error_hint(err, "leave HEAPCTL_THREAD unset");
 	}
 	begin_agent = begin_function;

@@ -53,10 +53,11 @@ static bool handle_stats(struct route_call *exchange, struct error *err)
 	char letters[32];
 
 	if (format != NULL && !text && strcmp(format, "json") != 0)
-		return error_set(err, ERROR_USAGE, "format is json or text, not '%.40s'", format);
+		return error_set(
+			err, ERROR_USAGE, "format must be json or text, not '%.40s'", format);
 	if (options != NULL && strspn(options, "Jgmdablxehw") != strlen(options))
-		return error_set(err, ERROR_USAGE, "options are letters of Jgmdablxehw, not '%.40s'",
-			options);
+		return error_set(err, ERROR_USAGE,
+			"options must be letters of Jgmdablxehw, not '%.40s'", options);
 	/* "J" asks for JSON and each other letter leaves a section out. */
 	snprintf(letters, sizeof letters, "%s%.20s", text ? "" : "J",
 		options == NULL ? (text ? "" : "abl") : options);
@@ -78,7 +79,7 @@ static bool read_bool(
 	*value = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
 	if (*value || strcmp(text, "false") == 0 || strcmp(text, "0") == 0)
 		return true;
-	return error_set(err, ERROR_USAGE, "%s is true or false, not '%.40s'", name, text);
+	return error_set(err, ERROR_USAGE, "%s must be true or false, not '%.40s'", name, text);
 }
 
 /* A decimal number of at most 18 digits. */
@@ -90,7 +91,7 @@ static bool read_number(const char *name, const char *text, int64_t *number, str
 	for (; text[digits] >= '0' && text[digits] <= '9' && digits < 18; digits++)
 		value = value * 10 + (text[digits] - '0');
 	if (digits == 0 || text[digits] != '\0')
-		return error_set(err, ERROR_USAGE, "%s is a number, not '%.40s'", name, text);
+		return error_set(err, ERROR_USAGE, "%s must be a number, not '%.40s'", name, text);
 	*number = value;
 	return true;
 }
@@ -140,7 +141,7 @@ static bool read_lg_sample(const struct http_target *target, int *lg_sample, str
 	if (text != NULL && !read_number("lg_sample", text, &number, err))
 		return false;
 	if (number > ALLOCATOR_LG_SAMPLE_MAX)
-		return error_set(err, ERROR_USAGE, "lg_sample is from 0 to 40");
+		return error_set(err, ERROR_USAGE, "lg_sample must be from 0 to 40");
 	*lg_sample = (int)number;
 	return true;
 }
@@ -289,7 +290,7 @@ static bool read_type(const struct http_target *target, enum mallctl_type *type,
 	if (*type != MALLCTL_UNKNOWN)
 		return true;
 	return error_set(err, ERROR_USAGE,
-		"type is one of bool u32 u64 size ssize string unit, not '%.40s'", word);
+		"type must be one of bool u32 u64 size ssize string unit, not '%.40s'", word);
 }
 
 static void write_value(
@@ -430,7 +431,7 @@ static void answer_without_route(
 		response_set_error(response, &err);
 		return;
 	}
-	error_set(&err, ERROR_USAGE, "'%.80s' wants %s, not %.16s", path, other_method, method);
+	error_set(&err, ERROR_USAGE, "'%.80s' needs %s, not %.16s", path, other_method, method);
 	response_set_status_error(response, 405, &err);
 }
 

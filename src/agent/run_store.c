@@ -99,7 +99,7 @@ static void adopt(void *context, const struct run *run)
 		entry->run.state = RUN_FAILED;
 		entry->run.ended_by = RUN_END_EXIT;
 		snprintf(entry->run.error, sizeof entry->run.error,
-			"the process ended before the run did");
+			"the process ended before the run");
 	}
 	store->count++;
 	sort_in(store);
@@ -254,7 +254,7 @@ static bool open_memory(const struct descriptor *memory, struct descriptor *file
 
 	if (!descriptor_is_ours(memory) || fstat(memory->fd, &status) != 0)
 		return error_set(
-			err, ERROR_NOT_FOUND, "the profile is gone: the program closed its file");
+			err, ERROR_NOT_FOUND, "the profile is lost: the program closed its file");
 	const int copy = fcntl(memory->fd, F_DUPFD_CLOEXEC, memory->fd);
 	if (copy < 0)
 		return error_system(err, errno, "opening the profile");

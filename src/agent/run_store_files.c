@@ -165,12 +165,12 @@ bool run_store_files_open_profile(const struct folder *folder, const char *name,
 	CLEANUP(fd_cleanup)
 	int fd = openat(folder_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT)
-		return error_set(err, ERROR_NOT_FOUND, "the profile of run %lld is gone: %s/%s",
+		return error_set(err, ERROR_NOT_FOUND, "the profile of run %lld was removed: %s/%s",
 			(long long)run->id, folder->path, path);
 	if (fd < 0 || fstat(fd, &status) != 0)
 		return error_system(err, errno, "%s/%s", folder->path, path);
 	if (!S_ISREG(status.st_mode))
-		return error_set(err, ERROR_SYSTEM, "%s/%s is no file", folder->path, path);
+		return error_set(err, ERROR_SYSTEM, "%s/%s is not a file", folder->path, path);
 	if (!descriptor_own(TAKE_FD(fd), file, err))
 		return false;
 	*size_bytes = (uint64_t)status.st_size;

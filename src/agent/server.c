@@ -79,7 +79,7 @@ static void refuse_client(int fd, const struct memory *memory)
 
 	response_init(&response, memory);
 	buffer_init(&head, memory);
-	error_set(&err, ERROR_STATE, "the agent serves %d clients already", SERVER_CONNECTIONS_MAX);
+	error_set(&err, ERROR_STATE, "the agent already serves %d clients", SERVER_CONNECTIONS_MAX);
 	response_set_status_error(&response, 503, &err);
 	response_write_head(&response, false, &head);
 	buffer_append(&head, response.body.data, response.body.size);
@@ -106,7 +106,7 @@ static void admit(struct agent_server *server, int fd, int64_t now_ms)
 	connection_init(connection, server->memory, &socket, now_ms);
 	if (allowed)
 		return;
-	error_set(&err, ERROR_DENIED, "only root and the server's own user may connect");
+	error_set(&err, ERROR_DENIED, "only root and the user of the server may connect");
 	connection_refuse(connection, 403, &err, now_ms);
 }
 

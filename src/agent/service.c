@@ -67,7 +67,7 @@ static bool check_must_end(struct service *service, struct error *reason)
 		return !error_set(reason, ERROR_STATE, "the program has ended");
 	if (!sandbox_check_must_end(&service->sandbox))
 		return false;
-	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent leaves");
+	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent ends");
 	service->must_end = true;
 	return !error_set(reason, ERROR_STATE,
 		"the process has entered a sandbox that the agent must not weaken");
@@ -333,7 +333,7 @@ static void listen_again(struct service *service, int64_t now_ms)
 		return;
 	if (service_listen(service, &err)) {
 		log_write(service->log, LOG_INFO,
-			"the agent's socket was removed or hidden: made again");
+			"the agent's socket was removed or hidden, and created again");
 		return;
 	}
 	if (pause_ms == SERVICE_LISTEN_AGAIN_MS)

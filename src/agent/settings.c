@@ -6,7 +6,7 @@
 
 static void log_invalid(struct settings *settings, const char *name, const char *value)
 {
-	snprintf(settings->problem, sizeof settings->problem, "%s='%.40s' is not understood", name,
+	snprintf(settings->problem, sizeof settings->problem, "%s: invalid value '%.40s'", name,
 		value);
 }
 

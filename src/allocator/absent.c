@@ -41,7 +41,7 @@ static bool absent_stats(
 	if (!allocator->malloc.is_known) {
 		error_set(err, ERROR_UNSUPPORTED, "the malloc of %s reports no statistics",
 			allocator->identity.malloc_name);
-		return error_hint(err, "heapctl run --jemalloc brings them");
+		return error_hint(err, "for statistics, start it with heapctl run --jemalloc");
 	}
 	malloc_stats_write(&allocator->malloc, allocator->identity.malloc_name,
 		allocator->identity.malloc_where, options, out);

@@ -121,7 +121,7 @@ static bool explain_dump_failure(const char *path, const char *name, struct erro
 		return error_system(
 			err, reason, "jemalloc could not write the profile to %s", name);
 	error_set(err, ERROR_SYSTEM,
-		"jemalloc could not write the profile to %s, though it can be written now", name);
+		"jemalloc could not write the profile to %s, which can be written now", name);
 	err->errnum = EFAULT;
 	return error_hint(err, "try again");
 }
@@ -131,7 +131,7 @@ static bool refuse_blocking_file(mode_t mode, const char *name, struct error *er
 	if (!S_ISFIFO(mode) && !S_ISSOCK(mode))
 		return true;
 	error_set(err, ERROR_USAGE, "%s is a pipe or a socket", name);
-	return error_hint(err, "jemalloc holds its locks while it writes: give a file");
+	return error_hint(err, "jemalloc holds its locks while it writes: use a file");
 }
 
 bool allocator_dump_fd(struct allocator *allocator, int fd, struct error *err)
@@ -164,7 +164,7 @@ bool allocator_dump_path(struct allocator *allocator, const char *path, struct e
 	if (!allocator_available(allocator, err))
 		return false;
 	if (path[0] == '\0')
-		return error_set(err, ERROR_USAGE, "a dump needs the name of a file");
+		return error_set(err, ERROR_USAGE, "no file name given");
 	if (stat(path, &status) == 0 && !refuse_blocking_file(status.st_mode, path, err))
 		return false;
 	return allocator->operations->dump_path(allocator, path, err) ||
@@ -210,9 +210,7 @@ bool allocator_reset(struct allocator *allocator, int lg_sample, bool force, str
 			"lg_sample %d takes a sample every %d bytes, which slows the process "
 			"and inflates its memory",
 			lg_sample, 1 << lg_sample);
-		return error_hint(err,
-			"take %d or more, or repeat it with force=true if you mean it",
-			ALLOCATOR_LG_SAMPLE_LOW);
+		return error_hint(err, "use %d or more, or force=true", ALLOCATOR_LG_SAMPLE_LOW);
 	}
 	return allocator->operations->reset(allocator, lg_sample, err);
 }
@@ -234,8 +232,8 @@ static bool resolve_type(const char *name, enum mallctl_type *type, struct error
 	/* A pointer and a number look alike: a wrong guess would follow the number. */
 	if (known == MALLCTL_UNKNOWN && *type == MALLCTL_STRING)
 		return error_set(err, ERROR_DENIED,
-			"%s is not known to be text, and asking for text would crash the process "
-			"if it is none",
+			"%s is not known to be text, and reading text would crash the process if "
+			"it is not",
 			name);
 	if (known != MALLCTL_UNKNOWN && *type != MALLCTL_UNKNOWN && *type != known)
 		return error_set(err, ERROR_USAGE, "%s is a %s, not a %s", name,
@@ -254,7 +252,7 @@ bool allocator_read(struct allocator *allocator, const char *name, enum mallctl_
 		return false;
 	if (type == MALLCTL_UNIT) {
 		error_set(err, ERROR_USAGE, "%s is an action and has no value to read", name);
-		return error_hint(err, "write it to carry it out: POST with value=");
+		return error_hint(err, "run it by a POST with value=");
 	}
 	got.type = type;
 	if (!allocator->operations->read(allocator, name, &got, err))

@@ -87,7 +87,7 @@ bool jemalloc_failure(const struct allocator *allocator, const char *verb, const
 		if (strcmp(name, "prof.dump") == 0)
 			error_set(err, ERROR_SYSTEM, "the profile could not be written");
 		else
-			error_set(err, ERROR_SYSTEM, "%s %s: jemalloc failed to do it", verb, name);
+			error_set(err, ERROR_SYSTEM, "%s %s: jemalloc failed", verb, name);
 		break;
 	case EAGAIN:
 	case ENOMEM:

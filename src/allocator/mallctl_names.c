@@ -122,7 +122,7 @@ struct refusal {
 };
 
 static const struct refusal never_touched[] = {
-	{ "arenas.lookup", "it crashes the process when asked without an address" },
+	{ "arenas.lookup", "it crashes the process without an address" },
 	{ "experimental.hooks.**", "it takes functions of the process" },
 	{ "experimental.utilization.**", "it takes addresses of the process" },
 	{ "experimental.batch_alloc", "it takes a structure of the process" },
@@ -131,7 +131,7 @@ static const struct refusal never_touched[] = {
 	{ "experimental.thread.**", "it takes functions of the process" },
 	{ "experimental.prof_recent.alloc_dump", "it takes a function of the process" },
 	{ "arena.#.extent_hooks", "its value is a structure of functions" },
-	{ "arena.#.name", "it writes through an address that it is given" },
+	{ "arena.#.name", "it writes to an address in its value" },
 	{ "thread.allocatedp", "its value is an address of the process" },
 	{ "thread.deallocatedp", "its value is an address of the process" },
 	{ "prof.stats.**", "its value is a structure" },
@@ -140,8 +140,8 @@ static const struct refusal never_touched[] = {
 };
 
 static const struct refusal reading_acts[] = {
-	{ "arenas.create", "reading it makes an arena for ever" },
-	{ "tcache.create", "reading it makes a cache for ever" },
+	{ "arenas.create", "reading it creates a permanent arena" },
+	{ "tcache.create", "reading it creates a permanent cache" },
 	{ "tcache.flush", "it has no value" },
 	{ "tcache.destroy", "it has no value" },
 	{ "prof.dump", "it has no value" },
@@ -155,8 +155,8 @@ static const struct refusal never_written[] = {
 	{ "arena.#.destroy", "it frees memory that the program still uses" },
 	{ "tcache.flush", "a wrong number crashes the process" },
 	{ "tcache.destroy", "a wrong number crashes the process" },
-	{ "thread.arena", "it would move the agent's own thread only" },
-	{ "thread.prof.active", "the agent's own thread stays out of the profile" },
+	{ "thread.arena", "it would move only the agent's own thread" },
+	{ "thread.prof.active", "the agent's own thread is never sampled" },
 };
 
 static const struct refusal written_on_demand[] = {
@@ -165,8 +165,8 @@ static const struct refusal written_on_demand[] = {
 	{ "prof.log_start", "it writes a file when it stops" },
 	{ "prof.reset", "it discards all samples" },
 	{ "prof.gdump", "it writes a file at each new maximum of memory" },
-	{ "arenas.create", "it makes an arena for ever" },
-	{ "tcache.create", "it makes a cache for ever" },
+	{ "arenas.create", "it creates a permanent arena" },
+	{ "tcache.create", "it creates a permanent cache" },
 	{ "background_thread", "it starts or stops threads in the process" },
 	{ "max_background_threads", "it changes how many threads run in the process" },
 };
@@ -251,9 +251,10 @@ static bool check_spelling(const char *name, struct error *err)
 	if (length == 0)
 		return error_set(err, ERROR_USAGE, "a mallctl needs a name, such as prof.active");
 	if (length >= MALLCTL_NAME_MAX)
-		return error_set(err, ERROR_USAGE, "no mallctl has a name of %zu bytes", length);
+		return error_set(
+			err, ERROR_USAGE, "a mallctl's name of %zu bytes is too long", length);
 	if (strspn(name, letters) != length || name[0] == '.' || name[length - 1] == '.')
-		return error_set(err, ERROR_USAGE, "'%s' is no name of a mallctl", name);
+		return error_set(err, ERROR_USAGE, "'%s' is not the name of a mallctl", name);
 	return true;
 }
 
@@ -283,7 +284,7 @@ bool mallctl_check_write(const char *name, bool force, struct error *err)
 		!REFUSE_IF_LISTED(name, never_written, "writing", err))
 		return false;
 	if (!force && !REFUSE_IF_LISTED(name, written_on_demand, "writing", err))
-		return error_hint(err, "repeat it with force=true if you mean it");
+		return error_hint(err, "to do it anyway, add force=true");
 	return true;
 }
 
@@ -362,7 +363,7 @@ bool mallctl_value_parse(
 		return error_set(err, ERROR_USAGE, "a value needs a type");
 	}
 	if (!ok)
-		return error_set(err, ERROR_USAGE, "'%.80s' is no value of type %s", text,
+		return error_set(err, ERROR_USAGE, "'%.80s' is not a value of type %s", text,
 			mallctl_type_name(type));
 	*value = parsed;
 	return true;

@@ -164,9 +164,10 @@ static void add_active(struct account *account, const struct account_stats *stat
 			"free places in slabs of small objects", slabs,
 			stats->has_one_arena ? "" : "narenas",
 			stats->has_one_arena
-				? "heapctl report --fragmentation says whose objects keep them"
+				? "heapctl report --fragmentation shows the sites whose objects "
+				  "keep them"
 				: "fewer arenas share slabs better; heapctl report --fragmentation "
-				  "says whose objects keep them",
+				  "shows the sites",
 			ACCOUNT_COUNTED, 0 });
 	account_add(account,
 		(struct account_row){ ACCOUNT_ALLOCATOR, "large_padding",
@@ -216,9 +217,9 @@ static void add_beyond(struct account *account, const char *text, double bytes)
 	account_add(account,
 		(struct account_row){ ACCOUNT_KERNEL, "not_resident",
 			bytes <= 0 ? "counted above, but not resident" : text, bytes, "",
-			bytes <= 0 ? "never touched by the program; given back meanwhile; swapped "
-				     "out"
-				   : "huge pages, and what is estimated above",
+			bytes <= 0
+				? "never touched by the program, returned meanwhile, or swapped out"
+				: "huge pages, and what is estimated above",
 			ACCOUNT_MEASURED, 0 });
 }
 
@@ -271,14 +272,13 @@ void account_add_kernel(
 	account->resident = (double)smaps->resident;
 	add_anonymous(account, smaps, heap, own_break);
 	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "files", "pages of mapped files",
-				     (double)smaps->files, "",
-				     "shared with other processes, mostly", ACCOUNT_MEASURED, 0 });
-	account_add(account,
-		(struct account_row){ ACCOUNT_KERNEL, "shmem", "shared memory",
-			(double)smaps->shmem, "",
-			"the program's own: shared_buffers and the like, memfd, /dev/shm; each "
-			"process that maps it counts it",
-			ACCOUNT_MEASURED, 0 });
+				     (double)smaps->files, "", "mostly shared with other processes",
+				     ACCOUNT_MEASURED, 0 });
+	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "shmem", "shared memory",
+				     (double)smaps->shmem, "",
+				     "such as shared_buffers, memfd, /dev/shm; each process that "
+				     "maps it counts it",
+				     ACCOUNT_MEASURED, 0 });
 	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "file_data",
 				     "changed data of programs and libraries",
 				     (double)smaps->file_data, "", "", ACCOUNT_MEASURED, 0 });
@@ -296,7 +296,7 @@ static const char *compare_profile(const struct account_profile *profile, double
 	if (profile->inuse_high < in_use)
 		return "less than in use: not all was allocated while sampling was on";
 	if (profile->inuse_low > in_use)
-		return "more than in use: some was freed between the two looks";
+		return "more than in use: some was freed between the two readings";
 	return "as much as is in use, within its error";
 }
 
@@ -352,8 +352,8 @@ static void add_outside(struct account *account, const struct account_stats *sta
 	account_add(account,
 		(struct account_row){ ACCOUNT_OUTSIDE, "retained",
 			"address space kept without pages (retained)", stats->retained, "retain",
-			"no memory: retain:false unmaps it, and mmap gets slower", ACCOUNT_COUNTED,
-			0 });
+			"takes no memory: retain:false unmaps it, and mmap gets slower",
+			ACCOUNT_COUNTED, 0 });
 }
 
 static const char *metadata_advice(bool has_one_arena, bool has_profile)
@@ -372,12 +372,12 @@ struct account account_make(const struct account_stats *stats, const struct smap
 	add_active(&account, stats, profile);
 	account_add(&account, (struct account_row){ ACCOUNT_ALLOCATOR, "dirty",
 				      "freed pages, kept (dirty)", stats->dirty, "dirty_decay_ms",
-				      "less gives them back sooner, for more page faults; "
-				      "background_thread:true does it without traffic",
+				      "less returns them sooner, with more page faults; "
+				      "background_thread:true also returns them without traffic",
 				      ACCOUNT_COUNTED, 0 });
 	account_add(&account,
 		(struct account_row){ ACCOUNT_ALLOCATOR, "muzzy",
-			"freed pages, the kernel's for the taking (muzzy)", stats->muzzy,
+			"freed pages that the kernel may reclaim (muzzy)", stats->muzzy,
 			"muzzy_decay_ms", "0 takes them out of RSS at once", ACCOUNT_COUNTED, 0 });
 	account_add(&account,
 		(struct account_row){ ACCOUNT_ALLOCATOR, "metadata", "jemalloc's own data",
@@ -400,9 +400,8 @@ struct account account_make(const struct account_stats *stats, const struct smap
 				.beyond = "jemalloc's pages beyond its count",
 				.other = "other anonymous memory",
 				.other_option = "",
-				.other_advice =
-					"mmap or big static arrays of the program itself, or "
-					"another allocator",
+				.other_advice = "mmap or large static arrays of the program, or "
+						"another allocator",
 				.break_option = "dss",
 				.break_advice =
 					"another allocator's: jemalloc's own, with dss:primary, is "

@@ -152,8 +152,7 @@ static struct account_heap heap_of(const struct account_malloc *malloc, const st
 		.beyond = "pages of the allocator beyond its count",
 		.other = "other anonymous memory",
 		.other_option = "",
-		.other_advice = "mmap or big static arrays of the program itself, or another "
-				"allocator",
+		.other_advice = "mmap or large static arrays of the program, or another allocator",
 		.break_option = "",
 		.break_advice = "",
 	};

@@ -22,7 +22,7 @@ static const json_t *jemalloc_of(const json_t *document, struct error *err)
 	if (json_is_object(jemalloc))
 		return jemalloc;
 	error_set(err, ERROR_INPUT, "not statistics of jemalloc");
-	error_hint(err, "heapctl account shows what other allocators report");
+	error_hint(err, "for other allocators, use heapctl account");
 	return NULL;
 }
 

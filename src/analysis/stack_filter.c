@@ -185,6 +185,6 @@ bool stack_filter_samples(const struct stack_filter *stack_filter,
 	*count = profile->thread_sample_count;
 	if (*count == 0 && profile->sample_count != 0)
 		return error_set(
-			err, ERROR_USAGE, "%s has no figures for single threads", profile->name);
+			err, ERROR_USAGE, "%s has no figures of single threads", profile->name);
 	return true;
 }

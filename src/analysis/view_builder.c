@@ -406,8 +406,7 @@ bool view_check_inputs(const struct view_input *inputs, size_t count, struct err
 	for (size_t i = 1; i < count; i++) {
 		if (inputs[i].profile->kind != first->kind)
 			return error_set(err, ERROR_USAGE,
-				"%.120s and %.120s are of different kinds and cannot be put "
-				"together",
+				"%.120s and %.120s are of different kinds and cannot be combined",
 				first->name, inputs[i].profile->name);
 	}
 	return true;

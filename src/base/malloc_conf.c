@@ -224,7 +224,7 @@ static bool check_number(
 		return true;
 	error_set(err, ERROR_USAGE, "%s:%s is outside %d to %d", option->name, digits, option->min,
 		option->max);
-	return error_hint(err, "take a value from %d to %d", option->min, option->max);
+	return error_hint(err, "use a value from %d to %d", option->min, option->max);
 }
 
 static bool check_value(
@@ -233,8 +233,8 @@ static bool check_value(
 	if (option->kind == VALUE_NUMBER)
 		return check_number(option, pair, err);
 	if (option->kind == VALUE_BOOL && !value_is(pair, "true") && !value_is(pair, "false")) {
-		error_set(err, ERROR_USAGE, "%s is 'true' or 'false', not '%.*s'", option->name,
-			(int)pair->value_size, pair->value);
+		error_set(err, ERROR_USAGE, "%s must be 'true' or 'false', not '%.*s'",
+			option->name, (int)pair->value_size, pair->value);
 		return error_hint(err, "write %s:true or %s:false", option->name, option->name);
 	}
 	return true;
@@ -273,7 +273,7 @@ static bool describe_rest(const char *rest, struct error *err)
 		return error_hint(err, "write %s:VALUE", rest);
 	}
 	error_set(err, ERROR_USAGE, "jemalloc stops reading at '%s'", rest);
-	return error_hint(err, "write KEY:VALUE,KEY:VALUE with no blanks, '=' or ';', for instance "
+	return error_hint(err, "write KEY:VALUE,KEY:VALUE without blanks, '=' or ';', for example "
 			       "prof:true,prof_active:false");
 }
 

@@ -16,7 +16,7 @@ enum {
 static void *checked(void *block, size_t size)
 {
 	if (block == NULL) {
-		fprintf(stderr, "heapctl: out of memory: %zu bytes wanted\n", size);
+		fprintf(stderr, "heapctl: out of memory: %zu bytes requested\n", size);
 		exit(1);
 	}
 	return block;

@@ -129,12 +129,12 @@ static void print_reason(const struct account_shown *shown)
 	if (is_jemalloc(shown) || malloc->has_figures)
 		return;
 	if (malloc->reason[0] == '\0')
-		printf("\nThe malloc of %s reports no figures: only the kernel's are here.\n",
+		printf("\nThe malloc of %s reports no figures: the table has only the kernel's.\n",
 			malloc->name);
 	else
 		printf("\nWithout figures of %s's malloc: %s.\n", malloc->name, malloc->reason);
 	if (malloc->kind == ACCOUNT_MALLOC_GLIBC && shown->source->kind == SOURCE_TARGET)
-		puts("heapctl account --walk asks it all the same: some tenths of a second for a "
+		puts("heapctl account --walk reads them anyway: some tenths of a second for a "
 		     "million free chunks.");
 }
 
@@ -172,9 +172,8 @@ static void print_text(const struct account_shown *shown)
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
 	print_reason(shown);
 	if (!account->has_kernel)
-		puts("\nThe kernel's part is known only on the target's own machine: from here, "
-		     "from a "
-		     "gateway there that may read the process, or from a bundle taken there.");
+		puts("\nThe kernel's figures are available only on the target's machine: there, "
+		     "through a gateway that may read the process, or from a bundle.");
 }
 
 static void print_json(const struct account_shown *shown)
@@ -299,7 +298,7 @@ static bool make(const char *operand, const struct account_request *request, str
 static const struct verb_option options[] = {
 	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct account_request, as_json) },
 	{ .name = "walk",
-		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
+		.help = "read glibc's figures even if its heaps are large: it walks all free "
 			"chunks, and the program's malloc waits meanwhile",
 		OPTION_SWITCH(struct account_request, walks_heap) },
 	{ 0 },
@@ -323,25 +322,21 @@ const struct verb verb_account = {
 	.description =
 		"Puts the allocator's statistics, the kernel's account of the process (smaps) and "
 		"a "
-		"profile into one table: what the program uses, what thread caches, slabs, freed "
-		"pages and the allocator's own data hold, files, stacks and other memory. The rows "
+		"profile into one table: what the program uses, thread caches, slabs, freed pages, "
+		"the allocator's own data, files, stacks and other memory. The rows "
 		"add "
 		"up to RSS. Each row says whether it is the allocator's own count, what the kernel "
 		"measures, what the agent reports of its own memory, or an estimate; it names the "
 		"option of the allocator that governs it, with "
 		"its value in this process, and what changing it would do.\n\n"
-		"jemalloc reports most. glibc's malloc tells what is in use, free between blocks, "
-		"at "
-		"the top and in mapped blocks, by walking its free chunks while the program's "
-		"malloc "
-		"waits: heapctl asks it while its heaps are below 16 MiB, and with --walk. "
-		"tcmalloc "
-		"has its caches, mimalloc what it has committed; of others there are the kernel's "
-		"figures.\n\n"
-		"What the allocator counts and the kernel does not have is a row below zero: "
-		"memory "
-		"that the program asked for and never touched, mostly. Rows of no bytes are left "
-		"out of the table; --json has all.",
+		"jemalloc reports the most. glibc's malloc reports what is in use, free between "
+		"blocks, at the top and in mapped blocks; it walks its free chunks for this while "
+		"the program's malloc waits, so heapctl reads it only while its heaps are below 16 "
+		"MiB, or with --walk. tcmalloc reports its caches, mimalloc its committed memory; "
+		"for other mallocs there are only the kernel's figures.\n\n"
+		"Memory that the allocator counts and the kernel does not is a row below zero: "
+		"mostly memory that the program requested and never touched. Rows of 0 bytes are "
+		"left out of the table; --json has all.",
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
 	.options = options,

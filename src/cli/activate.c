@@ -49,9 +49,8 @@ const struct verb verb_deactivate = {
 	.name = "deactivate",
 	.arguments = "TARGET [--json]",
 	.summary = "switch sampling off",
-	.description =
-		"Switches sampling off. What was sampled so far stays in profiles as long as "
-		"it is not freed.",
+	.description = "Switches sampling off. Earlier samples stay in profiles until their memory "
+		       "is freed.",
 	.examples = "heapctl deactivate redis-server",
 	.options = control_json_options,
 	.complete = "@target",

@@ -51,7 +51,7 @@ bool code_file_open(
 		CLEANUP(free_cleanup)
 		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
 		if (sysroot == NULL || !file_map(below, &opened.map, err))
-			return error_set(err, ERROR_NOT_FOUND, "the source is not here: %.300s",
+			return error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
 				first.message);
 	}
 	if (opened.map.size > SOURCE_BYTES_MAX) {

@@ -95,8 +95,8 @@ const struct verb verb_completion = {
 	.name = "completion",
 	.arguments = "[bash]",
 	.summary = "print the completion script for bash",
-	.description = "Prints what bash needs to complete verbs, options, files and targets. An "
-		       "installed heapctl has it in place already.",
+	.description = "Prints the script with which bash completes verbs, options, files and "
+		       "targets. An installed heapctl has it already.",
 	.examples = "source <(heapctl completion)",
 	.complete = "bash",
 	.max_operands = 1,

@@ -65,8 +65,8 @@ static void warn_if_empty(const struct output *output, const char *advice)
 
 	if (!output->is_stdout && sample_count_of_file(output_name(output), &samples) &&
 		samples.count == 0)
-		verb_warn("%s: the profile has no samples: nothing in use was allocated while "
-			  "sampling was on (%s)",
+		verb_warn("%s: the profile has no samples: nothing that is in use was allocated "
+			  "while sampling was on (%s)",
 			output_name(output), advice);
 }
 
@@ -122,7 +122,7 @@ bool control_wait_for_run(const struct target *target, int64_t id, int64_t durat
 		if (terminal_was_interrupted())
 			return stop_early(target, id, err);
 		if (done_ms > duration_ms + PATIENCE_MS) {
-			error_set(err, ERROR_TIMEOUT, "%s: the run should be over since %d s",
+			error_set(err, ERROR_TIMEOUT, "%s: the run is %d s past its deadline",
 				target->label, PATIENCE_MS / 1000);
 			ok = error_hint(err, "heapctl runs shows its state");
 			break;

@@ -235,8 +235,9 @@ const struct verb verb_doctor = {
 		"Explains why profiling a process would fail or give an empty profile, and what to "
 		"do: no "
 		"agent, another allocator, prof:false, options that jemalloc misunderstands or "
-		"never sees, setuid programs, sandboxes, folders with a wrong mode, too coarse "
-		"sampling. It works on processes without an agent too. Without TARGET it "
+		"does not read, setuid programs, sandboxes, folders with a wrong mode, sampling "
+		"that is too coarse. It also works on processes without an agent. Without TARGET "
+		"it "
 		"examines this machine.\n\n"
 		"Exit status: 0 when nothing is wrong, 1 otherwise.",
 	.examples = "heapctl doctor\n"

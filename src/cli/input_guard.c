@@ -146,7 +146,7 @@ void input_guard_begin(const char *what)
 	limit_memory();
 	snprintf(message, sizeof message,
 		"heapctl: %s took more than %d s of processor time: cancelled (its files may be "
-		"damaged, or made for that)\n",
+		"damaged or malicious)\n",
 		what, INPUT_GUARD_CPU_SECONDS);
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGPROF, &action, NULL);

@@ -190,12 +190,12 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_longlived = {
 	.name = "longlived",
 	.arguments = "TARGET [--window TIME] [--settle TIME] [-o FILE]",
-	.summary = "find what is allocated now and stays",
+	.summary = "find long-lived memory that is allocated now",
 	.description =
 		"Follows jemalloc's recipe for objects that live long: takes a profile, samples "
-		"for the window, stops sampling, waits until short-lived objects are gone, takes "
-		"another profile and prints the difference. What is left in it was allocated in "
-		"the window and survived the wait.\n\n"
+		"for the window, stops sampling, waits until short-lived objects are freed, takes "
+		"another profile and prints the difference: what was allocated in the window and "
+		"survived the wait.\n\n"
 		"Both profiles are saved. Ctrl-C ends the current step early. Sampling that was "
 		"on before is switched off for the wait only.",
 	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",

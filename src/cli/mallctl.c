@@ -20,7 +20,7 @@ static const struct verb_option options[] = {
 		.complete = "bool u32 u64 size ssize string unit",
 		OPTION_TEXT(struct mallctl_request, type) },
 	{ .name = "force",
-		.help = "write what is refused as dangerous",
+		.help = "write a name that is refused as dangerous",
 		OPTION_SWITCH(struct mallctl_request, force) },
 	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct mallctl_request, as_json) },
 	{ 0 },
@@ -94,8 +94,7 @@ static int fail(char *const *operands, struct error *err)
 				words[i][1], at + strlen(words[i][0]));
 	}
 	if (strstr(err->hint, "POST with value=") != NULL)
-		error_hint(err, "write it to carry it out: heapctl mallctl %s %s=", operands[0],
-			operands[1]);
+		error_hint(err, "run it with heapctl mallctl %s %s=", operands[0], operands[1]);
 	return verb_fail(err);
 }
 
@@ -132,10 +131,9 @@ const struct verb verb_mallctl = {
 	.name = "mallctl",
 	.arguments = "TARGET NAME[=VALUE] [--type TYPE] [--force] [--json]",
 	.summary = "read or write any mallctl",
-	.description =
-		"Prints the value of one of jemalloc's mallctls (jemalloc(3)), or writes it. Types "
-		"are known for jemalloc's own names. NAME= with nothing behind it carries out an "
-		"action that takes no value.",
+	.description = "Prints the value of one of jemalloc's mallctls (jemalloc(3)), or writes "
+		       "it. The types of jemalloc's own names are known. NAME= without a value "
+		       "runs an action that takes none.",
 	.examples = "heapctl mallctl redis-server opt.lg_prof_sample\n"
 		    "heapctl mallctl redis-server prof.thread_active_init=false\n"
 		    "heapctl mallctl redis-server arena.0.purge=",

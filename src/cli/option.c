@@ -126,8 +126,7 @@ static bool find_name(struct option_parser *parser, const char *typed, size_t si
 	if (found->count == 0)
 		return error_set(err, ERROR_USAGE, "unknown option --%.*s", shown, typed);
 	if (found->count > 1)
-		return error_set(
-			err, ERROR_USAGE, "--%.*s is short for several options", shown, typed);
+		return error_set(err, ERROR_USAGE, "--%.*s is ambiguous", shown, typed);
 	return true;
 }
 

@@ -87,6 +87,6 @@ bool agent_library_find(char path[4096], struct error *err)
 			return true;
 		}
 	}
-	error_set(err, ERROR_NOT_FOUND, "%s is not where it should be, beside %s", name, folder);
+	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s", name, folder);
 	return error_hint(err, "build it, or install heapctl completely");
 }

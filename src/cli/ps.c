@@ -126,7 +126,7 @@ static void print_table(const struct survey *survey)
 		puts("no targets: nothing here has an agent or jemalloc\n"
 		     "(heapctl run -- CMD starts a program with both)");
 		if (geteuid() != 0)
-			puts("processes of other users show up for root only");
+			puts("only root sees the processes of other users");
 	} else {
 		CLEANUP(table_cleanup) struct table *table = table_new("rllrl");
 		table_add(table, TERMINAL_BOLD,
@@ -230,10 +230,9 @@ const struct verb verb_ps = {
 	.description =
 		"Lists the processes of this machine that have an agent, in containers too, with "
 		"their allocator, the bytes allocated and the state of profiling; and those that "
-		"have jemalloc but no agent. An agent on demand is listed as asleep, and stays so. "
-		"Names of sockets that processes left behind are "
-		"removed. What belongs to other "
-		"users shows up for root only.",
+		"have jemalloc but no agent. An agent on demand is listed as asleep, and is not "
+		"woken. Names of sockets that ended processes left are removed. Only root sees the "
+		"processes of other users.",
 	.examples = "heapctl ps\n"
 		    "heapctl ps --json | jq '.[] | select(.state == \"reachable\") | .pid'",
 	.options = options,

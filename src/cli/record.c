@@ -37,7 +37,7 @@ static const struct verb_option options[] = {
 		.complete = "@file", OPTION_TEXT(struct record_request, start_path) },
 	{ OPTION_SAMPLE, "sample", 0, "BYTES",
 		.help = "one sample per this number of bytes on average, for this recording; "
-			"discards the samples there are",
+			"discards existing samples",
 		.complete = "4KiB 16KiB 64KiB 512KiB" },
 	{ .name = "discard",
 		.help = "with --sample: do not ask before discarding",
@@ -52,7 +52,7 @@ static bool save(const struct target *target, int64_t id, const char *which, str
 	if (control_save_run(target, id, which, output, err))
 		return true;
 	if (err->hint[0] == '\0' && target->process.pid != 0)
-		error_hint(err, "the agent keeps it: heapctl runs %d --save %" PRId64 " -o FILE",
+		error_hint(err, "the agent has it: heapctl runs %d --save %" PRId64 " -o FILE",
 			(int)target->process.pid, id);
 	return false;
 }
@@ -82,8 +82,7 @@ static bool agree_to_discard(
 		return true;
 	if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1) {
 		fprintf(stderr,
-			"%s has %" PRIu64 " samples, which --sample discards for good. "
-			"Go on? [y/N] ",
+			"%s has %" PRIu64 " samples, which --sample discards. Continue? [y/N] ",
 			target->label, samples.count);
 		if (is_yes())
 			return true;
@@ -198,12 +197,12 @@ const struct verb verb_record = {
 	.arguments = "TARGET [--duration TIME] [--sample BYTES] [-o FILE]",
 	.summary = "sample for some time and save the profile",
 	.description =
-		"Starts a run, waits for its end and saves its profile: everything that is alive "
-		"then, as far as it was sampled. Ctrl-C ends the run early and saves its "
-		"profile. If the terminal goes away the run is saved all the same; if heapctl is "
+		"Starts a run, waits for its end and saves its profile: the sampled memory that is "
+		"in use then. Ctrl-C ends the run early and saves its profile. If the terminal "
+		"disconnects, the run is still saved; if heapctl is "
 		"killed, the run still ends on time, and `heapctl runs` has its profile.\n\n"
 		"If sampling is on already it stays on. Then the profile also has older samples, "
-		"and the profile from the start is saved as FILE.before: their difference is what "
+		"and the profile from the start is saved as FILE.before: the difference is what "
 		"was recorded.\n\n"
 		"A profile needs a hundred samples or more. --sample changes the interval for this "
 		"recording and restores the former one afterwards. jemalloc discards all samples "

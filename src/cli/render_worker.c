@@ -44,7 +44,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct error err = { 0 };
 
 	if (argc < 2)
-		return verb_usage(verb, "it is started by the gateway only");
+		return verb_usage(verb, "only the gateway starts it");
 	restrain();
 	if (strcmp(argv[1], "report") == 0)
 		return verb_report.run(&verb_report, argc - 1, argv + 1);

@@ -29,7 +29,7 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 	const char *const after = path_base_name(profile_main_path(now));
 
 	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0)
-		verb_warn("%s is of %s, %s of %s: the difference of two programs says little",
+		verb_warn("%s is of %s, %s of %s: a difference of two programs means little",
 			base->name, before, now->name, after);
 }
 
@@ -46,12 +46,11 @@ static void warn_of_comparison(const struct report_session *session)
 	if (comparison.was_reset)
 		verb_warn("%s and %s are of one run of the program, but prof.reset was called in "
 			  "between (or they are in the wrong order): what was allocated before "
-			  "looks as if it had been freed",
+			  "counts as freed",
 			base->name, now->name);
 	else if (comparison.may_be_reset)
-		verb_warn(
-			"hardly anything of what %s has is left in %s: it was freed, or prof.reset "
-			"was called in between (profiles taken with prof_accum:true show which)",
+		verb_warn("almost nothing of %s is left in %s: it was freed, or prof.reset "
+			  "was called in between (profiles taken with prof_accum:true show which)",
 			base->name, now->name);
 	else if (comparison.intervals_differ)
 		verb_warn("%s was sampled every %llu bytes, %s every %llu: each is scaled up by "

@@ -28,15 +28,15 @@ struct run_options {
 
 static const struct verb_option options[] = {
 	{ 0, "listen", 0, "ADDR",
-		.help = "start a gateway for CMD there, which ends with it: HOST:PORT or "
-			"unix:PATH; see heapctl serve",
+		.help = "start a gateway for CMD at HOST:PORT or unix:PATH, which ends with CMD; "
+			"see heapctl serve",
 		OPTION_TEXT(struct run_options, listen) },
 	{ 0, "record", 0, "FILE",
 		.help = "sample from the first allocation to the exit, and save that profile",
 		.complete = "@file", OPTION_TEXT(struct run_options, record) },
 	{ OPTION_ACTIVATE, "activate",
-		.help = "sample from the start; at the default of one sample per 512 KiB that "
-			"costs hardly anything" },
+		.help = "sample from the start; at the default of one sample per 512 KiB this "
+			"costs almost nothing" },
 	{ OPTION_SAMPLE, "sample", 0, "BYTES",
 		.help = "one sample per this number of bytes on average",
 		.complete = "16KiB 64KiB 512KiB 2MiB" },
@@ -47,12 +47,12 @@ static const struct verb_option options[] = {
 			    "prof_leak:true prof_final:true prof_prefix: prof_accum:true "
 			    "prof_sys_thread_name:true" },
 	{ OPTION_EXE, "exe", 0, "NAME",
-		.help = "the program that is to be profiled, by name or path, when CMD is a script "
+		.help = "the program to profile, by name or path, when CMD is a script "
 			"or starts another one; may be repeated; default is CMD alone",
 		.complete = "@command" },
 	{ OPTION_JEMALLOC, "jemalloc", 0, "[=FILE]",
-		.help = "preload the machine's jemalloc, or this one, whatever the program "
-			"brings" },
+		.help = "preload the machine's jemalloc, or FILE, whatever allocator the program "
+			"has" },
 	{ 0 },
 };
 
@@ -217,27 +217,26 @@ const struct verb verb_run = {
 	.name = "run",
 	.arguments = "[--activate] [--sample BYTES] [--listen ADDR] [--record FILE] [--] CMD...",
 	.summary = "start a program with the agent, ready to be profiled",
-	.description =
-		"Starts CMD with the agent in it, ready to be profiled, and becomes it: the pid "
-		"stays. The program keeps its allocator. Where that is jemalloc, its profiler "
-		"is made ready but left asleep (prof:true,prof_active:false); elsewhere heapctl "
-		"takes the samples itself. --jemalloc brings jemalloc instead, and with it "
-		"jemalloc's statistics and settings.\n\n"
-		"Options for jemalloc that are in the environment already are kept, those of "
-		"--conf win over them; what jemalloc would misunderstand is pointed out. Programs "
-		"that CMD starts get no agent, unless --exe names them.\n\n"
-		"With --record heapctl stays as the parent: it passes signals on, saves the "
-		"profile when CMD exits and returns its exit status (128 and the signal's number "
-		"when it was killed). Before it passes on a signal that ends programs it takes a "
-		"profile, in case CMD does not exit in an orderly way.",
+	.description = "Starts CMD with the agent, ready to be profiled, by exec: the pid stays "
+		       "the same. The program keeps its allocator. jemalloc's profiler is enabled "
+		       "but inactive (prof:true,prof_active:false); with any other allocator "
+		       "heapctl takes the samples. --jemalloc preloads jemalloc instead, which has "
+		       "more statistics and settings.\n\n"
+		       "Options for jemalloc in the environment are kept, and --conf overrides "
+		       "them; mistakes in them are reported. Programs that CMD starts get no "
+		       "agent, unless --exe names them.\n\n"
+		       "With --record heapctl stays as the parent: it forwards signals, saves the "
+		       "profile when CMD exits and returns its exit status (128 and the signal's "
+		       "number when it was killed). Before it forwards a signal that ends programs "
+		       "it takes a profile, in case CMD does not exit normally.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
-		    "# with a page to look at\n"
+		    "# with a web page\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"
 		    "# always on: a profile at any time shows all that is in use\n"
 		    "heapctl run --activate -- redis-server --port 6380\n"
 		    "# leaks of a program that ends\n"
 		    "heapctl run --record leaks.heap -- ./myprogram\n"
-		    "# a profile every GiB allocated, as jemalloc itself does it\n"
+		    "# a profile every GiB allocated, written by jemalloc\n"
 		    "heapctl run --conf lg_prof_interval:30,prof_prefix:/var/tmp/my -- ./myserver\n"
 		    "# a start script\n"
 		    "heapctl run --exe myserver -- ./start.sh",

@@ -21,7 +21,7 @@ static const struct verb_option options[] = {
 			"that other machines reach",
 		.complete = "@file", OPTION_TEXT(struct serve_options, token_file) },
 	{ 0, "tls-cert", 0, "FILE",
-		.help = "speak TLS, with this certificate (PEM); read again on SIGHUP, with its "
+		.help = "use TLS, with this certificate (PEM); read again on SIGHUP, with its "
 			"key",
 		.complete = "@file", OPTION_TEXT(struct serve_options, certificate_file) },
 	{ 0, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file",
@@ -111,8 +111,8 @@ const struct verb verb_serve = {
 	.arguments =
 		"[--listen ADDR] [--token-file FILE] [--tls-cert FILE --tls-key FILE] [TARGET...]",
 	.summary = "make targets reachable over HTTP, with a web page",
-	.description = "Serves the named targets, or every visible target, until it is "
-		       "stopped: a web page, /metrics for Prometheus, and the URLs of Mesos, "
+	.description = "Serves the named targets, or every visible target: a web page, /metrics "
+		       "for Prometheus, and the URLs of Mesos, "
 		       "libmtev, gperftools and Go. /openapi.json describes all of them.\n\n"
 		       "The root path serves the first named target, or the only one there is; "
 		       "/targets/NAME/ serves each target, by name or pid. A restarted target "

@@ -24,7 +24,7 @@ static const struct verb_option options[] = {
 			"large classes, x mutexes, e extents, h huge page allocator; \"\" is "
 			"everything" },
 	{ .name = "walk",
-		.help = "ask glibc's malloc also where its heaps are large: it walks all free "
+		.help = "read glibc's figures even if its heaps are large: it walks all free "
 			"chunks, and the program's malloc waits meanwhile",
 		OPTION_SWITCH(struct stats_request, walks_heap) },
 	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
@@ -104,14 +104,14 @@ const struct verb verb_stats = {
 	.name = "stats",
 	.arguments = "TARGET [--json] [--options LETTERS] [--walk] [-o FILE]",
 	.summary = "read the allocator's statistics",
-	.description = "Prints jemalloc's own statistics (malloc_stats_print), with the figures "
-		       "refreshed. They need no profiling. The tables of single arenas are "
-		       "left out unless --options asks for them: a server may have hundreds.\n\n"
-		       "Other mallocs report fewer figures: glibc's those of mallinfo2(3), "
-		       "tcmalloc's its caches, mimalloc's what it has committed. glibc walks all "
-		       "free chunks for them while the program's malloc waits, some tenths of a "
-		       "second for a million, so it is asked only while its heaps are below 16 "
-		       "MiB, or with --walk.",
+	.description =
+		"Prints jemalloc's statistics (malloc_stats_print), with the figures refreshed. "
+		"They need no profiling. The tables of single arenas are left out, because a "
+		"server may have hundreds; --options adds them.\n\n"
+		"Other mallocs report fewer figures: glibc those of mallinfo2(3), tcmalloc its "
+		"caches, mimalloc its committed memory. glibc walks all free chunks for them while "
+		"the program's malloc waits, some tenths of a second for a million, so they are "
+		"read only while its heaps are below 16 MiB, or with --walk.",
 	.examples = "heapctl stats redis-server\n"
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,

@@ -52,7 +52,7 @@ static const struct verb_option options[] = {
 	{ OPTION_SORT, "sort", 's', "ORDER", .help = "inuse, growth or objects [inuse]",
 		.complete = "inuse growth objects" },
 	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only sites with this text in their name" },
-	{ 0, "rows", 0, "N", .help = "rows of a table that is not for a screen [20]",
+	{ 0, "rows", 0, "N", .help = "rows of a table in a pipe [20]",
 		OPTION_NUMBER(struct top, rows, 1, 1000000) },
 	{ .name = "no-prune",
 		.help = "keep the allocator's own functions, and wrappers of them",
@@ -445,7 +445,7 @@ const struct verb verb_top = {
 		       "Keys: u, g, o sort by bytes in use, growth, objects; / filters by a "
 		       "part of the name; f or the space bar freezes; a switches sampling on "
 		       "or off; b counts growth from now; arrows scroll; q quits.\n\n"
-		       "Into a pipe it prints a table each time, with the maximum error of the "
+		       "In a pipe it prints a table each time, with the maximum error of the "
 		       "growth, which assumes that no object of the start is left.",
 	.examples = "heapctl top redis-server\n"
 		    "# what grows within a minute, for a log\n"

@@ -281,7 +281,7 @@ static void write_text(
 		suspects++;
 	buffer_printf(out, "\n%s\n",
 		suspects == 0 ? "No site is suspected to leak."
-			      : "Suspected leaks, the surest first (now, chance, growth):");
+			      : "Suspected leaks, most significant first (now, chance, growth):");
 	write_sites(trend, 0, suspects < shown ? suspects : shown, out);
 	if (shown > suspects) {
 		buffer_append_string(out, "\nOther sites:\n");
@@ -347,7 +347,7 @@ static void warn_of_other_programs(const struct report_session *session)
 		const struct profile *const other = session->profiles[i];
 		const char *const name = path_base_name(profile_main_path(other));
 		if (*first != '\0' && *name != '\0' && strcmp(first, name) != 0) {
-			verb_warn("%s is of %s, %s of %s: growth from one program to another says "
+			verb_warn("%s is of %s, %s of %s: growth from one program to another means "
 				  "little",
 				session->profiles[0]->name, first, other->name, name);
 			return;

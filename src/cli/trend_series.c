@@ -193,8 +193,8 @@ static bool read_all(struct report_session *session, struct series *series, char
 			return false;
 	}
 	if (set_times(series, load.times, load.time_count))
-		verb_warn("the files' times are not those in their names, as after copying "
-			  "without -p: those in the names count");
+		verb_warn("the files' times differ from those in their names, as after copying "
+			  "without -p: the names are used");
 	return true;
 }
 

@@ -76,7 +76,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 			code = option_refuse_error(&parser, &err);
 	}
 	if (code == EXIT_DONE && !watch_settings_check(&watch->settings, &err))
-		code = verb_usage(verb, "say when to capture: --when COND, or --adopt PREFIX");
+		code = verb_usage(verb, "no condition given: use --when COND, or --adopt PREFIX");
 	if (code == EXIT_DONE) {
 		watch->operand = parser.operands[0];
 		code = watch_session_run(watch, &err) ? EXIT_DONE : verb_fail(&err);
@@ -112,7 +112,7 @@ const struct verb verb_watch = {
 		"folder gives the reason of each, and their paths are printed on "
 		"standard output.",
 	.examples = "heapctl watch redis-server --when 'rss>2GiB' --when 'growth>10%/h'\n"
-		    "# before the OOM killer comes\n"
+		    "# before the OOM killer acts\n"
 		    "heapctl watch api --activate --when 'cgroup>85%' --keep /var/lib/heaps\n"
 		    "# and send it somewhere\n"
 		    "heapctl watch api --when peak --then '/usr/local/bin/upload --bucket heaps'",

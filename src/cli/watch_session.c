@@ -148,7 +148,8 @@ static bool lose(struct session *session, struct error *err)
 {
 	if (is_pid(session->options->operand)) {
 		error_prefix(err, "watch");
-		return error_hint(err, "name it instead of its pid to follow it through restarts");
+		return error_hint(
+			err, "use its name instead of its pid to follow it through restarts");
 	}
 	verb_warn("watch: %s; waiting for it to come back", err->message);
 	session->searched_ms = clock_boottime_ms();

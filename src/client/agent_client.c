@@ -334,7 +334,7 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 		json_decref(body);
 		error_set(err, ERROR_INPUT, "%s: the answer to %s is not a JSON object: %s",
 			target->label, path, body == NULL ? problem.text : "something else");
-		return error_hint(err, "is that an agent or a gateway of heapctl?");
+		return error_hint(err, "check that it is an agent or a gateway of heapctl");
 	}
 	*value = body;
 	return true;
@@ -385,8 +385,8 @@ bool agent_fetch_profile(const struct target *target, const char *path, int fd, 
 	if (content != NULL && strncmp(content, type, sizeof type - 1) == 0)
 		return agent_append_process_name(target->process.name, fd, fd_name, err);
 	error_set(err, ERROR_INPUT, "%s: the answer to %s is not a profile but %s", target->label,
-		path, content == NULL ? "something without a type" : content);
-	return error_hint(err, "is that an agent or a gateway of heapctl?");
+		path, content == NULL ? "a body without a type" : content);
+	return error_hint(err, "check that it is an agent or a gateway of heapctl");
 }
 
 enum {

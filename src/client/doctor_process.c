@@ -47,8 +47,8 @@ static bool examine_access(struct diagnosis *diagnosis, struct subject *subject)
 	if (subject->has_environment && !process_environment_is_intact(&subject->environment)) {
 		subject->has_environment = false;
 		diagnosis_add(diagnosis, FINDING_NOTE, "environment-overwritten", "",
-			"it wrote its title over its environment, so that its MALLOC_CONF cannot "
-			"be seen from outside");
+			"it wrote its title over its environment, so its MALLOC_CONF cannot be "
+			"read");
 	}
 	if (!process_is_secure(subject->process->pid, &subject->is_secure, &err))
 		subject->is_secure = false;

@@ -174,7 +174,8 @@ static bool take_budget(
 		answer->budget_bytes += size;
 		return true;
 	}
-	error_set(err, ERROR_TIMEOUT, "no room for the answer: too many large ones are held");
+	error_set(
+		err, ERROR_TIMEOUT, "no memory for the answer: too many large ones are in memory");
 	return error_hint(err, "try again later");
 }
 

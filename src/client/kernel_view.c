@@ -74,7 +74,7 @@ static bool read_machine(struct buffer *out, struct error *err)
 	struct utsname system = { 0 };
 
 	if (uname(&system) != 0)
-		return error_system(err, errno, "asking for the kernel's release");
+		return error_system(err, errno, "reading the kernel's release");
 	buffer_printf(out, "%s\n%s\n", system.release, system.machine);
 	return true;
 }

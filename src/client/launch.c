@@ -111,19 +111,19 @@ bool launch_conf(struct launch_plan *plan, const struct launch_request *request,
 		!has_option(request->conf, "prof_active")) {
 		append_pairs(&conf, "prof_active:true");
 		add_note(plan,
-			"sampling is on from the start, for the sake of %s "
-			"(prof_active:false in --conf leaves it off)",
+			"sampling is on from the start, because %s needs it (prof_active:false in "
+			"--conf leaves it off)",
 			acting);
 	}
 	if (!malloc_conf_is_on(buffer_string(&conf), "prof", false)) {
 		if (has_option(request->conf, "prof")) {
 			buffer_deinit(&conf);
 			error_set(err, ERROR_USAGE, "--conf: prof:false forbids all profiling");
-			return error_hint(err, "leave it out; prof_active:false is the default");
+			return error_hint(err, "remove it; prof_active:false is the default");
 		}
 		append_pairs(&conf, "prof:true");
-		add_note(plan, "prof:false of the environment is overruled: nothing could be "
-			       "profiled with it");
+		add_note(
+			plan, "prof:false of the environment is ignored: it forbids all profiling");
 	}
 	if (request->final_prefix != NULL) {
 		CLEANUP(free_cleanup)
@@ -271,8 +271,8 @@ static bool find_program(
 	} else if (plan->program.kind == PROGRAM_SCRIPT) {
 		add_note(plan,
 			"cannot find %s in PATH, beside %s, or as a path in that script, so "
-			"heapctl does not know which jemalloc it may bring (name its path with "
-			"--exe PATH)",
+			"heapctl does not know whether it has jemalloc (give its path with --exe "
+			"PATH)",
 			first, plan->program.path);
 	}
 	return true;
@@ -354,7 +354,7 @@ static bool choose_jemalloc(
 	}
 	plan->jemalloc = string_pool_add(&plan->strings, path);
 	if (!request->wants_jemalloc)
-		add_note(plan, "%s does not bring jemalloc: it gets %s, for the sake of %s",
+		add_note(plan, "%s has no jemalloc: it gets %s, because %s needs it",
 			path_base_name(program->path), path, acting);
 	return true;
 }
@@ -370,7 +370,7 @@ static bool set_preload(
 		if (ours[i] != NULL && strpbrk(ours[i], ": ") != NULL) {
 			error_set(err, ERROR_UNSUPPORTED,
 				"%s: the loader takes no path with a blank or ':'", ours[i]);
-			return error_hint(err, "move or link it to another place");
+			return error_hint(err, "move it, or link to it from another path");
 		}
 	}
 	buffer_append_string(&list, request->agent_library);
@@ -417,8 +417,8 @@ static bool set_conf(
 		wrong_name = named;
 	const char *const misnamed = strcmp(variable, wrong_name) == 0 ? NULL : getenv(wrong_name);
 	if (misnamed != NULL)
-		add_note(plan, "this jemalloc does not read %s: its options go into %s", wrong_name,
-			variable);
+		add_note(plan, "this jemalloc does not read %s: its options are passed in %s",
+			wrong_name, variable);
 	if (!launch_conf(plan, request, getenv(variable), misnamed, &value, err))
 		return false;
 	set(plan, variable, value);

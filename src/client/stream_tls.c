@@ -38,7 +38,7 @@ static bool load_authorities(struct stream_tls *tls, const char *authorities, st
 
 	if (count > 0 || (count == 0 && authorities == NULL))
 		return true;
-	return error_set(err, ERROR_INPUT, "%s: no certificate of an authority: %s",
+	return error_set(err, ERROR_INPUT, "%s: no certificates of authorities: %s",
 		authorities == NULL ? "the system" : authorities,
 		count == 0 ? "it is empty" : gnutls_strerror(count));
 }

@@ -55,7 +55,7 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 		error_set(err, ERROR_DENIED, "%s: process %d listens there, not %d", path,
 			(int)peer.pid, (int)process->pid);
 		return error_hint(err, "two containers share the folder, or another user put it "
-				       "there: heapctl ps lists what answers");
+				       "there: heapctl ps lists the agents that answer");
 	}
 	if (lstat(path, &status) != 0)
 		return error_system(err, errno, "%s", path);
@@ -140,7 +140,7 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 	const enum agent_absence absence =
 		modules.agent[0] == '\0' ? ABSENCE_UNKNOWN : agent_absence_of(process);
 	if (absence != ABSENCE_UNKNOWN) {
-		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent: %s keeps it out",
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent: %s disables it",
 			process->name, (int)process->pid,
 			absence == ABSENCE_DISABLED ? "HEAPCTL_DISABLE" : "HEAPCTL_EXE");
 		return error_hint(err, "heapctl doctor %d shows the variable", (int)process->pid);
@@ -151,8 +151,8 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		return explain_bare_root(process, ERROR_NOT_FOUND, err);
 	if (modules.agent[0] != '\0') {
 		error_set(err, ERROR_NOT_FOUND,
-			"%s[%d] has the agent loaded, but its socket is nowhere to be found",
-			process->name, (int)process->pid);
+			"%s[%d] has the agent loaded, but its socket was not found", process->name,
+			(int)process->pid);
 		return error_hint(err, "run heapctl doctor %d; its HEAPCTL_DIR may differ",
 			(int)process->pid);
 	}
@@ -204,8 +204,8 @@ static bool explain_cannot_wake(
 		(int)process->pid);
 	if (wake->sent >= SENT_IN_VAIN)
 		return error_hint(err,
-			"it took the signal that wakes it %u times, and no agent stayed: its "
-			"control group has no room for a thread (pids.max), or it restricts its "
+			"it received the waking signal %u times, and no agent started: its control "
+			"group has no room for a thread (pids.max), or it restricts its "
 			"files (Landlock) and has to be started with HEAPCTL_CHILDREN=thread; "
 			"profile its parent",
 			wake->sent);
@@ -213,7 +213,7 @@ static bool explain_cannot_wake(
 		"it was too busy to be interrupted, or its only thread waits in sigwait(): try "
 		"again, or start it without HEAPCTL_THREAD=on-demand, and its parent with "
 		"HEAPCTL_CHILDREN=thread; a child made by clone(2) or one that handles signal %d "
-		"(SIGRTMAX-3) itself has no agent",
+		"(SIGRTMAX-3) has no agent",
 		SIGRTMAX - 3);
 }
 

@@ -109,7 +109,7 @@ bool wake_explain_child(const struct process *process, struct error *err)
 		return false;
 	if (is_agent_disabled(process->pid)) {
 		error_set(err, ERROR_NOT_FOUND,
-			"%s[%d] has no agent: HEAPCTL_CHILDREN=no keeps it out", process->name,
+			"%s[%d] has no agent: HEAPCTL_CHILDREN=no disables it", process->name,
 			(int)process->pid);
 		error_hint(err, "start its parent without that variable, or profile the parent");
 		return true;
@@ -127,7 +127,7 @@ bool wake_refuse(const struct process *process, struct error *err)
 		"%s[%d] has entered a sandbox (seccomp): its agent is not woken, as the agent's "
 		"system calls could end it",
 		process->name, (int)process->pid);
-	return error_hint(err, "profile its parent, or turn the sandbox off for a while");
+	return error_hint(err, "profile its parent, or switch the sandbox off for a time");
 }
 
 /* The number behind a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
@@ -155,7 +155,7 @@ bool wake_can_make_thread(const struct process *process, struct error *err)
 		return true;
 	error_set(err, ERROR_STATE,
 		"%s[%d] cannot start its agent: its limit of processes (RLIMIT_NPROC) is %lu, so "
-		"it may start no thread",
+		"it cannot start a thread",
 		process->name, (int)process->pid, limit);
 	return error_hint(err, "raise the limit; haproxy's workers set it to 0 unless their "
 			       "configuration has insecure-fork-wanted");
@@ -256,8 +256,8 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
 	switch (wake_read_state(process)) {
 	case WAKE_NO_AGENT:
-		return error_set(err, ERROR_NOT_FOUND, "process %d has no agent to be woken",
-			(int)process->pid);
+		return error_set(
+			err, ERROR_NOT_FOUND, "process %d has no agent to wake", (int)process->pid);
 	case WAKE_SANDBOXED:
 		return wake_refuse(process, err);
 	case WAKE_AWAKE:

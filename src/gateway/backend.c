@@ -304,7 +304,7 @@ static bool parse_object(
 		return true;
 	}
 	json_decref(parsed);
-	return error_set(err, ERROR_SYSTEM, "%s gave an answer that is no JSON object: %s",
+	return error_set(err, ERROR_SYSTEM, "the answer of %s is not a JSON object: %s",
 		backend->target.label, parsed == NULL ? problem.text : "something else");
 }
 

@@ -477,10 +477,9 @@ static bool explain_none(const struct backend_set *set, const char *name, struct
 		error_set(err, ERROR_NOT_FOUND, "there is no target '%.100s'", name);
 	else
 		error_set(err, ERROR_NOT_FOUND, "there is no target yet");
-	return error_hint(err,
-		name != NULL ? "/targets lists them; a name may be a pid, too"
-			     : "start a server with `heapctl run`, as a user whose targets this "
-			       "gateway may see");
+	return error_hint(err, name != NULL ? "/targets lists them; a pid works, too"
+					    : "start a server with `heapctl run`, as a user whose "
+					      "processes this gateway may read");
 }
 
 static bool explain_many(
@@ -499,7 +498,7 @@ static bool explain_many(
 	else
 		error_set(err, ERROR_STATE, "%zu targets are called '%.60s': %s", matches, name,
 			known);
-	return error_hint(err, "say which one: /targets/PID/...");
+	return error_hint(err, "choose one: /targets/PID/...");
 }
 
 /* That name may match several targets, too; then none is chosen. */

@@ -17,7 +17,7 @@ static bool has_store(const struct gateway *gateway, struct error *err)
 {
 	if (gateway->store != NULL)
 		return true;
-	error_set(err, ERROR_NOT_FOUND, "this gateway keeps no history");
+	error_set(err, ERROR_NOT_FOUND, "this gateway has no history");
 	return error_hint(err, "start heapctl serve with --history FOLDER");
 }
 

@@ -124,13 +124,13 @@ static const struct figure figures[] = {
 	{ "heapctl_active_bytes", "memory.active", 1, NULL,
 		"Bytes in pages that hold allocations." },
 	{ "heapctl_metadata_bytes", "memory.metadata", 1, NULL,
-		"Bytes that the allocator needs for itself." },
+		"Bytes of the allocator's own data." },
 	{ "heapctl_resident_bytes", "memory.resident", 1, NULL,
 		"Bytes that the allocator keeps in physical memory, dirty pages included." },
 	{ "heapctl_mapped_bytes", "memory.mapped", 1, NULL,
 		"Bytes of address space in active extents." },
 	{ "heapctl_retained_bytes", "memory.retained", 1, NULL,
-		"Bytes of address space kept without memory behind them." },
+		"Bytes of address space kept without pages." },
 	{ "heapctl_profiling_enabled", "profiling.enabled", 1, NULL,
 		"1 when the process was started with prof:true." },
 	{ "heapctl_profiling_active", "profiling.active", 1, NULL,
@@ -140,7 +140,7 @@ static const struct figure figures[] = {
 	{ "heapctl_sample_interval_bytes", "profiling.sample_interval", 1, NULL,
 		"Mean number of allocated bytes between two samples." },
 	{ "heapctl_run_remaining_seconds", "run.remaining_ms", 1e-3, "run",
-		"Time left of the profiling run that is on." },
+		"Time left of the current profiling run." },
 	{ "heapctl_last_dump_seconds", "last_dump.ms", 1e-3, "last_dump",
 		"How long taking the last profile took." },
 	{ "heapctl_last_dump_bytes", "last_dump.bytes", 1, "last_dump",
@@ -379,7 +379,7 @@ static void put_gateway(struct exposition *out, struct gateway *gateway, size_t 
 	const size_t kept = gateway->render_cache.kept_bytes;
 	pthread_mutex_unlock(&gateway->render_cache.mutex);
 	exposition_family(out, "heapctl_gateway_pictures", EXPOSITION_COUNTER,
-		"Rendered profiles: made, taken from what was there, failed.");
+		"Rendered profiles: new, from the cache, failed.");
 	exposition_sample(out, "result=\"made\"", (double)made);
 	exposition_sample(out, "result=\"shared\"", (double)shared);
 	exposition_sample(out, "result=\"failed\"", (double)failed);
@@ -470,7 +470,7 @@ static const struct {
 	const char *help;
 } watch_families[] = {
 	{ "heapctl_watch_up", EXPOSITION_GAUGE, is_watching,
-		"1 while the target is there and under watch." },
+		"1 while the target exists and is watched." },
 	{ "heapctl_watch_captures", EXPOSITION_COUNTER, captures_of,
 		"Profiles that the watch has captured." },
 	{ "heapctl_watch_failures", EXPOSITION_COUNTER, failures_of,
@@ -516,7 +516,7 @@ static void put_watches(struct gateway *gateway, const char *name, struct exposi
 	if (name != NULL)
 		return;
 	exposition_family(out, "heapctl_watch_file_good", EXPOSITION_GAUGE,
-		"0 when the watch file could not be read again; the old rules are in force.");
+		"0 when the watch file could not be read again; the old rules apply.");
 	exposition_sample(out, "", state.problem.kind == ERROR_NONE);
 }
 

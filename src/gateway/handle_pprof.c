@@ -102,7 +102,7 @@ static bool append_addresses(const struct request *request, struct buffer *out, 
 		const char c = request->body[i];
 		if (c == '\0' || strchr(allowed, c) == NULL)
 			return error_set(err, ERROR_USAGE,
-				"byte %zu of the request is no part of 0xADDRESS+0xADDRESS", i);
+				"byte %zu of the request does not fit 0xADDRESS+0xADDRESS", i);
 		buffer_append_char(out, c == '+' || c == ' ' || c == '\r' ? '\n' : c);
 	}
 	buffer_append_char(out, '\n');
@@ -182,7 +182,7 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
 		return false;
 	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
-		return error_set(err, ERROR_TIMEOUT, "the wait was cut short");
+		return error_set(err, ERROR_TIMEOUT, "the wait was cancelled");
 	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
 	       profile_render_run(
 		       gateway, backend, render, now.profile, before.profile, result, err);

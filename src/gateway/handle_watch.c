@@ -38,7 +38,7 @@ static void watch_view_cleanup(struct watch_view *view)
 static bool watch_view_take_all(struct gateway *gateway, struct watch_view *view, struct error *err)
 {
 	if (gateway->watch_manager == NULL) {
-		error_set(err, ERROR_NOT_FOUND, "this gateway watches nothing");
+		error_set(err, ERROR_NOT_FOUND, "this gateway has no watches");
 		return error_hint(err, "start heapctl serve with --watch-file FILE");
 	}
 	view->count = watch_manager_report(gateway->watch_manager, &view->state, &view->reports);

@@ -62,11 +62,11 @@ bool listener_adopt(int fd, struct listener *listener, struct error *err)
 	socklen_t flag_size = sizeof is_listening;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &flag_size) != 0)
-		return error_system(err, errno, "descriptor %d is no socket", fd);
+		return error_system(err, errno, "descriptor %d is not a socket", fd);
 	if (!is_listening)
 		return error_set(err, ERROR_INPUT, "the socket %d does not listen", fd);
 	if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-		return error_system(err, errno, "asking for the port of a socket");
+		return error_system(err, errno, "reading the port of a socket");
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	*listener = (struct listener){ .fd = fd };
 	switch (address.ss_family) {
@@ -94,7 +94,7 @@ static bool check_way(const char *path, const struct sockaddr_un *address, struc
 	if (lstat(path, &status) != 0)
 		return errno == ENOENT || error_system(err, errno, "%s", path);
 	if (!S_ISSOCK(status.st_mode))
-		return error_set(err, ERROR_STATE, "%s exists and is no socket", path);
+		return error_set(err, ERROR_STATE, "%s exists and is not a socket", path);
 	CLEANUP(fd_cleanup) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (probe < 0)
 		return error_system(err, errno, "making a socket");
@@ -109,7 +109,7 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 	struct sockaddr_un temporary = { .sun_family = AF_UNIX };
 
 	if (*path == '\0')
-		return error_set(err, ERROR_USAGE, "unix: has no path behind it");
+		return error_set(err, ERROR_USAGE, "unix: has no path");
 	/* Room for the suffix of the temporary name. */
 	if (strlen(path) + 12 >= sizeof address.sun_path)
 		return error_set(err, ERROR_USAGE, "%s: the path is too long for a socket", path);
@@ -166,7 +166,7 @@ static bool split_address(char *text, const char **host, const char **port, stru
 	if (*text == '[' ? bracket == NULL || bracket + 1 != colon
 			 : memchr(text, ':', (size_t)(colon - text)) != NULL) {
 		error_set(err, ERROR_USAGE, "the address '%s' has more than one ':'", text);
-		return error_hint(err, "an IPv6 address stands in brackets: [::1]:7070");
+		return error_hint(err, "write an IPv6 address in brackets: [::1]:7070");
 	}
 	*colon = '\0';
 	if (*text == '[') {

@@ -11,15 +11,15 @@
 
 /* What any route may answer. */
 static const struct route_status common_statuses[] = {
-	{ 400, "the request makes no sense" },
+	{ 400, "the request is invalid" },
 	{ 401, "the token is missing or wrong" },
-	{ 403, "asked by a page of another site" },
+	{ 403, "requested by a page of another site" },
 	{ 404, "no such target, run or name" },
 	{ 409, "not now, or the target's name is not unique" },
 	{ 413, "the request's body is too large" },
 	{ 500, "the agent failed" },
-	{ 501, "never in this process: no jemalloc, or started without prof:true" },
-	{ 503, "the target or the gateway is too busy, or the target has just gone" },
+	{ 501, "never in this process: no profile can be taken, or the allocator lacks it" },
+	{ 503, "the target or the gateway is too busy, or the target has just ended" },
 	{ 0 },
 };
 
@@ -252,8 +252,9 @@ static void put_info(struct json_writer *json)
 	json_member_string(json, "title", "heapctl gateway");
 	json_member_string(json, "version", HEAPCTL_VERSION);
 	json_member_string(json, "description",
-		"Heap profiling of running servers. Every path of a target stands at the root for "
-		"the gateway's own target and below /targets/NAME for each. Where the gateway has "
+		"Heap profiling of running servers. Each path of a target is at the root for the "
+		"gateway's own target, and below /targets/NAME for every target. Where the gateway "
+		"has "
 		"a token, send it as 'Authorization: Bearer TOKEN'. Browsers on other sites are "
 		"refused.");
 	json_object_end(json);

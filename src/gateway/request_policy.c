@@ -100,7 +100,7 @@ bool request_policy_check_site(
 		const bool is_link =
 			headers->fetch_mode != NULL && strcmp(headers->fetch_mode, "navigate") == 0;
 		if (is_change || !is_link)
-			return refuse_site("a page of another site may not ask for this", err);
+			return refuse_site("a page of another site must not request this", err);
 		return true;
 	}
 	if (headers->origin != NULL && !is_of_host(headers->origin, headers->host))
@@ -217,7 +217,7 @@ bool request_policy_read_token(const char *path, char **token, struct error *err
 		 */
 		if (line[i] <= ' ' || line[i] > '~')
 			ok = error_set(err, ERROR_INPUT,
-				"%s: character %zu of the token is a space, or none of ASCII", path,
+				"%s: character %zu of the token is a space or not ASCII", path,
 				i + 1);
 	}
 	if (ok)

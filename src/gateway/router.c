@@ -264,8 +264,8 @@ static void reply_without_token(const struct incoming *incoming, struct reply *r
 	struct error err = { 0 };
 
 	error_set(&err, ERROR_DENIED, "the token is missing or wrong");
-	error_hint(&err, "send 'Authorization: Bearer TOKEN' with what the gateway's --token-file "
-			 "holds");
+	error_hint(&err,
+		"send 'Authorization: Bearer TOKEN' with the token in the gateway's --token-file");
 	reply_error(reply, &err);
 	reply->status = 401;
 	reply_header(reply, "WWW-Authenticate", "Bearer realm=\"heapctl\"");

@@ -90,9 +90,8 @@ static void reload_certificate(const struct serve_options *options)
 	char line[1200];
 
 	if (!load_certificate(options, &err)) {
-		snprintf(line, sizeof line, "the certificate stays as it was: %s%s%s%s",
-			err.message, err.hint[0] == '\0' ? "" : " (", err.hint,
-			err.hint[0] == '\0' ? "" : ")");
+		snprintf(line, sizeof line, "the old certificate stays: %s%s%s%s", err.message,
+			err.hint[0] == '\0' ? "" : " (", err.hint, err.hint[0] == '\0' ? "" : ")");
 		if (options->log != NULL)
 			options->log(line);
 		return;

@@ -247,7 +247,7 @@ struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stac
  * bytes for each item must not fill the memory. Readers check this regularly.
  */
 bool profile_is_full(const struct profile *profile);
-#define PROFILE_FULL_PROBLEM "it holds more than can be kept in memory"
+#define PROFILE_FULL_PROBLEM "it is larger than can be kept in memory"
 
 /* Sorts the mappings and gives addresses without one the one that covers it, once all are known. */
 void profile_assign_mappings(struct profile *profile);

@@ -176,7 +176,7 @@ static bool check(const struct graph *graph, double without_stack, struct error 
 		shrank |= graph->nodes[i].flat.value < 0 || graph->nodes[i].cumulative.value < 0;
 	if (!shrank)
 		return true;
-	error_set(err, ERROR_USAGE, "callgrind's format cannot say that something shrank");
+	error_set(err, ERROR_USAGE, "callgrind's format has no negative values");
 	return error_hint(err, "add --drop_negative to see what grew");
 }
 

@@ -426,7 +426,8 @@ static void append_legend(const struct drawing *drawing)
 	if (drawing->options->confidence)
 		buffer_append_string(out, "\xc2\xb1 half of the 95% interval\\l");
 	if (view->is_difference)
-		buffer_append_string(out, "Orange grew, green shrank; shares are of all change\\l");
+		buffer_append_string(
+			out, "Orange grew, green shrank; shares are of all changes\\l");
 	if (graph->node_count == 0)
 		buffer_append_string(out, "No nodes to show\\l");
 	const double margin = margin_of(buffer_string(out) + label, LEGEND_SIZE);

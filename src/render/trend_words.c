@@ -120,7 +120,8 @@ static void describe_steps(
 		describe_many_steps(trend, steps, count, text, size);
 	}
 	if (growth->may_go_on)
-		strncat(text, "; a later profile tells if it goes on", size - strlen(text) - 1);
+		strncat(text, "; a later profile shows whether it continues",
+			size - strlen(text) - 1);
 }
 
 /* "15 h after the start (14 h to 16 h)", without an interval of one point. */
@@ -215,7 +216,7 @@ static void describe_no_growth(
 		low = fmin(low, site->series[i].value);
 		high = fmax(high, site->series[i].value);
 	}
-	snprintf(words->text, sizeof words->text, "no growth beyond its ups and downs (%s to %s)",
+	snprintf(words->text, sizeof words->text, "no growth beyond its fluctuation (%s to %s)",
 		quantity_format(style_of(trend), low, false).text,
 		quantity_format(style_of(trend), high, false).text);
 }

@@ -354,7 +354,7 @@ bool server_profile_read(const struct server_url *url, const char *name,
 
 	http_answer_init(&answer);
 	if (warn != NULL && takes_seconds(path))
-		warn("gathering a profile from %s, be patient", name);
+		warn("downloading a profile from %s, please wait", name);
 	if (!fetch(&there, path, &answer, err) ||
 		!profile_read(name, answer.body.data, answer.body.size, NULL, &profile, err))
 		return false;

@@ -279,8 +279,7 @@ static bool open_target(const char *operand, const struct source_options *option
 		return false;
 	if (has_suffix(operand))
 		return error_system(err, ENOENT, "%s", operand);
-	return options->needs_agent ? false
-				    : error_hint(err, "there is no file of that name either");
+	return options->needs_agent ? false : error_hint(err, "there is no file of that name");
 }
 
 /* Parts of it are at the gateway's target that the URL leads to. */

@@ -274,9 +274,8 @@ static bool read_target(
 	if (series->count >= 2)
 		return true;
 	error_set(err, ERROR_STATE, "%s keeps no finished run", source->name);
-	return error_hint(err,
-		"heapctl record or start take some, which the agent keeps; or give the files of "
-		"heapctl dump or watch");
+	return error_hint(err, "use heapctl record or start, whose runs the agent keeps, or files "
+			       "of heapctl dump or watch");
 }
 
 bool source_series_read(struct source_series *series, const char *operand, struct error *err)

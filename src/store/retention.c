@@ -374,7 +374,8 @@ bool retention_check_room(
 	byte_size_format(floor, text);
 	error_set(err, ERROR_STATE, "%s: less than %s would stay free on its disk", store->path,
 		text);
-	return error_hint(err, "make room, or allow less with %s", store->format->free_option);
+	return error_hint(
+		err, "make room, or set a lower limit with %s", store->format->free_option);
 }
 
 bool retention_make_room(struct store *store, const struct snapshot *snapshot, uint64_t bytes,

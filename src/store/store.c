@@ -30,7 +30,7 @@ static const struct store_format formats[] = {
 		.is_compressed = true,
 		.contents = "the history",
 		.busy = "is the history of another heapctl serve",
-		.busy_hint = "give each its own folder",
+		.busy_hint = "use a folder for each",
 		.free_option = "--history-free",
 	},
 	[STORE_CAPTURES] = {
@@ -40,7 +40,7 @@ static const struct store_format formats[] = {
 		.makes_room = true,
 		.contents = "the captures",
 		.busy = "is in use by another heapctl watch",
-		.busy_hint = "give each its own folder with --keep",
+		.busy_hint = "use a folder for each with --keep",
 		.free_option = "keep-free",
 	},
 };
@@ -51,7 +51,7 @@ static bool fail_denied(
 	error_set(err, ERROR_DENIED, "%s%s%s %s: another user could change %s", store->path,
 		name[0] == '\0' ? "" : "/", name, why, store->format->contents);
 	return error_hint(err,
-		"give a folder that belongs to the %s user, with mode 700 and nothing else in it",
+		"use a folder that belongs to the %s user, with mode 700 and nothing else in it",
 		store->format->has_list ? "watch's" : "gateway's");
 }
 
@@ -71,7 +71,7 @@ static bool check_trust(const struct store *store, struct error *err)
 		if (failed != 0)
 			return error_system(err, errno, "%s/%s", store->path, name);
 		if (i > 0 && (!S_ISREG(status.st_mode) || status.st_nlink > 1))
-			return fail_denied(store, name, "is a link, or no file", err);
+			return fail_denied(store, name, "is a link or not a file", err);
 		if (status.st_uid != geteuid() && status.st_uid != 0)
 			return fail_denied(store, name, "belongs to another user", err);
 		if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)

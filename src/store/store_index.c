@@ -159,7 +159,7 @@ static bool bring_up_to_date(struct store *store, struct error *err)
 		store_execute(store, "COMMIT", err))
 		return true;
 	(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
-	return version > VERSION ? error_hint(err, "use that one, or give another folder") : false;
+	return version > VERSION ? error_hint(err, "use that version, or another folder") : false;
 }
 
 static bool try_open(

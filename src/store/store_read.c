@@ -431,7 +431,7 @@ bool store_series_look(struct store *store, const struct store_query *query,
 	if (rows.count < 2) {
 		error_set(err, ERROR_NOT_FOUND, "%s has %s in this time", query->target,
 			rows.count == 0 ? "no snapshot" : "only one snapshot");
-		return error_hint(err, "a trend takes two at least, and says more with ten");
+		return error_hint(err, "a trend needs at least two, better ten");
 	}
 	if (!count_processes(&rows, query->target, &processes, err))
 		return false;

@@ -54,7 +54,7 @@ static inline bool charge(struct pass *pass, uint64_t work)
 	if (__builtin_expect(
 		    dwarf_spend_batched(pass->scan->unit->dwarf, &pass->pending, work), true))
 		return true;
-	cursor_fail(&pass->in, "more work than the file is worth");
+	cursor_fail(&pass->in, "more work than a file of this size needs");
 	return false;
 }
 

@@ -284,7 +284,7 @@ static bool open_vdso(
 	struct elf_image opened;
 	struct error err;
 
-	buffer_append_string(problem, "the kernel's own code, and this kernel's is another");
+	buffer_append_string(problem, "code of another kernel");
 	if (at == 0 || mapping == NULL)
 		return false;
 	memcpy(&header, (const void *)at, sizeof header);

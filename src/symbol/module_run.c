@@ -344,8 +344,8 @@ void module_locate(struct symbol_module *module)
 	if (!is_file(module)) {
 		if (!name_by_perf_map(module))
 			set_problem(module, "memory that no file is mapped to",
-				"if it is code made at run time, let the process write a map for "
-				"perf (node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)");
+				"for code made at run time, let the process write a map for perf "
+				"(node --perf-basic-prof, java -XX:+DumpPerfMapAtExit)");
 		return;
 	}
 	if (module_cache_load(module))
@@ -438,8 +438,8 @@ void module_explain(struct symbol_module *module, const char *package)
 		return;
 	if (work_budget_is_spent(&work->search.budget)) {
 		set_problem(module,
-			"reading it was stopped: it takes far more work than a file of its size "
-			"does, so it is damaged or made for that",
+			"reading it was stopped: it needs far more work than a file of its size, "
+			"so it is damaged or malicious",
 			"get the file from where it was built");
 		return;
 	}

@@ -93,7 +93,7 @@ uint64_t cfi_pointer(struct cursor *cursor, uint8_t encoding, uint64_t address, 
 		value = (uint64_t)(int32_t)cursor_u32(cursor);
 		break;
 	default:
-		cursor_fail(cursor, "a form of pointer that is not known");
+		cursor_fail(cursor, "an unknown form of pointer");
 		return 0;
 	}
 	switch (encoding & EH_PE_BASE) {
@@ -104,7 +104,7 @@ uint64_t cfi_pointer(struct cursor *cursor, uint8_t encoding, uint64_t address, 
 	case EH_PE_DATAREL:
 		return value + data;
 	default:
-		cursor_fail(cursor, "a pointer that counts from an unknown place");
+		cursor_fail(cursor, "a pointer relative to an unknown base");
 		return 0;
 	}
 }
@@ -338,7 +338,7 @@ static int64_t factored(struct cfi_run *run, struct cursor *instructions)
 static void remember(struct cfi_run *run, struct cursor *instructions)
 {
 	if (run->remembered_count == REMEMBERED_MAX)
-		cursor_fail(instructions, "states are remembered too deep");
+		cursor_fail(instructions, "too many remembered states");
 	else
 		run->remembered[run->remembered_count++] = run->state;
 }
@@ -443,7 +443,7 @@ static void run_register(struct cfi_run *run, uint8_t code, struct cursor *instr
 		recall(run, instructions);
 		break;
 	default:
-		cursor_fail(instructions, "an instruction that is not known");
+		cursor_fail(instructions, "an unknown instruction");
 	}
 }
 

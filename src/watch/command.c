@@ -61,7 +61,8 @@ bool command_parse(const char *text, struct command **ret, struct error *err)
 	for (const char *at = text; (word = next_word(&at, &is_open)) != NULL;) {
 		command->words[command->word_count++] = word;
 		if (is_open)
-			return error_set(err, ERROR_USAGE, "'%.60s': a quote does not end", text);
+			return error_set(
+				err, ERROR_USAGE, "'%.60s': a closing quote is missing", text);
 		if (command->word_count == WORDS_MAX)
 			return error_set(err, ERROR_USAGE, "'%.60s': too many words", text);
 	}
@@ -199,8 +200,8 @@ static bool collect(struct command *command, struct error *err)
 		return error_set(err, ERROR_SYSTEM, "the command %s was ended by signal %d",
 			command->words[0], WTERMSIG(status));
 	if (WEXITSTATUS(status) == EXIT_NOT_STARTED)
-		return error_set(err, ERROR_SYSTEM,
-			"the command %s could not be started, or says so", command->words[0]);
+		return error_set(err, ERROR_SYSTEM, "the command %s could not be started",
+			command->words[0]);
 	return WEXITSTATUS(status) == 0 ||
 	       error_set(err, ERROR_SYSTEM, "the command %s ended with %d", command->words[0],
 		       WEXITSTATUS(status));

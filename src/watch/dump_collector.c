@@ -42,8 +42,8 @@ bool dump_collector_new(const char *prefix, struct dump_collector **ret, struct 
 
 	if (*base == '\0' || strlen(base) > 200 || strlen(prefix) >= sizeof collector->folder) {
 		free(collector);
-		error_set(err, ERROR_USAGE, "'%.60s' is no prefix of files", prefix);
-		return error_hint(err, "give what jemalloc has as prof_prefix");
+		error_set(err, ERROR_USAGE, "'%.60s' is not a prefix of files", prefix);
+		return error_hint(err, "use jemalloc's prof_prefix");
 	}
 	snprintf(collector->folder, sizeof collector->folder, "%.*s",
 		base == prefix ? 2 : (int)(base - prefix), base == prefix ? "./" : prefix);
@@ -246,8 +246,8 @@ bool dump_collector_next(
 		return error_system(err, errno, "%s", dump->path);
 	if (!is_profile(fd)) {
 		ready->is_refused = true;
-		return error_set(
-			err, ERROR_INPUT, "%s is no profile of jemalloc; left alone", dump->path);
+		return error_set(err, ERROR_INPUT,
+			"%s is not a profile of jemalloc; it is left as it is", dump->path);
 	}
 	(void)fchmod(fd, 0600);
 	const size_t base = strlen(collector->base) + 1;

@@ -265,7 +265,7 @@ bool observer_check_rule(
 					   term->kind == CONDITION_PRESSURE ||
 					   (term->kind == CONDITION_RESIDENT && term->is_share);
 		if (is_of_machine && !is_here) {
-			error_set(err, ERROR_UNSUPPORTED, "'%s' cannot be seen from here",
+			error_set(err, ERROR_UNSUPPORTED, "'%s' cannot be read from this machine",
 				rule->text);
 			return error_hint(err, "run heapctl watch on the machine of the target");
 		}

@@ -51,7 +51,7 @@ static bool take_when(struct watch_settings *settings, const char *value, struct
 static bool take_activate(struct watch_settings *settings, const char *value, struct error *err)
 {
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-		return error_set(err, ERROR_USAGE, "'%.40s' is neither yes nor no", value);
+		return error_set(err, ERROR_USAGE, "'%.40s' must be yes or no", value);
 	settings->activate = strcmp(value, "yes") == 0;
 	return true;
 }
@@ -197,7 +197,7 @@ static bool begin_section(
 	struct watch_file *file, const char *pattern, unsigned line, struct error *err)
 {
 	if (pattern[0] == '\0' || strlen(pattern) >= WATCH_PATTERN_BYTES)
-		return error_set(err, ERROR_INPUT, "[%.40s] is no name of a target", pattern);
+		return error_set(err, ERROR_INPUT, "[%.40s] is not the name of a target", pattern);
 	if (file->count == WATCH_SECTIONS_MAX)
 		return error_set(err, ERROR_INPUT, "more than %d sections", WATCH_SECTIONS_MAX);
 	file->sections =
@@ -234,8 +234,8 @@ static bool take_identity(
 		       error_set(err, ERROR_INPUT, "user: there is no user '%.40s'", value);
 	}
 	if (value[0] != '/' || strlen(value) >= sizeof section->program)
-		return error_set(
-			err, ERROR_INPUT, "program: '%.60s' is no path that begins with /", value);
+		return error_set(err, ERROR_INPUT,
+			"program: '%.60s' is not a path that begins with /", value);
 	strcpy(section->program, value);
 	return true;
 }
@@ -329,13 +329,12 @@ static bool check_section(const struct watch_file *file, const struct watch_sect
 	if (settings->keep[0] != '\0')
 		return check_folder(file, section, err);
 	if (!has_history) {
-		error_set(
-			err, ERROR_INPUT, "[%s] does not say where captures go", section->pattern);
+		error_set(err, ERROR_INPUT, "[%s] has no folder for captures", section->pattern);
 		return error_hint(err, "add keep = FOLDER, or start heapctl serve with --history");
 	}
 	if (needing == NULL)
 		return true;
-	error_set(err, ERROR_INPUT, "[%s] has %s without a folder", section->pattern, needing);
+	error_set(err, ERROR_INPUT, "[%s] has %s without keep", section->pattern, needing);
 	return error_hint(err, "add keep = FOLDER; the history has limits of its own");
 }
 
@@ -351,7 +350,7 @@ static bool parse_lines(
 		if (length >= sizeof line)
 			return error_set(err, ERROR_INPUT, "the line is too long");
 		if (memchr(at, '\0', length) != NULL)
-			return error_set(err, ERROR_INPUT, "this is no text");
+			return error_set(err, ERROR_INPUT, "it is not text");
 		memcpy(line, at, length);
 		line[length] = '\0';
 		if (!take_line(file, line, *number, err))
@@ -396,16 +395,16 @@ static bool check_owner(int fd, const char *path, struct error *err)
 	if (fstat(fd, &status) != 0)
 		return error_system(err, errno, "%s", path);
 	if (!S_ISREG(status.st_mode))
-		return error_set(err, ERROR_INPUT, "%s is no file", path);
+		return error_set(err, ERROR_INPUT, "%s is not a file", path);
 	if (status.st_uid != 0 && status.st_uid != geteuid()) {
-		error_set(err, ERROR_DENIED, "%s belongs to user %u, who could name commands in it",
-			path, (unsigned)status.st_uid);
+		error_set(err, ERROR_DENIED, "%s belongs to user %u, and it names commands", path,
+			(unsigned)status.st_uid);
 		return error_hint(err, "chown it to root or to the gateway's user");
 	}
 	if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0)
 		return true;
-	error_set(err, ERROR_DENIED, "%s may be changed by others, who could name commands in it",
-		path);
+	error_set(
+		err, ERROR_DENIED, "%s can be changed by other users, and it names commands", path);
 	return error_hint(err, "chmod go-w %s", path);
 }
 

@@ -19,7 +19,7 @@ static bool parse_share(const char *text, double *share, struct error *err)
 	if (strspn(text, "0123456789.") == 0 || sscanf(text, "%lf%%%n", &value, &used) != 1 ||
 		used == 0 || text[used] != '\0' || !(value > 0) || value > 1e6) {
 		error_set(err, ERROR_USAGE, "'%.40s' is not a percentage", text);
-		return error_hint(err, "write for example 85%%");
+		return error_hint(err, "write, for example, 85%%");
 	}
 	*share = value / 100;
 	return true;
@@ -33,7 +33,7 @@ static bool parse_part(const char *text, double *share, struct error *err)
 	if (!parse_share(text, &parsed, err))
 		return false;
 	if (parsed >= 1)
-		return error_set(err, ERROR_USAGE, "more than 100%% can never be");
+		return error_set(err, ERROR_USAGE, "more than 100%% is impossible");
 	*share = parsed;
 	return true;
 }
@@ -50,7 +50,7 @@ static bool parse_amount(const char *text, struct condition *term, struct error 
 	if (!byte_size_parse(text, &bytes, err))
 		return false;
 	if (bytes == 0)
-		return error_set(err, ERROR_USAGE, "a mark of 0 is always passed");
+		return error_set(err, ERROR_USAGE, "the threshold must be above 0");
 	term->threshold = (double)bytes;
 	return true;
 }
@@ -84,7 +84,7 @@ static bool parse_period(const char *text, int64_t *period_ms, struct error *err
 	if (!duration_parse(full, period_ms, err))
 		return false;
 	return *period_ms >= 1000 ||
-	       error_set(err, ERROR_USAGE, "'%.40s' is too short a time", text);
+	       error_set(err, ERROR_USAGE, "the time '%.40s' is too short", text);
 }
 
 static bool parse_growth(const char *text, struct condition *term, struct error *err)
@@ -138,7 +138,7 @@ static bool parse_term(const char *text, struct condition *term, struct error *e
 		if (word->sign != '\0' && text[size] == word->sign)
 			return word->parse(text + size + 1, term, err);
 	}
-	error_set(err, ERROR_USAGE, "'%.60s' is no condition", text);
+	error_set(err, ERROR_USAGE, "'%.60s' is not a condition", text);
 	return error_hint(err, "rss>2GiB, cgroup>85%%, psi>10%%, growth>10%%/h, peak, every=15mins "
 			       "or signal");
 }

@@ -148,8 +148,8 @@ static bool prepare_sampling(const struct watcher *watcher, const struct target 
 	if (watcher->settings.activate)
 		return agent_call_json(target, "POST", "/v1/activate", &activated, err);
 	snprintf(line, sizeof line,
-		"sampling is off in %s: captures contain only what was sampled before "
-		"(heapctl activate, or have the watch activate it)",
+		"sampling is off in %s: captures contain only earlier samples (heapctl activate, "
+		"or activate in the watch)",
 		target->label);
 	note(watcher, line);
 	return true;
@@ -329,9 +329,7 @@ static void note_dropped(struct watcher *watcher, size_t dropped, int64_t now_ms
 	if (watcher->dropped == 0 || (watcher->dropped_reported_ms != 0 &&
 					     now_ms - watcher->dropped_reported_ms < DROPPED_MS))
 		return;
-	snprintf(line, sizeof line,
-		"removed %zu of jemalloc's files at %.200s: there were newer ones, and keep-count "
-		"is %zu",
+	snprintf(line, sizeof line, "removed %zu of jemalloc's files at %.200s: keep-count is %zu",
 		watcher->dropped, watcher->settings.adopt, watcher->settings.limits.count);
 	note(watcher, line);
 	watcher->dropped = 0;

@@ -171,7 +171,7 @@ static const char *parse_header(struct http_parser *parser, char *line)
 	const size_t name = token_length(line);
 
 	if (name == 0 || line[name] != ':')
-		return "has a header line that is none";
+		return "has an invalid header line";
 	if (parser->header_count == HTTP_HEADERS_MAX)
 		return "has too many headers";
 	line[name] = '\0';
@@ -223,7 +223,7 @@ static enum http_event frame_response(struct http_parser *parser, struct error *
 		parser->state = HTTP_STATE_COMPLETE;
 	} else if (coding != NULL) {
 		if (parser->has_length || !same_name(coding, "chunked"))
-			return fail(parser, 0, err, "has a transfer coding that is not understood");
+			return fail(parser, 0, err, "has an unknown transfer coding");
 		parser->state = HTTP_STATE_CHUNK_LINE;
 	} else if (parser->has_length) {
 		parser->state = HTTP_STATE_BODY;
@@ -291,19 +291,20 @@ static enum http_event parse_head(struct http_parser *parser, struct error *err)
 	int minor = 0;
 
 	if (has_strange_bytes(&parser->head))
-		return fail(parser, STATUS_BAD_REQUEST, err, "has control characters in its head");
+		return fail(
+			parser, STATUS_BAD_REQUEST, err, "has control characters in its header");
 	char *const first = next_line(&at, end);
 	if (parser->kind == HTTP_REQUEST && !parse_request_line(parser, first, &minor))
-		return fail(parser, parser->status, err, "has a first line that is not HTTP/1.1's");
+		return fail(parser, parser->status, err, "has an invalid request line");
 	if (parser->kind == HTTP_RESPONSE && !parse_status_line(parser, first, &minor))
-		return fail(parser, 0, err, "has a first line that is not HTTP/1.1's");
+		return fail(parser, 0, err, "has an invalid request line");
 	for (char *line = next_line(&at, end); *line != '\0'; line = next_line(&at, end)) {
 		const char *const problem = parse_header(parser, line);
 		if (problem != NULL)
 			return fail(parser, STATUS_BAD_REQUEST, err, problem);
 	}
 	if (!parse_content_length(parser))
-		return fail(parser, STATUS_BAD_REQUEST, err, "has a Content-Length that is none");
+		return fail(parser, STATUS_BAD_REQUEST, err, "has an invalid Content-Length");
 	decide_keep_alive(parser, minor);
 	if (parser->kind == HTTP_REQUEST)
 		return frame_request(parser, err);
@@ -336,7 +337,7 @@ static enum http_event feed_head(
 		const char *const newline = memchr(*data, '\n', *size);
 		const size_t take = newline == NULL ? *size : (size_t)(newline + 1 - *data);
 		if (take > head->limit - head->size)
-			return fail(parser, STATUS_HEAD_TOO_LARGE, err, "has a head too large");
+			return fail(parser, STATUS_HEAD_TOO_LARGE, err, "has too large a header");
 		buffer_append(head, *data, take);
 		if (head->failed)
 			return fail(parser, STATUS_NO_MEMORY, err, "found no memory");
@@ -424,14 +425,14 @@ static enum http_event feed_chunk_framing(
 		return HTTP_MORE;
 	if (parser->state == HTTP_STATE_CHUNK_END) {
 		if (parser->chunk_line[0] != '\0')
-			return fail(parser, 0, err, "has a chunk that does not end where it says");
+			return fail(parser, 0, err, "has a chunk of another size than it says");
 		parser->state = HTTP_STATE_CHUNK_LINE;
 	} else if (parser->state == HTTP_STATE_TRAILER) {
 		if (parser->chunk_line[0] == '\0')
 			parser->state = HTTP_STATE_COMPLETE;
 	} else {
 		if (!parse_chunk_size(parser->chunk_line, &parser->left))
-			return fail(parser, 0, err, "has a chunk size that is none");
+			return fail(parser, 0, err, "has an invalid chunk size");
 		parser->state = parser->left == 0 ? HTTP_STATE_TRAILER : HTTP_STATE_CHUNK;
 	}
 	return HTTP_MORE;

@@ -128,7 +128,7 @@ class OtherMallocs(GatewayCase):
         _, rows = self.account(path)
         self.assertEqual(rows["in_use"]["bytes"], own["uordblks"])
         _, said = self.heapctl("report", "--fragmentation", path, code=1)
-        self.assertIn("heapctl account shows what other allocators report", said)
+        self.assertIn("for other allocators, use heapctl account", said)
 
     def test_tcmalloc_has_rows_for_its_caches(self):
         process, _ = self.start_host(LARGE, "tcmalloc", TCMALLOC_RELEASE_RATE="3")
@@ -152,7 +152,7 @@ class OtherMallocs(GatewayCase):
         process, _ = self.start_host(LARGE, library=silent)
         account, rows = self.account(process.pid)
         self.assertIn("memory of malloc", rows["other"]["text"])
-        self.assertRegex(self.heapctl("account", process.pid)[0], r"The malloc of \w+ reports no figures: only the kernel's are here\.")
+        self.assertRegex(self.heapctl("account", process.pid)[0], r"The malloc of \w+ reports no figures: the table has only the kernel's\.")
         _, said = self.heapctl("stats", process.pid, code=1)
         self.assertRegex(said, r"the malloc of \w+ reports no statistics")
         path = os.path.join(self.folder, "silent.tar")

@@ -198,11 +198,11 @@ class Looking(ControlCase):
         answer = json.loads(self.heapctl("mallctl", self.pid, "--json", "prof.thread_active_init=true")[0])
         self.assertEqual((answer["before"], answer["value"]), (False, True))
         said = self.heapctl("mallctl", self.pid, "arena.0.purge", code=2)[1]
-        self.assertIn(f"arena.0.purge is an action and has no value to read (write it to carry it out: heapctl mallctl {self.pid} arena.0.purge=)",
+        self.assertIn(f"arena.0.purge is an action and has no value to read (run it with heapctl mallctl {self.pid} arena.0.purge=)",
                       said)
         self.heapctl("mallctl", self.pid, "arena.0.purge=")
         refusal = self.heapctl("mallctl", self.pid, "prof.prefix=/nowhere/x", code=1)[1]
-        self.assertIn("(repeat it with --force if you mean it)", refusal)
+        self.assertIn("(to do it anyway, add --force)", refusal)
         self.heapctl("mallctl", self.pid, "--force", "prof.prefix=/nowhere/x")
         for name in ("", "=1", "opt prof", "a/b", "opt.prof?x"):
             self.assertIn("not the name of a mallctl", self.heapctl("mallctl", self.pid, name, code=2)[1])
@@ -523,7 +523,7 @@ class Running(ControlCase):
                                 timeout=60)
         self.assertEqual(result.returncode, 1)
         self.assertTrue(result.stderr.startswith(f"heapctl: {folder}/x: No space left on device"), result.stderr)
-        words = result.stderr.partition("the agent keeps it: heapctl ")[2].split()
+        words = result.stderr.partition("the agent has it: heapctl ")[2].split()
         self.heapctl(*words[:4], "-o", self.path("saved"))
         self.assertTrue(pathlib.Path(self.path("saved")).read_text().startswith("heap_v2/"))
 

@@ -253,7 +253,7 @@ class Doctor(Case):
         for child, environment, problem in (
                 ("signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())", {}, "all its threads block signal"),
                 ("signal.signal(signal.SIGRTMAX - 3, signal.SIG_DFL)", {}, "has reset signal"),
-                ("pass", {"HEAPCTL_CHILDREN": "no"}, "HEAPCTL_CHILDREN=no keeps it out")):
+                ("pass", {"HEAPCTL_CHILDREN": "no"}, "HEAPCTL_CHILDREN=no disables it")):
             with self.subTest(problem):
                 pid = self.forked(child, **environment)
                 self.assert_listed(pid, problem)
@@ -316,7 +316,7 @@ class Doctor(Case):
         for variable, value in (("HEAPCTL_DISABLE", "1"), ("HEAPCTL_EXE", "redis-server")):
             pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", variable: value})
             listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
-            self.assertIn(f"{variable} keeps it out", listed[pid]["problem"])
+            self.assertIn(f"{variable} disables it", listed[pid]["problem"])
             self.assertNotIn("socket", listed[pid]["problem"])
 
     def test_a_folder_that_is_none(self):

@@ -222,7 +222,7 @@ class ThroughAGateway(Case):
         said = self.refused("status", url, env={"HEAPCTL_TOKEN": "secret"})
         self.assertIn("certificate", said.lower())
         self.assertIn("HEAPCTL_CACERT", said)
-        self.assertIn("no certificate of an authority", self.refused("status", url, env={"HEAPCTL_CACERT": "/dev/null"}))
+        self.assertIn("no certificates of authorities", self.refused("status", url, env={"HEAPCTL_CACERT": "/dev/null"}))
         said = self.refused("status", url.replace("localhost", "127.0.0.2"), env={"HEAPCTL_CACERT": certificate})
         self.assertIn("127.0.0.2", said)
         self.assertEqual(self.server.seen, [])

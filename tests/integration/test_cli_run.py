@@ -78,8 +78,8 @@ class Choosing(Case):
     def test_jemallocs_own_profiles_bring_jemalloc(self):
         found, said = self.environment_of("--conf", "prof_leak:true")
         self.assertIn("libjemalloc", found["LD_PRELOAD"])
-        self.assertIn("does not bring jemalloc: it gets ", said)
-        self.assertIn("for the sake of prof_leak", said)
+        self.assertIn("has no jemalloc: it gets ", said)
+        self.assertIn("because prof_leak needs it", said)
 
     def test_variables_for_jemalloc_are_set_all_the_same(self):
         found, _ = self.environment_of()
@@ -117,7 +117,7 @@ class Choosing(Case):
         _, said = self.environment_of(env={"MALLOC_CONF": "prof_prefix:/x:prof_active:false"})
         self.assertIn("prof_prefix:/x,prof_active:false", said)
         _, said = self.heapctl("run", "--conf", "prof:yes", "true", code=2)
-        self.assertIn("--conf: prof is 'true' or 'false'", said)
+        self.assertIn("--conf: prof must be 'true' or 'false'", said)
 
     def test_programs_that_it_starts_get_no_agent(self):
         code = "import subprocess, sys; print(open('/proc/self/maps').read().count('libheapctl')); sys.stdout.flush(); " \

@@ -494,7 +494,7 @@ class Shown(GatewayCase):
         self.start(HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", self.process.pid, wait_for=self.is_serving)
         page.wait_for("!document.querySelector('.problem-box')")
         page.goto(f"{self.url}/#/{self.process.pid}/history")
-        page.wait_for_text("This gateway keeps no history")
+        page.wait_for_text("This gateway has no history")
 
     def test_failures_are_said_in_plain_words(self):
         broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})

@@ -942,7 +942,7 @@ class Safety(GatewayCase):
         text = pathlib.Path(certificate).read_text()
         pathlib.Path(certificate).write_text(text[:100])
         gateway.send_signal(signal.SIGHUP)
-        wait_until(lambda: "the certificate stays as it was: " in said(), "the refusal")
+        wait_until(lambda: "the old certificate stays: " in said(), "the refusal")
         self.assertEqual(shown(), old)
         renew("new", 2)
         gateway.send_signal(signal.SIGHUP)

@@ -198,7 +198,7 @@ class Children(GuestCase):
             self.assertEqual(guest, plain, env)
             for verb in ("status", "dump"):
                 _, complaint = self.heapctl(verb, child, code=1)
-                self.assertIn("has no agent" if env.get("HEAPCTL_CHILDREN") else "sandbox", complaint.replace("its socket is nowhere", "has no agent"))
+                self.assertIn("has no agent" if env.get("HEAPCTL_CHILDREN") else "sandbox", complaint.replace("its socket was not found", "has no agent"))
             self.heapctl("ps")
             self.assertTrue(is_alive(child))
             self.assertTrue(is_alive(process.pid))

@@ -166,7 +166,7 @@ class Silent(GatewayCase):
     def test_an_agent_that_has_no_socket_is_not_asleep(self):
         server = self.start("sleep", "600", env={"LD_PRELOAD": AGENT, "HEAPCTL_DIR": "/proc/self/nothing"})
         wait_until(lambda: agent_thread(server.pid), "the agent's thread")
-        reason = r"has the agent loaded, but its socket is nowhere to be found"
+        reason = r"has the agent loaded, but its socket was not found"
         self.check_verbs(server.pid, reason, verbs=VERBS[:2])
         wait_until(lambda: re.search(rf"(?m)^ *{server.pid} .*{reason}", self.heapctl("ps")[0]), "an agent that is not young")
 

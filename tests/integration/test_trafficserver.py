@@ -111,8 +111,8 @@ class Messages(TrafficServerCase):
             self.assertIn("there is no message", line)
             self.assertIn("activate, deactivate, dump, stats", line)
             self.assertIn(f"'{word}'".replace("\x1b", "?"), line)
-        self.assertIn("without a word", self.message())
-        self.assertIn("without a word", self.message(""))
+        self.assertIn("empty message", self.message())
+        self.assertIn("empty message", self.message(""))
         self.assertEqual(sorted(self.dumps.iterdir()), files)
         # Everybody gets every message: those of others are not answered.
         before = len(self.log_lines())
@@ -366,7 +366,7 @@ class Arguments(TrafficServerCase):
         agent = shutil.copy(AGENT, self.root / "plugin")
         said = self.start_server_alone(conf=None, preload=False,
                                        env={"LD_PRELOAD": f"{agent}:{self.jemalloc}", "MALLOC_CONF": "prof:true,prof_active:false"})
-        self.assertIn("libheapctl.so is in this process as well", said)
+        self.assertIn("libheapctl.so is also in this process", said)
         self.assertRegex(said, rf"ready: .*profiles go to {self.root}/jeprof\.\*, socket none")
         self.assertEqual(len([name for name in os.listdir(self.agents) if name.endswith(".sock")]), 1)
         self.heapctl("status", SERVER)
@@ -374,7 +374,7 @@ class Arguments(TrafficServerCase):
     def test_a_folder_that_cannot_be_used(self):
         self.write_plugin_arguments("--dir=/proc/nowhere", "--keep=2")
         said = self.start_server_alone()
-        self.assertIn("there is no socket, only plugin messages work", said)
+        self.assertIn("no socket: only plugin messages work", said)
         self.assertIn("/proc/nowhere", said)
         self.assertIn("ready: ", said)
 

@@ -192,7 +192,7 @@ class Shapes(TrendCase):
         for source, copy in zip(self.paths, copies):
             shutil.copyfile(source, copy)
         out, messages = self.heapctl("trend", "--json", *copies)
-        self.assertIn("those in the names count", messages)
+        self.assertIn("the names are used", messages)
         self.assertEqual(json.loads(out)["hours"], list(range(len(copies))))
         # Of a watch the names are numbered, and in universal time.
         watched = [os.path.join(self.folder, f"{at:06}-20261121T{at:02}0000Z-every-trend_heap.heap") for at in range(len(self.paths))]
@@ -204,7 +204,7 @@ class Shapes(TrendCase):
         for at, copy in enumerate(copies):
             os.utime(copy, (1763600000.25 + at * HOUR,) * 2)
         out, messages = self.heapctl("trend", "--json", *copies)
-        self.assertNotIn("those in the names", messages)
+        self.assertNotIn("the names are used", messages)
         self.assertEqual(json.loads(out)["first_ms"], 1763600000250)
 
     def test_the_allocators_frames_are_kept_on_request(self):

@@ -245,7 +245,7 @@ class Restarts(WatchCase):
         self.wait_for_message("watching", watch)
         self.end(server)
         self.assertEqual(watch.wait(30), 1)
-        self.assertIn("has ended (name it instead of its pid", pathlib.Path(self.messages).read_text())
+        self.assertIn("has ended (use its name instead of its pid", pathlib.Path(self.messages).read_text())
 
 
 class Keeping(WatchCase):
@@ -449,7 +449,7 @@ class Adopting(WatchCase):
         last = self.catalogue()[-1]
         self.assertEqual(last["reason"], "jemalloc's interval")
         self.assertRegex(last["file"], rf"-i\d+-own\.{server.pid}\.heap$")
-        self.assertIn("is no profile of jemalloc; left alone", pathlib.Path(self.messages).read_text())
+        self.assertIn("is not a profile of jemalloc; it is left as it is", pathlib.Path(self.messages).read_text())
         self.heapctl("report", "--text", os.path.join(self.keep, last["file"]))
 
     def test_what_would_be_removed_at_once_is_not_taken_first(self):
@@ -462,7 +462,7 @@ class Adopting(WatchCase):
         watch = self.watch(server.pid, "--adopt", prefix, "--keep-count", "5")
         wait_until(lambda: not os.listdir(os.path.dirname(prefix)), "the files to be taken")
         self.wait_for_captures(5, watch)
-        self.wait_for_message(f"removed 1995 of jemalloc's files at {prefix}: there were newer ones, and keep-count is 5", watch)
+        self.wait_for_message(f"removed 1995 of jemalloc's files at {prefix}: keep-count is 5", watch)
         self.assertEqual([name[:8] for name in self.captures()], [f"{number:08}" for number in range(1, 6)])
         # A capture is listed after its file is in the folder.
         wait_until(lambda: len(self.catalogue()) == 5, "five captures to be listed")
@@ -485,7 +485,7 @@ class Adopting(WatchCase):
         pathlib.Path(f"{prefix}.4711.10.f.heap").write_text("the newest, and so the last\n")
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--adopt", prefix, "--keep-free", 1 << 60)
-        self.wait_for_message("is no profile of jemalloc", watch)
+        self.wait_for_message("is not a profile of jemalloc", watch)
         # The first is said when the watch begins.
         self.assertEqual(pathlib.Path(self.messages).read_text().count("would stay free on its disk"), 2)
         self.assertEqual(len(os.listdir(os.path.dirname(prefix))), 11)
@@ -507,10 +507,10 @@ class Adopting(WatchCase):
 class Usage(WatchCase):
     def test_what_cannot_work_is_refused_at_once(self):
         for arguments, why in (
-                ((), "say when to capture"),
+                ((), "no condition given"),
                 (("--when", "rss>lots"), "'lots' is not an amount of memory"),
-                (("--when", "rss > 2GiB"), "'rss > 2GiB' is no condition; rss>2GiB, cgroup>85%,"),
-                (("--when", "peak", "--then", "'x"), "a quote does not end"),
+                (("--when", "rss > 2GiB"), "'rss > 2GiB' is not a condition; rss>2GiB, cgroup>85%,"),
+                (("--when", "peak", "--then", "'x"), "a closing quote is missing"),
                 (("--when", "peak", "--interval", "1ms"), "at least 50ms")):
             _, said = self.heapctl("watch", os.getpid(), *arguments, code=2)
             self.assertIn(why, said)

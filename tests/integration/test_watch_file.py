@@ -306,10 +306,10 @@ class Reading(WatchFileCase):
         self.assertIn(f"{self.rules}:3: when: 'lots' is not an amount of memory", said)
         self.write_rules("[x]\nwhen = peak\n")
         _, said = self.heapctl("serve", "--watch-file", self.rules, code=1)
-        self.assertIn(f"{self.rules}:1: [x] does not say where captures go", said)
+        self.assertIn(f"{self.rules}:1: [x] has no folder for captures", said)
         os.chmod(self.rules, 0o666)
         _, said = self.heapctl("serve", "--watch-file", self.rules, code=1)
-        self.assertIn("may be changed by others", said)
+        self.assertIn("can be changed by other users", said)
         _, said = self.heapctl("serve", "--watch-file", self.rules + ".none", code=1)
         self.assertIn("No such file", said)
 

@@ -152,7 +152,7 @@ static void answers_that_are_held_share_a_budget(void **state)
 	/* Large ones get three quarters together. */
 	assert_false(call(&agent, "/v1/profile", 0, &budget, &second, &err));
 	assert_int_equal(err.kind, ERROR_TIMEOUT);
-	assert_contains(err.message, "no room for the answer");
+	assert_contains(err.message, "no memory for the answer");
 	http_answer_deinit(&second);
 	assert_int_equal(budget.used, 400);
 	/* One that is taken over is given back by its new owner. */

@@ -36,7 +36,7 @@ static void check_sharing(struct byte_budget *budget, get_function *get)
 	assert_int_equal(budget->used, 400);
 	assert_false(get(b, &second, &err));
 	assert_int_equal(err.kind, ERROR_TIMEOUT);
-	assert_contains(err.message, "no room for the answer");
+	assert_contains(err.message, "no memory for the answer");
 	assert_int_equal(budget->used, 400);
 	/* Who shares the answer holds it as well. */
 	struct blob *const shared = blob_share(first.body);

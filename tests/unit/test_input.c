@@ -336,7 +336,7 @@ static void a_profile_is_kept_within_bounds(void **state)
 		for (int j = 0; j < 100000; j++)
 			buffer_append_string(&text, cases[i][1]);
 		assert_false(profile_read("many", text.data, text.size, &options, &profile, &err));
-		assert_contains(err.message, "it holds more than can be kept in memory");
+		assert_contains(err.message, "it is larger than can be kept in memory");
 		buffer_deinit(&text);
 	}
 }

@@ -251,9 +251,9 @@ static void children_are_told_by_a_word(void **state)
 	const struct settings wrong =
 		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "yes", NULL });
 	assert_int_equal(wrong.children, SETTINGS_CHILDREN_DEFAULT);
-	assert_string_equal(wrong.problem, "HEAPCTL_CHILDREN='yes' is not understood");
+	assert_string_equal(wrong.problem, "HEAPCTL_CHILDREN: invalid value 'yes'");
 	assert_string_equal(read_settings((const char *[]){ "HEAPCTL_THREAD", "no", NULL }).problem,
-		"HEAPCTL_THREAD='no' is not understood");
+		"HEAPCTL_THREAD: invalid value 'no'");
 }
 
 static const char *without_agent(const char *preload)

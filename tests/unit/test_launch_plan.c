@@ -49,7 +49,7 @@ static void does_not_let_the_environment_forbid_profiling(void **state)
 	(void)state;
 	assert_string_equal(conf_of("prof:false", NULL, NULL),
 		"prof:true,prof_active:false,prof:false,prof:true");
-	assert_contains(last_notes, "prof:false of the environment is overruled");
+	assert_contains(last_notes, "prof:false of the environment is ignored");
 	assert_contains(conf_of(NULL, NULL, "prof:false"), "forbids all profiling");
 }
 
@@ -76,7 +76,7 @@ static void samples_at_once_for_automatic_profiles(void **state)
 	(void)state;
 	assert_string_equal(conf_of(NULL, NULL, "prof_leak:true"),
 		"prof:true,prof_active:false,prof_leak:true,prof_active:true");
-	assert_contains(last_notes, "for the sake of prof_leak");
+	assert_contains(last_notes, "because prof_leak needs it");
 	assert_string_equal(conf_of(NULL, NULL, "prof_gdump:true,prof_active:false"),
 		"prof:true,prof_active:false,prof_gdump:true,prof_active:false");
 	assert_string_equal(conf_of(NULL, NULL, "lg_prof_interval:-1"),

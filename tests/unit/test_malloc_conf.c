@@ -67,7 +67,7 @@ static void explains_other_separators(void **state)
 	(void)state;
 	expect_problem("prof:true;narenas:4", "swallows ';narenas:4'", "prof:true,narenas:4");
 	expect_problem("prof:true, prof_active:false", "stops reading at ' prof_active:false'",
-		"no blanks");
+		"without blanks");
 	expect_problem("prof=true", "stops reading at 'prof=true'", "KEY:VALUE");
 	expect_problem("prof", "'prof' has no value", "prof:VALUE");
 }

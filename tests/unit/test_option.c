@@ -256,7 +256,7 @@ static void takes_what_is_unique_and_refuses_what_is_not(void **state)
 	const struct parsed parsed = PARSE("--node", "1");
 	assert_true(parsed.failed);
 	assert_int_equal(parsed.err.kind, ERROR_USAGE);
-	assert_contains(parsed.err.message, "--node is short for several options");
+	assert_contains(parsed.err.message, "--node is ambiguous");
 }
 
 static void negates_switches(void **state)

@@ -245,7 +245,7 @@ static void a_profile_is_kept_within_bounds(void **state)
 		close_message(&builder, PPROF_SAMPLE);
 	assert_false(
 		profile_read("many", builder.out.data, builder.out.size, &options, &profile, &err));
-	assert_contains(err.message, "it holds more than can be kept in memory");
+	assert_contains(err.message, "it is larger than can be kept in memory");
 	builder_deinit(&builder);
 }
 

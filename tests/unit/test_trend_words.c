@@ -162,8 +162,8 @@ static void a_last_step_may_go_on(void **state)
 		.steps = { { .hours = 3.5, .size = 8 * mib, .lasted_hours = 1 } } };
 
 	assert_string_equal(describe(&growth), "one step of +8.0 MiB within 60 min, 3.5 h after "
-					       "the start; a later profile tells if it "
-					       "goes on");
+					       "the start; a later profile shows "
+					       "whether it continues");
 }
 
 static void steps_beside_growth_are_told_but_not_that_of_the_onset(void **state)
@@ -191,7 +191,7 @@ static void ups_and_downs_have_a_range_but_no_rate(void **state)
 	const struct growth growth = { .rate = 600 * mib, .low = 599 * mib, .high = 601 * mib };
 
 	assert_string_equal(
-		describe(&growth), "no growth beyond its ups and downs (64.0 MiB to 68.0 MiB)");
+		describe(&growth), "no growth beyond its fluctuation (64.0 MiB to 68.0 MiB)");
 }
 
 static void a_step_by_a_restart_is_told_as_one(void **state)

@@ -75,21 +75,21 @@ static void errors_name_the_line(void **state)
 	} cases[] = {
 		{ "when = peak\n", "w:1: 'when' comes before any [TARGET]" },
 		{ "\n[x\n", "w:2: '[x' does not end with ]" },
-		{ "[]\n", "w:1: [] is no name of a target" },
+		{ "[]\n", "w:1: [] is not the name of a target" },
 		{ "[x]\nkeep = /k\npeak\n", "w:3: 'peak' is neither [TARGET] nor WORD = VALUE" },
 		{ "[x]\nwhn = peak\n", "w:2: unknown word 'whn'" },
 		{ "[x]\nwhen = rss>lots\n", "w:2: when: 'lots' is not an amount of memory" },
-		{ "[x]\nwhen =\n", "w:2: when: '' is no condition" },
+		{ "[x]\nwhen =\n", "w:2: when: '' is not a condition" },
 		{ "[x]\nkeep = here\n", "w:2: keep: 'here' does not begin with /" },
 		{ "[x]\nkeep =\n", "w:2: keep: '' does not begin with /" },
-		{ "[x]\nactivate = maybe\n", "w:2: activate: 'maybe' is neither yes nor no" },
+		{ "[x]\nactivate = maybe\n", "w:2: activate: 'maybe' must be yes or no" },
 		{ "[x]\nkeep-count = 0\n",
 			"w:2: keep-count: '0' is not a number from 1 to 999999" },
-		{ "[x]\nthen = 'a\n", "w:2: then: ''a': a quote does not end" },
+		{ "[x]\nthen = 'a\n", "w:2: then: ''a': a closing quote is missing" },
 		{ "[x]\ninterval = 1ms\n", "w:2: interval: the interval is at least 50ms" },
 		{ "[x]\nkeep = /k\nkeep = /l\n", "w:3: keep is given twice for [x]" },
 		{ "\n[x]\nkeep = /k\n", "w:2: [x]: no condition for captures" },
-		{ "[x]\nwhen = peak\n", "w:1: [x] does not say where captures go" },
+		{ "[x]\nwhen = peak\n", "w:1: [x] has no folder for captures" },
 		{ "[x]\nwhen = peak\nkeep = /k\n\n[y]\nwhen = peak\nkeep = /k\n",
 			"w:5: [y] keeps its captures in /k as the section in line 1 does" },
 		{ "[api-*]\nkeep = /k\nadopt = /tmp/je\n",
@@ -113,9 +113,9 @@ static void a_history_takes_what_has_no_folder(void **state)
 
 	assert_true(parse("[x]\nwhen = peak\n", true, &file, &err));
 	assert_false(parse("[x]\nwhen = peak\nkeep-bytes = 1\n", true, &file, &err));
-	assert_string_equal(err.message, "w:1: [x] has keep-bytes without a folder");
+	assert_string_equal(err.message, "w:1: [x] has keep-bytes without keep");
 	assert_false(parse("[x]\nadopt = /tmp/je\n", true, &file, &err));
-	assert_string_equal(err.message, "w:1: [x] has adopt without a folder");
+	assert_string_equal(err.message, "w:1: [x] has adopt without keep");
 }
 
 static void what_is_no_text_is_refused(void **state)
@@ -126,7 +126,7 @@ static void what_is_no_text_is_refused(void **state)
 	char *const line = malloc(10000);
 
 	assert_false(watch_file_parse("w", "[x]\n\0\n", 6, true, &file, &err));
-	assert_string_equal(err.message, "w:2: this is no text");
+	assert_string_equal(err.message, "w:2: it is not text");
 	memset(line, '#', 10000);
 	assert_false(watch_file_parse("w", line, 10000, true, &file, &err));
 	assert_string_equal(err.message, "w:1: the line is too long");

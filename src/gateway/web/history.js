@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What serve --history has kept of a name: its timeline, a snapshot, two compared, the trend between
+ * The snapshots of serve --history of a name: its timeline, a snapshot, two compared, the trend between
  * them. In the address: `last` (or from, to) is the time that is shown, pid and started the process,
  * base and at the snapshots that are chosen, begin and end their times, show what is made of two.
  */
@@ -224,7 +224,7 @@ class HistoryView {
   }
 }
 
-const noHistory = () => el('div.empty', el('h2', 'This gateway keeps no history'),
+const noHistory = () => el('div.empty', el('h2', 'This gateway has no history'),
   el('p', 'Start it with a folder, and it keeps a profile of every target every 15 minutes for 30 days:'),
   el('pre', 'heapctl serve --history /var/lib/heapctl/history'),
   el('p.quiet', 'Then any two snapshots can be compared, and growth over any range measured.'));

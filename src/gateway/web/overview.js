@@ -96,7 +96,7 @@ function samplingPanel(target, status, refresh) {
     el('p.quiet', `One sample every ${bytes(profiling.sample_interval)} on average.`),
     el('p.row', running ? null : actionButton(profiling.active ? 'Switch off' : 'Switch on', change(profiling.active ? 'deactivate' : 'activate')),
       actionButton('Discard all samples', async () => {
-        if (confirm('Everything that was sampled so far disappears from later profiles. Go on?'))
+        if (confirm('All samples are discarded and will be missing from later profiles. Continue?'))
           await change('reset')();
       })));
 }

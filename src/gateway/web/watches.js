@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serve --watch-file watches a target for, what came of it, and the captures to look at. */
+/* The conditions of serve --watch-file for a target, and its captures. */
 import { download, getJson, query } from '/assets/api.js';
 import { actionButton, fill, keepTrying, select, sentence, startView } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
