@@ -33,5 +33,5 @@ void metrics_create(struct metrics *metrics);
 
 void metrics_add(struct metrics *metrics, enum metric metric, int64_t number);
 
-/* What the agent knows. */
+/* The agent's figures. */
 void metrics_set_status(struct metrics *metrics, const struct heapctl_status *status);

@@ -31,8 +31,8 @@ static void end_inherited_run(void)
 
 /*
  * Makes no system call, except for SETTINGS_CHILDREN_THREAD: most children exec or exit at once and
- * some are in a sandbox that would kill them. Without a thread an agent begins when a client asks
- * for it by signal, or the child calls heapctl.h.
+ * some are in a sandbox that would kill them. Without a thread an agent starts on a client's
+ * signal, or when the child calls heapctl.h.
  */
 static void begin_in_child(bool had_agent)
 {
@@ -115,7 +115,7 @@ static void prepare_stacks(void)
 	}
 }
 
-/* heapctl's sampler is on from the start where that was asked for: `heapctl run --activate`. */
+/* heapctl's sampler is on from the start if `heapctl run --activate` requests it. */
 static void activate_at_start(void)
 {
 	struct error err;
@@ -174,7 +174,7 @@ static bool take_over(const struct agent_options *options, struct error *err)
 	return false;
 }
 
-/* The handler stays: a signal that asks for an agent may still come. */
+/* The handler stays: a client may still send the signal. */
 static void end_agent(void)
 {
 	struct error ignored;

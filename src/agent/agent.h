@@ -21,8 +21,8 @@
 MUST_CHECK bool agent_start(const struct agent_options *options, struct error *err);
 
 /*
- * At the exit of the process that it was started in: writes the profile that HEAPCTL_FINAL asks
- * for, where heapctl takes the samples.
+ * At the exit of the process that it was started in: writes the profile of HEAPCTL_FINAL, if
+ * heapctl takes the samples.
  */
 void agent_write_final_profile(void);
 

@@ -76,7 +76,7 @@ static void delay_after_fork(struct agent *agent)
 }
 
 /*
- * Gives the thread its own descriptors, if the program does not know of the agent: calls of
+ * Gives the thread its own descriptors, if the agent was preloaded: calls of
  * heapctl.h by other threads share descriptors with this one.
  *
  * False when the process entered a sandbox before the thread ran for the first time: /proc, which

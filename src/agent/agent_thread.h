@@ -15,7 +15,7 @@
 enum agent_mode {
 	AGENT_THREAD,	 /* a thread of its own */
 	AGENT_EMBEDDED,	 /* no thread: the program polls agent_fd and calls agent_process */
-	AGENT_ON_DEMAND, /* a thread only after a client has asked for it by signal */
+	AGENT_ON_DEMAND, /* a thread only after a client's signal */
 };
 
 struct agent_options {

@@ -261,7 +261,7 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
-/* What the loader knows of this process, where there is no /proc. */
+/* The mappings from the loader's list, where there is no /proc. */
 static bool append_loaded(int fd, uint64_t *size)
 {
 	CLEANUP(buffer_deinit) struct buffer text = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A profile taken now, in a file without a name: a memfd, or where that or /proc is missing a file
- * in the agent's private folder that is unlinked at once. And its way to where a program wants it.
+ * in the agent's private folder that is unlinked at once. Also copies it to a descriptor or a path.
  */
 #pragma once
 

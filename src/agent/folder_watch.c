@@ -77,7 +77,7 @@ static bool add_watches(int fd, const struct folder *folder, const char *name)
 	char path[sizeof folder->path + FOLDER_NAME_MAX];
 
 	snprintf(path, sizeof path, "%s/%s", folder->path, name);
-	/* A name that is removed changes the number of names, an attribute; the socket lives on. */
+	/* Removing a name changes the link count, an attribute; the socket still exists. */
 	return inotify_add_watch(fd, path, IN_ATTRIB | IN_MOVE_SELF | IN_DONT_FOLLOW) >= 0 &&
 	       inotify_add_watch(fd, folder->path, IN_MOVE_SELF | IN_DONT_FOLLOW | IN_ONLYDIR) >= 0;
 }

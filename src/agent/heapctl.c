@@ -79,7 +79,7 @@ static bool is_size(size_t size)
 	return size >= sizeof size && size <= LARGEST_STRUCTURE;
 }
 
-/* As much as the caller's header knew of a structure; what it did not know is zero. */
+/* Copies the members that the caller's header has; the others are zero. */
 static void copy_in(void *own, size_t own_size, const void *theirs, size_t their_size)
 {
 	memset(own, 0, own_size);

@@ -28,7 +28,7 @@ static sigset_t main_signals;
 static _Atomic bool has_ended;
 static _Atomic bool is_replaced;
 
-/* All threads of the process; a main thread that has ended counts as long as others live. 0:
+/* All threads of the process; a main thread that has ended counts while other threads run. 0:
  * unknown. */
 static unsigned long count_threads(void)
 {

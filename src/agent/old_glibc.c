@@ -6,7 +6,7 @@
  *
  * Old glibcs keep threads and dynamic loading in libraries of their own, which a process may not
  * have: those references are weak, and where nothing is behind them there is no agent, but the
- * program runs. x86-64 only; elsewhere the library wants the glibc that it was built with.
+ * program runs. x86-64 only; elsewhere the library needs the glibc that it was built with.
  */
 #include <dlfcn.h>
 #include <errno.h>

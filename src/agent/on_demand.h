@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts the agent's thread only when a client asks, for children (most of them end or exec at
- * once) and for programs that must have one thread for a while (unshare(CLONE_NEWUSER), setns).
+ * Starts the agent's thread only for a client, for children (most of them end or exec at once) and
+ * for programs that must have one thread for a time (unshare(CLONE_NEWUSER), setns).
  *
- * The client asks by a real-time signal that carries a word (docs/protocol.md). The handler may
- * interrupt the program anywhere, but a thread cannot be started anywhere: it starts one only when
- * the signal has interrupted a system call that waits, where the program is in no allocator and
- * holds no lock of the C library. Else it does nothing, and the client asks again. The interrupted
- * call is resumed (agent/safe_point.h).
+ * The client sends a real-time signal with a value (docs/protocol.md). The handler may interrupt
+ * the program anywhere, but a thread cannot be started anywhere: it starts one only when the signal
+ * has interrupted a system call that waits, where the program is in no allocator and holds no lock
+ * of the C library. Otherwise it does nothing, and the client sends the signal again. The
+ * interrupted call is resumed (agent/safe_point.h).
  *
  * A process that has more seccomp filters than when the handler was installed has entered a
  * sandbox of its own, which may kill it for the agent's system calls. The client sends the number
- * of filters, since the system call that asks for it could kill the process.
+ * of filters, because the system call that reads it could kill the process.
  */
 #pragma once
 

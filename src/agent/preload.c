@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens without a call: at loading, an agent for a program that it was preloaded into; at
- * the end of the process, the profile that `heapctl run --record` asked for.
+ * What the preloaded library does: at loading it starts the agent; at the end of the process it
+ * writes the profile of `heapctl run --record`.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static void name_for_descendants(const struct launch_facts *launch)
 	setenv("HEAPCTL_EXE", launch->path[0] == '\0' ? launch->started_as : launch->path, 1);
 }
 
-/* Takes this library's file out of what the program hands on to those that it starts. */
+/* Removes this library's file from the LD_PRELOAD that the program's children inherit. */
 static void leave_preload(void)
 {
 	char *const preload = getenv("LD_PRELOAD");
@@ -112,9 +112,9 @@ static void preload_start(void)
 }
 
 /*
- * The process ends. No system call, unless a profile was asked for: the thread that ends it may be
- * in a sandbox that knows nothing of what removing the socket's name needs. The name stays, as that
- * of a killed process does, until the next agent or command looks into the folder.
+ * The process ends. No system call, unless a profile was requested: the thread that ends it may be
+ * in a sandbox that kills for the calls that remove the socket's name. The name stays, as that of a
+ * killed process does, until the next agent or command reads the folder.
  */
 static void preload_end(void)
 {

@@ -9,7 +9,7 @@
 
 enum {
 	NOT_OURS = 0,	  /* what a cleared page says */
-	PID_UNKNOWN = -1, /* an adopted child that has not asked for its number yet */
+	PID_UNKNOWN = -1, /* an adopted child that has not read its number yet */
 	NEW_CHILD = -2,
 	ADOPTING = -3,
 };

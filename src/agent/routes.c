@@ -13,7 +13,7 @@ enum { STATS_BYTES_MAX = 64 << 20 };
 struct route_call {
 	struct core *core;
 	const struct http_target *target;
-	const char *segment; /* what stood for '*' in the path */
+	const char *segment; /* the part of the path that matched '*' */
 	struct response *response;
 };
 
@@ -58,7 +58,7 @@ static bool handle_stats(struct route_call *exchange, struct error *err)
 	if (options != NULL && strspn(options, "Jgmdablxehw") != strlen(options))
 		return error_set(err, ERROR_USAGE,
 			"options must be letters of Jgmdablxehw, not '%.40s'", options);
-	/* "J" asks for JSON and each other letter leaves a section out. */
+	/* "J" selects JSON, and each other letter omits a section. */
 	snprintf(letters, sizeof letters, "%s%.20s", text ? "" : "J",
 		options == NULL ? (text ? "" : "abl") : options);
 	body->limit = STATS_BYTES_MAX;

@@ -55,11 +55,11 @@ struct run {
 
 enum run_event {
 	RUN_EVENT_START, /* a run of `duration_ms` is requested */
-	RUN_EVENT_BEGUN, /* what RUN_ACTION_BEGIN asked for is done */
+	RUN_EVENT_BEGUN, /* RUN_ACTION_BEGIN was carried out */
 	RUN_EVENT_BEGIN_FAILED,
 	RUN_EVENT_TICK,	 /* time has passed */
 	RUN_EVENT_STOP,	 /* its end is requested */
-	RUN_EVENT_ENDED, /* what RUN_ACTION_FINISH asked for is done */
+	RUN_EVENT_ENDED, /* RUN_ACTION_FINISH was carried out */
 	RUN_EVENT_END_FAILED,
 	RUN_EVENT_SAMPLING_ON, /* the state of sampling was read */
 	RUN_EVENT_SAMPLING_OFF,
@@ -106,7 +106,7 @@ static inline uint64_t sample_interval_bytes(unsigned lg_sample)
 
 /*
  * Writes the run as text, "name value" on each line: what is kept beside its profiles, so that a
- * server that was started again still knows its earlier runs.
+ * server that was restarted still has its earlier runs.
  */
 void run_record_write(struct buffer *out, const struct run *run);
 

@@ -54,8 +54,8 @@ static struct run_store_entry *next_entry(struct run_store *store)
 }
 
 /*
- * By id; of equal ones first an own run, whose id clients know already, then one that has the id of
- * its files, then by pid.
+ * By id; of equal ids first a run of this process, whose id clients may have, then one that has the
+ * id of its files, then by pid.
  */
 static bool is_before(const struct run_store_entry *a, const struct run_store_entry *b)
 {
@@ -139,7 +139,7 @@ int64_t run_store_last_id(const struct run_store *store)
 	return store->count == 0 ? 0 : store->entries[store->count - 1].run.id;
 }
 
-/* The run as its files know it. */
+/* The run with the id of its files. */
 static struct run run_of_files(const struct run_store_entry *entry)
 {
 	struct run run = entry->run;

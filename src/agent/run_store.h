@@ -64,9 +64,9 @@ void run_store_init(struct run_store *store, const struct memory *memory,
 void run_store_deinit(struct run_store *store);
 
 /*
- * Takes over the runs of earlier processes of this program, once; later calls do nothing. Without
- * it the store works, but knows only its own. What cannot be read is skipped. Of two runs with one
- * id, which began in the same millisecond, that of the higher pid gets the next free id.
+ * Adopts the runs of earlier processes of this program, once; later calls do nothing. Before it the
+ * store has only the runs of this process. What cannot be read is skipped. Of two runs with one id,
+ * which began in the same millisecond, that of the higher pid gets the next free id.
  */
 void run_store_load(struct run_store *store);
 

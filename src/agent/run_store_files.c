@@ -146,7 +146,7 @@ void run_store_files_save_record(const struct folder *folder, const char *name,
 	run_record_write(&text, run);
 	file_name(file, name, run, record_suffix);
 	if (!text.failed && !save_record(folder, file, &text, &ignored)) {
-		/* Then only this process knows of the run. */
+		/* Then the run is only in this process. */
 	}
 	buffer_deinit(&text);
 }

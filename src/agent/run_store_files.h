@@ -35,7 +35,7 @@ MUST_CHECK bool run_store_files_save_profile(const struct folder *folder, const 
 	const struct run *run, enum run_store_profile which, const struct descriptor *profile,
 	struct file_lock *lock, struct error *err);
 
-/* Quiet when it fails: then later processes will not know of the run. */
+/* Silent when it fails: later processes will not have the run. */
 void run_store_files_save_record(const struct folder *folder, const char *name,
 	const struct memory *memory, const struct run *run);
 

@@ -105,8 +105,8 @@ static int find_number(const uint8_t code[SAFE_POINT_BEFORE], const struct safe_
 }
 
 /*
- * A sleep whose rest the kernel has written is resumed with that. One that wants no rest begins
- * anew when it is short; else it ends early, as with any signal.
+ * A sleep whose remainder the kernel has written is resumed with that. One without a remainder
+ * starts again if it is short; otherwise it ends early, as with any signal.
  */
 static bool can_sleep_again(uint64_t *wanted, uint64_t rest)
 {

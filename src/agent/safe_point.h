@@ -25,7 +25,7 @@ enum {
 	SAFE_POINT_CHECK_BITS = 14,
 };
 
-/* What a client knows about the call that the thread waits in. */
+/* What a client sends about the call that the thread waits in. */
 struct safe_point_hint {
 	int number;	/* of the system call; -1: unknown */
 	unsigned check; /* safe_point_check of its registers: the call may be another one by now */

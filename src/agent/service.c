@@ -34,8 +34,8 @@ static void enter_allocator(struct service *service)
 
 /*
  * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
- * (agent/main_thread.h), and no descriptor reports its end while this thread lives: so it is
- * polled. When its end is noticed late, other threads may have ended since.
+ * (agent/main_thread.h), and no descriptor reports its end while this thread runs: so it is polled.
+ * When its end is noticed late, other threads may have ended since.
  */
 static void check_main_thread(struct service *service)
 {
@@ -221,8 +221,8 @@ static void drain_wake(struct service *service)
 }
 
 /*
- * A child whose parent lives is one of many; an orphan is a daemon. The end of a process that has
- * an inotify descriptor takes the kernel some 20 ms: so short-lived ones get none.
+ * A child with a parent is one of many; an orphan is a daemon. The kernel needs some 20 ms to end a
+ * process that has an inotify descriptor, so short-lived children get none.
  */
 static void watch_name(struct service *service)
 {

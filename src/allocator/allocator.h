@@ -32,7 +32,7 @@ enum {
 	ALLOCATOR_PATH_MAX = 512,
 	ALLOCATOR_CONF_MAX = 1024,
 	ALLOCATOR_LG_SAMPLE_KEEP = -1, /* for allocator_reset */
-	ALLOCATOR_LG_SAMPLE_LOW = 12,  /* below it sampling costs more than it tells */
+	ALLOCATOR_LG_SAMPLE_LOW = 12,  /* below it sampling costs more than it is worth */
 	ALLOCATOR_LG_SAMPLE_MAX = 40,  /* above it nothing is ever sampled */
 };
 
@@ -57,7 +57,7 @@ struct allocator_identity {
 	unsigned major, minor, patch;	/* of jemalloc; 0.0.0 when it cannot be read */
 	char symbol[64];		/* the function found: "mallctl", "_rjem_mallctl"; "" */
 	char prefix[32];		/* in front of "mallctl": "", "je_", "_rjem_" */
-	char where[ALLOCATOR_PATH_MAX]; /* file it lives in */
+	char where[ALLOCATOR_PATH_MAX]; /* the file that contains it */
 	char found_by[32];		/* "dynamic", "symbol-table", "debug-file", "library"; "" */
 	bool owns_malloc;		/* proven: malloc(1) moved this jemalloc's own counter */
 	char malloc_name[32];		/* whose malloc the process uses: "glibc", "jemalloc" ... */
@@ -226,10 +226,10 @@ MUST_CHECK bool allocator_lg_sample(
 
 /*
  * Any mallctl. `type` MALLCTL_UNKNOWN means that of jemalloc's table; ERROR_USAGE when the name is
- * not in it, or when it is and its type is another; ERROR_DENIED for text that the table does not
- * know as such, because a pointer cannot be told from a number. A unit name cannot be read. What
- * is refused, and what `force` allows: mallctl_check_read, mallctl_check_write. Names under
- * "thread." speak of the calling thread.
+ * not in it, or when it is and its type is another; ERROR_DENIED for text that is not text in the
+ * table, because a pointer looks like a number. A unit name cannot be read. What is refused, and
+ * what `force` allows: mallctl_check_read, mallctl_check_write. Names under "thread." are about the
+ * calling thread.
  */
 MUST_CHECK bool allocator_read(struct allocator *allocator, const char *name,
 	enum mallctl_type type, struct mallctl_value *value, struct error *err);
@@ -274,7 +274,7 @@ struct allocator_warning {
 };
 
 /*
- * Calls `visit` for each thing that is wrong, or will surprise, in this process' set-up. Reads
+ * Calls `visit` for each problem of this process' configuration. Reads
  * /proc/self/maps, which takes milliseconds where there are thousands of mappings.
  */
 void allocator_warnings(struct allocator *allocator,

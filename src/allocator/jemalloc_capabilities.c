@@ -80,7 +80,7 @@ static void read_profiling(struct allocator *allocator)
 	profiling->lg_sample = (unsigned)lg_sample;
 	/* Before 5.3 prof.active can be read, and even written, where nothing is enabled. */
 	profiling->active_at_start = profiling->enabled && read_flag(allocator, "prof.active");
-	/* Before 4.0 threads cannot be told apart: all are sampled. */
+	/* Before 4.0 threads cannot be excluded: all are sampled. */
 	profiling->thread_active_init = true;
 	if (profiling->enabled)
 		(void)jemalloc_read_bool(&allocator->jemalloc, "prof.thread_active_init",
@@ -92,7 +92,7 @@ static void read_profiling(struct allocator *allocator)
 
 /* What an option says about a text; the sum, how much it says that jemalloc has read the text. */
 enum evidence {
-	EVIDENCE_AGAINST = -1, /* jemalloc has another value than the text asks for */
+	EVIDENCE_AGAINST = -1, /* jemalloc has another value than the text */
 	EVIDENCE_NONE = 0,
 	EVIDENCE_FOR = 1, /* it has a value that is not its default */
 };

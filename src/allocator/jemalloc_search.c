@@ -18,7 +18,7 @@ enum { PREFIX_COUNT = sizeof known_prefixes / sizeof known_prefixes[0] };
 static const char mallctl_suffix[] = "mallctl";
 
 /*
- * In a static program without a symbol table only the linker can tell. Weak: never brings a
+ * In a static program without a symbol table only the linker can find it. Weak: never adds a
  * jemalloc in, NULL where there is none.
  */
 extern jemalloc_mallctl_function mallctl __attribute__((weak));
@@ -99,7 +99,7 @@ static void add(struct jemalloc_search *search, const struct jemalloc_functions 
 	snprintf(candidate->where, sizeof candidate->where, "%s", where);
 }
 
-/* Drops those of found[first...] that are no jemalloc, and asks the others for their malloc. */
+/* Drops those of found[first...] that are not jemalloc, and reads the malloc of the others. */
 static void keep_jemallocs(struct jemalloc_search *search, size_t first)
 {
 	size_t kept = first;
@@ -346,7 +346,7 @@ static void search_program(struct jemalloc_search *search, const struct object *
 		search->program_stripped = false;
 }
 
-/* The complaint that every version knows is there even when all names are gone. */
+/* This message is in every version of jemalloc, also in a stripped one. */
 static bool program_contains_jemalloc(void)
 {
 	struct elf_file elf;

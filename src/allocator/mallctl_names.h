@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jemalloc's control names (mallctl(3)): what type the value of each has, and which of them may
- * be asked for by an operator. jemalloc itself cannot be asked for a type, answers a wrong size
- * with EINVAL after it has written some bytes, and crashes on a few names.
+ * jemalloc's control names (mallctl(3)): the type of each value, and which of them an operator may
+ * use. jemalloc reports no types, answers a wrong size with EINVAL after it has written some bytes,
+ * and crashes on a few names.
  *
  * Patterns stand for numbered names: "arena.<i>.purge". A number is any decimal number, or 4096
  * for all arenas together.

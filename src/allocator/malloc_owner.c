@@ -87,7 +87,8 @@ static const char *name_by_symbol(const void *base)
 /* Of a static program too, which has no dynamic symbols. */
 static const void *address_of_malloc(void)
 {
-	/* malloc is only looked at here, and ISO C has no cast from a function to an object. */
+	/* malloc's address is only read here, and ISO C has no cast from a function to an object.
+	 */
 	void *(*const function)(size_t) = malloc;
 	const void *address = loaded_symbol_find("malloc", NULL);
 

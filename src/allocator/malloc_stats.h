@@ -43,7 +43,7 @@ struct malloc_stats {
 	int (*tcmalloc)(const char *property, size_t *value);
 	void (*mimalloc)(size_t *elapsed_ms, size_t *user_ms, size_t *system_ms, size_t *rss,
 		size_t *peak_rss, size_t *commit, size_t *peak_commit, size_t *page_faults);
-	bool is_known;	  /* some figures may be had, or the reason why not can be told */
+	bool is_known;	  /* it has figures, or a reason why it has none */
 	char version[32]; /* of glibc; "" */
 	/* Variables that the malloc read at its start and that were set. */
 	struct malloc_option options[MALLOC_OPTIONS_MAX];

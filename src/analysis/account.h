@@ -118,7 +118,7 @@ struct account {
 
 void account_add(struct account *account, struct account_row row);
 
-/* What the kernel's part has to know of the allocator. */
+/* What the kernel's rows need of the allocator. */
 struct account_heap {
 	bool is_in_break; /* the program break is the allocator's */
 	/*

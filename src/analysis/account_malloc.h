@@ -5,7 +5,7 @@
  *
  * glibc's arenas have their memory in the program break (the main arena) and in heaps of 64 MiB
  * of address space, which smaps shows. What is not resident of these is exact. Blocks with mappings
- * of their own cannot be told from other anonymous mappings: they are taken as resident, as far as
+ * of their own look like other anonymous mappings: they are taken as resident, as far as
  * there is room.
  *
  * Where a malloc reports nothing, or has not been asked, the kernel's figures stand alone.

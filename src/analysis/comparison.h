@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether two profiles can be subtracted, and what a reader of the difference must know. */
+/* Whether two profiles can be subtracted, and what to report about the difference. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fragmentation by site: the free places in slabs of each size class, shared out among the sites
- * whose live objects are in that class, by their numbers. A slab stays as long as one object is in
- * it, so these are the sites that keep it.
+ * whose live objects are in that class, by number of objects. A slab stays as long as one object is
+ * in it, so these are the sites that keep it.
  *
  * A profile has the objects' mean size for each stack, not their sizes. Stacks that allocate one
  * size, which most are, have their class exactly; a mean between two classes is shared between

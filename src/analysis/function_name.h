@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of functions as people want to read them: a demangled C++ name spells out the types of all
+ * Readable names of functions: a demangled C++ name spells out the types of all
  * arguments and of the result, which makes a line unreadable and rarely matters.
  */
 #pragma once

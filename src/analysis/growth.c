@@ -12,11 +12,11 @@
  * series' length, and one of 4.5 lengths, beyond which only the scale would change; shares from 1
  * down to 1/128; and s from 1 in steps of sqrt(2).
  *
- * What each weighs beforehand was chosen such that intervals hold the truth about as often as they
- * say for heaps of many kinds at once (bench/bench_trend.py). Lifetimes weigh alike, the lasting
- * one somewhat less. What is turned over within the series is mostly the whole level: the more
- * shares are thought possible, the less a short series tells a part that is replaced at once from a
- * whole that is replaced slowly.
+ * The prior weights were chosen so that intervals contain the truth about as often as stated for
+ * many kinds of heaps at once (bench/bench_trend.py). Lifetimes weigh alike, the lasting one
+ * somewhat less. What is turned over within the series is mostly the whole level: the more shares
+ * are possible, the less a short series distinguishes a part that is replaced at once from a whole
+ * that is replaced slowly.
  */
 enum { MAX_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
 
@@ -84,13 +84,13 @@ static void average_add(struct average *average, double log_weight, double below
 	average->below += weight * below;
 }
 
-/* Whose noise is meant: that of sampling, or also the program's own ups and downs. */
+/* Noise of sampling, or also the program's own fluctuation. */
 enum noise { NOISE_SAMPLING, NOISE_PROGRAM };
 
 /*
- * What the profiles count of objects that came tells lifetimes: of n that are in use with lifetime
- * T n / T come in an hour. It tells them roughly, as lifetimes are no exponentials, and some
- * objects live and die between two profiles.
+ * The profiles' counts of new objects determine lifetimes: of n objects in use with lifetime T, n /
+ * T are new in an hour. This is rough, because lifetimes are not exponential, and some objects are
+ * allocated and freed between two profiles.
  */
 static double arrivals_likelihood(
 	const struct growth_data *series, double supposed_rate, const struct line_noise *noise)
@@ -114,7 +114,7 @@ static void add_scales(struct average *average, const struct line_fit *fit,
 	double degrees_of_freedom, double log_prior, double distance, double other_variance,
 	enum noise noise)
 {
-	/* Beyond what the residual asks for, s only gets less likely. */
+	/* Beyond what the residual needs, s only gets less likely. */
 	const double wanted =
 		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees_of_freedom), 0) + 8;
 	const double variance = noise == NOISE_SAMPLING ? fit->sampling_variance : fit->variance;
@@ -365,7 +365,7 @@ static bool is_fold_poor(const struct growth_data *folded)
 
 /*
  * The size of a step is what the growth beside it has not added. One at the onset that is smaller
- * than what growth adds until the next point only tells that growth began between two points.
+ * than what growth adds until the next point only means that growth began between two points.
  */
 static void copy_steps(
 	const struct growth_data *series, const struct growth_shape *shape, struct growth *growth)

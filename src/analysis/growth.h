@@ -5,8 +5,8 @@
  * level up to its onset (a hinge) and from its end on; steps beside it are left to levels of their
  * own. Its 95% interval contains
  * the rate of the same line through the true values at the same times: what a profiler would have
- * found that records everything. So only sampling makes it wide. `p` asks more: how often a program
- * that does not grow would look as if it grew this much, by sampling and by its own ups and downs.
+ * found that records everything. So its width comes from sampling alone. `p` is how often a program
+ *that does not grow would look as if it grew this much, by sampling and by its own fluctuation.
  *
  * Model. Two profiles err together by the variance of the objects that are alive in both, since an
  * object is sampled, or not, once (Horvitz and Thompson; see analysis/unsample.h). What was sampled
@@ -18,20 +18,20 @@
  *	cov(e_j, e_k) = s (f w a exp(-|t_j - t_k| / T) + w |b| min(t_j, t_k))
  *
  * with f the share of the level that is turned over (the rest stays and cancels out of b), and
- * s >= 1 for the program itself, of which the interval knows nothing: there s = 1. What the ups and
- * downs of a level itself are above their low was turned over: it is of one profile alone.
+ * s >= 1 for the program itself, which the interval ignores: there s = 1. The part of a fluctuating
+ *level above its low was turned over: it is of one profile alone.
  *
  * The estimates themselves move by more than sampling: the number of objects of that queue is a
  * Poisson count, so the value moves by the variance z a for objects of z bytes, with the same
  * correlation. Together with sampling that is v a with v = w + z, the sum of the squares of what
  * each recorded object stands for over the sum (growth_objects). For objects far smaller than the
  * sampling interval v is w; for large ones nearly all is the program's. So p takes v in place of w.
- * For the interval the series' own moves, which tell T and f, are taken for v a (traffic) and for
- * w a (a pool that keeps their number), and the rate errs by w either way.
+ * For the interval the series' own moves, which determine T and f, are taken for v a (traffic) and
+ *for w a (a pool that keeps their number), and the rate errs by w either way.
  *
  * Of this w and v are known. T, f and s are not: profiles do not say which objects are the same.
- * Where they count what was ever allocated that tells T, roughly. The error of the rate is found
- * for each of a grid of their values, and averaged with the weights that the series gives them
+ * Where they count what was ever allocated, this determines T roughly. The error of the rate is
+ *found for each of a grid of their values, and averaged with the weights that the series gives them
  * (restricted likelihood, Patterson and Thompson 1971) times what they weigh beforehand. A restart
  * begins anew: each run has a level of its own, and b is common.
  *
@@ -41,8 +41,8 @@
  * to come beyond a supposed b did come: the turnover is never less than half of that, so that three
  * samples in a straight line are no proof.
  *
- * p looks for growth from the start on and from other moments on, and pays for having looked at
- * several (Cauchy's combination of their p). Which shape a series has is decided by Schwarz's
+ * p tests growth from the start on and from other times on, and is corrected for these several
+ *tests (Cauchy's combination of their p). Which shape a series has is decided by Schwarz's
  * criterion (analysis/growth_shape.h): growth that steps or a rise to a new level explain nearly
  * as well, with odds of less than 20 to 1 against them, is not called growth.
  * bench/bench_trend.py and bench/bench_trend_kinds.py show how often all of this is right.

@@ -131,7 +131,7 @@ void basis_make(const struct growth_data *series, const struct line_noise *noise
 	const struct whitener whitener = make_whitener(series, noise, walk_variance);
 
 	const struct levels levels = whiten_levels(series, &whitener);
-	/* Without a dimension columns can be told from rounding errors. */
+	/* Dimensionless, so that columns can be distinguished from rounding errors. */
 	const double unit = sqrt(series->plain_variance);
 
 	basis->count = series->count;

@@ -422,7 +422,7 @@ size_t growth_data_run_begin(const struct growth_data *series, size_t at)
 	return at;
 }
 
-/* Whether its run has at least so many points up to this one, and after it. */
+/* Whether its run has at least this number of points up to this one, and after it. */
 static bool has_points(const struct growth_data *series, size_t at, size_t before, size_t after)
 {
 	return at + 1 >= growth_data_run_begin(series, at) + before &&

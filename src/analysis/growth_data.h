@@ -55,7 +55,7 @@ struct growth_data {
 	 * each run leaves of the averaged points, over theirs. Much less is left of what stays.
 	 */
 	double plain_variance, plain_square_sum;
-	double min_variance; /* of what is not sampled: as well as a double knows it; > 0 */
+	double min_variance; /* of what is not sampled: the precision of a double; > 0 */
 	double period_hours; /* of a fold; else 0 */
 	double fold_error;   /* standard error of the rate, as the period is not quite known */
 	size_t block;	     /* points as they came that were averaged to one */

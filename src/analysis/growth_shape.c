@@ -89,11 +89,11 @@ static void find_wave(
 	}
 	if (best < 0.5 * flat->square_sum)
 		return;
-	/* A few waves tell a period badly, and whole steps are likelier. */
+	/* A few waves determine a period badly, and whole steps are likelier. */
 	const double whole_steps = round(best_period / step) * step;
 	const bool is_whole = fabs(span / best_period - span / whole_steps) <= 0.25;
 	shape->period_hours = is_whole ? whole_steps : best_period;
-	/* Three periods tell whether it is one of whole steps. */
+	/* Three periods show whether it is one of whole steps. */
 	if (is_whole && span / whole_steps < 3)
 		shape->period_error_hours =
 			fmax(fabs(best_period - whole_steps), min_period_error * step);

@@ -6,7 +6,7 @@
  * A module's *identity* is its name up to ".so", or "" for the main program, so that a library
  * that got a new version, or a program that was renamed, stays the same module. It *differs* when
  * the profiles disagree in its path or build-id: then offsets and line numbers in it mean
- * different things in each and are not compared.
+ * other functions in each and are not compared.
  */
 #pragma once
 

@@ -66,7 +66,7 @@ struct node_totals {
 
 void node_totals_deinit(struct node_totals *totals);
 
-/* Makes room for so many nodes: all that are added. New ones start with nothing. */
+/* Makes room for this number of nodes: all that are added. New ones start empty. */
 void node_totals_make_room(struct node_totals *totals, size_t node_count);
 
 /*

@@ -55,7 +55,7 @@ void stack_filter_enter(struct stack_filter *stack_filter, const struct profile 
 bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_stack *stack,
 	const uint32_t **locations, size_t *depth);
 
-/* The samples to go through: of all threads together, or of single threads if the filter asks. */
+/* The samples to visit: of all threads together, or of single threads if the filter names one. */
 MUST_CHECK bool stack_filter_samples(const struct stack_filter *stack_filter,
 	const struct profile_sample **samples, size_t *count, struct error *err);
 

@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "base/xalloc.h"
 
-/* Sites that are looked at: the biggest over all profiles. Which ones does not depend on growth. */
+/* Tested sites: the largest over all profiles. The choice does not depend on growth. */
 enum { MAX_SITES = 2000 };
 
 #define NO_PATH UINT32_MAX
@@ -113,7 +113,7 @@ static const char *path_text(struct view *view, uint32_t at)
 	return string_pool_add_sized(&view->strings, text.data, text.size);
 }
 
-/* Which units a path counts for, and who is told so. */
+/* Which units a path counts for, and the callback for them. */
 struct unit_map {
 	const struct view *view;
 	enum trend_unit unit;
@@ -465,7 +465,7 @@ static int by_change(const void *a, const void *b, void *context)
 	return (x_now < y_now) - (x_now > y_now);
 }
 
-/* Holm's step-down rule over all sites that were looked at, in ascending order of p. */
+/* Holm's step-down rule over all tested sites, in ascending order of p. */
 static void name_suspects(struct trend *trend)
 {
 	size_t tests = 0;

@@ -6,8 +6,8 @@
  *
  * Suspects. Each site that grows steadily has the probability p that one without growth looks like
  * it. Among hundreds of sites some always look bad, so p is adjusted by Holm's rule for the number
- * of sites looked at: when nothing leaks, at most TREND_LEVEL of all trends name a suspect, however
- * the sites depend on each other. Steps and swings are no suspects; they are told as what they are.
+ * of tested sites: when nothing leaks, at most TREND_LEVEL of all trends name a suspect, however
+ * the sites depend on each other. Steps and swings are not suspects; they are reported as such.
  */
 #pragma once
 
@@ -50,7 +50,7 @@ struct trend {
 	int64_t first_ms, last_ms;
 	struct trend_site *sites; /* suspects first, then by how surely they changed */
 	size_t site_count;
-	size_t left_out; /* smaller sites that were not looked at */
+	size_t left_out; /* smaller sites that were not tested */
 	struct trend_site total;
 };
 

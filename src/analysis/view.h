@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A view: profiles made ready to be drawn. Profiles were scaled up, symbolized, filtered, cut to
- * the granularity that was asked for, and merged; every renderer starts from this.
+ * the requested granularity, and merged; every renderer starts from this.
  *
  * Words. A *node* is what the reader sees as one box: a function, a line, a file or an address,
  * depending on the granularity. A *path* is a distinct stack of nodes, root first, with its

@@ -412,7 +412,7 @@ bool view_check_inputs(const struct view_input *inputs, size_t count, struct err
 	return true;
 }
 
-/* Where only some inputs know modules, functions can only meet by their names. */
+/* Where only some inputs have modules, functions are matched by their names alone. */
 static bool has_modules_in_part(const struct view_input *inputs, size_t count)
 {
 	for (size_t i = 1; i < count; i++) {

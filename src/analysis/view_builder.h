@@ -32,7 +32,7 @@ struct view_request {
 	const char *title;
 	const char *subtitle;
 	/*
-	 * Called for each line that goes into a path of the view, for callers that need to know
+	 * Called for each line that is added to a path of the view, for callers that need
 	 * what each input, or each of its stacks, has added; NULL for none. `estimates` are
 	 * PROFILE_COUNTERS.
 	 */
@@ -46,7 +46,7 @@ MUST_CHECK bool view_check_inputs(const struct view_input *inputs, size_t count,
 
 /*
  * Fails with ERROR_USAGE when the inputs have nothing in common (a heap and a CPU profile), when
- * figures per thread are asked for and there are none, or when a pattern exceeded its limits.
+ * figures per thread are requested and missing, or when a pattern exceeded its limits.
  */
 MUST_CHECK bool view_build(const struct view_input *inputs, size_t input_count,
 	const struct view_request *request, struct view **ret, struct error *err);

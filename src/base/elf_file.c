@@ -372,7 +372,7 @@ uint64_t elf_file_function(struct elf_file *elf, const char *name)
 	return search.value;
 }
 
-/* A constant text, as elf_file_has_text or elf_file_has_name asks for it. */
+/* A constant text, for elf_file_has_text or elf_file_has_name. */
 struct wanted_text {
 	const char *text; /* without its first byte for has_text */
 	size_t size;	  /* of what is searched */

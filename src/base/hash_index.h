@@ -38,7 +38,7 @@ uint32_t hash_index_find(const struct hash_index *index, uint64_t hash, hash_ind
 /*
  * The position of `key` when it is there; otherwise stores `position` for it and returns
  * HASH_INDEX_NONE, and the caller puts the item at that position. The tag is kept with the slot,
- * so growing never asks for an item's hash again: `hash` must be spread over all 64 bits.
+ * so growing needs no hash function: `hash` must be spread over all 64 bits.
  */
 uint32_t hash_index_add(struct hash_index *index, uint64_t hash, hash_index_equal *equal,
 	const void *items, const void *key, uint32_t position);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory for the offline side, where running out is not something a caller can mend: the program
- * says so on stderr and exits with 1. Never include this from code that lives inside a server.
+ * says so on stderr and exits with 1. Never include this from code that runs inside a server.
  * No object here is for two threads at once.
  */
 #pragma once
@@ -59,7 +59,7 @@ struct arena {
 	struct arena_block *blocks; /* newest first */
 	char *position;
 	char *end;
-	size_t used_bytes; /* handed out so far, for accounting */
+	size_t used_bytes; /* allocated so far, for accounting */
 };
 
 static inline void arena_init(struct arena *arena)

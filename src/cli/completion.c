@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl completion: a bash function that knows every verb, option and kind of value. */
+/* heapctl completion: a bash function with every verb, option and kind of value. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/option.h"
 #include "cli/verb.h"
 
-/* The bash code that fills COMPREPLY for one kind of thing (see `complete` in cli/verb.h). */
+/* The bash code that fills COMPREPLY for one kind of value (see `complete` in cli/verb.h). */
 static void print_reply(const char *complete)
 {
 	if (complete == NULL)

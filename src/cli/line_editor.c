@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* libedit hands no context to its callbacks. */
+/* libedit passes no context to its callbacks. */
 static struct {
 	struct word_list first, others;
 	char **(*matches)(const char *text, char *(*next)(const char *text, int state));

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 	verb_table = verbs;
 	net_program_init(argc, argv);
 #if defined(HEAPCTL_NET)
-	/* Users know it by the name that they called. */
+	/* Messages name the command as it was called. */
 	prctl(PR_SET_NAME, "heapctl");
 #else
 	struct error err;

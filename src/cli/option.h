@@ -46,7 +46,7 @@ struct option_parser {
 	const struct verb *verb;
 	void *request;
 	size_t classic_count;
-	bool prefers_classic; /* a name that the older program knows shortened is taken so */
+	bool prefers_classic; /* abbreviations of the older program keep their meaning */
 	int argc;
 	char **argv;
 	int at;		     /* in argv: what comes next */

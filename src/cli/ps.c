@@ -56,7 +56,7 @@ static void add_reachable(struct table *table, const struct survey_entry *entry)
 	const bool is_available = json_flag(status, "profiling.available");
 	const bool is_active = json_flag(status, "profiling.active");
 
-	/* Its own number, when it lives in a pid namespace that we cannot see into. */
+	/* Its inner pid, when it is in a pid namespace that we cannot read. */
 	snprintf(pid, sizeof pid, "%" PRId64,
 		entry->target.process.pid != 0 ? (int64_t)entry->target.process.pid
 					       : json_number(status, "pid"));

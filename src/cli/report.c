@@ -33,7 +33,7 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 			base->name, before, now->name, after);
 }
 
-/* Says what a reader of the difference has to know. */
+/* Reports what makes the difference misleading. */
 static void warn_of_comparison(const struct report_session *session)
 {
 	const struct profile *const now = session->profiles[0];

@@ -442,7 +442,7 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	}
 }
 
-/* debuginfod's library asks no server at all for what it does not know as a URL. */
+/* debuginfod's library silently ignores what is not a URL. */
 static bool check_servers(const char *urls, struct error *err)
 {
 	static const char *const schemes[] = { "http://", "https://", "file://" };

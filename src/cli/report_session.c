@@ -23,7 +23,7 @@ void report_session_add(struct report_session *session, struct profile *profile)
 	session->profiles[session->profile_count++] = profile;
 }
 
-/* Whether anything that is asked for can be about single threads. */
+/* Whether the request can be about single threads. */
 static bool needs_threads(const struct report_options *options)
 {
 	const struct filter_text *const filter = &options->filter;
@@ -267,8 +267,8 @@ static size_t count_unnamed(const struct profile *profile)
 }
 
 /*
- * Memory without a file is one thing, and a profile that was cut off before its mappings another.
- * Returns how many addresses are of such profiles.
+ * Distinguishes memory without a file from a profile that was cut off before its mappings. Returns
+ * the number of addresses of such profiles.
  */
 static size_t warn_of_missing_mappings(const struct report_session *session)
 {
@@ -327,7 +327,7 @@ static size_t warn_of_cut_mappings(const struct report_session *session)
 }
 
 /*
- * A module of profiles of which only one tells build-ids has two reports; what both say is said
+ * If only one of two profiles has build-ids, a module has two reports; what both say is printed
  * once.
  */
 static void report_modules(const struct report_session *session,

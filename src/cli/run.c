@@ -77,7 +77,7 @@ static void attach_jemalloc(int *argc, char **argv)
 	for (int i = 1; i + 1 < *argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--jemalloc") != 0 || strstr(argv[i + 1], ".so") == NULL)
 			continue;
-		/* Kept for as long as the process lives. */
+		/* Kept until the process ends. */
 		argv[i] = xasprintf("--jemalloc=%s", argv[i + 1]);
 		for (int k = i + 1; k + 1 < *argc; k++)
 			argv[k] = argv[k + 1];

@@ -90,7 +90,7 @@ static bool ends_programs(int number)
 	return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
 }
 
-/* A profile of the program while it lives. Quiet: the one of its exit is expected. */
+/* A profile of the running program. Silent: the one of its exit is expected. */
 static void take_profile(struct recording *recording, pid_t pid)
 {
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };

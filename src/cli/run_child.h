@@ -7,7 +7,7 @@
  *
  * jemalloc writes the profile of an orderly exit itself (prof_final), into a private folder. A
  * program that a signal kills never gets there; so before the parent passes such a signal on, it
- * asks the agent for a profile, which is used when there is no better one.
+ * requests a profile of the agent, which is used when there is no better one.
  */
 #pragma once
 

@@ -97,7 +97,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (has_history_limits && serve.history_folder == NULL)
 		return verb_usage(verb, "say where the history goes: --history FOLDER");
 	for (size_t i = 0; i < parser.operand_count; i++) {
-		/* An unset variable of a script: it must not serve nothing for ever. */
+		/* An unset variable of a script: without a target it would wait forever. */
 		if (parser.operands[i][0] == '\0')
 			return verb_usage(verb, "a TARGET is empty");
 	}

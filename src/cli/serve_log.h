@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log of heapctl serve: one line to standard error for each thing that happened, with its time.
+ * The log of heapctl serve: one line to standard error for each event, with its time.
  * A line that comes again and again, as of a target that hangs, is written five times a minute,
  * with how often it came. Any thread.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl top: which functions hold the memory, live. */
+/* heapctl top: which functions use the memory, live. */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>

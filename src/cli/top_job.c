@@ -124,7 +124,7 @@ void top_job_finish(struct top_job *job, struct top_result *result)
 
 bool top_job_cancel(struct top_job *job)
 {
-	/* pthread_timedjoin_np knows no other clock. */
+	/* pthread_timedjoin_np has no other clock. */
 	const struct timespec end = clock_timespec(clock_realtime_ms() + CANCEL_MS);
 
 	eventfd_write(job->cancel_fd, 1);

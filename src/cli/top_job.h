@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `heapctl top` asks of its target, in a thread of its own: a target that hangs, or a program
- * whose symbols take a minute, must not keep the keys waiting. One job at a time.
+ * The requests of `heapctl top` to its target, in a separate thread: a target that hangs, or a
+ * program whose symbols take a minute, must not keep the keys waiting. One job at a time.
  */
 #pragma once
 
@@ -45,7 +45,7 @@ int top_job_fd(const struct top_job *job);
 void top_job_finish(struct top_job *job, struct top_result *result);
 
 /*
- * Ends the waiting for the target. False when the job was busy all the same for longer than a key
+ * Ends the waiting for the target. False when the job was still busy for longer than a key
  * may take: its thread still runs, and the program has to end by _exit.
  */
 bool top_job_cancel(struct top_job *job);

@@ -63,7 +63,7 @@ static void print_captured(void *context, const struct watcher_capture *capture)
 	CLEANUP(free_cleanup) char *path = terminal_copy(capture->path);
 	fprintf(stderr, "heapctl: watch: %s%s: a profile of %s\n", reason, resident,
 		quantity_format(QUANTITY_BYTES, (double)capture->bytes, false).text);
-	/* A script wants the path itself. */
+	/* For scripts: only the path. */
 	printf("%s\n", isatty(STDOUT_FILENO) ? path : capture->path);
 	fflush(stdout);
 	session->captured++;

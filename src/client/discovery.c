@@ -135,7 +135,7 @@ static pid_t pid_of_bound_name(const char *name)
 }
 
 /*
- * The sockets of agents in a folder; of one process, as it knows its pid. When that is 0, of all,
+ * The sockets of agents in a folder; of one process, by its inner pid. When that is 0, of all,
  * and those that never got their last name.
  */
 static void add_folder(const char *folder, pid_t pid, struct string_pool *paths)

@@ -3,7 +3,7 @@
  * Which agents there are: their sockets are searched in the folders where agents put them
  * (HEAPCTL_DIR of the process and our own, /run/heapctl, the user's runtime folder,
  * /tmp/heapctl-UID), in each process' own root, so that containers are reached from outside; and
- * among the listening sockets that the kernel knows.
+ * among the listening sockets of the kernel's table.
  *
  * A *candidate* is a path with such a name; connecting shows whether the right agent answers there
  * (client/target.h).
@@ -22,7 +22,7 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 
 /*
  * All sockets in the folders that this process sees, of any user: /run/heapctl,
- * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones that the kernel knows.
+ * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones in the kernel's table.
  * Also those that a process bound but ended before it gave them a name to be found by.
  */
 void discovery_sockets(struct string_pool *paths);

@@ -15,7 +15,7 @@
 
 enum finding_level {
 	FINDING_GOOD,  /* in order */
-	FINDING_NOTE,  /* good to know */
+	FINDING_NOTE,  /* information */
 	FINDING_WRONG, /* profiling fails or misleads because of it */
 };
 

@@ -213,7 +213,7 @@ static bool may_write(const struct stat *parent, uid_t user)
 	return parent->st_uid == user && (parent->st_mode & S_IWUSR) != 0;
 }
 
-/* `seen` is the path as we reach it, `path` as the agent knows it. */
+/* `seen` is the path for this process, `path` that for the agent. */
 static bool examine_missing(
 	struct diagnosis *diagnosis, const char *seen, const char *path, uid_t owner)
 {

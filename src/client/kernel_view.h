@@ -26,8 +26,8 @@ extern const char *const kernel_part_names[KERNEL_PARTS + 1];
 
 /*
  * Appends the part of a target. ERROR_NOT_FOUND when it has ended, ERROR_UNSUPPORTED when
- * neither this process nor a gateway is on its machine; a gateway may be too old to know, or not
- * allowed to read.
+ * neither this process nor a gateway is on its machine; a gateway may be too old, or not allowed to
+ * read.
  */
 MUST_CHECK bool kernel_view_fetch(
 	const struct target *target, enum kernel_part part, struct buffer *out, struct error *err);

@@ -13,7 +13,7 @@
 #include "base/string_pool.h"
 #include "client/program.h"
 
-/* What the user asked for; every pointer may be NULL. */
+/* The user's options; every pointer may be NULL. */
 struct launch_request {
 	const char *command;  /* argv[0] of the program */
 	const char *conf;     /* --conf, several joined by ',' */
@@ -37,7 +37,7 @@ struct launch_plan {
 	struct launch_variable variables[LAUNCH_VARIABLES];
 	size_t variable_count;
 	const char *jemalloc; /* preloaded besides the agent; NULL for none */
-	/* What the user should know, in the order of deciding. */
+	/* Messages for the user, in the order of the decisions. */
 	const char *notes[16];
 	size_t note_count;
 	struct string_pool strings; /* owns all of the above */

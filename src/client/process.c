@@ -113,7 +113,7 @@ static void read_exe(struct process *process, pid_t thread)
 	}
 }
 
-/* Whether two /proc links lead to the same thing; a hidden one counts as the same. */
+/* Whether two /proc links lead to the same target; a hidden one counts as the same. */
 static bool is_same(pid_t pid, const char *name)
 {
 	char path[PROC_PATH_BYTES];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What /proc shows of a process that may be a target: its identity, what it has loaded, the
- * environment it began with. Nothing here talks to an agent. Much of it is hidden from other users;
- * that is reported, never guessed.
+ * environment it began with. Never connects to an agent. Much of it is hidden from other users;
+ * this is reported, never guessed.
  *
- * Words: the *inner pid* is the number that the process itself knows, in its pid namespace.
+ * The *inner pid* is the number of the process in its own pid namespace.
  */
 #pragma once
 

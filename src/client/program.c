@@ -63,7 +63,7 @@ static bool take_name_before(const char *begin, const char *end, char name[MALLC
 	return true;
 }
 
-/* A file whose tables are those of another machine: the names in them are text all the same. */
+/* A file for another machine, whose tables cannot be read: its names are found as text. */
 static bool find_mallctl_text(int fd, char name[MALLCTL_NAME_BYTES])
 {
 	enum { BLOCK_BYTES = 1 << 16, OVERLAP_BYTES = MALLCTL_NAME_BYTES + sizeof companion };

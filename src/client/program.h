@@ -43,8 +43,8 @@ MUST_CHECK bool program_inspect(const char *command, struct program *program, st
 
 /*
  * The environment variable that the jemalloc reads which the ELF file open on `fd` defines with
- * this mallctl. Its text is in the file; the names of the functions tell it only where they are
- * those that jemalloc was configured with. -1 and "": MALLOC_CONF. Returns `variable`.
+ * this mallctl. Its text is in the file; the names of the functions determine it only where they
+ * are those that jemalloc was configured with. -1 and "": MALLOC_CONF. Returns `variable`.
  */
 const char *program_conf_variable(
 	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES]);

@@ -343,8 +343,8 @@ static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
 }
 
 /*
- * A socket is named after the inner pid of its process; /proc may know more of it. Where it does
- * not, the program belongs to the user that listens.
+ * A socket is named after the inner pid of its process; /proc may have more. Where it does not, the
+ * process belongs to the user of the listening socket.
  */
 static void learn_process(const struct stream *stream, struct target *target)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agents on demand (docs/protocol.md): a process that has no agent's thread until a signal asks
- * for it, as the children of a target have by default. The signal is sent only where the kernel
- * says that it is handled, never to a process that has entered a sandbox of its own, and to a
- * thread that waits where an interruption does no harm.
+ * Agents on demand (docs/protocol.md): a process has no agent's thread until a client's signal, as
+ * the children of a target by default. The signal is sent only if the kernel shows a handler for
+ * it, never to a process that has entered a sandbox, and only to a thread that waits where an
+ * interruption is harmless.
  */
 #pragma once
 
@@ -14,10 +14,10 @@
 #include "client/process.h"
 
 enum wake_state {
-	WAKE_NO_AGENT,	/* nothing there handles the signal */
-	WAKE_ASLEEP,	/* may be asked */
-	WAKE_AWAKE,	/* its thread is there: it makes a socket, or cannot */
-	WAKE_SANDBOXED, /* has seccomp filters that it had not when it was started */
+	WAKE_NO_AGENT,	/* the signal has no handler */
+	WAKE_ASLEEP,	/* may be woken */
+	WAKE_AWAKE,	/* its thread runs: it creates a socket, or cannot */
+	WAKE_SANDBOXED, /* has seccomp filters that it did not have at its start */
 };
 
 enum wake_state wake_read_state(const struct process *process);

@@ -107,5 +107,5 @@ MUST_CHECK bool backend_post_json(struct backend *backend, const char *path, jso
 void backend_memory_figures(
 	const struct backend *backend, const json_t *status, uint64_t bytes[FIGURES]);
 
-/* Resident memory of the process in bytes, 0 when this machine cannot tell. */
+/* Resident memory of the process in bytes, 0 when it is on another machine. */
 uint64_t backend_resident_bytes(const struct backend *backend);

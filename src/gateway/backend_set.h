@@ -76,7 +76,7 @@ bool backend_set_is_called(
 void backend_set_remember(struct backend_set *set, const char *name, uid_t owner);
 
 /*
- * What a target that may have gone is called in the history: NAME, when NAME@USER was asked for and
+ * The name in the history of a target that may have ended: NAME, when NAME@USER was requested and
  * the name is that user's.
  */
 void backend_set_plain_name(struct backend_set *set, const char *name, char *out, size_t size);

@@ -56,8 +56,8 @@ void connection_slot_enter(
 struct acceptor;
 
 /*
- * Begins on a thread of its own, which reserves a slot for each connection that it hands to the
- * daemon, and ends once stop_fd is readable. The daemon's owner attaches and detaches them.
+ * Starts a thread, which reserves a slot for each connection that it passes to the daemon, and ends
+ * once stop_fd is readable. The daemon's owner attaches and detaches them.
  */
 MUST_CHECK bool acceptor_start(const struct listener *listener, struct MHD_Daemon *daemon,
 	struct connection_slots *slots, int stop_fd, struct acceptor **acceptor, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of the gateway share: its targets, its renders, its counters. One
- * per process; each part takes care of its own locking, so any thread may use all of it.
+ * What the handlers of the gateway share: its targets, its renders, its counters. One per process;
+ * each part has its own lock, so any thread may use all of it.
  */
 #pragma once
 
@@ -77,7 +77,7 @@ MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *requ
 
 /*
  * The name whose history is requested. A target that has ended is no longer among the backends, but
- * its history can still be asked for. At the root it is the gateway's own target.
+ * its history can still be requested. At the root it is the gateway's own target.
  */
 enum { GATEWAY_NAME_BYTES = 128 };
 MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request *request,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's protocol, handed through: what heapctl status http://... and the page use. The path
+ * Forwards the agent's protocol, for heapctl status http://... and the page. The path
  * is put together anew from the matched route and the checked parameters. Beside it what the kernel
  * says of the target, for heapctl account and dump --bundle behind a gateway.
  */

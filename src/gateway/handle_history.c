@@ -69,7 +69,7 @@ void api_archive(struct gateway *gateway, const struct request *request, struct 
 	buffer_deinit(&body);
 }
 
-/* The array again as `moments`, until 0.3, for clients that do not know `max`. */
+/* The array again as `moments`, until 0.3, for clients that do not use `max`. */
 static void put_former_name(struct json_writer *json, const struct buffer *body, size_t begin)
 {
 	CLEANUP(free_cleanup) char *snapshots = xstrndup(body->data + begin, body->size - begin);
@@ -163,7 +163,7 @@ struct trend_render {
 	const char *focus, *ignore, *exclude; /* patterns; NULL for none */
 };
 
-/* Of compressed profiles that are handed to the worker. */
+/* Of compressed profiles that are passed to the worker. */
 #define TREND_BYTES_MAX (UINT64_C(512) << 20)
 
 struct trend_format {

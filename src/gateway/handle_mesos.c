@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /memory-profiler/, as libprocess' users know it. */
+/* /memory-profiler/, as in libprocess. */
 #include <jansson.h>
 
 #include <inttypes.h>

@@ -101,7 +101,7 @@ static void exposition_label(struct buffer *labels, const char *name, const char
 		}
 		if (*value == '"' || *value == '\\')
 			buffer_append_char(labels, '\\');
-		/* A process may have any name; the format wants UTF-8. */
+		/* A process may have any name; the format requires UTF-8. */
 		buffer_append_char(labels, (unsigned char)*value < 0x80 ? *value : '?');
 	}
 	buffer_append_char(labels, '"');
@@ -246,7 +246,7 @@ static void put_runs(struct exposition *out, const struct scrape *scrape)
 	}
 }
 
-/* The statistics of one target that were asked for with ?collect=. */
+/* The statistics of one target that ?collect= selects. */
 struct details {
 	struct allocator_stats stats;
 	const char *labels;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /mtev/, as libmtev's users know it: GET for everything, and 500 for every failure. */
+/* /mtev/, as in libmtev: GET for everything, and 500 for every failure. */
 #include <string.h>
 
 #include "base/xalloc.h"

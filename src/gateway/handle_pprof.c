@@ -109,7 +109,7 @@ static bool append_addresses(const struct request *request, struct buffer *out, 
 	return true;
 }
 
-/* Mappings, an empty line, addresses: what the worker wants. */
+/* The worker's input: mappings, an empty line, addresses. */
 static bool make_question(const struct backend *backend, const struct request *request,
 	struct buffer *out, struct error *err)
 {

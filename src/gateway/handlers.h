@@ -33,7 +33,7 @@ handler go_index, go_heap, go_allocs, go_cmdline;
 /* Prometheus */
 handler metrics;
 
-/* The agent's protocol, handed through. */
+/* Forwards the agent's protocol. */
 handler agent_read, agent_change;
 const char *stats_media_type(const char *format);
 

@@ -30,7 +30,7 @@ MUST_CHECK bool listener_open(const char *address, struct listener *listener, st
 /* Takes over a socket that listens already. */
 MUST_CHECK bool listener_adopt(int fd, struct listener *listener, struct error *err);
 
-/* How many sockets systemd handed over, from descriptor LISTENER_FIRST_FD on; 0 for none. */
+/* The number of sockets that systemd passed, from descriptor LISTENER_FIRST_FD on. */
 int listener_inherited_count(void);
 enum { LISTENER_FIRST_FD = 3 };
 

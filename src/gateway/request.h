@@ -3,7 +3,7 @@
  * A request as a handler sees it, and the answer that it gives: no library, no socket.
  *
  * The path was matched and the parameters were checked against the table of routes before a
- * handler runs, so a handler asks for values by name and gets them in their type.
+ * handler runs, so a handler gets values by name and in their type.
  */
 #pragma once
 

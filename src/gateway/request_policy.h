@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which requests are served: the token, and what a browser says of the page that asks.
+ * Which requests are served: by the token, and by the browser's headers about the requesting page.
  *
  * A browser on this machine can reach a loopback address for any page that it shows. Three checks
  * keep those pages out. *Host*: a name that an attacker's DNS made point here (rebinding) is not

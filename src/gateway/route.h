@@ -54,7 +54,7 @@ struct route {
 	unsigned methods; /* METHOD_ bits */
 	enum route_scope scope;
 	const char *pattern;
-	const char *tag; /* whose users know it: a heading of the document */
+	const char *tag; /* of the tool that it comes from: a heading of the document */
 	const char *summary;
 	const char *media_type; /* of a success */
 	const char *schema;	/* of its body, in answer_schemas.json; NULL: bytes */
@@ -65,7 +65,7 @@ struct route {
 	const struct route_status *statuses; /* beside those that every route may give */
 	bool changes;			     /* something in the server, even by GET */
 	const char *changes_with;	     /* the same, when this parameter is given */
-	bool is_lenient;      /* parameters it does not know are ignored, as the original does */
+	bool is_lenient;      /* unknown parameters are ignored, as by the original */
 	bool is_open;	      /* needs no token: the page's own files */
 	bool errors_are_text; /* plain text instead of JSON */
 	int error_status;     /* every failure has this one; 0: by its kind */

@@ -315,7 +315,7 @@ static bool parse(const struct gateway *gateway, const struct incoming *incoming
 		reply_error(reply, &err);
 		return false;
 	}
-	/* The path lives in our own copy of the text, in front of the query. */
+	/* The path is in our own copy of the text, before the query. */
 	char *const path = parsed->text + (parsed->target.path - parsed->text);
 	if (router_match(gateway->routes, path, &parsed->request, &allowed, &err))
 		return true;

@@ -18,7 +18,7 @@ struct serve_options {
 	const char *certificate_file, *key_file; /* PEM; both or neither */
 	const char *const *targets;		 /* none: every target that can be seen */
 	size_t target_count;
-	int64_t until_exit; /* pid of a process: serve no longer than it lives; 0 for none */
+	int64_t until_exit;	    /* end with the process of this pid; 0 for none */
 	const char *history_folder; /* NULL: keep no history */
 	int64_t history_every_ms, history_keep_ms;
 	uint64_t history_bytes, history_free_bytes;

@@ -20,7 +20,7 @@
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
 	DISCARDED_BYTES_MAX = 16 * 1024 * 1024,
-	/* Never reached: libmicrohttpd 0.9.75 keeps a lock for ever at its own limit. */
+	/* Never reached: libmicrohttpd 0.9.75 keeps a lock forever at its own limit. */
 	LIBRARY_CONNECTIONS_MAX = 2 * SERVER_CONNECTIONS_MAX,
 };
 
@@ -141,7 +141,7 @@ static struct MHD_Response *make_response(const struct reply *reply)
 {
 	struct blob *const body = blob_share(reply->body);
 
-	/* The library wants a pointer that is not const, and does not write through it. */
+	/* The library takes a pointer that is not const, and does not write through it. */
 	return MHD_create_response_from_buffer_with_free_callback_cls(
 		body->size, (void *)(uintptr_t)body->data, release_blob, body);
 }

@@ -73,7 +73,7 @@ void target_watch_assign(struct target_watch *watch, struct backend *backend);
 void target_watch_change(struct target_watch *watch, const struct watch_section *section);
 void target_watch_signal(struct target_watch *watch);
 
-/* _stop asks it to end and returns at once; _join waits for the end and frees it. */
+/* _stop requests its end and returns at once; _join waits for the end and frees it. */
 void target_watch_stop(struct target_watch *watch);
 bool target_watch_has_stopped(struct target_watch *watch);
 void target_watch_join(struct target_watch *watch);

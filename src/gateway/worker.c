@@ -204,7 +204,7 @@ static bool open_input(const struct worker_job *job, int *fd, struct error *err)
 	return true;
 }
 
-/* The worker knows its inputs only by number. */
+/* The worker gets its inputs by number. */
 #define INPUT_PREFIX "/proc/self/fd/"
 
 static void name_inputs(const struct worker_job *job, struct error *err)

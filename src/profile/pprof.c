@@ -42,7 +42,7 @@ const struct pprof_type *pprof_types_of(enum profile_kind kind, size_t *count)
 struct pprof_unit {
 	const char *name;
 	bool is_time;
-	double scale; /* in bytes or nanoseconds; 0 for a number of things */
+	double scale; /* in bytes or nanoseconds; 0 for a count */
 };
 
 static const struct pprof_unit units[] = {

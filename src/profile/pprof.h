@@ -27,7 +27,7 @@ struct pprof_write_options {
  * Writes the samples, whose stacks and threads are those of `profile` and whose counters are
  * estimates, with the profile's mappings, names, time and comments.
  *
- * pprof knows whole numbers only. Each counter is rounded so that the sums over all samples are
+ * pprof has only whole numbers. Each counter is rounded so that the sums over all samples are
  * those of the estimates, too: what rounding took from one sample, the next one gets.
  *
  * A mapping is marked as having functions, files or lines only when every location in it that is

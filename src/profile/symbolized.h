@@ -33,7 +33,7 @@ typedef bool symbolized_is_allocator(enum profile_kind kind, const char *path);
 
 /*
  * Writes the profile so that it can be read without the program. Weighting and counters are kept
- * as they are; heap and growth profiles only. jeprof knows the allocator's frames, which it does
+ * as they are; heap and growth profiles only. jeprof finds the allocator's frames, which it does
  * not show, by their names alone: those that have none are called malloc<libjemalloc.so.2+0x1234>
  * when `is_allocator` says that of their file. It may be NULL.
  */

@@ -152,7 +152,7 @@ static inline const unsigned char *text_hexadecimal_at(const unsigned char *at, 
 	const uint64_t digits = text_lower_bytes((text_words)(digit < 16) >> 4);
 	/*
 	 * Nearly all addresses have twelve digits. Asked as a branch the processor guesses that and
-	 * is at the next address before it knows the end of this one.
+	 * is at the next address before the end of this one is computed.
 	 */
 	if ((digits & UINT64_C(0xfffffffffffff)) == UINT64_C(0xffffffffffff) && at[12] < 'A') {
 		*value = text_join_digits(digit) >> 16;

@@ -292,7 +292,7 @@ static void read_build_id(struct map_reader *reader, const struct text_line *lin
 			&profile->strings, (const char *)in.position, cursor_left(&in));
 }
 
-/* Without its newline a path may be the beginning of one; "[vsyscall]" is whole all the same. */
+/* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */
 static bool is_path_cut(const struct text_line *line, const struct proc_map *map)
 {
 	return !line->is_whole && map->path_size != 0 && map->path[map->path_size - 1] != ']';

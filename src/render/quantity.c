@@ -54,7 +54,7 @@ const char *quantity_label(const struct view *view, enum profile_counter counter
 }
 
 struct scale {
-	double step; /* each unit is so many times the one before */
+	double step; /* the factor from one unit to the next */
 	size_t unit_count;
 	const char *const *units;
 };

@@ -41,7 +41,7 @@ struct quantity_interval_text quantity_format_interval(
 /* For titles: "space in use". */
 const char *quantity_name(enum profile_kind kind, enum profile_counter counter);
 
-/* Of a counter of a view, which may have a name of its own for the one that was asked for. */
+/* Of a counter of a view, which may have its own name for the requested one. */
 const char *quantity_label(const struct view *view, enum profile_counter counter);
 
 /*

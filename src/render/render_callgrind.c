@@ -72,7 +72,7 @@ static void writer_deinit(struct writer *writer)
 	text_numbers_deinit(&writer->objects);
 }
 
-/* What callgrind writes where it does not know. */
+/* callgrind's word for unknown. */
 static const char *or_unknown(const char *name)
 {
 	return name[0] == '\0' ? "???" : name;

@@ -3,7 +3,7 @@
  * A call graph in graphviz's language, DOT. Boxes are nodes with their flat and cumulative values,
  * the font grows with the flat value as in jeprof; arrows are calls with what is allocated through
  * them; dashed arrows lead into inlined functions. In a difference growth is vermilion and
- * shrinkage bluish green, which can be told apart with any colour vision. Any thread.
+ * shrinkage bluish green, which differ for any colour vision. Any thread.
  */
 #pragma once
 

@@ -14,7 +14,7 @@
 
 /*
  * Lays out the graph, a text in the DOT language, and appends the picture: "svg", "ps2", "pdf",
- * "gif", "png". ERROR_TIMEOUT when it took more than so many seconds of processor time,
+ * "gif", "png". ERROR_TIMEOUT when it took more than this number of seconds of processor time,
  * ERROR_UNSUPPORTED when the library or its part for the format is missing.
  */
 MUST_CHECK bool graphviz_draw(const char *dot, const char *format, unsigned limit_s,

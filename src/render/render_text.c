@@ -51,7 +51,7 @@ static int compare_rows(const void *a, const void *b, void *context)
 	return strcmp(left->name, right->name);
 }
 
-/* Nodes with any figure, in the order that was asked for. */
+/* Nodes with any figure, in the requested order. */
 static struct text_row *make_rows(const struct view *view, const struct view_totals *totals,
 	const struct render_options *options, size_t *count)
 {

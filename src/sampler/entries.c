@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	{                                                                           \
 		REALLOCATE(block, size, false, original_##name(block, size, more)); \
 	}
-/* All that release have the block first; what follows, in registers, is handed on. */
+/* All that release have the block first; the registers that follow are passed on. */
 #define RELEASES(name)                                                             \
 	static void (*original_##name)(void *, uintptr_t, uintptr_t);              \
 	static void replace_##name(void *block, uintptr_t second, uintptr_t third) \

@@ -32,7 +32,7 @@ static bool begin_work(void)
 	return !atomic_exchange(&interposer.is_busy, true);
 }
 
-/* Not for ever: in a child the thread that was busy may be gone. */
+/* Not without a limit: in a child the thread that was busy may not exist. */
 static bool wait_for_work(void)
 {
 	enum { TRIES = 500 };

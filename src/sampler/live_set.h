@@ -3,14 +3,14 @@
  * Which of the process' live blocks were sampled: an exact set of their addresses, outside of the
  * blocks.
  *
- * Every free() of the process asks it, so asking is one load for a block that was not sampled: no
- * lock, no atomic exchange. Adding, removing and visiting happen under the caller's lock, some
- * thousands of times a second at most. The set grows into a new table that it publishes; the pages
- * of an old table are released a growth later, after a second at least, but its addresses stay
- * mapped, because a free() may be reading it.
+ * Every free() of the process looks up its block, so a lookup is one load for a block that was not
+ * sampled: no lock, no atomic exchange. Adding, removing and visiting happen under the caller's
+ * lock, some thousands of times a second at most. The set grows into a new table that it publishes;
+ * the pages of an old table are released a growth later, after a second at least, but its addresses
+ * stay mapped, because a free() may be reading it.
  *
  * A reader may see an old table: it finds there what was added before the new one was published,
- * and the holder of the lock decides. It cannot miss its own block: the program handed the address
+ * and the holder of the lock decides. It cannot miss its own block: the program passed the address
  * to the freeing thread after it was added, which orders the two.
  */
 #pragma once
@@ -29,7 +29,7 @@ enum {
 
 /* What is remembered of a block. Times and amounts wrap around. */
 struct live_block {
-	uint64_t size; /* bytes that were asked for */
+	uint64_t size; /* requested bytes */
 	uint32_t site;
 	uint32_t birth_ms;   /* of the monotonic clock */
 	uint32_t birth_kib;  /* that its thread had allocated then */

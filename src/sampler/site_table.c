@@ -50,7 +50,8 @@ static bool grow(
 
 	if (site_table_bytes(table) + (wanted - *capacity) * item > table->bytes_max)
 		return false;
-	/* Not in place: a sandbox of the program may not know mremap from its malloc. */
+	/* Not in place: a sandbox of the program may forbid mremap, which its malloc does not use.
+	 */
 	void *const grown = memory_resize(&memory_pages, NULL, 0, wanted * item);
 	if (grown == NULL)
 		return false;
@@ -83,7 +84,7 @@ static void index_all(struct site_table *table)
 	}
 }
 
-/* Room for one more site with so many frames. */
+/* Makes room for one more site with this number of frames. */
 static bool make_room(struct site_table *table, size_t frame_count)
 {
 	while (table->frame_count + frame_count > table->frame_capacity) {

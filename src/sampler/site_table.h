@@ -2,7 +2,7 @@
 /*
  * What was sampled, by site: a stack of return addresses and a size class.
  *
- * Blocks of one stack are told apart by their size class, so that a line of the profile holds
+ * Blocks of one stack are divided by their size class, so that a line of the profile has
  * blocks of nearly one size and can be scaled by their mean (analysis/unsample.h); there are eight
  * classes in each doubling. Its counters are of the samples, not scaled.
  *

@@ -115,7 +115,7 @@ void source_of_target(
 void source_close(struct source *source);
 
 /*
- * The text of a part, which lives as long as the source. Empty where a bundle does not have it or
+ * The text of a part, valid as long as the source. Empty where a bundle does not have it or
  * the kernel does not show it. ERROR_USAGE for a source that is neither bundle nor target.
  */
 MUST_CHECK bool source_text(

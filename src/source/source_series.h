@@ -19,12 +19,12 @@ struct source_series {
 	 */
 	bool is_only;
 	/*
-	 * Takes a profile over. Its time is 0 where nothing but the file's own time tells it:
+	 * Receives a profile. Its time is 0 where only the file's time is known:
 	 * source->file_time_ms.
 	 */
 	void (*add)(void *context, const struct source *source, struct profile *profile);
 	void *context;
-	size_t count; /* that were handed over */
+	size_t count; /* that `add` received */
 	size_t damaged_count;
 };
 

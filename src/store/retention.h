@@ -27,17 +27,17 @@ void store_usage_add(struct store *store, const char *target, int64_t owner, int
 const struct store_share *store_usage_sort(struct store_usage *usage);
 
 /*
- * Whether there is, or could be made, room for a snapshot of so many bytes of that target (NULL:
- * any). ERROR_STATE with the reason; removes nothing.
+ * Whether there is, or could be made, room for a snapshot of this size of that target (NULL: any).
+ * ERROR_STATE with the reason; removes nothing.
  */
 MUST_CHECK bool retention_check_room(
 	struct store *store, const struct snapshot *snapshot, uint64_t bytes, struct error *err);
 
 /*
- * Before a file of so many bytes is written, `now_ms` on the store's clock: where the disk is short
- * of room, removes what is above the limits, then as much as the new one needs to be written. The
- * last snapshot of each target stays, for the new one may fail. ERROR_STATE, with nothing removed
- * beyond the limits, when there cannot be room enough.
+ * Before a file of this size is written, `now_ms` on the store's clock: if the disk is too full,
+ * removes what is above the limits, then as much as the new one needs to be written. The last
+ * snapshot of each target stays, because the new one may fail. ERROR_STATE, with nothing removed
+ * beyond the limits, when there cannot be enough room.
  */
 MUST_CHECK bool retention_make_room(struct store *store, const struct snapshot *snapshot,
 	uint64_t bytes, int64_t now_ms, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a store (store/store.h) keeps, within which limits, and how it is asked for. */
+/* What a store (store/store.h) keeps, within which limits, and how it is queried. */
 #pragma once
 
 #include <stdbool.h>

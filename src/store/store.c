@@ -232,7 +232,7 @@ void store_set_limits(struct store *store, const struct store_limits *limits)
 	store->limits = *limits;
 }
 
-/* SQLite knows its file by a path without links, so it does not notice another link. */
+/* SQLite opens its file by a path without links, so it does not notice another link. */
 static bool is_same_folder(const struct store *store)
 {
 	struct stat opened, named;
@@ -342,7 +342,7 @@ static bool begin(
 	return file_draft_open(path, 0600, draft, err);
 }
 
-/* The whole line: `details` as the caller knows it, and what the store knows. */
+/* The whole line: the caller's `details`, and the columns of the store. */
 static char *describe(const struct snapshot *snapshot)
 {
 	const size_t size = snapshot->details == NULL ? 0 : strlen(snapshot->details);

@@ -52,12 +52,12 @@ static inline void store_cleanup(struct store **store)
 }
 
 /*
- * Whether the folder was removed or replaced since this was asked last: what was added since then
- * is in the folder that has its name now, which was checked like the first.
+ * Whether the folder was removed or replaced since the last call. Later snapshots are in the folder
+ * that has its name now, which was checked like the first.
  */
 bool store_take_replaced(struct store *store);
 
-/* How many profiles were listed by what their names tell, because there was no index. */
+/* The number of profiles that were listed by their names, because there was no index. */
 size_t store_relisted_count(const struct store *store);
 
 /* Valid until store_close. */
@@ -134,7 +134,7 @@ MUST_CHECK bool store_each_owner(struct store *store,
 	struct error *err);
 
 struct store_series {
-	int64_t first_id, last_id; /* with the count they tell whether it has changed */
+	int64_t first_id, last_id; /* with the count they show whether it has changed */
 	size_t count;		   /* of the snapshots of the query */
 	int64_t processes;
 };

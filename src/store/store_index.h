@@ -90,7 +90,7 @@ struct store {
 	struct store_usage usage;
 	int64_t last_id;
 	uint64_t last_bytes; /* of the newest file */
-	bool was_replaced;   /* the folder was, since it was asked for */
+	bool was_replaced;   /* the folder was, since the last query */
 	bool is_damaged; /* SQLite has found the index to be; opened anew at the next snapshot */
 };
 
@@ -154,11 +154,10 @@ MUST_CHECK bool store_prepare_query(struct store *store, const struct store_quer
 #define STORE_FIRST "ORDER BY time_ms, id LIMIT 1"
 
 /*
- * What a kill, a full disk, the loss of the index or an earlier version left behind, set right when
- * a store is opened: files that were never finished are removed, rows whose file is gone are
- * removed, files without a row get one. Of those a name tells the time and the target, and for
- * captures captures.jsonl the rest.
+ * Repairs what a kill, a full disk, the loss of the index or an earlier version left, when a store
+ * is opened: unfinished files are removed, rows without a file are removed, files without a row get
+ * one, with the time and the target in their names, and for captures the rest in captures.jsonl.
  *
- * Sets last_id and relisted_count. The mutex is held, or nothing else knows the store.
+ * Sets last_id and relisted_count. The mutex is held, or the store is not shared yet.
  */
 MUST_CHECK bool store_repair(struct store *store, struct error *err);

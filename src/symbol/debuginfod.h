@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debug files from debuginfod servers, only when the user asked for it. It uses elfutils' client
+ * Debug files from debuginfod servers, only when the user allowed it. It uses elfutils' client
  * library, loaded on first use, so that it is an optional dependency. All downloads share one
  * deadline. Any thread.
  */

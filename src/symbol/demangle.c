@@ -17,7 +17,7 @@ struct sink {
 };
 
 /*
- * The demangler has no way to be told to stop, and a name of a few hundred bytes can expand for
+ * The demangler cannot be stopped, and a name of a few hundred bytes can expand for
  * hours. The functions used here keep their state on the stack, so leaving them loses nothing.
  */
 static void collect(const char *text, size_t size, void *opaque)

@@ -267,7 +267,7 @@ struct job_state {
 	struct dwarf_row *rows;
 	const char **paths; /* of the line program's files, made when wanted */
 	struct dwarf_names names;
-	struct dwarf_scope_query *queries; /* frames whose names may want what is around them */
+	struct dwarf_scope_query *queries; /* frames whose names may need the enclosing scopes */
 	size_t query_count, query_capacity;
 };
 

@@ -375,7 +375,8 @@ static bool is_length(uint16_t form, struct dwarf_step step)
 	       (step.size == 1 || step.size == 2 || step.size == 4 || step.size == 8);
 }
 
-/* Notes what the scan asks of an attribute; `step` is made one to a sibling where it is. */
+/* Notes an attribute that the scan needs; `step` becomes one to a sibling if the attribute is one.
+ */
 static inline void note_attribute(struct fixed_layout *layout, struct dwarf_fixed *fixed,
 	const struct dwarf_attribute *attribute, const struct dwarf_encoding *encoding,
 	struct dwarf_step *step)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of DWARF 2 to 5 and of GNU's extensions that the reader knows, by their own names. */
+/* The numbers of DWARF 2 to 5 and of GNU's extensions that the reader uses, by their own names. */
 #pragma once
 
 enum dwarf_tag {

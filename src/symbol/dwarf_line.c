@@ -210,7 +210,7 @@ struct registers {
 
 /*
  * What a run has found. A row applies from its address to that of the next one. Most rows lie
- * between two of the addresses asked for, so a row costs one comparison with `ends_at`.
+ * between two of the queried addresses, so a row costs one comparison with `ends_at`.
  */
 struct line_run {
 	const struct dwarf *dwarf;
@@ -224,7 +224,7 @@ struct line_run {
 	bool is_moved;	       /* the address was set, so `next` is to be searched */
 	size_t next;	       /* first of vaddrs not below the last row */
 	uint64_t pending;      /* work that is still to be charged */
-	uint64_t ends_at;      /* a row below this neither ends nor begins one that is asked for */
+	uint64_t ends_at;      /* a row below this neither ends nor begins a queried one */
 };
 
 /*
@@ -370,7 +370,8 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 }
 
 /*
- * Its state is in local variables, of which only copies are handed on: registers of this machine.
+ * Its state is in local variables, of which only copies are passed on, so that they stay in
+ * registers.
  */
 void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
 	struct dwarf_row *rows)

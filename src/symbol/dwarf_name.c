@@ -241,7 +241,7 @@ static const char *prefix_here(struct scope_walk *walk, const char *inner)
 	return prefix;
 }
 
-/* A query for what is around a DIE wants no more than that. */
+/* A query for the scopes around a DIE needs no more than that. */
 static const char *full_name(
 	struct scope_walk *walk, const char *prefix, const struct dwarf_scope_query *query)
 {

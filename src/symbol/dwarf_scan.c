@@ -207,7 +207,7 @@ static void link_code(struct pass *pass, const struct dwarf_code *code, bool is_
 	pass->open[pass->depth] = is_linked ? position : NO_CODE;
 }
 
-/* Jumps to a sibling; only forward: a damaged file could lead back for ever. */
+/* Jumps to a sibling; only forward, because a damaged file could loop. */
 static inline bool seek_sibling(struct cursor *in, const struct dwarf_unit *unit, uint64_t sibling)
 {
 	const uint64_t here = cursor_offset(in) - unit->offset;

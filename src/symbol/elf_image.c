@@ -166,7 +166,7 @@ static bool find_build_id_in(struct elf_image *image, uint64_t offset, uint64_t 
 
 /*
  * .debug_sup (DWARF 5, section 7.3.6): of a supplementary file what it is called by, of others
- * which supplementary file they want. The name in the file, NULL when it is not of that kind.
+ * which supplementary file they need. The name in the file, NULL when it is not of that kind.
  */
 static const char *read_supplement(const struct elf_image *image, bool is_supplementary,
 	char build_id[ELF_BUILD_ID_TEXT_BYTES])

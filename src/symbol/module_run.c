@@ -42,7 +42,7 @@ static const char *keep(struct symbol_module *module, struct pending *pending, c
 }
 
 /*
- * A mangled name takes precedence, because it tells overloads and instances apart; a plain one
+ * A mangled name takes precedence, because it distinguishes overloads and instances; a plain one
  * ("__GI___libc_malloc") does not: the source's name says more.
  */
 static void set_name(struct symbol_module *module, struct pending *pending,
@@ -71,7 +71,7 @@ static struct symbol_frame *new_frames(
 	return frames;
 }
 
-/* What DWARF knows, with the symbol table's name for a function that DWARF has no full name of. */
+/* What DWARF has, with the symbol table's name for a function without a full name in DWARF. */
 static void take_answer(struct symbol_module *module, struct pending *pending, size_t i,
 	const struct dwarf_answer *answer)
 {

@@ -16,7 +16,7 @@
 /* Some hundred thousand functions, which no process compiles. */
 enum { MAX_MAP_BYTES = 128 << 20 };
 
-/* The process' number where it lives, which names its map; `pid` when that is not known. */
+/* The process' inner pid, which names its map; `pid` when that is not known. */
 static pid_t inner_pid(pid_t pid)
 {
 	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;

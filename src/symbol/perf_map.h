@@ -20,7 +20,7 @@ struct perf_map_match {
 	size_t name_size; /* 0 where no line covers the address */
 };
 
-/* Reads the map of a process, through its own root where it lives in a container. */
+/* Reads the map of a process, through its own root if it is in a container. */
 MUST_CHECK bool perf_map_read(pid_t pid, struct buffer *path, struct buffer *text);
 
 /*

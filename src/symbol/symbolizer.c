@@ -22,7 +22,7 @@ struct symbolizer {
 	size_t report_capacity;
 };
 
-/* An address that was asked for, on its way to its module and back. */
+/* A queried address, with its module and result. */
 struct asked {
 	uint64_t address;
 	size_t position; /* in the caller's array */

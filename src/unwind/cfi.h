@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call frame instructions: runs those of one function and hands out the rule of each stretch of it.
+ * Call frame instructions: runs those of one function and reports the rule of each range of it.
  *
  * Only what a rule can say is followed: the canonical frame address (CFA), the frame pointer and
  * the return address. Encodings and instructions: DWARF 5 sections 6.4.2 and 7.24, and the Linux

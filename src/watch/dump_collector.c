@@ -193,8 +193,8 @@ static int open_ready(
 	return open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The oldest that are more than so many. What is no profile stays, for dump_collector_next to tell.
- */
+/* The oldest beyond the limit. Files that are not profiles stay, and dump_collector_next reports
+ * them. */
 static size_t drop_surplus(struct dump_collector *collector, size_t limit)
 {
 	const size_t surplus = collector->ready_count > limit ? collector->ready_count - limit : 0;

@@ -25,7 +25,7 @@ static bool open_trigger(const char *path, double share, int *fd_ret, struct err
 		return error_system(err, errno, "%s", path);
 	snprintf(order, sizeof order, "some %.0f %d", ceil(share * PRESSURE_WINDOW_MS * 1000),
 		PRESSURE_WINDOW_MS * 1000);
-	/* The kernel wants the NUL. */
+	/* The kernel requires the NUL. */
 	if (write(fd, order, strlen(order) + 1) < 0)
 		return error_system(err, errno, "%s", path);
 	*fd_ret = TAKE_FD(fd);

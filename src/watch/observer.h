@@ -55,7 +55,7 @@ double pressure_reported(const struct pressure *pressure, int64_t now_ms);
 
 struct observer {
 	struct target target;
-	uint64_t started; /* tells two processes with the same pid apart */
+	uint64_t started; /* distinguishes two processes with the same pid */
 	struct cgroup group;
 	double machine_bytes;
 	struct pressure pressure;

@@ -28,7 +28,7 @@ void recorder_identify(struct snapshot *snapshot, const struct target *target, c
 	snapshot->started_ms = json_number(status, "started_ms");
 }
 
-/* The line of captures.jsonl, but for what the store knows. */
+/* The line of captures.jsonl, without the columns of the store. */
 static char *describe(const struct target *target, const struct trigger_observation *seen,
 	const struct snapshot *snapshot)
 {

@@ -464,8 +464,8 @@ static bool stays_armed(const struct condition_rule *rule)
 }
 
 /*
- * One capture serves every rule that compares with what was captured; but one that was asked for
- * by the clock only moves its own clock.
+ * One capture counts for every rule that compares with the last capture; but one of `every=` only
+ * moves its own clock.
  */
 void trigger_captured(struct trigger *trigger, bool ok, int64_t now_ms)
 {

@@ -98,13 +98,13 @@ struct trigger *trigger_renew(const struct trigger *trigger,
 	size_t rule_count);
 
 /*
- * The rule that asks for a capture now; NULL when there is none. After a rule, call
+ * The rule that requires a capture now; NULL when there is none. After a rule, call
  * trigger_captured before the next step.
  */
 const struct condition_rule *trigger_step(
 	struct trigger *trigger, const struct trigger_observation *observation);
 
-/* The outcome of the capture that the last step asked for, and when it ended. */
+/* The outcome of the capture that the last step requested, and when it ended. */
 void trigger_captured(struct trigger *trigger, bool ok, int64_t now_ms);
 
 /* Whether that rule may fire; not while its level has yet to fall. */

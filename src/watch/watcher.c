@@ -240,7 +240,7 @@ void watcher_change(struct watcher *watcher, const struct watch_settings *settin
 	watcher->trigger = trigger;
 	watcher->settings = *settings;
 	make_helpers(watcher, new_command);
-	/* New conditions may want what the observer did not ask for, and be refused. */
+	/* New conditions may need other readings of the observer, and be refused. */
 	watcher->is_attached = false;
 }
 

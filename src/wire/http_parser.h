@@ -6,7 +6,7 @@
  *	while ((event = http_parser_feed(&parser, &data, &size, &body, &err)) != HTTP_MORE) ...
  *
  * Words: the *head* is the first line and the header fields; it is kept in the parser, bounded.
- * The *body* is handed on in the caller's own bytes, piece by piece, never kept. Requests carry a
+ * The *body* is passed on in the caller's own bytes, piece by piece, never kept. Requests carry a
  * body with Content-Length only; responses also chunked or up to the end of the connection.
  *
  * Takes memory for the head from `memory` only, so it is safe on the resident side. Not for two

@@ -113,7 +113,7 @@ function dumpPanel(target, status) {
 export async function showOverview(page, target, first) {
   if (!first.profiling.available)
     page.append(unavailable(first));
-  /* Another allocator has no figures of its own to tell. */
+  /* Another allocator reports no figures. */
   const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss']);
   const trouble = el('div');
   const panels = el('div.panels');

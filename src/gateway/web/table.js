@@ -5,7 +5,7 @@ import { bytes, change, count, percent } from '/assets/format.js';
 
 const ROWS = 50;
 
-/* Half of a 95% interval is told when it says more than nothing. */
+/* Half of a 95% interval is shown when it is known. */
 function estimate({ value, interval95, samples }, format, isDifference) {
   if (value === 0)
     return el('span.quiet', '0');

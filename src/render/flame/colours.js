@@ -24,7 +24,7 @@ function css([red, green, blue]) {
   return `rgb(${red},${green},${blue})`;
 }
 
-/* -1 to 1 by the text's hash: so that neighbours of one hue can be told apart. */
+/* -1 to 1 by the text's hash: so that neighbours of one hue differ. */
 function shade(hash) {
   return (hash >>> 8 & 0xff) / 127.5 - 1;
 }

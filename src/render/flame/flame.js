@@ -439,7 +439,7 @@ class FlameGraph {
       this.select(next);
   }
 
-  /* Escape takes back one thing at a time, the most recent kind first. */
+  /* Escape undoes one step at a time, the most recent kind first. */
   stepBack() {
     if (this.state.query !== '')
       this.change({ query: '' });
