@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of a Redis, beside the same without it."""
+"""heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it."""
 import os
 import pathlib
-import re
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
+from sampled_servers import SERVERS
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 AGENT = str(BUILD / "src/agent/libheapctl.so")
@@ -47,51 +47,79 @@ def pairs(folder):
             print(f"  {name:10} {variant:9} {hot:6.2f} {ring:6.2f} {more}")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class GlibcRedis(SERVERS["Redis"]):
+    """Debian's is linked to jemalloc; the C library, preloaded, comes first."""
+
+    def start(self, **env):
+        super().start(**dict(env, LD_PRELOAD=":".join(filter(None, [env.get("LD_PRELOAD", ""), str(LIBRARIES / "libc.so.6")]))))
 
 
-def redis(variant, folder):
-    """Requests per second, and processor time per request in us. Debian's Redis, with glibc's malloc by preloading the C library first."""
-    port = free_port()
-    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
-                              env=environment(variant, folder, str(LIBRARIES / "libc.so.6")), stdout=subprocess.DEVNULL)
+def cost(server, env, rounds):
+    """Seconds of processor time for the load, after a warm-up."""
+    server.start(**env)
     try:
-        for _ in range(200):
-            if subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).stdout == b"PONG\n":
-                break
-            time.sleep(0.05)
-        owner = re.search(r"mem_allocator:(\S+)", subprocess.run(["redis-cli", "-p", str(port), "info", "memory"], capture_output=True,
-                                                                 text=True).stdout)
-        before = sum(map(int, pathlib.Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
-        count = 400000
-        out = subprocess.run(["redis-benchmark", "-p", str(port), "-n", str(count), "-r", "100000", "-d", "700", "-P", "16", "-t", "set",
-                              "--csv"], capture_output=True, text=True, check=True).stdout
-        after = sum(map(int, pathlib.Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
-        rate = float(out.splitlines()[-1].split(",")[1].strip('"'))
-        return rate, (after - before) / os.sysconf("SC_CLK_TCK") / count * 1e6, owner and owner[1]
+        server.load(rounds // 10)
+        before = server.cpu_seconds()
+        server.load(rounds)
+        return server.cpu_seconds() - before
     finally:
-        server.terminate()
-        server.wait()
+        server.stop()
 
 
-def requests(folder):
-    print(f"  Redis, SET of 700 bytes: the median of {ROUNDS} interleaved rounds, and the ratio to plain")
-    found = {variant: [] for variant in VARIANTS}
+def compare(server, variants, rounds):
+    """By variant: seconds in the median, and the throughput for the same processor time, beside the first one of the same round."""
+    found = {name: [] for name in variants}
     for _ in range(ROUNDS):
-        for variant, figures in found.items():
-            figures.append(redis(variant, folder))
-    print("  variant    requests/s  ratio   us/request  ratio")
-    plain = None
-    for variant, figures in found.items():
-        rate, cost = (statistics.median(figure[i] for figure in figures) for i in (0, 1))
-        plain = plain or (rate, cost)
-        print(f"  {variant:9} {rate:11.0f} {rate / plain[0]:6.3f} {cost:12.3f} {cost / plain[1]:6.3f}")
+        for name, env in variants.items():
+            found[name].append(cost(server, env, rounds))
+    first = next(iter(found.values()))
+    return {name: (statistics.median(costs), sorted(a / b for a, b in zip(first, costs))) for name, costs in found.items()}
+
+
+def print_ratios(name, costs):
+    for variant, (seconds, ratios) in costs.items():
+        print(f"  {name:10} {variant:22} {seconds:8.2f} {statistics.median(ratios):7.3f}   {ratios[0]:.3f} to {ratios[-1]:.3f}")
+
+
+def servers():
+    print(f"  requests for the same processor time of the server, as a ratio to plain: the median of {ROUNDS} interleaved rounds, and all")
+    print("  server     variant                 seconds   ratio   from, to")
+    for name, rounds in {"Redis": 20000, "PostgreSQL": 10000, "nginx": 40000, "MariaDB": 8000}.items():
+        kind = GlibcRedis if name == "Redis" else SERVERS[name]
+        if not kind.is_installed():
+            print(f"  {name:10} is not installed")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            server = kind(folder)
+            server.prepare()
+            agents = {"HEAPCTL_DIR": server.folder_of_agents()}
+            variants = {variant: {} if settings is None else dict(settings, **agents, LD_PRELOAD=AGENT)
+                        for variant, settings in VARIANTS.items()}
+            print_ratios(name, compare(server, variants, rounds))
+
+
+def rivals():
+    """Each beside the allocator that it runs on, on the Redis above."""
+    print("  other profilers on the same Redis, beside the same allocator without one")
+    tcmalloc, jemalloc, heaptrack = (str(path) for path in (LIBRARIES / "libtcmalloc.so.4", LIBRARIES / "libjemalloc.so.2",
+                                                            "/usr/lib/heaptrack/libheaptrack_preload.so"))
+    with tempfile.TemporaryDirectory() as folder:
+        active = dict(HEAPCTL_ACTIVATE="1", HEAPCTL_DIR=GlibcRedis(folder).folder_of_agents())
+        for kind, library, variants in (
+                (GlibcRedis, heaptrack, {"glibc": {}, "heapctl, 512 KiB": dict(active, LD_PRELOAD=AGENT),
+                                         "heaptrack": {"LD_PRELOAD": heaptrack, "DUMP_HEAPTRACK_OUTPUT": folder + "/heaptrack"}}),
+                (SERVERS["Redis"], tcmalloc, {"tcmalloc": {"LD_PRELOAD": tcmalloc},
+                                              "heapctl, 512 KiB": dict(active, LD_PRELOAD=f"{AGENT}:{tcmalloc}"),
+                                              "gperftools' HEAPPROFILE": {"LD_PRELOAD": tcmalloc, "HEAPPROFILE": folder + "/gperftools"}}),
+                (SERVERS["Redis"], jemalloc, {"jemalloc": {"MALLOC_CONF": "prof:false"},
+                                              "heapctl, 512 KiB": dict(active, LD_PRELOAD=AGENT, MALLOC_CONF="prof:false"),
+                                              "jemalloc's, 512 KiB": {"MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:19"}})):
+            if os.path.exists(library) and kind.is_installed():
+                print_ratios("Redis", compare(kind(folder), variants, 20000))
 
 
 with tempfile.TemporaryDirectory() as place:
     os.chmod(place, 0o700)
     pairs(place)
-    requests(place)
+    servers()
+    rivals()

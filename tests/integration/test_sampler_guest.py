@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are hard on a sampler within malloc, each without it and with it: they must behave the same."""
 import os
-import pathlib
+import re
 import subprocess
 import unittest
 
-from processes import AGENT, PATIENCE_SECONDS, need, wait_until
+from processes import AGENT, PATIENCE_SECONDS, need
+from sampled_servers import SERVERS, find
 from test_sampler import ALLOCATORS, LIBRARIES, LOADER, PLUGIN, PROGRAMS, SamplerCase, library_of
 
 SAFE_IN_HANDLERS = """
@@ -187,6 +188,71 @@ class Order(GuestCase):
         self.go_on(process, "found")
         self.go_on(process, "kept")
         self.assertEqual(self.sites(process.pid), {"copied": 5 * 7, "plugin": 15 * 1000})
+
+
+class Servers(GuestCase):
+    """What their clients get, and how they end."""
+
+    def check_server(self, name):
+        for program in SERVERS[name].programs:
+            if find(*program) is None:
+                need(program[0])
+        server = SERVERS[name](self.folder)
+        server.prepare()
+        # PostgreSQL runs as another user.
+        os.chmod(self.folder, 0o711)
+        agents = server.folder_of_agents()
+        for allocator in ALLOCATORS:
+            if ALLOCATORS[allocator] is None or (LIBRARIES / ALLOCATORS[allocator]).exists():
+                alone = self.outcome_of(server, LD_PRELOAD=library_of(allocator), MALLOC_CONF="")
+                sampled = self.outcome_of(server, **self.sampled(allocator, interval=256), HEAPCTL_DIR=agents)
+                self.assertEqual(sampled, alone, allocator)
+
+    def outcome_of(self, server, **env):
+        server.start(**env)
+        self.addCleanup(server.end)
+        return server.load(300), server.stop()
+
+    def test_postgresql(self):
+        self.check_server("PostgreSQL")
+
+    def test_mariadb(self):
+        self.check_server("MariaDB")
+
+    def test_nginx(self):
+        self.check_server("nginx")
+
+    def test_redis(self):
+        self.check_server("Redis")
+
+
+class Tracers(SamplerCase):
+    def test_a_tracer_counts_what_the_sampler_counts(self):
+        """By the probes of OpenTelemetry, where the kernel permits it."""
+        process = self.start_known(PROGRAMS / "sampled_malloc", allocator="glibc")
+        probe = f"usdt:{os.path.realpath(AGENT)}:otel_memory"
+        counts = (f'{probe}:alloc {{ @blocks = count(); @bytes = sum(arg1); @weighted = sum(arg2); }} {probe}:free {{ @freed = count(); }}'
+                  ' interval:ms:100 { printf("traces\\n"); }')
+        tracer = self.start(need("bpftrace"), "-p", process.pid, "-e", counts, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        seen = ""
+        for line in tracer.stdout:
+            seen += line
+            if line == "traces\n":
+                break
+        else:
+            self.skipTest("no tracer works here: " + seen)
+        self.answer(process)
+        self.go_on(process, "kept")
+        figures = self.status(process.pid)["sampler"]
+        self.answer(process)
+        self.go_on(process, "freed")
+        self.answer(process)
+        process.wait(PATIENCE_SECONDS)
+        # It ends with the process that it traces.
+        found = dict(re.findall(r"@(\w+): (\d+)", tracer.communicate(timeout=PATIENCE_SECONDS)[0]))
+        self.assertEqual(int(found["blocks"]), figures["samples"])
+        self.assertEqual(found["bytes"], found["weighted"])
+        self.assertEqual(found["freed"], found["blocks"])
 
 
 class OtherLibraries(GuestCase):
