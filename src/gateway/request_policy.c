@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include <gnutls/gnutls.h>
+
 #include "base/file.h"
 #include "base/xalloc.h"
 
@@ -123,57 +125,27 @@ static bool equals_secret(const char *given, size_t given_size, const char *secr
 	return difference == 0 && size > 0;
 }
 
-static int base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Decodes up to the padding into `out`, which has room for `limit` bytes. */
-static bool decode_base64(const char *text, char *out, size_t limit, size_t *size)
-{
-	uint32_t bits = 0;
-	unsigned count = 0;
-
-	*size = 0;
-	for (; *text != '\0' && *text != '='; text++) {
-		const int value = base64_value(*text);
-		if (value < 0)
-			return false;
-		bits = bits << 6 | (uint32_t)value;
-		count += 6;
-		if (count < 8)
-			continue;
-		count -= 8;
-		if (*size == limit)
-			return false;
-		out[(*size)++] = (char)(bits >> count & 0xff);
-	}
-	return true;
-}
-
 bool request_policy_has_token(const char *authorization, const char *token)
 {
-	char pair[TOKEN_MAX_BYTES + 256];
-	size_t size;
-
 	if (authorization == NULL)
 		return false;
 	if (strncasecmp(authorization, "Bearer ", 7) == 0) {
 		const char *const given = authorization + 7 + strspn(authorization + 7, " ");
 		return equals_secret(given, strlen(given), token);
 	}
-	if (strncasecmp(authorization, "Basic ", 6) != 0 ||
-		!decode_base64(authorization + 6 + strspn(authorization + 6, " "), pair,
-			sizeof pair, &size))
+	if (strncasecmp(authorization, "Basic ", 6) != 0)
 		return false;
-	const char *const colon = memchr(pair, ':', size);
-	return colon != NULL && equals_secret(colon + 1, size - (size_t)(colon + 1 - pair), token);
+	char *const encoded = (char *)(uintptr_t)authorization + 6 + strspn(authorization + 6, " ");
+	const gnutls_datum_t text = { (unsigned char *)encoded, (unsigned)strlen(encoded) };
+	gnutls_datum_t pair = { 0 };
+	if (gnutls_base64_decode2(&text, &pair) != 0)
+		return false;
+	const char *const colon = memchr(pair.data, ':', pair.size);
+	const bool ok = colon != NULL &&
+			equals_secret(colon + 1,
+				pair.size - (size_t)(colon + 1 - (char *)pair.data), token);
+	gnutls_free(pair.data);
+	return ok;
 }
 
 bool request_policy_check_secret(int fd, const char *path, const char *what, struct error *err)

@@ -158,6 +158,9 @@ static void takes_the_token_as_bearer_or_as_password(void **state)
 	assert_false(request_policy_has_token("Bearer correct-horse-battery-correct", token));
 	assert_false(request_policy_has_token("Basic bWU6Y29ycmVjdC1ob3JzZQ==", token));
 	assert_false(request_policy_has_token("Basic !!!!", token));
+	assert_false(request_policy_has_token("Basic ", token));
+	assert_false(request_policy_has_token("Basic Og==", token));
+	assert_false(request_policy_has_token("Basic bWU6", token));
 	assert_false(request_policy_has_token("correct-horse-battery", token));
 }
 
