@@ -26,13 +26,17 @@ def cpu_ms(command):
 
 with tempfile.TemporaryDirectory() as folder:
     profile = f"{folder}/small.heap"
+    # Each of the 200 stacks has some twenty addresses of its own: the report has 4400 rows.
     subprocess.run([BUILD / "bench/write_profile", "200"], stdout=open(profile, "wb"), stderr=subprocess.DEVNULL,
                    check=True)
+    tiny = f"{folder}/tiny.heap"
+    pathlib.Path(tiny).write_text("heap_v2/524288\n  t*: 3: 3072 [0: 0]\n@ 0x10 0x20\n  t*: 3: 3072 [0: 0]\n")
     os.environ["XDG_CACHE_HOME"] = folder
     commands = {
         "/bin/true": ["/bin/true"],
         "heapctl --version": [BUILD / "heapctl", "--version"],
         "heapctl status PID": [BUILD / "heapctl", "status", "1"],
+        "heapctl report, 1 stack": [BUILD / "heapctl", "report", "--text", tiny],
         "heapctl report, 200 stacks": [BUILD / "heapctl", "report", "--text", profile],
         "heapctl-net --version": [BUILD / "src/cli/heapctl-net", "--version"],
         "jeprof --version": ["jeprof", "--version"],
