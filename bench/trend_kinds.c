@@ -509,7 +509,7 @@ static void plan_irregular(struct schedule *schedule, size_t count)
 	}
 }
 
-/* A third of the time nobody took any. */
+/* No profiles for a third of the time. */
 static void plan_hole(struct schedule *schedule, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

@@ -69,7 +69,7 @@ class Calls:
         self.assertTrue(server("handle", "GET", "/v1/nothing").startswith("404 "))
         self.assertIn("too long", server.refuses("handle", "GET", "/" + "x" * 3000))
 
-    def test_nothing_is_said_of_a_socket_that_nobody_wanted(self):
+    def test_a_socket_that_was_not_requested_is_not_reported(self):
         os.mkdir(self.agents, 0o755)
         with open(os.path.join(self.folder, "said"), "w+") as said:
             server = self.host(self.kind, flags=NO_SOCKET, env={"HEAPCTL_LOG": "stderr"}, stderr=said)

@@ -69,7 +69,7 @@ class Guest:
         pid = self.child(server("daemon"))
         self.assertEqual(server.process.wait(30), 0)
         self.wake(pid)
-        # That of the process that has ended goes when somebody looks.
+        # The name of the ended process is removed at the next listing.
         wait_until(lambda: self.heapctl("ps") and self.sockets() == [f"{pid}.sock"], "the daemon's socket alone")
         self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[1]["pid"], pid)
         self.assertEqual(server("pid"), str(pid))
@@ -111,7 +111,7 @@ class Guest:
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_alive(pid), "its end")
         self.assertIn(f"{pid}.sock", self.sockets())
-        # Reaped by nobody, the child still has its pid; the server's end gives that back.
+        # The child is not reaped and keeps its pid until the server ends.
         server.process.kill()
         server.process.wait()
         wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its pid to be free")

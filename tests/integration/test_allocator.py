@@ -197,7 +197,7 @@ class Configuration(AllocatorCase):
         self.assertTrue(quiet["ok"])
         self.assertTrue(read["ok"] or "not enabled" in read["message"])
 
-    def test_malformed_pairs_are_told(self):
+    def test_malformed_pairs_are_reported(self):
         report = self.probe("linked", conf="prof:true,prof_prefix:/x:prof_active:false")
         self.assertIn("conf-malformed", self.codes(report))
         self.assertTrue(report["profiling"]["active_at_start"])

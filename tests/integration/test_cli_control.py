@@ -117,7 +117,7 @@ class Looking(ControlCase):
         self.assertIn("jemalloc 5.", line)
         self.assertIn("ready, sampling is off", line)
 
-    def test_ps_tells_who_could_be_reached(self):
+    def test_ps_reports_which_processes_could_be_reached(self):
         other, _ = self.start_redis(preload=False)
         out, _ = self.heapctl("ps")
         line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
@@ -135,7 +135,7 @@ class Looking(ControlCase):
         stale = self.socket_of(99999999)
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(stale)
-        # In a folder that others can write to a name may be anybody's.
+        # In a folder that others can write to, a name may belong to any user.
         os.chmod(self.agents, 0o755)
         self.assertIn(f"stale socket: {stale}", self.heapctl("ps")[0])
         os.chmod(self.agents, 0o700)
@@ -143,7 +143,7 @@ class Looking(ControlCase):
         self.assertFalse(os.path.exists(stale))
         self.assertTrue(os.path.exists(self.socket_of(self.pid)))
 
-    def test_ps_never_shows_a_child_that_has_gone(self):
+    def test_ps_never_shows_a_child_that_has_ended(self):
         self.load_redis(self.port, keys=200)
         self.redis(self.port, "CONFIG", "SET", "rdb-key-save-delay", "10000")
         self.redis(self.port, "BGSAVE")
@@ -432,7 +432,7 @@ class Running(ControlCase):
                       self.heapctl("record", self.pid, "-d", "1s", "--sample", "100000", "--discard", "-o", self.path("t.heap"))[1])
         self.assertIn("from 4KiB to", self.heapctl("record", self.pid, "--sample", "1KiB", code=2)[1])
 
-    def test_few_samples_are_said_with_the_interval_that_would_do(self):
+    def test_few_samples_are_reported_with_the_interval_that_would_do(self):
         server, port = self.start_redis(conf="prof:true,prof_active:false")
         self.wait_for_agent(server.pid)
         record = self.start(HEAPCTL, "record", server.pid, "-d", "1mins", "-o", self.path("few.heap"), stderr=subprocess.PIPE)
@@ -595,7 +595,7 @@ class NotThere(Case):
             _, said = self.heapctl("status", sleeper.pid, code=1)
         self.assertIn("listens there, not", said)
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root to become somebody else")
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
     def test_another_user_is_refused(self):
         server, _ = self.start_redis()
         self.wait_for_agent(server.pid)

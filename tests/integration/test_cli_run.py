@@ -104,7 +104,7 @@ class Choosing(Case):
         self.assertEqual((found["HEAPCTL_ACTIVATE"], found["HEAPCTL_SAMPLE"]), ("1", "65536"))
         self.assertIn("'2KiB' is not from 4KiB", self.heapctl("run", "--sample", "2KiB", "--", "true", code=2)[1])
 
-    def test_a_folder_that_the_agent_passes_over_is_told(self):
+    def test_a_folder_that_the_agent_does_not_use_is_reported(self):
         folder = os.path.join(self.folder, "open")
         os.mkdir(folder, 0o755)
         _, said = self.environment_of(env={"HEAPCTL_DIR": folder})
@@ -240,7 +240,7 @@ class Recording(Case):
         self.assertIn(b"left no profile", process.stderr.read())
         self.assertFalse(os.path.exists(path))
 
-    def test_a_file_that_cannot_be_written_is_said_beforehand(self):
+    def test_a_file_that_cannot_be_written_is_reported_beforehand(self):
         _, said = self.heapctl("run", "--record", "/nonexistent/x", "--", "true", code=1)
         self.assertIn("/nonexistent/x: No such file", said)
 

@@ -53,7 +53,7 @@ class EventLoop(Case):
         report, _ = self.heapctl("report", "--text", path)
         self.assertIn("keep_line", report)
         self.heapctl("deactivate", process.pid)
-        # A run ends by itself although nobody asks any more: the timer is behind the same descriptor.
+        # A run ends on time without a client: the timer is behind the same descriptor.
         self.heapctl("start", process.pid, "--duration", "1s")
         runs = wait_until(lambda: [run for run in ask(self.socket_of(process.pid), "/v1/runs")[1]["runs"] if run["state"] != "running"],
                           "the run to end")
@@ -135,7 +135,7 @@ class HttpServer(Case):
                                   wait_for=lambda: self.ask("GET", "/") is not None)
 
     def ask(self, method, target, body=None):
-        """(status, type, body); None when nobody answers."""
+        """(status, type, body); None when no server answers."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
         try:
             headers = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}

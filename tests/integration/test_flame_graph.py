@@ -196,7 +196,7 @@ class FlameGraph(unittest.TestCase):
         self.browser.evaluate("dispatchEvent(new Event('afterprint'))")
         self.assertEqual(self.browser.evaluate("document.querySelector('.fg').dataset.theme"), "dark")
 
-    def test_another_page_can_hold_a_graph_and_let_it_go(self):
+    def test_another_page_can_hold_a_graph_and_release_it(self):
         self.show(self.small)
         self.browser.evaluate("""{
             const data = JSON.parse(document.getElementById('flame-data').textContent);

@@ -72,7 +72,7 @@ class Shown(GatewayCase):
         page.wait_for_text("Ready, sampling is off", "table")
         page.click_on(NAME, "table a")
         page.wait_for_text("Sampling", ".panels")
-        # The curves move while somebody watches.
+        # The curves move while the page is open.
         page.wait_for("document.querySelectorAll('path.line').length >= 3")
         page.wait_for_text("MiB", ".legend")
         page.click_on("Start")
@@ -333,7 +333,7 @@ class Shown(GatewayCase):
         page.press("Enter")
         page.wait_for("location.hash.includes('base=')")
         page.wait_for_text("What grew", ".result")
-        # What was copied before shows the same to somebody else.
+        # The URL that was copied before shows the same in another browser.
         other = self.open_page(address)
         other.wait_for("document.querySelector('.site')")
         other.wait_for("document.querySelector('.timeline rect.band')")
@@ -439,7 +439,7 @@ class Shown(GatewayCase):
         page.wait_for_text("--watch-file")
         self.assertEqual(page.serious_complaints(), [])
 
-    def test_memory_that_was_never_touched_is_told(self):
+    def test_memory_that_was_never_touched_is_reported(self):
         self.end(self.process)
         process, port = self.start_history(1)
         page = self.open_page(f"/{NAME}/history")
@@ -454,7 +454,7 @@ class Shown(GatewayCase):
             page.wait_for_text("never touched", ".curves-box")
             self.assertEqual(page.serious_complaints(), [])
 
-    def test_a_restart_is_a_mark_and_processes_are_told_apart(self):
+    def test_a_restart_is_a_mark_and_processes_are_distinguished(self):
         self.end(self.process)
         process, _ = self.start_history(3)
         self.end(process)
@@ -496,7 +496,7 @@ class Shown(GatewayCase):
         page.goto(f"{self.url}/#/{self.process.pid}/history")
         page.wait_for_text("This gateway has no history")
 
-    def test_failures_are_said_in_plain_words(self):
+    def test_failures_are_reported_in_plain_words(self):
         broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.wait_for_agent(broken.pid)
         self.start_gateway(broken.pid, self.process.pid)
@@ -568,7 +568,7 @@ class Shown(GatewayCase):
             page.goto(f"{self.url}/#{address}")
             page.wait_for(f"document.querySelector({shown!r})")
             self.assertEqual(page.goes_sideways(), 0, address)
-            # While somebody looks, evening comes.
+            # The system's colour scheme changes while the page is open.
             for theme in ("light", "dark"):
                 page.emulate(colorScheme=theme)
                 page.wait_for(f"document.documentElement.dataset.theme === {theme!r}")

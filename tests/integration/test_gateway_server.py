@@ -255,7 +255,7 @@ class Bodies(GatewayCase):
 
 
 class Assets(GatewayCase):
-    def test_a_browser_that_has_a_file_is_told_so(self):
+    def test_a_browser_that_has_a_file_gets_304(self):
         self.start_gateway("1")
         first = self.expect(self.get("/assets/app.js"), 200)
         again = self.expect(self.get("/assets/app.js", headers={"If-None-Match": first.headers["ETag"]}), 304)
@@ -453,12 +453,12 @@ class Launched(GatewayCase):
         process = self.run_redis()
         wait_until(lambda: self.get("/v1/status").status == 200, "the gateway to reach it")
         self.assertEqual(self.get("/v1/status").json["pid"], process.pid)
-        # It is nobody the program has to wait for.
+        # It is no child that the program has to wait for.
         self.assertEqual(children_of(process.pid), [])
         self.end(process)
         wait_until(self.is_gone, "the gateway to end")
 
-    def test_it_goes_together_with_recording(self):
+    def test_it_works_with_recording(self):
         record = os.path.join(self.folder, "end.heap")
         process = self.run_redis("--record", record)
         wait_until(lambda: self.get("/v1/status").status == 200, "the gateway to reach it")
@@ -467,7 +467,7 @@ class Launched(GatewayCase):
         wait_until(self.is_gone, "the gateway to end")
         self.assertTrue(os.path.exists(record))
 
-    def test_a_wrong_address_is_said_before_the_program_starts(self):
+    def test_a_wrong_address_is_reported_before_the_program_starts(self):
         marker = os.path.join(self.folder, "started")
         for address in ("0.0.0.0:0", "nowhere", "unix:/nowhere/at/all.sock"):
             self.heapctl("run", "--listen", address, "--", "touch", marker, code=None)
@@ -475,7 +475,7 @@ class Launched(GatewayCase):
 
 
 class Trouble(GatewayCase):
-    """Agents that hang, lie or die cost their own callers an error and nobody else anything."""
+    """Agents that hang, lie or die cost only their own callers an error."""
 
     def fake(self, answers):
         agent = FakeAgent(self.agents, answers)
@@ -653,7 +653,7 @@ class Trouble(GatewayCase):
             idle = self.connect_idle(600)
             # One place may still be that of the question whether it serves.
             wait_until(lambda: descriptors() >= before + 511, "as many connections as there are places")
-            self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "somebody was cut off")
+            self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "a connection was closed")
             self.assertLessEqual(descriptors(), before + 513)
         wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 256, "the places to be taken")
 
@@ -905,7 +905,7 @@ class Safety(GatewayCase):
         _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--tls-cert", key, "--tls-key", certificate, code=1)
         self.assertIn("PEM", message)
 
-    def test_a_certificate_that_expired_is_said_and_replaced_on_sighup(self):
+    def test_a_certificate_that_expired_is_reported_and_replaced_on_sighup(self):
         openssl = need("openssl")
         certificate, key, request = (os.path.join(self.folder, name) for name in ("cert.pem", "key.pem", "request.pem"))
 
@@ -980,7 +980,7 @@ class Safety(GatewayCase):
         except OSError:
             return False
 
-    def test_it_ends_at_once_when_told_to(self):
+    def test_it_ends_at_once_on_a_signal(self):
         gateway = self.start_gateway(self.process.pid)
         connection = http.client.HTTPConnection("127.0.0.1", self.port)
         connection.request("GET", "/debug/pprof/heap?seconds=600")

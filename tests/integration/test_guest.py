@@ -53,7 +53,7 @@ class Redis(Case):
         for _ in range(3):
             self.redis(port, "BGSAVE")
             wait_until(lambda: b"rdb_bgsave_in_progress:0" in self.redis(port, "INFO", "persistence"), "the end of BGSAVE")
-        # A child that took long enough to be a target, and ended by _exit(), has left its socket's name to whoever looks next.
+        # A child that took long enough to be a target, and ended by _exit(), has left its socket's name, which the next listing removes.
         self.heapctl("ps")
         self.assertEqual([name for name in os.listdir(self.agents) if name.endswith(".sock")], [f"{process.pid}.sock"])
 

@@ -44,7 +44,7 @@ class MainThreadEnds(GuestCase):
     def test_alone(self):
         self.assert_same(0, -1, linked=[(0, "main"), (NO_THREAD, "main")])
 
-    def test_while_another_thread_goes_on(self):
+    def test_while_another_thread_continues(self):
         self.assert_same(1500, -1, linked=[(0, "main"), (0, "other"), (NO_THREAD, "main")])
 
     def test_and_another_thread_calls_exit(self):
@@ -282,7 +282,7 @@ class Children(GuestCase):
         self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{program}/maps").read_text())
         self.heapctl("status", child, code=1)
 
-    def test_a_run_of_the_parent_does_not_go_on_in_the_child(self):
+    def test_a_run_of_the_parent_does_not_continue_in_the_child(self):
         process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env=self.guest_environment())
         server = Host(process)

@@ -201,7 +201,7 @@ class OldStores(StoreCase):
                 (time_ms, "python3", 19962, 1, 0, 1795378129344, 1, rss, 0)
                 for time_ms, rss in ((1795378129362, 25870336), (1795378130363, 25874432), (1795378131364, 25874432))])
 
-    def test_what_they_have_is_kept_and_goes_on(self):
+    def test_what_they_have_is_kept_and_continues(self):
         for use in ("history", "captures"):
             with self.subTest(use=use):
                 self.take(use)
@@ -302,7 +302,7 @@ class Store(StoreCase):
         left = rows(self.archive)
         self.assertGreater(len(left), 5)
         self.assertEqual([row[0] for row in left], list(range(100 - len(left) + 1, 101)))
-        # Somebody else fills it: nothing is taken away that would not help.
+        # Another program fills it: no snapshot is removed where that does not help.
         self.fill_up()
         refused = self.write(1, 30000, 10**9, 10**9)
         self.assertEqual(refused.returncode, 1)
@@ -345,7 +345,7 @@ class Store(StoreCase):
         self.assertTrue(other.exists())
         self.assertFalse(unfinished.exists())
 
-    def test_a_damaged_index_is_told(self):
+    def test_a_damaged_index_is_reported(self):
         os.mkdir(self.archive)
         pathlib.Path(self.archive, "index.sqlite").write_bytes(b"no database at all" * 100)
         refused = self.write(0)
@@ -369,7 +369,7 @@ class Store(StoreCase):
         self.assertFalse(unfinished.exists())
         self.check(dict(line.split() for line in more.stdout.splitlines()))
 
-    def test_a_disk_that_can_only_be_read_is_told(self):
+    def test_a_disk_that_can_only_be_read_is_reported(self):
         self.tiny_disk()
         self.assertEqual(self.write(1).returncode, 0)
         subprocess.run(["mount", "-o", "remount,ro", self.archive], check=True)
@@ -394,7 +394,7 @@ class Served(GatewayCase):
         wait_until(lambda: len(self.snapshots()) >= count, f"{count} snapshots")
         return self.snapshots()
 
-    def test_a_folder_that_was_removed_or_replaced_is_said_and_checked(self):
+    def test_a_folder_that_was_removed_or_replaced_is_reported_and_checked(self):
         log = open(os.path.join(self.folder, "serve.log"), "w+")
         self.addCleanup(log.close)
 
@@ -568,7 +568,7 @@ class Served(GatewayCase):
                         asked += 1
         self.assertGreater(asked, 40)
 
-    def test_processes_of_one_name_are_told_apart(self):
+    def test_processes_of_one_name_are_distinguished(self):
         name = RESTARTED
         server, _ = self.start_named_redis(name)
         self.start_gateway("--history", self.archive, "--history-every", "1s")

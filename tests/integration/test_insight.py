@@ -100,7 +100,7 @@ class Bundles(InsightCase):
         self.heapctl("account", second + ".gz")
         self.heapctl("report", "--fragmentation", second + ".gz")
 
-    def test_damage_is_told_with_its_place(self):
+    def test_damage_is_reported_with_its_place(self):
         path = self.bundle()
         with open(path, "rb") as file:
             data = file.read()
@@ -185,7 +185,7 @@ class Account(InsightCase):
             guard_end = end if access.startswith("---") and field["Size"] <= 65536 else ""
         return rows
 
-    def test_a_bundle_tells_whose_it_is_and_damage_is_told(self):
+    def test_a_bundle_names_its_process_and_damage_is_reported(self):
         path = self.bundle()
         out, _ = self.heapctl("account", path)
         self.assertRegex(out.split("\n")[0], rf"bundle\.tar: redis-server\[{self.server.pid}\], \d+:\d+:\d+$")
@@ -285,7 +285,7 @@ class Account(InsightCase):
         while True:
             try:
                 part = os.read(master, 65536)
-            except OSError:  # EIO: nobody has it open any more
+            except OSError:  # EIO: no process has it open any more
                 break
             out += part
         self.assertEqual(process.wait(), 0, out)

@@ -185,7 +185,7 @@ class Report(unittest.TestCase):
         self.assertEqual(rows(text("report", "--inuse_objects", self.first))["load_table"], (3, 3))
         self.assertEqual(rows(text("report", "--alloc_space", "--show_bytes", self.second))["load_table"], (2 * TABLE, 2 * TABLE))
 
-    def test_what_was_never_counted_is_said_to_be_missing(self):
+    def test_what_was_never_counted_is_reported_to_be_missing(self):
         profile = self.take("live", ",prof_accum:false")
         self.assertIn("prof_accum:true", run("report", "--alloc_space", profile).stderr.decode())
         self.assertNotIn("prof_accum", run("report", profile).stderr.decode())
@@ -284,7 +284,7 @@ class Report(unittest.TestCase):
         self.assertIn("no thread of", error)
         self.assertEqual(rows(text("report", "--show_bytes", "--thread=0", self.first))["load_table"], (TABLE, TABLE))
 
-    def test_a_profile_without_samples_is_said_to_have_none(self):
+    def test_a_profile_without_samples_is_reported_to_have_none(self):
         result = run("report", "-", input=b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n")
         self.assertEqual(result.stdout, b"")
         self.assertIn("standard input has no samples", result.stderr.decode())
@@ -398,7 +398,7 @@ class Report(unittest.TestCase):
             self.assertIn("invalid value for --debuginfod", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
         run("report", "--debuginfod", "file:///nonexistent  http://127.0.0.1:1", self.first)
 
-    def test_a_url_of_a_file_is_told_from_that_of_a_server(self):
+    def test_a_url_of_a_file_is_distinguished_from_that_of_a_server(self):
         port = free_port()
         server = subprocess.Popen([sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", os.path.dirname(self.first)],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

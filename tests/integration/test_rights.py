@@ -71,7 +71,7 @@ class Output(GuestCase):
         self.assertTrue(is_alive(pid))
         return pid
 
-    def test_a_daemons_output_is_let_go(self):
+    def test_a_daemons_output_is_closed(self):
         self.start_daemon(agent=False)
         pid = self.start_daemon(agent=True)
         self.assertEqual(ask(self.wait_for_agent(pid), "/v1/status")[0], 200)

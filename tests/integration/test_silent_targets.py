@@ -239,7 +239,7 @@ class Silent(GatewayCase):
             self.assertIn("no answer in time", entries[pid]["problem"])
         self.assertEqual(entries[self.pid]["state"], "reachable")
 
-    def test_waiting_for_a_hung_agent_is_said(self):
+    def test_waiting_for_a_hung_agent_is_reported(self):
         pid = self.hung()
         client = subprocess.Popen([HEAPCTL, "status", str(pid)], env=self.environment, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.end, client)
@@ -247,7 +247,7 @@ class Silent(GatewayCase):
         client.send_signal(signal.SIGINT)
         self.assertEqual(client.wait(AT_ONCE_SECONDS), -signal.SIGINT)
 
-    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_of_another_user(self):
         # The build may be in a folder that is closed to others.
         os.chmod(self.folder, 0o755)
@@ -293,7 +293,7 @@ class Silent(GatewayCase):
             wait_until(lambda: not runs(), "the end of the run")
             self.heapctl("runs", self.pid, "--save", run, "-o", output + ".saved")
 
-    def test_the_gateway_goes_on(self):
+    def test_the_gateway_continues(self):
         other, _ = self.start_redis(conf=FINE)
         self.wait_for_agent(other.pid)
         stop(self.pid)

@@ -203,7 +203,7 @@ class BuiltOnce(SymbolCase):
 
 
 class Names(BuiltOnce):
-    def test_inlined_calls_are_told_with_the_lines_of_their_calls(self):
+    def test_inlined_calls_are_reported_with_the_lines_of_their_calls(self):
         innermost, middle, outer = (marked_line(mark) for mark in ("innermost", "middle", "outer"))
         answer = json.loads(run(TOOL, self.program, *map(hex, self.addresses)))
         lines = {tuple(f["line"] for f in result["frames"]) for result in answer["results"]}
@@ -214,7 +214,7 @@ class Names(BuiltOnce):
         self.assertRegex(chain[2]["function"], r"^(int|double) shapes::outer<(int|double)>\((int|double)\)$")
         self.assertTrue(chain[0]["file"].endswith("/shapes.cc"), chain[0]["file"])
 
-    def test_instances_of_a_template_are_told_apart(self):
+    def test_instances_of_a_template_are_distinguished(self):
         answer = json.loads(run(TOOL, self.program, *map(hex, self.addresses)))
         names = {result["frames"][-1]["function"] for result in answer["results"]}
         self.assertIn("int shapes::outer<int>(int)", names)
@@ -244,7 +244,7 @@ class Names(BuiltOnce):
         text = run("readelf", "--debug-dump=frames", path)
         return [(int(a, 16), int(b, 16)) for a, b in re.findall(r" FDE cie=\S+ pc=([0-9a-f]+)\.\.([0-9a-f]+)", text)]
 
-    def test_stripped_code_is_told_by_the_beginning_of_its_function(self):
+    def test_stripped_code_is_named_by_the_beginning_of_its_function(self):
         path = self.build(flags=["-s"])
         text, size = re.search(r" \.text\s+PROGBITS\s+(\S+)\s+\S+\s+(\S+)",
                                run("readelf", "-SW", path)).groups()
@@ -478,7 +478,7 @@ class Packaging(BuiltOnce):
     def test_dwz_with_a_supplementary_file(self):
         self.check_common_file("-5")
 
-    def test_programs_of_other_machines_are_said_to_be(self):
+    def test_programs_of_other_machines_are_reported_as_such(self):
         for offset, value in ((4, b"\1"), (5, b"\2")):  # 32 bits; big-endian
             shutil.copy(self.program, self.copy)
             with open(self.copy, "r+b") as file:

@@ -173,7 +173,7 @@ class Piped(TopCase):
         _, messages = process.communicate(timeout=PATIENCE_SECONDS)
         self.assertEqual((process.returncode, messages), (1, f"heapctl: redis-server[{self.server.pid}] has ended\n"))
 
-    def test_errors_are_told(self):
+    def test_errors_are_reported(self):
         self.heapctl("top", "999999999", code=1)
         self.heapctl("top", self.server.pid, "--sort", "colour", code=2)
         self.heapctl("top", self.server.pid, "--interval", "1ms", code=2)
@@ -227,7 +227,7 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
-    def test_growth_is_told_from_when_it_counts(self):
+    def test_growth_is_reported_from_its_onset(self):
         screen = self.screen()
 
         def times(lines):

@@ -44,7 +44,7 @@ class Shapes(TrendCase):
         super().setUp()
         self.paths, = self.heaps(1, 16, 40960, "shapes")
 
-    def test_leaks_steps_and_swings_are_told_apart(self):
+    def test_leaks_steps_and_swings_are_distinguished(self):
         trend = self.trend(*self.paths)
         self.assertEqual([site["name"] for site in trend["sites"] if site["is_suspect"]], ["site_leak"])
         leak = self.site(trend, "site_leak")
@@ -183,7 +183,7 @@ class Shapes(TrendCase):
         os.mkdir(nothing)
         self.assertIn("neither captures of heapctl watch nor profiles", self.heapctl("trend", nothing, code=1)[1])
 
-    def test_what_was_not_counted_is_told(self):
+    def test_what_was_not_counted_is_reported(self):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
         self.assertIn("counts only what is in use", messages)
 
@@ -265,7 +265,7 @@ class Promises(TrendCase):
         self.assertRegex(messages, r"first/0-0000\.heap and \S+first/0-0001\.heap are of one process, "
                                    r"\S+second/0-0000\.heap between them is of another")
 
-    def test_another_program_is_told(self):
+    def test_another_program_is_reported(self):
         first, = self.heaps(1, 3, 81920, name="first")
         second, = self.heaps(1, 3, 81920, name="second")
         for at, path in enumerate(second):
@@ -282,7 +282,7 @@ class Promises(TrendCase):
 
 
 class Live(TrendCase):
-    def test_three_seeded_leaks_are_told_apart(self):
+    def test_three_seeded_leaks_are_distinguished(self):
         # For minutes, sampled, and beside real servers, this is bench/bench_insight.py. Here time passes by order and every allocation is
         # sampled, so that the figures are the same each time.
         slow, profiles, begin_s, steps = 60000, 40, 1763600000, 10

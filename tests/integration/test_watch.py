@@ -108,7 +108,7 @@ class Moments(WatchCase):
         self.assertNotIn("sampling is off", pathlib.Path(self.messages).read_text())
 
     def control_group(self, limit_bytes):
-        """A control group (version 1) with a limit; whoever is put into it must have ended with the test."""
+        """A control group (version 1) with a limit; its processes must have ended with the test."""
         parent = next((line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
                        if " - cgroup " in line and "memory" in line.split()[-1]), None)
         if parent is None:
@@ -154,7 +154,7 @@ class Moments(WatchCase):
         self.load_redis(port, keys=120000, size=1000)
         self.assertEqual(watch.wait(60), 0)
 
-    def test_memory_pressure_is_captured_when_the_kernel_tells(self):
+    def test_memory_pressure_is_captured_when_the_kernel_reports_it(self):
         if not os.access("/proc/pressure/memory", os.W_OK):
             self.skipTest("no triggers of memory pressure here")
         group = self.control_group(24 << 20)
@@ -209,7 +209,7 @@ class Restarts(WatchCase):
         pids = [entry["pid"] for entry in self.catalogue()]
         self.assertEqual(sorted(pids, key=[first.pid, second.pid].index), pids)
 
-    def test_what_came_back_but_cannot_be_watched_is_told(self):
+    def test_what_came_back_but_cannot_be_watched_is_reported(self):
         port = free_port()
         first, _ = self.start_named_redis(WATCHED, port)
         watch = self.watch(WATCHED, "--when", "peak")
@@ -249,7 +249,7 @@ class Restarts(WatchCase):
 
 
 class Keeping(WatchCase):
-    def test_the_oldest_go_and_numbers_grow(self):
+    def test_the_oldest_are_removed_and_numbers_grow(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--keep-count", "2", "--count", "3")
         self.assertEqual(watch.wait(60), 0)
@@ -388,7 +388,7 @@ class Commands(WatchCase):
         self.assertEqual(printed.read_text(), path + "\n")
         self.assertIn(f"shouts {path}", pathlib.Path(self.messages).read_text())
 
-    def test_a_command_that_fails_is_said_and_the_watch_goes_on(self):
+    def test_a_command_that_fails_is_reported_and_the_watch_continues(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--then", "false")
         self.assertEqual(watch.wait(60), 0)
@@ -468,13 +468,13 @@ class Adopting(WatchCase):
         wait_until(lambda: len(self.catalogue()) == 5, "five captures to be listed")
         self.assertEqual([entry["original"].split(".")[-3] for entry in self.catalogue()], ["1995", "1996", "1997", "1998", "1999"])
 
-    def test_a_folder_of_jemallocs_that_is_not_there_is_told_once(self):
+    def test_a_folder_of_jemallocs_that_is_not_there_is_reported_once(self):
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--adopt", "/nowhere/own")
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual(pathlib.Path(self.messages).read_text().count("/nowhere/: No such file or directory"), 1)
 
-    def test_files_for_which_there_is_no_room_are_told_together(self):
+    def test_files_for_which_there_is_no_room_are_reported_together(self):
         prefix = os.path.join(self.folder, "je/own")
         os.mkdir(os.path.dirname(prefix))
         if subprocess.run(["mount", "-t", "tmpfs", "none", os.path.dirname(prefix)], check=False, capture_output=True).returncode:

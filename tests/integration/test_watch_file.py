@@ -98,7 +98,7 @@ class Document(WatchFileCase):
 
 
 class Captures(WatchFileCase):
-    def test_a_level_is_captured_into_the_folder_and_told_everywhere(self):
+    def test_a_level_is_captured_into_the_folder_and_reported_everywhere(self):
         server, port = self.start_named_redis(FILED)
         told = os.path.join(self.folder, "told")
         script = pathlib.Path(self.folder, "tell.py")
@@ -238,7 +238,7 @@ class Captures(WatchFileCase):
 
 
 class Restarts(WatchFileCase):
-    def test_a_target_is_followed_to_its_next_process_and_the_counts_go_on(self):
+    def test_a_target_is_followed_to_its_next_process_and_the_counts_continue(self):
         first, _ = self.start_named_redis(FILED)
         self.serve(f"[{FILED}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
         self.wait_for_watch(FILED, lambda w: w["captures"] >= 1, "a capture")
@@ -260,7 +260,7 @@ class Restarts(WatchFileCase):
         server, _ = self.start_named_redis(FILED)
         self.wait_for_watch(FILED, lambda w: w["pid"] == server.pid and w["captures"] > 0, "a capture")
 
-    def test_what_cannot_be_watched_is_told_once_and_tried_again(self):
+    def test_what_cannot_be_watched_is_reported_once_and_tried_again(self):
         self.start_named_redis(FILED, conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.start_named_redis(OTHER)
         rules = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n[{OTHER}]\nwhen = every=1s\nkeep = {self.keep}2\nkeep-free = 0\n"
@@ -285,7 +285,7 @@ class Restarts(WatchFileCase):
         self.assertEqual(len(re.findall(r"^heapctl_watch_captures_total{", text, re.M)), 1)
         self.assertEqual(len(self.get(f"/targets/{FILED}/api/v1/captures").json["captures"]), 2)
 
-    def test_a_target_that_hangs_holds_up_no_other(self):
+    def test_a_target_that_hangs_does_not_delay_others(self):
         stopped, _ = self.start_named_redis(STOPPED)
         self.start_named_redis(OTHER)
         gateway = self.serve(f"[{ALL}]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n")
@@ -331,7 +331,7 @@ class Reading(WatchFileCase):
         self.assertEqual(len(self.captures()), 1)
         self.assertIn(f"{self.keep}2/", state["last_capture"]["file"])
 
-    def test_another_folder_counts_while_the_target_is_gone(self):
+    def test_another_folder_counts_while_the_target_has_ended(self):
         """What jemalloc writes at the end of a program is found when there is no program any more."""
         server, _ = self.start_named_redis(FILED)
         prefix = os.path.join(self.folder, "own")
@@ -364,7 +364,7 @@ class Reading(WatchFileCase):
         wait_until(lambda: self.metric("heapctl_watch_file_good") == 1, "the good file")
         self.assertIsNone(self.get(f"/targets/{FILED}/watch").json["problem"])
 
-    def test_a_section_that_is_gone_ends_its_watch(self):
+    def test_a_section_that_was_removed_ends_its_watch(self):
         self.start_named_redis(FILED)
         self.start_named_redis(OTHER)
         one = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n"
@@ -388,7 +388,7 @@ class Reading(WatchFileCase):
         self.expect(self.get("/api/v1/watches"), 404)
         self.assertFalse(self.get("/api/v1/targets").json["has_watch_file"])
 
-    def test_it_ends_when_it_is_told(self):
+    def test_it_ends_on_a_signal(self):
         self.start_named_redis(FILED)
         gateway = self.serve(f"[{FILED}]\nwhen = every=1s\nkeep = {self.keep}\nkeep-free = 0\n")
         self.wait_for_watch(FILED, lambda w: w["captures"] > 0, "a capture")

@@ -78,7 +78,7 @@ def claim(kind, numbers):
 
 
 def free_port():
-    """A port that nobody listens on, below those that the kernel gives to clients: one of these may be gone before it is used."""
+    """A port without a listener, below those that the kernel gives to clients: one of these may be gone before it is used."""
     first = random.randrange(20000, 32000)
     while True:
         port = claim("port", [*range(first, 32000), *range(20000, first)])

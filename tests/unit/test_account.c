@@ -107,7 +107,7 @@ static void counts_ranges_of_addresses_once(void **state)
 }
 
 /* Large parts of the address space without access are kept by allocators. */
-static void no_stack_lies_above_a_large_reservation(void **state)
+static void no_stack_is_above_a_large_reservation(void **state)
 {
 	(void)state;
 	static const char maps[] = "7f0000000000-7f0001000000 ---p 00000000 00:00 0 \n" FIELDS(
@@ -356,7 +356,7 @@ static void says_how_the_profile_compares(void **state)
 }
 
 /* A row for all that is swapped, sampled and indexed: none is lost for want of room. */
-static void has_room_for_every_row(void **state)
+static void has_room_forevery_row(void **state)
 {
 	(void)state;
 	const struct smaps smaps = read_text();
@@ -475,7 +475,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(shared_memory_is_no_file),
 	cmocka_unit_test(one_arena_cannot_become_fewer),
 	cmocka_unit_test(counts_ranges_of_addresses_once),
-	cmocka_unit_test(no_stack_lies_above_a_large_reservation),
+	cmocka_unit_test(no_stack_is_above_a_large_reservation),
 	cmocka_unit_test(refuses_what_is_no_smaps),
 	cmocka_unit_test(adds_up_to_resident_memory),
 	cmocka_unit_test(the_agents_tables_are_no_other_memory),
@@ -487,7 +487,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_program_break_is_jemallocs_with_dss_primary),
 	cmocka_unit_test(what_jemalloc_gave_itself_is_its_own_data),
 	cmocka_unit_test(says_how_the_profile_compares),
-	cmocka_unit_test(has_room_for_every_row),
+	cmocka_unit_test(has_room_forevery_row),
 	cmocka_unit_test(each_row_has_its_figure_and_option),
 	cmocka_unit_test(sets_sampled_objects_apart),
 	cmocka_unit_test(only_what_has_room_for_it_is_beyond_a_sampled_object),

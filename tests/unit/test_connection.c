@@ -329,7 +329,7 @@ static int connect_to(const struct world *world)
 	return fd;
 }
 
-static void one_client_too_many_is_told_so(void **state)
+static void one_client_too_many_is_refused(void **state)
 {
 	(void)state;
 	struct world world;
@@ -400,7 +400,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(limits_in_time),
 	cmocka_unit_test(a_number_that_changed_hands_is_left_alone),
 	cmocka_unit_test(survives_missing_memory),
-	cmocka_unit_test(one_client_too_many_is_told_so),
+	cmocka_unit_test(one_client_too_many_is_refused),
 	cmocka_unit_test(a_listener_that_was_closed_is_noticed),
 	cmocka_unit_test(only_its_own_name_is_removed),
 };

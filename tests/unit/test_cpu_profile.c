@@ -73,7 +73,7 @@ static void only_the_leaf_is_exact(void **state)
 	assert_true(profile->locations[2].is_exact);
 }
 
-static void truncation_is_told(void **state)
+static void truncation_is_reported(void **state)
 {
 	(void)state;
 	const struct shape shape = { true, false };
@@ -91,6 +91,6 @@ static void truncation_is_told(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_words_of_all_shapes),
 	cmocka_unit_test(only_the_leaf_is_exact),
-	cmocka_unit_test(truncation_is_told),
+	cmocka_unit_test(truncation_is_reported),
 };
 UNIT_MAIN(tests)

@@ -66,7 +66,7 @@ static void bounds_long_and_growing_names(void **state)
 	strcpy(name + 4 + DEMANGLE_MAX_NAME_BYTES, "i");
 	assert_demangled(name, NULL);
 
-	/* Each argument repeats the one before twice: 2^30 words if nobody stops it. */
+	/* Each argument repeats the one before twice: 2^30 words if it is not stopped. */
 	buffer_init(&out, &memory_or_exit);
 	buffer_append_string(&out, "_Z1fSt4pairIiiE");
 	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";

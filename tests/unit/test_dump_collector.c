@@ -145,7 +145,7 @@ static void of_too_many_the_newest_are_taken(void **state)
 	assert_true(is_there(scene, "own.notes.heap"));
 }
 
-static void what_is_no_profile_is_told_once(void **state)
+static void what_is_no_profile_is_reported_once(void **state)
 {
 	const struct scene *const scene = *state;
 	struct dump dump;
@@ -176,7 +176,7 @@ static void a_profile_of_traffic_servers_plugin_is_taken_too(void **state)
 static const struct CMUnitTest tests[] = {
 	ADOPTION_TEST(what_is_being_written_is_not_taken),
 	ADOPTION_TEST(of_too_many_the_newest_are_taken),
-	ADOPTION_TEST(what_is_no_profile_is_told_once),
+	ADOPTION_TEST(what_is_no_profile_is_reported_once),
 	ADOPTION_TEST(a_profile_of_traffic_servers_plugin_is_taken_too),
 };
 

@@ -355,7 +355,7 @@ static void set_sibling(struct writer *w, size_t unit, size_t at)
 	memcpy(w->info.data + at, &here, sizeof here);
 }
 
-static void steps_over_functions_by_what_lies_at_fixed_places(void **state)
+static void steps_over_functions_by_what_is_at_fixed_places(void **state)
 {
 	(void)state;
 	struct writer w;
@@ -365,7 +365,7 @@ static void steps_over_functions_by_what_lies_at_fixed_places(void **state)
 	const size_t unit = unit_begin(&w, 0x1000, 0x1000);
 	const uint32_t first = abstract(&w, "first");
 	const uint32_t last = abstract(&w, "last");
-	/* Nobody asks about it, so what is in it is not looked at. */
+	/* Without a query for it, its contents are not read. */
 	const size_t other = fixed(&w, last, 0x1100, 0x10);
 	u8(&w.info, 99);
 	end_children(&w);
@@ -645,7 +645,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_names_in_other_units),
 	cmocka_unit_test(finds_functions_inside_types),
 	cmocka_unit_test(finds_functions_of_classes_inside_functions),
-	cmocka_unit_test(steps_over_functions_by_what_lies_at_fixed_places),
+	cmocka_unit_test(steps_over_functions_by_what_is_at_fixed_places),
 	cmocka_unit_test(steps_over_values_of_varying_size),
 	cmocka_unit_test(ends_with_cycles_of_origins_and_siblings),
 	cmocka_unit_test(gives_an_address_to_the_first_function_that_claims_it),

@@ -179,7 +179,7 @@ static void finds_a_whole_name_only(void **state)
 	assert_false(elf_file_has_name(&elf, "FIGURE"));
 }
 
-static void finds_a_whole_name_wherever_it_lies(void **state)
+static void finds_a_whole_name_at_every_place(void **state)
 {
 	(void)state;
 	enum { FILLER = 2 * ELF_WINDOW_BYTES };
@@ -267,7 +267,7 @@ static void ask_everything(const void *data, size_t size)
 }
 
 /* Where a name lies across the end of a piece that is read. */
-static void finds_a_name_wherever_it_lies(void **state)
+static void finds_a_name_at_every_place(void **state)
 {
 	(void)state;
 	enum { FILLER = 2 * ELF_WINDOW_BYTES };
@@ -370,9 +370,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_what_identifies_a_build),
 	cmocka_unit_test(refuses_what_is_no_file_of_this_machine),
 	cmocka_unit_test(finds_a_whole_name_only),
-	cmocka_unit_test(finds_a_whole_name_wherever_it_lies),
+	cmocka_unit_test(finds_a_whole_name_at_every_place),
 	cmocka_unit_test(reads_what_a_program_needs),
-	cmocka_unit_test(finds_a_name_wherever_it_lies),
+	cmocka_unit_test(finds_a_name_at_every_place),
 	cmocka_unit_test(a_file_that_is_cut_meanwhile_has_fewer_names),
 	cmocka_unit_test(survives_every_cut),
 	cmocka_unit_test(survives_every_damaged_byte),

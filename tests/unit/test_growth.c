@@ -72,7 +72,7 @@ static void measure(const struct heap *heap, double *held, double *grew)
 		const struct growth growth = simulate(heap);
 		*held += (growth.low <= heap->leak && heap->leak <= growth.high) / (double)TRIALS;
 		*grew += (growth.p < 0.05) / (double)TRIALS;
-		/* "+1 MiB/h, give or take 2" accuses nobody. */
+		/* "+1 MiB/h, give or take 2" suspects no site. */
 		assert_true(growth.kind != GROWTH_STEADY || growth.low > 0);
 	}
 }
@@ -114,7 +114,7 @@ static void holds_the_truth_of_what_is_turned_over(void **state)
 
 /*
  * A queue that is filled anew each time, as high as its place in a period of four tells. In the
- * middle nobody looked for a while.
+ * middle there were no profiles for a time.
  */
 static struct growth simulate_queue(size_t rounds, size_t hole)
 {
@@ -426,7 +426,7 @@ static void a_restart_to_another_level_is_a_step(void **state)
 	assert_int_equal(fit_processes(points, 12).kind, GROWTH_NONE);
 }
 
-static void a_restart_is_told_beside_the_steps_of_a_run(void **state)
+static void a_restart_is_reported_beside_the_steps_of_a_run(void **state)
 {
 	(void)state;
 	struct growth_point points[24];
@@ -982,7 +982,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(averages_long_series),
 	cmocka_unit_test(fits_one_rate_across_restarts),
 	cmocka_unit_test(a_restart_to_another_level_is_a_step),
-	cmocka_unit_test(a_restart_is_told_beside_the_steps_of_a_run),
+	cmocka_unit_test(a_restart_is_reported_beside_the_steps_of_a_run),
 	cmocka_unit_test(growth_after_restarts_has_no_steps),
 	cmocka_unit_test(a_leak_that_begins_late_is_growth_since_then),
 	cmocka_unit_test(no_more_profiles_make_an_onset_harder_to_see),

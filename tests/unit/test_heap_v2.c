@@ -256,7 +256,7 @@ static void address_zero_is_an_address(void **state)
 	assert_true(address_at(profile, &profile->samples[1], 1) == 0);
 }
 
-static void truncation_is_told_with_its_place(void **state)
+static void truncation_is_reported_with_its_place(void **state)
 {
 	(void)state;
 	const char *const maps = strstr(example, "MAPPED");
@@ -288,7 +288,7 @@ static void truncation_is_told_with_its_place(void **state)
 	profile_free(whole);
 }
 
-static void malformed_lines_are_told_with_their_place(void **state)
+static void malformed_lines_are_reported_with_their_place(void **state)
 {
 	(void)state;
 	const char *const header = "heap_v2/4096\n  t*: 1: 5 [0: 0]\n";
@@ -363,8 +363,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(counters_of_all_lengths_are_read),
 	cmocka_unit_test(addresses_of_all_lengths_are_read),
 	cmocka_unit_test(address_zero_is_an_address),
-	cmocka_unit_test(truncation_is_told_with_its_place),
-	cmocka_unit_test(malformed_lines_are_told_with_their_place),
+	cmocka_unit_test(truncation_is_reported_with_its_place),
+	cmocka_unit_test(malformed_lines_are_reported_with_their_place),
 	cmocka_unit_test(a_line_without_end_is_refused),
 	cmocka_unit_test(a_build_directory_is_no_longer_than_a_path),
 };

@@ -109,7 +109,7 @@ static void a_program_of_a_newer_header_gets_zeros_for_what_is_new(void **state)
 	assert_string_equal(given.status.socket, "");
 }
 
-static void wrong_arguments_are_told_apart_from_wrong_moments(void **state)
+static void wrong_arguments_are_distinguished_from_wrong_moments(void **state)
 {
 	struct heapctl_status status = { .size = 0 };
 	struct heapctl_run run = { .size = 0 };
@@ -287,7 +287,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(
 		a_program_of_a_newer_header_gets_zeros_for_what_is_new, start, stop),
 	cmocka_unit_test_setup_teardown(
-		wrong_arguments_are_told_apart_from_wrong_moments, start, stop),
+		wrong_arguments_are_distinguished_from_wrong_moments, start, stop),
 	cmocka_unit_test_setup_teardown(a_request_is_answered_without_a_socket, start, stop),
 };
 

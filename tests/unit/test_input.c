@@ -159,7 +159,7 @@ static void several_members_are_one_text(void **state)
 	buffer_deinit(&packed);
 }
 
-static void damage_is_told_with_its_place(void **state)
+static void damage_is_reported_with_its_place(void **state)
 {
 	(void)state;
 	struct buffer packed;
@@ -359,7 +359,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(other_compressions_are_named),
 	cmocka_unit_test(expansion_is_bounded_by_the_compressed_size),
 	cmocka_unit_test(several_members_are_one_text),
-	cmocka_unit_test(damage_is_told_with_its_place),
+	cmocka_unit_test(damage_is_reported_with_its_place),
 	cmocka_unit_test(expansion_is_bounded),
 	cmocka_unit_test(no_more_is_read_than_shows_that_it_is_no_profile),
 	cmocka_unit_test(nested_compression_ends_somewhere),

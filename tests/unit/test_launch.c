@@ -235,7 +235,7 @@ static void this_process_is_in_no_sandbox_of_its_own(void **state)
 	sandbox_check_close(&guard);
 }
 
-static void children_are_told_by_a_word(void **state)
+static void children_are_found_by_a_word(void **state)
 {
 	(void)state;
 	assert_int_equal(
@@ -274,7 +274,7 @@ static void the_agent_is_taken_out_of_a_preload_list(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(children_are_told_by_a_word),
+	cmocka_unit_test(children_are_found_by_a_word),
 	cmocka_unit_test(the_agent_is_taken_out_of_a_preload_list),
 	cmocka_unit_test(settings_have_defaults),
 	cmocka_unit_test(settings_come_from_the_environment),

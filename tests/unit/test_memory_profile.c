@@ -47,7 +47,7 @@ static void words_match_whole(void **state)
 	assert_int_equal(verb_of("dump\0dump", 9, argument), MESSAGE_UNKNOWN);
 }
 
-static void no_word_is_told_from_a_wrong_one(void **state)
+static void no_parameter_is_distinguished_from_a_wrong_one(void **state)
 {
 	(void)state;
 	char argument[MESSAGE_TEXT_BYTES];
@@ -196,7 +196,7 @@ static void closing_waits_for_the_taker_and_refuses_more(void **state)
 	queue_init(&queue);
 	message_copy(&message, "dump", 4);
 	queue_put(&queue, &message);
-	/* Nobody takes anything: that would be work going on. */
+	/* No message is taken, as while another is processed. */
 	assert_false(queue_close(&queue, 1, &forgotten));
 	assert_int_equal(forgotten, 1);
 	assert_int_equal(pthread_create(&thread, NULL, take_until_closed, &queue), 0);
@@ -288,7 +288,7 @@ static void profiles_have_names_of_their_own_and_replace_none(void **state)
 	assert_int_equal(count_files(place), 2);
 }
 
-static void does_not_follow_a_link_that_lies_in_wait(void **state)
+static void does_not_follow_a_link_in_the_place_of_a_file(void **state)
 {
 	const struct place *const place = *state;
 	const struct profile_source source = { .write = write_a_profile };
@@ -305,7 +305,7 @@ static void does_not_follow_a_link_that_lies_in_wait(void **state)
 	assert_int_equal(access(victim, F_OK), -1);
 }
 
-static void a_profile_that_fails_leaves_nothing_and_tells_the_reason(void **state)
+static void a_profile_that_fails_leaves_nothing_and_reports_the_reason(void **state)
 {
 	const struct place *const place = *state;
 	const struct profile_source source = { .write = fail_to_write };
@@ -340,7 +340,7 @@ static void a_prefix_that_cannot_work_is_found_beforehand(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_word_is_the_same_with_and_without_its_nul),
 	cmocka_unit_test(words_match_whole),
-	cmocka_unit_test(no_word_is_told_from_a_wrong_one),
+	cmocka_unit_test(no_parameter_is_distinguished_from_a_wrong_one),
 	cmocka_unit_test(an_argument_follows_a_space_or_an_equals_sign),
 	cmocka_unit_test(what_cannot_be_printed_does_not_reach_the_log),
 	cmocka_unit_test(reads_numbers),
@@ -352,8 +352,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(
 		profiles_have_names_of_their_own_and_replace_none, set_up_place, tear_down_place),
 	cmocka_unit_test_setup_teardown(
-		does_not_follow_a_link_that_lies_in_wait, set_up_place, tear_down_place),
-	cmocka_unit_test_setup_teardown(a_profile_that_fails_leaves_nothing_and_tells_the_reason,
+		does_not_follow_a_link_in_the_place_of_a_file, set_up_place, tear_down_place),
+	cmocka_unit_test_setup_teardown(a_profile_that_fails_leaves_nothing_and_reports_the_reason,
 		set_up_place, tear_down_place),
 	cmocka_unit_test_setup_teardown(
 		a_prefix_that_cannot_work_is_found_beforehand, set_up_place, tear_down_place),

@@ -250,7 +250,7 @@ static void a_profile_is_kept_within_bounds(void **state)
 }
 
 /* go's pprof begins with the types of the samples: a piece of two bytes is enough to know it. */
-static void a_piece_of_the_beginning_is_told_as_one(void **state)
+static void a_piece_of_the_beginning_is_reported_as_one(void **state)
 {
 	(void)state;
 	struct builder builder;
@@ -469,7 +469,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_cannot_be_shown_is_refused),
 	cmocka_unit_test(references_to_nothing_are_refused),
 	cmocka_unit_test(a_profile_is_kept_within_bounds),
-	cmocka_unit_test(a_piece_of_the_beginning_is_told_as_one),
+	cmocka_unit_test(a_piece_of_the_beginning_is_reported_as_one),
 	cmocka_unit_test(every_truncation_is_survived),
 	cmocka_unit_test(writes_what_it_reads),
 	cmocka_unit_test(threads_are_labels),

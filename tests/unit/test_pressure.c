@@ -32,7 +32,7 @@ static int open_stand_in(int *sender)
 	return receiver;
 }
 
-static void the_kernel_is_told_share_and_window(void **state)
+static void the_kernel_is_reported_share_and_window(void **state)
 {
 	(void)state;
 	char path[] = "/tmp/hc-pressure.XXXXXX", text[64] = "";
@@ -52,7 +52,7 @@ static void the_kernel_is_told_share_and_window(void **state)
 	unlink(path);
 }
 
-static void what_the_kernel_refuses_is_told(void **state)
+static void what_the_kernel_refuses_is_reported(void **state)
 {
 	(void)state;
 	struct pressure pressure = { 0 };
@@ -100,7 +100,7 @@ static void other_news_end_the_wait_too(void **state)
 	close(ends[1]);
 }
 
-static void a_group_that_is_gone_is_not_asked_again(void **state)
+static void a_group_that_was_removed_is_not_asked_again(void **state)
 {
 	(void)state;
 	struct pressure pressure = { .count = 1 };
@@ -134,11 +134,11 @@ static void the_kernel_of_this_machine_takes_it(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(the_kernel_is_told_share_and_window),
-	cmocka_unit_test(what_the_kernel_refuses_is_told),
+	cmocka_unit_test(the_kernel_is_reported_share_and_window),
+	cmocka_unit_test(what_the_kernel_refuses_is_reported),
 	cmocka_unit_test(a_report_ends_the_wait_and_lasts),
 	cmocka_unit_test(other_news_end_the_wait_too),
-	cmocka_unit_test(a_group_that_is_gone_is_not_asked_again),
+	cmocka_unit_test(a_group_that_was_removed_is_not_asked_again),
 	cmocka_unit_test(the_kernel_of_this_machine_takes_it),
 };
 

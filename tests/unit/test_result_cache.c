@@ -88,7 +88,7 @@ static void a_failure_is_not_remembered(void **state)
 	result_cache_deinit(&cache);
 }
 
-static void lets_go_of_the_least_recently_used(void **state)
+static void removes_the_least_recently_used(void **state)
 {
 	struct result_cache cache;
 	struct maker maker = { .bytes = 400 };
@@ -175,7 +175,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keeps_what_may_be_kept),
 	cmocka_unit_test(makes_anew_what_may_not),
 	cmocka_unit_test(a_failure_is_not_remembered),
-	cmocka_unit_test(lets_go_of_the_least_recently_used),
+	cmocka_unit_test(removes_the_least_recently_used),
 	cmocka_unit_test(simultaneous_requests_share_one_result),
 };
 

@@ -50,7 +50,7 @@ static void finds_routes_at_the_root_and_below_a_target(void **state)
 	assert_null(p.request.target_name);
 }
 
-static void binds_what_stands_in_the_path(void **state)
+static void binds_the_parts_of_the_path(void **state)
 {
 	struct probe p;
 
@@ -201,7 +201,7 @@ static void the_document_has_every_route(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_routes_at_the_root_and_below_a_target),
-	cmocka_unit_test(binds_what_stands_in_the_path),
+	cmocka_unit_test(binds_the_parts_of_the_path),
 	cmocka_unit_test(tells_a_wrong_path_from_a_wrong_method),
 	cmocka_unit_test(refuses_values_that_make_no_sense),
 	cmocka_unit_test(takes_durations_as_the_scripts_write_them),

@@ -249,7 +249,7 @@ static void *watching_resize(
 	return memory_resize(&memory_heap, block, old_size, new_size);
 }
 
-static void an_old_run_goes_when_the_new_one_is_safe(void **state)
+static void an_old_run_is_removed_when_the_new_one_is_safe(void **state)
 {
 	(void)state;
 	char old_file[64], new_file[64];
@@ -535,7 +535,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keeps_runs_in_memory_without_a_folder),
 	cmocka_unit_test(a_profile_that_is_cut_short_is_none),
 	cmocka_unit_test(a_profile_in_memory_cannot_be_executed),
-	in_folder(an_old_run_goes_when_the_new_one_is_safe),
+	in_folder(an_old_run_is_removed_when_the_new_one_is_safe),
 	in_folder(another_users_folder_is_not_used),
 	in_folder(forgets_the_oldest_beyond_number_and_bytes),
 	in_folder(a_later_process_has_the_runs_of_before),

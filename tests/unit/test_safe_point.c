@@ -128,7 +128,7 @@ static void a_connection_is_not_started_again(void **state)
 		find(LOAD("\x2a"), 8, ELSEWHERE, &no_hint, &registers), SAFE_POINT_WAITING);
 }
 
-static void a_sleep_goes_on_with_its_rest(void **state)
+static void a_sleep_continues_with_its_rest(void **state)
 {
 	(void)state;
 	struct timespec wanted = { 60, 0 }, rest = { 59, 0 };
@@ -173,7 +173,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_number_is_not_taken_from_another_register),
 	cmocka_unit_test(the_clients_number_counts_only_for_the_same_call),
 	cmocka_unit_test(a_connection_is_not_started_again),
-	cmocka_unit_test(a_sleep_goes_on_with_its_rest),
+	cmocka_unit_test(a_sleep_continues_with_its_rest),
 	cmocka_unit_test(a_sleep_whose_rest_is_unknown_begins_anew_when_it_is_short),
 };
 UNIT_MAIN(tests)

@@ -93,7 +93,7 @@ static void what_is_shared_is_in_the_order_of_the_profiles(void **state)
 }
 
 /* Counts of everything ever allocated that go back: prof.reset. */
-static void a_sketch_tells_a_reset(void **state)
+static void a_sketch_shows_a_reset(void **state)
 {
 	(void)state;
 	static const char maps[] = MAPS "a00000-b00000 r-xp 00000000 00:00 2 " LIBRARY;
@@ -115,7 +115,7 @@ static void a_sketch_tells_a_reset(void **state)
 }
 
 /* Of a format without addresses, whose locations are their names. */
-static void names_that_profiles_bring_are_told_apart(void **state)
+static void names_that_profiles_bring_are_distinguished(void **state)
 {
 	(void)state;
 	CLEANUP(series_deinit) struct series series = { 0 };
@@ -137,8 +137,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_the_same_is_kept_once),
 	cmocka_unit_test(the_counter_that_was_asked_for_is_kept),
 	cmocka_unit_test(what_is_shared_is_in_the_order_of_the_profiles),
-	cmocka_unit_test(a_sketch_tells_a_reset),
-	cmocka_unit_test(names_that_profiles_bring_are_told_apart),
+	cmocka_unit_test(a_sketch_shows_a_reset),
+	cmocka_unit_test(names_that_profiles_bring_are_distinguished),
 };
 
 UNIT_MAIN(tests)

@@ -495,7 +495,7 @@ static void figures_that_are_not_known_are_null(void **state)
 	free(text);
 }
 
-static void processes_of_one_name_are_told_apart(void **state)
+static void processes_of_one_name_are_distinguished(void **state)
 {
 	struct scene *const scene = *state;
 	struct store_query query = { .target = "one", .to_ms = INT64_MAX };
@@ -707,7 +707,7 @@ static bool begin(struct scene *scene, struct file_draft *draft, struct error *e
 	return store_begin(scene->store, &snapshot, draft, err);
 }
 
-static void nothing_goes_for_room_that_cannot_be_made(void **state)
+static void nothing_is_removed_for_room_that_cannot_be_made(void **state)
 {
 	struct scene *const scene = *state;
 	const struct store_limits large = { .bytes = UINT64_MAX, .free_bytes = UINT64_MAX / 2 };
@@ -732,7 +732,7 @@ static void nothing_goes_for_room_that_cannot_be_made(void **state)
 	assert_string_equal(kept(scene, digits), "123");
 }
 
-static void nothing_goes_before_the_new_one_is_safe(void **state)
+static void nothing_is_removed_before_the_new_one_is_safe(void **state)
 {
 	enum { LARGE = 64 << 20 };
 	struct scene *const scene = *state;
@@ -886,15 +886,15 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(the_same_snapshot_is_not_kept_twice),
 	STORE_TEST(names_cannot_leave_the_folder),
 	STORE_TEST(figures_that_are_not_known_are_null),
-	STORE_TEST(processes_of_one_name_are_told_apart),
+	STORE_TEST(processes_of_one_name_are_distinguished),
 	STORE_TEST(processes_at_the_same_time_are_no_series),
 	STORE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
 	STORE_TEST(a_series_is_a_tar_of_what_was_kept),
 	STORE_TEST(a_snapshot_is_found_by_its_id),
 	STORE_TEST(an_index_of_a_newer_version_is_left_alone),
 	STORE_TEST(the_oldest_captures_go_by_their_number),
-	STORE_TEST(nothing_goes_for_room_that_cannot_be_made),
-	STORE_TEST(nothing_goes_before_the_new_one_is_safe),
+	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
+	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),
 	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),
 	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
 	STORE_TEST(a_snapshot_is_sent_once),

@@ -84,7 +84,7 @@ static void a_body_with_names_keeps_them(void **state)
 	assert_string_equal(profile->frames[profile->locations[0].first_frame].function, "serve");
 }
 
-static void malformed_input_is_told(void **state)
+static void malformed_input_is_reported(void **state)
 {
 	(void)state;
 	assert_text_refused("--- symbol\n0x1 a\n", "byte 17: it ends in the middle of the names");
@@ -150,7 +150,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_leaf_is_named_at_its_own_address),
 	cmocka_unit_test(the_second_half_stands_alone),
 	cmocka_unit_test(a_body_with_names_keeps_them),
-	cmocka_unit_test(malformed_input_is_told),
+	cmocka_unit_test(malformed_input_is_reported),
 	cmocka_unit_test(writes_what_it_reads),
 	cmocka_unit_test(names_without_addresses_get_some),
 };

@@ -141,7 +141,7 @@ static void finds_a_process_by_its_socket(void **state)
 	assert_contains(target.label, "test_target[");
 }
 
-/* The socket has the name of another process: whoever made it must not be taken for that one. */
+/* The socket has the name of another process: its process must not be taken for that one. */
 static void does_not_trust_a_name(void **state)
 {
 	(void)state;

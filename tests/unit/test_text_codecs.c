@@ -83,7 +83,7 @@ static void gperftools_own_memory_map_is_understood(void **state)
 	assert_int_equal(profile->locations[0].mapping, 0);
 }
 
-static void malformed_gperftools_lines_are_told(void **state)
+static void malformed_gperftools_lines_are_reported(void **state)
 {
 	(void)state;
 	assert_text_refused("heap profile: 1: 2 [1: 2", "']' was expected");
@@ -140,7 +140,7 @@ static void reads_collapsed_stacks(void **state)
 	assert_int_equal(profile->comment_count, 1);
 }
 
-static void a_bad_collapsed_line_is_told_with_its_place(void **state)
+static void a_bad_collapsed_line_is_reported_with_its_place(void **state)
 {
 	(void)state;
 	assert_text_refused("a;b 1\na;c\n", "byte 6: a stack and its value were expected");
@@ -166,10 +166,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_tcmallocs_heap_profile),
 	cmocka_unit_test(the_first_line_says_how_counters_are_meant),
 	cmocka_unit_test(gperftools_own_memory_map_is_understood),
-	cmocka_unit_test(malformed_gperftools_lines_are_told),
+	cmocka_unit_test(malformed_gperftools_lines_are_reported),
 	cmocka_unit_test(contention_becomes_nanoseconds),
 	cmocka_unit_test(reads_collapsed_stacks),
-	cmocka_unit_test(a_bad_collapsed_line_is_told_with_its_place),
+	cmocka_unit_test(a_bad_collapsed_line_is_reported_with_its_place),
 	cmocka_unit_test(what_is_no_profile_is_refused),
 };
 UNIT_MAIN(tests)

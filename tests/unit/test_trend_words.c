@@ -69,7 +69,7 @@ static void what_falls_is_not_said_to_have_grown(void **state)
 	assert_string_equal(describe(&growth), "-2.0 ± 1.0 MiB/h, fell in 2 of 4 intervals");
 }
 
-static void what_falls_later_is_said_to_fall(void **state)
+static void what_falls_later_is_reported_to_fall(void **state)
 {
 	(void)state;
 	const struct growth growth = { .kind = GROWTH_FALL,
@@ -86,7 +86,7 @@ static void what_falls_later_is_said_to_fall(void **state)
 		"falls since 3 h after the start: -2.0 ± 1.0 MiB/h, still falling");
 }
 
-static void growth_is_not_said_to_go_on_where_it_may_have_ended(void **state)
+static void growth_is_not_called_continuing_where_it_may_have_ended(void **state)
 {
 	(void)state;
 	struct growth growth = { .kind = GROWTH_STEADY,
@@ -153,7 +153,7 @@ static void a_rise_over_several_profiles_is_no_step(void **state)
 		describe(&growth), "fell by 8.0 MiB from 3 h to 6 h after the start, level since");
 }
 
-static void a_last_step_may_go_on(void **state)
+static void a_last_step_may_continue(void **state)
 {
 	(void)state;
 	const struct growth growth = { .kind = GROWTH_JUMP,
@@ -166,7 +166,7 @@ static void a_last_step_may_go_on(void **state)
 					       "whether it continues");
 }
 
-static void steps_beside_growth_are_told_but_not_that_of_the_onset(void **state)
+static void steps_beside_growth_are_reported_but_not_that_of_the_onset(void **state)
 {
 	(void)state;
 	const struct growth growth = { .kind = GROWTH_STEADY,
@@ -194,7 +194,7 @@ static void ups_and_downs_have_a_range_but_no_rate(void **state)
 		describe(&growth), "no growth beyond its fluctuation (64.0 MiB to 68.0 MiB)");
 }
 
-static void a_step_by_a_restart_is_told_as_one(void **state)
+static void a_step_by_a_restart_is_reported_as_one(void **state)
 {
 	(void)state;
 	struct growth growth = { .kind = GROWTH_JUMP,
@@ -215,16 +215,16 @@ static void a_step_by_a_restart_is_told_as_one(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(a_step_by_a_restart_is_told_as_one),
+	cmocka_unit_test(a_step_by_a_restart_is_reported_as_one),
 	cmocka_unit_test(a_rate_and_its_error_have_one_unit),
 	cmocka_unit_test(what_is_shown_as_0_has_no_sign),
 	cmocka_unit_test(what_falls_is_not_said_to_have_grown),
-	cmocka_unit_test(what_falls_later_is_said_to_fall),
-	cmocka_unit_test(growth_is_not_said_to_go_on_where_it_may_have_ended),
+	cmocka_unit_test(what_falls_later_is_reported_to_fall),
+	cmocka_unit_test(growth_is_not_called_continuing_where_it_may_have_ended),
 	cmocka_unit_test(an_uneven_interval_has_both_of_its_ends),
 	cmocka_unit_test(a_rise_over_several_profiles_is_no_step),
-	cmocka_unit_test(a_last_step_may_go_on),
-	cmocka_unit_test(steps_beside_growth_are_told_but_not_that_of_the_onset),
+	cmocka_unit_test(a_last_step_may_continue),
+	cmocka_unit_test(steps_beside_growth_are_reported_but_not_that_of_the_onset),
 	cmocka_unit_test(ups_and_downs_have_a_range_but_no_rate),
 };
 

@@ -132,7 +132,7 @@ static void slow_growth_is_not_growth_within_the_period(void **state)
 	trigger_free(scene.trigger);
 }
 
-/* As when the machine slept: nobody knows what was within the hour. */
+/* As when the machine slept: the values within the hour are unknown. */
 static void what_was_seen_before_the_period_is_forgotten(void **state)
 {
 	(void)state;
@@ -385,7 +385,7 @@ static void a_signal_that_could_not_be_served_outlives_a_change_of_rules(void **
 	trigger_free(scene.trigger);
 }
 
-static void the_cool_down_goes_on_when_rules_change(void **state)
+static void the_cool_down_continues_when_rules_change(void **state)
 {
 	(void)state;
 	struct scene scene = watch_one("rss>200MiB", 5 * MINUTE);
@@ -418,7 +418,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(rules_that_stay_remember_what_they_saw),
 	cmocka_unit_test(a_new_rule_begins_when_it_comes),
 	cmocka_unit_test(a_signal_that_could_not_be_served_outlives_a_change_of_rules),
-	cmocka_unit_test(the_cool_down_goes_on_when_rules_change),
+	cmocka_unit_test(the_cool_down_continues_when_rules_change),
 };
 
 UNIT_MAIN(tests)

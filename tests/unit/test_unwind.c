@@ -289,7 +289,7 @@ static void *keep_walking(void *argument)
 	return NULL;
 }
 
-static void walks_go_on_while_libraries_come_and_go(void **state)
+static void walks_continue_while_libraries_come_and_go(void **state)
 {
 	enum { THREADS = 3, ROUNDS = 60 };
 	static _Atomic size_t walks[THREADS];
@@ -354,7 +354,7 @@ int main(void)
 		cmocka_unit_test(walk_stops_at_its_limit),
 		cmocka_unit_test(rules_without_a_table_are_the_same),
 		cmocka_unit_test(update_follows_what_is_loaded),
-		cmocka_unit_test(walks_go_on_while_libraries_come_and_go),
+		cmocka_unit_test(walks_continue_while_libraries_come_and_go),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);

@@ -273,7 +273,7 @@ static void refuses_bad_patterns_and_tags(void **state)
 	assert_contains(err.message, "'many' is not a range of sizes");
 }
 
-static void gives_up_on_patterns_that_take_for_ever(void **state)
+static void cancels_patterns_that_never_end(void **state)
 {
 	(void)state;
 	static const char slow[] =
@@ -538,7 +538,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(takes_single_threads_by_number_or_name),
 	cmocka_unit_test(takes_samples_by_tag),
 	cmocka_unit_test(refuses_bad_patterns_and_tags),
-	cmocka_unit_test(gives_up_on_patterns_that_take_for_ever),
+	cmocka_unit_test(cancels_patterns_that_never_end),
 	cmocka_unit_test(subtracts_across_restarts),
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),

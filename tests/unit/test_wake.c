@@ -20,7 +20,7 @@ static enum wake_rank rank_of(const char *call)
 	return wake_choose(STATUS("S", NO_SIGNALS, ""), line, SIGNAL).rank;
 }
 
-static void endless_waits_go_on_exactly_and_others_wait_anew(void **state)
+static void endless_waits_continue_exactly_and_others_wait_anew(void **state)
 {
 	(void)state;
 	/* epoll_wait, poll */
@@ -115,7 +115,7 @@ static void filters_are_counted(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(endless_waits_go_on_exactly_and_others_wait_anew),
+	cmocka_unit_test(endless_waits_continue_exactly_and_others_wait_anew),
 	cmocka_unit_test(neither_locks_nor_waits_for_signals_are_interrupted),
 	cmocka_unit_test(calls_that_return_a_part_are_not_interrupted),
 	cmocka_unit_test(only_a_sleeping_thread_that_takes_the_signal_is_chosen),

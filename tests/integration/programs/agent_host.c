@@ -154,7 +154,7 @@ static void do_hide(void)
 		memset(folder, 'x', strlen(folder));
 }
 
-/* A child that gives up rights before anybody looks at it. */
+/* A child that drops rights before a client reads its state. */
 static void do_fork_sandboxed(const char *root)
 {
 	const pid_t pid = fork();

@@ -5,7 +5,7 @@
  *	DYING_AT=N	the program dies at its N-th such call
  *	DYING_PART=P	of a write P of 4 quarters are done, of any other call nothing when P is 0;
  *			P above 4: a write lacks its last byte
- *	DYING_FULL=1	nobody dies: the first write finds the disk full, as if another
+ *	DYING_FULL=1	the process lives: the first write finds the disk full, as if another
  *			one had filled it
  *	DYING_COUNT=F	the number of calls is written into F at the end
  */
