@@ -326,10 +326,21 @@ bool capture_take(struct allocator *allocator, const struct folder *folder,
 	correct_mappings(fd, &counts);
 	taken.stack_count = counts.stacks;
 	taken.size_bytes = counts.size;
+	taken.has_mappings = counts.is_heap_profile && counts.mappings_at < counts.size;
 	if (!descriptor_own(TAKE_FD(fd), &taken.file, err))
 		return false;
 	*capture = taken;
 	return true;
+}
+
+void capture_append(struct captured_profile *capture, const char *line)
+{
+	uint64_t size = capture->size_bytes;
+
+	if (append(capture->file.fd, &size, line, strlen(line)))
+		capture->size_bytes = size;
+	else if (ftruncate(capture->file.fd, (off_t)capture->size_bytes) != 0)
+		capture->size_bytes = size;
 }
 
 static bool copy(const struct descriptor *file, int fd, const char *name, struct error *err)

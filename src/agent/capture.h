@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/descriptor.h"
@@ -17,6 +18,7 @@ struct captured_profile {
 	uint64_t stack_count;
 	int64_t time_ms;     /* when, since 1970 */
 	int64_t duration_ms; /* how long jemalloc took */
+	bool has_mappings;   /* at its end, where readers skip lines that they do not know */
 };
 
 #define CAPTURE_NONE ((struct captured_profile){ .file = DESCRIPTOR_NONE })
@@ -27,6 +29,9 @@ void capture_learn_program(void);
 /* `folder` may have an empty path when there is none. */
 MUST_CHECK bool capture_take(struct allocator *allocator, const struct folder *folder,
 	struct captured_profile *capture, struct error *err);
+
+/* Appends a line; where it cannot be written, the profile stays as it was. */
+void capture_append(struct captured_profile *capture, const char *line);
 
 static inline void capture_release(struct captured_profile *capture)
 {

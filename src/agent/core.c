@@ -151,11 +151,45 @@ void core_resume(struct core *core)
 	}
 }
 
+/*
+ * Adds what took the samples, and since when: "#sampling heapctl since 1763716881123", "#sampling
+ * jemalloc from-start", or without a time where it is not known.
+ */
+static void note_sampling(struct core *core, struct captured_profile *capture)
+{
+	enum { START_MS = 1000 };
+	const struct allocator_profiling *const profiling = &core->allocator->profiling;
+	int64_t since_ms = atomic_load(&core->activation->since_ms);
+	struct allocator_sampler sampler;
+	char line[80];
+
+	if (!capture->has_mappings || profiling->sampler[0] == '\0')
+		return;
+	bool is_from_start = profiling->active_at_start;
+	if (allocator_sampler(core->allocator, &sampler)) {
+		since_ms = sampler.since_ms;
+		is_from_start = is_from_start && since_ms <= core->started_ms + START_MS;
+	} else {
+		is_from_start = is_from_start && since_ms == 0 &&
+				atomic_load(&core->activation->cause) == CORE_CAUSE_OTHER;
+	}
+	const int length = snprintf(line, sizeof line, "#sampling %s", profiling->sampler);
+	const size_t room = sizeof line - (size_t)length;
+	if (is_from_start)
+		snprintf(line + length, room, " from-start\n");
+	else if (since_ms != 0)
+		snprintf(line + length, room, " since %lld\n", (long long)since_ms);
+	else
+		snprintf(line + length, room, "\n");
+	capture_append(capture, line);
+}
+
 bool core_profile(struct core *core, struct captured_profile *capture, struct error *err)
 {
 	stacks_refresh();
 	if (!capture_take(core->allocator, &core->folder, capture, err))
 		return false;
+	note_sampling(core, capture);
 	core->last_dump = (struct core_dump){
 		.time_ms = capture->time_ms,
 		.duration_ms = capture->duration_ms,

@@ -145,6 +145,11 @@ static void write_sampler(struct core *core, struct json_writer *json)
 	json_member_unsigned(json, "live_blocks", sampler.live_blocks);
 	json_member_unsigned(json, "sites", sampler.sites);
 	json_member_unsigned(json, "memory_bytes", sampler.memory_bytes);
+	json_key(json, "since_ms");
+	if (sampler.since_ms == 0)
+		json_put_null(json);
+	else
+		json_put_integer(json, sampler.since_ms);
 	json_member_unsigned(json, "modules", sampler.modules);
 	json_member_unsigned(json, "slots", sampler.slots);
 	json_member_unsigned(json, "foreign_slots", sampler.foreign_slots);

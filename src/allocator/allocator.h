@@ -114,6 +114,7 @@ struct allocator_sampler {
 	uint64_t live_blocks; /* sampled and in use */
 	uint64_t sites;
 	uint64_t memory_bytes; /* that it takes itself */
+	int64_t since_ms;      /* since 1970, when the samples begin; 0: not yet */
 	bool is_installed;     /* sees the calls of the allocator */
 	/* Where the calls are seen: modules, and their slots for functions of the allocator. */
 	uint64_t modules, slots;

@@ -359,6 +359,9 @@ static void describe(struct profile *out, const struct profile *first)
 	out->time_ms = first->time_ms;
 	out->duration_ms = first->duration_ms;
 	out->program = profile_intern(out, profile_main_path(first));
+	out->sampler = profile_intern(out, first->sampler);
+	out->is_sampled_from_start = first->is_sampled_from_start;
+	out->sampled_since_ms = first->sampled_since_ms;
 }
 
 /* Mappings were added as they were needed; locations find theirs once they are all there. */

@@ -28,6 +28,7 @@ struct view *view_new(enum profile_kind kind, enum view_granularity granularity)
 	view->counter = PROFILE_INUSE_SPACE;
 	view->title = "";
 	view->subtitle = "";
+	view->sampling = "";
 	string_pool_init(&view->strings);
 	arena_init(&view->bases);
 	hash_index_init(&view->path_index);

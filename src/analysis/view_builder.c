@@ -423,12 +423,22 @@ static bool has_modules_in_part(const struct view_input *inputs, size_t count)
 	return false;
 }
 
+static const char *describe_sampling(struct view *view, const struct profile *profile)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+
+	buffer_init(&text, &memory_or_exit);
+	profile_describe_sampling(profile, &text);
+	return string_pool_add(&view->strings, buffer_string(&text));
+}
+
 static void describe(struct view *view, const struct view_input *inputs, size_t count,
 	const struct view_request *request)
 {
 	view->title = string_pool_add(&view->strings, request->title == NULL ? "" : request->title);
 	view->subtitle =
 		string_pool_add(&view->strings, request->subtitle == NULL ? "" : request->subtitle);
+	view->sampling = describe_sampling(view, inputs[0].profile);
 	for (size_t i = 0; i < count; i++) {
 		view->is_difference |= inputs[i].is_base;
 		if (!inputs[i].is_base && view->interval_bytes == 0)

@@ -33,6 +33,20 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 			base->name, before, now->name, after);
 }
 
+/* A reader at a terminal may take the profile for all that is in use. Text has no place for it. */
+static void note_sampling(const struct report_session *session)
+{
+	const struct profile *const profile = session->profiles[0];
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+
+	if (session->base_count != 0 || profile->is_sampled_from_start ||
+		profile->sampled_since_ms == 0 || isatty(STDERR_FILENO) != 1)
+		return;
+	buffer_init(&text, &memory_or_exit);
+	profile_describe_sampling(profile, &text);
+	verb_warn("%s: %s", profile->name, buffer_string(&text));
+}
+
 /* Reports what makes the difference misleading. */
 static void warn_of_comparison(const struct report_session *session)
 {
@@ -160,6 +174,7 @@ static bool report(const struct report_options *options, struct error *err)
 		return print_address_names(options, err);
 	if (!report_session_open(&session, options, err))
 		return false;
+	note_sampling(&session);
 	warn_of_comparison(&session);
 	if (options->output == REPORT_INTERACTIVE) {
 		report_shell_run(&session);

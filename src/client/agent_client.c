@@ -465,6 +465,33 @@ static bool is_map(const struct heap_line *line)
 	return line->size <= MAP_LINE_BYTES_MAX && isxdigit((unsigned char)line->text[at + 1]);
 }
 
+/* "#temporary 12: 900" */
+static bool is_temporary(const struct heap_line *line)
+{
+	static const char beginning[] = "#temporary ";
+	const size_t size = sizeof beginning - 1;
+	const size_t digits = line_begins(line, beginning) ? count_digits(line, size) : 0;
+	const size_t at = size + digits + 2;
+
+	return digits > 0 && at < line->size && memcmp(line->text + at - 2, ": ", 2) == 0 &&
+	       at + count_digits(line, at) == line->size;
+}
+
+/* "#sampling heapctl since 1763716881123" */
+static bool is_sampling(const struct heap_line *line)
+{
+	enum { SAMPLING_LINE_BYTES_MAX = 80 };
+
+	if (!line_begins(line, "#sampling ") || line->size > SAMPLING_LINE_BYTES_MAX)
+		return false;
+	for (size_t i = 1; i < line->size; i++) {
+		const unsigned char c = (unsigned char)line->text[i];
+		if (c != ' ' && c != '-' && !isalnum(c))
+			return false;
+	}
+	return true;
+}
+
 /* What agent_append_process_name writes. */
 static bool is_process_name(const struct heap_line *line)
 {
@@ -493,9 +520,10 @@ bool heap_text_check(const char *text, size_t size, struct error *err)
 			if (!is_head(&line))
 				return refuse(number, err);
 		} else if (is_in_maps) {
-			if (line.size > 0 && !is_map(&line) && !is_process_name(&line))
+			if (line.size > 0 && !is_map(&line) && !is_process_name(&line) &&
+				!is_sampling(&line))
 				return refuse(number, err);
-		} else if (line.size == 0 || is_stack(&line)) {
+		} else if (line.size == 0 || is_stack(&line) || is_temporary(&line)) {
 			continue;
 		} else if (is_counter(&line)) {
 			has_total = true;

@@ -35,6 +35,7 @@ struct pprof_writer {
 	struct buffer part;    /* a message within it */
 	struct buffer list;    /* a packed list within it */
 
+	struct buffer sampling;	     /* a text that the strings have */
 	struct text_numbers strings; /* the profile's texts are kept once */
 	struct function_key *functions;
 	size_t function_count, function_capacity;
@@ -108,7 +109,11 @@ static void write_attributes(struct pprof_writer *writer)
 		writer->out, PPROF_KEEP_FRAMES, string_number(writer, profile->keep_frames));
 	for (size_t i = 0; i < profile->comment_count; i++)
 		proto_put_varint(&writer->list, string_number(writer, profile->comments[i]));
-	if (profile->comment_count != 0) {
+	profile_describe_sampling(profile, &writer->sampling);
+	if (writer->sampling.size != 0)
+		proto_put_varint(&writer->list,
+			string_number(writer, buffer_string(&writer->sampling)));
+	if (profile->comment_count != 0 || writer->sampling.size != 0) {
 		proto_put_bytes(writer->out, PPROF_COMMENT, writer->list.data, writer->list.size);
 		buffer_clear(&writer->list);
 	}
@@ -353,6 +358,7 @@ static void writer_init(
 	buffer_init(&writer->message, &memory_or_exit);
 	buffer_init(&writer->part, &memory_or_exit);
 	buffer_init(&writer->list, &memory_or_exit);
+	buffer_init(&writer->sampling, &memory_or_exit);
 	writer->is_location_used =
 		xcalloc(profile->location_count, sizeof *writer->is_location_used);
 	writer->mappings = xcalloc(profile->mapping_count, sizeof *writer->mappings);
@@ -365,6 +371,7 @@ static void writer_deinit(struct pprof_writer *writer)
 	buffer_deinit(&writer->message);
 	buffer_deinit(&writer->part);
 	buffer_deinit(&writer->list);
+	buffer_deinit(&writer->sampling);
 	hash_index_deinit(&writer->function_index);
 	text_numbers_deinit(&writer->strings);
 	free(writer->functions);

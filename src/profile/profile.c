@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/search.h"
@@ -28,6 +29,7 @@ struct profile *profile_new(const char *name)
 	profile->name = profile_intern(profile, name);
 	profile->program = profile_intern(profile, "");
 	profile->process_name = profile->program;
+	profile->sampler = profile->program;
 	profile->drop_frames = profile->program;
 	profile->keep_frames = profile->program;
 	profile->default_counter = PROFILE_INUSE_SPACE;
@@ -357,6 +359,26 @@ struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stac
 		added->object_bytes = 0;
 	}
 	return added;
+}
+
+void profile_describe_sampling(const struct profile *profile, struct buffer *out)
+{
+	const time_t seconds = profile->sampled_since_ms / 1000;
+	struct tm parts;
+	char since[40];
+
+	if (profile->sampler[0] == '\0')
+		return;
+	buffer_printf(out, "sampled by %s", profile->sampler);
+	if (profile->is_sampled_from_start) {
+		buffer_append_string(out, " from the start");
+	} else if (profile->sampled_since_ms > 0 && gmtime_r(&seconds, &parts) != NULL) {
+		strftime(since, sizeof since, "%F %T UTC", &parts);
+		buffer_printf(out, " since %s, without what was allocated before", since);
+	}
+	if (strcmp(profile->sampler, "heapctl") == 0)
+		buffer_append_string(
+			out, ", and without calls of malloc that stay within a module");
 }
 
 void profile_add_temporary(struct profile *profile, double objects, double bytes)

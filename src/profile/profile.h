@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/xalloc.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
@@ -123,8 +124,11 @@ struct profile {
 	int64_t duration_ms;	  /* of the interval it covers; 0 for a snapshot */
 	const char *program;	  /* path of the executable where the input says it; "" otherwise */
 	const char *process_name; /* what the process was called; "" where the input does not say */
-	bool has_allocated;	  /* the ALLOC_ counters mean something (prof_accum) */
-	const char *drop_frames;  /* pprof's patterns of functions to leave out; "" without */
+	const char *sampler; /* what took the samples: "jemalloc", "heapctl"; "" where unknown */
+	bool is_sampled_from_start; /* of the process */
+	int64_t sampled_since_ms;   /* since 1970; 0 when unknown */
+	bool has_allocated;	    /* the ALLOC_ counters mean something (prof_accum) */
+	const char *drop_frames;    /* pprof's patterns of functions to leave out; "" without */
 	const char *keep_frames;
 	enum profile_counter default_counter; /* the input's preferred one */
 	bool has_mappings;		      /* the input has a list of them, even an empty one */
@@ -171,6 +175,12 @@ static inline void profile_cleanup(struct profile *const *profile)
 
 /* The text as the profile keeps it: equal texts are the same pointer. */
 const char *profile_intern(struct profile *profile, const char *text);
+
+/*
+ * Appends "sampled by heapctl since 2026-11-23 01:35:12 UTC, without what was allocated before";
+ * nothing where it is not known.
+ */
+void profile_describe_sampling(const struct profile *profile, struct buffer *out);
 
 /* The counts of the last sample, or of the header before the first one. */
 void profile_add_temporary(struct profile *profile, double objects, double bytes);

@@ -72,6 +72,19 @@ static void write_stack(const struct profile *profile, struct buffer *out, uint3
 	buffer_append_char(out, '\n');
 }
 
+static void write_sampling(const struct profile *profile, struct buffer *out)
+{
+	if (profile->sampler[0] == '\0')
+		return;
+	buffer_append_string(out, "#sampling ");
+	raw_put_text(out, profile->sampler);
+	if (profile->is_sampled_from_start)
+		buffer_append_string(out, " from-start");
+	else if (profile->sampled_since_ms != 0)
+		buffer_printf(out, " since %" PRId64, profile->sampled_since_ms);
+	buffer_append_char(out, '\n');
+}
+
 static void write_mappings(const struct profile *profile, struct buffer *out)
 {
 	if (!profile->has_mappings)
@@ -88,6 +101,7 @@ static void write_mappings(const struct profile *profile, struct buffer *out)
 			buffer_printf(out, "#build-id %" PRIx64 " %s\n", mapping->start,
 				mapping->build_id);
 	}
+	write_sampling(profile, out);
 	if (profile->process_name[0] != '\0') {
 		buffer_append_string(out, "#process ");
 		raw_put_text(out, profile->process_name);

@@ -222,6 +222,7 @@ void text_profile_deinit(struct text_profile *text)
 
 static const char build_id_line[] = "#build-id ";
 static const char process_line[] = "#process ";
+static const char sampling_line[] = "#sampling ";
 
 struct map_reader {
 	struct profile *profile;
@@ -292,6 +293,28 @@ static void read_build_id(struct map_reader *reader, const struct text_line *lin
 			&profile->strings, (const char *)in.position, cursor_left(&in));
 }
 
+/* "#sampling heapctl since 1763716881123", "#sampling jemalloc from-start" */
+static void read_sampling(struct profile *profile, const struct text_line *line)
+{
+	struct cursor in = cursor_over(line->text, line->size);
+
+	cursor_skip(&in, sizeof sampling_line - 1);
+	const char *const name = (const char *)in.position;
+	const char *const end = memchr(name, ' ', cursor_left(&in));
+	const size_t length = end == NULL ? cursor_left(&in) : (size_t)(end - name);
+	profile->sampler = string_pool_add_sized(&profile->strings, name, length);
+	cursor_skip(&in, length);
+	text_skip_blanks(&in);
+	profile->is_sampled_from_start = text_at(&in, "from-start");
+	if (!text_at(&in, "since "))
+		return;
+	cursor_skip(&in, sizeof "since " - 1);
+	const uint64_t since_ms = text_decimal(&in);
+	/* Up to the year 9999. */
+	if (cursor_ok(&in) && since_ms < UINT64_C(253402300800000))
+		profile->sampled_since_ms = (int64_t)since_ms;
+}
+
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */
 static bool is_path_cut(const struct text_line *line, const struct proc_map *map)
 {
@@ -324,6 +347,8 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 		reader->build = xstrndup(line->text + 6, line->size - 6);
 	} else if (text_starts(line, build_id_line)) {
 		read_build_id(reader, line);
+	} else if (text_starts(line, sampling_line)) {
+		read_sampling(reader->profile, line);
 	} else if (text_starts(line, process_line)) {
 		reader->profile->process_name = string_pool_add_sized(&reader->profile->strings,
 			line->text + sizeof process_line - 1,

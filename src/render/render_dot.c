@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -388,6 +389,20 @@ static void append_legend_line(struct buffer *out, const char *text)
 	buffer_append_string(out, "\\l");
 }
 
+/* A line for each clause, or the legend would be wider than the graph. */
+static void append_clauses(struct buffer *out, const char *text)
+{
+	char line[128];
+
+	while (*text != '\0') {
+		const char *const comma = strstr(text, ", ");
+		const size_t length = comma == NULL ? strlen(text) : (size_t)(comma - text) + 1;
+		snprintf(line, sizeof line, "%.*s", (int)length, text);
+		append_legend_line(out, line);
+		text += length + (comma != NULL);
+	}
+}
+
 static void append_left_out(const struct drawing *drawing)
 {
 	const struct graph *const graph = drawing->graph;
@@ -419,6 +434,7 @@ static void append_legend(const struct drawing *drawing)
 	const size_t label = out->size;
 	append_legend_line(out, view->title);
 	append_legend_line(out, view->subtitle);
+	append_clauses(out, view->sampling);
 	buffer_printf(out, "Total %s: %s\\l", quantity_label(view, view->counter), total.text);
 	if (strcmp(total.text, focus.text) != 0)
 		buffer_printf(out, "Focusing on: %s\\l", focus.text);

@@ -375,6 +375,7 @@ bool render_flame_data(const struct view *view, const struct render_options *opt
 	json_member_integer(&json, "version", 1);
 	json_member_string(&json, "title", view->title);
 	json_member_string(&json, "subtitle", view->subtitle);
+	json_member_string(&json, "sampling", view->sampling);
 	json_member_unsigned(&json, "interval_bytes", view->interval_bytes);
 	json_member_bool(&json, "is_difference", view->is_difference);
 	json_member_bool(&json, "is_inverted", options->is_inverted);

@@ -138,6 +138,7 @@ bool render_json(const struct view *view, const struct render_options *options, 
 	json_member_string(&json, "counter", profile_counter_names[view->counter]);
 	json_member_string(&json, "unit", jeprof_value_unit(view, &exact));
 	json_member_unsigned(&json, "sample_interval_bytes", view->interval_bytes);
+	json_member_string(&json, "sampling", view->sampling);
 	json_member_bool(&json, "difference", view->is_difference);
 	write_total(&json, view);
 	write_nodes(&json, view);

@@ -36,12 +36,18 @@ static struct {
 	struct site_table sites;
 	uint16_t generation;
 	uint64_t samples, dropped;
-	uint64_t compact_at; /* dropped samples */
+	_Atomic int64_t since_ms; /* when the samples begin; 0: not yet */
+	uint64_t compact_at;	  /* dropped samples */
 } sampler = { .lock = &sampler.lock_before_4_14, .interval = SAMPLER_INTERVAL_DEFAULT };
 
 static void futex(int operation, uint32_t value)
 {
 	(void)syscall(SYS_futex, sampler.lock, operation, value, NULL, NULL, 0);
+}
+
+static void begin_samples(void)
+{
+	atomic_store(&sampler.since_ms, atomic_load(&sampler.is_active) ? clock_realtime_ms() : 0);
 }
 
 /*
@@ -56,6 +62,7 @@ static void abandon_samples(void)
 	sampler.generation++;
 	sampler.samples = 0;
 	sampler.dropped = 0;
+	begin_samples();
 }
 
 static void lock(void)
@@ -132,6 +139,8 @@ bool sampler_set_active(bool is_active)
 
 	if (was_active != is_active)
 		atomic_fetch_add(&sampler_epoch, 1);
+	if (is_active && atomic_load(&sampler.since_ms) == 0)
+		begin_samples();
 	return was_active;
 }
 
@@ -458,12 +467,14 @@ void sampler_reset(uint64_t interval)
 	sampler.samples = 0;
 	sampler.dropped = 0;
 	sampler.compact_at = 0;
+	begin_samples();
 	leave();
 }
 
 void sampler_get_figures(struct sampler_figures *figures)
 {
-	*figures = (struct sampler_figures){ .interval = atomic_load(&sampler.interval) };
+	*figures = (struct sampler_figures){ .interval = atomic_load(&sampler.interval),
+		.since_ms = atomic_load(&sampler.since_ms) };
 	if (!enter())
 		return;
 	figures->samples = sampler.samples;

@@ -56,6 +56,8 @@ struct sampler_figures {
 	uint64_t live_blocks; /* sampled and in use */
 	uint64_t sites;
 	uint64_t mapped_bytes; /* of the sampler's own memory */
+	int64_t since_ms; /* since 1970, when the samples begin; 0: none was taken since the reset
+			   */
 };
 
 /* Maps the sampler's memory; again does nothing. ERROR_MEMORY. */

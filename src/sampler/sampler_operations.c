@@ -199,6 +199,7 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 		.live_blocks = figures.live_blocks,
 		.sites = figures.sites,
 		.memory_bytes = figures.mapped_bytes,
+		.since_ms = figures.since_ms,
 		.is_installed = interposer_is_installed(),
 		.modules = got.modules,
 		.slots = got.slots,

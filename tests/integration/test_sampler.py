@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: heaps that are known to the byte on each allocator, and programs that it must not disturb."""
 import collections
+import gzip
 import json
 import os
 import pathlib
 import re
 import subprocess
+import time
 import unittest
 
 from chance import NORMAL_DEVIATIONS
-from processes import AGENT, BUILD, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
+from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
 
 PROGRAMS = BUILD / "tests/integration"
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
@@ -255,6 +257,56 @@ class Churn(SamplerCase):
         self.assertIn("does not count temporary allocations (heapctl's own sampler counts them", said)
         _, said = self.heapctl("report", "--churn", "--inuse_space", server.pid, code=2)
         self.assertIn("temporary allocations are not in use", said)
+
+
+class Provenance(SamplerCase):
+    """What took the samples, and since when, is in the profile and in what is made of it."""
+
+    def said(self, pid):
+        path = os.path.join(self.folder, "said.heap")
+        self.heapctl("dump", pid, "-o", path)
+        report = json.loads(self.heapctl("report", "--json", path)[0])
+        comments = gzip.decompress(subprocess.run([HEAPCTL, "report", "--pprof", path], capture_output=True, check=True).stdout)
+        self.assertIn(report["sampling"].encode(), comments)
+        self.assertIn(report["sampling"], self.heapctl("report", "--flame", path)[0])
+        return report["sampling"], ask(self.socket_of(pid), "/v1/status")[1]
+
+    def test_from_the_start(self):
+        process = self.start_known(PROGRAMS / "sampled_malloc", allocator="glibc")
+        self.answer(process)
+        self.go_on(process, "kept")
+        said, status = self.said(process.pid)
+        self.assertRegex(said, "^sampled by heapctl from the start")
+        self.assertGreater(status["sampler"]["since_ms"], 0)
+        # What is discarded is missing from then on.
+        ask(self.socket_of(process.pid), "/v1/reset", "POST")
+        wait_until(lambda: time.time() * 1000 > status["started_ms"] + 1100, "a second after the start")
+        ask(self.socket_of(process.pid), "/v1/reset", "POST")
+        path = os.path.join(self.folder, "reset.heap")
+        self.heapctl("dump", process.pid, "-o", path)
+        self.assertRegex(pathlib.Path(path).read_text(), r"\n#sampling heapctl since \d{13}\n")
+
+    def test_from_later_on(self):
+        process = self.start(PROGRAMS / "sampled_malloc", env={"LD_PRELOAD": AGENT, "HEAPCTL_SAMPLE": "1"}, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        self.wait_for_agent(process.pid)
+        self.assertIsNone(self.status(process.pid)["sampler"]["since_ms"])
+        self.heapctl("activate", process.pid)
+        self.answer(process)
+        self.go_on(process, "kept")
+        said, status = self.said(process.pid)
+        since = time.strftime("%F %T UTC", time.gmtime(status["sampler"]["since_ms"] // 1000))
+        self.assertTrue(said.startswith(f"sampled by heapctl since {since}, without what was allocated before"), said)
+
+    def test_of_jemalloc(self):
+        server, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
+        self.wait_for_agent(server.pid)
+        self.load_redis(port)
+        self.assertEqual(self.said(server.pid)[0], "sampled by jemalloc from the start")
+        self.heapctl("deactivate", server.pid)
+        self.heapctl("activate", server.pid)
+        self.assertRegex(self.said(server.pid)[0], "^sampled by jemalloc since 2")
 
 
 class Switching(SamplerCase):

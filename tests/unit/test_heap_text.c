@@ -20,7 +20,10 @@ static void a_profile_of_jemalloc_is_one(void **state)
 	assert_true(check("heap_v2/524288\n  t*: 28: 1500 [0: 0]\n  t3: 20: 1000 [0: 0] worker 3\n"
 			  "@ 0x7f06a3a2630 0x55d41fef4427\n  t*: 28: 1500 [0: 0]\n\n"
 			  "MAPPED_LIBRARIES:\n55d41fef2000-55d41fef4000 r--p 00000000 fe:01 12 /x\n"
-			  "#process a server\n"));
+			  "#sampling heapctl since 1763716881123\n#process a server\n"));
+	assert_true(
+		check("heap_v2/1\n  t*: 1: 2 [3: 4]\n#temporary 2: 2\n@ 0x1\n  t*: 1: 2 [3: 4]\n"
+		      "#temporary 2: 2\n"));
 	assert_true(check("heap_v2/1\nf: 1 name\n  t*: 1: 2 [0: 0]\n@\n  t*: 1: 2 [0: 0]\n"));
 }
 
@@ -32,6 +35,7 @@ static void anything_else_is_none(void **state)
 		"heap_v2/1\n@ 0x1\n", "{\"protocol\": 1}\n",
 		"heap_v2/1\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\nrm -rf /\n",
 		"heap_v2/1\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n#rm -rf /\n",
+		"heap_v2/1\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n#sampling $(id)\n",
 		"heap_v2/1x\n  t*: 0: 0 [0: 0]\n" };
 
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

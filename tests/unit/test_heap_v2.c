@@ -156,6 +156,38 @@ static void lines_of_unknown_meaning_become_comments(void **state)
 	assert_int_equal(profile->sample_count, 1);
 }
 
+static void check_sampling(const char *line, const char *wanted)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer said = { 0 };
+	CLEANUP(buffer_deinit) struct buffer written = { 0 };
+	struct error err;
+
+	buffer_init(&text, &memory_or_exit);
+	buffer_init(&said, &memory_or_exit);
+	buffer_init(&written, &memory_or_exit);
+	buffer_printf(&text, "heap_v2/512\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n%s", line);
+	struct profile *const profile = must_read_text(buffer_string(&text));
+	profile_describe_sampling(profile, &said);
+	assert_string_equal(buffer_string(&said), wanted);
+	assert_true(raw_write(profile, &written, &err));
+	assert_string_equal(buffer_string(&written), buffer_string(&text));
+	profile_free(profile);
+}
+
+static void says_what_took_the_samples_and_since_when(void **state)
+{
+	(void)state;
+	check_sampling("", "");
+	check_sampling("#sampling jemalloc\n", "sampled by jemalloc");
+	check_sampling("#sampling jemalloc since 1763716881123\n",
+		"sampled by jemalloc since 2025-11-21 09:21:21 UTC, without what was allocated "
+		"before");
+	check_sampling("#sampling heapctl from-start\n",
+		"sampled by heapctl from the start, and without calls of malloc that stay within "
+		"a module");
+}
+
 /* heapctl's sampler writes them; with a stack that has none, and again when the profile is written.
  */
 static void temporary_allocations_can_be_left_alone(void **state)
@@ -358,6 +390,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_stack_may_be_empty),
 	cmocka_unit_test(equal_stacks_are_stored_once),
 	cmocka_unit_test(lines_of_unknown_meaning_become_comments),
+	cmocka_unit_test(says_what_took_the_samples_and_since_when),
 	cmocka_unit_test(temporary_allocations_can_be_left_alone),
 	cmocka_unit_test(windows_line_ends_do_not_matter),
 	cmocka_unit_test(counters_of_all_lengths_are_read),

@@ -203,7 +203,9 @@ static void gives_a_profile(void **state)
 {
 	(void)state;
 	assert_int_equal(ask("GET", "/v1/profile"), 200);
-	assert_string_equal(f.body, f.fake.profile);
+	const size_t size = strlen(f.fake.profile);
+	assert_memory_equal(f.body, f.fake.profile, size);
+	assert_string_equal(f.body + size, "#sampling jemalloc\n");
 	assert_contains(f.head, "application/x-jemalloc-heap-profile");
 	assert_contains(f.head, "Heapctl-Dump-Ms: ");
 	assert_contains(f.head, "Heapctl-Time-Ms: ");

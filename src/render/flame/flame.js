@@ -92,7 +92,7 @@ class FlameGraph {
   }
 
   describe(data) {
-    return [data.is_difference ? 'what changed' : '', data.subtitle].filter(Boolean).join(' \u00b7 ');
+    return [data.is_difference ? 'what changed' : '', data.subtitle, data.sampling].filter(Boolean).join(' \u00b7 ');
   }
 
   makeSwitch(label, choices, key) {
