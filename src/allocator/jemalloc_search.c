@@ -400,11 +400,32 @@ void jemalloc_search(struct jemalloc_search *search)
 		search->program_has_jemalloc = program_contains_jemalloc();
 }
 
+/*
+ * A library linked without a prefix serves malloc. If another library is first in the loader's
+ * order, as one that is preloaded, the program's calls do not reach this one. The program's own
+ * jemalloc is different: calls inside the program do not pass the loader.
+ */
+static bool is_replaced(const struct jemalloc_candidate *candidate)
+{
+	const void *address = NULL;
+	Dl_info info;
+
+	memcpy(&address, &candidate->functions.mallctl, sizeof address);
+	return !candidate->owns_malloc && candidate->prefix[0] == '\0' &&
+	       strcmp(candidate->found_by, "dynamic") == 0 && dladdr(address, &info) != 0 &&
+	       info.dli_fbase != program_base();
+}
+
 const struct jemalloc_candidate *jemalloc_search_choice(const struct jemalloc_search *search)
 {
+	const struct jemalloc_candidate *used = NULL;
+
 	for (size_t i = 0; i < search->count; i++) {
-		if (search->found[i].owns_malloc)
-			return &search->found[i];
+		const struct jemalloc_candidate *const candidate = &search->found[i];
+		if (candidate->owns_malloc)
+			return candidate;
+		if (used == NULL && !is_replaced(candidate))
+			used = candidate;
 	}
-	return search->count == 0 ? NULL : &search->found[0];
+	return used;
 }

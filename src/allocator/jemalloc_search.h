@@ -32,5 +32,8 @@ struct jemalloc_search {
 
 void jemalloc_search(struct jemalloc_search *search);
 
-/* The one to work with: that which owns malloc, or else the first. NULL when there is none. */
+/*
+ * The one to work with: that which owns malloc, or else the first that the program may call. NULL
+ * when there is none, as when the malloc of a linked library was replaced by another's.
+ */
 const struct jemalloc_candidate *jemalloc_search_choice(const struct jemalloc_search *search);

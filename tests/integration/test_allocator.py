@@ -128,6 +128,19 @@ class Finding(AllocatorCase):
         self.assertEqual(report["identity"]["name"], "tcmalloc")
         self.assert_unavailable(report, "uses the malloc of tcmalloc", "LD_PRELOAD")
 
+    def test_linked_but_replaced(self):
+        """The allocator that the program calls counts, not the one that it is linked with."""
+        library = "/usr/lib/x86_64-linux-gnu/libmimalloc.so.2"
+        if not os.path.exists(library):
+            self.skipTest("libmimalloc2.0 is not installed")
+        for conf in ("prof:true", ""):
+            report = self.probe("linked", preload=[library], conf=conf)
+            self.assertEqual((report["identity"]["name"], report["identity"]["malloc_name"]), ("mimalloc", "mimalloc"))
+            self.assert_unavailable(report, "uses the malloc of mimalloc", "LD_PRELOAD")
+        # A program's calls of its own jemalloc do not pass the loader.
+        report = self.probe("prefixed", preload=[library])
+        self.assert_jemalloc(report, "symbol-table", "allocator_host_prefixed", "_rjem_mallctl")
+
     def test_fully_static_and_stripped(self):
         """The linker tells where even symbols are gone. Profiling itself cannot be on: it aborts there."""
         path = os.path.join(self.folder, "bare")

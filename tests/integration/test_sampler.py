@@ -86,10 +86,10 @@ class SamplerCase(Case):
 
 
 class KnownHeaps(SamplerCase):
-    def check_malloc(self, allocator):
+    def check_malloc(self, allocator, program="sampled_malloc"):
         # jemalloc has no pvalloc: what the C library's allocates must not be freed by jemalloc.
         without = ["no-pvalloc"] if allocator == "jemalloc" else []
-        process = self.start_known(PROGRAMS / "sampled_malloc", *without, allocator=allocator)
+        process = self.start_known(PROGRAMS / program, *without, allocator=allocator)
         self.answer(process)
         self.go_on(process, "kept")
         wanted = dict.fromkeys(SITES_OF_MALLOC, KEPT * SIZE)
@@ -137,6 +137,12 @@ class KnownHeaps(SamplerCase):
         self.assertEqual(self.sites(process.pid), {})
         self.answer(process)
         self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+
+    def test_malloc_of_tcmalloc_in_a_program_linked_with_jemalloc(self):
+        self.check_malloc("tcmalloc", "sampled_malloc_jemalloc")
+
+    def test_malloc_of_mimalloc_in_a_program_linked_with_jemalloc(self):
+        self.check_malloc("mimalloc", "sampled_malloc_jemalloc")
 
     def test_new_of_glibc(self):
         self.check_new("glibc")
