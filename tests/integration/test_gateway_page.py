@@ -388,9 +388,8 @@ class Shown(GatewayCase):
             keep = {self.folder}/kept
             keep-count = 3
             """)
-        self.load_redis(port, keys=60000)
         captured = f"/targets/{NAME}/api/v1/timeline?captured=1"
-        wait_until(lambda: self.get(captured).json["snapshots"], "a capture in the history")
+        self.load_redis_until(port, lambda: self.get(captured).json["snapshots"], "a capture in the history")
         wait_until(lambda: len(self.get(f"/targets/{process.pid}/api/v1/captures").json["captures"]) == 3, "captures in the folder")
         page = self.open_page()
         page.wait_for_text("last capture", "table")

@@ -12,7 +12,7 @@ import unittest
 
 from agent_host import NO_THREAD, PROGRAMS, SANITIZED, Host
 from processes import (AGENT, Case, agent_thread, children_of, free_port, handles_waking, is_alive, need, need_namespace, own_name,
-                       wait_until)
+                       wait_until, wait_until_unused)
 
 
 @unittest.skipIf(SANITIZED, "a sanitizer's allocator and jemalloc exclude each other")
@@ -247,13 +247,12 @@ class Children(GuestCase):
             entry = next(entry for entry in json.loads(self.heapctl("ps", "--json")[0]) if entry.get("pid") == pid)
             self.assertEqual(entry["name"], name)
             return entry["state"] == "asleep" and agent_thread(pid) is None and os.listdir(self.agents) == []
-        # Another heapctl on this machine that asks all processes, such as a gateway, may wake it now and then.
-        wait_until(is_asleep_and_stays_so, "it to be listed without being woken")
+        wait_until_unused(is_asleep_and_stays_so, "it to be listed without being woken")
         out, _ = self.heapctl("record", name, "--duration", "1s", "-o", self.folder + "/run.heap")
         self.assertTrue(pathlib.Path(self.folder, "run.heap").read_bytes().startswith(b"heap_v2/"))
         self.assertIsNotNone(agent_thread(pid))
         self.heapctl("activate", pid)
-        wait_until(lambda: agent_thread(pid) is None, "the agent to leave when it is unused")
+        wait_until_unused(lambda: agent_thread(pid) is None, "the agent to leave when it is unused")
         self.assertTrue(json.loads(self.heapctl("status", name, "--json")[0])["profiling"]["active"])
 
     def test_with_a_thread_at_once(self):

@@ -96,8 +96,8 @@ class Moments(WatchCase):
         server, port = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "growth>24MiB/h", "--count", "1")
         self.wait_for_message("watching", watch)
-        self.load_redis(port, keys=60000, size=1000)
-        self.assertEqual(watch.wait(60), 0)
+        self.load_redis_until(port, lambda: watch.poll() is not None, "a capture")
+        self.assertEqual(watch.returncode, 0)
         self.assertEqual(self.catalogue()[0]["reason"], "growth>24MiB/h")
 
     def test_activate_switches_sampling_on(self):

@@ -369,7 +369,8 @@ class Reading(WatchFileCase):
         self.start_named_redis(OTHER)
         one = f"[{FILED}]\nwhen = peak\nkeep = {self.keep}\n"
         gateway = self.serve(one + f"[{OTHER}]\nwhen = peak\nkeep = {self.keep}2\n")
-        self.wait_for_watch(OTHER, lambda w: w["state"] == "watching", "the watch")
+        for name in (FILED, OTHER):
+            self.wait_for_watch(name, lambda w: w["state"] == "watching", f"the watch of {name}")
         self.reload(gateway, one)
         wait_until(lambda: self.watches(OTHER) == [], "the watch to end")
         self.assertEqual(self.watch(FILED)["state"], "watching")

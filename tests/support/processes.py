@@ -5,6 +5,7 @@ The build folder comes from the environment (HEAPCTL_BUILD), as meson sets it.
 """
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -39,6 +40,35 @@ def wait_until(condition, what, seconds=PATIENCE_SECONDS):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds} s in vain: {what}")
         time.sleep(0.02)
+
+
+def other_gateways():
+    """The pids of all heapctl serve on this machine."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if len(words) > 1 and words[0].endswith(b"heapctl") and words[1] == b"serve":
+                found.append(int(path.parent.name))
+    return found
+
+
+def wait_until_unused(condition, what):
+    """As wait_until, for what needs an agent on demand that is not used. A gateway without names, as other tests start them,
+    wakes all such agents of the machine: the time in which one runs is added to the patience, up to four times as much."""
+    disturbed = 0
+    last = begin = time.monotonic()
+    while True:
+        value = condition()
+        if value:
+            return value
+        gateways = other_gateways()
+        now = time.monotonic()
+        disturbed = min(disturbed + (now - last if gateways else 0), 3 * PATIENCE_SECONDS)
+        last = now
+        if now > begin + PATIENCE_SECONDS + disturbed:
+            raise AssertionError(f"waited {now - begin:.0f} s in vain: {what} (gateways on this machine: {gateways})")
+        time.sleep(0.1)
 
 
 def stop(pid):
@@ -379,6 +409,15 @@ class Case(unittest.TestCase):
             left = keys * len(b"+OK\r\n")
             while left > 0:
                 left -= len(s.recv(min(left, 65536)))
+
+    def load_redis_until(self, port, condition, what):
+        """Adds 10 MB in each turn, until condition() is true: what it waits for measures growth, and may begin late."""
+        turns = itertools.count()
+
+        def holds():
+            self.load_redis(port, keys=10000, size=1000, first=10000 * next(turns))
+            return condition()
+        return wait_until(holds, what)
 
 
 def run_alone(case):
