@@ -399,11 +399,11 @@ class Targets(GatewayCase):
         state = self.expect(self.get("/memory-profiler/state"), 200).json
         self.assertEqual(set(state), {"memory_profiler"})
         self.assertIs(state["memory_profiler"]["jemalloc_detected"], False)
-        self.expect(self.get("/memory-profiler/statistics"), 400)
+        self.assertIn("malloc", self.expect(self.get("/memory-profiler/statistics"), 200).json)
         self.expect(self.get("/memory-profiler/start"), 200)
         self.expect(self.get("/memory-profiler/stop"), 200)
         self.assertIn(b"heap_v2/", self.expect(self.get("/memory-profiler/download/raw"), 200).body)
-        self.expect(self.get("/mtev/memory.json"), 500)
+        self.assertIn("malloc", self.expect(self.get("/mtev/memory.json"), 200).json)
         self.expect(self.get("/mtev/heap_profile?active=true"), 200)
         self.assertIn(b"heap_v2/", self.expect(self.get("/mtev/heap_profile?trigger_dump=true"), 200).body)
         self.expect(self.get("/debug/pprof/heap"), 200)

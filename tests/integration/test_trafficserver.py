@@ -320,11 +320,8 @@ class Traps(TrafficServerCase):
         self.assertIn("ready: glibc", said)
         self.assertIn("sampling is on", self.message("activate"))
         self.assertIn("sampling is off", self.message("deactivate"))
-        line = self.message("stats")
-        self.assertIn("ERROR", line)
-        self.assertIn("this process uses the malloc of glibc", line)
+        self.assertRegex(self.message("stats"), r"stats: wrote \d+ bytes")
         self.assertEqual(list(self.dumps.iterdir()), [])
-
 
     def test_started_as_the_user_with_a_capability(self):
         """What docs/trafficserver.md has systemd do."""
