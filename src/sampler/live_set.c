@@ -15,7 +15,8 @@ static const uint32_t no_number = UINT32_MAX;
 static size_t table_bytes(size_t slot_count)
 {
 	return sizeof(struct live_table) +
-	       slot_count * (sizeof(_Atomic uintptr_t) + sizeof(uint32_t));
+	       slot_count *
+		       (sizeof(_Atomic uint8_t) + sizeof(_Atomic uintptr_t) + sizeof(uint32_t));
 }
 
 /* Not from base/memory.h: the addresses have to be zero, which new pages are. */
@@ -27,8 +28,10 @@ static struct live_table *table_new(size_t slot_count)
 	if (table == MAP_FAILED)
 		return NULL;
 	table->slot_count = slot_count;
-	table->numbers = (uint32_t *)(void *)((char *)table + sizeof *table +
-					      slot_count * sizeof table->addresses[0]);
+	char *const behind_filter = (char *)table + sizeof *table + slot_count;
+	table->addresses = (_Atomic uintptr_t *)(void *)behind_filter;
+	table->numbers =
+		(uint32_t *)(void *)(behind_filter + slot_count * sizeof table->addresses[0]);
 	return table;
 }
 
@@ -86,7 +89,7 @@ static size_t before(const struct live_table *table, size_t slot)
 /* The block's slot, or the empty one where its chain ends. */
 static size_t find(const struct live_table *table, uintptr_t address)
 {
-	size_t slot = live_slot(table, address);
+	size_t slot = live_slot(table, live_hash(address));
 
 	while (address_at(table, slot) != 0 && address_at(table, slot) != address)
 		slot = next(table, slot);
@@ -96,7 +99,7 @@ static size_t find(const struct live_table *table, uintptr_t address)
 /* Where a block that is not in the table is put. */
 static size_t find_place(const struct live_table *table, uintptr_t address)
 {
-	size_t slot = live_slot(table, address);
+	size_t slot = live_slot(table, live_hash(address));
 
 	while (address_at(table, slot) > REMOVED)
 		slot = next(table, slot);
@@ -105,9 +108,29 @@ static size_t find_place(const struct live_table *table, uintptr_t address)
 
 static void put(struct live_table *table, size_t slot, uintptr_t address, uint32_t number)
 {
+	const uint64_t hash = live_hash(address);
+	_Atomic uint8_t *const filter = &table->filter[live_slot(table, hash)];
+
 	table->numbers[slot] = number;
 	/* Release: a reader that finds the address in a new table finds the table complete. */
 	atomic_store_explicit(&table->addresses[slot], address, memory_order_release);
+	atomic_store_explicit(filter,
+		(uint8_t)(atomic_load_explicit(filter, memory_order_relaxed) | live_bit(hash)),
+		memory_order_release);
+}
+
+/* After a block with this hash was removed: others of the same first slot may have its bit. */
+static void clear_bit(struct live_table *table, uint64_t hash)
+{
+	const size_t first = live_slot(table, hash);
+	uint8_t bits = 0;
+
+	for (size_t slot = first; address_at(table, slot) != 0; slot = next(table, slot)) {
+		const uint64_t other = live_hash(address_at(table, slot));
+		if (address_at(table, slot) > REMOVED && live_slot(table, other) == first)
+			bits |= live_bit(other);
+	}
+	atomic_store_explicit(&table->filter[first], bits, memory_order_relaxed);
 }
 
 /*
@@ -209,6 +232,7 @@ bool live_set_remove(struct live_set *set, const void *block, struct live_block 
 	free_number(set, table->numbers[slot]);
 	set->count--;
 	atomic_store_explicit(&table->addresses[slot], REMOVED, memory_order_relaxed);
+	clear_bit(table, live_hash((uintptr_t)block));
 	/* Only slots that end a chain may be empty again, or a reader would stop too early. */
 	for (; address_at(table, slot) == REMOVED && address_at(table, next(table, slot)) == 0;
 		slot = before(table, slot)) {
@@ -238,6 +262,7 @@ void live_set_clear(struct live_set *set)
 			free_number(set, table->numbers[slot]);
 		if (address_at(table, slot) != 0)
 			atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
+		atomic_store_explicit(&table->filter[slot], 0, memory_order_relaxed);
 	}
 	set->count = 0;
 	set->used_slots = 0;

@@ -23,7 +23,7 @@
 #include "base/cleanup.h"
 
 enum {
-	LIVE_SLOTS_MIN = 4096, /* 32 KiB of addresses: they stay in the cache of a busy thread */
+	LIVE_SLOTS_MIN = 4096, /* 4 KiB of filter: they stay in the cache of a busy thread */
 	LIVE_SLOTS_PER_BLOCK = 4,
 };
 
@@ -38,9 +38,11 @@ struct live_block {
 };
 
 struct live_table {
-	size_t slot_count;	       /* a power of two */
-	uint32_t *numbers;	       /* of the blocks, by slot */
-	_Atomic uintptr_t addresses[]; /* 0: free; 1: was in use */
+	size_t slot_count;	      /* a power of two */
+	_Atomic uintptr_t *addresses; /* 0: free; 1: was in use */
+	uint32_t *numbers;	      /* of the blocks, by slot */
+	/* By first slot, a bit for each eighth of the hashes there: most that ask need no more. */
+	_Atomic uint8_t filter[];
 };
 
 struct live_set {
@@ -60,11 +62,20 @@ MUST_CHECK bool live_set_init(struct live_set *set);
 /* Unmaps the tables. No thread may be in live_set_has(). */
 void live_set_deinit(struct live_set *set);
 
-static inline size_t live_slot(const struct live_table *table, uintptr_t address)
+/* Fibonacci hashing; blocks are aligned to 16 bytes, so the lowest bits say nothing. */
+static inline uint64_t live_hash(uintptr_t address)
 {
-	/* Fibonacci hashing; blocks are aligned to 16 bytes, so the lowest bits say nothing. */
-	return (size_t)(((uint64_t)address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-	       (table->slot_count - 1);
+	return ((uint64_t)address >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static inline size_t live_slot(const struct live_table *table, uint64_t hash)
+{
+	return (size_t)(hash >> 32) & (table->slot_count - 1);
+}
+
+static inline uint8_t live_bit(uint64_t hash)
+{
+	return (uint8_t)(1U << (hash >> 61));
 }
 
 /* Whether the block was sampled, or may have been: live_set_remove() says. Any thread, no lock. */
@@ -75,11 +86,16 @@ static inline bool live_set_has(const struct live_set *set, const void *block)
 
 	if (__builtin_expect(table == NULL, false))
 		return false;
-	for (size_t slot = live_slot(table, (uintptr_t)block);;
-		slot = (slot + 1) & (table->slot_count - 1)) {
+	const uint64_t hash = live_hash((uintptr_t)block);
+	size_t slot = live_slot(table, hash);
+	if (__builtin_expect((atomic_load_explicit(&table->filter[slot], memory_order_relaxed) &
+				     live_bit(hash)) == 0,
+		    true))
+		return false;
+	for (;; slot = (slot + 1) & (table->slot_count - 1)) {
 		const uintptr_t address =
 			atomic_load_explicit(&table->addresses[slot], memory_order_relaxed);
-		if (__builtin_expect(address == 0, true))
+		if (address == 0)
 			return false;
 		if (address == (uintptr_t)block)
 			return true;

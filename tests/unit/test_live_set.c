@@ -56,7 +56,17 @@ static void it_is_exact_whatever_is_added_and_removed(void **state)
 	live_set_deinit(&set);
 }
 
-/* Blocks that come and go must not fill the table with what is left of them. */
+static size_t count_filter_bits(const struct live_set *set)
+{
+	const struct live_table *const table = atomic_load(&set->table);
+	size_t bits = 0;
+
+	for (size_t slot = 0; slot < table->slot_count; slot++)
+		bits += (size_t)__builtin_popcount(atomic_load(&table->filter[slot]));
+	return bits;
+}
+
+/* Blocks that come and go must not fill the table, and its filter, with what is left of them. */
 static void removed_blocks_leave_no_slots_behind(void **state)
 {
 	struct live_set set;
@@ -72,7 +82,9 @@ static void removed_blocks_leave_no_slots_behind(void **state)
 			assert_true(live_set_remove(&set, block_at(turn - 200), &was));
 	}
 	assert_int_equal(live_set_bytes(&set), bytes);
+	assert_in_range(count_filter_bits(&set), 1, set.count);
 	live_set_clear(&set);
+	assert_int_equal(count_filter_bits(&set), 0);
 	assert_int_equal(set.count, 0);
 	assert_false(live_set_has(&set, block_at(999999)));
 	live_set_deinit(&set);
