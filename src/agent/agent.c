@@ -289,6 +289,12 @@ bool agent_is_started(void)
 	return is_ours();
 }
 
+void agent_end_attached(void)
+{
+	end_agent();
+	agent_thread_give_back();
+}
+
 static void stop_embedded(void)
 {
 	struct agent *const agent = agent_state.agent;
@@ -311,9 +317,7 @@ void agent_stop(void)
 			stop_embedded();
 		else
 			agent_thread_end();
-		allocator_release(&agent_state.allocator);
-		stacks_give_back(&agent_state.allocator);
-		agent_state.started = false;
+		agent_thread_give_back();
 	}
 	pthread_mutex_unlock(&agent_state.lifetime);
 }

@@ -29,6 +29,9 @@ void agent_write_final_profile(void);
 /* Whether there is an agent in this process, by this copy of the code. */
 bool agent_is_started(void);
 
+/* Ends one that was attached, and leaves the allocator as it was found. */
+void agent_end_attached(void);
+
 /* Ends it and waits for the end of its thread. Does nothing when there is none. */
 void agent_stop(void);
 

@@ -107,6 +107,13 @@ static void listen_at_start(struct agent *agent)
 	pthread_mutex_unlock(&agent_state.lock);
 }
 
+void agent_thread_give_back(void)
+{
+	allocator_release(&agent_state.allocator);
+	stacks_give_back(&agent_state.allocator);
+	atomic_store(&agent_state.started, false);
+}
+
 static void *thread_main(void *argument)
 {
 	struct agent *const agent = argument;
@@ -123,6 +130,8 @@ static void *thread_main(void *argument)
 	}
 	if (agent->service.is_last)
 		main_thread_end_process(agent->service.main_thread.status);
+	if (agent->service.core.is_detaching)
+		agent_thread_give_back();
 
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.agent = NULL;
@@ -140,6 +149,7 @@ void agent_thread_publish(struct agent *agent, bool has_thread)
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.agent = agent;
 	agent_state.has_thread = has_thread;
+	agent_state.has_tried_to_listen = false;
 	pthread_mutex_unlock(&agent_state.lock);
 }
 

@@ -87,5 +87,11 @@ void agent_thread_end(void);
 /* The same for a thread that may have its own table of descriptors. ERROR_STATE when it is busy. */
 MUST_CHECK bool agent_thread_end_with_own_files(struct error *err);
 
+/*
+ * Leaves the allocator as it was found, for an agent that ends for good. The code stays: other
+ * threads may be in a function that replaced one of the allocator's.
+ */
+void agent_thread_give_back(void);
+
 /* How many there are: 0 or 1. Any thread. */
 unsigned agent_thread_count(void);

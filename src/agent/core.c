@@ -119,6 +119,24 @@ bool core_activate(struct core *core, bool active, bool *was_active, struct erro
 	return true;
 }
 
+bool core_detach(struct core *core, struct error *err)
+{
+	bool was_active = false;
+	struct run run;
+
+	if (!core->settings.attached) {
+		error_set(err, ERROR_STATE, "the process was started with its agent, not attached");
+		return error_hint(err, "heapctl deactivate switches sampling off");
+	}
+	if (core_is_running(core) && !core_run_stop(core, &run, err))
+		return false;
+	if (atomic_load(&core->activation->cause) == CORE_CAUSE_HEAPCTL &&
+		!core_activate(core, false, &was_active, err))
+		return false;
+	core->is_detaching = true;
+	return true;
+}
+
 bool core_pause(struct core *core, int64_t duration_ms, bool *was_active, struct error *err)
 {
 	const bool was_paused = is_paused(core);

@@ -69,6 +69,7 @@ struct core {
 	struct run_store store;
 	struct core_activation *activation;
 	struct core_dump last_dump;
+	bool is_detaching; /* core_detach() was called: the agent ends */
 };
 
 void core_init(struct core *core, const struct core_options *options);
@@ -92,6 +93,12 @@ MUST_CHECK bool core_activate(struct core *core, bool active, bool *was_active, 
  */
 MUST_CHECK bool core_pause(
 	struct core *core, int64_t duration_ms, bool *was_active, struct error *err);
+
+/*
+ * Ends a run and the sampling that heapctl switched on, for an agent that was attached: its owner
+ * ends it then. ERROR_STATE for one that the process was started with.
+ */
+MUST_CHECK bool core_detach(struct core *core, struct error *err);
 
 /* Ends a pause now, if there is one. */
 void core_resume(struct core *core);

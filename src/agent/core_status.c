@@ -244,6 +244,7 @@ static void write_agent(const struct core *core, struct json_writer *json)
 	json_put_string_sized(json, exe, size > 0 ? (size_t)size : 0);
 	json_member_unsigned(json, "uid", geteuid());
 	json_member_integer(json, "started_ms", core->started_ms);
+	json_member_bool(json, "attached", core->settings.attached);
 	json_member_object(json, "keep");
 	json_member_string(json, "folder", core->folder.path[0] == '\0' ? NULL : core->folder.path);
 	json_member_unsigned(json, "runs", core->settings.keep);

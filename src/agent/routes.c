@@ -132,6 +132,19 @@ static bool handle_deactivate(struct route_call *exchange, struct error *err)
 	return true;
 }
 
+static bool handle_detach(struct route_call *exchange, struct error *err)
+{
+	struct json_writer json;
+
+	if (!core_detach(exchange->core, err))
+		return false;
+	json_init(&json, &exchange->response->body);
+	json_object_begin(&json);
+	json_member_bool(&json, "detached", true);
+	json_object_end(&json);
+	return true;
+}
+
 /* ALLOCATOR_LG_SAMPLE_KEEP when it is left out. */
 static bool read_lg_sample(const struct http_target *target, int *lg_sample, struct error *err)
 {
@@ -368,6 +381,7 @@ static const struct agent_route {
 	{ "GET", "/v1/status", no_parameters, handle_status },
 	{ "POST", "/v1/activate", no_parameters, handle_activate },
 	{ "POST", "/v1/deactivate", pause_parameters, handle_deactivate },
+	{ "POST", "/v1/detach", no_parameters, handle_detach },
 	{ "GET", "/v1/profile", no_parameters, handle_profile },
 	{ "GET", "/v1/stats", stats_parameters, handle_stats },
 	{ "POST", "/v1/reset", reset_parameters, handle_reset },

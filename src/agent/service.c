@@ -91,6 +91,11 @@ static void handle_request(
 	/* A run that is overdue ends before the request. */
 	core_tick(&service->core);
 	routes_handle(&service->core, request, response);
+	/* As soon as the answer is sent and the client has left. */
+	if (service->core.is_detaching) {
+		service->ends_when_idle = true;
+		service->used_ms -= SERVICE_IDLE_MS;
+	}
 	pthread_mutex_unlock(service->lock);
 }
 
@@ -306,6 +311,8 @@ static int64_t next_check_ms(const struct service *service)
 		return service->checked_ms + SERVICE_CHECK_LAST_MS;
 	if (service->checks_done < SERVICE_CHECKS)
 		return service->begun_ms + check_times_ms[service->checks_done];
+	if (service->settings.attached)
+		return service->checked_ms + SERVICE_CHECK_ATTACHED_MS;
 	return service->own_thread && service->main_thread.is_filtered
 		       ? service->checked_ms + SERVICE_CHECK_LATER_MS
 		       : INT64_MAX;

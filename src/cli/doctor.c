@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/attachment.h"
 #include "cli/program_files.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
@@ -144,36 +145,6 @@ static void examine_host(struct diagnosis *diagnosis)
 	count_targets(diagnosis);
 }
 
-static bool is_number(const char *text)
-{
-	return *text != '\0' && strlen(text) < 10 && text[strspn(text, "0123456789")] == '\0';
-}
-
-/* The process meant by a pid, or by a name that only one process has, agent or not. */
-static bool find_process(const char *text, struct process *process, struct error *err)
-{
-	CLEANUP(free_cleanup) pid_t *pids = NULL;
-	size_t count, found = 0;
-
-	if (is_number(text))
-		return process_read(atoi(text), process, err);
-	if (!process_list(&pids, &count, err))
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		struct process candidate;
-		struct error ignored;
-		if (process_read(pids[i], &candidate, &ignored) &&
-			process_is_called(&candidate, text) && found++ == 0)
-			*process = candidate;
-	}
-	if (found == 1)
-		return true;
-	if (found == 0)
-		return error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", text);
-	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", found, text);
-	return error_hint(err, "give the pid of one of them");
-}
-
 static bool examine_target(
 	const char *text, struct diagnosis *diagnosis, char title[128], struct error *err)
 {
@@ -194,13 +165,14 @@ static bool examine_target(
 		return true;
 	}
 	/* A socket or a URL that does not answer: there is no process to examine. */
-	if (strchr(text, '/') != NULL || !find_process(text, &process, err)) {
+	if (strchr(text, '/') != NULL || !process_find(text, &process, err)) {
 		if (strchr(text, '/') != NULL)
 			*err = why;
 		return false;
 	}
 	snprintf(title, 128, "%s[%d]", process.name, (int)process.pid);
 	doctor_examine_process(diagnosis, &process, &why);
+	attachment_examine(diagnosis, &process);
 	doctor_examine_surroundings(diagnosis, &process);
 	return true;
 }

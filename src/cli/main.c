@@ -19,6 +19,8 @@ static const struct verb *const verbs[] = {
 	&verb_run,
 	&verb_ps,
 	&verb_status,
+	&verb_attach,
+	&verb_detach,
 	&verb_activate,
 	&verb_deactivate,
 	&verb_dump,

@@ -11,15 +11,21 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "client/attach_check.h"
 #include "client/survey.h"
 #include "render/quantity.h"
 
 struct ps_request {
-	bool as_json, as_names;
+	bool as_json, as_names, with_others;
 };
 
 static const struct verb_option options[] = {
 	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct ps_request, as_json) },
+	{ .name = "all",
+		.help = "also processes without agent and jemalloc: whether heapctl attach can "
+			"load "
+			"one, and their resident memory",
+		OPTION_SWITCH(struct ps_request, with_others) },
 	{ .name = "names",
 		.help = "print pids and names only, for completion",
 		.is_hidden = true,
@@ -109,6 +115,69 @@ static void add_entry(struct table *table, const struct survey_entry *entry)
 			entry->jemalloc[0] != '\0' ? "jemalloc" : "-", "-", text });
 }
 
+/* --- Processes that the survey leaves out --- */
+
+static bool is_in_survey(const struct survey *survey, pid_t pid)
+{
+	for (size_t i = 0; i < survey->count; i++) {
+		if (survey->entries[i].target.process.pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Calls `visit` with each; `problem` says why it cannot be attached to, and is NULL where it can.
+ */
+static void visit_others(const struct survey *survey,
+	void (*visit)(void *context, const struct process *process, const struct error *problem),
+	void *context)
+{
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	struct process process;
+	struct error problem;
+	size_t count = 0;
+
+	if (!process_list(&pids, &count, &problem))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		if (pids[i] == getpid() || is_in_survey(survey, pids[i]) ||
+			!process_read(pids[i], &process, &problem) || process.exe[0] == '\0')
+			continue;
+		visit(context, &process, attach_check(&process, false, &problem) ? NULL : &problem);
+	}
+}
+
+static void add_other(void *context, const struct process *process, const struct error *problem)
+{
+	struct table *const table = context;
+	char pid[16], text[800], memory[64], label[128];
+
+	snprintf(pid, sizeof pid, "%d", (int)process->pid);
+	snprintf(memory, sizeof memory, "(%s)",
+		quantity_format(QUANTITY_BYTES, (double)process->resident_bytes, false).text);
+	const size_t size =
+		(size_t)snprintf(label, sizeof label, "%s[%d] ", process->name, (int)process->pid);
+	const char *reason = problem == NULL ? "" : problem->message;
+	if (strncmp(reason, label, size) == 0)
+		reason += size;
+	snprintf(text, sizeof text, "no agent: %s%s",
+		problem == NULL ? "heapctl attach can load one" : "", reason);
+	table_add(table, TERMINAL_DIM, (const char *[]){ pid, process->name, "-", memory, text });
+}
+
+static void add_other_json(
+	void *context, const struct process *process, const struct error *problem)
+{
+	json_t *const list = context;
+
+	json_array_append_new(
+		list, json_pack("{s:s, s:i, s:s*, s:s*, s:I, s:I, s:b, s:s}", "state", "no-agent",
+			      "pid", (int)process->pid, "name", process->name, "exe", process->exe,
+			      "uid", (json_int_t)process->uid, "resident_bytes",
+			      (json_int_t)process->resident_bytes, "can_attach", problem == NULL,
+			      "problem", problem == NULL ? "" : problem->message));
+}
+
 static size_t count_kind(const struct survey *survey, enum survey_kind kind)
 {
 	size_t count = 0;
@@ -118,11 +187,11 @@ static size_t count_kind(const struct survey *survey, enum survey_kind kind)
 	return count;
 }
 
-static void print_table(const struct survey *survey)
+static void print_table(const struct survey *survey, bool with_others)
 {
 	const size_t stale = count_kind(survey, SURVEY_STALE);
 
-	if (survey->count == stale) {
+	if (survey->count == stale && !with_others) {
 		puts("no targets: nothing here has an agent or jemalloc\n"
 		     "(heapctl run -- CMD starts a program with both)");
 		if (geteuid() != 0)
@@ -133,6 +202,8 @@ static void print_table(const struct survey *survey)
 			(const char *[]){ "PID", "NAME", "ALLOCATOR", "HEAP", "PROFILING" });
 		for (size_t i = 0; i < survey->count; i++)
 			add_entry(table, &survey->entries[i]);
+		if (with_others)
+			visit_others(survey, add_other, table);
 		table_print(table, true, stdout);
 	}
 	for (size_t i = 0; i < survey->count; i++) {
@@ -184,12 +255,14 @@ static json_t *entry_json(const struct survey_entry *entry)
 	return object;
 }
 
-static void print_json(const struct survey *survey)
+static void print_json(const struct survey *survey, bool with_others)
 {
 	CLEANUP(json_cleanup) json_t *list = json_array();
 
 	for (size_t i = 0; i < survey->count; i++)
 		json_array_append_new(list, entry_json(&survey->entries[i]));
+	if (with_others)
+		visit_others(survey, add_other_json, list);
 	control_print_json(list);
 }
 
@@ -217,23 +290,26 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (request.as_names)
 		print_names(&survey);
 	else if (request.as_json)
-		print_json(&survey);
+		print_json(&survey, request.with_others);
 	else
-		print_table(&survey);
+		print_table(&survey, request.with_others);
 	return EXIT_DONE;
 }
 
 const struct verb verb_ps = {
 	.name = "ps",
-	.arguments = "[--json]",
+	.arguments = "[--all] [--json]",
 	.summary = "list every reachable target",
 	.description =
 		"Lists the processes of this machine that have an agent, in containers too, with "
 		"their allocator, the bytes allocated and the state of profiling; and those that "
 		"have jemalloc but no agent. An agent on demand is listed as asleep, and is not "
 		"woken. Names of sockets that ended processes left are removed. Only root sees the "
-		"processes of other users.",
+		"processes of other users.\n\n"
+		"--all also lists the other processes, with their resident memory in parentheses, "
+		"and whether heapctl attach can load an agent.",
 	.examples = "heapctl ps\n"
+		    "heapctl ps --all\n"
 		    "heapctl ps --json | jq '.[] | select(.state == \"reachable\") | .pid'",
 	.options = options,
 	.run = run,

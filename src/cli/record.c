@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/quantity.h"
 #include "base/xalloc.h"
+#include "cli/attachment.h"
 #include "cli/control.h"
 #include "client/profile_run.h"
 #include "cli/sample_interval.h"
@@ -20,7 +21,7 @@ struct record_request {
 	int64_t duration_ms;
 	const char *path, *start_path;
 	int lg_sample;
-	bool may_discard;
+	bool may_discard, may_attach;
 };
 
 static const struct verb_option options[] = {
@@ -39,6 +40,9 @@ static const struct verb_option options[] = {
 		.help = "one sample per this number of bytes on average, for this recording; "
 			"discards existing samples",
 		.complete = "4KiB 16KiB 64KiB 512KiB" },
+	{ .name = "attach",
+		.help = "a process without an agent: attach one first, and detach it at the end",
+		OPTION_SWITCH(struct record_request, may_attach) },
 	{ .name = "discard",
 		.help = "with --sample: do not ask before discarding",
 		OPTION_SWITCH(struct record_request, may_discard) },
@@ -171,6 +175,29 @@ static bool record(
 	return true;
 }
 
+/* Sampling begins with the run, so that there is nothing to discard. */
+static bool record_attached(struct record_request *request, struct error *err)
+{
+	const struct attach_request wanted = { .lg_sample = request->lg_sample };
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct attachment attachment;
+	struct process process;
+	struct error ignored;
+
+	if (!process_find(request->operand, &process, err) ||
+		!attachment_make(&process, &wanted, &attachment, err))
+		return false;
+	fprintf(stderr, "%s: attached; one thread stood still for %.1f ms\n",
+		attachment.target.label, (double)attachment.stop_us / 1000);
+	request->lg_sample = SAMPLE_LG_KEEP;
+	const bool done = record(&attachment.target, request, err);
+	if (attachment_end(&attachment.target, &answer, done ? err : &ignored))
+		fprintf(stderr, "%s: detached\n", attachment.target.label);
+	else if (done)
+		return error_prefix(err, "the profile is saved, but detaching failed");
+	return done;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct record_request request = { .duration_ms = DURATION_DEFAULT_RUN_MS,
@@ -187,14 +214,17 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (request.may_discard && request.lg_sample == SAMPLE_LG_KEEP)
 		return verb_usage(verb, "--discard goes with --sample");
 	request.operand = parser.operands[0];
-	if (!target_resolve(request.operand, &target, &err) || !record(&target, &request, &err))
+	const bool is_there = target_resolve(request.operand, &target, &err);
+	if (!is_there && (!request.may_attach || err.kind != ERROR_NOT_FOUND))
+		return verb_fail(&err);
+	if (!(is_there ? record(&target, &request, &err) : record_attached(&request, &err)))
 		return verb_fail(&err);
 	return EXIT_DONE;
 }
 
 const struct verb verb_record = {
 	.name = "record",
-	.arguments = "TARGET [--duration TIME] [--sample BYTES] [-o FILE]",
+	.arguments = "TARGET [--attach] [--duration TIME] [--sample BYTES] [-o FILE]",
 	.summary = "sample for some time and save the profile",
 	.description =
 		"Starts a run, waits for its end and saves its profile: the sampled memory that is "
@@ -207,13 +237,16 @@ const struct verb verb_record = {
 		"A profile needs a hundred samples or more. --sample changes the interval for this "
 		"recording and restores the former one afterwards. jemalloc discards all samples "
 		"with each change, and each thread first allocates as much as the former interval "
-		"before the new one takes effect.",
+		"before the new one takes effect.\n\n"
+		"--attach records a process that was started without heapctl: see heapctl attach.",
 	.examples = "heapctl record redis-server --duration 30s -o redis.heap\n"
 		    "# what was allocated meanwhile and is still alive\n"
 		    "heapctl record 4711 -d 5mins --start-profile a.heap -o b.heap\n"
 		    "heapctl diff a.heap b.heap\n"
 		    "# a server that allocates little\n"
-		    "heapctl record 4711 -d 30s --sample 16KiB",
+		    "heapctl record 4711 -d 30s --sample 16KiB\n"
+		    "# a process that nobody prepared\n"
+		    "heapctl record 4711 --attach -d 30s",
 	.options = options,
 	.complete = "@target",
 	.min_operands = 1,

@@ -134,8 +134,10 @@ void verb_print_overview(FILE *out);
  */
 extern const struct verb verb_account;
 extern const struct verb verb_activate;
+extern const struct verb verb_attach;
 extern const struct verb verb_completion;
 extern const struct verb verb_deactivate;
+extern const struct verb verb_detach;
 extern const struct verb verb_diff;
 extern const struct verb verb_doctor;
 extern const struct verb verb_dump;

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/proc_maps.h"
+#include "base/user_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 
@@ -328,7 +329,7 @@ const char *process_agent_hint(const struct process_modules *modules)
 {
 	if (modules->has_musl)
 		return "use a build of it for glibc instead of musl";
-	return modules->has_libc ? "start it with heapctl run"
+	return modules->has_libc ? "load one with heapctl attach, or start it with heapctl run"
 				 : "link libheapctl.a into it, as nothing can be preloaded into a "
 				   "static program";
 }
@@ -450,4 +451,60 @@ bool process_has_bare_root(const struct process *process)
 		return false;
 	snprintf(version, sizeof version, "%s/proc/version", root);
 	return access(version, F_OK) != 0 && errno == ENOENT;
+}
+
+static bool is_wanted(const struct process *process, const char *name, uid_t owner)
+{
+	return process->exe[0] != '\0' && process_is_called(process, name) &&
+	       (owner == USER_ANY || process->uid == owner);
+}
+
+static bool find_name(const char *name, uid_t owner, struct process *found, struct error *err)
+{
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	enum { NAMES_SHOWN = 6 };
+	char others[200] = "";
+	size_t count = 0, matches = 0;
+	struct process process;
+	struct error ignored;
+
+	if (!process_list(&pids, &count, err))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (pids[i] == getpid() || !process_read(pids[i], &process, &ignored) ||
+			!is_wanted(&process, name, owner))
+			continue;
+		const size_t used = strlen(others);
+		if (matches < NAMES_SHOWN)
+			snprintf(others + used, sizeof others - used, "%s%d", used == 0 ? "" : ", ",
+				(int)process.pid);
+		if (matches++ == 0)
+			*found = process;
+	}
+	if (matches == 1)
+		return true;
+	if (matches == 0)
+		return error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
+	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", matches, name);
+	return error_hint(
+		err, "name one by its pid: %s%s", others, matches > NAMES_SHOWN ? ", ..." : "");
+}
+
+bool process_find(const char *text, struct process *process, struct error *err)
+{
+	uid_t owner = USER_ANY;
+	char name[256];
+
+	if (*text == '\0')
+		return error_set(err, ERROR_USAGE, "the target is empty");
+	if (strspn(text, "0123456789") == strlen(text)) {
+		if (strlen(text) > 9 || atoi(text) == 0)
+			return error_set(err, ERROR_USAGE, "%s is not a pid", text);
+		return process_read(atoi(text), process, err);
+	}
+	if (strchr(text, '/') != NULL)
+		return error_set(err, ERROR_USAGE, "a process has a pid or a name, not '%s'", text);
+	if (user_name_split(text, name, sizeof name, &owner))
+		return find_name(name, owner, process, err);
+	return find_name(text, owner, process, err);
 }

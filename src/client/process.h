@@ -46,6 +46,12 @@ pid_t process_living_thread(pid_t pid);
 /* The text behind "Name:" in the contents of /proc/PID/status; "" when it is not there. */
 const char *process_status_field(const char *status, const char *name);
 
+/*
+ * The process that `text` names, with or without an agent: a pid, a name that one process has, or
+ * NAME@USER. ERROR_NOT_FOUND, ERROR_USAGE.
+ */
+MUST_CHECK bool process_find(const char *text, struct process *process, struct error *err);
+
 /* How long ago it was started or forked; INT64_MAX when that cannot be read. */
 int64_t process_age_ms(pid_t pid);
 

@@ -149,6 +149,11 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 		return false;
 	if (modules.agent[0] != '\0' && process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_NOT_FOUND, err);
+	if (modules.agent[0] != '\0' && !process_has_agent_thread(process)) {
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: it has ended",
+			process->name, (int)process->pid);
+		return error_hint(err, "heapctl attach %d starts it again", (int)process->pid);
+	}
 	if (modules.agent[0] != '\0') {
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket was not found", process->name,

@@ -485,6 +485,8 @@ const struct route routes[] = {
 		.summary = "switch sampling on" },
 	{ AGENT_CHANGE, .pattern = "/v1/deactivate", .schema = "Switched",
 		.summary = "switch sampling off", .parameters = agent_pause_parameters },
+	{ AGENT_CHANGE, .pattern = "/v1/detach", .schema = "Detached",
+		.summary = "end an agent that was attached" },
 	{ AGENT_CHANGE, .pattern = "/v1/reset", .schema = "Interval",
 		.summary = "discard all samples", .parameters = reset_parameters },
 	{ AGENT_PROFILE, .pattern = "/v1/profile", .summary = "a profile now" },

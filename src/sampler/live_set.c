@@ -268,6 +268,19 @@ void live_set_clear(struct live_set *set)
 	set->used_slots = 0;
 }
 
+void live_set_shrink(struct live_set *set)
+{
+	if (set->count > 0)
+		return;
+	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *set->blocks, 0);
+	set->blocks = NULL;
+	set->block_capacity = 0;
+	set->free_number = no_number;
+	if (current(set)->slot_count > LIVE_SLOTS_MIN && !rebuild(set)) {
+		/* Without memory for a small table the large one stays. */
+	}
+}
+
 size_t live_set_bytes(const struct live_set *set)
 {
 	const struct live_table *const table = current(set);

@@ -115,5 +115,8 @@ void live_set_visit(
 /* Forgets all blocks. */
 void live_set_clear(struct live_set *set);
 
+/* Gives back what an empty set does not need. Does nothing to one that has blocks. */
+void live_set_shrink(struct live_set *set);
+
 /* Bytes of all memory that the set holds. */
 size_t live_set_bytes(const struct live_set *set);

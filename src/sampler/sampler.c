@@ -471,6 +471,17 @@ void sampler_reset(uint64_t interval)
 	leave();
 }
 
+void sampler_shrink(void)
+{
+	if (!enter())
+		return;
+	if (sampler_live.count == 0) {
+		live_set_shrink(&sampler_live);
+		site_table_deinit(&sampler.sites);
+	}
+	leave();
+}
+
 void sampler_get_figures(struct sampler_figures *figures)
 {
 	*figures = (struct sampler_figures){ .interval = atomic_load(&sampler.interval),

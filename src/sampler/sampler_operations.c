@@ -215,6 +215,7 @@ static void release(struct allocator *allocator)
 	if (interposer_is_installed()) {
 		sampler_reset(0);
 		interposer_remove();
+		sampler_shrink();
 	}
 	interposer_pin();
 }

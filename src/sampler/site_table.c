@@ -16,6 +16,15 @@ void site_table_init(struct site_table *table, size_t bytes_max)
 	*table = (struct site_table){ .bytes_max = bytes_max };
 }
 
+void site_table_deinit(struct site_table *table)
+{
+	memory_resize(&memory_pages, table->sites, table->capacity * sizeof *table->sites, 0);
+	memory_resize(
+		&memory_pages, table->frames, table->frame_capacity * sizeof *table->frames, 0);
+	memory_resize(&memory_pages, table->index, table->index_size * sizeof *table->index, 0);
+	site_table_init(table, table->bytes_max);
+}
+
 size_t site_table_bytes(const struct site_table *table)
 {
 	return table->capacity * sizeof *table->sites +

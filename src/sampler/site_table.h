@@ -47,6 +47,9 @@ struct site_table {
 /* Takes no memory yet. */
 void site_table_init(struct site_table *table, size_t bytes_max);
 
+/* Gives its memory back; it is as after site_table_init(). */
+void site_table_deinit(struct site_table *table);
+
 /* The class of a size in bytes. */
 uint16_t site_size_class(uint64_t size);
 

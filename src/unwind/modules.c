@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "unwind/loaded.h"
+
 enum {
 	MODULES_AT_FIRST = 64,
 	MODULES_MAX = 16384,
@@ -101,12 +103,13 @@ static bool collect_loaded(struct loaded_list *list)
  * A module may be unloaded, or its file cut, while it is read: through the kernel that is a short
  * read and no fault. Where a sandbox forbids the call, memory is copied as it is.
  */
-static bool copy_memory(uint64_t address, void *bytes, size_t size)
+static bool copy_memory(void *context, uint64_t address, void *bytes, size_t size)
 {
 	const struct iovec to = { bytes, size };
 	const struct iovec from = { (void *)(uintptr_t)address, size };
 	const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
 
+	(void)context;
 	if (got < 0 && (errno == EPERM || errno == ENOSYS)) {
 		memcpy(bytes, from.iov_base, size);
 		return true;
@@ -114,70 +117,22 @@ static bool copy_memory(uint64_t address, void *bytes, size_t size)
 	return got >= 0 && (size_t)got == size;
 }
 
-/* A section of this process, copied. */
-struct copy {
-	struct unwind_section section;
-	void *bytes;
-	size_t capacity;
-};
-
-static void copy_deinit(struct copy *copy)
-{
-	memory_resize(&memory_pages, copy->bytes, copy->capacity, 0);
-	*copy = (struct copy){ 0 };
-}
-
-static bool copy_section(struct copy *copy, uint64_t address, uint64_t size)
-{
-	enum { SECTION_BYTES_MAX = 1 << 30 };
-
-	if (size == 0 || size > SECTION_BYTES_MAX)
-		return false;
-	*copy = (struct copy){ .bytes = memory_resize(&memory_pages, NULL, 0, size),
-		.capacity = size };
-	if (copy->bytes == NULL || !copy_memory(address, copy->bytes, size)) {
-		copy_deinit(copy);
-		return false;
-	}
-	copy->section = (struct unwind_section){
-		.bytes = copy->bytes, .size = (size_t)size, .address = address
-	};
-	return true;
-}
-
-static bool copy_frames(const struct unwind_section *header, struct copy *frames, struct error *err)
-{
-	struct unwind_extent extent;
-	uint32_t last_size = 0;
-
-	if (!unwind_extent(header, &extent, err))
-		return false;
-	if (extent.last_entry < extent.address ||
-		!copy_memory(extent.last_entry, &last_size, sizeof last_size))
-		return false;
-	return copy_section(frames, extent.address,
-		extent.last_entry - extent.address + sizeof last_size + last_size);
-}
-
 /* A module without a table stays in the list: it is known that its code has no rules. */
 static void build_table(struct unwind_module *module, const struct loaded *loaded)
 {
+	const struct unwind_loaded header = {
+		.address = loaded->header, .size = loaded->header_bytes, .copy = copy_memory
+	};
 	struct unwind_table table = { 0 };
-	struct copy header = { 0 }, frames = { 0 };
 	struct error ignored;
 
-	if (!copy_section(&header, loaded->header, loaded->header_bytes))
+	if (!unwind_loaded_table(
+		    &table, UNWIND_OWN_MACHINE, &header, module->base, &memory_pages, &ignored))
 		return;
-	if (copy_frames(&header.section, &frames, &ignored) &&
-		unwind_table_build(&table, UNWIND_OWN_MACHINE, &header.section, &frames.section,
-			module->base, &memory_pages, &ignored)) {
-		module->rows = table.rows;
-		module->count = table.count;
-		module->code_bytes = table.code_bytes;
-		module->covered_bytes = table.covered_bytes;
-	}
-	copy_deinit(&frames);
-	copy_deinit(&header);
+	module->rows = table.rows;
+	module->count = table.count;
+	module->code_bytes = table.code_bytes;
+	module->covered_bytes = table.covered_bytes;
 }
 
 static uint64_t fingerprint(const struct loaded *loaded)
@@ -187,7 +142,7 @@ static uint64_t fingerprint(const struct loaded *loaded)
 		loaded->header_bytes < sizeof bytes ? loaded->header_bytes : sizeof bytes;
 	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 
-	if (loaded->header == 0 || !copy_memory(loaded->header, bytes, size))
+	if (loaded->header == 0 || !copy_memory(NULL, loaded->header, bytes, size))
 		return 0;
 	for (size_t i = 0; i < size; i++)
 		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);

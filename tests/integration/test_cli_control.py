@@ -121,7 +121,7 @@ class Looking(ControlCase):
         other, _ = self.start_redis(preload=False)
         out, _ = self.heapctl("ps")
         line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
-        self.assertIn("no agent: start it with heapctl run", line)
+        self.assertIn("no agent: load one with heapctl attach, or start it with heapctl run", line)
 
     def test_a_folder_that_nobody_knows_is_found(self):
         # Redis has written over the environment that it began with, and the client has another folder.
@@ -584,7 +584,7 @@ class NotThere(Case):
     def test_a_process_without_agent(self):
         server, _ = self.start_redis(preload=False)
         _, said = self.heapctl("activate", server.pid, code=1)
-        self.assertIn(f"redis-server[{server.pid}] has no agent (start it with `heapctl run`", said)
+        self.assertIn(f"redis-server[{server.pid}] has no agent (load one with heapctl attach, or start it with heapctl run", said)
 
     def test_somebody_else_at_the_socket_is_not_believed(self):
         sleeper = self.start("sleep", "600")

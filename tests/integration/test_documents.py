@@ -22,12 +22,14 @@ NOT_RUN = {
     "make soak SOAK_TEST=agent_process SOAK_CASE='*descriptors*' SOAK_REPEAT=200 SOAK_PHASES=idle": "repeats a test 200 times",
     "make soak SOAK_SECONDS=3600": "takes hours",
     "make soak SOAK_PHASES=root": "takes minutes, and makes a bare root from the network",
-    "make soak SOAK_TEST='agent_protocol agent_api agent_process trafficserver guest guest_process trend confidence insight' "
-    "SOAK_REPEAT=2 SOAK_SECONDS=100 SOAK_PHASES='idle busy'": "repeats the tests for an hour",
+    "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
+    "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
     "systemctl daemon-reload && systemctl restart trafficserver && grep memory_profile /var/log/trafficserver/diags.log":
         "needs systemd; test_trafficserver.py starts Traffic Server in the same way",
     "traffic_ctl plugin msg memory_profile dump": "needs a running Traffic Server: test_trafficserver.py",
+    **dict.fromkeys(("heapctl attach 4711", "heapctl detach 4711", "heapctl record 4711 --attach -d 30s"),
+                    "the server of these commands has its agent from the start: test_attach.py"),
     "heapctl watch api --activate --when 'cgroup>85%' --keep /var/lib/heaps": "needs a control group with a memory limit: test_watch.py",
     "heapctl runs redis-server --save 1763716881123 -o run.heap": "a run's id is the moment of its start: test_cli_control.py",
 }
@@ -117,7 +119,10 @@ class Names(Case):
         warnings = set(re.findall(r'warn\(report,\s*"([a-z0-9-]+)"', text_of("src/allocator/warnings.c")))
         self.assertGreater(len(warnings), 15)
         findings = set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/client/doctor*.c")))
-        findings |= set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/cli/doctor.c")))
+        # Those that a function chooses.
+        findings |= set(re.findall(r'return [^;]*? \? "([a-z]+-[a-z]+)" : "[a-z]+-[a-z]+";', self.sources("src/client/doctor_host.c")))
+        findings |= set(re.findall(r'return [^;]*? \? "[a-z]+-[a-z]+" : "([a-z]+-[a-z]+)";', self.sources("src/client/doctor_host.c")))
+        findings |= set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/cli/doctor.c", "src/cli/attachment.c")))
         self.assertGreater(len(findings), 35)
         page = text_of("docs/warnings.md")
         self.assertEqual(first_column(section(page, "Warnings")), warnings, "docs/warnings.md")

@@ -131,8 +131,11 @@ class Bodies(GatewayCase):
         dead = own_name("gone")
         self.without_jemalloc = self.start("sleep", "600", env={"LD_PRELOAD": AGENT})
         self.wait_for_agent(self.without_jemalloc.pid)
+        self.attached = self.start("sleep", "600")
+        wait_until(lambda: "sleep" in os.readlink(f"/proc/{self.attached.pid}/exe"), "the program")
+        self.heapctl("attach", self.attached.pid)
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", "--watch-file", rules,
-                           self.server.pid, dead, self.without_jemalloc.pid)
+                           self.server.pid, dead, self.without_jemalloc.pid, self.attached.pid)
         self.document = self.get("/openapi.json").json
         self.schemas = Schemas(self.document["components"]["schemas"])
         self.asked = set()
@@ -168,6 +171,7 @@ class Bodies(GatewayCase):
             self.check(f"/targets/{self.without_jemalloc.pid}/v1/stats")
         self.check_changes()
         self.check_pictures()
+        self.check(f"/targets/{self.attached.pid}/v1/detach", "POST")
         self.check("/v1/runs/17", status=404)
         self.check("/pprof/growth", status=404)
         self.check("/memory-profiler/download/raw?id=17", status=400)
@@ -177,6 +181,7 @@ class Bodies(GatewayCase):
         self.check("/v1/deactivate", "POST")
         self.check("/v1/activate", "POST")
         self.check("/v1/reset", "POST")
+        self.check("/v1/detach", "POST", 409)
         self.check("/v1/mallctl/prof.active?value=false", "POST")
         for symbol in ("/pprof/symbol", "/debug/pprof/symbol"):
             self.check(symbol, "POST")
@@ -399,11 +404,11 @@ class Targets(GatewayCase):
         state = self.expect(self.get("/memory-profiler/state"), 200).json
         self.assertEqual(set(state), {"memory_profiler"})
         self.assertIs(state["memory_profiler"]["jemalloc_detected"], False)
-        self.assertIn("malloc", self.expect(self.get("/memory-profiler/statistics"), 200).json)
+        self.assertEqual(self.expect(self.get("/memory-profiler/statistics"), 200).json["malloc"]["name"], "glibc")
         self.expect(self.get("/memory-profiler/start"), 200)
         self.expect(self.get("/memory-profiler/stop"), 200)
         self.assertIn(b"heap_v2/", self.expect(self.get("/memory-profiler/download/raw"), 200).body)
-        self.assertIn("malloc", self.expect(self.get("/mtev/memory.json"), 200).json)
+        self.assertEqual(self.expect(self.get("/mtev/memory.json"), 200).json["malloc"]["name"], "glibc")
         self.expect(self.get("/mtev/heap_profile?active=true"), 200)
         self.assertIn(b"heap_v2/", self.expect(self.get("/mtev/heap_profile?trigger_dump=true"), 200).body)
         self.expect(self.get("/debug/pprof/heap"), 200)

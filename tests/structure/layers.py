@@ -19,9 +19,10 @@ ALLOWED = {
     "client": {"wire", "base"},
     "store": {"profile", "base"},
     "watch": {"store", "client", "wire", "base"},
+    "inject": {"unwind", "base"},
     "source": {"store", "client", "profile", "symbol", "wire", "base"},
     "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
-    "cli": {"gateway", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "cli": {"gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}
 # Headers of base that end the program when memory runs out.

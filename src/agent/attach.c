@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `heapctl attach` calls in a process that was not started for it, on a thread that it has
+ * made (inject/inject.h).
+ *
+ * Children of the process get no agent, and no signal handler is installed: the program knows of
+ * neither. The agent leaves by POST /v1/detach, and may be attached again.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/folder.h"
+
+/* NAME=VALUE lines, in the place of an environment: one thread attaches at a time. */
+static const char *settings_text;
+
+static char *find_setting(const char *name)
+{
+	static char value[SETTINGS_PATH_MAX];
+	const size_t size = strlen(name);
+
+	for (const char *line = settings_text; *line != '\0';) {
+		const size_t length = strcspn(line, "\n");
+		if (length > size && line[size] == '=' && strncmp(line, name, size) == 0) {
+			snprintf(value, sizeof value, "%.*s", (int)(length - size - 1),
+				line + size + 1);
+			return value;
+		}
+		line += length + (line[length] == '\n');
+	}
+	return NULL;
+}
+
+static bool has_socket(void)
+{
+	char path[SETTINGS_PATH_MAX + 64] = "";
+
+	pthread_mutex_lock(&agent_state.lock);
+	if (agent_state.agent != NULL)
+		listener_path(&agent_state.agent->service.listener, path, sizeof path);
+	pthread_mutex_unlock(&agent_state.lock);
+	return path[0] != '\0';
+}
+
+static bool start(const char *settings, struct error *err)
+{
+	struct agent_options options = { .with_socket = true, .preloaded = true };
+	struct folder folder;
+
+	settings_text = settings;
+	settings_read(&options.settings, find_setting);
+	options.settings.attached = true;
+	options.settings.children = SETTINGS_CHILDREN_NO;
+	const char *const name = find_setting("name");
+	snprintf(options.name, sizeof options.name, "%s", name == NULL ? "" : name);
+	if (!folder_choose(&options.settings, &folder, err) ||
+		(!agent_is_started() && !agent_start(&options, err)))
+		return false;
+	agent_thread_wait_for_socket();
+	if (has_socket())
+		return true;
+	agent_end_attached();
+	error_set(err, ERROR_STATE, "its agent could make no socket in %s", folder.path);
+	return error_hint(err, "name a folder that the process can write to: HEAPCTL_DIR=FOLDER "
+			       "heapctl attach");
+}
+
+int heapctl_attach_agent(const char *settings, char *answer, size_t size);
+
+/* Returns an error kind; `answer` is the message and, on a line of its own, the hint. */
+__attribute__((visibility("default"))) int heapctl_attach_agent(
+	const char *settings, char *answer, size_t size)
+{
+	struct error err = { 0 };
+
+	if (start(settings, &err))
+		return 0;
+	snprintf(answer, size, "%s\n%s", err.message, err.hint);
+	return (int)err.kind;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/attachment.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/xalloc.h"
+#include "cli/program_files.h"
+#include "client/agent_client.h"
+#include "client/attach_check.h"
+#include "inject/inject.h"
+
+enum {
+	PATIENCE_MS = 5000, /* to find a thread that may be used */
+	ANSWER_MS = 5000,   /* until the agent answers */
+	END_MS = 5000,	    /* until it has ended */
+	LOOK_MS = 10,
+};
+
+/* What the agent reads in the place of its environment. */
+static char *make_settings(const struct process *process)
+{
+	const char *const folder = getenv("HEAPCTL_DIR");
+
+	return xasprintf("name=%s\n%s%s%s", process->name,
+		folder == NULL || *folder == '\0' ? "" : "HEAPCTL_DIR=",
+		folder == NULL ? "" : folder, folder == NULL || *folder == '\0' ? "" : "\n");
+}
+
+/* The agent's own words, with its hint on a second line. */
+static bool explain_refusal(
+	const struct process *process, const struct inject_result *result, struct error *err)
+{
+	const char *const line = strchr(result->answer, '\n');
+	const size_t size = line == NULL ? strlen(result->answer) : (size_t)(line - result->answer);
+
+	error_set(err, (enum error_kind)result->returned, "%s[%d]: %.*s", process->name,
+		(int)process->pid, (int)size, result->answer);
+	if (line != NULL && line[1] != '\0')
+		error_hint(err, "%s", line + 1);
+	return false;
+}
+
+static bool load_agent(
+	const struct process *process, struct attachment *attachment, struct error *err)
+{
+	CLEANUP(free_cleanup) char *settings = make_settings(process);
+	struct inject_request request = { .pid = process->pid,
+		.function = "heapctl_attach_agent",
+		.settings = settings,
+		.patience_ms = PATIENCE_MS };
+	struct inject_result result = { 0 };
+	char library[4096];
+
+	if (!agent_library_find(library, err) || !attach_library_path(process, library, err))
+		return false;
+	request.path = library;
+	if (!inject_library(&request, &result, err))
+		return error_prefix(err, "attaching to %s[%d]", process->name, (int)process->pid);
+	attachment->stop_us = result.stop_us;
+	attachment->stops = result.stops;
+	return result.returned == 0 || explain_refusal(process, &result, err);
+}
+
+static bool wait_for_agent(pid_t pid, struct target *target, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + ANSWER_MS;
+
+	while (!target_of_process(pid, target, err)) {
+		if (clock_monotonic_ms() > until_ms)
+			return false;
+		poll(NULL, 0, LOOK_MS);
+	}
+	return true;
+}
+
+static bool post(const struct target *target, const char *path, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+
+	return agent_call_json(target, "POST", path, &answer, err);
+}
+
+/* Samples that there are, of an allocator that profiles itself, are kept. */
+static bool set_interval(const struct target *target, int lg_sample, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	char path[64];
+
+	if (lg_sample == SAMPLE_LG_KEEP)
+		return true;
+	if (!agent_check_profiling(target, &status, err))
+		return false;
+	if (json_number(status, "profiling.lg_sample") == lg_sample)
+		return true;
+	if (json_flag(status, "profiling.active")) {
+		error_set(err, ERROR_STATE,
+			"%s: sampling is on already, and another interval would discard its "
+			"samples",
+			target->label);
+		return error_hint(err, "attach without --interval");
+	}
+	snprintf(path, sizeof path, "/v1/reset?lg_sample=%d", lg_sample);
+	return post(target, path, err);
+}
+
+bool attachment_make(const struct process *process, const struct attach_request *request,
+	struct attachment *attachment, struct error *err)
+{
+	*attachment = (struct attachment){ 0 };
+	return attach_check(process, request->is_forced, err) &&
+	       load_agent(process, attachment, err) &&
+	       wait_for_agent(process->pid, &attachment->target, err) &&
+	       set_interval(&attachment->target, request->lg_sample, err) &&
+	       (!request->is_active || post(&attachment->target, "/v1/activate", err));
+}
+
+void attachment_examine(struct diagnosis *diagnosis, const struct process *process)
+{
+	int safe = 0, looks = 0;
+	struct error err;
+
+	if (attach_check(process, false, &err) && inject_look(process->pid, &safe, &looks, &err))
+		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
+			"heapctl attach %d would load the agent: at %d of %d looks a thread stood "
+			"where it may be used",
+			(int)process->pid, safe, looks);
+	else
+		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach", err.hint,
+			"heapctl attach would refuse: %s", err.message);
+}
+
+bool attachment_end(const struct target *target, json_t **answer, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + END_MS;
+
+	if (!agent_call_json(target, "POST", "/v1/detach", answer, err))
+		return false;
+	while (target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0 &&
+		clock_monotonic_ms() < until_ms)
+		poll(NULL, 0, LOOK_MS);
+	return true;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attaches the agent to a process, for the verbs that may do so: attach and record --attach.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/profile_run.h"
+#include "client/doctor.h"
+#include "client/target.h"
+
+struct attach_request {
+	int lg_sample;	/* SAMPLE_LG_KEEP: the default */
+	bool is_active; /* switch sampling on */
+	bool is_forced; /* as attach_check() */
+};
+
+struct attachment {
+	struct target target;
+	int64_t stop_us; /* how long the thread stood still */
+	int stops;	 /* how many threads were stopped until one could be used */
+};
+
+/* Checks the process, loads the agent, and waits until it answers. */
+MUST_CHECK bool attachment_make(const struct process *process, const struct attach_request *request,
+	struct attachment *attachment, struct error *err);
+
+/* For heapctl doctor: whether the process could be attached to, by looks only. */
+void attachment_examine(struct diagnosis *diagnosis, const struct process *process);
+
+/* Ends the agent of the process, and waits until its socket is gone. `answer` is the agent's. */
+MUST_CHECK bool attachment_end(const struct target *target, json_t **answer, struct error *err);

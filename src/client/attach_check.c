@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/attach_check.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/user_name.h"
+#include "base/xalloc.h"
+#include "client/process_state.h"
+#include "client/program.h"
+#include "client/target.h"
+
+enum { PATH_BYTES = 96 };
+
+static int read_yama(void)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+
+	buffer_init(&text, &memory_or_exit);
+	return file_read("/proc/sys/kernel/yama/ptrace_scope", &text, &ignored)
+		       ? atoi(buffer_string(&text))
+		       : 0;
+}
+
+static bool explain_denial(const struct process *process, struct error *err)
+{
+	const int scope = read_yama();
+	char user[USER_NAME_BYTES];
+
+	error_set(err, ERROR_DENIED, "%s[%d] may not be traced", process->name, (int)process->pid);
+	if (scope >= 3)
+		return error_hint(err, "kernel.yama.ptrace_scope is 3, which forbids it to "
+				       "everyone until the machine is restarted");
+	user_name_format(process->uid, user);
+	if (geteuid() != 0 && process->uid != geteuid())
+		return error_hint(
+			err, "it belongs to %s: run heapctl as that user or as root", user);
+	if (geteuid() != 0 && scope > 0)
+		return error_hint(
+			err, "kernel.yama.ptrace_scope is %d: run heapctl as root", scope);
+	if (geteuid() != 0)
+		return error_hint(err, "it has made itself untraceable (PR_SET_DUMPABLE), or has "
+				       "more rights than you: run heapctl as root");
+	return error_hint(err, "root lacks the capability CAP_SYS_PTRACE here, as in most "
+			       "containers: run heapctl on the host");
+}
+
+static bool may_trace(const struct process *process, struct error *err)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/mem", (int)process->pid);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd >= 0 || explain_denial(process, err);
+}
+
+struct thread_facts {
+	pid_t tracer;
+	bool has_filter; /* seccomp */
+};
+
+static void add_thread(pid_t pid, const char *thread, struct thread_facts *facts)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	char path[PATH_BYTES];
+	struct error ignored;
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, thread);
+	if (!file_read(path, &text, &ignored))
+		return;
+	const char *const tracer = strstr(buffer_string(&text), "\nTracerPid:");
+	const char *const seccomp = strstr(buffer_string(&text), "\nSeccomp:");
+	if (tracer != NULL && facts->tracer == 0)
+		facts->tracer = atoi(tracer + strlen("\nTracerPid:"));
+	if (seccomp != NULL && atoi(seccomp + strlen("\nSeccomp:")) != 0)
+		facts->has_filter = true;
+}
+
+static struct thread_facts read_threads(pid_t pid)
+{
+	struct thread_facts facts = { 0 };
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *const tasks = opendir(path);
+	for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+		if (isdigit((unsigned char)entry->d_name[0]))
+			add_thread(pid, entry->d_name, &facts);
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+	return facts;
+}
+
+static bool check_threads(const struct process *process, bool is_forced, struct error *err)
+{
+	const struct thread_facts facts = read_threads(process->pid);
+	struct process tracer = { .name = "a process" };
+	struct error ignored;
+
+	if (facts.tracer != 0) {
+		if (!process_read(facts.tracer, &tracer, &ignored))
+			tracer.pid = facts.tracer;
+		error_set(err, ERROR_DENIED, "%s[%d] is traced by %s[%d]", process->name,
+			(int)process->pid, tracer.name, (int)tracer.pid);
+		return error_hint(err, "end that first: a process has one tracer");
+	}
+	if (!facts.has_filter || is_forced)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] is in a sandbox (seccomp), whose filter may kill it for what the agent "
+		"calls",
+		process->name, (int)process->pid);
+	return error_hint(err, "--force attaches nevertheless");
+}
+
+static bool check_rights(const struct process *process, bool is_forced, struct error *err)
+{
+	bool is_secure = false;
+
+	if (!process_is_secure(process->pid, &is_secure, err))
+		return false;
+	if (!is_secure || is_forced)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] was started with more rights than its user has (setuid, capabilities)",
+		process->name, (int)process->pid);
+	return error_hint(err, "--force attaches nevertheless");
+}
+
+static bool check_program(const struct process *process, struct error *err)
+{
+	struct process_modules modules;
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)process->pid);
+	CLEANUP(fd_cleanup) const int exe = open(path, O_RDONLY | O_CLOEXEC);
+	if (exe >= 0 && program_is_foreign(exe))
+		return error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a program for another kind of machine (32 bit)", process->name,
+			(int)process->pid);
+	if (!process_read_modules(process->pid, &modules, err))
+		return false;
+	if (modules.sanitizer[0] == '\0')
+		return true;
+	return error_set(err, ERROR_UNSUPPORTED,
+		"%s[%d] was built with a sanitizer (%s), which has to see each malloc itself",
+		process->name, (int)process->pid, modules.sanitizer);
+}
+
+bool attach_check(const struct process *process, bool is_forced, struct error *err)
+{
+	struct target target;
+	struct error ignored;
+
+	if (process->exe[0] == '\0' && process->resident_bytes == 0)
+		return error_set(err, ERROR_UNSUPPORTED, "%s[%d] is a thread of the kernel",
+			process->name, (int)process->pid);
+	if (target_of_process(process->pid, &target, &ignored)) {
+		error_set(err, ERROR_STATE, "%s[%d] has an agent already", process->name,
+			(int)process->pid);
+		return error_hint(
+			err, "heapctl activate %d switches sampling on", (int)process->pid);
+	}
+	return process_state_check(process, err) && may_trace(process, err) &&
+	       check_threads(process, is_forced, err) && check_rights(process, is_forced, err) &&
+	       check_program(process, err);
+}
+
+bool attach_library_path(const struct process *process, const char *library, struct error *err)
+{
+	struct stat ours, theirs;
+	char path[4200];
+
+	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, library);
+	if (stat(library, &ours) != 0)
+		return error_system(err, errno, "%s", library);
+	if (stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+		ours.st_ino == theirs.st_ino)
+		return true;
+	error_set(err, ERROR_UNSUPPORTED,
+		"%s[%d] does not see %s: it has other files (a container)", process->name,
+		(int)process->pid, library);
+	return error_hint(err, "run heapctl inside of the container");
+}

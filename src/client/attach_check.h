@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether the agent may be loaded into a running process, as far as /proc shows: looks only.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "client/process.h"
+
+/*
+ * False, with the reason and what to do, when it must not be tried or cannot work: no permission,
+ * another tracer, a process that is stopped, that has an agent or that was built with a sanitizer.
+ * ERROR_STATE where the user may insist (`is_forced`): a program with more rights than its user, a
+ * seccomp filter.
+ */
+MUST_CHECK bool attach_check(const struct process *process, bool is_forced, struct error *err);
+
+/*
+ * The path under which the process sees the file `library`, which is ours: the same one, where it
+ * has the same root. ERROR_UNSUPPORTED when the file is not there for it.
+ */
+MUST_CHECK bool attach_library_path(
+	const struct process *process, const char *library, struct error *err);

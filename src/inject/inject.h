@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads a library into a running process and calls one function of it, on a thread of its own.
+ *
+ * A thread of the process is stopped for about as long as a context switch takes, where its stack
+ * proves that it holds no lock (inject/stack_rule.h), and is made to call pthread_create() alone
+ * (inject/trampoline.h). All else is the new thread's work, while the program runs. Whatever fails
+ * leaves the process as it was.
+ *
+ * A child process of ours does the tracing: it may die at any moment without harm to the target,
+ * and it is killed where the target does not answer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+struct inject_request {
+	pid_t pid;
+	const char *path; /* of the library, as the process sees it */
+	/* int function(const char *settings, char *answer, size_t size), in the library. */
+	const char *function;
+	const char *settings; /* up to 1535 bytes */
+	int patience_ms;      /* how long to look for a thread that may be used */
+};
+
+struct inject_result {
+	int returned;	   /* what the function has returned */
+	char answer[1024]; /* and written */
+	int64_t stop_us;   /* how long the thread stood still: the stop that was used */
+	int stops;	   /* how many threads were stopped until one could be used */
+};
+
+/*
+ * ERROR_STATE when no thread could be used in time, or the process is stopped; ERROR_UNSUPPORTED
+ * for one whose C library cannot do it; ERROR_DENIED; ERROR_NOT_FOUND when it ended; ERROR_INPUT
+ * with the loader's words when the library could not be loaded.
+ */
+MUST_CHECK bool inject_library(
+	const struct inject_request *request, struct inject_result *result, struct error *err);
+
+/*
+ * Whether it could be done, by looking at the threads without stopping any: `safe` of `looks` would
+ * have done. The same errors.
+ */
+MUST_CHECK bool inject_look(pid_t pid, int *safe, int *looks, struct error *err);

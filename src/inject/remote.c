@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/remote.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/proc_maps.h"
+#include "base/xalloc.h"
+#include "unwind/loaded.h"
+
+enum {
+	PAGE = 4096,
+	MODULES_MAX = 4096,
+	HEADERS_MAX = 64,
+	DYNAMIC_MAX = 256,
+	NAME_BYTES = 64,
+	CHAIN_MAX = 65536,
+};
+
+size_t remote_copy_some(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+	const struct iovec to = { bytes, size };
+	const struct iovec from = { (void *)(uintptr_t)address, size };
+	const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+	return got < 0 ? 0 : (size_t)got;
+}
+
+bool remote_copy(pid_t pid, uint64_t address, void *bytes, size_t size)
+{
+	return remote_copy_some(pid, address, bytes, size) == size;
+}
+
+static bool copy_for_table(void *context, uint64_t address, void *bytes, size_t size)
+{
+	const pid_t *const pid = context;
+
+	return remote_copy(*pid, address, bytes, size);
+}
+
+/* --- Symbols --- */
+
+/* glibc has put the bias into the addresses of a dynamic section, the vDSO's are as linked. */
+static uint64_t address_of(const struct remote_module *module, uint64_t value)
+{
+	return value < module->bias ? module->bias + value : value;
+}
+
+static void read_dynamic(
+	struct remote_process *remote, struct remote_module *module, const Elf64_Phdr *segment)
+{
+	Elf64_Dyn entries[DYNAMIC_MAX];
+	size_t size = segment->p_memsz < sizeof entries ? segment->p_memsz : sizeof entries;
+
+	size = remote_copy_some(remote->pid, module->bias + segment->p_vaddr, entries,
+		size - size % sizeof *entries);
+	for (size_t i = 0; i < size / sizeof *entries && entries[i].d_tag != DT_NULL; i++) {
+		const uint64_t value = entries[i].d_un.d_val;
+		switch (entries[i].d_tag) {
+		case DT_SYMTAB:
+			module->symbols = address_of(module, value);
+			break;
+		case DT_STRTAB:
+			module->strings = address_of(module, value);
+			break;
+		case DT_STRSZ:
+			module->strings_bytes = value;
+			break;
+		case DT_GNU_HASH:
+			module->hash = address_of(module, value);
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static uint32_t hash_of(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name != '\0'; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+static bool is_called(const struct remote_process *remote, const struct remote_module *module,
+	const Elf64_Sym *symbol, const char *name)
+{
+	const size_t size = strlen(name) + 1;
+	char text[NAME_BYTES];
+
+	return symbol->st_name < module->strings_bytes && size <= sizeof text &&
+	       remote_copy(remote->pid, module->strings + symbol->st_name, text, size) &&
+	       memcmp(text, name, size) == 0;
+}
+
+/*
+ * By GNU's hash table: counts of buckets, of the first symbol and of the filter's words, a shift;
+ * then the filter, the buckets, and a chain for each that ends at an odd hash.
+ */
+size_t remote_functions(const struct remote_process *remote, const struct remote_module *module,
+	const char *name, struct remote_function *functions, size_t max)
+{
+	const uint32_t hash = hash_of(name);
+	uint32_t head[4], found = 0, index = 0;
+	size_t count = 0;
+
+	if (module->hash == 0 || module->symbols == 0 || module->strings == 0 ||
+		!remote_copy(remote->pid, module->hash, head, sizeof head) || head[0] == 0)
+		return 0;
+	const uint64_t buckets = module->hash + sizeof head + (uint64_t)head[2] * sizeof(uint64_t);
+	const uint64_t chains = buckets + (uint64_t)head[0] * sizeof(uint32_t);
+	if (!remote_copy(remote->pid, buckets + (uint64_t)(hash % head[0]) * sizeof index, &index,
+		    sizeof index) ||
+		index < head[1])
+		return 0;
+	for (uint32_t i = index; i - index < CHAIN_MAX && (found & 1) == 0 && count < max; i++) {
+		Elf64_Sym symbol;
+		if (!remote_copy(remote->pid, chains + (uint64_t)(i - head[1]) * sizeof found,
+			    &found, sizeof found) ||
+			!remote_copy(remote->pid, module->symbols + (uint64_t)i * sizeof symbol,
+				&symbol, sizeof symbol))
+			break;
+		if ((found | 1) != (hash | 1) || symbol.st_shndx == SHN_UNDEF ||
+			ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+			!is_called(remote, module, &symbol, name))
+			continue;
+		const uint64_t begin = module->bias + symbol.st_value;
+		functions[count++] = (struct remote_function){ begin, begin + symbol.st_size };
+	}
+	return count;
+}
+
+uint64_t remote_function(
+	const struct remote_process *remote, enum remote_role role, const char *name)
+{
+	for (size_t i = 0; i < remote->count; i++) {
+		struct remote_function function;
+		if (remote->modules[i].role == role &&
+			remote_functions(remote, &remote->modules[i], name, &function, 1) == 1)
+			return function.begin;
+	}
+	return 0;
+}
+
+static bool defines(
+	const struct remote_process *remote, const struct remote_module *module, const char *name)
+{
+	struct remote_function ignored;
+
+	return remote_functions(remote, module, name, &ignored, 1) == 1;
+}
+
+static enum remote_role role_of(
+	const struct remote_process *remote, const struct remote_module *module, bool is_program)
+{
+	if (defines(remote, module, "gnu_get_libc_version"))
+		return REMOTE_LIBC;
+	if (defines(remote, module, "__tls_get_addr"))
+		return REMOTE_LOADER;
+	/* libpthread, which libc has contained since 2.34. */
+	if (defines(remote, module, "pthread_create") && defines(remote, module, "sem_wait"))
+		return REMOTE_LIBC;
+	if (is_program)
+		return REMOTE_PROGRAM;
+	return module->has_malloc ? REMOTE_ALLOCATOR : REMOTE_LIBRARY;
+}
+
+/* --- Modules --- */
+
+static void add_code(struct remote_module *module, const Elf64_Phdr *segment)
+{
+	const uint64_t begin = module->bias + segment->p_vaddr;
+	const uint64_t end = begin + segment->p_memsz;
+
+	if (begin < module->begin)
+		module->begin = begin;
+	if (end <= module->end)
+		return;
+	module->end = end;
+	/* Whole words, for they are written as words. */
+	module->spare = (end + 15) & ~UINT64_C(15);
+	module->spare_bytes = (PAGE - module->spare % PAGE) % PAGE;
+}
+
+static void build_table(
+	struct remote_process *remote, struct remote_module *module, const Elf64_Phdr *frames)
+{
+	const struct unwind_loaded header = { .address = module->bias + frames->p_vaddr,
+		.size = frames->p_memsz,
+		.copy = copy_for_table,
+		.context = &remote->pid };
+	struct error ignored;
+
+	if (!unwind_loaded_table(
+		    &module->table, UNWIND_OWN_MACHINE, &header, module->begin, &memory_heap, &ignored))
+		module->table = (struct unwind_table){ 0 };
+}
+
+/* What is mapped at `start` is the beginning of a file: whether it is a module. */
+static void add_module(struct remote_process *remote, uint64_t start)
+{
+	struct remote_module module = { .begin = UINT64_MAX };
+	const Elf64_Phdr *frames = NULL, *dynamic = NULL;
+	Elf64_Phdr headers[HEADERS_MAX];
+	bool has_bias = false, has_interpreter = false;
+	Elf64_Ehdr header;
+
+	if (remote->count == MODULES_MAX ||
+		!remote_copy(remote->pid, start, &header, sizeof header) ||
+		memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+		header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof *headers ||
+		header.e_phnum > HEADERS_MAX ||
+		!remote_copy(remote->pid, start + header.e_phoff, headers,
+			header.e_phnum * sizeof *headers))
+		return;
+	for (size_t i = 0; i < header.e_phnum; i++) {
+		const Elf64_Phdr *const segment = &headers[i];
+		if (segment->p_type == PT_LOAD && !has_bias) {
+			module.bias = start - (segment->p_vaddr & ~(uint64_t)(PAGE - 1));
+			has_bias = true;
+		}
+		if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) != 0)
+			add_code(&module, segment);
+		if (segment->p_type == PT_GNU_EH_FRAME)
+			frames = segment;
+		if (segment->p_type == PT_DYNAMIC)
+			dynamic = segment;
+		has_interpreter = has_interpreter || segment->p_type == PT_INTERP;
+	}
+	if (module.begin >= module.end)
+		return;
+	if (dynamic != NULL)
+		read_dynamic(remote, &module, dynamic);
+	if (frames != NULL)
+		build_table(remote, &module, frames);
+	module.has_malloc = defines(remote, &module, "malloc");
+	module.role = role_of(remote, &module, has_interpreter || header.e_type == ET_EXEC);
+	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
+	remote->modules =
+		xreallocarray(remote->modules, remote->count + 1, sizeof *remote->modules);
+	remote->modules[remote->count++] = module;
+}
+
+static bool is_musl(const struct proc_map *map)
+{
+	static const char name[] = "/ld-musl-";
+
+	return map->path_size > sizeof name &&
+	       memmem(map->path, map->path_size, name, sizeof name - 1) != NULL;
+}
+
+static void note_gap(struct remote_process *remote, uint64_t begin, uint64_t end)
+{
+	/* Of the user's half of the addresses; not where a stack may still grow to. */
+	static const uint64_t limit = UINT64_C(0x7f0000000000);
+
+	end = end < limit ? end : limit;
+	if (begin < end && end - begin > remote->gap_bytes) {
+		remote->gap = begin;
+		remote->gap_bytes = end - begin;
+	}
+}
+
+static int compare_modules(const void *left, const void *right)
+{
+	const struct remote_module *const a = left, *const b = right;
+
+	return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer maps = { 0 };
+	char path[64];
+	uint64_t last_end = UINT64_C(1) << 32;
+
+	*remote = (struct remote_process){ .pid = pid };
+	buffer_init(&maps, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	if (!file_read(path, &maps, err))
+		return false;
+	const char *at = buffer_string(&maps);
+	for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
+		struct proc_map map;
+		if (proc_map_parse(at, (size_t)(end - at), &map)) {
+			note_gap(remote, last_end, map.start);
+			last_end = map.limit;
+			remote->has_musl = remote->has_musl || is_musl(&map);
+			if (map.file_offset == 0 && map.readable && !map.writable &&
+				(map.path_size == 0 || map.path[0] == '/' || map.executable))
+				add_module(remote, map.start);
+		}
+		at = end + 1;
+	}
+	if (remote->count == 0)
+		return error_set(
+			err, ERROR_DENIED, "the memory of process %d cannot be read", (int)pid);
+	qsort(remote->modules, remote->count, sizeof *remote->modules, compare_modules);
+	return true;
+}
+
+void remote_deinit(struct remote_process *remote)
+{
+	for (size_t i = 0; i < remote->count; i++)
+		unwind_table_deinit(&remote->modules[i].table);
+	free(remote->modules);
+	*remote = (struct remote_process){ 0 };
+}
+
+const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address)
+{
+	size_t low = 0, high = remote->count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		if (remote->modules[middle].begin <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low > 0 && address < remote->modules[low - 1].end ? &remote->modules[low - 1] : NULL;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The modules of another process, read out of its memory: where their code is, how its frames are
+ * walked, which functions they show. Nothing is stopped, and no file is opened: what is mapped is
+ * what runs, also in another container or after an upgrade.
+ *
+ * The process may be hostile: each read is bounded, and what it says of itself leads to fewer
+ * modules or rows, never to a wild read here.
+ *
+ * Needs the right to trace the process (ptrace(2), PTRACE_MODE_ATTACH_REALCREDS).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "unwind/table.h"
+
+enum remote_role {
+	REMOTE_PROGRAM,
+	REMOTE_LIBC,	  /* glibc's libc, and libpthread before 2.34 */
+	REMOTE_LOADER,	  /* ld.so */
+	REMOTE_ALLOCATOR, /* a library that brings a malloc of its own */
+	REMOTE_LIBRARY,	  /* any other, and the vDSO */
+};
+
+struct remote_module {
+	uint64_t begin, end;	     /* addresses of its code */
+	uint64_t bias;		     /* what the loader added to the file's addresses */
+	uint64_t spare, spare_bytes; /* behind its code, on its last page: mapped and unused */
+	enum remote_role role;
+	bool has_malloc; /* it defines malloc */
+	struct unwind_table table;
+	/* The dynamic symbol table; 0: none. */
+	uint64_t symbols, strings, strings_bytes, hash;
+};
+
+struct remote_process {
+	pid_t pid;
+	struct remote_module *modules; /* sorted by `begin` */
+	size_t count;
+	bool has_musl;
+	bool has_libc;
+	uint64_t gap, gap_bytes; /* the largest range where nothing is mapped */
+};
+
+/* What a function of a module covers. */
+struct remote_function {
+	uint64_t begin, end;
+};
+
+/* ERROR_DENIED, ERROR_NOT_FOUND. Release with remote_deinit, on failure too. */
+MUST_CHECK bool remote_read(struct remote_process *remote, pid_t pid, struct error *err);
+void remote_deinit(struct remote_process *remote);
+
+/* NULL where no module has code. */
+const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address);
+
+/*
+ * The functions of this name that the module defines: up to `max`, as there may be one for each
+ * version. Returns how many.
+ */
+size_t remote_functions(const struct remote_process *remote, const struct remote_module *module,
+	const char *name, struct remote_function *functions, size_t max);
+
+/* The first function of this name in a module of that role; 0 when there is none. */
+uint64_t remote_function(
+	const struct remote_process *remote, enum remote_role role, const char *name);
+
+/*
+ * Copies memory of the process: all `size` bytes, or as many as can be read from `address` on.
+ */
+bool remote_copy(pid_t pid, uint64_t address, void *bytes, size_t size);
+size_t remote_copy_some(pid_t pid, uint64_t address, void *bytes, size_t size);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/stack_rule.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "unwind/step.h"
+
+/* --- The rule --- */
+
+/*
+ * The frames that started the thread: clone3 and start_thread, or _start, __libc_start_main and
+ * __libc_start_call_main. They are the C library's, and hold nothing.
+ */
+static size_t without_start(const struct thread_stack *stack)
+{
+	enum { STARTERS_MAX = 2 };
+	size_t count = stack->count;
+
+	if (!stack->is_complete)
+		return count;
+	if (count > 1 && stack->kinds[count - 1] != STACK_LIBC &&
+		stack->kinds[count - 2] == STACK_LIBC)
+		count--;
+	for (int i = 0; i < STARTERS_MAX && count > 0 && stack->kinds[count - 1] == STACK_LIBC; i++)
+		count--;
+	return count;
+}
+
+static const char *refusal_of(enum stack_kind kind, bool is_waiting)
+{
+	switch (kind) {
+	case STACK_LIBC:
+	case STACK_WAITING:
+		return "is in the C library";
+	case STACK_LOADER:
+		return "is loading a library";
+	case STACK_ALLOCATOR:
+		return "is in the allocator";
+	case STACK_SIGNAL:
+		return "is in a signal handler";
+	case STACK_WITH_MALLOC:
+		return is_waiting ? NULL : "may be in the program's own malloc";
+	case STACK_UNKNOWN:
+		return is_waiting ? NULL : "runs code that was made at run time";
+	case STACK_CODE:
+	default:
+		return NULL;
+	}
+}
+
+const char *stack_refusal(const struct thread_stack *stack)
+{
+	const size_t count = without_start(stack);
+	size_t first = 0;
+
+	while (first < count &&
+		(stack->kinds[first] == STACK_LIBC || stack->kinds[first] == STACK_WAITING))
+		first++;
+	/* The outermost of them is the function that the program has called. */
+	const bool is_waiting =
+		first > 0 && stack->is_in_call && stack->kinds[first - 1] == STACK_WAITING;
+	if (first > 0 && !is_waiting)
+		return refusal_of(STACK_LIBC, false);
+	if (!is_waiting && (!stack->is_complete || stack->count == 0))
+		return "has a stack that cannot be walked to its end";
+	for (size_t i = first; i < count; i++) {
+		const char *const refusal = refusal_of(stack->kinds[i], is_waiting);
+		if (refusal != NULL)
+			return refusal;
+	}
+	return NULL;
+}
+
+/* --- Functions that wait --- */
+
+void stack_waiting_find(struct stack_waiting *waiting, const struct remote_process *remote)
+{
+	/* Not those that wait for a lock, which may be the allocator's. */
+	static const char *const names[] = { "poll", "ppoll", "__poll_chk", "select", "pselect",
+		"epoll_wait", "epoll_pwait", "epoll_pwait2", "read", "readv", "__read_chk", "pread",
+		"recv", "__recv_chk", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4",
+		"wait", "wait3", "wait4", "waitpid", "waitid", "pause", "sigsuspend", "sigwait",
+		"sigwaitinfo", "sigtimedwait", "nanosleep", "clock_nanosleep", "usleep", "sleep",
+		"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
+		"cnd_timedwait", "sem_wait", "sem_timedwait", "sem_clockwait", "pthread_join",
+		"pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "thrd_sleep",
+		"pthread_barrier_wait", "semop", "semtimedop", "msgrcv", "mq_receive",
+		"mq_timedreceive", "syscall" };
+
+	waiting->count = 0;
+	for (size_t i = 0; i < remote->count; i++) {
+		if (remote->modules[i].role != REMOTE_LIBC)
+			continue;
+		for (size_t j = 0; j < sizeof names / sizeof *names; j++)
+			waiting->count += remote_functions(remote, &remote->modules[i], names[j],
+				waiting->functions + waiting->count,
+				STACK_WAITING_MAX - waiting->count);
+	}
+}
+
+static bool is_waiting_function(const struct stack_waiting *waiting, uint64_t pc)
+{
+	for (size_t i = 0; i < waiting->count; i++) {
+		if (pc >= waiting->functions[i].begin && pc < waiting->functions[i].end)
+			return true;
+	}
+	return false;
+}
+
+/* --- The walk --- */
+
+enum { STACK_BYTES_MAX = 256 * 1024 };
+
+/* The upper part of a stack, as it was at one moment. */
+struct stack_bytes {
+	uint64_t address;
+	size_t size;
+	unsigned char bytes[STACK_BYTES_MAX];
+};
+
+static bool read_word(void *context, uint64_t address, uint64_t *value)
+{
+	const struct stack_bytes *const copy = context;
+
+	if (address < copy->address || copy->size < sizeof *value ||
+		address - copy->address > copy->size - sizeof *value)
+		return false;
+	memcpy(value, copy->bytes + (address - copy->address), sizeof *value);
+	return true;
+}
+
+static enum stack_kind kind_of(const struct remote_module *module,
+	const struct stack_waiting *waiting, struct unwind_rule rule, uint64_t pc)
+{
+	if (rule.cfa == UNWIND_CFA_SIGNAL)
+		return STACK_SIGNAL;
+	if (module == NULL ||
+		(rule.cfa == UNWIND_CFA_NONE &&
+			(module->role == REMOTE_PROGRAM || module->role == REMOTE_LIBRARY)))
+		return STACK_UNKNOWN;
+	switch (module->role) {
+	case REMOTE_LIBC:
+		return is_waiting_function(waiting, pc) ? STACK_WAITING : STACK_LIBC;
+	case REMOTE_LOADER:
+		return STACK_LOADER;
+	case REMOTE_ALLOCATOR:
+		return STACK_ALLOCATOR;
+	case REMOTE_PROGRAM:
+		return module->has_malloc ? STACK_WITH_MALLOC : STACK_CODE;
+	case REMOTE_LIBRARY:
+	default:
+		return STACK_CODE;
+	}
+}
+
+static struct unwind_rule rule_of(const struct remote_module *module, uint64_t pc)
+{
+	if (module == NULL || module->table.count == 0 || pc - module->begin > UINT32_MAX)
+		return (struct unwind_rule){ .cfa = UNWIND_CFA_NONE };
+	return unwind_table_find(
+		module->table.rows, module->table.count, (uint32_t)(pc - module->begin));
+}
+
+void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
+	const struct stack_waiting *waiting, const struct stack_registers *registers)
+{
+	CLEANUP(free_cleanup) struct stack_bytes *copy = xmalloc(sizeof *copy);
+	struct unwind_frame frame = {
+		.pc = registers->pc, .sp = registers->sp, .fp = registers->fp, .is_exact_pc = true
+	};
+
+	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
+	copy->address = frame.sp;
+	copy->size = remote_copy_some(remote->pid, frame.sp, copy->bytes, sizeof copy->bytes);
+	while (stack->count < STACK_FRAMES_MAX) {
+		const uint64_t pc = unwind_lookup_pc(&frame);
+		const struct remote_module *const module = remote_find(remote, pc);
+		const struct unwind_rule rule = rule_of(module, pc);
+
+		stack->kinds[stack->count++] = kind_of(module, waiting, rule, pc);
+		if (rule.cfa == UNWIND_CFA_END) {
+			stack->is_complete = true;
+			return;
+		}
+		const bool has_caller =
+			rule.cfa == UNWIND_CFA_NONE
+				? unwind_step_chain(UNWIND_OWN_MACHINE, &frame, read_word, copy)
+				: unwind_step(UNWIND_OWN_MACHINE, rule, &frame, read_word, copy);
+		if (!has_caller)
+			return;
+	}
+}

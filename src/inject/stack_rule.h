@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a thread may be made to call pthread_create() where it stands.
+ *
+ * That function takes memory from the program's allocator and locks of the C library. A thread that
+ * holds one of these locks would wait for itself; with a single thread the C library takes no lock
+ * at all, and a call in the middle of malloc would destroy the heap. So the stack has to show that
+ * the thread is in neither: it is either in the program's own code, with nothing but such code
+ * below it, or in a system call that a waiting function of the C library has made (poll, read,
+ * nanosleep), in which no lock is held.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "inject/remote.h"
+
+enum { STACK_FRAMES_MAX = 256 };
+
+enum stack_kind {
+	STACK_CODE,    /* of the program, or of a library without a malloc */
+	STACK_LIBC,    /* the C library */
+	STACK_WAITING, /* one of its functions that wait without a lock */
+	STACK_LOADER,
+	STACK_ALLOCATOR,
+	STACK_WITH_MALLOC, /* a program that brings a malloc of its own: may be in it */
+	STACK_UNKNOWN,	   /* made at run time, or without unwind information */
+	STACK_SIGNAL,	   /* a signal handler was called here */
+};
+
+struct thread_stack {
+	enum stack_kind kinds[STACK_FRAMES_MAX]; /* innermost first */
+	size_t count;
+	bool is_complete; /* the outermost frame is the last one */
+	bool is_in_call;  /* the thread is in a system call */
+};
+
+/* NULL when it is safe; else what the thread is doing, as the end of "the thread ...". */
+const char *stack_refusal(const struct thread_stack *stack);
+
+/* The functions of the C library that wait without a lock. */
+enum { STACK_WAITING_MAX = 192 };
+
+struct stack_waiting {
+	struct remote_function functions[STACK_WAITING_MAX];
+	size_t count;
+};
+
+void stack_waiting_find(struct stack_waiting *waiting, const struct remote_process *remote);
+
+/* A thread's registers, as a walk begins with them. */
+struct stack_registers {
+	uint64_t pc, sp, fp;
+	bool is_in_call;
+};
+
+/* Walks the stack of a thread; the thread should stand still, but need not. */
+void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
+	const struct stack_waiting *waiting, const struct stack_registers *registers);

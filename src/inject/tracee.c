@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+#if defined(__x86_64__)
+
+enum { SYSCALL_BYTES = 2 };
+
+/* What a system call returns inside the kernel when it is to begin anew; never seen by programs. */
+enum {
+	ERESTARTSYS = 512,
+	ERESTARTNOINTR = 513,
+	ERESTARTNOHAND = 514,
+	ERESTART_RESTARTBLOCK = 516,
+};
+
+/*
+ * Calls that a stop ends with EINTR, and that have done nothing then. connect(), which goes on in
+ * the background, is not one of them.
+ */
+static bool may_begin_anew(long number)
+{
+	switch (number) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_rt_sigtimedwait:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+	case SYS_mq_timedreceive:
+	case SYS_mq_timedsend:
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_accept:
+	case SYS_accept4:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum { EVERY_HANDLER = 0, UNLESS_SA_RESTART = 0x10000000 };
+
+/*
+ * Makes the registers such that the call begins anew, or is continued, by an instruction that the
+ * thread executes itself: what the kernel would do on its way out, if we let it.
+ */
+static void rewind_call(struct tracee *tracee)
+{
+	struct user_regs_struct *const registers = &tracee->registers;
+	const long number = (long)registers->orig_rax;
+	const long result = (long)registers->rax;
+
+	tracee->is_in_call = number >= 0;
+	tracee->has_to_rewind = result == -EINTR && may_begin_anew(number);
+	registers->orig_rax = (unsigned long long)-1;
+	tracee->flags = result == -ERESTARTSYS ? UNLESS_SA_RESTART : EVERY_HANDLER;
+	if (number < 0 ||
+		(result != -ERESTARTSYS && result != -ERESTARTNOINTR && result != -ERESTARTNOHAND &&
+			result != -ERESTART_RESTARTBLOCK && !tracee->has_to_rewind)) {
+		tracee->signals = 0;
+		return;
+	}
+	if (result == -ERESTARTNOINTR)
+		tracee->signals = 0;
+	registers->rax =
+		result == -ERESTART_RESTARTBLOCK ? SYS_restart_syscall : (unsigned long long)number;
+	registers->rip -= SYSCALL_BYTES;
+}
+
+static uint64_t read_set(const char *status, const char *label)
+{
+	const char *const at = strstr(status, label);
+
+	return at == NULL ? 0 : strtoull(at + strlen(label), NULL, 16);
+}
+
+static void read_signals(struct tracee *tracee)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[64];
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/status", (int)tracee->thread);
+	if (!file_read(path, &text, &ignored))
+		return;
+	const char *const status = buffer_string(&text);
+	const uint64_t blocked = read_set(status, "\nSigBlk:");
+	const uint64_t pending = read_set(status, "\nSigPnd:") | read_set(status, "\nShdPnd:");
+	/* One that is ignored is queued nevertheless while the thread is traced. */
+	tracee->signals = read_set(status, "\nSigCgt:") & ~blocked;
+	tracee->has_signal = (pending & tracee->signals) != 0;
+}
+
+static bool read_registers(struct tracee *tracee, struct error *err)
+{
+	struct iovec area = { &tracee->registers, sizeof tracee->registers };
+
+	if (ptrace(PTRACE_GETREGSET, tracee->thread, NT_PRSTATUS, &area) != 0)
+		return error_system(err, errno, "reading the registers");
+	if (area.iov_len != sizeof tracee->registers)
+		return error_set(err, ERROR_UNSUPPORTED, "it is a 32-bit program");
+	return true;
+}
+
+static bool write_registers(const struct tracee *tracee, struct error *err)
+{
+	struct user_regs_struct registers = tracee->registers;
+	struct iovec area = { &registers, sizeof registers };
+
+	return ptrace(PTRACE_SETREGSET, tracee->thread, NT_PRSTATUS, &area) == 0 ||
+	       error_system(err, errno, "setting the registers");
+}
+
+/* The thread's place for the critical section that it is in, as it has registered it. */
+static bool read_sequence(const struct tracee *tracee)
+{
+	struct {
+		uint64_t rseq_abi_pointer;
+		uint32_t rseq_abi_size, signature, flags, pad;
+	} configuration;
+	struct {
+		uint32_t version, flags;
+		uint64_t start, length, abort;
+	} section;
+	uint64_t address = 0;
+	const pid_t thread = tracee->thread;
+	enum { RSEQ_CS = 8 };
+	/* PTRACE_GET_RSEQ_CONFIGURATION, since Linux 5.13. */
+	const enum __ptrace_request get_configuration = (enum __ptrace_request)0x420f;
+
+	if (ptrace(get_configuration, thread, sizeof configuration, &configuration) <= 0 ||
+		configuration.rseq_abi_pointer == 0)
+		return false;
+	const struct iovec address_to = { &address, sizeof address };
+	const struct iovec address_from = {
+		(void *)(uintptr_t)(configuration.rseq_abi_pointer + RSEQ_CS), sizeof address
+	};
+	if (process_vm_readv(thread, &address_to, 1, &address_from, 1, 0) != sizeof address ||
+		address == 0)
+		return false;
+	const struct iovec section_to = { &section, sizeof section };
+	const struct iovec section_from = { (void *)(uintptr_t)address, sizeof section };
+	return process_vm_readv(thread, &section_to, 1, &section_from, 1, 0) != sizeof section ||
+	       tracee->registers.rip - section.start < section.length;
+}
+
+/* A stop sends SIGCHLD, which the caller blocks. */
+static void wait_for_child(void)
+{
+	const struct timespec limit = { .tv_nsec = 10 * 1000000 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	if (sigtimedwait(&set, NULL, &limit) < 0) {
+		/* The caller looks anyway. */
+	}
+}
+
+/* Waits for the stop that was asked for; signals that come first are handed on. */
+static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + wait_ms;
+
+	while (clock_monotonic_ms() <= until_ms) {
+		int status = 0;
+		const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
+		if (got < 0 && errno != EINTR)
+			return TRACEE_GONE;
+		if (got <= 0) {
+			wait_for_child();
+			continue;
+		}
+		if (!WIFSTOPPED(status))
+			return TRACEE_GONE;
+		if (status >> 16 == PTRACE_EVENT_STOP) {
+			if (WSTOPSIG(status) == SIGTRAP)
+				return TRACEE_STOPPED;
+			error_set(err, ERROR_STATE, "it is stopped (T)");
+			return TRACEE_FAILED;
+		}
+		if (ptrace(PTRACE_CONT, thread, NULL, (void *)(uintptr_t)WSTOPSIG(status)) != 0)
+			return TRACEE_GONE;
+	}
+	error_set(err, ERROR_TIMEOUT,
+		"thread %d did not stop in %d s: it waits for a device (D), or the machine is too "
+		"busy",
+		thread, wait_ms / 1000);
+	return TRACEE_FAILED;
+}
+
+enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+{
+	*tracee = (struct tracee){ 0 };
+	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
+		if (errno == ESRCH)
+			return TRACEE_GONE;
+		error_system(err, errno, "tracing thread %d", thread);
+		err->kind = errno == EPERM ? ERROR_DENIED : ERROR_SYSTEM;
+		return TRACEE_FAILED;
+	}
+	if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
+		return TRACEE_GONE;
+	const enum tracee_outcome outcome = wait_for_stop(thread, wait_ms, err);
+	if (outcome != TRACEE_STOPPED)
+		return outcome;
+	tracee->thread = thread;
+	if (!read_registers(tracee, err)) {
+		tracee->thread = 0;
+		ptrace(PTRACE_DETACH, thread, NULL, NULL);
+		return TRACEE_FAILED;
+	}
+	read_signals(tracee);
+	rewind_call(tracee);
+	/* At once: from now on we may die without a call that ends with EINTR. */
+	if (tracee->has_to_rewind && !tracee->has_signal && !write_registers(tracee, err)) {
+		tracee->thread = 0;
+		ptrace(PTRACE_DETACH, thread, NULL, NULL);
+		return TRACEE_FAILED;
+	}
+	tracee->is_in_sequence = read_sequence(tracee);
+	return TRACEE_STOPPED;
+}
+
+bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
+	size_t count, struct error *err)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (ptrace(PTRACE_POKEDATA, tracee->thread, (void *)(uintptr_t)(address + 8 * i),
+			    (void *)(uintptr_t)words[i]) != 0)
+			return error_system(err, errno, "writing into the process");
+	}
+	return true;
+}
+
+bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err)
+{
+	const pid_t thread = tracee->thread;
+	bool done = true;
+
+	if (pc != 0) {
+		tracee->registers.rip = pc;
+		done = write_registers(tracee, err);
+	}
+	/* Otherwise the kernel itself begins a call anew, and knows about signals. */
+	tracee->thread = 0;
+	if (ptrace(PTRACE_DETACH, thread, NULL, NULL) != 0 && done)
+		return error_system(err, errno, "letting thread %d go on", (int)thread);
+	return done;
+}
+
+#else
+
+enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+{
+	(void)tracee;
+	(void)thread;
+	(void)wait_ms;
+	error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
+	return TRACEE_FAILED;
+}
+
+bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
+	size_t count, struct error *err)
+{
+	(void)tracee;
+	(void)address;
+	(void)words;
+	(void)count;
+	return error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
+}
+
+bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err)
+{
+	(void)tracee;
+	(void)pc;
+	return error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
+}
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thread of another process, stopped by ptrace(2) for some microseconds.
+ *
+ * A stop by ptrace ends some system calls with EINTR that no signal has interrupted
+ * (epoll_wait, signal(7)). Here such a call begins anew instead, so that the program does not
+ * notice.
+ *
+ * When this process dies, the kernel lets the thread go on from where its registers point to.
+ * All calls for a thread are made by the thread that has seized it, which blocks SIGCHLD.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "base/error.h"
+
+struct tracee {
+	pid_t thread; /* 0: none */
+	/* With which it continues; a system call that was interrupted begins anew by them. */
+	struct user_regs_struct registers;
+	bool is_in_call;     /* it was in a system call */
+	bool is_in_sequence; /* in a restartable sequence (rseq(2)), which a detour would break */
+	bool has_signal;     /* a handler is to be called just now */
+	/* Which signals' handlers would end the system call, but for those with these flags. */
+	uint64_t signals, flags;
+	bool has_to_rewind; /* the stop has ended the call, which the kernel does not begin anew */
+};
+
+enum tracee_outcome {
+	TRACEE_STOPPED,
+	TRACEE_GONE,   /* it has ended */
+	TRACEE_FAILED, /* `err` says why */
+};
+
+/*
+ * Seizes and stops the thread, within `wait_ms`. ERROR_DENIED with the tracer's name where there is
+ * one; ERROR_TIMEOUT for a thread that waits for a device (D), which is still seized then: the
+ * caller ends.
+ */
+enum tracee_outcome tracee_stop(
+	struct tracee *tracee, pid_t thread, int wait_ms, struct error *err);
+
+/* Writes words into the process, also where it may not write itself. */
+MUST_CHECK bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
+	size_t count, struct error *err);
+
+/*
+ * Lets it go on. With `pc` 0 as if it had never been stopped; else at `pc`, with `registers`.
+ */
+MUST_CHECK bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err);

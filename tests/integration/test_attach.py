@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The agent into processes that were started without it, and out again: what the program notices, what is refused, what stays."""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from agent_host import PROGRAMS, only_root
+from processes import AGENT, Case, HEAPCTL, agent_thread, free_port, is_alive, jemalloc_path, need, own_name, stop, wait_until
+from test_silent_targets import TRACER
+
+# Takes a block and frees an older one, for ever.
+ALLOCATES = """
+import time
+blocks = []
+for i in range(10**9):
+    blocks.append(bytearray(100000))
+    del blocks[:-200]
+    time.sleep(0.001)
+    if i == 10:
+        print("ready", flush=True)
+"""
+
+
+class AttachCase(Case):
+    def attach(self, pid, *arguments, code=0):
+        return self.heapctl("attach", pid, *arguments, code=code)
+
+    def detach(self, pid):
+        return self.heapctl("detach", pid)
+
+    def status(self, pid):
+        return json.loads(self.heapctl("status", pid, "--json")[0])
+
+    def start_python(self, code=ALLOCATES, **options):
+        if code is ALLOCATES:
+            options["stdout"] = subprocess.PIPE
+        process = self.start(sys.executable, "-c", code, **options)
+        if code is ALLOCATES:
+            self.assertEqual(process.stdout.readline(), b"ready\n")
+        wait_until(lambda: "python" in os.readlink(f"/proc/{process.pid}/exe"), "the program")
+        return process
+
+    def start_waits(self, storms, *arguments):
+        """A program that checks itself; see its source."""
+        process = self.start(PROGRAMS / "attached", storms, *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def assert_unharmed(self, process):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertRegex(process.stdout.readline(), r"^ok \d+\n$")
+        self.assertEqual(process.wait(60), 0)
+
+
+class Guest(AttachCase):
+    """The program does not notice."""
+
+    def test_waits_blocks_and_registers(self):
+        for storms in (0, 1, 8):
+            with self.subTest(storms=storms):
+                process = self.start_waits(storms)
+                for _ in range(8):
+                    self.attach(process.pid, code=None)
+                    self.heapctl("detach", process.pid, code=None)
+                    self.assertIsNone(process.poll(), process.poll() is not None and process.stdout.read())
+                self.assert_unharmed(process)
+
+    def test_samples_are_of_what_came_after(self):
+        process = self.start_python()
+        self.attach(process.pid, "--interval", "4KiB")
+        status = self.status(process.pid)
+        self.assertTrue(status["attached"])
+        self.assertEqual((status["profiling"]["sampler"], status["profiling"]["active"]), ("heapctl", True))
+        self.assertEqual(status["profiling"]["sample_interval"], 4096)
+        wait_until(lambda: self.status(process.pid)["sampler"]["samples"] > 400, "200 blocks and their successors")
+        profile = os.path.join(self.folder, "attached.heap")
+        self.heapctl("dump", process.pid, "-o", profile)
+        out, _ = self.heapctl("report", "--text", profile)
+        # 200 blocks of 100,000 bytes, each of which is sampled but for one in e^24; one may just come or go.
+        total = re.match(r"Total: ([\d.]+) MB", out)
+        self.assertIsNotNone(total, out[:200])
+        self.assertAlmostEqual(float(total[1]) * (1 << 20) / 20_000_000, 1, delta=0.1)
+        self.assertIn("PyByteArray", out)
+
+    def test_out_again_and_in_again(self):
+        process = self.start_python()
+        for _ in range(5):
+            self.attach(process.pid)
+            self.assertIsNotNone(agent_thread(process.pid))
+            self.assertEqual(os.listdir(self.agents), [f"{process.pid}.sock"])
+            self.assertTrue(self.status(process.pid)["sampler"]["installed"])
+            out, _ = self.detach(process.pid)
+            self.assertIn("detached", out)
+            wait_until(lambda: agent_thread(process.pid) is None, "the thread to end")
+            self.assertEqual([name for name in os.listdir(self.agents) if name.endswith(".sock")], [])
+            self.assertIn("has no agent any more", self.heapctl("status", process.pid, code=1)[1])
+        self.assertTrue(is_alive(process.pid))
+
+    def test_attaching_a_hundred_times_grows_nothing(self):
+        process = self.start(need("sleep"), "1000")
+        mapped = []
+        for _ in range(100):
+            self.attach(process.pid)
+            self.detach(process.pid)
+            mapped.append(len(pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines()))
+        self.assertEqual(mapped[10], mapped[-1], mapped)
+
+    def test_children_of_an_attached_program(self):
+        process = self.start(need("bash"), "-c", "while :; do x=$(/bin/true; printf %0500d 1); y=$y$x; [ ${#y} -gt 100000 ] && y=; done")
+        for _ in range(5):
+            self.attach(process.pid)
+            time.sleep(0.2)
+            self.detach(process.pid)
+        self.assertTrue(is_alive(process.pid))
+
+    def test_a_main_thread_that_ends(self):
+        code = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(4,)).start()\ntime.sleep(2)\nctypes.CDLL(None).pthread_exit(0)\n"
+        process = self.start_python(code)
+        self.attach(process.pid)
+        self.assertEqual(process.wait(60), 0)
+
+    def test_a_server_with_an_allocator_of_its_own(self):
+        for conf, sampler in (("prof:false", "heapctl"), ("prof:true,prof_active:false", "jemalloc")):
+            with self.subTest(conf=conf):
+                process, port = self.start_redis(conf=conf, preload=False)
+                self.attach(process.pid)
+                status = self.status(process.pid)
+                self.assertEqual((status["profiling"]["sampler"], status["profiling"]["active"]), (sampler, True))
+                self.heapctl("dump", process.pid, "-o", os.path.join(self.folder, "redis.heap"))
+                self.detach(process.pid)
+                self.assertEqual(self.redis(port, "PING"), b"+PONG\r\n")
+
+    def test_programs_that_make_their_code(self):
+        for command in ((need("node"), "-e", "let a = []; setInterval(() => { a.push(Buffer.alloc(1e5)); if (a.length > 100) a = []; }, 1)"),
+                        (need("java"), "-Xmx64m", "-version")):
+            with self.subTest(program=command[0]):
+                process = self.start(*command)
+                if process.poll() is not None or "java" in command[0]:
+                    continue
+                wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "its libraries")
+                for _ in range(5):
+                    self.attach(process.pid)
+                    self.detach(process.pid)
+                self.assertTrue(is_alive(process.pid))
+
+
+class Death(AttachCase):
+    """heapctl dies while it attaches."""
+
+    def test_at_any_moment(self):
+        attempts = random.Random(os.getpid())
+        for _ in range(6):
+            process = self.start_waits(2, "interrupted")
+            for _ in range(3):
+                self.kill_attach(process.pid, attempts.random() * 0.15)
+                # The one that was killed may have been the last step of it.
+                self.heapctl("attach", process.pid, code=None)
+                self.heapctl("detach", process.pid, code=None)
+                self.assertTrue(is_alive(process.pid))
+            self.assert_unharmed(process)
+
+    def kill_attach(self, pid, seconds):
+        command = subprocess.Popen([HEAPCTL, "attach", str(pid)], env=self.environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(seconds)
+        try:
+            os.killpg(command.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        command.wait()
+
+    def test_an_interrupt_waits_for_the_end(self):
+        process = self.start_waits(1)
+        for _ in range(3):
+            command = subprocess.Popen([HEAPCTL, "attach", str(process.pid)], env=self.environment, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
+            time.sleep(0.02)
+            command.send_signal(signal.SIGINT)
+            command.wait()
+            wait_until(lambda: self.heapctl("attach", process.pid, code=None)[1] == "" or agent_thread(process.pid), "an agent")
+            self.detach(process.pid)
+        self.assert_unharmed(process)
+
+
+class Refused(AttachCase):
+    """Nothing was touched, and the reason is said."""
+
+    def assert_refused(self, pid, expected, *arguments):
+        before = pathlib.Path(f"/proc/{pid}/maps").read_text()
+        message = self.attach(pid, *arguments, code=1)[1]
+        self.assertRegex(message, expected)
+        self.assertNotIn("libheapctl", before + pathlib.Path(f"/proc/{pid}/maps").read_text())
+        self.assertIsNone(agent_thread(pid))
+
+    def test_a_stopped_process(self):
+        process = self.start_python()
+        stop(process.pid)
+        self.assert_refused(process.pid, r"is stopped")
+        process.send_signal(signal.SIGCONT)
+        self.attach(process.pid)
+
+    def test_a_traced_process(self):
+        process = self.start_python()
+        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(process.pid)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, tracer)
+        if tracer.stdout.readline() != "holds\n":
+            self.skipTest("ptrace is not allowed here")
+        self.assert_refused(process.pid, rf"is (stopped|traced) by \S+\[{tracer.pid}\]")
+
+    def test_a_sandbox(self):
+        code = ("import ctypes, struct, time\nlibc = ctypes.CDLL(None)\nlibc.prctl(38, 1, 0, 0, 0)\n"
+                "code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7fff0000))\n"
+                "program = struct.pack('HxxxxxxQ', 1, ctypes.addressof(code))\n"
+                "libc.prctl(22, 2, program, 0, 0)\n"
+                "open('/dev/null').close()\nwhile True:\n    x = bytearray(100000)\n    time.sleep(0.01)\n")
+        process = self.start_python(code)
+        wait_until(lambda: "Seccomp:\t2" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the filter")
+        self.assert_refused(process.pid, r"is in a sandbox \(seccomp\)")
+
+    def test_a_process_that_has_an_agent(self):
+        process, _ = self.start_redis()
+        self.wait_for_agent(process.pid)
+        self.assertIn("has an agent already", self.attach(process.pid, code=1)[1])
+        self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
+
+    def test_what_is_no_process(self):
+        self.assertIn("there is no process", self.attach(2 ** 22 - 1, code=1)[1])
+        self.assertIn("no process is called", self.attach(own_name("none"), code=1)[1])
+        self.assertIn("is not a pid", self.attach("0", code=2)[1])
+        self.assertIn("a pid or a name", self.attach("http://localhost:1", code=2)[1])
+
+    def test_a_static_program(self):
+        process = self.start(PROGRAMS / "attached_static", "0", "static", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assert_refused(process.pid, r"is a static program")
+        self.assert_unharmed(process)
+
+    @only_root
+    def test_another_users_process(self):
+        process = self.start_python()
+        command = shutil.copy(HEAPCTL, os.path.join(self.folder, "heapctl"))
+        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command, "attach", str(process.pid)],
+                                capture_output=True, text=True, cwd="/")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"may not be traced .*run heapctl as that user or as root|denied")
+
+    @only_root
+    def test_root_attaches_to_another_users_process(self):
+        script = os.path.join(self.folder, "allocates.py")
+        pathlib.Path(script).write_text(ALLOCATES)
+        process = self.start("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", script,
+                             env={"XDG_RUNTIME_DIR": ""})
+        wait_until(lambda: "python" in os.readlink(f"/proc/{process.pid}/exe"), "the program")
+        # It cannot write to our folder; the library must be where it may read it.
+        result = subprocess.run([HEAPCTL, "attach", str(process.pid)], capture_output=True, text=True,
+                                env={key: value for key, value in self.environment.items() if key != "HEAPCTL_DIR"})
+        if "Permission denied" in result.stderr:
+            self.skipTest("the build folder is closed to other users")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.heapctl("detach", process.pid)
+        self.assertTrue(is_alive(process.pid))
+
+
+class Record(AttachCase):
+    def test_record_attaches_and_detaches(self):
+        process = self.start_python()
+        profile = os.path.join(self.folder, "recorded.heap")
+        self.assertIn("has no agent", self.heapctl("record", process.pid, "-d", "1s", "-o", profile, code=1)[1])
+        _, err = self.heapctl("record", process.pid, "--attach", "--duration", "2s", "--sample", "16KiB", "-o", profile)
+        self.assertIn("attached; one thread stood still for", err)
+        self.assertTrue(err.rstrip().endswith("detached"), err)
+        self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_doctor_and_ps_say_whether_it_would_work(self):
+        process = self.start_python()
+        out, _ = self.heapctl("doctor", process.pid, code=None)
+        self.assertIn(f"heapctl attach {process.pid} would load the agent", " ".join(out.split()))
+        rows = json.loads(self.heapctl("ps", "--all", "--json")[0])
+        row = next(row for row in rows if row.get("pid") == process.pid)
+        self.assertEqual((row["state"], row["can_attach"]), ("no-agent", True))
+        self.assertGreater(row["resident_bytes"], 1 << 20)
+        self.assertIsNone(agent_thread(process.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which stacks prove that a thread may call pthread_create(). */
+#include "inject/stack_rule.h"
+
+#include <string.h>
+
+#include "unit.h"
+
+/*
+ * A stack by letters, innermost first: c code, l C library, w a function of it that waits, o the
+ * loader, a allocator, m program with a malloc, u unknown code, s signal handler. '$' at the end:
+ * walked to its end.
+ */
+static struct thread_stack make(const char *letters, bool is_in_call)
+{
+	static const char names[] = "clwoamus";
+	static const enum stack_kind kinds[] = { STACK_CODE, STACK_LIBC, STACK_WAITING,
+		STACK_LOADER, STACK_ALLOCATOR, STACK_WITH_MALLOC, STACK_UNKNOWN, STACK_SIGNAL };
+	struct thread_stack stack = { .is_in_call = is_in_call };
+
+	for (; *letters != '\0' && *letters != '$'; letters++)
+		stack.kinds[stack.count++] = kinds[strchr(names, *letters) - names];
+	stack.is_complete = *letters == '$';
+	return stack;
+}
+
+static void assert_safe(const char *letters, bool is_in_call)
+{
+	const struct thread_stack stack = make(letters, is_in_call);
+	const char *const refusal = stack_refusal(&stack);
+
+	if (refusal != NULL)
+		fail_msg("%s: %s", letters, refusal);
+}
+
+static void assert_refused(const char *letters, bool is_in_call, const char *expected)
+{
+	const struct thread_stack stack = make(letters, is_in_call);
+	const char *const refusal = stack_refusal(&stack);
+
+	if (refusal == NULL)
+		fail_msg("%s is safe", letters);
+	assert_string_equal(refusal, expected);
+}
+
+static void code_with_nothing_else_below(void **state)
+{
+	(void)state;
+	assert_safe("cc$", false);
+	assert_safe("cccllc$", false); /* main, started by the C library from _start */
+	assert_safe("ccll$", false);   /* a thread */
+	assert_refused("cc", false, "has a stack that cannot be walked to its end");
+	assert_refused("", false, "has a stack that cannot be walked to its end");
+	assert_refused("cuc$", false, "runs code that was made at run time");
+	assert_refused("mmllc$", false, "may be in the program's own malloc");
+}
+
+static void a_waiting_function_in_a_system_call(void **state)
+{
+	(void)state;
+	assert_safe("lwccllc$", true); /* pthread_cond_wait, by an inner function */
+	assert_safe("wcc", true);
+	assert_safe("wu", true); /* called by code made at run time */
+	assert_safe("wmmllc$", true);
+	assert_refused("wccllc$", false, "is in the C library");
+	/* An inner poll() of getaddrinfo(): the function that the program has called decides. */
+	assert_refused("wlccllc$", true, "is in the C library");
+	assert_refused("lccll$", true, "is in the C library");
+}
+
+static void what_holds_a_lock_below(void **state)
+{
+	(void)state;
+	assert_refused("wcaccll$", true, "is in the allocator");
+	assert_refused("acc$", false, "is in the allocator");
+	assert_refused("wcoccllc$", true, "is loading a library");
+	assert_refused("occ$", false, "is loading a library");
+	assert_refused("wcsllccll$", true, "is in a signal handler");
+	assert_refused("csllccll$", false, "is in a signal handler");
+	/* A comparison that qsort() has called. */
+	assert_refused("clccllc$", false, "is in the C library");
+	assert_refused("wclccllc$", true, "is in the C library");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(code_with_nothing_else_below),
+		cmocka_unit_test(a_waiting_function_in_a_system_call),
+		cmocka_unit_test(what_holds_a_lock_below),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
