@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -198,11 +200,18 @@ void doctor_examine_used_folder(
 		diagnosis_add(diagnosis, FINDING_NOTE, code_of(&err), err.hint, "%s", err.message);
 }
 
-static bool is_read_only(const char *path)
+/* Why no user can create a file there; NULL: nothing prevents it. */
+static const char *reason_against_files(const char *path)
 {
+	struct statfs system;
 	struct statvfs room;
 
-	return statvfs(path, &room) == 0 && (room.f_flag & ST_RDONLY) != 0;
+	if (statvfs(path, &room) == 0 && (room.f_flag & ST_RDONLY) != 0)
+		return "is read-only";
+	if (statfs(path, &system) == 0 &&
+		(system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC))
+		return "is a file system of the kernel, which takes no files";
+	return NULL;
 }
 
 /* Whether a user can probably create a folder there: groups are not looked up. */
@@ -232,11 +241,11 @@ static bool examine_missing(
 			"HEAPCTL_DIR is %s, but there is no folder %.*s, and the agent creates no "
 			"parents",
 			path, shown, path);
-	else if (is_read_only(parent))
+	else if (reason_against_files(parent) != NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
 			"set HEAPCTL_DIR to a folder that can be written",
-			"HEAPCTL_DIR, %s, does not exist and cannot be created: %.*s is read-only",
-			path, shown, path);
+			"HEAPCTL_DIR, %s, does not exist and cannot be created: %.*s %s", path,
+			shown, path, reason_against_files(parent));
 	else if (!may_write(&status, owner))
 		diagnosis_add(diagnosis, FINDING_NOTE, "folder-unwritable",
 			"create it for that user, mode 0700",
@@ -274,11 +283,11 @@ bool doctor_examine_named_folder(
 	snprintf(seen, sizeof seen, "%s%s", root, path);
 	if (access(seen, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
 		return examine_missing(diagnosis, seen, path, owner);
-	if (is_read_only(seen)) {
+	if (reason_against_files(seen) != NULL) {
 		diagnosis_add(diagnosis, FINDING_WRONG, "folder-read-only",
 			"set HEAPCTL_DIR to a folder that can be written",
-			"HEAPCTL_DIR, %s, is read-only: the agent cannot create its socket there",
-			path);
+			"HEAPCTL_DIR, %s, %s: the agent cannot create its socket there", path,
+			reason_against_files(seen));
 		return true;
 	}
 	return false;

@@ -204,6 +204,13 @@ class Doctor(Case):
     def test_a_folder_that_is_longer_than_a_sockets_address(self):
         self.assertEqual(self.examine(ok=True, env={"HEAPCTL_DIR": self.folder + "/" + "x" * 100})["folder-deep"]["level"], "note")
 
+    def test_a_folder_in_a_file_system_of_the_kernel(self):
+        for folder in ("/proc", "/proc/heapctl", "/sys/heapctl"):
+            said = self.heapctl("run", "--", "true", env={"HEAPCTL_DIR": folder})[1]
+            self.assertIn("is a file system of the kernel, which takes no files", said)
+            found = self.examine(ok=False, env={"HEAPCTL_DIR": folder})
+            self.assertIn("takes no files", found["folder-read-only"]["message"])
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a file system")
     def test_a_folder_that_cannot_be_written(self):
         place = os.path.join(self.folder, "place")
