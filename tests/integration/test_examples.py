@@ -120,7 +120,7 @@ class EventLoop(Case):
 
     def test_a_second_agent_leaves_the_socket_to_the_first(self):
         process, _, said = self.start_loop(EXAMPLES / "event_loop_static", env={"LD_PRELOAD": AGENT})
-        self.assertIn("libheapctl.so is also in this process", said)
+        self.assertIn("libheapctl.so is in this process as well", said)
         self.assertEqual(ask(self.wait_for_agent(process.pid), "/v1/status")[0], 200)
         self.assertEqual(os.listdir(self.agents), [f"{process.pid}.sock"])
 

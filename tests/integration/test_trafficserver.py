@@ -363,7 +363,7 @@ class Arguments(TrafficServerCase):
         agent = shutil.copy(AGENT, self.root / "plugin")
         said = self.start_server_alone(conf=None, preload=False,
                                        env={"LD_PRELOAD": f"{agent}:{self.jemalloc}", "MALLOC_CONF": "prof:true,prof_active:false"})
-        self.assertIn("libheapctl.so is also in this process", said)
+        self.assertIn("libheapctl.so is in this process as well", said)
         self.assertRegex(said, rf"ready: .*profiles go to {self.root}/jeprof\.\*, socket none")
         self.assertEqual(len([name for name in os.listdir(self.agents) if name.endswith(".sock")]), 1)
         self.heapctl("status", SERVER)
