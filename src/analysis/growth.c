@@ -347,7 +347,8 @@ static void name_kind(const struct growth_shape *shape, bool falls, struct growt
 		growth->kind = GROWTH_CYCLE;
 	else if (falls && growth->high < 0)
 		growth->kind = GROWTH_FALL;
-	growth->may_be_step = growth->kind == GROWTH_NONE && grows && shape->is_step;
+	growth->may_be_step =
+		growth->kind == GROWTH_NONE && grows && shape->is_step && shape->step_count > 0;
 }
 
 /*
@@ -363,10 +364,7 @@ static bool is_fold_poor(const struct growth_data *folded)
 	       max * folded->plain_variance / (double)folded->block;
 }
 
-/*
- * The size of a step is what the growth beside it has not added. One at the onset that is smaller
- * than what growth adds until the next point only means that growth began between two points.
- */
+/* The size of a step is what the growth beside it has not added. */
 static void copy_steps(
 	const struct growth_data *series, const struct growth_shape *shape, struct growth *growth)
 {
@@ -375,12 +373,11 @@ static void copy_steps(
 		const size_t before = shape->steps[i].before;
 		if (shape->grows_beside_steps)
 			step.size -= growth->rate * shape->steps[i].growth_hours;
-		const double apart = fabs(series->points[before].hours - growth->onset_hours);
-		step.is_of_onset = growth->has_onset && apart <= step.lasted_hours &&
-				   fabs(step.size) < fabs(growth->rate) * step.lasted_hours;
+		step.is_of_onset = growth->has_onset &&
+				   growth_step_is_of_onset(&step, series->points[before].hours,
+					   growth->onset_hours, growth->rate);
 		growth->steps[growth->step_count++] = step;
-		growth->may_go_on = growth->kind == GROWTH_JUMP &&
-				    before + 2 == growth_data_run_end(series, before);
+		growth->may_go_on = growth->kind == GROWTH_JUMP && before + 2 == series->count;
 	}
 }
 

@@ -47,11 +47,12 @@
  * as well, with odds of less than 20 to 1 against them, is not called growth.
  * bench/bench_trend.py and bench/bench_trend_kinds.py show how often all of this is right.
  *
- * Long series are averaged to at most GROWTH_POINTS points first. Where a series swings, each phase
- * of the period has a level of its own. A period that is no whole number of intervals has other
- * phases each time, and is averaged to one point. Where the levels and the line leave more than
- * sampling does, the fold was not quite right, and the interval has that in it, too: s >= 1. So has
- * it where fewer than three periods leave open how long one is.
+ * Long series are averaged to at most GROWTH_POINTS points first, none of them over a sudden
+ * change: half of a step in one point would look like a rise, and hide growth beside it. Where a
+ * series swings, each phase of the period has a level of its own. A period that is no whole number
+ * of intervals has other phases each time, and is averaged to one point. Where the levels and the
+ * line leave more than sampling does, the fold was not quite right, and the interval has that in
+ * it, too: s >= 1. So has it where fewer than three periods leave open how long one is.
  */
 #pragma once
 
@@ -72,7 +73,7 @@ struct growth {
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, falls, intervals; /* between (averaged) points of one run */
 	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
-	bool may_go_on;	    /* of GROWTH_JUMP: only one point is after the last step */
+	bool may_go_on;	    /* of GROWTH_JUMP: only the last point is after the last step */
 	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later */
 	double onset_hours; /* the last point before it did, as the points' */
 	double onset_low, onset_high; /* its 95% interval */

@@ -83,16 +83,78 @@ static void measure_course(const struct growth_data *series, struct growth_data_
 		run->mean_course += (series->points[i].course - start) / count;
 }
 
+/* Sudden changes of a run: each is the first point after one. None where there are many: swings. */
+struct cuts {
+	size_t at[GROWTH_MAX_STEPS];
+	size_t count;
+};
+
+static struct cuts find_cuts(
+	const struct growth_point *points, size_t count, const struct growth_data *series)
+{
+	/* Of so many changes one is as large by chance, when objects come one by one. */
+	const double price = 2 * (1.5 * log((double)count) + 1.5);
+	const double standing_out = 5, weight = series->weight;
+	struct cuts cuts = { .count = 0 };
+	double mean = 0;
+
+	for (size_t i = 1; i < count; i++)
+		mean += fabs(points[i].value - points[i - 1].value) / (double)(count - 1);
+	const double min =
+		fmax(standing_out * mean, fmax(sqrt(price * weight * mean) + price / 6 * weight,
+						  growth_data_min_step(series)));
+	for (size_t i = 1; i < count; i++) {
+		if (fabs(points[i].value - points[i - 1].value) <= min)
+			continue;
+		if (cuts.count == GROWTH_MAX_STEPS)
+			return (struct cuts){ .count = 0 };
+		cuts.at[cuts.count++] = i;
+	}
+	return cuts;
+}
+
+/* Where each part begins, and the last one ends. */
+struct run_parts {
+	size_t bounds[GROWTH_POINTS + 1];
+	bool is_cut[GROWTH_POINTS + 1];
+};
+
+/* Of equal length, but that a bound moves to each cut: an average over one would be no level. */
+static struct run_parts divide_run(size_t count, size_t number, const struct cuts *cuts)
+{
+	struct run_parts parts = { .is_cut = { false } };
+
+	for (size_t i = 0; i <= number; i++)
+		parts.bounds[i] = i * count / number;
+	for (size_t i = 0; i < cuts->count; i++) {
+		size_t at = (cuts->at[i] * number + count / 2) / count;
+		at = at < 1 ? 1 : at > number - 1 ? number - 1 : at;
+		if (parts.is_cut[at])
+			continue;
+		if (parts.bounds[at - 1] >= cuts->at[i] || parts.bounds[at + 1] <= cuts->at[i])
+			continue;
+		parts.bounds[at] = cuts->at[i];
+		parts.is_cut[at] = true;
+	}
+	return parts;
+}
+
 static void average_run(
-	const struct growth_point *points, size_t count, size_t parts, struct growth_data *series)
+	const struct growth_point *points, size_t count, size_t number, struct growth_data *series)
 {
 	struct growth_data_run *const run = &series->runs[series->run_count++];
+	const struct cuts cuts =
+		number < count ? find_cuts(points, count, series) : (struct cuts){ .count = 0 };
+	const struct run_parts parts = divide_run(count, number, &cuts);
 
 	run->first = series->count;
-	for (size_t part = 0; part < parts; part++) {
-		const size_t first = part * count / parts, end = (part + 1) * count / parts;
+	for (size_t part = 0; part < number; part++) {
+		const size_t first = parts.bounds[part], end = parts.bounds[part + 1];
 		struct growth_data_point *const point = &series->points[series->count++];
-		*point = (struct growth_data_point){ .run = points[0].run };
+		*point = (struct growth_data_point){ .first_hours = points[first].hours,
+			.last_hours = points[end - 1].hours,
+			.is_cut = parts.is_cut[part],
+			.run = points[0].run };
 		for (size_t i = first; i < end; i++) {
 			point->hours += points[i].hours / (double)(end - first);
 			point->value += points[i].value / (double)(end - first);
@@ -289,8 +351,8 @@ bool growth_data_make(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth_data *ret)
 {
 	*ret = (struct growth_data){ .phases = 1 };
-	average(points, count, ret);
 	measure_noise(points, count, ret);
+	average(points, count, ret);
 	if (!measure_times(ret) || ret->count < ret->level_count + 2)
 		return false;
 	measure_objects(objects, ret);

@@ -11,6 +11,8 @@ enum { SERIES_PHASES = 8 };
 
 struct growth_data_point {
 	double hours;
+	double first_hours, last_hours; /* of the points as they came that it was averaged of */
+	bool is_cut;   /* begins with a sudden change, which no other averaged point has in it */
 	double course; /* hours of growth before it, since any moment of its run */
 	double value;
 	double centered_hours; /* course from the middle of all points of its run and phase */

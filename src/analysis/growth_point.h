@@ -13,6 +13,7 @@ struct growth_step {
 	double size;
 	double lasted_hours; /* at most; the distance of two points when it was sudden */
 	bool is_gradual;     /* a rise from one level to another, over several points */
+	bool goes_on_slower; /* of a rise: what follows it still rises, by less */
 	bool is_of_onset;    /* growth began between two points: no step of its own */
 	bool is_restart;     /* between two runs */
 };

@@ -60,9 +60,14 @@ void growth_add_restarts(const struct growth_point *points, size_t count,
 						    *const next = &series.runs[i];
 		const double before = level_beside(&series, growth, last, true),
 			     after = level_beside(&series, growth, next, false);
-		const double variance = fmax(series.object_weight * (before + after),
-						2 * scatter_variance(&series)) +
-					series.min_variance;
+		/* What never moves within a run is sampled, but does not come and go. */
+		const bool is_still = series.plain_square_sum * series.plain_variance <=
+					      (double)series.count * series.min_variance &&
+				      last->end - last->first > 2 && next->end - next->first > 2;
+		const double weight = is_still ? series.weight : series.object_weight;
+		const double variance =
+			fmax(weight * (before + after), 2 * scatter_variance(&series)) +
+			series.min_variance;
 		const double from = series.points[last->end - 1].hours,
 			     to = series.points[next->first].hours;
 		if (fabs(after - before) <= clearly * sqrt(variance))

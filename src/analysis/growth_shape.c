@@ -130,7 +130,10 @@ static double mean_growth_hours(const struct growth_data *series, size_t first, 
 static struct shape_step step_between(const struct growth_data *series, size_t first, size_t before,
 	size_t after, size_t end, double onset_hours, double end_hours)
 {
-	const double from = series->points[before].hours, to = series->points[after].hours;
+	const bool is_cut = after == before + 1 && series->points[after].is_cut;
+	const double from =
+		is_cut ? series->points[before].last_hours : series->points[before].hours;
+	const double to = is_cut ? series->points[after].first_hours : series->points[after].hours;
 
 	return (struct shape_step){
 		.step = { .hours = (from + to) / 2,
@@ -198,6 +201,91 @@ static void describe_onset(const struct growth_data *series, const struct shape_
 	shape->onset_high = fmax(series->points[high].hours, shape->onset_hours);
 }
 
+bool growth_step_is_of_onset(
+	const struct growth_step *step, double before_hours, double onset_hours, double rate)
+{
+	return fabs(before_hours - onset_hours) <= step->lasted_hours &&
+	       fabs(step->size) < fabs(rate) * step->lasted_hours;
+}
+
+/* What the fitted steps leave for the growth beside them: its rate. */
+static double rate_beside(
+	const struct growth_data *series, double onset_hours, const struct growth_shape *shape)
+{
+	struct growth_data bent = *series;
+	size_t before[GROWTH_MAX_STEPS];
+
+	for (size_t i = 0; i < shape->step_count; i++)
+		before[i] = shape->steps[i].before;
+	return growth_data_split(&bent, before, shape->step_count) &&
+			       growth_data_bend(&bent, onset_hours, INFINITY)
+		       ? bent.plain_rate
+		       : 0;
+}
+
+/*
+ * How far a step beside growth stands out of what that adds by chance in the same time: objects
+ * come one by one, and each is sampled or not. Up to 1 it may be any of so many intervals.
+ */
+static double step_clearness(
+	const struct growth_data *series, const struct shape_step *step, double rate)
+{
+	const double price = 2 * (1.5 * log((double)series->count) + 1.5);
+	const double weight = series->object_weight;
+	const double hours =
+		series->points[step->before + 1].hours - series->points[step->before].hours;
+	const double variance = weight * fabs(rate) * hours;
+	const double chance = sqrt(price * variance) + price / 6 * weight;
+
+	return fabs(step->step.size) / fmax(chance, growth_data_min_step(series));
+}
+
+static void remove_step(struct shape_candidate *candidate, size_t before)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < candidate->step_count; i++) {
+		if (candidate->steps[i] != before)
+			candidate->steps[left++] = candidate->steps[i];
+	}
+	candidate->step_count = left;
+}
+
+/*
+ * The noise that suits growth best may be one that what grows cannot have. The steps that it needs
+ * are removed, the least clear one first; but those by which growth began between two points.
+ */
+static void remove_unclear_steps(const struct growth_data *series, struct shape_candidate *growth)
+{
+	struct growth_shape shape = { .has_onset = growth->shape == SHAPE_HINGE };
+
+	if (shape.has_onset)
+		shape.onset_hours = series->points[growth->onset].hours;
+	while (growth->step_count > 0) {
+		const double onset_hours = shape.has_onset ? shape.onset_hours : -INFINITY;
+		double min = 1;
+		size_t unclear = series->count;
+		describe_steps(series, growth, &shape);
+		const double rate = rate_beside(series, onset_hours, &shape);
+		for (size_t i = 0; i < shape.step_count; i++) {
+			struct shape_step *const step = &shape.steps[i];
+			step->step.size -= rate * step->growth_hours;
+			const double clearness = step_clearness(series, step, rate);
+			const bool is_of_onset =
+				shape.has_onset && growth_step_is_of_onset(&step->step,
+							   series->points[step->before].hours,
+							   shape.onset_hours, rate);
+			if (clearness < min && !is_of_onset) {
+				min = clearness;
+				unclear = step->before;
+			}
+		}
+		if (unclear == series->count)
+			return;
+		remove_step(growth, unclear);
+	}
+}
+
 static const double in_interval = 1.92; /* half of the 95% point of chi-squared */
 
 /* Since when, and until when: of growth that goes on the end is the last point. */
@@ -230,6 +318,93 @@ static void describe_growth(const struct growth_data *series, const struct shape
 		describe_onset(series, growth, onset_scores, shape);
 	if (shape->has_onset)
 		shape->end_low = fmax(shape->end_low, shape->onset_hours);
+}
+
+/* By how much a line through these points rises, from the first to the last. */
+static double rise_of_line(const struct growth_data *series, size_t first, size_t end)
+{
+	const struct growth_data_point *const points = series->points;
+	const double middle = mean_between(series, first, end);
+	double hours = 0, tt = 0, ty = 0;
+
+	for (size_t i = first; i < end; i++)
+		hours += points[i].hours / (double)(end - first);
+	for (size_t i = first; i < end; i++) {
+		tt += (points[i].hours - hours) * (points[i].hours - hours);
+		ty += (points[i].hours - hours) * (points[i].value - middle);
+	}
+	return tt > 0 ? ty / tt * (points[end - 1].hours - points[first].hours) : 0;
+}
+
+/*
+ * What the level after a rise still rises by, or falls (below 0), as a share of it; 0 when it may
+ * be the noise of a level.
+ */
+static double share_after_rise(
+	const struct growth_data *series, const struct shape_candidate *rise, double size)
+{
+	const size_t end = growth_data_run_end(series, rise->end);
+	const double standard_errors = 3, min_share = 0.2;
+	const double more = rise_of_line(series, rise->end, end);
+	const double level = fmax(mean_between(series, rise->end, end), 0);
+	const double noise = sqrt(series->object_weight * level + series->min_variance);
+
+	return fabs(more) > standard_errors * noise && fabs(more) > min_share * fabs(size)
+		       ? more / size
+		       : 0;
+}
+
+/* Whether a series goes the other way where it should step, beyond what noise does to a level. */
+static bool is_step_contradicted(const struct growth_data *series, const struct shape_step *step)
+{
+	const double standard_errors = 2;
+	const double before = series->points[step->before].value,
+		     after = series->points[step->before + 1].value;
+	const double noise =
+		sqrt(series->object_weight * fmax(before + after, 0) + series->min_variance);
+	const double there = step->step.size > 0 ? after - before : before - after;
+
+	return there < fabs(step->step.size) / 2 - standard_errors * noise;
+}
+
+/*
+ * The best steps or the best rise may still be a poor fit: of what rises and then falls, or swings.
+ * Then nothing is said of them. A rise that goes on by less is marked.
+ */
+static void check_steps(const struct growth_data *series, const struct shape_candidate *still,
+	struct growth_shape *shape)
+{
+	bool is_poor = false;
+
+	if (still->shape == SHAPE_RISE) {
+		struct growth_step *const rise = &shape->steps[0].step;
+		const double share = share_after_rise(series, still, rise->size);
+		is_poor = share < 0;
+		rise->goes_on_slower = share > 0;
+	} else {
+		for (size_t i = 0; i < shape->step_count; i++)
+			is_poor |= is_step_contradicted(series, &shape->steps[i]);
+	}
+	if (is_poor) {
+		shape->is_jump = shape->beats_level = false;
+		shape->step_count = 0;
+	}
+}
+
+/* Whether what rises falls again by half of that, or more, within a run; or the reverse. */
+static bool is_taken_back(const struct growth_data *series, double rise)
+{
+	const double sign = rise < 0 ? -1 : 1;
+	double max = -INFINITY, back = 0;
+
+	for (size_t i = 0; i < series->count; i++) {
+		const double value = sign * series->points[i].value;
+		if (i > 0 && series->points[i].run != series->points[i - 1].run)
+			max = -INFINITY;
+		max = fmax(max, value);
+		back = fmax(back, max - value);
+	}
+	return back > fabs(rise) / 2;
 }
 
 /* Nothing but noise, as it would be if all were replaced from point to point, and no less of it. */
@@ -265,25 +440,29 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 			     best[SHAPE_RISE].score > best[SHAPE_ENDED].score - clearly;
 	const struct shape_candidate *const still =
 		is_rise ? &best[SHAPE_RISE] : &best[SHAPE_STEPS];
-	const struct shape_candidate *const growth =
-		best[SHAPE_HINGE].score > best[SHAPE_LINE].score ? &best[SHAPE_HINGE]
-								 : &best[SHAPE_LINE];
+	struct shape_candidate *const growth = best[SHAPE_HINGE].score > best[SHAPE_LINE].score
+						       ? &best[SHAPE_HINGE]
+						       : &best[SHAPE_LINE];
 	const double other = fmax(best[SHAPE_LEVEL].score, growth->score);
 	const double saw = best[SHAPE_SAW].score;
 	if (swings.period_hours > 0 &&
 		fmax(best[SHAPE_WAVE].score, saw) > fmax(still->score, other))
 		return swings;
-	if (saw > fmax(still->score, other) + clearly)
+	if (saw > fmax(still->score, other) + clearly) {
+		shape.is_step = is_taken_back(series, flat.rise);
 		return shape;
+	}
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
 		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly + few_points;
 		shape.is_jump = shape.beats_level && still->score > growth->score;
 		describe_steps(series, still, &shape);
+		check_steps(series, still, &shape);
 		return shape;
 	}
 	if (growth->score < best[SHAPE_LEVEL].score)
 		return shape;
+	remove_unclear_steps(series, growth);
 	shape.grows_beside_steps = growth->step_count > 0;
 	describe_growth(series, growth, flat.rise, onset_scores, &shape);
 	describe_steps(series, growth, &shape);

@@ -41,4 +41,12 @@ struct growth_shape {
 	bool outgrows_swings;	   /* the line rises by more than the swings, from end to end */
 };
 
+/*
+ * Whether a step beside growth, after the point of those hours, is smaller than what growth adds
+ * until the next point, and near its onset: then it only tells that growth began between two
+ * points.
+ */
+bool growth_step_is_of_onset(
+	const struct growth_step *step, double before_hours, double onset_hours, double rate);
+
 struct growth_shape growth_shape_of(const struct growth_data *series);

@@ -112,6 +112,7 @@ static void write_steps_json(struct json_writer *json, const struct growth *grow
 		json_member_real(json, "size", growth->steps[i].size);
 		json_member_real(json, "lasted_hours", growth->steps[i].lasted_hours);
 		json_member_bool(json, "is_gradual", growth->steps[i].is_gradual);
+		json_member_bool(json, "goes_on_slower", growth->steps[i].goes_on_slower);
 		json_member_bool(json, "is_of_onset", growth->steps[i].is_of_onset);
 		json_member_bool(json, "is_restart", growth->steps[i].is_restart);
 		json_object_end(json);

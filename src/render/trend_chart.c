@@ -45,6 +45,7 @@ static const char page_style[] =
 	"td,th{padding:.35em .6em;border-top:1px solid #d0d7de;text-align:left;"
 	"vertical-align:top;overflow-wrap:anywhere}th,td:first-child,td.chance{white-space:nowrap}"
 	"td:first-child{text-align:right}td:nth-child(2){min-width:15em}"
+	"td:last-child{min-width:14em}"
 	"b.suspect,.suspect td{color:#cf222e}"
 	"@media(max-width:600px){tr:first-child{display:none}td{display:block;border:0;"
 	"padding:.1em 0}td:first-child{text-align:left;font-weight:600}td:empty{display:none}"

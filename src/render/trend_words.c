@@ -55,10 +55,11 @@ static void describe_one_step(
 		const double begin = step->hours - step->lasted_hours / 2;
 		trend_format_span(trend, begin, from);
 		trend_format_span(trend, step->hours + step->lasted_hours / 2, to);
-		snprintf(text, size, "%s by %s from %s to %s after %s, level since",
+		snprintf(text, size, "%s by %s from %s to %s after %s, %s since",
 			step->size < 0 ? "fell" : "rose",
 			quantity_format(quantity, fabs(step->size), false).text,
-			begin > 0 ? from : "the start", to, begin > 0 ? "the start" : "it");
+			begin > 0 ? from : "the start", to, begin > 0 ? "the start" : "it",
+			step->goes_on_slower ? "more slowly" : "level");
 		return;
 	}
 	trend_format_span(trend, step->hours, when);

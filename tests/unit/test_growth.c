@@ -961,7 +961,156 @@ static void less_than_a_sample_a_point_has_an_onset_and_no_steps(void **state)
 	}
 }
 
+/* Objects that come one by one and stay, from `begin` on, and steps of `step` before some points.
+ */
+static struct growth simulate_leak(double begin, double rate, size_t rounds, const size_t *steps,
+	size_t step_count, double step)
+{
+	struct growth_point points[1000];
+	struct growth growth = { 0 };
+	double value = poisson(64);
+
+	for (size_t i = 0; i < rounds; i++) {
+		value += (double)i > begin ? poisson(rate) : 0;
+		for (size_t j = 0; j < step_count; j++)
+			value += i == steps[j] ? step : 0;
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, rounds, NULL, &growth));
+	return growth;
+}
+
+static void a_leak_has_no_steps_by_chance(void **state)
+{
+	(void)state;
+	static const size_t rounds[] = { 5, 16, 40, 100 };
+
+	random_state = 51;
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		const double count = (double)rounds[i];
+		unsigned with_steps = 0;
+		for (int trial = 0; trial < TRIALS; trial++) {
+			struct growth_step own[GROWTH_MAX_STEPS];
+			const double begin = trial % 2 == 0 ? 0 : count / 2;
+			const struct growth growth =
+				simulate_leak(begin, 240 / count, rounds[i], NULL, 0, 0);
+			with_steps += growth_own_steps(&growth, own) > 0;
+		}
+		if (with_steps > TRIALS / 10)
+			fail_msg("%u of %d leaks of %zu points have a step", with_steps, TRIALS,
+				rounds[i]);
+	}
+}
+
+/* Of so many that several are averaged to one. */
+static void many_profiles_do_not_hide_a_leak_behind_a_step(void **state)
+{
+	(void)state;
+	static const size_t rounds[] = { 65, 100, 500, 1000 };
+
+	random_state = 52;
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		const size_t step = rounds[i] * 43 / 100;
+		const struct growth growth =
+			simulate_leak(0, 200 / (double)rounds[i], rounds[i], &step, 1, 128);
+		assert_int_equal(growth.kind, GROWTH_STEADY);
+		assert_true(growth.p < 1e-6);
+		const struct growth_step *const largest = growth_largest_step(&growth);
+		assert_true(fabs(largest->hours - ((double)step - 0.5)) <= 0.01);
+		assert_true(fabs(largest->lasted_hours - 1) <= 0.01);
+		assert_true(fabs(largest->size - 128) <= 25);
+	}
+}
+
+static void steps_of_many_profiles_are_as_high_as_they_were(void **state)
+{
+	(void)state;
+	static const size_t steps[] = { 1, 300, 613, 999 };
+
+	random_state = 53;
+	const struct growth growth = simulate_leak(0, 0, 1000, steps, 4, 64);
+
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_int_equal(growth.step_count, 4);
+	for (size_t i = 0; i < growth.step_count; i++) {
+		assert_true(fabs(growth.steps[i].hours - ((double)steps[i] - 0.5)) <= 0.01);
+		assert_true(fabs(growth.steps[i].size - (64)) <= 0.01);
+	}
+	assert_true(growth.may_go_on);
+}
+
+static double two_teeth(double t)
+{
+	return 64 + fmod(t, 20) * 9;
+}
+
+static void what_fell_back_between_two_rises_is_no_growth(void **state)
+{
+	(void)state;
+	const struct growth growth = fit(two_teeth, 40);
+
+	assert_int_equal(growth.kind, GROWTH_NONE);
+}
+
+static double ever_slower(double t)
+{
+	return 64 + 60 * log1p(t / 2);
+}
+
+static double up_and_down(double t)
+{
+	return 64 + 8 * (t < 19 ? t : t < 38 ? 38 - t : 0);
+}
+
+static void a_rise_that_goes_on_has_no_level_after_it(void **state)
+{
+	(void)state;
+	struct growth growth = fit(ever_slower, 40);
+
+	for (size_t i = 0; i < growth.step_count; i++)
+		assert_true(!growth.steps[i].is_gradual || growth.steps[i].goes_on_slower);
+	growth = fit(up_and_down, 40);
+	assert_true(growth.kind != GROWTH_JUMP || growth.steps[growth.step_count - 1].size < 0);
+}
+
+static void a_step_before_a_restart_is_over(void **state)
+{
+	(void)state;
+	struct growth_point points[20];
+	struct growth growth;
+
+	for (size_t i = 0; i < 20; i++) {
+		const double value = i < 9 ? 64 : 128;
+		points[i] = (struct growth_point){ (double)i, value, value, i < 10 ? 0 : 1 };
+	}
+	assert_true(growth_fit(points, 20, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_false(growth.may_go_on);
+}
+
+static void one_large_object_since_a_restart_is_a_step(void **state)
+{
+	(void)state;
+	const struct growth_objects objects = { .weight = 1e8, .live = 0.5 };
+	struct growth_point points[20];
+	struct growth growth;
+
+	for (size_t i = 0; i < 20; i++)
+		points[i] = (struct growth_point){ (double)i, i < 10 ? 0 : 1e8, 0, i < 10 ? 0 : 1 };
+	assert_true(growth_fit(points, 20, &objects, &growth));
+	growth_add_restarts(points, 20, &objects, &growth);
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_true(growth.steps[0].is_restart);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_leak_has_no_steps_by_chance),
+	cmocka_unit_test(many_profiles_do_not_hide_a_leak_behind_a_step),
+	cmocka_unit_test(steps_of_many_profiles_are_as_high_as_they_were),
+	cmocka_unit_test(what_fell_back_between_two_rises_is_no_growth),
+	cmocka_unit_test(a_rise_that_goes_on_has_no_level_after_it),
+	cmocka_unit_test(a_step_before_a_restart_is_over),
+	cmocka_unit_test(one_large_object_since_a_restart_is_a_step),
 	cmocka_unit_test(growth_that_ended_a_while_ago_has_an_end),
 	cmocka_unit_test(growth_to_the_last_point_has_no_end),
 	cmocka_unit_test(less_than_a_sample_a_point_has_an_onset_and_no_steps),

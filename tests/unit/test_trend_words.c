@@ -151,6 +151,9 @@ static void a_rise_over_several_profiles_is_no_step(void **state)
 	growth.steps[0].size *= -1;
 	assert_string_equal(
 		describe(&growth), "fell by 8.0 MiB from 3 h to 6 h after the start, level since");
+	growth.steps[0].goes_on_slower = true;
+	assert_string_equal(describe(&growth),
+		"fell by 8.0 MiB from 3 h to 6 h after the start, more slowly since");
 }
 
 static void a_last_step_may_continue(void **state)
