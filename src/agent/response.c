@@ -31,6 +31,7 @@ void response_set_status_error(struct response *response, int status, const stru
 	descriptor_close(&response->file);
 	response->status = status;
 	response->content_type = "application/json";
+	response->allow = NULL;
 	response->dump_ms = response->time_ms = -1;
 	buffer_clear(&response->body);
 	json_init(&json, &response->body);
@@ -55,13 +56,15 @@ void response_write_head(const struct response *response, bool keep_alive, struc
 {
 	char dump_ms[24];
 	char time_ms[24];
-	struct http_field fields[6] = {
+	struct http_field fields[7] = {
 		{ "Heapctl-Protocol", "1" },
 		{ "Content-Type", response->content_type },
 		{ "Cache-Control", "no-store" },
 	};
 	size_t count = 3;
 
+	if (response->allow != NULL)
+		fields[count++] = (struct http_field){ "Allow", response->allow };
 	if (response->dump_ms >= 0) {
 		snprintf(dump_ms, sizeof dump_ms, "%" PRId64, response->dump_ms);
 		fields[count++] = (struct http_field){ "Heapctl-Dump-Ms", dump_ms };

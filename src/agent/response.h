@@ -8,6 +8,7 @@
 struct response {
 	int status;
 	const char *content_type; /* a constant */
+	const char *allow;	  /* header Allow of a 405, a constant; NULL: none */
 	struct buffer body;	  /* unless `file` is open */
 	struct descriptor file;	  /* owned */
 	uint64_t file_size;

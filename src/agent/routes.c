@@ -421,32 +421,44 @@ static bool method_fits(const char *wanted, const char *method)
 	       (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-/* The route, or NULL with `other_method` set when the path exists for another method. */
-static const struct agent_route *find_route(const char *method, const char *path, char *segment,
-	size_t segment_size, const char **other_method)
+/* The methods of a path, as bits. */
+enum { METHOD_GET = 1, METHOD_POST = 2 };
+
+/* The route, or NULL with `methods` set to those that the path has. */
+static const struct agent_route *find_route(
+	const char *method, const char *path, char *segment, size_t segment_size, unsigned *methods)
 {
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
 		if (!path_matches(routes[i].path, path, segment, segment_size))
 			continue;
 		if (method_fits(routes[i].method, method))
 			return &routes[i];
-		*other_method = routes[i].method;
+		*methods |= strcmp(routes[i].method, "GET") == 0 ? METHOD_GET : METHOD_POST;
 	}
 	return NULL;
 }
 
 static void answer_without_route(
-	struct response *response, const char *method, const char *path, const char *other_method)
+	struct response *response, const char *method, const char *path, unsigned methods)
 {
+	static const struct {
+		const char *names, *allow;
+	} texts[] = {
+		[METHOD_GET] = { "GET", "GET, HEAD" },
+		[METHOD_POST] = { "POST", "POST" },
+		[METHOD_GET | METHOD_POST] = { "GET or POST", "GET, HEAD, POST" },
+	};
 	struct error err;
 
-	if (other_method == NULL) {
+	if (methods == 0) {
 		error_set(&err, ERROR_NOT_FOUND, "there is no '%.80s'", path);
 		response_set_error(response, &err);
 		return;
 	}
-	error_set(&err, ERROR_USAGE, "'%.80s' needs %s, not %.16s", path, other_method, method);
+	error_set(&err, ERROR_USAGE, "'%.80s' needs %s, not %.16s", path, texts[methods].names,
+		method);
 	response_set_status_error(response, 405, &err);
+	response->allow = texts[methods].allow;
 }
 
 static bool parse_parameters(
@@ -478,7 +490,7 @@ void routes_handle(
 	struct core *core, const struct agent_request *request, struct response *response)
 {
 	char segment[MALLCTL_NAME_MAX];
-	const char *other_method = NULL;
+	unsigned methods = 0;
 	struct http_target target;
 	struct error err;
 
@@ -487,9 +499,9 @@ void routes_handle(
 		return;
 	}
 	const struct agent_route *const route =
-		find_route(request->method, target.path, segment, sizeof segment, &other_method);
+		find_route(request->method, target.path, segment, sizeof segment, &methods);
 	if (route == NULL) {
-		answer_without_route(response, request->method, target.path, other_method);
+		answer_without_route(response, request->method, target.path, methods);
 		return;
 	}
 	struct route_call exchange = {

@@ -428,6 +428,7 @@ static void refuses_bad_requests(void **state)
 		{ "GET", "/%00", 400, "usage" },
 		{ "GET", "/v1/activate", 405, "needs POST" },
 		{ "DELETE", "/v1/status", 405, "needs GET" },
+		{ "PUT", "/v1/runs", 405, "needs GET or POST" },
 		{ "GET", "/v1/status?verbose", 400, "verbose" },
 		{ "POST", "/v1/runs?duration=5", 400, "duration" },
 		{ "POST", "/v1/runs?duration_ms=5s", 400, "5s" },
@@ -451,6 +452,25 @@ static void refuses_bad_requests(void **state)
 		assert_contains(f.body, cases[i].part);
 		assert_contains(f.body, "{\"error\":{\"code\":\"");
 	}
+}
+
+static void a_wrong_method_gets_the_allowed_ones(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *method, *target, *allow;
+	} cases[] = {
+		{ "POST", "/v1/status", "\r\nAllow: GET, HEAD\r\n" },
+		{ "GET", "/v1/activate", "\r\nAllow: POST\r\n" },
+		{ "DELETE", "/v1/runs", "\r\nAllow: GET, HEAD, POST\r\n" },
+		{ "PATCH", "/v1/mallctl/opt.prof", "\r\nAllow: GET, HEAD, POST\r\n" },
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		assert_int_equal(ask(cases[i].method, cases[i].target), 405);
+		assert_contains(f.head, cases[i].allow);
+	}
+	assert_int_equal(ask("GET", "/v1/status"), 200);
+	assert_null(strstr(f.head, "Allow:"));
 }
 
 static void head_is_answered_like_get(void **state)
@@ -575,6 +595,7 @@ static const struct CMUnitTest tests[] = {
 	with_core(a_run_that_cannot_end_well_says_so_and_is_over),
 	with_core(a_run_that_cannot_begin_leaves_nothing),
 	with_core(refuses_bad_requests),
+	with_core(a_wrong_method_gets_the_allowed_ones),
 	with_core(head_is_answered_like_get),
 	with_core(reads_and_writes_mallctls),
 	with_core(a_run_guards_its_sampling),
