@@ -80,6 +80,7 @@ static void refuse_client(int fd, const struct memory *memory)
 	response_init(&response, memory);
 	buffer_init(&head, memory);
 	error_set(&err, ERROR_STATE, "the agent already serves %d clients", SERVER_CONNECTIONS_MAX);
+	error_hint(&err, "close one of them, or try again in a minute, when idle ones are closed");
 	response_set_status_error(&response, 503, &err);
 	response_write_head(&response, false, &head);
 	buffer_append(&head, response.body.data, response.body.size);

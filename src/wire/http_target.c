@@ -48,8 +48,10 @@ static bool add_parameter(char *text, struct http_target *target, struct error *
 		*equals = '\0';
 	if (!decode(text, true) || !decode(value, true))
 		return error_set(err, ERROR_USAGE, "a parameter is badly percent-encoded");
-	if (target->parameter_count == HTTP_PARAMETERS_MAX)
-		return error_set(err, ERROR_USAGE, "more than %d parameters", HTTP_PARAMETERS_MAX);
+	if (target->parameter_count == HTTP_PARAMETERS_MAX) {
+		error_set(err, ERROR_USAGE, "more than %d parameters", HTTP_PARAMETERS_MAX);
+		return error_hint(err, "leave out those that the request does not need");
+	}
 	if (http_target_parameter(target, text) != NULL)
 		return error_set(err, ERROR_USAGE, "duplicate parameter '%.64s'", text);
 	target->parameters[target->parameter_count++] =

@@ -343,6 +343,7 @@ static void one_client_too_many_is_refused(void **state)
 	assert_int_equal(world.server.count, SERVER_CONNECTIONS_MAX);
 	assert_true(recv(clients[SERVER_CONNECTIONS_MAX], text, sizeof text - 1, 0) > 0);
 	assert_contains(text, "HTTP/1.1 503");
+	assert_contains(text, "\"hint\":\"close one of them");
 	/* The others are still served. */
 	assert_int_equal(send(clients[3], "GET /a HTTP/1.1\r\n\r\n", 19, 0), 19);
 	turn(&world, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/http_target.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "unit.h"
@@ -63,6 +64,19 @@ static void names_the_unknown_parameter(void **state)
 	assert_true(http_target_allow(&target, known, &err));
 }
 
+static void says_what_to_do_about_too_many_parameters(void **state)
+{
+	(void)state;
+	char text[256] = "/v1/runs?";
+	struct http_target target;
+	struct error err;
+	for (int i = 0; i <= HTTP_PARAMETERS_MAX; i++)
+		sprintf(text + strlen(text), "p%d=1&", i);
+	assert_false(http_target_parse(text, &target, &err));
+	assert_contains(err.message, "more than 16 parameters");
+	assert_contains(err.hint, "leave out");
+}
+
 static void encodes_what_it_decodes(void **state)
 {
 	(void)state;
@@ -108,6 +122,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(skips_scheme_and_host),
 	cmocka_unit_test(refuses_what_makes_no_sense),
 	cmocka_unit_test(names_the_unknown_parameter),
+	cmocka_unit_test(says_what_to_do_about_too_many_parameters),
 	cmocka_unit_test(encodes_what_it_decodes),
 	cmocka_unit_test(writes_heads_that_nothing_can_add_lines_to),
 };
