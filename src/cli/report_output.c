@@ -63,8 +63,6 @@ static bool render_threads(
 	const struct profile_thread **threads = xcalloc(profile->thread_count, sizeof(void *));
 	char label[32];
 
-	if (session->options->renderer->medium != RENDER_PLAIN)
-		return error_set(err, ERROR_USAGE, "--thread='*' is for reports in plain text");
 	if (profile->thread_count == 0)
 		return error_set(
 			err, ERROR_USAGE, "%s has no figures for single threads", profile->name);
@@ -217,6 +215,19 @@ static bool show(const struct report_session *session, struct error *err)
 	       report_output_show(session, view, session->options->viewer, err);
 }
 
+/* Reports of all threads follow one another in one file: their format has to permit it. */
+static bool check_all_threads(const struct report_options *options, struct error *err)
+{
+	if (options->filter.thread == NULL || strcmp(options->filter.thread, "*") != 0)
+		return true;
+	if (options->output == REPORT_RENDER && options->renderer->medium == RENDER_PLAIN)
+		return true;
+	error_set(err, ERROR_USAGE, "--thread='*' is for --text, --tree and --collapsed");
+	if (options->output == REPORT_PPROF)
+		return error_hint(err, "without --thread, --pprof labels samples with threads");
+	return error_hint(err, "select one thread by its number or name");
+}
+
 bool report_output_write(const struct report_session *session, struct error *err)
 {
 	const struct report_options *const options = session->options;
@@ -225,6 +236,8 @@ bool report_output_write(const struct report_session *session, struct error *err
 	bool is_binary = false;
 	bool done = false;
 
+	if (!check_all_threads(options, err))
+		return false;
 	switch (options->output) {
 	case REPORT_RENDER:
 		is_binary = options->renderer->medium == RENDER_BINARY;

@@ -7,7 +7,7 @@ static const struct renderer renderers[] = {
 	{ "text", "txt", RENDER_PLAIN, true, render_text },
 	{ "collapsed", "txt", RENDER_PLAIN, false, render_collapsed },
 	{ "tree", "txt", RENDER_PLAIN, false, render_tree },
-	{ "callgrind", "callgrind", RENDER_PLAIN, false, render_callgrind },
+	{ "callgrind", "callgrind", RENDER_MARKUP, false, render_callgrind },
 	{ "json", "json", RENDER_MARKUP, false, render_json },
 	{ "dot", "dot", RENDER_MARKUP, false, render_dot },
 	{ "svg", "svg", RENDER_MARKUP, false, render_svg },

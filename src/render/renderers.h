@@ -53,7 +53,7 @@ render_function render_tree;
 
 enum render_medium {
 	RENDER_PLAIN,  /* lines of text: several outputs may follow one another */
-	RENDER_MARKUP, /* text in a language that allows one document */
+	RENDER_MARKUP, /* text in a format that allows one document in a file */
 	RENDER_BINARY, /* not for a terminal */
 };
 
