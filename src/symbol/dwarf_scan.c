@@ -40,12 +40,12 @@ struct pass {
 };
 
 /*
- * Whether the call may have more addresses than the DIE says: DWARF 2 has no ranges, so gcc writes
- * the first piece, or none. What is inlined into such a call has pieces of its own.
+ * Whether the call or the block may have more addresses than the DIE says: DWARF 2 has no ranges,
+ * so gcc writes the first piece, or none. What is inlined into it has pieces of its own.
  */
 static inline bool is_in_pieces(const struct pass *pass, const struct dwarf_abbrev *abbrev)
 {
-	return pass->scan->unit->encoding.version <= 2 && abbrev->tag == DW_TAG_inlined_subroutine;
+	return pass->scan->unit->encoding.version <= 2 && abbrev->tag != DW_TAG_subprogram;
 }
 
 /* Charges work. Ends the pass when the budget is spent. */
@@ -357,7 +357,8 @@ static void visit_code(struct pass *pass, const struct dwarf_abbrev *abbrev, uin
 		pass->open[pass->depth] = add_code(pass->scan, &code);
 	if (!abbrev->has_children)
 		return;
-	if (holds || pass->is_thorough || (code.is_inlined && code.is_bare)) {
+	if (holds || pass->is_thorough || (code.is_inlined && code.is_bare) ||
+		is_in_pieces(pass, abbrev)) {
 		if (holds && pass->function_depth == NO_FUNCTION)
 			pass->function_depth = pass->depth;
 		pass->depth++;

@@ -112,6 +112,15 @@ class Compilers(SymbolCase):
         self.assertEqual(*([frames[-1][0].removesuffix(".cold") for frames in answers]
                            for answers in (oracles.llvm(path, starts), self.ours(path, starts)[0])))
 
+    def test_gcc_dwarf2_calls_in_a_block(self):
+        """The block has the addresses of its first piece alone, and the calls in it lie outside."""
+        path = os.path.join(self.folder, "block")
+        run("gcc", "-O2", "-g", "-gdwarf-2", "-gstrict-dwarf", SOURCES / "block.c", "-o", path)
+        addresses = [a for start, size, name in functions(path) if name != "main" for a in range(start, start + size)]
+        expected = oracles.llvm(path, addresses)
+        self.assertIn(3, map(len, expected))
+        self.assert_same(addresses, self.ours(path, addresses)[0], expected)
+
     @unittest.skipUnless(have("clang"), "no clang")
     def test_clang_with_few_addresses(self):
         """Addresses as the sum of one that is shared and an offset, in two notations; the code is the same."""
