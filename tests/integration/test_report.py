@@ -520,6 +520,21 @@ class Report(unittest.TestCase):
         self.assertIn(" of other: a difference of two programs means little", run("diff", self.first, other).stderr.decode())
         self.assertIn("a difference of two programs", run("report", "--base", self.first, other).stderr.decode())
 
+    def test_a_difference_names_a_linked_program_as_its_process(self):
+        program, link = self.path("multicall"), self.path("link")
+        shutil.copy(STORE, program)
+        os.symlink(program, link)
+        linked = self.path("linked")
+        with open(self.take("linked-profile", program=program), "rb") as profile, open(linked, "wb") as named:
+            named.write(profile.read() + b"#process link\n")
+        self.assertIn(" of link: a difference", run("diff", self.first, linked).stderr.decode())
+
+    def test_outputs_that_cannot_hold_all_threads_say_so(self):
+        for output in ("raw", "pprof", "callgrind", "json", "flame", "list=.", "disasm=.", "weblist=."):
+            error = run("report", f"--{output}", "--thread=*", self.first, code=2).stderr.decode()
+            self.assertIn("--thread='*' is for --text, --tree and --collapsed", error, output)
+        self.assertIn("labels samples with threads", run("report", "--pprof", "--thread=*", self.first, code=2).stderr.decode())
+
     def test_the_title_is_the_name_of_the_process(self):
         for name, title in (("my.server.4711.20261121-101500.heap", "my.server"), ("s.1.20261121-101500-2.heap.before", "s"),
                             ("00000017-20261121T101500Z-rss2048MiB-my-server.4711.heap", "my-server"), ("s.4711.heap", "store"),
