@@ -95,7 +95,7 @@ class Calls:
 
     def test_each_refused_start_says_what_to_do(self):
         for env, flags, reason in (({"HEAPCTL_DISABLE": "1"}, 0, "HEAPCTL_DISABLE is set (start the program without it)"),
-                                   ({}, 1 << 20, "does not know the flags 0x100000 (use the library of the heapctl.h"),
+                                   ({}, 1 << 20, "unknown flags 0x100000 (use the library of the heapctl.h"),
                                    ({"HEAPCTL_DIR": "relative"}, 0, "is not an absolute path (begin it with /)")):
             self.assertIn(reason, self.host(self.kind, start=False, env=env).refuses("start", flags))
         server = self.host(self.kind)
