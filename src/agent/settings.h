@@ -38,8 +38,8 @@ struct settings {
 	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */
 	char final[SETTINGS_PATH_MAX];	 /* HEAPCTL_FINAL: PREFIX of a profile at the exit; "" */
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
-	bool attached; /* loaded into a running process by `heapctl attach`: can be detached */
-	char problem[128];		 /* "" when all are valid */
+	bool attached;	   /* loaded into a running process by `heapctl attach`: can be detached */
+	char problem[128]; /* "" when all are valid */
 };
 
 /* `get` is secure_getenv, or a test's own. */

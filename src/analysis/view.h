@@ -82,13 +82,13 @@ struct view {
 
 	enum profile_kind kind;
 	enum view_granularity granularity;
-	enum profile_counter counter;	     /* what the user asked to see */
-	const char *label;		     /* of the counter, for people; NULL: its usual name */
-	bool is_difference;		     /* base means something: show now - base */
-	const char *title;		     /* program or target, "" when unknown */
-	const char *subtitle;		     /* which profiles, their time, interval */
-	const char *sampling; /* who sampled the first profile, since when; "" when unknown */
-	uint64_t interval_bytes;	     /* 0 when not sampled */
+	enum profile_counter counter; /* what the user asked to see */
+	const char *label;	      /* of the counter, for people; NULL: its usual name */
+	bool is_difference;	      /* base means something: show now - base */
+	const char *title;	      /* program or target, "" when unknown */
+	const char *subtitle;	      /* which profiles, their time, interval */
+	const char *sampling;	 /* who sampled the first profile, since when; "" when unknown */
+	uint64_t interval_bytes; /* 0 when not sampled */
 	double base_total[PROFILE_COUNTERS]; /* of everything read, before filters */
 	double total[PROFILE_COUNTERS];
 

@@ -200,8 +200,8 @@ static void build_table(
 		.context = &remote->pid };
 	struct error ignored;
 
-	if (!unwind_loaded_table(
-		    &module->table, UNWIND_OWN_MACHINE, &header, module->begin, &memory_heap, &ignored))
+	if (!unwind_loaded_table(&module->table, UNWIND_OWN_MACHINE, &header, module->begin,
+		    &memory_heap, &ignored))
 		module->table = (struct unwind_table){ 0 };
 }
 

@@ -111,8 +111,8 @@ static void write_attributes(struct pprof_writer *writer)
 		proto_put_varint(&writer->list, string_number(writer, profile->comments[i]));
 	profile_describe_sampling(profile, &writer->sampling);
 	if (writer->sampling.size != 0)
-		proto_put_varint(&writer->list,
-			string_number(writer, buffer_string(&writer->sampling)));
+		proto_put_varint(
+			&writer->list, string_number(writer, buffer_string(&writer->sampling)));
 	if (profile->comment_count != 0 || writer->sampling.size != 0) {
 		proto_put_bytes(writer->out, PPROF_COMMENT, writer->list.data, writer->list.size);
 		buffer_clear(&writer->list);

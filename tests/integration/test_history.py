@@ -372,7 +372,7 @@ class Served(GatewayCase):
     def test_without_history_it_says_so(self):
         self.start_gateway(str(self.server.pid))
         answer = self.expect(self.get("/api/v1/timeline"), 404)
-        self.assertIn("keeps no history", answer.text)
+        self.assertIn("has no history", answer.text)
         self.heapctl("serve", "--history-every", "1mins", code=2)
         self.heapctl("serve", "--history", self.archive, "--history-every", "1ms", code=2)
 

@@ -61,9 +61,9 @@ static void check_sum(const struct made *made)
 	assert_true(fabs(sum - made->account.resident) < 1e-6);
 }
 
-#define GLIBC(arena, mapped)                                                                     \
-	"{\"malloc\": {\"name\": \"glibc\", \"figures\": {\"arena_bytes\": " arena               \
-	", \"in_use_bytes\": 20000000, \"free_bytes\": 7262976, \"fast_bin_bytes\": 1000000, "   \
+#define GLIBC(arena, mapped)                                                                    \
+	"{\"malloc\": {\"name\": \"glibc\", \"figures\": {\"arena_bytes\": " arena              \
+	", \"in_use_bytes\": 20000000, \"free_bytes\": 7262976, \"fast_bin_bytes\": 1000000, "  \
 	"\"top_bytes\": 62976, \"mapped_bytes\": " mapped ", \"mapped_blocks\": 7, \"free_chun" \
 	"ks\": 99}, \"options\": {}, \"reason\": \"\"}}"
 
@@ -78,7 +78,8 @@ static void what_glibc_has_in_its_heaps_and_is_not_resident_is_exact(void **stat
 	assert_true(bytes(&made, "fast_bins") == 1000000);
 	assert_true(bytes(&made, "fragmentation") == 6200000);
 	assert_true(bytes(&made, "top") == 62976);
-	/* Of 26 MiB in heaps 20 are resident; of 20 in other mappings 10 are blocks, 1 the agent. */
+	/* Of 26 MiB in heaps 20 are resident; of 20 in other mappings 10 are blocks, 1 the agent.
+	 */
 	assert_true(bytes(&made, "not_resident") == -6 * 1048576.0);
 	assert_true(bytes(&made, "agent") == 1 << 20);
 	assert_true(bytes(&made, "other") == 9 << 20);
@@ -111,9 +112,10 @@ static void heaps_elsewhere_are_part_of_anonymous_memory(void **state)
 static void glibc_without_figures_shows_its_heaps(void **state)
 {
 	(void)state;
-	struct made made = make("{\"malloc\": {\"name\": \"glibc\", \"figures\": null, \"options\": {}, "
-				"\"reason\": \"large\"}}",
-		&kernel);
+	struct made made =
+		make("{\"malloc\": {\"name\": \"glibc\", \"figures\": null, \"options\": {}, "
+		     "\"reason\": \"large\"}}",
+			&kernel);
 
 	check_sum(&made);
 	assert_true(bytes(&made, "main_heap") == 8 << 20);
@@ -127,12 +129,14 @@ static void other_mallocs_add_up_as_well(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {
-		"{\"malloc\": {\"name\": \"tcmalloc\", \"figures\": {\"allocated_bytes\": 1000000, "
-		"\"thread_cache_bytes\": 2000, \"central_cache_bytes\": 300, "
-		"\"transfer_cache_bytes\": 40, \"page_heap_bytes\": 5000, \"unmapped_bytes\": "
-		"7000000, \"heap_bytes\": 8100000}, \"options\": {}}}",
-		"{\"malloc\": {\"name\": \"mimalloc\", \"figures\": {\"committed_bytes\": 99000000}, "
-		"\"options\": {}}}",
+		("{\"malloc\": {\"name\": \"tcmalloc\", \"figures\": {\"allocated_bytes\": "
+		 "1000000, "
+		 "\"thread_cache_bytes\": 2000, \"central_cache_bytes\": 300, "
+		 "\"transfer_cache_bytes\": 40, \"page_heap_bytes\": 5000, \"unmapped_bytes\": "
+		 "7000000, \"heap_bytes\": 8100000}, \"options\": {}}}"),
+		("{\"malloc\": {\"name\": \"mimalloc\", \"figures\": {\"committed_bytes\": "
+		 "99000000}, "
+		 "\"options\": {}}}"),
 		"{\"malloc\": {\"name\": \"hoard\", \"figures\": null, \"options\": {}}}",
 	};
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -584,8 +585,8 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	struct cursor in = cursor_over(tar.data, tar.size);
 	for (; tar_next(&in, &member); count++) {
 		char name[64];
-		snprintf(name, sizeof name, "%lld-4711.heap.zst",
-			(long long)(START_MS + (int64_t)count * 30));
+		snprintf(name, sizeof name, "%" PRId64 "-4711.heap.zst",
+			START_MS + (int64_t)count * 30);
 		assert_string_equal(member.name, name);
 	}
 	assert_true(cursor_ok(&in));
