@@ -23,6 +23,26 @@ void stack_filter_deinit(struct stack_filter *stack_filter)
 	free(stack_filter->facts);
 	free(stack_filter->locations);
 	buffer_deinit(&stack_filter->text);
+	text_numbers_deinit(&stack_filter->names);
+	free(stack_filter->name_is_allocator);
+}
+
+static bool is_allocator_name(
+	struct stack_filter *stack_filter, enum profile_kind kind, const char *name)
+{
+	const size_t count = stack_filter->names.count;
+	const uint32_t number = text_numbers_add(&stack_filter->names, name);
+
+	if (number == count) {
+		stack_filter->name_is_allocator =
+			xgrow(stack_filter->name_is_allocator, &stack_filter->name_capacity,
+				count + 1, sizeof *stack_filter->name_is_allocator);
+		buffer_clear(&stack_filter->text);
+		function_name_append_bare(&stack_filter->text, name);
+		stack_filter->name_is_allocator[number] =
+			allocator_frame_has_name(kind, buffer_string(&stack_filter->text));
+	}
+	return stack_filter->name_is_allocator[number];
 }
 
 static bool is_allocator(
@@ -37,9 +57,8 @@ static bool is_allocator(
 		return false;
 	const struct profile_frame *const outermost =
 		&profile->frames[location->first_frame + location->frame_count - 1];
-	buffer_clear(&stack_filter->text);
-	function_name_append_bare(&stack_filter->text, outermost->function);
-	return allocator_frame_has_name(profile->kind, buffer_string(&stack_filter->text));
+	return outermost->function != NULL &&
+	       is_allocator_name(stack_filter, profile->kind, outermost->function);
 }
 
 void stack_filter_prepare(

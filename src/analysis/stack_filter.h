@@ -8,6 +8,7 @@
 #include "analysis/allocator_wrappers.h"
 #include "analysis/filter.h"
 #include "base/buffer.h"
+#include "base/string_pool.h"
 
 /* What is known of a location, as bits, so that a whole stack is judged in one pass. */
 enum location_fact {
@@ -35,6 +36,11 @@ struct stack_filter {
 	uint32_t *locations;
 	size_t location_capacity;
 	struct buffer text;
+	/* Names that were judged, and whether each is the allocator's: many functions may share
+	 * one. */
+	struct text_numbers names;
+	bool *name_is_allocator;
+	size_t name_capacity;
 };
 
 void stack_filter_init(

@@ -583,7 +583,11 @@ bool report_session_view(const struct report_session *session,
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};
 	if (!options->fragmentation) {
-		if (!view_build(inputs, session->profile_count, &request, ret, err))
+		input_guard_begin("adding up the stacks");
+		const bool is_built =
+			view_build(inputs, session->profile_count, &request, ret, err);
+		input_guard_end();
+		if (!is_built)
 			return false;
 		if (options->churn)
 			(*ret)->label = request.counter == PROFILE_ALLOC_SPACE

@@ -192,9 +192,11 @@ static bool read_about(struct source *source, const struct cursor *text, struct 
 	json_t *about = json_loadb((const char *)text->start, cursor_left(text), 0, NULL);
 	snprintf(source->process, sizeof source->process, "%s", json_text(about, "target"));
 	source->time_ms = json_number(about, "time_ms");
-	if (source->program_name[0] == '\0')
-		snprintf(source->program_name, sizeof source->program_name, "%.*s",
-			(int)strcspn(source->process, "["), source->process);
+	/* "NAME[PID]", or the URL of a gateway's target. */
+	const size_t size = strcspn(source->process, "[");
+	if (source->program_name[0] == '\0' && source->process[size] == '[')
+		snprintf(source->program_name, sizeof source->program_name, "%.*s", (int)size,
+			source->process);
 	return true;
 }
 
@@ -218,6 +220,9 @@ static void index_bundle(struct source *source)
 	}
 	if (read_about(source, &about, &source->about_error) && !cursor_ok(&in))
 		(void)cursor_error(&in, source->name, &source->about_error);
+	if (source->program_name[0] == '\0')
+		snprintf(source->program_name, sizeof source->program_name, "%s",
+			json_text(source_status(source), "name"));
 }
 
 /* Reads the file and looks what it is. */

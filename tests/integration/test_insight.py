@@ -344,6 +344,8 @@ class Account(InsightCase):
                     for name in ("smaps", "maps", "limits", "process-status"):
                         self.assertGreater(tar.getmember(name).size, 0)
                     about = json.loads(tar.extractfile("heapctl-bundle.json").read())
+                self.assertRegex(self.heapctl("report", "--tree", path)[0], "redis-server")
+                self.assertNotIn("127.0.0.1", self.heapctl("report", "--tree", path)[0])
                 system = os.uname()
                 self.assertEqual((about["pid"], about["kernel"], about["machine"]), (self.server.pid, system.release, system.machine))
         for part, start in (("smaps", ""), ("limits", "Limit"), ("process-status", "Name:\tredis-server")):

@@ -761,5 +761,41 @@ class ReportOfTarget(Case):
         self.assertIn("heapctl trend", err)
 
 
+def varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def field(number, value):
+    """A field of a protobuf message: bytes, or a number."""
+    if isinstance(value, bytes):
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
+
+
+class Work(Case):
+    """Files that say little with many words cost what they are long."""
+
+    def test_a_long_name_that_many_functions_share(self):
+        functions = 20000
+        texts = [b"", b"inuse_space", b"bytes", b"f" * (1 << 20)]
+        profile = field(1, field(1, 1) + field(2, 2))
+        for number in range(1, functions + 1):
+            profile += field(2, field(1, varint(number)) + field(2, varint(1024)))
+            profile += field(4, field(1, number) + field(4, field(1, number)))
+            profile += field(5, field(1, number) + field(2, 3))
+        profile += b"".join(field(6, text) for text in texts)
+        path = os.path.join(self.folder, "shared.pb.gz")
+        pathlib.Path(path).write_bytes(gzip.compress(profile))
+        # Read anew for each function, the name would take minutes.
+        result = subprocess.run(["bash", "-c", 'ulimit -t 60; exec "$@"', "bash", HEAPCTL, "report", "--text", path], env=self.environment,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("ffff", result.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()
