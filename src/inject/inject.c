@@ -236,7 +236,8 @@ static bool start_thread(
 		.pthread_detach = injection->pthread_detach,
 		.signals = tracee->signals,
 		.flags = tracee->flags,
-		.resume_interrupted = tracee->registers.rip + 2 };
+		.resume_interrupted = tracee->registers.rip + 2,
+		.blocked = tracee->blocked };
 	const size_t size = trampoline_make(&request, code);
 	struct error ignored;
 
@@ -244,8 +245,8 @@ static bool start_thread(
 		error_set(
 			err, ERROR_UNSUPPORTED, "this processor cannot save its registers (XSAVE)");
 	else if (tracee_write(tracee, injection->code, code, (size + 7) / 8, err))
-		return tracee_resume(tracee, injection->code, err);
-	if (!tracee_resume(tracee, 0, &ignored)) {
+		return tracee_redirect(tracee, injection->code, TRAMPOLINE_BLOCKED, err);
+	if (!tracee_resume(tracee, &ignored)) {
 		/* It has ended. */
 	}
 	return false;
@@ -296,7 +297,7 @@ static enum attempt try_thread(const struct injection *injection, pid_t thread,
 	const char *const reason = refuse_stop(injection, &tracee);
 	if (reason != NULL) {
 		*refusal = reason;
-		if (!tracee_resume(&tracee, 0, &ignored)) {
+		if (!tracee_resume(&tracee, &ignored)) {
 			/* It has ended. */
 		}
 		return ATTEMPT_REFUSED;

@@ -113,6 +113,9 @@ static void read_signals(struct tracee *tracee)
 	/* One that is ignored is queued nevertheless while the thread is traced. */
 	tracee->signals = read_set(status, "\nSigCgt:") & ~blocked;
 	tracee->has_signal = (pending & tracee->signals) != 0;
+	/* A call with a mask of its own (sigsuspend) handles the others itself when it begins anew.
+	 */
+	tracee->signals &= ~tracee->blocked;
 }
 
 static bool read_registers(struct tracee *tracee, struct error *err)
@@ -124,6 +127,13 @@ static bool read_registers(struct tracee *tracee, struct error *err)
 	if (area.iov_len != sizeof tracee->registers)
 		return error_set(err, ERROR_UNSUPPORTED, "it is a 32-bit program");
 	return true;
+}
+
+static bool read_blocked(struct tracee *tracee, struct error *err)
+{
+	return ptrace(PTRACE_GETSIGMASK, tracee->thread, (void *)(uintptr_t)sizeof tracee->blocked,
+		       &tracee->blocked) == 0 ||
+	       error_system(err, errno, "reading the signal mask");
 }
 
 static bool write_registers(const struct tracee *tracee, struct error *err)
@@ -229,7 +239,7 @@ enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms
 	if (outcome != TRACEE_STOPPED)
 		return outcome;
 	tracee->thread = thread;
-	if (!read_registers(tracee, err)) {
+	if (!read_registers(tracee, err) || !read_blocked(tracee, err)) {
 		tracee->thread = 0;
 		ptrace(PTRACE_DETACH, thread, NULL, NULL);
 		return TRACEE_FAILED;
@@ -257,20 +267,33 @@ bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t 
 	return true;
 }
 
-bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err)
+/* The kernel itself begins a call anew, and knows about signals. */
+bool tracee_resume(struct tracee *tracee, struct error *err)
 {
 	const pid_t thread = tracee->thread;
-	bool done = true;
 
-	if (pc != 0) {
-		tracee->registers.rip = pc;
-		done = write_registers(tracee, err);
-	}
-	/* Otherwise the kernel itself begins a call anew, and knows about signals. */
 	tracee->thread = 0;
-	if (ptrace(PTRACE_DETACH, thread, NULL, NULL) != 0 && done)
-		return error_system(err, errno, "letting thread %d go on", (int)thread);
-	return done;
+	return ptrace(PTRACE_DETACH, thread, NULL, NULL) == 0 ||
+	       error_system(err, errno, "letting thread %d go on", (int)thread);
+}
+
+bool tracee_redirect(struct tracee *tracee, uint64_t pc, uint64_t blocked, struct error *err)
+{
+	struct error ignored;
+
+	tracee->registers.rip = pc;
+	/* In this order: the code at `pc` sets the mask back, should we die in between. */
+	if (!write_registers(tracee, err)) {
+		if (!tracee_resume(tracee, &ignored)) {
+			/* It has ended. */
+		}
+		return false;
+	}
+	if (ptrace(PTRACE_SETSIGMASK, tracee->thread, (void *)(uintptr_t)sizeof blocked,
+		    &blocked) != 0) {
+		/* The code does it, too. */
+	}
+	return tracee_resume(tracee, err);
 }
 
 #else
@@ -294,10 +317,17 @@ bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t 
 	return error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
 }
 
-bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err)
+bool tracee_resume(struct tracee *tracee, struct error *err)
+{
+	(void)tracee;
+	return error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
+}
+
+bool tracee_redirect(struct tracee *tracee, uint64_t pc, uint64_t blocked, struct error *err)
 {
 	(void)tracee;
 	(void)pc;
+	(void)blocked;
 	return error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
 }
 #endif

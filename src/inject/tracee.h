@@ -28,6 +28,7 @@ struct tracee {
 	bool has_signal;     /* a handler is to be called just now */
 	/* Which signals' handlers would end the system call, but for those with these flags. */
 	uint64_t signals, flags;
+	uint64_t blocked;   /* its signal mask, not one that its system call has set for itself */
 	bool has_to_rewind; /* the stop has ended the call, which the kernel does not begin anew */
 };
 
@@ -49,7 +50,12 @@ enum tracee_outcome tracee_stop(
 MUST_CHECK bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
 	size_t count, struct error *err);
 
+/* Lets it go on as if it had never been stopped. */
+MUST_CHECK bool tracee_resume(struct tracee *tracee, struct error *err);
+
 /*
- * Lets it go on. With `pc` 0 as if it had never been stopped; else at `pc`, with `registers`.
+ * Lets it go on at `pc`, with `registers` and the signals of `blocked` blocked: a handler of one
+ * that came during the stop would run first, and the system call begin anew after it.
  */
-MUST_CHECK bool tracee_resume(struct tracee *tracee, uint64_t pc, struct error *err);
+MUST_CHECK bool tracee_redirect(
+	struct tracee *tracee, uint64_t pc, uint64_t blocked, struct error *err);

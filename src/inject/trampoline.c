@@ -18,7 +18,8 @@ _Static_assert(offsetof(struct trampoline_exchange, path) == 48, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, name) == 1072, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, settings) == 1136, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, answer) == 2672, "see below");
-_Static_assert(sizeof(struct trampoline_request) == 7 * 8, "see below");
+_Static_assert(sizeof(struct trampoline_request) == 8 * 8, "see below");
+_Static_assert(TRAMPOLINE_BLOCKED == 0xfffffffe7ffffb27, "see below");
 _Static_assert(
 	TRAMPOLINE_MAPPED_BYTES == 0x45000 && TRAMPOLINE_EXCHANGE_BYTES == 0x1000, "see below");
 
@@ -30,10 +31,10 @@ extern const char trampoline_begin[], trampoline_end[], trampoline_values[];
  *
  * The borrowed thread. It is entered with the registers that it continues with, but for the
  * instruction pointer. 128 bytes below its stack pointer are its own (the ABI's red zone). What it
- * has saved begins at rbx: its signal mask, 15 registers of which rax is the last, the flags.
+ * has saved begins at rbx: 15 registers of which rax is the last, the flags. Its signal mask is a
+ * word of the request.
  */
 __asm__(".macro restore\n"
-	"	pop %rax\n"
 	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n"
 	"	pop %r11\n	pop %r10\n	pop %r9\n	pop %r8\n"
 	"	pop %rbp\n	pop %rdi\n	pop %rsi\n	pop %rdx\n"
@@ -53,7 +54,6 @@ __asm__(".macro restore\n"
 	"	push %rsi\n	push %rdi\n	push %rbp\n	push %r8\n"
 	"	push %r9\n	push %r10\n	push %r11\n	push %r12\n"
 	"	push %r13\n	push %r14\n	push %r15\n"
-	"	push $0\n"
 	"	mov %rsp, %rbx\n"
 	"	xor %r13d, %r13d\n"
 	/* mmap(memory, MAPPED, READ | WRITE, PRIVATE | ANONYMOUS | FIXED_NOREPLACE, -1, 0) */
@@ -63,11 +63,14 @@ __asm__(".macro restore\n"
 	"	mov %rax, %rbp\n"
 	"	cmp 2f(%rip), %rax\n	je 10f\n"
 	/* Older kernels take the address for a wish. */
-	"	cmp $-4096, %rax\n	ja 20f\n"
+	"	cmp $-4096, %rax\n	ja 13f\n"
 	"	mov %rax, %rdi\n	mov $0x45000, %esi\n	mov $11, %eax\n	syscall\n"
-	"	jmp 20f\n"
-	/* rt_sigprocmask(SIG_SETMASK, mask, saved, 8) */
-	"10:	mov $2, %edi\n	lea 7f(%rip), %rsi\n	mov %rbx, %rdx\n"
+	"	jmp 13f\n"
+	/*
+	 * rt_sigprocmask(SIG_SETMASK, blocked, NULL, 8). They are blocked already, unless heapctl
+	 * has died just before that.
+	 */
+	"10:	mov $2, %edi\n	lea 7f(%rip), %rsi\n	xor %edx, %edx\n"
 	"	mov $8, %r10d\n	mov $14, %eax\n	syscall\n"
 	"	lea 0x1000(%rbp), %rdi\n	mov $-1, %eax\n	mov $-1, %edx\n"
 	"	xsave64 (%rdi)\n"
@@ -87,17 +90,17 @@ __asm__(".macro restore\n"
 	"	lea 0x5000(%rbp), %rdx\n	mov $8, %r10d\n	mov $13, %eax\n	syscall\n"
 	"	mov 6f(%rip), %rax\n	test %rax, 0x5008(%rbp)\n	jnz 11f\n"
 	"	inc %r13d\n"
-	"	movq $-4, 120(%rbx)\n" /* rax: EINTR */
+	"	movq $-4, 112(%rbx)\n" /* rax: EINTR */
 	/* The exchange is the new thread's from now on, if there is one. */
 	"11:	lea 0x1000(%rbp), %rdi\n	mov $0x44000, %esi\n"
 	"	test %r12d, %r12d\n	jz 12f\n"
 	"	mov %rbp, %rdi\n	mov $0x45000, %esi\n"
 	"12:	mov $11, %eax\n	syscall\n"
 	/* Handlers run here, as in the program's own code. */
-	"	mov $2, %edi\n	mov %rbx, %rsi\n	xor %edx, %edx\n"
+	"13:	mov $2, %edi\n	lea 9f(%rip), %rsi\n	xor %edx, %edx\n"
 	"	mov $8, %r10d\n	mov $14, %eax\n	syscall\n"
 	"	test %r13d, %r13d\n	jnz 21f\n"
-	"20:	restore\n"
+	"	restore\n"
 	"	jmp *1f(%rip)\n"
 	"21:	restore\n"
 	"	jmp *8f(%rip)\n"
@@ -140,8 +143,8 @@ __asm__(".macro restore\n"
 	"5:	.quad 0\n"
 	"6:	.quad 0\n"
 	"8:	.quad 0\n"
-	/* All signals but SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, and glibc's 32 and 33. */
-	"7:	.quad 0xfffffffe7ffffb27\n"
+	"9:	.quad 0\n"
+	"7:	.quad 0xfffffffe7ffffb27\n" /* TRAMPOLINE_BLOCKED */
 	"trampoline_end:\n"
 	".popsection");
 

@@ -2,7 +2,7 @@
 /*
  * What a thread of the target runs when it is made to start another thread, and what that one runs.
  *
- * The borrowed thread saves its registers and signal mask, maps memory for a stack, calls
+ * The borrowed thread saves its registers, maps memory for a stack, calls
  * pthread_create() there, releases the stack, restores everything and continues where it was, its
  * system call included. It needs nobody for that: the process that has put it there may die at any
  * moment.
@@ -62,7 +62,14 @@ struct trampoline_request {
 	 * unless the handler's flags (sigaction(2)) have one of these; and where it continues then.
 	 */
 	uint64_t signals, flags, resume_interrupted;
+	uint64_t blocked; /* its signal mask when it continues */
 };
+
+/*
+ * What the borrowed thread blocks meanwhile, and from before its first instruction: all signals but
+ * SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, and glibc's 32 and 33.
+ */
+#define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffe7ffffb27)
 
 enum { TRAMPOLINE_CODE_MAX = 768 };
 
