@@ -32,6 +32,7 @@ enum {
 	START_MS = 5000,     /* until the new thread runs */
 	LOAD_MS = 10000,     /* until the library has started */
 	LEAVE_MS = 5000,     /* until the new thread has ended */
+	TAKE_BACK_MS = 1000, /* until it is proven that nothing runs there */
 	LOOK_AGAIN_US = 300, /* between two stops */
 	POLL_US = 200,
 	CHILD_EXTRA_MS = START_MS + LOAD_MS + LEAVE_MS,
@@ -48,6 +49,9 @@ struct injection {
 	uint64_t code;			  /* where the trampoline goes */
 	uint64_t memory;		  /* what it maps */
 	char before[TRAMPOLINE_CODE_MAX]; /* the unused bytes there */
+	int process_memory;		  /* of the program that it was at the beginning */
+	pid_t borrowed;			  /* the thread that was used */
+	int64_t borrowed_ms;
 };
 
 static void sleep_us(long us)
@@ -309,7 +313,7 @@ static enum attempt try_thread(const struct injection *injection, pid_t thread,
 
 /* Stops one thread after the other until one can be used. */
 static bool use_some_thread(
-	const struct injection *injection, struct inject_result *result, struct error *err)
+	struct injection *injection, struct inject_result *result, struct error *err)
 {
 	const int64_t until_ms = clock_monotonic_ms() + injection->request->patience_ms;
 	const char *refusal = "runs";
@@ -322,6 +326,8 @@ static bool use_some_thread(
 		for (size_t i = 0; i < list.count && clock_monotonic_ms() < until_ms; i++) {
 			switch (try_thread(injection, list.threads[i], result, &refusal, err)) {
 			case ATTEMPT_DONE:
+				injection->borrowed = list.threads[i];
+				injection->borrowed_ms = clock_monotonic_ms();
 				return true;
 			case ATTEMPT_FAILED:
 				return false;
@@ -364,10 +370,53 @@ static int wait_for_state(const struct injection *injection, uint32_t state, int
 	return -1;
 }
 
+/* Nothing runs there any more. */
+static void write_unused_bytes(const struct injection *injection)
+{
+	if (pwrite(injection->process_memory, injection->before, sizeof injection->before,
+		    (off_t)injection->code) < 0) {
+		/* What is left is unused, as it was before. */
+	}
+}
+
+/* Whether the borrowed thread, which stands still, is outside, and will not return there. */
+static bool has_left_code(const struct injection *injection, const struct tracee *tracee)
+{
+	return tracee->registers.rip - injection->code >= TRAMPOLINE_CODE_MAX &&
+	       refuse_stop(injection, tracee) == NULL;
+}
+
+/*
+ * No thread was started: it has no memory of ours then. A new thread that came late would hold its
+ * memory longer than this lasts.
+ */
+static void take_back(const struct injection *injection)
+{
+	const int64_t until_ms = injection->borrowed_ms + START_MS + TAKE_BACK_MS;
+	struct error ignored;
+	struct tracee tracee;
+	bool has_left = false;
+	char byte;
+
+	while (!has_left && clock_monotonic_ms() < until_ms &&
+		!remote_copy(injection->request->pid, injection->memory, &byte, sizeof byte) &&
+		tracee_stop(&tracee, injection->borrowed, TAKE_BACK_MS, &ignored) ==
+			TRACEE_STOPPED) {
+		has_left = has_left_code(injection, &tracee) && clock_monotonic_ms() < until_ms;
+		if (has_left)
+			write_unused_bytes(injection);
+		if (!tracee_resume(&tracee, &ignored)) {
+			/* It has ended. */
+		}
+		sleep_us(LOOK_AGAIN_US);
+	}
+}
+
 static bool explain_no_start(const struct injection *injection, struct error *err)
 {
 	if (kill(injection->request->pid, 0) != 0 && errno == ESRCH)
 		return error_set(err, ERROR_NOT_FOUND, "it has ended");
+	take_back(injection);
 	error_set(err, ERROR_STATE,
 		"it could not start a thread: no memory, or a limit of processes (RLIMIT_NPROC, "
 		"pids.max)");
@@ -433,14 +482,8 @@ static void leave(const struct injection *injection, pid_t thread)
 	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->request->pid, (int)thread);
 	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
 		sleep_us(POLL_US);
-	if (access(path, F_OK) == 0)
-		return;
-	snprintf(path, sizeof path, "/proc/%d/mem", (int)injection->request->pid);
-	CLEANUP(fd_cleanup) const int memory = open(path, O_RDWR | O_CLOEXEC);
-	if (memory < 0 || pwrite(memory, injection->before, sizeof injection->before,
-				  (off_t)injection->code) < 0) {
-		/* What is left is unused, as it was before. */
-	}
+	if (access(path, F_OK) != 0)
+		write_unused_bytes(injection);
 }
 
 static bool talk_to_thread(
@@ -470,7 +513,7 @@ static bool lock_target(pid_t pid, int *lock, struct error *err)
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-	*lock = open(path, O_RDONLY | O_CLOEXEC);
+	*lock = open(path, O_RDWR | O_CLOEXEC);
 	if (*lock < 0)
 		return error_set(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_DENIED,
 			"the memory of process %d cannot be opened: %s", (int)pid,
@@ -486,8 +529,10 @@ static bool inject(
 	struct injection injection = { .request = request };
 
 	CLEANUP(fd_cleanup) int lock = -1;
-	const bool done = lock_target(request->pid, &lock, err) &&
-			  read_target(&injection, request->pid, err) &&
+	if (!lock_target(request->pid, &lock, err))
+		return false;
+	injection.process_memory = lock;
+	const bool done = read_target(&injection, request->pid, err) &&
 			  use_some_thread(&injection, result, err) &&
 			  talk_to_thread(&injection, result, err);
 	remote_deinit(&injection.remote);

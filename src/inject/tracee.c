@@ -223,14 +223,30 @@ static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error
 	return TRACEE_FAILED;
 }
 
+/* The kernel also says EPERM of a thread that has just ended. */
+static bool has_ended(pid_t thread)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[64];
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
+	if (!file_read(path, &text, &ignored))
+		return true;
+	const char *const state = strstr(buffer_string(&text), "\nState:\t");
+	return state == NULL || strchr("ZX", state[strlen("\nState:\t")]) != NULL;
+}
+
 enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
 {
 	*tracee = (struct tracee){ 0 };
 	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
-		if (errno == ESRCH)
+		const int number = errno;
+		if (number == ESRCH || (number == EPERM && has_ended(thread)))
 			return TRACEE_GONE;
-		error_system(err, errno, "tracing thread %d", thread);
-		err->kind = errno == EPERM ? ERROR_DENIED : ERROR_SYSTEM;
+		error_system(err, number, "tracing thread %d", thread);
+		err->kind = number == EPERM ? ERROR_DENIED : ERROR_SYSTEM;
 		return TRACEE_FAILED;
 	}
 	if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)

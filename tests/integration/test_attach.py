@@ -6,6 +6,8 @@ import os
 import pathlib
 import random
 import re
+import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -123,6 +125,32 @@ class Guest(AttachCase):
             self.detach(process.pid)
         self.assertTrue(is_alive(process.pid))
 
+    @unittest.skipUnless(shutil.which("strace"), "strace makes the stop longer")
+    def test_a_signal_during_the_stop(self):
+        process = self.start_python("import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('woken', flush=True))\nprint('ready', flush=True)\n"
+                                    "while True:\n    signal.pause()\n", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        slow = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=10000", HEAPCTL, "attach",
+                                 str(process.pid)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, slow)
+        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(") ")[2][0] == "t", "the stop")
+        time.sleep(0.2)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(slow.wait(60), 0)
+        woken, _, _ = select.select([process.stdout], [], [], 10)
+        self.assertTrue(woken, "the program still waits for a signal that it has had")
+
+    def test_threads_that_end(self):
+        process = self.start(PROGRAMS / "attached", "2", "creating", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for _ in range(12):
+            _, message = self.heapctl("attach", process.pid, code=None)
+            # Each of its threads may be in malloc at each look.
+            self.assertTrue(message == "" or "could be used" in message or "has an agent" in message, message)
+            self.heapctl("detach", process.pid, code=None)
+        self.assertTrue(is_alive(process.pid))
+
     def test_a_main_thread_that_ends(self):
         code = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(4,)).start()\ntime.sleep(2)\nctypes.CDLL(None).pthread_exit(0)\n"
         process = self.start_python(code)
@@ -232,6 +260,24 @@ class Refused(AttachCase):
         self.wait_for_agent(process.pid)
         self.assertIn("has an agent already", self.attach(process.pid, code=1)[1])
         self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
+
+    def test_no_memory_for_a_thread(self):
+        process = self.start(need("sleep"), "1000")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+        code = self.read_code(process.pid)
+        _, limit = resource.prlimit(process.pid, resource.RLIMIT_AS)
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (1 << 20, limit))
+        self.assert_refused(process.pid, r"it could not start a thread")
+        self.assertEqual(self.read_code(process.pid), code)
+        self.assertIn("\nSigBlk:\t0000000000000000\n", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
+        self.attach(process.pid)
+
+    def read_code(self, pid):
+        """All that it may execute, by address."""
+        ranges = [line.split()[0].split("-") for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "r-xp" in line]
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            return {begin: os.pread(memory.fileno(), int(end, 16) - int(begin, 16), int(begin, 16)) for begin, end in ranges}
 
     def test_what_is_no_process(self):
         self.assertIn("there is no process", self.attach(2 ** 22 - 1, code=1)[1])

@@ -4,10 +4,10 @@
  * notices what a guest must not do to it: a call that ends with EINTR, a wait that ends late or
  * early, a block or a register that changes.
  *
- * usage: attached THREADS [interrupted]
+ * usage: attached THREADS [interrupted|creating]
  *
  * Prints "ready", then what went wrong, or "ok" at the end of its input. An "interrupted" one lets
- * calls end with EINTR.
+ * calls end with EINTR. One that is "creating" does nothing but start threads that end at once.
  *
  * THREADS storm through malloc. The waits have no signal to end them, so each EINTR is a fault.
  */
@@ -304,6 +304,26 @@ static void *calculate(void *ignored)
 	return NULL;
 }
 
+static void *end_at_once(void *ignored)
+{
+	free(malloc(1000));
+	return ignored;
+}
+
+static void *create_threads(void *ignored)
+{
+	pthread_t threads[8];
+
+	for (;;) {
+		size_t count = 0;
+		while (count < 8 && pthread_create(&threads[count], NULL, end_at_once, NULL) == 0)
+			count++;
+		while (count > 0)
+			pthread_join(threads[--count], NULL);
+	}
+	return ignored;
+}
+
 int main(int argc, char **argv)
 {
 	const long storms = argc > 1 ? strtol(argv[1], NULL, 10) : 1;
@@ -317,6 +337,13 @@ int main(int argc, char **argv)
 	char byte;
 
 	may_be_interrupted = argc > 2;
+	if (argc > 2 && strcmp(argv[2], "creating") == 0) {
+		puts("ready");
+		fflush(stdout);
+		for (long i = 1; i < storms; i++)
+			pthread_create(&thread, NULL, create_threads, NULL);
+		create_threads(NULL);
+	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
