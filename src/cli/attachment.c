@@ -108,15 +108,37 @@ static bool set_interval(const struct target *target, int lg_sample, struct erro
 	return post(target, path, err);
 }
 
+bool attachment_end(const struct target *target, json_t **answer, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + END_MS;
+
+	if (!agent_call_json(target, "POST", "/v1/detach", answer, err))
+		return false;
+	while (target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0 &&
+		clock_monotonic_ms() < until_ms)
+		poll(NULL, 0, LOOK_MS);
+	return true;
+}
+
 bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err)
 {
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct error ignored;
+
 	*attachment = (struct attachment){ 0 };
-	return attach_check(process, request->is_forced, err) &&
-	       load_agent(process, attachment, err) &&
-	       wait_for_agent(process->pid, &attachment->target, err) &&
-	       set_interval(&attachment->target, request->lg_sample, err) &&
-	       (!request->is_active || post(&attachment->target, "/v1/activate", err));
+	if (!attach_check(process, request->is_forced, err) ||
+		!load_agent(process, attachment, err) ||
+		!wait_for_agent(process->pid, &attachment->target, err))
+		return false;
+	if (set_interval(&attachment->target, request->lg_sample, err) &&
+		(!request->is_active || post(&attachment->target, "/v1/activate", err)))
+		return true;
+	/* Otherwise an agent of no use would stay there. */
+	if (!attachment_end(&attachment->target, &answer, &ignored)) {
+		/* The process has ended, most likely. */
+	}
+	return false;
 }
 
 void attachment_examine(struct diagnosis *diagnosis, const struct process *process)
@@ -132,16 +154,4 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach", err.hint,
 			"heapctl attach would refuse: %s", err.message);
-}
-
-bool attachment_end(const struct target *target, json_t **answer, struct error *err)
-{
-	const int64_t until_ms = clock_monotonic_ms() + END_MS;
-
-	if (!agent_call_json(target, "POST", "/v1/detach", answer, err))
-		return false;
-	while (target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0 &&
-		clock_monotonic_ms() < until_ms)
-		poll(NULL, 0, LOOK_MS);
-	return true;
 }

@@ -279,6 +279,13 @@ class Refused(AttachCase):
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             return {begin: os.pread(memory.fileno(), int(end, 16) - int(begin, 16), int(begin, 16)) for begin, end in ranges}
 
+    def test_an_agent_of_no_use_does_not_stay(self):
+        process, _ = self.start_redis(conf="prof:true,prof_active:true", preload=False)
+        self.assertIn("sampling is on already", self.attach(process.pid, "--interval", "4KiB", code=1)[1])
+        self.assertEqual([name for name in os.listdir(self.agents) if name.endswith(".sock")], [])
+        wait_until(lambda: agent_thread(process.pid) is None, "the thread to end")
+        self.attach(process.pid)
+
     def test_what_is_no_process(self):
         self.assertIn("there is no process", self.attach(2 ** 22 - 1, code=1)[1])
         self.assertIn("no process is called", self.attach(own_name("none"), code=1)[1])
