@@ -470,9 +470,46 @@ static bool read_answer(const struct injection *injection, int state, struct inj
 	return true;
 }
 
-/* Puts back the unused bytes once nothing runs there. */
-static void leave(const struct injection *injection, pid_t thread)
+/* The last number of NSpid is the one by which the thread knows itself (pid_namespaces(7)). */
+static bool is_called(pid_t pid, pid_t thread, pid_t own_number)
 {
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[PATH_BYTES];
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)thread);
+	if (!file_read(path, &text, &ignored))
+		return false;
+	const char *at = strstr(buffer_string(&text), "\nNSpid:");
+	long number = thread;
+	for (at = at == NULL ? "" : at + strlen("\nNSpid:"); *at == '\t';) {
+		char *end;
+		number = strtol(at, &end, 10);
+		at = end;
+	}
+	return number == own_number;
+}
+
+/* Our number of the thread; 0 when there is none. */
+static pid_t find_thread(pid_t pid, pid_t own_number)
+{
+	struct thread_list list;
+	struct error ignored;
+
+	if (!list_threads(&list, pid, &ignored))
+		return 0;
+	for (size_t i = 0; i < list.count; i++) {
+		if (is_called(pid, list.threads[i], own_number))
+			return list.threads[i];
+	}
+	return 0;
+}
+
+/* Puts back the unused bytes once nothing runs there. */
+static void leave(const struct injection *injection, pid_t own_number)
+{
+	const pid_t thread = find_thread(injection->request->pid, own_number);
 	const int64_t until_ms = clock_monotonic_ms() + LEAVE_MS;
 	const uint32_t state = TRAMPOLINE_READ;
 	char path[PATH_BYTES];
@@ -482,7 +519,7 @@ static void leave(const struct injection *injection, pid_t thread)
 	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->request->pid, (int)thread);
 	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
 		sleep_us(POLL_US);
-	if (access(path, F_OK) != 0)
+	if (thread != 0 && access(path, F_OK) != 0)
 		write_unused_bytes(injection);
 }
 
