@@ -86,7 +86,7 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 		"cnd_timedwait", "sem_wait", "sem_timedwait", "sem_clockwait", "pthread_join",
 		"pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "thrd_sleep",
 		"pthread_barrier_wait", "semop", "semtimedop", "msgrcv", "mq_receive",
-		"mq_timedreceive", "syscall" };
+		"mq_timedreceive" };
 
 	waiting->count = 0;
 	for (size_t i = 0; i < remote->count; i++) {

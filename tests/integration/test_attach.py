@@ -16,7 +16,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import AGENT, Case, HEAPCTL, agent_thread, free_port, is_alive, jemalloc_path, need, own_name, stop, wait_until
+from processes import AGENT, Case, HEAPCTL, agent_thread, children_of, free_port, is_alive, jemalloc_path, need, need_namespace, own_name, stop, wait_until
 from test_silent_targets import TRACER
 
 # Takes a block and frees an older one, for ever.
@@ -125,13 +125,14 @@ class Guest(AttachCase):
             self.detach(process.pid)
         self.assertTrue(is_alive(process.pid))
 
-    @unittest.skipUnless(shutil.which("strace"), "strace makes the stop longer")
     def test_a_signal_during_the_stop(self):
         process = self.start_python("import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('woken', flush=True))\nprint('ready', flush=True)\n"
                                     "while True:\n    signal.pause()\n", stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"ready\n")
-        slow = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=10000", HEAPCTL, "attach",
-                                 str(process.pid)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # The leak checker cannot work in a process that is traced.
+        environment = dict(self.environment, ASAN_OPTIONS="detect_leaks=0")
+        slow = subprocess.Popen([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=10000", HEAPCTL, "attach",
+                                 str(process.pid)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, slow)
         stat = pathlib.Path(f"/proc/{process.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(") ")[2][0] == "t", "the stop")
@@ -140,6 +141,17 @@ class Guest(AttachCase):
         self.assertEqual(slow.wait(60), 0)
         woken, _, _ = select.select([process.stdout], [], [], 10)
         self.assertTrue(woken, "the program still waits for a signal that it has had")
+
+    def test_another_pid_namespace(self):
+        need_namespace("--pid")
+        outer = self.start("unshare", "--pid", "--fork", "--kill-child", PROGRAMS / "attached", "1", stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True)
+        self.assertEqual(outer.stdout.readline(), "ready\n")
+        inner = wait_until(lambda: children_of(outer.pid), "the first process of the namespace")[0]
+        for _ in range(3):
+            self.attach(inner)
+            self.detach(inner)
+        self.assert_unharmed(outer)
 
     def test_threads_that_end(self):
         process = self.start(PROGRAMS / "attached", "2", "creating", stdout=subprocess.PIPE)
