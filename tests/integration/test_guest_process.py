@@ -73,7 +73,7 @@ class MainThreadEnds(GuestCase):
         process = self.start(self.program("main_exit_plain"), "600000", "-1", stdout=subprocess.DEVNULL,
                              env=self.guest_environment(LD_PRELOAD=f"{AGENT}:libjemalloc.so.2"))
         wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
-        listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+        listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
         self.assertEqual((listed[process.pid]["name"], listed[process.pid]["state"]), ("main_exit_plain", "reachable"))
         # Without the folder in its own environment heapctl has to read that of the process.
         self.assertIn("main_exit_plain[", self.heapctl("status", process.pid, env={"HEAPCTL_DIR": ""})[0])

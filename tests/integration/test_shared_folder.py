@@ -66,7 +66,7 @@ class SharedFolder(HostCase):
             self.assertEqual(ask(host.path, "/v1/status")[0], 200)
             status = json.loads(self.heapctl("status", host.pid, "--json")[0])
             self.assertEqual(status["pid"], 1)
-        listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
+        listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
         self.assertEqual([os.path.basename(listed[host.pid]["socket"]) for host in (first, second)], ["1.sock", self.second_name(second)])
         # The first process outside, which has no agent, is not taken for the one that has the name.
         self.assertNotIn(1, listed)

@@ -148,7 +148,7 @@ class Silent(GatewayCase):
         self.wait_for_agent(parent.pid)
         pid = int(Host(parent)("fork"))
         self.end_pid_later(pid)
-        wait_until(lambda: pid in [entry["pid"] for entry in json.loads(self.heapctl("ps", "--json")[0])], "a child that does not just pass")
+        wait_until(lambda: pid in [entry.get("pid") for entry in json.loads(self.heapctl("ps", "--json")[0])], "a child that does not just pass")
         return pid
 
     def test_a_sleeping_agents_process_is_traced(self):
@@ -178,7 +178,7 @@ class Silent(GatewayCase):
                             "print(flush=True)\ntime.sleep(600)", AGENT, jemalloc_path(), stdout=subprocess.PIPE)
         reader.stdout.readline()
         self.assertNotIn(f"{reader.pid} ", self.heapctl("ps")[0])
-        self.assertRegex(self.heapctl("status", reader.pid, code=None)[1], r"has no agent \(start it with")
+        self.assertRegex(self.heapctl("status", reader.pid, code=None)[1], r"has no agent \(load one with")
 
     def test_frozen(self):
         self.freeze(self.pid)
