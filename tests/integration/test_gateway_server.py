@@ -240,6 +240,9 @@ class Bodies(GatewayCase):
             key = name.rpartition(".")[2]
             if source is None or f'"{key}"' not in (SOURCE / source).read_text():
                 missing.add(name)
+        if SANITIZED:
+            # The statistics of a malloc that is not the sanitizer's were not asked for, either.
+            missing = {name for name in missing if not name.startswith("MallocStatistics")}
         self.assertEqual(missing, set(), "described and never answered")
 
     def test_examples_are_as_they_are_described(self):
