@@ -12,6 +12,7 @@
 #include "cli/program_files.h"
 #include "client/agent_client.h"
 #include "client/attach_check.h"
+#include "client/process_state.h"
 #include "inject/inject.h"
 
 enum {
@@ -66,11 +67,15 @@ static bool load_agent(
 	return result.returned == 0 || explain_refusal(process, &result, err);
 }
 
-static bool wait_for_agent(pid_t pid, struct target *target, struct error *err)
+static bool wait_for_agent(const struct process *process, struct target *target, struct error *err)
 {
 	const int64_t until_ms = clock_monotonic_ms() + ANSWER_MS;
 
-	while (!target_of_process(pid, target, err)) {
+	while (!target_of_process(process->pid, target, err)) {
+		if (!process_has_agent_thread(process))
+			return error_set(err, ERROR_NOT_FOUND,
+				"%s[%d] has ended, or executes another program now", process->name,
+				(int)process->pid);
 		if (clock_monotonic_ms() > until_ms)
 			return false;
 		poll(NULL, 0, LOOK_MS);
@@ -129,7 +134,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	*attachment = (struct attachment){ 0 };
 	if (!attach_check(process, request->is_forced, err) ||
 		!load_agent(process, attachment, err) ||
-		!wait_for_agent(process->pid, &attachment->target, err))
+		!wait_for_agent(process, &attachment->target, err))
 		return false;
 	if (set_interval(&attachment->target, request->lg_sample, err) &&
 		(!request->is_active || post(&attachment->target, "/v1/activate", err)))

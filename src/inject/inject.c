@@ -311,6 +311,22 @@ static enum attempt try_thread(const struct injection *injection, pid_t thread,
 	return done ? ATTEMPT_DONE : ATTEMPT_FAILED;
 }
 
+/*
+ * Whether the memory that the attach began with is no more: the process has ended, or executes
+ * another program. The file was opened before, and reads as empty then.
+ */
+static bool is_gone(const struct injection *injection)
+{
+	char byte;
+
+	return pread(injection->process_memory, &byte, 1, (off_t)injection->code) == 0;
+}
+
+static bool explain_end(struct error *err)
+{
+	return error_set(err, ERROR_NOT_FOUND, "it has ended, or executes another program now");
+}
+
 /* Stops one thread after the other until one can be used. */
 static bool use_some_thread(
 	struct injection *injection, struct inject_result *result, struct error *err)
@@ -320,6 +336,8 @@ static bool use_some_thread(
 	struct thread_list list;
 
 	do {
+		if (is_gone(injection))
+			return explain_end(err);
 		if (!list_threads(&list, injection->request->pid, err))
 			return false;
 		sort_threads(injection, &list);
@@ -363,7 +381,7 @@ static int wait_for_state(const struct injection *injection, uint32_t state, int
 		if (remote_copy(injection->request->pid, injection->memory, &now, sizeof now) &&
 			now >= state)
 			return (int)now;
-		if (kill(injection->request->pid, 0) != 0 && errno == ESRCH)
+		if (is_gone(injection))
 			return -1;
 		sleep_us(POLL_US);
 	}
@@ -414,8 +432,8 @@ static void take_back(const struct injection *injection)
 
 static bool explain_no_start(const struct injection *injection, struct error *err)
 {
-	if (kill(injection->request->pid, 0) != 0 && errno == ESRCH)
-		return error_set(err, ERROR_NOT_FOUND, "it has ended");
+	if (is_gone(injection))
+		return explain_end(err);
 	take_back(injection);
 	error_set(err, ERROR_STATE,
 		"it could not start a thread: no memory, or a limit of processes (RLIMIT_NPROC, "
@@ -437,13 +455,17 @@ static bool send_request(const struct injection *injection, struct error *err)
 	const uint32_t state = TRAMPOLINE_REQUESTED;
 	const size_t first = offsetof(struct trampoline_exchange, dlopen);
 
+	if (strlen(request->path) >= sizeof exchange.path ||
+		strlen(request->settings) >= sizeof exchange.settings)
+		return error_set(err, ERROR_USAGE,
+			"the path of the agent's library or HEAPCTL_DIR is too long");
 	copy_text(exchange.path, sizeof exchange.path, request->path);
 	copy_text(exchange.name, sizeof exchange.name, request->function);
 	copy_text(exchange.settings, sizeof exchange.settings, request->settings);
 	return (write_memory(request->pid, injection->memory + first, (char *)&exchange + first,
 			sizeof exchange - first) &&
 		       write_memory(request->pid, injection->memory, &state, sizeof state)) ||
-	       error_set(err, ERROR_NOT_FOUND, "it has ended");
+	       explain_end(err);
 }
 
 static bool read_answer(const struct injection *injection, int state, struct inject_result *result,
@@ -453,13 +475,15 @@ static bool read_answer(const struct injection *injection, int state, struct inj
 	struct trampoline_exchange exchange;
 	char text[300] = "";
 
+	if (is_gone(injection))
+		return explain_end(err);
 	if (state < 0)
 		return error_set(err, ERROR_TIMEOUT,
 			"the library did not start in %d s: another thread may hold the loader's "
 			"lock",
 			LOAD_MS / 1000);
 	if (!remote_copy(pid, injection->memory, &exchange, sizeof exchange))
-		return error_set(err, ERROR_NOT_FOUND, "it has ended");
+		return explain_end(err);
 	if (state == TRAMPOLINE_NOT_LOADED) {
 		const size_t got = remote_copy_some(pid, exchange.error, text, sizeof text - 1);
 		text[got] = '\0';

@@ -268,6 +268,16 @@ class Refused(AttachCase):
         self.assertIn("has an agent already", self.attach(process.pid, code=1)[1])
         self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
 
+    def test_a_program_that_executes_another(self):
+        """Whenever that happens, heapctl does not wait in vain."""
+        for delay in (0, 0.02, 0.04, 0.06):
+            process = self.start(need("bash"), "-c", "read -t 0.3 line < <(sleep 9); exec sleep 1000")
+            time.sleep(0.27 + delay)
+            began = time.monotonic()
+            self.heapctl("attach", process.pid, code=None)
+            self.assertLess(time.monotonic() - began, 4.5)
+            self.assertTrue(is_alive(process.pid))
+
     def test_no_memory_for_a_thread(self):
         process = self.start(need("sleep"), "1000")
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
