@@ -6,7 +6,7 @@ import time
 import unittest
 
 from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, SANITIZED, HostCase, receive_all, unread_bytes
-from processes import agent_thread, ask, is_alive, wait_until
+from processes import agent_thread, ask, is_alive, open_descriptors, wait_until
 
 
 class Calls:
@@ -225,8 +225,7 @@ class Embedded:
     def test_a_program_that_closes_only_the_timer_is_served(self):
         server = self.host(self.kind, flags=NO_THREAD)
         own = int(server("fd"))
-        timers = [int(name) for name in os.listdir(f"/proc/{server.pid}/fd")
-                  if os.readlink(f"/proc/{server.pid}/fd/{name}") == "anon_inode:[timerfd]"]
+        timers = [number for number, target in open_descriptors(f"/proc/{server.pid}").items() if target == "anon_inode:[timerfd]"]
         self.assertEqual(len(timers), 1)
         server("occupy-with-timers", timers[0], timers[0])
         server("run-start", 60000)

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from agent_host import SANITIZED, SANITIZER, HostCase, only_root, voluntary_switches, wait_until_asleep
-from processes import PATIENCE_SECONDS, agent_thread, ask, claim, is_alive, need_namespace, wait_until
+from processes import PATIENCE_SECONDS, agent_thread, ask, claim, is_alive, need_namespace, open_descriptors, wait_until
 
 
 class Guest:
@@ -55,14 +55,14 @@ class Guest:
     def test_its_descriptors_are_close_on_exec(self):
         server, _ = self.start_host()
         task = agent_thread(server.pid)
-        for name in os.listdir(task / "fd"):
-            if int(name) <= 2:
+        for number, target in open_descriptors(task).items():
+            if number <= 2:
                 continue
             try:
-                flags = (task / "fdinfo" / name).read_text().partition("flags:")[2].split()[0]
+                flags = (task / "fdinfo" / str(number)).read_text().partition("flags:")[2].split()[0]
             except FileNotFoundError:
                 continue  # a connection that has just ended
-            self.assertTrue(int(flags, 8) & os.O_CLOEXEC, f"{name} {os.readlink(task / 'fd' / name)}")
+            self.assertTrue(int(flags, 8) & os.O_CLOEXEC, f"{number} {target}")
 
     def test_a_daemon_is_the_target(self):
         server, path = self.start_host()
@@ -258,7 +258,7 @@ class Guest:
         server, path = self.start_host()
         task = agent_thread(server.pid)
         # With a client all that it waits for is more than poll() takes then.
-        wait_until(lambda: "anon_inode:inotify" in [os.readlink(link) for link in (task / "fd").iterdir()], "the watch of its folder")
+        wait_until(lambda: "anon_inode:inotify" in open_descriptors(task).values(), "the watch of its folder")
         known = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
         self.assertTrue(known.recv(1))
         server("nofile", 3)

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from agent_host import NO_THREAD, SANITIZED, HostCase, only_root, voluntary_switches
-from processes import agent_thread, ask, children_of, claim, is_alive, need_namespace, wait_until
+from processes import agent_thread, ask, children_of, claim, is_alive, need_namespace, open_descriptors, wait_until
 
 
 @only_root
@@ -301,13 +301,7 @@ class Removed:
         self.assertEqual(os.listdir(os.path.join(root, "tmp")), [])
 
     def descriptors(self, task):
-        found = []
-        for name in os.listdir(task / "fd") if task is not None else []:
-            try:
-                found.append(os.readlink(task / "fd" / name))
-            except FileNotFoundError:
-                pass
-        return found
+        return list(open_descriptors(task).values()) if task is not None else []
 
     def setUp(self):
         super().setUp()

@@ -42,6 +42,16 @@ def wait_until(condition, what, seconds=PATIENCE_SECONDS):
         time.sleep(0.02)
 
 
+def open_descriptors(task):
+    """What the open descriptors of a process or thread stand for, by number; `task` is its folder in /proc. One that is
+    closed while they are listed is left out."""
+    found = {}
+    for name in os.listdir(f"{task}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found[int(name)] = os.readlink(f"{task}/fd/{name}")
+    return found
+
+
 def other_gateways():
     """The pids of all heapctl serve on this machine."""
     found = []
