@@ -37,6 +37,14 @@ static inline int64_t clock_realtime_ms(void)
 	return clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
+/* A signal with a handler may end it early. */
+static inline void clock_sleep_us(int64_t us)
+{
+	const struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+
+	nanosleep(&pause, NULL);
+}
+
 /* Of a time, a distance or a deadline. */
 static inline struct timespec clock_timespec(int64_t ms)
 {

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/borrow.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "inject/threads.h"
+
+enum {
+	STOP_MS = BORROW_EXTRA_MS,
+	LOOK_AGAIN_US = 300, /* between two stops */
+};
+
+/* --- Which thread --- */
+
+/*
+ * A look from outside: NULL when the thread could be used. Without its frame pointer, which is not
+ * shown, a walk may end early; but a waiting function of the C library needs none.
+ */
+const char *borrow_look(const struct injection *injection, pid_t thread)
+{
+	struct stack_registers registers;
+	struct thread_stack stack;
+
+	if (!thread_read_waiting(injection->remote.pid, thread, &registers))
+		return "runs";
+	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
+	return stack_refusal(&stack);
+}
+
+static void swap_threads(struct thread_list *list, size_t a, size_t b)
+{
+	const pid_t thread = list->threads[a];
+
+	list->threads[a] = list->threads[b];
+	list->threads[b] = thread;
+}
+
+/*
+ * Those that could be used as they wait come first; not always the same one, as any may be unlucky.
+ * The main thread comes after the others: while it is traced, the kernel wakes threads for signals
+ * that the program ignores (SIGCHLD), and some waits end with EINTR by that.
+ */
+static void sort_threads(const struct injection *injection, struct thread_list *list)
+{
+	size_t good = 0;
+
+	for (size_t i = list->count; i > 1; i--)
+		swap_threads(list, i - 1, (size_t)random() % i);
+	for (size_t i = 0; i + 1 < list->count; i++) {
+		if (list->threads[i] == injection->remote.pid)
+			swap_threads(list, i, list->count - 1);
+	}
+	for (size_t i = 0; i < list->count; i++) {
+		if (borrow_look(injection, list->threads[i]) == NULL)
+			swap_threads(list, i, good++);
+	}
+}
+
+/* --- The stop --- */
+
+static bool start_thread(
+	const struct injection *injection, struct tracee *tracee, struct error *err)
+{
+	uint64_t code[TRAMPOLINE_CODE_MAX / sizeof(uint64_t)];
+	const struct trampoline_request request = { .resume = tracee->registers.rip,
+		.memory = injection->memory,
+		.pthread_create = injection->pthread_create,
+		.pthread_detach = injection->pthread_detach,
+		.signals = tracee->signals,
+		.flags = tracee->flags,
+		.resume_interrupted = tracee->registers.rip + 2,
+		.blocked = tracee->blocked };
+	const size_t size = trampoline_make(&request, code);
+	struct error ignored;
+
+	if (size == 0)
+		error_set(
+			err, ERROR_UNSUPPORTED, "this processor cannot save its registers (XSAVE)");
+	else if (tracee_write(tracee, injection->code, code, (size + 7) / 8, err))
+		return tracee_redirect(tracee, injection->code, TRAMPOLINE_BLOCKED, err);
+	if (!tracee_resume(tracee, &ignored)) {
+		/* It has ended. */
+	}
+	return false;
+}
+
+const char *borrow_refusal(const struct injection *injection, const struct tracee *tracee)
+{
+	const struct stack_registers registers = { .pc = tracee->registers.rip,
+		.sp = tracee->registers.rsp,
+		.fp = tracee->registers.rbp,
+		.is_in_call = tracee->is_in_call };
+	struct thread_stack stack;
+
+	if (tracee->is_in_sequence)
+		return "is in a restartable sequence (rseq)";
+	if (tracee->has_signal)
+		return "has a signal to handle";
+	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
+	return stack_refusal(&stack);
+}
+
+enum attempt { ATTEMPT_DONE, ATTEMPT_REFUSED, ATTEMPT_FAILED };
+
+static enum attempt try_thread(const struct injection *injection, pid_t thread,
+	struct borrowed_thread *borrowed, const char **refusal, struct error *err)
+{
+	const int64_t begun_us = clock_monotonic_ns() / 1000;
+	struct error ignored;
+	struct tracee tracee;
+
+	switch (tracee_stop(&tracee, thread, STOP_MS, err)) {
+	case TRACEE_GONE:
+		return ATTEMPT_REFUSED;
+	case TRACEE_FAILED:
+		return ATTEMPT_FAILED;
+	case TRACEE_STOPPED:
+		break;
+	}
+	borrowed->stops++;
+	const char *const reason = borrow_refusal(injection, &tracee);
+	if (reason != NULL) {
+		*refusal = reason;
+		if (!tracee_resume(&tracee, &ignored)) {
+			/* It has ended. */
+		}
+		return ATTEMPT_REFUSED;
+	}
+	const bool done = start_thread(injection, &tracee, err);
+	borrowed->stop_us = clock_monotonic_ns() / 1000 - begun_us;
+	return done ? ATTEMPT_DONE : ATTEMPT_FAILED;
+}
+
+bool borrow_some_thread(const struct injection *injection, int patience_ms,
+	struct borrowed_thread *borrowed, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + patience_ms;
+	const char *refusal = "runs";
+	struct thread_list list;
+
+	*borrowed = (struct borrowed_thread){ 0 };
+	do {
+		if (injection_is_gone(injection))
+			return injection_explain_end(err);
+		if (!threads_read(&list, injection->remote.pid, err))
+			return false;
+		sort_threads(injection, &list);
+		for (size_t i = 0; i < list.count && clock_monotonic_ms() < until_ms; i++) {
+			switch (try_thread(injection, list.threads[i], borrowed, &refusal, err)) {
+			case ATTEMPT_DONE:
+				borrowed->thread = list.threads[i];
+				borrowed->at_ms = clock_monotonic_ms();
+				return true;
+			case ATTEMPT_FAILED:
+				return false;
+			case ATTEMPT_REFUSED:
+				clock_sleep_us(LOOK_AGAIN_US);
+				break;
+			}
+		}
+	} while (clock_monotonic_ms() < until_ms);
+	error_set(err, ERROR_STATE,
+		"none of its %zu threads could be used in %d ms: the last one %s", list.count,
+		patience_ms, refusal);
+	return error_hint(err, "try again; nothing was changed");
+}

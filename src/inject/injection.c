@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/injection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+static bool find_functions(struct injection *injection, struct error *err)
+{
+	const struct remote_process *const remote = &injection->remote;
+
+	if (remote->has_musl)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"it uses musl's C library, and heapctl's agent needs glibc");
+	if (!remote->has_libc)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"it is a static program, into which nothing can be loaded");
+	injection->pthread_create = remote_function(remote, REMOTE_LIBC, "pthread_create");
+	injection->pthread_detach = remote_function(remote, REMOTE_LIBC, "pthread_detach");
+	injection->dlopen = remote_function(remote, REMOTE_LIBC, "dlopen");
+	/* Before glibc 2.34 it is in libdl, which few programs load; this one is there for the
+	 * library's own use. */
+	if (injection->dlopen == 0)
+		injection->dlopen = remote_function(remote, REMOTE_LIBRARY, "dlopen");
+	injection->dlsym = remote_function(remote, REMOTE_LIBC, "dlsym");
+	if (injection->dlsym == 0)
+		injection->dlsym = remote_function(remote, REMOTE_LIBRARY, "dlsym");
+	injection->dlerror = remote_function(remote, REMOTE_LIBC, "dlerror");
+	if (injection->dlerror == 0)
+		injection->dlerror = remote_function(remote, REMOTE_LIBRARY, "dlerror");
+	if (injection->pthread_create == 0 || injection->pthread_detach == 0 ||
+		injection->dlopen == 0 || injection->dlsym == 0 || injection->dlerror == 0)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"its C library is older than glibc 2.34, and it has not loaded libpthread "
+			"and libdl");
+	return true;
+}
+
+/*
+ * A place that an attach has used which was killed is not used again: a thread may still be there.
+ */
+static bool is_place_free(struct injection *injection, const struct remote_module *module)
+{
+	char bytes[TRAMPOLINE_CODE_MAX];
+
+	if (module->spare_bytes < sizeof bytes ||
+		!remote_copy(injection->remote.pid, module->spare, bytes, sizeof bytes) ||
+		trampoline_is_in(bytes))
+		return false;
+	injection->code = module->spare;
+	memcpy(injection->before, bytes, sizeof bytes);
+	return true;
+}
+
+/* Code of a library, not of the C library itself, where there is a choice. */
+static bool find_place(struct injection *injection, struct error *err)
+{
+	const struct remote_process *const remote = &injection->remote;
+
+	for (size_t i = 0; i < remote->count; i++) {
+		const enum remote_role role = remote->modules[i].role;
+		if (is_place_free(injection, &remote->modules[i]) && role != REMOTE_LIBC &&
+			role != REMOTE_LOADER)
+			break;
+	}
+	if (injection->code == 0)
+		return error_set(err, ERROR_UNSUPPORTED, "no page of its code has %d unused bytes",
+			TRAMPOLINE_CODE_MAX);
+	if (remote->gap_bytes < 4 * TRAMPOLINE_MAPPED_BYTES)
+		return error_set(err, ERROR_UNSUPPORTED, "it has no free addresses");
+	/* In the middle: what the program maps meanwhile begins at the ends. */
+	injection->memory = (remote->gap + remote->gap_bytes / 2) & ~(uint64_t)0xfff;
+	return true;
+}
+
+static bool read_target(struct injection *injection, pid_t pid, struct error *err)
+{
+	if (!remote_read(&injection->remote, pid, err) || !find_functions(injection, err) ||
+		!find_place(injection, err))
+		return false;
+	stack_waiting_find(&injection->waiting, &injection->remote);
+	return true;
+}
+
+/*
+ * Two at a time would write to the same place. The lock is on a file that those may open who may
+ * trace the process.
+ */
+static bool lock_target(pid_t pid, int *lock, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+	*lock = open(path, O_RDWR | O_CLOEXEC);
+	if (*lock < 0)
+		return error_set(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_DENIED,
+			"the memory of process %d cannot be opened: %s", (int)pid,
+			errno_text(errno));
+	if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	return error_set(err, ERROR_STATE, "another heapctl is just attaching to it");
+}
+
+bool injection_init(struct injection *injection, pid_t pid, struct error *err)
+{
+	*injection = (struct injection){ .process_memory = -1 };
+	return lock_target(pid, &injection->process_memory, err) &&
+	       read_target(injection, pid, err);
+}
+
+bool injection_init_for_looks(struct injection *injection, pid_t pid, struct error *err)
+{
+	*injection = (struct injection){ .process_memory = -1 };
+	return read_target(injection, pid, err);
+}
+
+void injection_deinit(struct injection *injection)
+{
+	remote_deinit(&injection->remote);
+	if (injection->process_memory >= 0)
+		close(injection->process_memory);
+	*injection = (struct injection){ .process_memory = -1 };
+}
+
+bool injection_is_gone(const struct injection *injection)
+{
+	char byte;
+
+	/* The file was opened before, and reads as empty then. */
+	return pread(injection->process_memory, &byte, 1, (off_t)injection->code) == 0;
+}
+
+bool injection_explain_end(struct error *err)
+{
+	return error_set(err, ERROR_NOT_FOUND, "it has ended, or executes another program now");
+}
+
+void injection_write_unused_bytes(const struct injection *injection)
+{
+	if (pwrite(injection->process_memory, injection->before, sizeof injection->before,
+		    (off_t)injection->code) < 0) {
+		/* What is left is unused, as it was before. */
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inject/threads.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum { PATH_BYTES = 64 };
+
+bool threads_read(struct thread_list *list, pid_t pid, struct error *err)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *const tasks = opendir(path);
+	if (tasks == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	list->count = 0;
+	for (struct dirent *entry; list->count < THREADS_MAX && (entry = readdir(tasks)) != NULL;) {
+		if (isdigit((unsigned char)entry->d_name[0]))
+			list->threads[list->count++] = atoi(entry->d_name);
+	}
+	closedir(tasks);
+	return true;
+}
+
+/*
+ * Where a thread waits, without stopping it: /proc/PID/task/TID/syscall has the number of its
+ * system call, six arguments, the stack and the instruction pointer; "running" of one that runs.
+ */
+bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[PATH_BYTES];
+	long number = -1;
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
+	*registers = (struct stack_registers){ .is_in_call = true };
+	return file_read(path, &text, &ignored) &&
+	       sscanf(buffer_string(&text), "%ld %*s %*s %*s %*s %*s %*s %" SCNx64 " %" SCNx64,
+		       &number, &registers->sp, &registers->pc) == 3 &&
+	       number >= 0;
+}
+
+/* The last number of NSpid is the one by which the thread knows itself (pid_namespaces(7)). */
+static bool is_called(pid_t pid, pid_t thread, pid_t own_number)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[PATH_BYTES];
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)thread);
+	if (!file_read(path, &text, &ignored))
+		return false;
+	const char *at = strstr(buffer_string(&text), "\nNSpid:");
+	long number = thread;
+	for (at = at == NULL ? "" : at + strlen("\nNSpid:"); *at == '\t';) {
+		char *end;
+		number = strtol(at, &end, 10);
+		at = end;
+	}
+	return number == own_number;
+}
+
+pid_t threads_find(pid_t pid, pid_t own_number)
+{
+	struct thread_list list;
+	struct error ignored;
+
+	if (!threads_read(&list, pid, &ignored))
+		return 0;
+	for (size_t i = 0; i < list.count; i++) {
+		if (is_called(pid, list.threads[i], own_number))
+			return list.threads[i];
+	}
+	return 0;
+}
