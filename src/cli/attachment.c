@@ -125,6 +125,18 @@ bool attachment_end(const struct target *target, json_t **answer, struct error *
 	return true;
 }
 
+static bool check_no_agent(const struct process *process, struct error *err)
+{
+	struct target target;
+	struct error ignored;
+
+	if (!target_of_process(process->pid, &target, &ignored))
+		return true;
+	error_set(
+		err, ERROR_STATE, "%s[%d] has an agent already", process->name, (int)process->pid);
+	return error_hint(err, "heapctl activate %d switches sampling on", (int)process->pid);
+}
+
 bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err)
 {
@@ -132,7 +144,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	struct error ignored;
 
 	*attachment = (struct attachment){ 0 };
-	if (!attach_check(process, request->is_forced, err) ||
+	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
 		!load_agent(process, attachment, err) ||
 		!wait_for_agent(process, &attachment->target, err))
 		return false;
@@ -151,7 +163,8 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	int safe = 0, looks = 0;
 	struct error err;
 
-	if (attach_check(process, false, &err) && inject_look(process->pid, &safe, &looks, &err))
+	if (check_no_agent(process, &err) && attach_check(process, false, &err) &&
+		inject_look(process->pid, &safe, &looks, &err))
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
 			"heapctl attach %d would load the agent: at %d of %d looks a thread stood "
 			"where it may be used",

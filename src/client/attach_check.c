@@ -15,7 +15,6 @@
 #include "base/xalloc.h"
 #include "client/process_state.h"
 #include "client/program.h"
-#include "client/target.h"
 
 enum { PATH_BYTES = 96 };
 
@@ -159,21 +158,30 @@ static bool check_program(const struct process *process, struct error *err)
 
 bool attach_check(const struct process *process, bool is_forced, struct error *err)
 {
-	struct target target;
-	struct error ignored;
-
 	if (process->exe[0] == '\0' && process->resident_bytes == 0)
 		return error_set(err, ERROR_UNSUPPORTED, "%s[%d] is a thread of the kernel",
 			process->name, (int)process->pid);
-	if (target_of_process(process->pid, &target, &ignored)) {
-		error_set(err, ERROR_STATE, "%s[%d] has an agent already", process->name,
-			(int)process->pid);
-		return error_hint(
-			err, "heapctl activate %d switches sampling on", (int)process->pid);
-	}
 	return process_state_check(process, err) && may_trace(process, err) &&
 	       check_threads(process, is_forced, err) && check_rights(process, is_forced, err) &&
 	       check_program(process, err);
+}
+
+bool attach_offer(
+	const struct process *process, const struct process_modules *modules, struct error *err)
+{
+	struct error refusal;
+
+	if (modules->has_musl || !modules->has_libc)
+		return error_hint(err, "%s; heapctl doctor %d explains more",
+			process_agent_hint(modules), (int)process->pid);
+	if (attach_check(process, false, &refusal))
+		return error_hint(err,
+			"heapctl attach %d loads one while it runs; heapctl doctor %d explains "
+			"more",
+			(int)process->pid, (int)process->pid);
+	return error_hint(err,
+		"start it with heapctl run; heapctl doctor %d says why heapctl attach would refuse",
+		(int)process->pid);
 }
 
 bool attach_library_path(const struct process *process, const char *library, struct error *err)

@@ -10,11 +10,18 @@
 
 /*
  * False, with the reason and what to do, when it must not be tried or cannot work: no permission,
- * another tracer, a process that is stopped, that has an agent or that was built with a sanitizer.
+ * another tracer, a process that is stopped or that was built with a sanitizer.
  * ERROR_STATE where the user may insist (`is_forced`): a program with more rights than its user, a
  * seccomp filter.
  */
 MUST_CHECK bool attach_check(const struct process *process, bool is_forced, struct error *err);
+
+/*
+ * Sets the hint of an error about a process without an agent: the command that loads one where
+ * attach_check() finds nothing against it. Returns false.
+ */
+bool attach_offer(
+	const struct process *process, const struct process_modules *modules, struct error *err);
 
 /*
  * The path under which the process sees the file `library`, which is ours: the same one, where it

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "client/attach_check.h"
 #include "client/discovery.h"
 #include "client/process_state.h"
 #include "client/wake.h"
@@ -119,8 +120,11 @@ static bool explain_bare_root(
 			       "root, or profile the process that forked it");
 }
 
-/* Why no agent answers, and how to change that. */
-static bool explain_no_agent(const struct process *process, struct error *err)
+/*
+ * Why no agent answers, and how to change that. `is_only`: not one of many, so that what attaching
+ * needs may be read.
+ */
+static bool explain_no_agent(const struct process *process, bool is_only, struct error *err)
 {
 	struct process_modules modules;
 
@@ -162,6 +166,8 @@ static bool explain_no_agent(const struct process *process, struct error *err)
 			(int)process->pid);
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent", process->name, (int)process->pid);
+	if (is_only)
+		return attach_offer(process, &modules, err);
 	return error_hint(err, "%s; heapctl doctor %d explains more", process_agent_hint(&modules),
 		(int)process->pid);
 }
@@ -283,7 +289,7 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 	if (*denied)
 		return false;
 	return wake.awake_since_ms == 0 ? explain_cannot_wake(process, &wake, err)
-					: explain_no_agent(process, err);
+					: explain_no_agent(process, true, err);
 }
 
 static bool find_agent(const struct process *process, struct target *target, struct error *err)
@@ -294,7 +300,7 @@ static bool find_agent(const struct process *process, struct target *target, str
 		return true;
 	if (denied)
 		return false;
-	return explain_no_agent(process, err);
+	return explain_no_agent(process, false, err);
 }
 
 /*
@@ -320,7 +326,7 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 							       check_root(process, err))) &&
 			       wake_agent(process, deadline_ms, target, &denied, err);
 		if (process_age_ms(process->pid) >= YOUNG_MS)
-			return explain_no_agent(process, err);
+			return explain_no_agent(process, true, err);
 		poll(NULL, 0, WAKE_INTERVAL_MS);
 	}
 }
@@ -430,19 +436,20 @@ struct name_search {
 	char list[200]; /* "4711, 4712" */
 	struct process without_agent;
 	size_t unreachable;
-	struct error why; /* of the first unreachable one */
+	size_t without_agents; /* of the unreachable, those that have none */
+	char others[200];      /* "4711, 4712": the unreachable */
+	struct error why;      /* of the first unreachable one */
 };
 
-static void note_reachable(pid_t pid, struct name_search *search)
+/* The pid is the `count`th of the list. */
+static void append_pid(pid_t pid, size_t count, char list[200])
 {
-	const size_t size = strlen(search->list);
+	const size_t size = strlen(list);
 
-	search->reachable++;
-	if (search->reachable <= NAMES_SHOWN)
-		snprintf(search->list + size, sizeof search->list - size, "%s%d",
-			size == 0 ? "" : ", ", (int)pid);
-	else if (search->reachable == NAMES_SHOWN + 1)
-		snprintf(search->list + size, sizeof search->list - size, ", ...");
+	if (count <= NAMES_SHOWN)
+		snprintf(list + size, 200 - size, "%s%d", size == 0 ? "" : ", ", (int)pid);
+	else if (count == NAMES_SHOWN + 1)
+		snprintf(list + size, 200 - size, ", ...");
 }
 
 static void examine(pid_t pid, struct name_search *search)
@@ -469,8 +476,12 @@ static void examine(pid_t pid, struct name_search *search)
 		if (search->reachable == 0)
 			search->first = target;
 		search->has_several_owners |= search->first.owner != target.owner;
-		note_reachable(pid, search);
-	} else if (search->unreachable++ == 0) {
+		append_pid(pid, ++search->reachable, search->list);
+		return;
+	}
+	append_pid(pid, ++search->unreachable, search->others);
+	search->without_agents += err.kind == ERROR_NOT_FOUND;
+	if (search->unreachable == 1) {
 		search->without_agent = process;
 		search->why = err;
 	}
@@ -530,8 +541,15 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 				       "different users"
 				     : "give the pid of one of them");
 	}
-	if (search->unreachable == 1 && process_age_ms(search->without_agent.pid) < YOUNG_MS)
+	if (search->unreachable == 1 && search->without_agents == 1)
 		return reach_agent(&search->without_agent, wake_deadline_ms(), target, err);
+	if (search->unreachable > 1 && search->without_agents == search->unreachable) {
+		error_set(err, ERROR_NOT_FOUND,
+			"%zu processes are called '%s', and none has an "
+			"agent: %s",
+			search->unreachable, name, search->others);
+		return error_hint(err, "heapctl attach PID loads one while it runs");
+	}
 	if (search->unreachable > 0) {
 		*err = search->why;
 		return false;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/user_name.h"
 #include "base/xalloc.h"
+#include "client/attach_check.h"
 #include "client/survey.h"
 #include "client/http_client.h"
 #include "gateway/request.h"
@@ -157,6 +158,18 @@ static struct backend_problem *add_problem(
 	return problem;
 }
 
+static void gather_without_agent(const struct process *process, struct found_backends *found)
+{
+	struct error *const err = &add_problem(found, process->name, process->pid)->err;
+	struct process_modules modules;
+
+	if (!process_read_modules(process->pid, &modules, err))
+		return;
+	error_set(err, ERROR_NOT_FOUND, "%s[%d] has jemalloc, but no agent", process->name,
+		(int)process->pid);
+	attach_offer(process, &modules, err);
+}
+
 static void gather_entry(
 	struct backend_set *set, const struct survey_entry *entry, struct found_backends *found)
 {
@@ -174,13 +187,9 @@ static void gather_entry(
 	case SURVEY_SILENT:
 		add_problem(found, process->name, process->pid)->err = entry->problem;
 		return;
-	case SURVEY_NO_AGENT: {
-		struct error *const err = &add_problem(found, process->name, process->pid)->err;
-		error_set(err, ERROR_NOT_FOUND, "%s[%d] has jemalloc, but no agent", process->name,
-			(int)process->pid);
-		error_hint(err, "start it with `heapctl run` to reach it");
+	case SURVEY_NO_AGENT:
+		gather_without_agent(process, found);
 		return;
-	}
 	case SURVEY_STALE:
 		/* The server that left the socket has ended. */
 		return;

@@ -222,15 +222,17 @@ static void announce(const struct serve_options *options, const struct serving *
 static void log_missing_targets(const struct serve_options *options, struct serving *serving)
 {
 	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
-	char line[600];
+	char line[1200];
 
 	/* That process has just been started. */
 	if (options->log == NULL || options->target_count == 0 || options->until_exit != 0)
 		return;
 	backend_set_list(&serving->gateway.backends, &list);
 	for (size_t i = 0; i < list.problem_count; i++) {
-		snprintf(line, sizeof line, "target not reachable yet: %s",
-			list.problems[i].err.message);
+		const struct error *const err = &list.problems[i].err;
+		snprintf(line, sizeof line, "target not reachable yet: %s%s%s%s", err->message,
+			err->hint[0] == '\0' ? "" : " (", err->hint,
+			err->hint[0] == '\0' ? "" : ")");
 		options->log(line);
 	}
 }

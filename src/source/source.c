@@ -16,6 +16,7 @@
 #include "client/agent_client.h"
 #include "client/http_client.h"
 #include "client/kernel_view.h"
+#include "client/process.h"
 #include "profile/bundle.h"
 #include "profile/profile_read.h"
 #include "profile/readers.h"
@@ -274,6 +275,8 @@ static bool open_target(const char *operand, const struct source_options *option
 	struct source *source, struct error *err)
 {
 	struct target target;
+	struct process process;
+	struct error ignored;
 
 	if (target_resolve(operand, &target, err)) {
 		source_of_target(&target, options, source);
@@ -284,7 +287,10 @@ static bool open_target(const char *operand, const struct source_options *option
 		return false;
 	if (has_suffix(operand))
 		return error_system(err, ENOENT, "%s", operand);
-	return options->needs_agent ? false : error_hint(err, "there is no file of that name");
+	if (options->needs_agent || process_find(operand, &process, &ignored) ||
+		ignored.kind == ERROR_USAGE)
+		return false;
+	return error_hint(err, "there is no file of that name");
 }
 
 /* Parts of it are at the gateway's target that the URL leads to. */

@@ -341,6 +341,34 @@ class Refused(AttachCase):
         self.assertTrue(is_alive(process.pid))
 
 
+class Offered(AttachCase):
+    """A process without an agent: the command that would attach one, and nothing that does it."""
+
+    def test_by_verbs_that_look_for_an_agent(self):
+        process = self.start_python()
+        offer = f"heapctl attach {process.pid} loads one while it runs"
+        for command in (("top",), ("watch", "--when", "every=1s"), ("status",), ("report",), ("record", "--duration", "1s")):
+            with self.subTest(verb=command[0]):
+                self.assertIn(offer, self.heapctl(command[0], process.pid, *command[1:], code=1)[1])
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_not_where_it_would_be_refused(self):
+        process = self.start_python()
+        stop(process.pid)
+        message = self.heapctl("top", process.pid, code=1)[1]
+        process.send_signal(signal.SIGCONT)
+        self.assertIn("has no agent", message)
+        self.assertNotIn("loads one while it runs", message)
+
+    def test_of_a_name_that_several_have(self):
+        name = own_name("twins")
+        command = shutil.copy(os.path.realpath("/bin/sleep"), os.path.join(self.folder, name))
+        pids = sorted(self.start(command, "1000").pid for _ in range(2))
+        wait_until(lambda: all(os.readlink(f"/proc/{pid}/exe") == command for pid in pids), "both programs")
+        message = self.heapctl("top", name, code=1)[1]
+        self.assertIn(f"2 processes are called '{name}', and none has an agent: {pids[0]}, {pids[1]} (heapctl attach PID", message)
+
+
 class Record(AttachCase):
     def test_record_attaches_and_detaches(self):
         process = self.start_python()

@@ -584,7 +584,7 @@ class NotThere(Case):
     def test_a_process_without_agent(self):
         server, _ = self.start_redis(preload=False)
         _, said = self.heapctl("activate", server.pid, code=1)
-        self.assertIn(f"redis-server[{server.pid}] has no agent (load one with heapctl attach, or start it with heapctl run", said)
+        self.assertIn(f"redis-server[{server.pid}] has no agent (heapctl attach {server.pid} loads one while it runs", said)
 
     def test_somebody_else_at_the_socket_is_not_believed(self):
         sleeper = self.start("sleep", "600")

@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import AGENT, HEAPCTL, SANITIZED, stop, wait_until
+from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, stop, wait_until
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
@@ -105,6 +105,21 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelector('.flame canvas') && !location.hash.includes('view=')")
         self.assertEqual(page.serious_complaints(), [])
         self.assertEqual({url.split("/")[2] for url in page.requests() if url.startswith("http")}, {f"127.0.0.1:{self.port}"})
+
+    def test_a_process_without_an_agent_has_the_command_that_attaches_one(self):
+        process = self.start("sleep", "1000")
+        self.start_gateway(process.pid)
+        page = self.open_page(permissions=["clipboard-write"])
+        page.wait_for_text(f"heapctl attach {process.pid} loads one while it runs", "table")
+        page.click_on("Copy command")
+        page.wait_for_text("The command is on the clipboard", "#notices")
+        self.assertIsNone(agent_thread(process.pid))
+        # As soon as the user has attached one, the target is there.
+        self.heapctl("attach", process.pid)
+        page.wait_for_text("Sampling", "table")
+        self.heapctl("detach", process.pid)
+        page.wait_for_text(f"heapctl attach {process.pid} starts it again", "table")
+        self.assertEqual(page.serious_complaints(), [])
 
     def test_two_runs_compared(self):
         self.start_gateway(self.process.pid)

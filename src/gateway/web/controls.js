@@ -41,7 +41,7 @@ export function notify(message) {
 export function problemBox(problem, ...actions) {
   return el('div.problem-box', { role: 'alert' },
     el('h2', sentence(problem.message)),
-    problem.hint ? el('p', sentence(problem.hint)) : null, actions.length > 0 ? el('p.row', actions) : null);
+    problem.hint ? hint(problem.hint, 'p') : null, actions.length > 0 ? el('p.row', actions) : null);
 }
 
 /* Starts a view, which has start() and close(), and returns a function that closes it. A view that fails to start is replaced by its problem. */
@@ -99,13 +99,21 @@ export function saveMenu(ways) {
   return menu;
 }
 
-export async function copyLink() {
+async function copyText(name, text) {
   try {
-    await navigator.clipboard.writeText(location.href);
-    notify('The link is on the clipboard.');
+    await navigator.clipboard.writeText(text);
+    notify(`The ${name} is on the clipboard.`);
   } catch {
-    prompt('The link:', location.href);
+    prompt(`The ${name}:`, text);
   }
+}
+
+export const copyLink = () => copyText('link', location.href);
+
+/* A command in it that is complete as it stands has a button that copies it: the page runs none. */
+export function hint(text, kind = 'p.hint') {
+  const command = /heapctl attach \d+/.exec(text)?.[0];
+  return el(kind, sentence(text), command ? [' ', button('Copy command', () => copyText('command', command), { className: 'plain' })] : null);
 }
 
 /* Like repeat(); after three failures `place` shows the problem until a step succeeds. */

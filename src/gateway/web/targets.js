@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of targets. */
 import { getJson } from '/assets/api.js';
-import { keepTrying, sentence } from '/assets/controls.js';
+import { hint, keepTrying, sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { bytes, count } from '/assets/format.js';
 import { dateTime, duration } from '/assets/time.js';
@@ -36,7 +36,7 @@ function row(target, watches) {
     el('td.whole', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
     el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
     el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
-    el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? el('p.hint', sentence(state.hint)) : null,
+    el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? hint(state.hint) : null,
       watchLink(target, watches))));
 }
 
@@ -51,6 +51,8 @@ function table(targets, watches) {
 const noTarget = () => el('div.empty', el('h2', 'No target yet'),
   el('p', 'Start a server so that it can be profiled:'),
   el('pre', 'heapctl run -- redis-server'),
+  el('p', 'or load the agent into one that runs already; heapctl ps --all lists them:'),
+  el('pre', 'heapctl attach PID'),
   el('p.quiet', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
 
 /* Names that have a history and no process any more. */
