@@ -27,6 +27,10 @@ PROGRAMS = {
 }
 
 
+FILES = ["bin/python3", "lib/postgresql/*/bin/postgres", "lib/jvm/*/lib/server/libjvm.so", "bin/node", "lib/*/libclickhouse.so.*",
+         "bin/redis-server", "lib/*/libcrypto.so.3", "lib/*/libc.so.6", "lib/*/libstdc++.so.6", "sbin/mariadbd", "sbin/nginx", "sbin/kresd"]
+
+
 def times():
     print("  frames   own ns   libgcc ns   ratio")
     for depth in (3, 18, 33):
@@ -35,6 +39,19 @@ def times():
         frames, own, libgcc, built_us, rows, code = map(int, fields)
         print(f"  {frames:6} {own:8} {libgcc:11} {libgcc / own:7.1f}")
     print(f"  tables of the bench itself: {rows} rows of 8 bytes for {code / 1e6:.1f} MB of code in {built_us / 1000:.1f} ms")
+
+
+def cover():
+    print("  file                       MB of code   covered %     rows   ms per MB   bytes of rows per byte of code")
+    for pattern in FILES:
+        for file in sorted({path.resolve() for path in pathlib.Path("/usr").glob(pattern)}):
+            out = subprocess.run([BUILD / "bench/unwind_cover", file], capture_output=True, text=True)
+            if out.returncode != 0:
+                print(f"  {file.name:26} has no table")
+                continue
+            rows, code, covered, built_us = map(int, out.stdout.split())
+            print(f"  {file.name:26} {code / 1e6:10.2f} {100 * covered / code:11.3f} {rows:8} {built_us / 1e3 / (code / 1e6):11.2f}"
+                  f" {8 * rows / code:8.2f}")
 
 
 def equality():
@@ -54,4 +71,5 @@ def equality():
 
 
 times()
+cover()
 equality()

@@ -170,6 +170,8 @@ void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 		.pc = registers->pc, .sp = registers->sp, .fp = registers->fp, .is_exact_pc = true
 	};
 
+	memcpy(frame.scratch, registers->scratch, sizeof frame.scratch);
+
 	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
 	copy->address = frame.sp;
 	copy->size = remote_copy_some(remote->pid, frame.sp, copy->bytes, sizeof copy->bytes);

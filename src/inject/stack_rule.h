@@ -52,6 +52,7 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 /* A thread's registers, as a walk begins with them. */
 struct stack_registers {
 	uint64_t pc, sp, fp;
+	uint64_t scratch[UNWIND_SCRATCH_COUNT]; /* not of a thread in a system call */
 	bool is_in_call;
 };
 

@@ -3,8 +3,16 @@
 
 /* DWARF's numbers of registers: the psABI of x86-64 and of aarch64. */
 enum {
+	X86_RAX = 0,
+	X86_RCX = 2,
+	X86_RSI = 4,
+	X86_RDI = 5,
 	X86_RBP = 6,
 	X86_RSP = 7,
+	X86_R8 = 8,
+	X86_R9 = 9,
+	X86_R10 = 10,
+	X86_R11 = 11,
 	AARCH64_X29 = 29,
 	AARCH64_SP = 31,
 };
@@ -146,17 +154,79 @@ static bool is_linkage_table(const struct cursor *expression, int16_t *from_byte
 	return true;
 }
 
-/* "rbp + N", and behind it a load from there when `with_load`. */
-static bool is_fp_relative(struct cursor expression, bool with_load, int64_t *offset)
-{
-	enum { BREG6 = 0x76, DEREF = 0x06 };
+enum {
+	OP_DEREF = 0x06,
+	OP_PLUS_UCONST = 0x23,
+	OP_BREG0 = 0x70,
+};
 
-	if (cursor_u8(&expression) != BREG6)
+/* "rbp + N" */
+static bool is_fp_relative(struct cursor expression, int64_t *offset)
+{
+	if (cursor_u8(&expression) != OP_BREG0 + X86_RBP)
 		return false;
 	*offset = cursor_sleb(&expression);
-	if (with_load && cursor_u8(&expression) != DEREF)
-		return false;
 	return cursor_ok(&expression) && cursor_left(&expression) == 0;
+}
+
+/*
+ * "*(rbp + N)", as compilers write it, or "*(rsp + N) + M", where OpenSSL's assembly has saved the
+ * stack pointer.
+ */
+static bool set_cfa_deref(struct cursor expression, struct unwind_rule *rule)
+{
+	const uint8_t base = cursor_u8(&expression);
+	const int64_t offset = cursor_sleb(&expression);
+	uint64_t more = 0;
+
+	if ((base != OP_BREG0 + X86_RBP && base != OP_BREG0 + X86_RSP) ||
+		cursor_u8(&expression) != OP_DEREF)
+		return false;
+	if (cursor_left(&expression) > 0) {
+		if (cursor_u8(&expression) != OP_PLUS_UCONST)
+			return false;
+		more = cursor_uleb(&expression);
+	}
+	if (!cursor_ok(&expression) || cursor_left(&expression) > 0 || more % WORD != 0 ||
+		more / WORD >= UNWIND_DEREF_MORE ||
+		!in_words(offset, INT16_MIN / UNWIND_DEREF_MORE, INT16_MAX / UNWIND_DEREF_MORE - 1))
+		return false;
+	rule->cfa = UNWIND_CFA_DEREF;
+	rule->is_base_fp = base == OP_BREG0 + X86_RBP;
+	rule->offset = (int16_t)(offset / WORD * UNWIND_DEREF_MORE + (int64_t)(more / WORD));
+	return true;
+}
+
+static bool scratch_of(uint64_t number, enum unwind_scratch *scratch)
+{
+	static const uint8_t numbers[UNWIND_SCRATCH_COUNT] = { [UNWIND_RAX] = X86_RAX,
+		[UNWIND_RCX] = X86_RCX,
+		[UNWIND_RSI] = X86_RSI,
+		[UNWIND_RDI] = X86_RDI,
+		[UNWIND_R8] = X86_R8,
+		[UNWIND_R9] = X86_R9,
+		[UNWIND_R10] = X86_R10,
+		[UNWIND_R11] = X86_R11 };
+
+	for (unsigned i = 0; i < UNWIND_SCRATCH_COUNT; i++) {
+		if (numbers[i] == number) {
+			*scratch = (enum unwind_scratch)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool set_cfa_scratch(uint64_t number, int64_t offset, struct unwind_rule *rule)
+{
+	enum unwind_scratch scratch;
+
+	if (!scratch_of(number, &scratch) || !in_words(offset, INT16_MIN / UNWIND_SCRATCH_COUNT,
+						     INT16_MAX / UNWIND_SCRATCH_COUNT - 1))
+		return false;
+	rule->cfa = UNWIND_CFA_SCRATCH;
+	rule->offset = (int16_t)(offset / WORD * UNWIND_SCRATCH_COUNT + (int64_t)scratch);
+	return true;
 }
 
 static bool set_cfa(
@@ -167,17 +237,16 @@ static bool set_cfa(
 
 	if (!state->is_cfa_expression) {
 		if (state->cfa_register != roles.sp && state->cfa_register != roles.fp)
-			return false;
+			return common->machine == UNWIND_X86_64 &&
+			       set_cfa_scratch(state->cfa_register, offset, rule);
 		rule->cfa = state->cfa_register == roles.sp ? UNWIND_CFA_SP : UNWIND_CFA_FP;
 	} else if (common->machine != UNWIND_X86_64) {
 		return false;
 	} else if (is_linkage_table(&state->cfa_expression, &rule->offset)) {
 		rule->cfa = UNWIND_CFA_PLT;
 		return true;
-	} else if (is_fp_relative(state->cfa_expression, true, &offset)) {
-		rule->cfa = UNWIND_CFA_FP_DEREF;
 	} else {
-		return false;
+		return set_cfa_deref(state->cfa_expression, rule);
 	}
 	if (!in_words(offset, INT16_MIN, INT16_MAX))
 		return false;
@@ -219,8 +288,9 @@ static void set_fp(const struct cfi_state *state, struct unwind_rule *rule)
 			rule->fp = UNWIND_FP_LOST;
 		break;
 	case CFI_EXPRESSION:
-		if (!is_fp_relative(state->fp.expression, false, &offset) ||
-			!in_words(offset, INT8_MIN, INT8_MAX))
+		if (!is_fp_relative(state->fp.expression, &offset) ||
+			!in_words(offset, INT8_MIN, INT8_MAX) ||
+			(rule->cfa == UNWIND_CFA_DEREF && !rule->is_base_fp))
 			break;
 		rule->fp = UNWIND_FP_AT_BASE;
 		rule->is_base_fp = true;

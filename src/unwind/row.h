@@ -24,14 +24,36 @@ enum unwind_machine {
 
 /* How the CFA is found. `offset` is in units of 8 bytes. */
 enum unwind_cfa {
-	UNWIND_CFA_NONE,     /* no function here, or one that does not fit */
-	UNWIND_CFA_END,	     /* the outermost frame: it has no caller */
-	UNWIND_CFA_SP,	     /* sp + offset */
-	UNWIND_CFA_FP,	     /* fp + offset */
-	UNWIND_CFA_FP_DEREF, /* *(fp + offset): a stack that the function has realigned */
-	UNWIND_CFA_PLT,	     /* sp + 8, and 8 more from byte `offset` of each 16-byte entry on */
-	UNWIND_CFA_SIGNAL,   /* sp is at the context that the kernel saved */
+	UNWIND_CFA_NONE,    /* no function here, or one that does not fit */
+	UNWIND_CFA_END,	    /* the outermost frame: it has no caller */
+	UNWIND_CFA_SP,	    /* sp + offset */
+	UNWIND_CFA_FP,	    /* fp + offset */
+	UNWIND_CFA_DEREF,   /* *(fp or sp + offset / 16) + offset % 16: a stack that the function
+			       has realigned */
+	UNWIND_CFA_PLT,	    /* sp + 8, and 8 more from byte `offset` of each 16-byte entry on */
+	UNWIND_CFA_SIGNAL,  /* sp is at the context that the kernel saved */
+	UNWIND_CFA_SCRATCH, /* scratch register number offset % 8, + offset / 8 */
 };
+
+enum { UNWIND_DEREF_MORE = 16 };
+
+/*
+ * Registers that a call may change, so that only the innermost frame and one that a signal has
+ * interrupted can count from them (x86-64).
+ */
+enum unwind_scratch {
+	UNWIND_RAX,
+	UNWIND_RCX,
+	UNWIND_RSI,
+	UNWIND_RDI,
+	UNWIND_R8,
+	UNWIND_R9,
+	UNWIND_R10,
+	UNWIND_R11,
+	UNWIND_SCRATCH_COUNT,
+};
+
+_Static_assert(UNWIND_SCRATCH_COUNT == 8, "as unwind_cfa says");
 
 /* Where the caller's frame pointer is. */
 enum unwind_fp {
@@ -56,7 +78,7 @@ struct unwind_rule {
 	uint8_t cfa : 3;
 	uint8_t fp : 2;
 	uint8_t ra : 2;
-	uint8_t is_base_fp : 1; /* UNWIND_FP_AT_BASE counts from fp, otherwise from sp */
+	uint8_t is_base_fp : 1; /* UNWIND_CFA_DEREF and UNWIND_FP_AT_BASE: from fp, not sp */
 };
 
 _Static_assert(sizeof(struct unwind_rule) == 4, "a rule is one word");

@@ -19,9 +19,13 @@ struct unwind_frame {
 	uint64_t fp;	  /* 0 when it is not known */
 	uint64_t lr;	  /* aarch64's link register; of the innermost frame only, else 0 */
 	bool is_exact_pc; /* pc is the next instruction, not one behind a call */
+	uint64_t scratch[UNWIND_SCRATCH_COUNT]; /* 0 when not known; of a frame with an exact pc */
 };
 
-/* Reads 8 bytes at an aligned address that is not below the frame's sp; false when it cannot. */
+/*
+ * Reads 8 bytes at an aligned address, which a valid rule has not below the frame's sp, but for the
+ * 128 bytes there that functions without calls use; false when it cannot.
+ */
 typedef bool unwind_read(void *context, uint64_t address, uint64_t *value);
 
 /* Where a rule for the code of this frame is looked up: a call may be a function's last bytes. */
@@ -40,12 +44,25 @@ static inline uint64_t unwind_strip_signature(enum unwind_machine machine, uint6
  * address (x86-64), rt_sigframe with its siginfo (aarch64). */
 struct unwind_signal_layout {
 	unsigned fp, sp, pc, lr;
+	unsigned scratch[UNWIND_SCRATCH_COUNT];
 };
 
 static inline bool unwind_step_signal(
 	enum unwind_machine machine, struct unwind_frame *frame, unwind_read *read, void *context)
 {
-	static const struct unwind_signal_layout x86_64 = { .fp = 120, .sp = 160, .pc = 168 };
+	static const struct unwind_signal_layout x86_64 = {
+		.fp = 120,
+		.sp = 160,
+		.pc = 168,
+		.scratch = { [UNWIND_RAX] = 144,
+			[UNWIND_RCX] = 152,
+			[UNWIND_RSI] = 112,
+			[UNWIND_RDI] = 104,
+			[UNWIND_R8] = 40,
+			[UNWIND_R9] = 48,
+			[UNWIND_R10] = 56,
+			[UNWIND_R11] = 64 },
+	};
 	static const struct unwind_signal_layout aarch64 = {
 		.fp = 544, .lr = 552, .sp = 560, .pc = 568
 	};
@@ -58,8 +75,21 @@ static inline bool unwind_step_signal(
 		!read(context, frame->sp + at->pc, &caller.pc) ||
 		(at->lr != 0 && !read(context, frame->sp + at->lr, &caller.lr)))
 		return false;
+	for (unsigned i = 0; i < UNWIND_SCRATCH_COUNT && at->scratch[i] != 0; i++) {
+		if (!read(context, frame->sp + at->scratch[i], &caller.scratch[i]))
+			return false;
+	}
 	*frame = caller;
 	return true;
+}
+
+/* Splits an offset of two parts; the second one is not negative. */
+static inline uint64_t unwind_split_offset(int16_t offset, unsigned divisor, unsigned *second)
+{
+	enum { WORD = 8 };
+
+	*second = (unsigned)offset % divisor;
+	return (uint64_t)((offset - (int64_t)*second) / (int64_t)divisor * WORD);
 }
 
 /* False at the end of the stack, and where rule and stack do not lead to a caller. */
@@ -70,6 +100,7 @@ static inline __attribute__((always_inline)) bool unwind_step(enum unwind_machin
 	const uint64_t offset = (uint64_t)((int64_t)rule.offset * WORD);
 	const uint64_t saved = (uint64_t)((int64_t)rule.saved * WORD);
 	uint64_t cfa = 0;
+	unsigned second = 0;
 
 	switch ((enum unwind_cfa)rule.cfa) {
 	case UNWIND_CFA_SP:
@@ -78,9 +109,16 @@ static inline __attribute__((always_inline)) bool unwind_step(enum unwind_machin
 	case UNWIND_CFA_FP:
 		cfa = frame->fp + offset;
 		break;
-	case UNWIND_CFA_FP_DEREF:
-		if (!read(context, frame->fp + offset, &cfa))
+	case UNWIND_CFA_DEREF:
+		cfa = unwind_split_offset(rule.offset, UNWIND_DEREF_MORE, &second) +
+		      (rule.is_base_fp ? frame->fp : frame->sp);
+		if (!read(context, cfa, &cfa))
 			return false;
+		cfa += second * WORD;
+		break;
+	case UNWIND_CFA_SCRATCH:
+		cfa = unwind_split_offset(rule.offset, UNWIND_SCRATCH_COUNT, &second);
+		cfa += frame->is_exact_pc ? frame->scratch[second] : 0;
 		break;
 	case UNWIND_CFA_PLT:
 		cfa = frame->sp + WORD;
@@ -104,31 +142,36 @@ static inline __attribute__((always_inline)) bool unwind_step(enum unwind_machin
 		slot = (rule.is_base_fp ? frame->fp : frame->sp) + saved;
 	const bool has_slot = rule.fp == UNWIND_FP_AT_CFA || rule.fp == UNWIND_FP_AT_BASE;
 
-	struct unwind_frame caller = { .sp = cfa, .fp = frame->fp };
+	uint64_t fp = frame->fp, pc = 0;
 	if (rule.fp == UNWIND_FP_LOST)
-		caller.fp = 0;
-	else if (has_slot && rule.ra != UNWIND_RA_SAVED && !read(context, slot, &caller.fp))
+		fp = 0;
+	else if (has_slot && rule.ra != UNWIND_RA_SAVED && !read(context, slot, &fp))
 		return false;
 
 	bool done = true;
 	switch ((enum unwind_ra)rule.ra) {
 	case UNWIND_RA_CFA:
-		done = read(context, cfa - WORD, &caller.pc);
+		done = read(context, cfa - WORD, &pc);
 		break;
 	case UNWIND_RA_AFTER_FP:
-		done = read(context, slot + WORD, &caller.pc);
+		done = read(context, slot + WORD, &pc);
 		break;
 	case UNWIND_RA_SAVED:
-		done = has_slot && read(context, slot, &caller.pc);
+		done = has_slot && read(context, slot, &pc);
 		break;
 	case UNWIND_RA_REGISTER:
-		caller.pc = frame->lr;
+		pc = frame->lr;
 		break;
 	}
-	caller.pc = unwind_strip_signature(machine, caller.pc);
-	if (!done || caller.pc == 0)
+	pc = unwind_strip_signature(machine, pc);
+	if (!done || pc == 0)
 		return false;
-	*frame = caller;
+	/* The scratch registers stay, unread: the pc is not exact. */
+	frame->pc = pc;
+	frame->sp = cfa;
+	frame->fp = fp;
+	frame->lr = 0;
+	frame->is_exact_pc = false;
 	return true;
 }
 

@@ -157,6 +157,127 @@ static void walk_leaves_an_alternate_signal_stack(void **state)
 	raise_on(true);
 }
 
+#if defined(__x86_64__)
+/*
+ * As OpenSSL's assembly: the first keeps the stack pointer of before its call in a slot and calls
+ * its argument; the others count from a scratch register, or a slot below the stack pointer, where
+ * a signal interrupts them.
+ */
+__asm__(".text\n"
+	"call_with_saved_sp:\n"
+	".cfi_startproc\n"
+	"	mov %rsp, %rax\n"
+	"	sub $56, %rsp\n"
+	"	.cfi_adjust_cfa_offset 56\n"
+	"	mov %rax, 24(%rsp)\n"
+	/* DW_CFA_def_cfa_expression: breg7 24, deref, plus_uconst 8 */
+	"	.cfi_escape 0x0f, 5, 0x77, 24, 0x06, 0x23, 8\n"
+	"	call *%rdi\n"
+	"	mov 24(%rsp), %rsp\n"
+	"	.cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	"trap_with_saved_sp_below:\n"
+	".cfi_startproc\n"
+	"	mov %rsp, -24(%rsp)\n"
+	"	lea -16(%rsp), %rsp\n"
+	"	.cfi_escape 0x0f, 5, 0x77, 0x78, 0x06, 0x23, 8\n"
+	"	int3\n"
+	"	lea 16(%rsp), %rsp\n"
+	"	.cfi_def_cfa %rsp, 8\n"
+	"	ret\n"
+	".cfi_endproc\n");
+#define TRAP_WITH(register)                                                                                                                           \
+	__asm__("trap_with_" #register ":\n"                                                                                                          \
+				       ".cfi_startproc\n"                                                                                             \
+				       "	lea 8(%rsp), %" #register "\n"                                                                        \
+									  "	.cfi_def_cfa "                                                            \
+									  "%" #register ", 0\n"                                                       \
+											"	p"                                                          \
+											"ush "                                                        \
+											"%rbp\n"                                                      \
+											"	."                                                          \
+											"cfi_"                                                        \
+											"offset "                                                     \
+											"%rbp, "                                                      \
+											"-16\n"                                                       \
+											"	l"                                                          \
+											"ea "                                                         \
+											"-64(%"                                                       \
+											"rsp), "                                                      \
+											"%rsp\n"                                                      \
+											"	x"                                                          \
+											"or "                                                         \
+											"%ebp, "                                                      \
+											"%ebp\n"                                                      \
+											"	i"                                                          \
+											"nt3\n"                                                       \
+											"	m"                                                          \
+											"ov "                                                         \
+											"-16("                                                        \
+											"%" #register "), %rbp\n"                                     \
+												      "	.cfi_restore %rbp\n"                          \
+												      "	lea -8(%" #register "), %rsp\n"               \
+															    "	.cfi_def_cfa %rsp, 8\n" \
+															    "	ret\n"                  \
+															    ".cfi_endproc\n");        \
+	void trap_with_##register(void)
+TRAP_WITH(rax);
+TRAP_WITH(rcx);
+TRAP_WITH(rsi);
+TRAP_WITH(rdi);
+TRAP_WITH(r8);
+TRAP_WITH(r9);
+TRAP_WITH(r10);
+TRAP_WITH(r11);
+void call_with_saved_sp(void (*function)(void));
+void trap_with_saved_sp_below(void);
+
+static void check_here(void)
+{
+	check_same(4);
+}
+
+static void walk_passes_a_saved_stack_pointer(void **state)
+{
+	(void)state;
+	call_with_saved_sp(check_here);
+}
+
+static void walk_passes_what_a_signal_interrupts_in_assembly(void **state)
+{
+	void (*const traps[])(void) = { trap_with_saved_sp_below, trap_with_rax, trap_with_rcx,
+		trap_with_rsi, trap_with_rdi, trap_with_r8, trap_with_r9, trap_with_r10,
+		trap_with_r11 };
+
+	(void)state;
+	signal(SIGTRAP, handle);
+	for (size_t i = 0; i < sizeof traps / sizeof *traps; i++) {
+		const int before = handled;
+		traps[i]();
+		assert_int_equal(handled, before + 1);
+	}
+	signal(SIGTRAP, SIG_DFL);
+}
+
+/* What has most hand-written code; the rows of all other libraries say more. */
+static void rows_cover_openssl(void **state)
+{
+	void *const library = dlopen("libcrypto.so.3", RTLD_NOW);
+	struct error err;
+	bool changed = false;
+
+	(void)state;
+	assert_non_null(library);
+	assert_true(unwind_modules_update(&modules, &changed, &err));
+	const struct unwind_module *const module = unwind_list_find(
+		atomic_load(&modules.list), (uint64_t)(uintptr_t)dlsym(library, "EVP_sha256"));
+	assert_non_null(module);
+	assert_true(module->covered_bytes > module->code_bytes / 1000 * 998);
+	dlclose(library);
+}
+#endif
+
 static ucontext_t outside, inside;
 
 static void coroutine(void)
@@ -348,6 +469,11 @@ int main(void)
 		cmocka_unit_test(walk_ends_where_a_thread_begins),
 		cmocka_unit_test(walk_passes_a_signal_handler),
 		cmocka_unit_test(walk_leaves_an_alternate_signal_stack),
+#if defined(__x86_64__)
+		cmocka_unit_test(walk_passes_a_saved_stack_pointer),
+		cmocka_unit_test(walk_passes_what_a_signal_interrupts_in_assembly),
+		cmocka_unit_test(rows_cover_openssl),
+#endif
 		cmocka_unit_test(walk_of_a_coroutine_stays_on_its_stack),
 		cmocka_unit_test(walk_survives_any_frame),
 		cmocka_unit_test(no_list_gives_no_frames),
