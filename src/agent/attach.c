@@ -55,8 +55,10 @@ static bool start(const char *settings, struct error *err)
 	options.settings.children = SETTINGS_CHILDREN_NO;
 	const char *const name = find_setting("name");
 	snprintf(options.name, sizeof options.name, "%s", name == NULL ? "" : name);
-	if (!folder_choose(&options.settings, &folder, err) ||
-		(!agent_is_started() && !agent_start(&options, err)))
+	if (!folder_choose(&options.settings, &folder, err))
+		return error_hint(err, "mount a tmpfs at its /dev/shm, or name a folder that it "
+				       "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
+	if (!agent_is_started() && !agent_start(&options, err))
 		return false;
 	agent_thread_wait_for_socket();
 	if (has_socket())

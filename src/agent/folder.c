@@ -80,7 +80,12 @@ bool folder_choose(const struct settings *settings, struct folder *folder, struc
 			return true;
 	}
 	snprintf(path, sizeof path, "/tmp/heapctl-%u", geteuid());
-	return try_folder(path, folder, err);
+	if (try_folder(path, folder, err))
+		return true;
+	/* A container whose root is read-only has this one nevertheless. */
+	struct error ignored;
+	snprintf(path, sizeof path, "/dev/shm/heapctl-%u", geteuid());
+	return try_folder(path, folder, &ignored);
 }
 
 void folder_random_name(char name[FOLDER_NAME_MAX])

@@ -23,7 +23,7 @@ struct folder {
 
 /*
  * Picks the folder: the configured one; else /run/heapctl for root, the session's runtime folder,
- * /tmp/heapctl-UID, in this order; made when missing. A configured folder that belongs to another
+ * /tmp/heapctl-UID, /dev/shm/heapctl-UID, in this order; made when missing. A configured folder that belongs to another
  * user (the process has dropped its privileges) is skipped.
  */
 MUST_CHECK bool folder_choose(

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/program_files.h"
 #include "client/agent_client.h"
@@ -22,14 +23,25 @@ enum {
 	LOOK_MS = 10,
 };
 
+/* HEAPCTL_DIR, where the process sees that folder: it may have another root. */
+static const char *own_folder(const struct process *process)
+{
+	const char *const folder = getenv("HEAPCTL_DIR");
+	char path[4200], root[32];
+
+	if (folder == NULL || *folder == '\0')
+		return NULL;
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
+	return root[0] == '\0' || access(path, F_OK) == 0 ? folder : NULL;
+}
+
 /* What the agent reads in the place of its environment. */
 static char *make_settings(const struct process *process)
 {
-	const char *const folder = getenv("HEAPCTL_DIR");
+	const char *const folder = own_folder(process);
 
-	return xasprintf("name=%s\n%s%s%s", process->name,
-		folder == NULL || *folder == '\0' ? "" : "HEAPCTL_DIR=",
-		folder == NULL ? "" : folder, folder == NULL || *folder == '\0' ? "" : "\n");
+	return folder == NULL ? xasprintf("name=%s\n", process->name)
+			      : xasprintf("name=%s\nHEAPCTL_DIR=%s\n", process->name, folder);
 }
 
 /* The agent's own words, with its hint on a second line. */
@@ -46,21 +58,39 @@ static bool explain_refusal(
 	return false;
 }
 
+/* Its user may not be able to read the library where it is; /proc gets it there nevertheless. */
+static bool inject_agent(const struct process *process, struct inject_request *request,
+	struct inject_result *result, struct error *err)
+{
+	if (inject_library(request, result, err))
+		return true;
+	if (err->kind != ERROR_INPUT || request->path == NULL || !attach_has_proc(process))
+		return false;
+	request->path = NULL;
+	return inject_library(request, result, err);
+}
+
 static bool load_agent(
 	const struct process *process, struct attachment *attachment, struct error *err)
 {
 	CLEANUP(free_cleanup) char *settings = make_settings(process);
+	CLEANUP(file_unmap) struct file_map image = { 0 };
+	struct inject_result result = { 0 };
+	bool is_visible = false;
+	char library[4096];
+
+	if (!agent_library_find(library, err) ||
+		!attach_check_library(process, library, &is_visible, err) ||
+		!file_map(library, &image, err))
+		return false;
 	struct inject_request request = { .pid = process->pid,
+		.path = is_visible ? library : NULL,
+		.image = image.data,
+		.image_size = image.size,
 		.function = "heapctl_attach_agent",
 		.settings = settings,
 		.patience_ms = PATIENCE_MS };
-	struct inject_result result = { 0 };
-	char library[4096];
-
-	if (!agent_library_find(library, err) || !attach_library_path(process, library, err))
-		return false;
-	request.path = library;
-	if (!inject_library(&request, &result, err))
+	if (!inject_agent(process, &request, &result, err))
 		return error_prefix(err, "attaching to %s[%d]", process->name, (int)process->pid);
 	attachment->stop_us = result.stop_us;
 	attachment->stops = result.stops;

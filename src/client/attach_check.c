@@ -184,19 +184,30 @@ bool attach_offer(
 		(int)process->pid);
 }
 
-bool attach_library_path(const struct process *process, const char *library, struct error *err)
+bool attach_has_proc(const struct process *process)
+{
+	char path[PATH_BYTES];
+	struct stat ignored;
+
+	snprintf(path, sizeof path, "/proc/%d/root/proc/thread-self", (int)process->pid);
+	return lstat(path, &ignored) == 0;
+}
+
+bool attach_check_library(
+	const struct process *process, const char *library, bool *is_visible, struct error *err)
 {
 	struct stat ours, theirs;
 	char path[4200];
 
-	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, library);
 	if (stat(library, &ours) != 0)
 		return error_system(err, errno, "%s", library);
-	if (stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-		ours.st_ino == theirs.st_ino)
+	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, library);
+	*is_visible = stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+		      ours.st_ino == theirs.st_ino;
+	if (*is_visible || attach_has_proc(process))
 		return true;
 	error_set(err, ERROR_UNSUPPORTED,
-		"%s[%d] does not see %s: it has other files (a container)", process->name,
-		(int)process->pid, library);
-	return error_hint(err, "run heapctl inside of the container");
+		"%s[%d] sees neither %s nor /proc in its root, so the library cannot get to it",
+		process->name, (int)process->pid, library);
+	return error_hint(err, "mount /proc there, or the library's folder at the same path");
 }

@@ -24,8 +24,12 @@ bool attach_offer(
 	const struct process *process, const struct process_modules *modules, struct error *err);
 
 /*
- * The path under which the process sees the file `library`, which is ours: the same one, where it
- * has the same root. ERROR_UNSUPPORTED when the file is not there for it.
+ * Whether the process sees the file `library`, which is ours, under the same path. Where it does
+ * not, the library gets to it as a file in memory, which it opens by /proc: ERROR_UNSUPPORTED
+ * without.
  */
-MUST_CHECK bool attach_library_path(
-	const struct process *process, const char *library, struct error *err);
+MUST_CHECK bool attach_check_library(
+	const struct process *process, const char *library, bool *is_visible, struct error *err);
+
+/* Whether /proc is mounted where the process sees it. */
+bool attach_has_proc(const struct process *process);

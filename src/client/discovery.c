@@ -65,6 +65,9 @@ void discovery_folders(const struct process *process, struct string_pool *folder
 	add(folders, "%s/tmp/heapctl-%u", root, process->uid);
 	add(folders, "%s/tmp/heapctl-%u", root, process->effective_uid);
 	add(folders, "%s/tmp/heapctl-0", root);
+	add(folders, "%s/dev/shm/heapctl-%u", root, process->uid);
+	add(folders, "%s/dev/shm/heapctl-%u", root, process->effective_uid);
+	add(folders, "%s/dev/shm/heapctl-0", root);
 }
 
 /* Whether it is there, or could be made. */
@@ -296,6 +299,7 @@ void discovery_sockets(struct string_pool *paths)
 	}
 	add_users_folders("/run/user", "", "/heapctl", paths);
 	add_users_folders("/tmp", "heapctl-", "", paths);
+	add_users_folders("/dev/shm", "heapctl-", "", paths);
 	add_listening("self", 0, "", paths);
 }
 

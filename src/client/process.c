@@ -283,7 +283,8 @@ static void note_path(char path[1024], const struct proc_map *map)
 static void note_module(struct process_modules *modules, const struct proc_map *map)
 {
 	static const char agent_mark[] = "memfd:heapctl.filters.";
-	static const char *const agents[] = { "libheapctl.so", "memory_profile.so", NULL };
+	static const char *const agents[] = { "libheapctl.so", "memfd:libheapctl.so",
+		"memory_profile.so", NULL };
 	static const char *const jemallocs[] = { "libjemalloc", NULL };
 	static const char *const others[] = { "libtcmalloc", "libmimalloc", "libsnmalloc",
 		"libhoard", "librpmalloc", "libscudo", NULL };
@@ -300,7 +301,8 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 	const char *const name = path_base_name(path);
 	if (map->executable && map->writable)
 		modules->has_jit = true;
-	if (map->executable && map->deleted)
+	/* A file in memory has never had a name. */
+	if (map->executable && map->deleted && strncmp(name, "memfd:", 6) != 0)
 		modules->has_deleted = true;
 	if (strncmp(name, agent_mark, sizeof agent_mark - 1) == 0) {
 		modules->has_agent_mark = true;

@@ -18,10 +18,16 @@
 static bool inject(
 	const struct inject_request *request, struct inject_result *result, struct error *err)
 {
-	const struct loader_request load = { request->path, request->function, request->settings };
+	const struct loader_request load = { .path = request->path,
+		.image = request->image,
+		.image_size = request->image_size,
+		.function = request->function,
+		.settings = request->settings };
 	struct borrowed_thread borrowed = { 0 };
 	struct injection injection;
 
+	if (!loader_request_check(&load, err))
+		return false;
 	const bool done = injection_init(&injection, request->pid, err) &&
 			  borrow_some_thread(&injection, request->patience_ms, &borrowed, err) &&
 			  loader_thread_run(&injection, &borrowed, &load, &result->returned,

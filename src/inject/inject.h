@@ -21,7 +21,13 @@
 
 struct inject_request {
 	pid_t pid;
-	const char *path; /* of the library, as the process sees it */
+	/*
+	 * The library as the process sees it. NULL, or another version of it is loaded there: from
+	 * a sealed file in memory (memfd_create(2)), which needs /proc there.
+	 */
+	const char *path;
+	const void *image; /* the whole file */
+	size_t image_size;
 	/* int function(const char *settings, char *answer, size_t size), in the library. */
 	const char *function;
 	const char *settings; /* up to 1535 bytes */

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/loader_thread.h"
 
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/xalloc.h"
 #include "inject/threads.h"
 
 enum {
@@ -21,6 +28,16 @@ enum {
 };
 
 _Static_assert(START_MS + LOAD_MS + LEAVE_MS == LOADER_MS, "the contract");
+
+bool loader_request_check(const struct loader_request *request, struct error *err)
+{
+	const struct trampoline_exchange *const exchange = NULL;
+
+	return ((request->path == NULL || strlen(request->path) < sizeof exchange->path) &&
+		       strlen(request->settings) < sizeof exchange->settings) ||
+	       error_set(err, ERROR_USAGE,
+		       "the path of the agent's library or HEAPCTL_DIR is too long");
+}
 
 static bool write_memory(pid_t pid, uint64_t address, const void *bytes, size_t size)
 {
@@ -96,27 +113,171 @@ static void copy_text(char *to, size_t size, const char *from)
 	snprintf(to, size, "%s", from);
 }
 
-static bool send_request(
-	const struct injection *injection, const struct loader_request *request, struct error *err)
+/* Whether the module is this file: all of it that nothing writes to. */
+static bool is_image(const struct injection *injection, const struct remote_module *module,
+	const struct loader_request *request)
 {
+	const char *const image = request->image;
+	Elf64_Ehdr header;
+
+	if (request->image_size < sizeof header)
+		return false;
+	memcpy(&header, image, sizeof header);
+	if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > request->image_size ||
+		header.e_phnum > (request->image_size - header.e_phoff) / sizeof(Elf64_Phdr))
+		return false;
+	for (size_t i = 0; i < header.e_phnum; i++) {
+		Elf64_Phdr segment;
+		memcpy(&segment, image + header.e_phoff + i * sizeof segment, sizeof segment);
+		if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0)
+			continue;
+		if (segment.p_offset > request->image_size ||
+			segment.p_filesz > request->image_size - segment.p_offset)
+			return false;
+		CLEANUP(free_cleanup) char *loaded = xmalloc(segment.p_filesz);
+		if (!remote_copy(injection->remote.pid, module->bias + segment.p_vaddr, loaded,
+			    segment.p_filesz) ||
+			memcmp(loaded, image + segment.p_offset, segment.p_filesz) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Its function in a copy of the library that is loaded already; 0 when there is none. */
+static uint64_t find_loaded(const struct injection *injection, const struct loader_request *request,
+	int *other_versions)
+{
+	*other_versions = 0;
+	for (size_t i = 0; i < injection->remote.count; i++) {
+		const struct remote_module *const module = &injection->remote.modules[i];
+		struct remote_function function;
+		if (remote_functions(&injection->remote, module, request->function, &function, 1) ==
+			0)
+			continue;
+		if (is_image(injection, module, request))
+			return function.begin;
+		++*other_versions;
+	}
+	return 0;
+}
+
+static bool send_state(const struct injection *injection, uint32_t state, struct error *err)
+{
+	return write_memory(injection->remote.pid, injection->memory, &state, sizeof state) ||
+	       injection_explain_end(err);
+}
+
+enum { NOEXEC_SEAL = 8 }; /* MFD_NOEXEC_SEAL, since Linux 6.3; some systems insist on it */
+
+static int file_flags(void)
+{
+	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	const int fd = memfd_create("heapctl", flags | NOEXEC_SEAL);
+
+	if (fd >= 0)
+		close(fd);
+	return (int)(fd >= 0 ? flags | NOEXEC_SEAL : flags);
+}
+
+/*
+ * The file that the thread has made. The process may have put another one into its place, which it
+ * could not write to itself.
+ */
+static int open_file(const struct injection *injection, pid_t own_number, int descriptor)
+{
+	const pid_t thread = threads_find(injection->remote.pid, own_number);
+	char path[PATH_BYTES];
+	struct stat status;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/fd/%d", (int)injection->remote.pid,
+		(int)thread, descriptor);
+	CLEANUP(fd_cleanup) const int place = open(path, O_PATH | O_CLOEXEC);
+	if (place < 0 || fstat(place, &status) != 0 || !S_ISREG(status.st_mode) ||
+		status.st_size != 0 || status.st_nlink != 0)
+		return -1;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+	CLEANUP(fd_cleanup) int file = open(path, O_RDWR | O_CLOEXEC);
+	const int seals = file < 0 ? -1 : fcntl(file, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SEAL) == 0 ? TAKE_FD(file) : -1;
+}
+
+static bool fill_file(int file, const struct loader_request *request, struct error *err)
+{
+	CLEANUP(file_unmap) struct file_map written = { 0 };
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	for (size_t at = 0; at < request->image_size;) {
+		const ssize_t size =
+			write(file, (const char *)request->image + at, request->image_size - at);
+		if (size < 0)
+			return error_system(err, errno, "giving it the library");
+		at += (size_t)size;
+	}
+	if (fcntl(file, F_ADD_SEALS, seals) != 0)
+		return error_system(err, errno, "sealing the library");
+	return file_map_fd(file, "the library", &written, err) &&
+	       ((written.size == request->image_size &&
+			memcmp(written.data, request->image, written.size) == 0) ||
+		       error_set(err, ERROR_STATE, "another thread of it changed the library"));
+}
+
+/* The thread makes the file, and loads it by the name that it has in /proc. */
+static bool send_library(const struct injection *injection, const struct loader_request *request,
+	pid_t own_number, int other_versions, struct error *err)
+{
+	char path[PATH_BYTES] = "/proc/thread-self/fd/-1";
+	int32_t descriptor = -1;
+
+	if (wait_for_state(injection, TRAMPOLINE_HAS_FILE, START_MS) < 0 ||
+		!remote_copy(injection->remote.pid,
+			injection->memory + offsetof(struct trampoline_exchange, descriptor),
+			&descriptor, sizeof descriptor))
+		return injection_explain_end(err);
+	CLEANUP(fd_cleanup)
+	const int file = descriptor < 0 ? -1 : open_file(injection, own_number, (int)descriptor);
+	bool done = false;
+	if (descriptor < 0)
+		error_set(err, ERROR_STATE, "it could not make a file in memory: %s",
+			errno_text(-descriptor));
+	else if (file < 0)
+		error_set(err, ERROR_DENIED, "the file that it has made cannot be opened");
+	else
+		done = fill_file(file, request, err);
+	/* The loader takes a name that it knows for the same library. */
+	if (done)
+		snprintf(path, sizeof path, "/proc/thread-self/fd%.*s%d", 1 + other_versions,
+			"////////", (int)descriptor);
+	/* A path that cannot be opened lets the thread end. */
+	struct error ignored;
+	return write_memory(injection->remote.pid,
+		       injection->memory + offsetof(struct trampoline_exchange, path), path,
+		       sizeof path) &&
+	       send_state(injection, TRAMPOLINE_FILLED, done ? err : &ignored) && done;
+}
+
+static bool send_request(const struct injection *injection, const struct loader_request *request,
+	pid_t own_number, struct error *err)
+{
+	int other_versions = 0;
+	const uint64_t loaded = find_loaded(injection, request, &other_versions);
+	const bool needs_file = loaded == 0 && (request->path == NULL || other_versions > 0);
 	struct trampoline_exchange exchange = { .dlopen = injection->dlopen,
 		.dlsym = injection->dlsym,
-		.dlerror = injection->dlerror };
-	const uint32_t state = TRAMPOLINE_REQUESTED;
+		.dlerror = injection->dlerror,
+		.function = loaded,
+		.descriptor = needs_file ? file_flags() : -1 };
 	const size_t first = offsetof(struct trampoline_exchange, dlopen);
+	const char *const path =
+		needs_file || request->path == NULL ? "libheapctl.so" : request->path;
 
-	if (strlen(request->path) >= sizeof exchange.path ||
-		strlen(request->settings) >= sizeof exchange.settings)
-		return error_set(err, ERROR_USAGE,
-			"the path of the agent's library or HEAPCTL_DIR is too long");
-	copy_text(exchange.path, sizeof exchange.path, request->path);
+	copy_text(exchange.path, sizeof exchange.path, path);
 	copy_text(exchange.name, sizeof exchange.name, request->function);
 	copy_text(exchange.settings, sizeof exchange.settings, request->settings);
-	return (write_memory(injection->remote.pid, injection->memory + first,
-			(char *)&exchange + first, sizeof exchange - first) &&
-		       write_memory(
-			       injection->remote.pid, injection->memory, &state, sizeof state)) ||
-	       injection_explain_end(err);
+	if (!write_memory(injection->remote.pid, injection->memory + first,
+		    (char *)&exchange + first, sizeof exchange - first))
+		return injection_explain_end(err);
+	return send_state(injection, TRAMPOLINE_REQUESTED, err) &&
+	       (!needs_file || send_library(injection, request, own_number, other_versions, err));
 }
 
 static bool read_answer(const struct injection *injection, int state, int *returned, char *answer,
@@ -173,10 +334,12 @@ bool loader_thread_run(const struct injection *injection, const struct borrowed_
 			injection->memory + offsetof(struct trampoline_exchange, thread), &thread,
 			sizeof thread))
 		return explain_no_start(injection, borrowed, err);
-	if (!send_request(injection, request, err))
-		return false;
+	const bool is_sent = send_request(injection, request, (pid_t)thread, err);
 	const int state = wait_for_state(injection, TRAMPOLINE_RETURNED, LOAD_MS);
-	const bool done = read_answer(injection, state, returned, answer, size, err);
+	struct error ignored;
+	const bool done =
+		read_answer(injection, state, returned, answer, size, is_sent ? err : &ignored) &&
+		is_sent;
 	leave(injection, (pid_t)thread);
 	return done;
 }

@@ -12,9 +12,14 @@
 #include "inject/injection.h"
 
 struct loader_request {
-	const char *path; /* of the library, as the process sees it */
+	const char *path;  /* of the library, as the process sees it; NULL: it does not */
+	const void *image; /* the whole file */
+	size_t image_size;
 	const char *function, *settings;
 };
+
+/* ERROR_USAGE when it is too long for the exchange. */
+MUST_CHECK bool loader_request_check(const struct loader_request *request, struct error *err);
 
 enum { LOADER_MS = 20000 }; /* how long the conversation may last */
 

@@ -14,10 +14,12 @@ _Static_assert(offsetof(struct trampoline_exchange, error) == 16, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, dlopen) == 24, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, dlsym) == 32, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, dlerror) == 40, "see below");
-_Static_assert(offsetof(struct trampoline_exchange, path) == 48, "see below");
-_Static_assert(offsetof(struct trampoline_exchange, name) == 1072, "see below");
-_Static_assert(offsetof(struct trampoline_exchange, settings) == 1136, "see below");
-_Static_assert(offsetof(struct trampoline_exchange, answer) == 2672, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, function) == 48, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, descriptor) == 56, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, path) == 64, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, name) == 1088, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, settings) == 1152, "see below");
+_Static_assert(offsetof(struct trampoline_exchange, answer) == 2688, "see below");
 _Static_assert(sizeof(struct trampoline_request) == 8 * 8, "see below");
 _Static_assert(TRAMPOLINE_BLOCKED == 0xfffffffe7ffffb27, "see below");
 _Static_assert(
@@ -26,8 +28,9 @@ _Static_assert(
 extern const char trampoline_begin[], trampoline_end[], trampoline_values[];
 
 /*
- * System calls: mmap 9, munmap 11, rt_sigaction 13, rt_sigprocmask 14, nanosleep 35,
- * rt_sigpending 127. The values that a request contains are words at the end.
+ * System calls: close 3, mmap 9, munmap 11, rt_sigaction 13, rt_sigprocmask 14, nanosleep 35,
+ * rt_sigpending 127, gettid 186, memfd_create 319. The values that a request contains are words at
+ * the end.
  *
  * The borrowed thread. It is entered with the registers that it continues with, but for the
  * instruction pointer. 128 bytes below its stack pointer are its own (the ABI's red zone). What it
@@ -112,15 +115,23 @@ __asm__(".macro restore\n"
 	"	mov $186, %eax\n	syscall\n	mov %rax, 8(%rbx)\n" /* gettid */
 	"	movl $1, (%rbx)\n"
 	"	mov $2, %r12d\n	call 50f\n	jnz 34f\n"
-	"	lea 48(%rbx), %rdi\n	mov $2, %esi\n	call *24(%rbx)\n" /* dlopen, RTLD_NOW */
-	"	test %rax, %rax\n	jz 31f\n"
-	"	mov %rax, %rdi\n	lea 1072(%rbx), %rsi\n	call *32(%rbx)\n" /* dlsym */
+	"	mov 48(%rbx), %rax\n	test %rax, %rax\n	jnz 32f\n"
+	"	mov 56(%rbx), %esi\n	test %esi, %esi\n	js 35f\n"
+	"	lea 64(%rbx), %rdi\n	mov $319, %eax\n	syscall\n" /* memfd_create */
+	"	mov %eax, 56(%rbx)\n	movl $3, (%rbx)\n"
+	"	mov $4, %r12d\n	call 50f\n	jnz 36f\n"
+	"35:	lea 64(%rbx), %rdi\n	mov $2, %esi\n	call *24(%rbx)\n" /* dlopen, RTLD_NOW */
+	"	mov %rax, %r12\n"
+	"	mov 56(%rbx), %edi\n	mov $3, %eax\n	syscall\n" /* close, if there is one */
+	"	test %r12, %r12\n	jz 31f\n"
+	"	mov %r12, %rdi\n	lea 1088(%rbx), %rsi\n	call *32(%rbx)\n" /* dlsym */
 	"	test %rax, %rax\n	jnz 32f\n"
-	"31:	call *40(%rbx)\n	mov %rax, 16(%rbx)\n	movl $4, (%rbx)\n" /* dlerror */
+	"31:	call *40(%rbx)\n	mov %rax, 16(%rbx)\n	movl $6, (%rbx)\n" /* dlerror */
 	"	jmp 33f\n"
-	"32:	lea 1136(%rbx), %rdi\n	lea 2672(%rbx), %rsi\n	mov $1024, %edx\n"
-	"	call *%rax\n	mov %eax, 4(%rbx)\n	movl $3, (%rbx)\n"
-	"33:	mov $5, %r12d\n	call 50f\n"
+	"32:	lea 1152(%rbx), %rdi\n	lea 2688(%rbx), %rsi\n	mov $1024, %edx\n"
+	"	call *%rax\n	mov %eax, 4(%rbx)\n	movl $5, (%rbx)\n"
+	"33:	mov $7, %r12d\n	call 50f\n	jmp 34f\n"
+	"36:	mov 56(%rbx), %edi\n	mov $3, %eax\n	syscall\n"
 	"34:	mov %rbx, %rdi\n	mov $0x1000, %esi\n	mov $11, %eax\n	syscall\n"
 	"	xor %eax, %eax\n"
 	"	add $24, %rsp\n	pop %r12\n	pop %rbx\n	ret\n"

@@ -24,6 +24,8 @@ enum trampoline_state {
 	TRAMPOLINE_MAPPED,     /* by the borrowed thread */
 	TRAMPOLINE_STARTED,    /* the new thread waits for its request */
 	TRAMPOLINE_REQUESTED,  /* by us */
+	TRAMPOLINE_HAS_FILE,   /* `descriptor` is of a new file without a name, or an error */
+	TRAMPOLINE_FILLED,     /* by us: the file is the library, `path` leads to it */
 	TRAMPOLINE_RETURNED,   /* the function has returned `result` */
 	TRAMPOLINE_NOT_LOADED, /* `error` is the loader's text */
 	TRAMPOLINE_READ,       /* by us: the thread may end */
@@ -37,6 +39,10 @@ struct trampoline_exchange {
 	uint64_t error;
 	/* The request: addresses of functions in the process. */
 	uint64_t dlopen, dlsym, dlerror;
+	uint64_t function; /* which is loaded already; 0: not yet */
+	/* The flags of the file that is to be made by memfd_create(path); -1: none. */
+	int32_t descriptor;
+	uint32_t unused;
 	char path[1024]; /* of the library */
 	char name[64];	 /* of its function */
 	char settings[1536];
@@ -71,7 +77,7 @@ struct trampoline_request {
  */
 #define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffe7ffffb27)
 
-enum { TRAMPOLINE_CODE_MAX = 768 };
+enum { TRAMPOLINE_CODE_MAX = 896 };
 
 /* Whether these bytes, TRAMPOLINE_CODE_MAX of them, are such code already. */
 bool trampoline_is_in(const char *bytes);
