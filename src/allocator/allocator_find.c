@@ -100,6 +100,63 @@ static void explain_absence(struct allocator *allocator, const struct jemalloc_s
 		explain_other_malloc(owner, why);
 }
 
+/*
+ * The operations of a process without jemalloc say what is there instead. The others are not called
+ * where allocator->unavailable is set.
+ */
+static bool absent_stats(
+	struct allocator *allocator, const char *options, struct buffer *out, struct error *err)
+{
+	if (allocator->malloc.is_known) {
+		malloc_stats_write(&allocator->malloc, allocator->identity.malloc_name,
+			allocator->identity.malloc_where, options, out);
+		return true;
+	}
+	if (!allocator_available(allocator, err))
+		return false;
+	error_set(err, ERROR_UNSUPPORTED, "the malloc of %s reports no statistics",
+		allocator->identity.malloc_name);
+	return error_hint(err, "for statistics, start it with heapctl run --jemalloc");
+}
+
+static bool absent_memory(
+	struct allocator *allocator, struct allocator_memory *ret, struct error *err)
+{
+	(void)ret;
+	return allocator_available(allocator, err);
+}
+
+static bool absent_read(struct allocator *allocator, const char *name, struct mallctl_value *value,
+	struct error *err)
+{
+	(void)name;
+	(void)value;
+	return allocator_available(allocator, err);
+}
+
+static bool absent_write(struct allocator *allocator, const char *name,
+	const struct mallctl_value *value, struct error *err)
+{
+	(void)name;
+	(void)value;
+	return allocator_available(allocator, err);
+}
+
+static bool absent_has(const struct allocator *allocator, const char *name)
+{
+	(void)allocator;
+	(void)name;
+	return false;
+}
+
+static const struct allocator_operations absent_operations = {
+	.stats = absent_stats,
+	.memory = absent_memory,
+	.read = absent_read,
+	.write = absent_write,
+	.has = absent_has,
+};
+
 void allocator_find(struct allocator *allocator)
 {
 	struct jemalloc_search search;

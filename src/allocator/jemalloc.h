@@ -9,9 +9,6 @@
 
 extern const struct allocator_operations jemalloc_operations;
 
-/* Every operation fails with allocator->unavailable. */
-extern const struct allocator_operations absent_operations;
-
 /* Typed reads; the mallctl's return code, `*value` untouched unless it is 0. */
 int jemalloc_read_bool(const struct jemalloc_functions *jemalloc, const char *name, bool *value);
 int jemalloc_read_size(const struct jemalloc_functions *jemalloc, const char *name, size_t *value);
@@ -23,3 +20,17 @@ int jemalloc_read_text(
 
 /* Fills identity.version, .profiling, .configuration and .unavailable from what jemalloc says. */
 void jemalloc_read_capabilities(struct allocator *allocator);
+
+/* Fails with what a mallctl's return code means and what to do. `verb` is "reading" or "writing".
+ */
+bool jemalloc_failure(const struct allocator *allocator, const char *verb, const char *name,
+	int code, struct error *err);
+
+/* Fails with "profiling is not enabled in this process"; the hint says how to start it. */
+bool jemalloc_not_enabled(const struct allocator *allocator, struct error *err);
+
+/*
+ * Whether the process would end if profiling were switched on at its start: the compiler's unwinder
+ * aborts in programs that glibc is linked into statically.
+ */
+bool jemalloc_would_end_the_process(const struct allocator *allocator);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "allocator/jemalloc.h"
-#include "allocator/jemalloc_failure.h"
 #include "base/malloc_conf.h"
 
 static bool read_flag(const struct allocator *allocator, const char *name)

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-#include "allocator/jemalloc_failure.h"
+#include "allocator/jemalloc.h"
 #include "base/file.h"
 #include "base/malloc_conf.h"
 #include "base/proc_maps.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations on a jemalloc of any version: one whose mallctl answers from a table. */
 #include "allocator/jemalloc.h"
-#include "allocator/jemalloc_failure.h"
 
 #include <errno.h>
 #include <stdio.h>
