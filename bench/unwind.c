@@ -11,7 +11,6 @@
 #include <unwind.h>
 
 #include "unwind/backtrace.h"
-#include "unwind/stack_memory.h"
 
 enum { FRAMES_MAX = 128, STACKS = 2000 };
 

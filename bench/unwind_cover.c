@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "unwind/loaded.h"
+#include "unwind/table.h"
 
 struct image {
 	char *bytes; /* as loaded to address 0 */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "agent/capture.h"
-#include "agent/main_thread.h"
 #include "agent/on_demand.h"
 #include "agent/process_mark.h"
 #include "agent/service.h"

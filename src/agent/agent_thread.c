@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/main_thread.h"
 #include "agent/on_demand.h"
 #include "agent/process_mark.h"
 #include "agent/stacks.h"

@@ -11,7 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/launch.h"
-#include "agent/main_thread.h"
+#include "agent/thread.h"
 #include "sampler/got.h"
 
 /* There in programs that were built with the thread sanitizer. */

@@ -34,7 +34,7 @@ static void enter_allocator(struct service *service)
 
 /*
  * A main thread that a filter kills, or that makes the system call `exit`, runs no destructor
- * (agent/main_thread.h), and no descriptor reports its end while this thread runs: so it is polled.
+ * (agent/thread.h), and no descriptor reports its end while this thread runs: so it is polled.
  * When its end is noticed late, other threads may have ended since.
  */
 static void check_main_thread(struct service *service)

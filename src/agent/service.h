@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 #include "agent/core.h"
-#include "agent/folder_watch.h"
+#include "agent/folder.h"
 #include "agent/sandbox_check.h"
 #include "agent/listener.h"
 #include "agent/log.h"

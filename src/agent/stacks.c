@@ -2,7 +2,6 @@
 #include "agent/stacks.h"
 
 #include "unwind/backtrace.h"
-#include "unwind/stack_memory.h"
 
 static struct {
 	struct unwind_modules modules;

@@ -4,8 +4,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/error.h"
 
 /*
  * The size of the thread's stack: the C library takes the thread-local storage of all loaded
@@ -41,3 +44,54 @@ struct held_signals {
 
 void held_signals_begin(struct held_signals *held);
 void held_signals_end(const struct held_signals *held);
+
+/*
+ * A main thread that ends by pthread_exit while other threads go on. The process ends with its
+ * last thread, whose C library then calls exit(0). The agent's thread must not be that one: it
+ * blocks all signals, has a small stack, and may have its own table of descriptors, in which
+ * the program's exit handlers would write nowhere.
+ *
+ * So another thread takes the main thread's place: it has a stack and a table of descriptors as
+ * the program's threads have, counts the threads once a second, and ends the agent and then itself
+ * when only the agent is left. It is created when the main thread ends, and costs nothing before.
+ *
+ * A main thread that a seccomp filter kills alone runs no destructor, and no code of the program
+ * runs when the other threads have ended: then the agent's thread is the last one and ends the
+ * process (main_thread_end_process).
+ */
+
+struct main_thread_agent {
+	/* The agent's threads now; any thread. */
+	unsigned (*count_threads)(void);
+	/* Ends the agent for good and waits until its thread has left. */
+	void (*end)(void);
+};
+
+/* At the loading of the library: notices the end of the calling thread, if that is the main thread.
+ */
+void main_thread_note(void);
+
+/* In a child after fork, whose main thread the calling one is. Makes no system call. */
+void main_thread_note_child(void);
+
+/* In a child before its agent begins: forgets that the parent's main thread has ended. */
+void main_thread_reset(void);
+
+/* There is an agent to be ended. */
+void main_thread_watch(const struct main_thread_agent *agent);
+
+/*
+ * Before a thread of the agent is made: false when the main thread has ended and there can be no
+ * thread in its place.
+ */
+MUST_CHECK bool main_thread_allow_agent(void);
+
+/*
+ * From the agent's thread, which is the last one beside a main thread that ended with `status`, as
+ * waitpid() reports it: ends the process as it would have ended without the agent. Takes no lock,
+ * as the main thread may have held any.
+ */
+_Noreturn void main_thread_end_process(int status);
+
+/* The library is unloaded, or the process ends. */
+void main_thread_forget(void);

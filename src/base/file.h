@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/buffer.h"
@@ -83,3 +84,10 @@ MUST_CHECK bool file_draft_commit(struct file_draft *draft, struct error *err);
 
 /* Fine after a commit, and for a zeroed draft. */
 void file_draft_discard(struct file_draft *draft);
+
+/*
+ * Whether the agent may use the folder at `path`, which has this status: it belongs to the user
+ * and is closed to all others (ERROR_DENIED, ERROR_USAGE).
+ */
+MUST_CHECK bool private_folder_check(
+	const char *path, const struct stat *status, uid_t user, struct error *err);

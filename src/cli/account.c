@@ -10,7 +10,6 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/option.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "analysis/allocator_stats.h"

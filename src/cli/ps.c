@@ -8,7 +8,6 @@
 #include "base/quantity.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "client/attach_check.h"

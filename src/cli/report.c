@@ -16,7 +16,6 @@
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_session.h"
-#include "cli/report_shell.h"
 #include "source/symbolize.h"
 #include "source/source.h"
 

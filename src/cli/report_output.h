@@ -23,3 +23,6 @@ MUST_CHECK bool report_output_show(const struct report_session *session, const s
 MUST_CHECK bool report_output_annotate(const struct report_session *session,
 	const struct report_variation *variation, enum report_output kind, const char *pattern,
 	struct buffer *out, struct error *err);
+
+/* The shell of jeprof's mode: commands on loaded profiles, until "quit" or the end of the input. */
+void report_shell_run(const struct report_session *session);

@@ -1,21 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/report_shell.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/function_name.h"
 #include "analysis/graph.h"
 #include "base/file.h"
-#include "base/xalloc.h"
-#include "cli/line_editor.h"
 #include "base/string_pool.h"
+#include "base/xalloc.h"
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "cli/viewer.h"
 #include "render/quantity.h"
+
+/*
+ * Reading lines from a person: with editing and history when the input is a terminal and libedit
+ * is installed, plainly otherwise. The library is opened when it is needed, so that nothing else
+ * pays for it.
+ */
+
+struct word_list {
+	const char *const *words;
+	size_t count;
+};
+
+struct line_editor {
+	void *library;			   /* NULL: read plainly */
+	char *(*read)(const char *prompt); /* NULL: the same */
+	int (*remember)(const char *line);
+	char *line; /* the last one; owned */
+};
+
+/* libedit passes no context to its callbacks. */
+static struct {
+	struct word_list first, others;
+	char **(*matches)(const char *text, char *(*next)(const char *text, int state));
+	struct word_list current;
+	size_t at;
+} completion;
+
+/* The next word that begins with the text, which libedit frees. */
+static char *next_match(const char *text, int state)
+{
+	if (state == 0)
+		completion.at = 0;
+	while (completion.at < completion.current.count) {
+		const char *const word = completion.current.words[completion.at++];
+		if (strncmp(word, text, strlen(text)) == 0)
+			return strdup(word);
+	}
+	return NULL;
+}
+
+static char **complete(const char *text, int start, int end)
+{
+	(void)end;
+	completion.current = start == 0 ? completion.first : completion.others;
+	return completion.matches(text, next_match);
+}
+
+/*
+ * What the tabulator completes: the first word of a line, and the words behind it; where none of
+ * them fits, names of files. The words are borrowed. One editor at a time can have them.
+ */
+static void line_editor_offer(
+	struct line_editor *editor, struct word_list first, struct word_list others)
+{
+	if (editor->library == NULL)
+		return;
+	char **(**const attempt)(const char *, int, int) =
+		dlsym(editor->library, "rl_attempted_completion_function");
+	*(void **)&completion.matches = dlsym(editor->library, "rl_completion_matches");
+	if (attempt == NULL || completion.matches == NULL)
+		return;
+	completion.first = first;
+	completion.others = others;
+	*attempt = complete;
+}
+
+static void line_editor_init(struct line_editor *editor)
+{
+	*editor = (struct line_editor){ 0 };
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return;
+	void *const library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
+	if (library == NULL)
+		return;
+	/* ISO C has no conversion from an object's address to a function's. */
+	*(void **)&editor->read = dlsym(library, "readline");
+	*(void **)&editor->remember = dlsym(library, "add_history");
+	if (editor->remember == NULL)
+		editor->read = NULL;
+	if (editor->read != NULL)
+		editor->library = library;
+}
+
+static void line_editor_deinit(struct line_editor *editor)
+{
+	/* The library stays: it has no way to give back what it keeps for itself. */
+	free(editor->line);
+	*editor = (struct line_editor){ 0 };
+}
+
+static void read_plainly(struct line_editor *editor, const char *prompt)
+{
+	size_t capacity = 0;
+
+	editor->line = NULL;
+	fputs(prompt, stderr);
+	fflush(stderr);
+	if (getline(&editor->line, &capacity, stdin) < 0) {
+		free(editor->line);
+		editor->line = NULL;
+	}
+}
+
+/* The next line without its end, valid until the next call; NULL at the end of the input. */
+static const char *line_editor_next(struct line_editor *editor, const char *prompt)
+{
+	free(editor->line);
+	if (editor->read != NULL)
+		editor->line = editor->read(prompt);
+	else
+		read_plainly(editor, prompt);
+	if (editor->line == NULL)
+		return NULL;
+	editor->line[strcspn(editor->line, "\r\n")] = '\0';
+	if (editor->read != NULL && editor->line[strspn(editor->line, " \t")] != '\0')
+		editor->remember(editor->line);
+	return editor->line;
+}
 
 /* The words that the line editor completes to: functions of the profile. */
 struct shell_words {

@@ -7,7 +7,7 @@
 #include "base/quantity.h"
 #include "cli/control.h"
 #include "client/profile_run.h"
-#include "cli/table.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
 

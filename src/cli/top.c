@@ -11,7 +11,6 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/top_job.h"
 #include "cli/top_screen.h"
 #include "cli/top_sites.h"
 #include "cli/verb.h"

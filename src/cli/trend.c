@@ -17,8 +17,7 @@
 #include "cli/trend_series.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
-#include "render/trend_chart.h"
-#include "render/trend_words.h"
+#include "render/render_trend.h"
 
 /* As enum profile_counter has them, which begins at 0. */
 enum {

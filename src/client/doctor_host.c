@@ -12,7 +12,6 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/malloc_conf.h"
-#include "base/private_folder.h"
 #include "base/xalloc.h"
 #include "client/doctor.h"
 #include "client/program.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "gateway/blob.h"
+#include "gateway/result_cache.h"
 #include "gateway/gateway.h"
 #include "gateway/handlers.h"
 #include "gateway/profile_render.h"

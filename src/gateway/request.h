@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/json_writer.h"
-#include "gateway/blob.h"
+#include "gateway/result_cache.h"
 #include "gateway/route.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "gateway/blob.h"
+#include "gateway/result_cache.h"
 
 enum {
 	WORKER_INPUTS_MAX = 2,

@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/proc_maps.h"
 #include "base/xalloc.h"
-#include "unwind/loaded.h"
+#include "unwind/table.h"
 
 enum {
 	PAGE = 4096,

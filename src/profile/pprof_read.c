@@ -6,7 +6,6 @@
 
 #include "base/xalloc.h"
 #include "profile/u64_table.h"
-#include "profile/protobuf.h"
 #include "profile/readers.h"
 
 /* Far beyond what any profile has: a few bytes each could otherwise fill the memory. */

@@ -7,7 +7,6 @@
 
 #include "base/xalloc.h"
 #include "profile/compress.h"
-#include "profile/protobuf.h"
 
 /* What is known of all locations of a mapping that are written. */
 struct mapping_use {

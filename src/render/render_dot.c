@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/render_dot.h"
-
+/*
+ * A call graph in graphviz's language, DOT. Boxes are nodes with their flat and cumulative values,
+ * the font grows with the flat value as in jeprof; arrows are calls with what is allocated through
+ * them; dashed arrows lead into inlined functions. In a difference growth is vermilion and
+ * shrinkage bluish green, which differ for any colour vision. Any thread.
+ */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/render_graphviz.h"
-
+/*
+ * Pictures of graphs through graphviz. Its library is opened at the first picture and not before,
+ * so that nothing else pays for it, and in a child process: the time for a layout has no useful
+ * bound, the library crashes on some graphs, leaks, and is not made for threads. Any thread may
+ * call.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +18,6 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "render/assets.h"
-#include "render/render_dot.h"
 #include "render/renderers.h"
 
 /* The version of the interface that the headers are of. */

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/tree.h"
+#include "analysis/graph.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "render/quantity.h"

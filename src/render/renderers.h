@@ -8,6 +8,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "analysis/graph.h"
 #include "analysis/view.h"
 #include "base/buffer.h"
@@ -67,3 +71,26 @@ struct renderer {
 
 /* NULL when there is none of that name. */
 const struct renderer *renderer_find(const char *name);
+
+/* Parts of these, for one another and for tests. */
+
+/* An empty graph still has its legend. */
+void dot_write(const struct view *view, const struct render_options *options, struct buffer *out);
+
+/*
+ * A function's name as the label of a box: long argument lists and template arguments are cut
+ * to "…", and what is still long is broken into lines at "::" and spaces. Short names stay.
+ */
+void dot_append_name(struct buffer *out, const char *name);
+
+/*
+ * Lays out the graph, a text in the DOT language, and appends the picture: "svg", "ps2", "pdf",
+ * "gif", "png". ERROR_TIMEOUT when it took more than this number of seconds of processor time,
+ * ERROR_UNSUPPORTED when the library or its part for the format is missing.
+ */
+MUST_CHECK bool graphviz_draw(const char *dot, const char *format, unsigned limit_s,
+	struct buffer *out, struct error *err);
+
+/* Append one number of a column. */
+void number_column_append(struct buffer *out, uint64_t value);
+void number_column_append_signed(struct buffer *out, int64_t value);

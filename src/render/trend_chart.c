@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/trend_chart.h"
+#include "render/render_trend.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include "analysis/unsample.h"
 #include "base/utf8.h"
 #include "render/quantity.h"
-#include "render/trend_words.h"
 
 /* Pixels of one chart. */
 enum {

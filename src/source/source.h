@@ -26,7 +26,7 @@
 #include "base/cursor.h"
 #include "base/error.h"
 #include "client/target.h"
-#include "profile/input.h"
+#include "profile/profile_read.h"
 #include "profile/profile.h"
 #include "source/server_profile.h"
 

@@ -97,3 +97,11 @@ MUST_CHECK bool file_search_debug(
 /* The file that dwz moved common parts of `debug` to (elf_image_alternate_link). */
 MUST_CHECK bool file_search_alternate(
 	struct file_search *search, const struct elf_image *debug, struct elf_image *alternate);
+
+/* Finds the Debian packages of files in dpkg's lists, for hints about what to install. */
+
+/*
+ * Sets names[i] to the package of paths[i], to be freed, or to NULL. Each list is read once, for
+ * all paths. On other systems nothing is found.
+ */
+void debian_package_find(const char *const *paths, size_t count, char **names);

@@ -8,7 +8,7 @@
 #include "symbol/demangle.h"
 #include "symbol/perf_map.h"
 #include "symbol/symbol_table.h"
-#include "symbol/unpack.h"
+#include "symbol/elf_image.h"
 
 /* The name of a frame while its linkage name waits to be demangled. */
 struct pending_frame {

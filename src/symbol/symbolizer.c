@@ -6,7 +6,7 @@
 
 #include "base/xalloc.h"
 #include "symbol/symbol_cache.h"
-#include "symbol/debian_package.h"
+#include "symbol/file_search.h"
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_table.h"
 #include "symbol/module.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unwind/loaded.h"
+#include "unwind/table.h"
 
 enum {
 	MODULES_AT_FIRST = 64,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "fuzz_symbol.h"
-#include "symbol/unpack.h"
 #include "symbol/elf_image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

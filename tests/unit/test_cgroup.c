@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "watch/cgroup.h"
+#include "watch/observer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "gateway/backend.h"
 
 #include "canned_agent.h"
-#include "gateway/blob.h"
+#include "gateway/result_cache.h"
 #include "unit.h"
 
 typedef bool get_function(

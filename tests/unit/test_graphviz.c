@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/render_graphviz.h"
+#include "render/renderers.h"
 
 #include <string.h>
 

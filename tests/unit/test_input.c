@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profile/input.h"
+#include "profile/profile_read.h"
 
 #include <fcntl.h>
 #include <lzma.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/live_metrics.h"
+#include "gateway/backend.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "profile/protobuf.h"
 #include "profile_texts.h"
 
 /*

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "render/render_dot.h"
 #include "render/quantity.h"
 
 #include "unit.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/render_flame.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "render/trend_words.h"
+#include "render/render_trend.h"
 
 #include "unit.h"
 

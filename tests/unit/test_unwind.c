@@ -13,7 +13,6 @@
 
 #include "unit.h"
 #include "unwind/backtrace.h"
-#include "unwind/stack_memory.h"
 
 enum { FRAMES_MAX = 128 };
 

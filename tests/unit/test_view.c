@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "analysis/graph.h"
-#include "analysis/tree.h"
 
 #include "unit.h"
 

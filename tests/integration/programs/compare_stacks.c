@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "unwind/backtrace.h"
-#include "unwind/stack_memory.h"
 
 typedef void backtrace_function(void **addresses, unsigned *count, unsigned max);
 typedef int mallctl_function(const char *, void *, size_t *, void *, size_t);
