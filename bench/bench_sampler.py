@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it."""
+import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
 from sampled_servers import SERVERS
@@ -16,6 +18,7 @@ AGENT = str(BUILD / "src/agent/libheapctl.so")
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+TRIM_SECONDS = 5  # the agent releases what was outgrown every two seconds
 VARIANTS = {"plain": None, "idle": {}, "512 KiB": {"HEAPCTL_ACTIVATE": "1"},
             "2 MiB": {"HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": "2M"}}
 
@@ -45,6 +48,21 @@ def pairs(folder):
         for variant, (hot, ring) in least.items():
             more = "" if variant == "plain" else f"{hot - least['plain'][0]:+7.2f} {ring - least['plain'][1]:+7.2f}"
             print(f"  {name:10} {variant:9} {hot:6.2f} {ring:6.2f} {more}")
+
+
+def memory(folder):
+    program = subprocess.Popen([BUILD / "bench/sampler_memory"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                               env=dict(environment("512 KiB", folder), HEAPCTL_SAMPLE="4096"))
+    try:
+        program.stdout.readline()
+        time.sleep(TRIM_SECONDS)
+        out = subprocess.run([BUILD / "heapctl", "status", str(program.pid), "--json"], env=dict(os.environ, HEAPCTL_DIR=folder),
+                             capture_output=True, text=True, check=True).stdout
+    finally:
+        program.communicate("\n")
+    figures = json.loads(out)["sampler"]
+    print(f"  memory of the sampler with {figures['live_blocks']} samples in use at {figures['sites']} sites, {figures['samples']} taken: "
+          f"{figures['memory_bytes'] / 2**20:.2f} MiB")
 
 
 class GlibcRedis(SERVERS["Redis"]):
@@ -120,6 +138,7 @@ def rivals():
 
 with tempfile.TemporaryDirectory() as place:
     os.chmod(place, 0o700)
+    memory(place)
     pairs(place)
     servers()
     rivals()

@@ -8,8 +8,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { REMOVED = 1 };
-
 static const uint32_t no_number = UINT32_MAX;
 
 static size_t table_bytes(size_t slot_count)
@@ -45,9 +43,10 @@ bool live_set_init(struct live_set *set)
 	set->old_bytes = 0;
 	set->blocks = NULL;
 	set->block_capacity = 0;
+	set->number_end = 0;
 	set->free_number = no_number;
 	set->count = 0;
-	set->used_slots = 0;
+	atomic_store_explicit(&set->moves, 0, memory_order_relaxed);
 	atomic_store_explicit(&set->table, table, memory_order_release);
 	return true;
 }
@@ -81,27 +80,17 @@ static size_t next(const struct live_table *table, size_t slot)
 	return (slot + 1) & (table->slot_count - 1);
 }
 
-static size_t before(const struct live_table *table, size_t slot)
+static size_t first_slot(const struct live_table *table, uintptr_t address)
 {
-	return (slot - 1) & (table->slot_count - 1);
+	return live_slot(table, live_hash(address));
 }
 
 /* The block's slot, or the empty one where its chain ends. */
 static size_t find(const struct live_table *table, uintptr_t address)
 {
-	size_t slot = live_slot(table, live_hash(address));
+	size_t slot = first_slot(table, address);
 
 	while (address_at(table, slot) != 0 && address_at(table, slot) != address)
-		slot = next(table, slot);
-	return slot;
-}
-
-/* Where a block that is not in the table is put. */
-static size_t find_place(const struct live_table *table, uintptr_t address)
-{
-	size_t slot = live_slot(table, live_hash(address));
-
-	while (address_at(table, slot) > REMOVED)
 		slot = next(table, slot);
 	return slot;
 }
@@ -127,50 +116,79 @@ static void clear_bit(struct live_table *table, uint64_t hash)
 
 	for (size_t slot = first; address_at(table, slot) != 0; slot = next(table, slot)) {
 		const uint64_t other = live_hash(address_at(table, slot));
-		if (address_at(table, slot) > REMOVED && live_slot(table, other) == first)
+		if (live_slot(table, other) == first)
 			bits |= live_bit(other);
 	}
 	atomic_store_explicit(&table->filter[first], bits, memory_order_relaxed);
 }
 
 /*
- * Gives the pages of the table before the last one back: a reader that is still in it finds it
- * empty. Its addresses stay mapped. Where the set grows so fast that a thread may have been waiting
- * for a processor since, the pages stay.
+ * Empties a slot: addresses behind it that would not be found any more move forward, one by one
+ * (Knuth, The Art of Computer Programming, volume 3, 6.4, algorithm R).
  */
-static void retire(struct live_set *set, struct live_table *table)
+static void empty_slot(struct live_set *set, struct live_table *table, size_t empty)
+{
+	const size_t mask = table->slot_count - 1;
+
+	atomic_fetch_add_explicit(&set->moves, 1, memory_order_relaxed);
+	for (size_t slot = next(table, empty); address_at(table, slot) != 0;
+		slot = next(table, slot)) {
+		const size_t first = first_slot(table, address_at(table, slot));
+		if (((slot - first) & mask) < ((slot - empty) & mask))
+			continue;
+		table->numbers[empty] = table->numbers[slot];
+		atomic_store_explicit(
+			&table->addresses[empty], address_at(table, slot), memory_order_release);
+		empty = slot;
+	}
+	atomic_store_explicit(&table->addresses[empty], 0, memory_order_release);
+	atomic_fetch_add_explicit(&set->moves, 1, memory_order_release);
+}
+
+void live_set_trim(struct live_set *set)
 {
 	enum { GRACE_MS = 1000 };
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const int64_t now_ms = clock_monotonic_ms();
-	const size_t bytes = set->previous == NULL ? 0 : table_bytes(set->previous->slot_count);
 
-	if (now_ms - set->replaced_ms < GRACE_MS)
-		set->old_bytes += bytes;
-	else if (bytes > page)
-		/* The first page says how many slots there are. Not by madvise, which a sandbox of
-		 * the program may not know from its malloc. */
+	if (set->previous == NULL || clock_monotonic_ms() - set->replaced_ms < GRACE_MS)
+		return;
+	const size_t bytes = table_bytes(set->previous->slot_count);
+	/*
+	 * A reader that is still in it finds it empty. The first page says how many slots there
+	 * are. Not by madvise, which a sandbox of the program may not know from its malloc.
+	 */
+	if (bytes > page)
 		(void)mmap((char *)set->previous + page, bytes - page, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	set->previous = table;
-	set->replaced_ms = now_ms;
+	set->old_bytes += page;
+	set->previous = NULL;
 }
 
-/* Into a table without removed blocks, larger if most of the slots are really in use. */
-static bool rebuild(struct live_set *set)
+/*
+ * Where the set grows so fast that a thread may have been waiting for a processor since the growth
+ * before, the pages of that one's table stay.
+ */
+static void retire(struct live_set *set, struct live_table *table)
+{
+	live_set_trim(set);
+	if (set->previous != NULL)
+		set->old_bytes += table_bytes(set->previous->slot_count);
+	set->previous = table;
+	set->replaced_ms = clock_monotonic_ms();
+}
+
+static bool replace_table(struct live_set *set, size_t slot_count)
 {
 	struct live_table *const old = current(set);
-	const bool grows = set->count * LIVE_SLOTS_PER_BLOCK >= old->slot_count;
-	struct live_table *const table = table_new(old->slot_count << grows);
+	struct live_table *const table = table_new(slot_count);
 
 	if (table == NULL)
 		return false;
 	for (size_t slot = 0; slot < old->slot_count; slot++) {
 		const uintptr_t address = address_at(old, slot);
-		if (address > REMOVED)
-			put(table, find_place(table, address), address, old->numbers[slot]);
+		if (address != 0)
+			put(table, find(table, address), address, old->numbers[slot]);
 	}
-	set->used_slots = set->count;
 	atomic_store_explicit(&set->table, table, memory_order_release);
 	retire(set, old);
 	return true;
@@ -185,7 +203,7 @@ static void free_number(struct live_set *set, uint32_t number)
 static bool grow_blocks(struct live_set *set)
 {
 	enum { BLOCKS_MIN = 1024 };
-	const size_t capacity = set->block_capacity == 0 ? BLOCKS_MIN : 2 * set->block_capacity;
+	const size_t capacity = set->block_capacity == 0 ? BLOCKS_MIN : set->block_capacity / 2 * 3;
 	struct live_block *const blocks =
 		memory_resize(&memory_pages, NULL, 0, capacity * sizeof *blocks);
 
@@ -195,50 +213,53 @@ static bool grow_blocks(struct live_set *set)
 		memcpy(blocks, set->blocks, set->block_capacity * sizeof *blocks);
 	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *blocks, 0);
 	set->blocks = blocks;
-	/* The lowest number first: pages are touched one after the other. */
-	for (size_t number = capacity; number > set->block_capacity; number--)
-		free_number(set, (uint32_t)(number - 1));
 	set->block_capacity = capacity;
+	return true;
+}
+
+/* Numbers that were never in use follow one after the other: their pages are not touched before. */
+static bool take_number(struct live_set *set, uint32_t *number)
+{
+	if (set->free_number != no_number) {
+		*number = set->free_number;
+		set->free_number = set->blocks[*number].site;
+		return true;
+	}
+	if (set->number_end == set->block_capacity && !grow_blocks(set))
+		return false;
+	*number = set->number_end++;
 	return true;
 }
 
 bool live_set_add(struct live_set *set, const void *block, struct live_block what)
 {
-	/* At most half of the slots, removed ones included, are in use. */
-	if ((set->used_slots + 1) * LIVE_SLOTS_PER_BLOCK / 2 > current(set)->slot_count &&
-		!rebuild(set))
+	const size_t slot_count = current(set)->slot_count;
+	uint32_t number = 0;
+
+	/* At most five eighths of the slots are in use, so chains stay short. */
+	if (set->count >= slot_count / 8 * 5 && !replace_table(set, 2 * slot_count))
 		return false;
-	if (set->free_number == no_number && !grow_blocks(set))
+	if (!take_number(set, &number))
 		return false;
 	struct live_table *const table = current(set);
-	const size_t slot = find_place(table, (uintptr_t)block);
-	const uint32_t number = set->free_number;
-	set->free_number = set->blocks[number].site;
 	set->blocks[number] = what;
-	set->used_slots += address_at(table, slot) == 0;
 	set->count++;
-	put(table, slot, (uintptr_t)block, number);
+	put(table, find(table, (uintptr_t)block), (uintptr_t)block, number);
 	return true;
 }
 
 bool live_set_remove(struct live_set *set, const void *block, struct live_block *what)
 {
 	struct live_table *const table = current(set);
-	size_t slot = find(table, (uintptr_t)block);
+	const size_t slot = find(table, (uintptr_t)block);
 
 	if (address_at(table, slot) == 0)
 		return false;
 	*what = set->blocks[table->numbers[slot]];
 	free_number(set, table->numbers[slot]);
 	set->count--;
-	atomic_store_explicit(&table->addresses[slot], REMOVED, memory_order_relaxed);
+	empty_slot(set, table, slot);
 	clear_bit(table, live_hash((uintptr_t)block));
-	/* Only slots that end a chain may be empty again, or a reader would stop too early. */
-	for (; address_at(table, slot) == REMOVED && address_at(table, next(table, slot)) == 0;
-		slot = before(table, slot)) {
-		atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
-		set->used_slots--;
-	}
 	return true;
 }
 
@@ -248,7 +269,7 @@ void live_set_visit(
 	const struct live_table *const table = current(set);
 
 	for (size_t slot = 0; slot < table->slot_count; slot++) {
-		if (address_at(table, slot) > REMOVED)
+		if (address_at(table, slot) != 0)
 			visit(context, &set->blocks[table->numbers[slot]]);
 	}
 }
@@ -258,14 +279,13 @@ void live_set_clear(struct live_set *set)
 	struct live_table *const table = current(set);
 
 	for (size_t slot = 0; slot < table->slot_count; slot++) {
-		if (address_at(table, slot) > REMOVED)
-			free_number(set, table->numbers[slot]);
 		if (address_at(table, slot) != 0)
 			atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
 		atomic_store_explicit(&table->filter[slot], 0, memory_order_relaxed);
 	}
 	set->count = 0;
-	set->used_slots = 0;
+	set->number_end = 0;
+	set->free_number = no_number;
 }
 
 void live_set_shrink(struct live_set *set)
@@ -275,8 +295,9 @@ void live_set_shrink(struct live_set *set)
 	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *set->blocks, 0);
 	set->blocks = NULL;
 	set->block_capacity = 0;
+	set->number_end = 0;
 	set->free_number = no_number;
-	if (current(set)->slot_count > LIVE_SLOTS_MIN && !rebuild(set)) {
+	if (current(set)->slot_count > LIVE_SLOTS_MIN && !replace_table(set, LIVE_SLOTS_MIN)) {
 		/* Without memory for a small table the large one stays. */
 	}
 }

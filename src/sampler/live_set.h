@@ -6,12 +6,13 @@
  * Every free() of the process looks up its block, so a lookup is one load for a block that was not
  * sampled: no lock, no atomic exchange. Adding, removing and visiting happen under the caller's
  * lock, some thousands of times a second at most. The set grows into a new table that it publishes;
- * the pages of an old table are released a growth later, after a second at least, but its addresses
- * stay mapped, because a free() may be reading it.
+ * the pages of an old table are released after a second at least, but its addresses stay mapped,
+ * because a free() may be reading it.
  *
  * A reader may see an old table: it finds there what was added before the new one was published,
  * and the holder of the lock decides. It cannot miss its own block: the program passed the address
- * to the freeing thread after it was added, which orders the two.
+ * to the freeing thread after it was added, which orders the two; and where a removal has moved
+ * addresses meanwhile, the reader asks the holder of the lock.
  */
 #pragma once
 
@@ -24,7 +25,6 @@
 
 enum {
 	LIVE_SLOTS_MIN = 4096, /* 4 KiB of filter: they stay in the cache of a busy thread */
-	LIVE_SLOTS_PER_BLOCK = 4,
 };
 
 /* What is remembered of a block. Times and amounts wrap around. */
@@ -39,7 +39,7 @@ struct live_block {
 
 struct live_table {
 	size_t slot_count;	      /* a power of two */
-	_Atomic uintptr_t *addresses; /* 0: free; 1: was in use */
+	_Atomic uintptr_t *addresses; /* 0: free */
 	uint32_t *numbers;	      /* of the blocks, by slot */
 	/* By first slot, a bit for each eighth of the hashes there: most that ask need no more. */
 	_Atomic uint8_t filter[];
@@ -47,14 +47,15 @@ struct live_table {
 
 struct live_set {
 	_Atomic(struct live_table *) table; /* NULL before live_set_init */
+	_Atomic uint32_t moves;		    /* of addresses; odd during one */
 	struct live_table *previous;	    /* whose pages are still there; NULL: none */
 	int64_t replaced_ms;		    /* when the current one took its place */
 	size_t old_bytes;		    /* of tables before it that keep their pages */
 	struct live_block *blocks;	    /* by number */
 	size_t block_capacity;
+	uint32_t number_end;  /* of the numbers that were in use */
 	uint32_t free_number; /* the first of a list that `site` links */
 	size_t count;	      /* blocks */
-	size_t used_slots;    /* with those of removed blocks */
 };
 
 MUST_CHECK bool live_set_init(struct live_set *set);
@@ -92,13 +93,16 @@ static inline bool live_set_has(const struct live_set *set, const void *block)
 				     live_bit(hash)) == 0,
 		    true))
 		return false;
+	const uint32_t moves = atomic_load_explicit(&set->moves, memory_order_acquire);
 	for (;; slot = (slot + 1) & (table->slot_count - 1)) {
 		const uintptr_t address =
-			atomic_load_explicit(&table->addresses[slot], memory_order_relaxed);
-		if (address == 0)
-			return false;
+			atomic_load_explicit(&table->addresses[slot], memory_order_acquire);
 		if (address == (uintptr_t)block)
 			return true;
+		/* Every move stores addresses after `moves`, with release order. */
+		if (address == 0)
+			return (moves & 1) != 0 ||
+			       atomic_load_explicit(&set->moves, memory_order_relaxed) != moves;
 	}
 }
 
@@ -114,6 +118,9 @@ void live_set_visit(
 
 /* Forgets all blocks. */
 void live_set_clear(struct live_set *set);
+
+/* Gives back the pages of the table before the current one, if no thread can be in it any more. */
+void live_set_trim(struct live_set *set);
 
 /* Gives back what an empty set does not need. Does nothing to one that has blocks. */
 void live_set_shrink(struct live_set *set);

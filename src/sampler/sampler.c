@@ -471,6 +471,14 @@ void sampler_reset(uint64_t interval)
 	leave();
 }
 
+void sampler_trim(void)
+{
+	if (!enter())
+		return;
+	live_set_trim(&sampler_live);
+	leave();
+}
+
 void sampler_shrink(void)
 {
 	if (!enter())

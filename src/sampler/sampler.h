@@ -83,6 +83,9 @@ void sampler_set_interval(uint64_t interval);
 /* Forgets all samples, those of blocks in use too. `interval` 0 keeps the interval. */
 void sampler_reset(uint64_t interval);
 
+/* Gives back what the samples outgrew. From time to time. */
+void sampler_trim(void);
+
 /* Gives back the memory of samples when there are none any more. */
 void sampler_shrink(void);
 

@@ -181,6 +181,7 @@ static int64_t maintain(struct allocator *allocator)
 	(void)allocator;
 	interposer_refresh();
 	remove_when_unused();
+	sampler_trim();
 	if (!interposer_is_installed())
 		return -1;
 	return sampler_is_active() ? MAINTAIN_ACTIVE_MS : MAINTAIN_INACTIVE_MS;

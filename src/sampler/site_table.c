@@ -52,11 +52,14 @@ static uint64_t hash_of(void *const *frames, size_t frame_count, uint16_t size_c
 	return hash;
 }
 
-static bool grow(
-	const struct site_table *table, void **array, size_t *capacity, size_t item, size_t first)
+static size_t next_capacity(size_t capacity, size_t first)
 {
-	const size_t wanted = *capacity == 0 ? first : *capacity * 2;
+	return capacity == 0 ? first : capacity + capacity / 2;
+}
 
+static bool grow(
+	const struct site_table *table, void **array, size_t *capacity, size_t item, size_t wanted)
+{
 	if (site_table_bytes(table) + (wanted - *capacity) * item > table->bytes_max)
 		return false;
 	/* Not in place: a sandbox of the program may forbid mremap, which its malloc does not use.
@@ -98,16 +101,19 @@ static bool make_room(struct site_table *table, size_t frame_count)
 {
 	while (table->frame_count + frame_count > table->frame_capacity) {
 		if (!grow(table, __extension__(void **) & table->frames, &table->frame_capacity,
-			    sizeof *table->frames, FRAMES_FIRST))
+			    sizeof *table->frames,
+			    next_capacity(table->frame_capacity, FRAMES_FIRST)))
 			return false;
 	}
 	if (table->count == table->capacity &&
 		!grow(table, __extension__(void **) & table->sites, &table->capacity,
-			sizeof *table->sites, SITES_FIRST))
+			sizeof *table->sites, next_capacity(table->capacity, SITES_FIRST)))
 		return false;
 	if (table->capacity * INDEX_PER_SITE > table->index_size) {
 		if (!grow(table, __extension__(void **) & table->index, &table->index_size,
-			    sizeof *table->index, SITES_FIRST * INDEX_PER_SITE))
+			    sizeof *table->index,
+			    table->index_size == 0 ? SITES_FIRST * INDEX_PER_SITE
+						   : 2 * table->index_size))
 			return false;
 		index_all(table);
 	}

@@ -90,6 +90,30 @@ static void removed_blocks_leave_no_slots_behind(void **state)
 	live_set_deinit(&set);
 }
 
+static void ten_thousand_blocks_that_come_and_go_need_little_memory(void **state)
+{
+	enum { LIVE = 10000, TURNS = 500000, BYTES_MAX = 700 * 1024 };
+	static size_t numbers[LIVE];
+	struct live_set set;
+	struct live_block was;
+	uint32_t random = 3;
+	size_t fresh = 0;
+
+	(void)state;
+	assert_true(live_set_init(&set));
+	for (int turn = 0; turn < LIVE + TURNS; turn++) {
+		const size_t at = turn < LIVE ? (size_t)turn : next_random(&random) % (size_t)LIVE;
+		if (turn >= LIVE)
+			assert_true(live_set_remove(&set, block_at(numbers[at]), &was));
+		numbers[at] = fresh;
+		fresh += 1 + next_random(&random) % 64;
+		assert_true(live_set_add(&set, block_at(numbers[at]), (struct live_block){ 0 }));
+		if (turn >= LIVE / 2)
+			assert_true(live_set_bytes(&set) <= BYTES_MAX);
+	}
+	live_set_deinit(&set);
+}
+
 static void no_block_is_in_an_empty_set(void **state)
 {
 	struct live_set set = { .table = NULL };
@@ -145,11 +169,93 @@ static void readers_find_what_is_in_it_while_it_grows(void **state)
 	live_set_deinit(&readers.set);
 }
 
+enum { NEIGHBOURS = 40 };
+
+struct chain {
+	struct live_set set;
+	void *blocks[NEIGHBOURS]; /* of nearly one hash */
+	_Atomic bool is_done;
+	_Atomic size_t missed, looks;
+};
+
+/* Every second one is always in the set. */
+static void *look_in_chain(void *context)
+{
+	struct chain *const chain = context;
+
+	while (!atomic_load(&chain->is_done)) {
+		for (size_t i = 0; i < NEIGHBOURS; i += 2)
+			atomic_fetch_add(
+				&chain->missed, !live_set_has(&chain->set, chain->blocks[i]));
+		atomic_fetch_add(&chain->looks, 1);
+	}
+	return NULL;
+}
+
+static void readers_find_what_a_removal_moves(void **state)
+{
+	enum { LOOKS = 20000 };
+	static struct chain chain;
+	struct live_block was;
+	pthread_t thread;
+	size_t found = 0;
+
+	(void)state;
+	assert_true(live_set_init(&chain.set));
+	for (size_t number = 0; found < NEIGHBOURS; number++) {
+		const uint64_t hash = live_hash((uintptr_t)block_at(number));
+		if (live_slot(atomic_load(&chain.set.table), hash) / 4 == 25)
+			chain.blocks[found++] = block_at(number);
+	}
+	for (size_t i = 0; i < NEIGHBOURS; i++)
+		assert_true(live_set_add(&chain.set, chain.blocks[i], (struct live_block){ 0 }));
+	assert_int_equal(pthread_create(&thread, NULL, look_in_chain, &chain), 0);
+	while (atomic_load(&chain.looks) < LOOKS) {
+		for (size_t i = 1; i < NEIGHBOURS; i += 2)
+			assert_true(live_set_remove(&chain.set, chain.blocks[i], &was));
+		for (size_t i = 1; i < NEIGHBOURS; i += 2)
+			assert_true(live_set_add(
+				&chain.set, chain.blocks[i], (struct live_block){ 0 }));
+	}
+	atomic_store(&chain.is_done, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(chain.missed, 0);
+	live_set_deinit(&chain.set);
+}
+
+/* Where the filter cannot say it, because of a block of the same hash bits. */
+static void whether_a_block_is_in_it_is_open_during_a_move(void **state)
+{
+	struct live_set set;
+	size_t other = 1;
+
+	(void)state;
+	assert_true(live_set_init(&set));
+	assert_true(live_set_add(&set, block_at(0), (struct live_block){ 0 }));
+	const struct live_table *const table = atomic_load(&set.table);
+	const uint64_t hash = live_hash((uintptr_t)block_at(0));
+	for (;; other++) {
+		const uint64_t its = live_hash((uintptr_t)block_at(other));
+		if (live_slot(table, its) == live_slot(table, hash) &&
+			live_bit(its) == live_bit(hash))
+			break;
+	}
+	assert_false(live_set_has(&set, block_at(other)));
+	atomic_fetch_add(&set.moves, 1);
+	assert_true(live_set_has(&set, block_at(other)));
+	atomic_fetch_add(&set.moves, 1);
+	assert_false(live_set_has(&set, block_at(other)));
+	live_set_deinit(&set);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(no_block_is_in_an_empty_set),
 	cmocka_unit_test(it_is_exact_whatever_is_added_and_removed),
 	cmocka_unit_test(removed_blocks_leave_no_slots_behind),
+	cmocka_unit_test(ten_thousand_blocks_that_come_and_go_need_little_memory),
 	cmocka_unit_test(readers_find_what_is_in_it_while_it_grows),
+	cmocka_unit_test(readers_find_what_a_removal_moves),
+	cmocka_unit_test(whether_a_block_is_in_it_is_open_during_a_move),
 };
 
 UNIT_MAIN(tests)
