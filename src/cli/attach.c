@@ -37,6 +37,11 @@ static void print_attached(const struct attachment *attachment, bool is_active)
 {
 	printf("%s: attached; one thread stood still for %.1f ms\n", attachment->target.label,
 		(double)attachment->stop_us / 1000);
+	if (attachment->stops > 1)
+		printf("%d others were stopped before, where none could be used: %.1f ms in all, "
+		       "%.1f ms the longest\n",
+			attachment->stops - 1, (double)attachment->total_stop_us / 1000,
+			(double)attachment->max_stop_us / 1000);
 	printf("%s\n", is_active ? "sampling is on: profiles show what is allocated from now on"
 				 : "sampling is off: heapctl activate switches it on");
 	printf("heapctl detach %d takes the agent out again\n",
@@ -67,10 +72,11 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 		return EXIT_DONE;
 	}
 	CLEANUP(json_cleanup)
-	json_t *value =
-		json_pack("{s:i, s:s, s:b, s:I, s:i}", "pid", (int)attachment.target.process.pid,
-			"name", attachment.target.process.name, "active", request.is_active,
-			"stop_us", (json_int_t)attachment.stop_us, "stops", attachment.stops);
+	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i}", "pid",
+		(int)attachment.target.process.pid, "name", attachment.target.process.name,
+		"active", request.is_active, "stop_us", (json_int_t)attachment.stop_us,
+		"max_stop_us", (json_int_t)attachment.max_stop_us, "total_stop_us",
+		(json_int_t)attachment.total_stop_us, "stops", attachment.stops);
 	control_print_json(value);
 	return EXIT_DONE;
 }

@@ -93,6 +93,8 @@ static bool load_agent(
 	if (!inject_agent(process, &request, &result, err))
 		return error_prefix(err, "attaching to %s[%d]", process->name, (int)process->pid);
 	attachment->stop_us = result.stop_us;
+	attachment->max_stop_us = result.max_stop_us;
+	attachment->total_stop_us = result.total_stop_us;
 	attachment->stops = result.stops;
 	return result.returned == 0 || explain_refusal(process, &result, err);
 }

@@ -20,8 +20,9 @@ struct attach_request {
 
 struct attachment {
 	struct target target;
-	int64_t stop_us; /* how long the thread stood still */
-	int stops;	 /* how many threads were stopped until one could be used */
+	/* How long the thread stood still that was used; the longest stop, and all of them. */
+	int64_t stop_us, max_stop_us, total_stop_us;
+	int stops; /* how many threads were stopped until one could be used */
 };
 
 /* Checks the process, loads the agent, and waits until it answers. */

@@ -8,7 +8,8 @@
 
 enum {
 	STOP_MS = BORROW_EXTRA_MS,
-	LOOK_AGAIN_US = 300, /* between two stops */
+	LOOK_AGAIN_US = 300,	/* between two stops */
+	STOPS_MAX_US = 1000000, /* that the process stands still for, in all */
 };
 
 /* --- Which thread --- */
@@ -109,10 +110,19 @@ const char *borrow_refusal(const struct injection *injection, const struct trace
 	return stack_refusal(&stack);
 }
 
-enum attempt { ATTEMPT_DONE, ATTEMPT_REFUSED, ATTEMPT_FAILED };
+enum attempt { ATTEMPT_DONE, ATTEMPT_REFUSED, ATTEMPT_FAILED, ATTEMPT_STUCK };
+
+static void note_stop(struct borrow_stops *stops, int64_t begun_us)
+{
+	stops->used_us = clock_monotonic_ns() / 1000 - begun_us;
+	stops->total_us += stops->used_us;
+	if (stops->used_us > stops->max_us)
+		stops->max_us = stops->used_us;
+	stops->count++;
+}
 
 static enum attempt try_thread(const struct injection *injection, pid_t thread,
-	struct borrowed_thread *borrowed, const char **refusal, struct error *err)
+	struct borrow_stops *stops, const char **refusal, struct error *err)
 {
 	const int64_t begun_us = clock_monotonic_ns() / 1000;
 	struct error ignored;
@@ -123,53 +133,104 @@ static enum attempt try_thread(const struct injection *injection, pid_t thread,
 		return ATTEMPT_REFUSED;
 	case TRACEE_FAILED:
 		return ATTEMPT_FAILED;
+	case TRACEE_STUCK:
+		return ATTEMPT_STUCK;
 	case TRACEE_STOPPED:
 		break;
 	}
-	borrowed->stops++;
-	const char *const reason = borrow_refusal(injection, &tracee);
-	if (reason != NULL) {
-		*refusal = reason;
-		if (!tracee_resume(&tracee, &ignored)) {
-			/* It has ended. */
-		}
-		return ATTEMPT_REFUSED;
+	const char *const reason = threads_has(&injection->remote, thread)
+					   ? borrow_refusal(injection, &tracee)
+					   : "has ended";
+	if (reason == NULL) {
+		const bool done = start_thread(injection, &tracee, err);
+		note_stop(stops, begun_us);
+		return done ? ATTEMPT_DONE : ATTEMPT_FAILED;
 	}
-	const bool done = start_thread(injection, &tracee, err);
-	borrowed->stop_us = clock_monotonic_ns() / 1000 - begun_us;
-	return done ? ATTEMPT_DONE : ATTEMPT_FAILED;
+	*refusal = reason;
+	if (!tracee_resume(&tracee, &ignored)) {
+		/* It has ended. */
+	}
+	note_stop(stops, begun_us);
+	return ATTEMPT_REFUSED;
 }
 
-bool borrow_some_thread(const struct injection *injection, int patience_ms,
-	struct borrowed_thread *borrowed, struct error *err)
+static bool is_avoided(const struct borrow_limits *limits, pid_t thread)
 {
-	const int64_t until_ms = clock_monotonic_ms() + patience_ms;
+	for (size_t i = 0; i < limits->avoided_count; i++) {
+		if (limits->avoided[i] == thread)
+			return true;
+	}
+	return false;
+}
+
+/* The threads, one after the other. `failure` is of the last one that could not be stopped. */
+static enum attempt try_threads(const struct injection *injection,
+	const struct borrow_limits *limits, const struct thread_list *list, int64_t until_ms,
+	struct borrowed_thread *borrowed, const char **refusal, struct error *failure)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const pid_t thread = list->threads[i];
+		if (clock_monotonic_ms() >= until_ms || borrowed->stops.total_us > STOPS_MAX_US)
+			break;
+		if (is_avoided(limits, thread) || thread_state(thread) == 'D') {
+			*refusal = "waits for a device or for a child (D)";
+			continue;
+		}
+		const enum attempt attempt =
+			try_thread(injection, thread, &borrowed->stops, refusal, failure);
+		borrowed->thread = thread;
+		if (attempt == ATTEMPT_DONE || attempt == ATTEMPT_STUCK)
+			return attempt;
+		if (attempt == ATTEMPT_FAILED)
+			*refusal = NULL;
+		clock_sleep_us(LOOK_AGAIN_US);
+	}
+	return ATTEMPT_REFUSED;
+}
+
+static bool explain_refusal(const struct borrowed_thread *borrowed, size_t threads, int patience_ms,
+	const char *refusal, struct error *err)
+{
+	if (borrowed->stops.total_us > STOPS_MAX_US)
+		error_set(err, ERROR_STATE,
+			"none of its %zu threads could be used, and they have stood still for %d "
+			"ms in all: the last one %s",
+			threads, (int)(borrowed->stops.total_us / 1000), refusal);
+	else
+		error_set(err, ERROR_STATE,
+			"none of its %zu threads could be used in %d ms: the last one %s", threads,
+			patience_ms, refusal);
+	return error_hint(err, "try again; nothing was changed");
+}
+
+bool borrow_some_thread(const struct injection *injection, const struct borrow_limits *limits,
+	struct borrowed_thread *borrowed, pid_t *stuck, struct error *err)
+{
+	const int64_t until_ms = clock_monotonic_ms() + limits->patience_ms;
 	const char *refusal = "runs";
+	struct error failure = { 0 };
 	struct thread_list list;
 
 	*borrowed = (struct borrowed_thread){ 0 };
+	*stuck = 0;
 	do {
-		if (injection_is_gone(injection))
+		if (remote_is_gone(&injection->remote))
 			return injection_explain_end(err);
 		if (!threads_read(&list, injection->remote.pid, err))
 			return false;
 		sort_threads(injection, &list);
-		for (size_t i = 0; i < list.count && clock_monotonic_ms() < until_ms; i++) {
-			switch (try_thread(injection, list.threads[i], borrowed, &refusal, err)) {
-			case ATTEMPT_DONE:
-				borrowed->thread = list.threads[i];
-				borrowed->at_ms = clock_monotonic_ms();
-				return true;
-			case ATTEMPT_FAILED:
-				return false;
-			case ATTEMPT_REFUSED:
-				clock_sleep_us(LOOK_AGAIN_US);
-				break;
-			}
+		const enum attempt attempt = try_threads(
+			injection, limits, &list, until_ms, borrowed, &refusal, &failure);
+		borrowed->at_ms = clock_monotonic_ms();
+		if (attempt == ATTEMPT_DONE)
+			return true;
+		if (attempt == ATTEMPT_STUCK)
+			*stuck = borrowed->thread;
+		if (attempt == ATTEMPT_STUCK || refusal == NULL) {
+			*err = failure;
+			return false;
 		}
-	} while (clock_monotonic_ms() < until_ms);
-	error_set(err, ERROR_STATE,
-		"none of its %zu threads could be used in %d ms: the last one %s", list.count,
-		patience_ms, refusal);
-	return error_hint(err, "try again; nothing was changed");
+		clock_sleep_us(LOOK_AGAIN_US);
+	} while (clock_monotonic_ms() < until_ms && borrowed->stops.total_us <= STOPS_MAX_US);
+	return explain_refusal(borrowed, list.count, limits->patience_ms, refusal, err);
 }

@@ -15,17 +15,34 @@
 
 enum { BORROW_EXTRA_MS = 5000 }; /* until the last thread stands still */
 
-struct borrowed_thread {
-	pid_t thread;
-	int64_t at_ms;	 /* when it was let go */
-	int64_t stop_us; /* how long it stood still */
-	int stops;	 /* how many threads were stopped until one could be used */
+/* The stops of an attach, as heapctl sees them: from the request until the thread was let go. */
+struct borrow_stops {
+	int64_t used_us;  /* of the thread that was used */
+	int64_t max_us;	  /* the longest */
+	int64_t total_us; /* all */
+	int count;
 };
 
-/* ERROR_STATE when no thread could be used in time, or the process is stopped; as inject_library.
+struct borrowed_thread {
+	pid_t thread;
+	int64_t at_ms; /* when it was let go */
+	struct borrow_stops stops;
+};
+
+/* What an attempt may not do. */
+struct borrow_limits {
+	int patience_ms;
+	const pid_t *avoided; /* threads that did not stop */
+	size_t avoided_count;
+};
+
+/*
+ * ERROR_STATE when no thread could be used in time, or the process is stopped; as inject_library.
+ * `stuck` becomes a thread that does not stop, and is seized until the caller ends; else 0.
  */
-MUST_CHECK bool borrow_some_thread(const struct injection *injection, int patience_ms,
-	struct borrowed_thread *borrowed, struct error *err);
+MUST_CHECK bool borrow_some_thread(const struct injection *injection,
+	const struct borrow_limits *limits, struct borrowed_thread *borrowed, pid_t *stuck,
+	struct error *err);
 
 /* Why the thread, which stands still, may not be used; NULL when it may. */
 const char *borrow_refusal(const struct injection *injection, const struct tracee *tracee);

@@ -37,8 +37,11 @@ struct inject_request {
 struct inject_result {
 	int returned;	   /* what the function has returned */
 	char answer[1024]; /* and written */
-	int64_t stop_us;   /* how long the thread stood still: the stop that was used */
-	int stops;	   /* how many threads were stopped until one could be used */
+	/* From the request to stop a thread until it was let go, as heapctl sees it. */
+	int64_t stop_us;       /* of the thread that was used */
+	int64_t max_stop_us;   /* the longest */
+	int64_t total_stop_us; /* all */
+	int stops;	       /* how many threads were stopped until one could be used */
 };
 
 /*

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/injection.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	START_MS = 500, /* for a program to load its libraries */
+	START_POLL_US = 10000,
+};
 
 static bool find_functions(struct injection *injection, struct error *err)
 {
@@ -15,6 +18,8 @@ static bool find_functions(struct injection *injection, struct error *err)
 	if (remote->has_musl)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"it uses musl's C library, and heapctl's agent needs glibc");
+	if (!remote->has_libc && remote->has_interpreter)
+		return error_set(err, ERROR_STATE, "it has not loaded its C library yet");
 	if (!remote->has_libc)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"it is a static program, into which nothing can be loaded");
@@ -47,7 +52,7 @@ static bool is_place_free(struct injection *injection, const struct remote_modul
 	char bytes[TRAMPOLINE_CODE_MAX];
 
 	if (module->spare_bytes < sizeof bytes ||
-		!remote_copy(injection->remote.pid, module->spare, bytes, sizeof bytes) ||
+		!remote_copy(&injection->remote, module->spare, bytes, sizeof bytes) ||
 		trampoline_is_in(bytes))
 		return false;
 	injection->code = module->spare;
@@ -76,61 +81,61 @@ static bool find_place(struct injection *injection, struct error *err)
 	return true;
 }
 
-static bool read_target(struct injection *injection, pid_t pid, struct error *err)
+/*
+ * Two at a time would write to the same place. The lock is on a file that those may open who may
+ * trace the process.
+ */
+static bool lock_target(const struct injection *injection, struct error *err)
 {
-	if (!remote_read(&injection->remote, pid, err) || !find_functions(injection, err) ||
+	return flock(injection->remote.memory, LOCK_EX | LOCK_NB) == 0 ||
+	       error_set(err, ERROR_STATE, "another heapctl is just attaching to it");
+}
+
+static bool read_target(struct injection *injection, pid_t pid, bool is_locked, struct error *err)
+{
+	if (!remote_read(&injection->remote, pid, err) ||
+		(is_locked && !lock_target(injection, err)) || !find_functions(injection, err) ||
 		!find_place(injection, err))
 		return false;
 	stack_waiting_find(&injection->waiting, &injection->remote);
 	return true;
 }
 
-/*
- * Two at a time would write to the same place. The lock is on a file that those may open who may
- * trace the process.
- */
-static bool lock_target(pid_t pid, int *lock, struct error *err)
+/* A program that has just been executed gets its libraries one after the other. */
+static bool read_when_started(
+	struct injection *injection, pid_t pid, bool is_locked, struct error *err)
 {
-	char path[64];
+	const int64_t until_ms = clock_monotonic_ms() + START_MS;
 
-	snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
-	*lock = open(path, O_RDWR | O_CLOEXEC);
-	if (*lock < 0)
-		return error_set(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_DENIED,
-			"the memory of process %d cannot be opened: %s", (int)pid,
-			errno_text(errno));
-	if (flock(*lock, LOCK_EX | LOCK_NB) == 0)
-		return true;
-	return error_set(err, ERROR_STATE, "another heapctl is just attaching to it");
+	for (;;) {
+		*injection = (struct injection){ 0 };
+		if (read_target(injection, pid, is_locked, err))
+			return true;
+		const struct remote_process *const remote = &injection->remote;
+		const bool may_be_starting =
+			remote->memory >= 0 && !remote->has_musl &&
+			(remote->has_interpreter || remote_is_gone(remote) || remote->count == 0);
+		if (!may_be_starting || clock_monotonic_ms() > until_ms)
+			return false;
+		remote_deinit(&injection->remote);
+		clock_sleep_us(START_POLL_US);
+	}
 }
 
 bool injection_init(struct injection *injection, pid_t pid, struct error *err)
 {
-	*injection = (struct injection){ .process_memory = -1 };
-	return lock_target(pid, &injection->process_memory, err) &&
-	       read_target(injection, pid, err);
+	return read_when_started(injection, pid, true, err);
 }
 
 bool injection_init_for_looks(struct injection *injection, pid_t pid, struct error *err)
 {
-	*injection = (struct injection){ .process_memory = -1 };
-	return read_target(injection, pid, err);
+	return read_when_started(injection, pid, false, err);
 }
 
 void injection_deinit(struct injection *injection)
 {
 	remote_deinit(&injection->remote);
-	if (injection->process_memory >= 0)
-		close(injection->process_memory);
-	*injection = (struct injection){ .process_memory = -1 };
-}
-
-bool injection_is_gone(const struct injection *injection)
-{
-	char byte;
-
-	/* The file was opened before, and reads as empty then. */
-	return pread(injection->process_memory, &byte, 1, (off_t)injection->code) == 0;
+	injection->code = 0;
 }
 
 bool injection_explain_end(struct error *err)
@@ -140,8 +145,8 @@ bool injection_explain_end(struct error *err)
 
 void injection_write_unused_bytes(const struct injection *injection)
 {
-	if (pwrite(injection->process_memory, injection->before, sizeof injection->before,
-		    (off_t)injection->code) < 0) {
+	if (!remote_write(&injection->remote, injection->code, injection->before,
+		    sizeof injection->before)) {
 		/* What is left is unused, as it was before. */
 	}
 }

@@ -20,7 +20,6 @@ struct injection {
 	uint64_t code;			  /* where the trampoline goes */
 	uint64_t memory;		  /* what it maps */
 	char before[TRAMPOLINE_CODE_MAX]; /* the unused bytes there */
-	int process_memory;		  /* of the program that it was at the beginning */
 };
 
 /*
@@ -34,13 +33,7 @@ void injection_deinit(struct injection *injection);
 /* Only reads it. The same errors, but for the other attach. */
 MUST_CHECK bool injection_init_for_looks(struct injection *injection, pid_t pid, struct error *err);
 
-/*
- * Whether the memory that the attach began with is no more: the process has ended, or executes
- * another program.
- */
-bool injection_is_gone(const struct injection *injection);
-
-/* Sets ERROR_NOT_FOUND, for a process that is gone; returns false. */
+/* Sets ERROR_NOT_FOUND, for a process that is gone (remote_is_gone); returns false. */
 bool injection_explain_end(struct error *err);
 
 /* Puts the unused bytes back once nothing runs there any more. */

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -39,14 +38,6 @@ bool loader_request_check(const struct loader_request *request, struct error *er
 		       "the path of the agent's library or HEAPCTL_DIR is too long");
 }
 
-static bool write_memory(pid_t pid, uint64_t address, const void *bytes, size_t size)
-{
-	const struct iovec from = { (void *)(uintptr_t)bytes, size };
-	const struct iovec to = { (void *)(uintptr_t)address, size };
-
-	return process_vm_writev(pid, &from, 1, &to, 1, 0) == (ssize_t)size;
-}
-
 /* Waits until the state is at least `state`; -1 in time out, or when the memory is not there. */
 static int wait_for_state(const struct injection *injection, uint32_t state, int wait_ms)
 {
@@ -54,10 +45,10 @@ static int wait_for_state(const struct injection *injection, uint32_t state, int
 	uint32_t now = 0;
 
 	while (clock_monotonic_ms() < until_ms) {
-		if (remote_copy(injection->remote.pid, injection->memory, &now, sizeof now) &&
+		if (remote_copy(&injection->remote, injection->memory, &now, sizeof now) &&
 			now >= state)
 			return (int)now;
-		if (injection_is_gone(injection))
+		if (remote_is_gone(&injection->remote))
 			return -1;
 		clock_sleep_us(POLL_US);
 	}
@@ -84,7 +75,7 @@ static void take_back(const struct injection *injection, const struct borrowed_t
 	char byte;
 
 	while (!has_left && clock_monotonic_ms() < until_ms &&
-		!remote_copy(injection->remote.pid, injection->memory, &byte, sizeof byte) &&
+		!remote_copy(&injection->remote, injection->memory, &byte, sizeof byte) &&
 		tracee_stop(&tracee, borrowed->thread, TAKE_BACK_MS, &ignored) == TRACEE_STOPPED) {
 		has_left = has_left_code(injection, &tracee) && clock_monotonic_ms() < until_ms;
 		if (has_left)
@@ -99,7 +90,7 @@ static void take_back(const struct injection *injection, const struct borrowed_t
 static bool explain_no_start(const struct injection *injection,
 	const struct borrowed_thread *borrowed, struct error *err)
 {
-	if (injection_is_gone(injection))
+	if (remote_is_gone(&injection->remote))
 		return injection_explain_end(err);
 	take_back(injection, borrowed);
 	error_set(err, ERROR_STATE,
@@ -135,7 +126,7 @@ static bool is_image(const struct injection *injection, const struct remote_modu
 			segment.p_filesz > request->image_size - segment.p_offset)
 			return false;
 		CLEANUP(free_cleanup) char *loaded = xmalloc(segment.p_filesz);
-		if (!remote_copy(injection->remote.pid, module->bias + segment.p_vaddr, loaded,
+		if (!remote_copy(&injection->remote, module->bias + segment.p_vaddr, loaded,
 			    segment.p_filesz) ||
 			memcmp(loaded, image + segment.p_offset, segment.p_filesz) != 0)
 			return false;
@@ -163,7 +154,7 @@ static uint64_t find_loaded(const struct injection *injection, const struct load
 
 static bool send_state(const struct injection *injection, uint32_t state, struct error *err)
 {
-	return write_memory(injection->remote.pid, injection->memory, &state, sizeof state) ||
+	return remote_write(&injection->remote, injection->memory, &state, sizeof state) ||
 	       injection_explain_end(err);
 }
 
@@ -229,7 +220,7 @@ static bool send_library(const struct injection *injection, const struct loader_
 	int32_t descriptor = -1;
 
 	if (wait_for_state(injection, TRAMPOLINE_HAS_FILE, START_MS) < 0 ||
-		!remote_copy(injection->remote.pid,
+		!remote_copy(&injection->remote,
 			injection->memory + offsetof(struct trampoline_exchange, descriptor),
 			&descriptor, sizeof descriptor))
 		return injection_explain_end(err);
@@ -249,7 +240,7 @@ static bool send_library(const struct injection *injection, const struct loader_
 			"////////", (int)descriptor);
 	/* A path that cannot be opened lets the thread end. */
 	struct error ignored;
-	return write_memory(injection->remote.pid,
+	return remote_write(&injection->remote,
 		       injection->memory + offsetof(struct trampoline_exchange, path), path,
 		       sizeof path) &&
 	       send_state(injection, TRAMPOLINE_FILLED, done ? err : &ignored) && done;
@@ -273,8 +264,8 @@ static bool send_request(const struct injection *injection, const struct loader_
 	copy_text(exchange.path, sizeof exchange.path, path);
 	copy_text(exchange.name, sizeof exchange.name, request->function);
 	copy_text(exchange.settings, sizeof exchange.settings, request->settings);
-	if (!write_memory(injection->remote.pid, injection->memory + first,
-		    (char *)&exchange + first, sizeof exchange - first))
+	if (!remote_write(&injection->remote, injection->memory + first, (char *)&exchange + first,
+		    sizeof exchange - first))
 		return injection_explain_end(err);
 	return send_state(injection, TRAMPOLINE_REQUESTED, err) &&
 	       (!needs_file || send_library(injection, request, own_number, other_versions, err));
@@ -283,21 +274,21 @@ static bool send_request(const struct injection *injection, const struct loader_
 static bool read_answer(const struct injection *injection, int state, int *returned, char *answer,
 	size_t size, struct error *err)
 {
-	const pid_t pid = injection->remote.pid;
 	struct trampoline_exchange exchange;
 	char text[300] = "";
 
-	if (injection_is_gone(injection))
+	if (remote_is_gone(&injection->remote))
 		return injection_explain_end(err);
 	if (state < 0)
 		return error_set(err, ERROR_TIMEOUT,
 			"the library did not start in %d s: another thread may hold the loader's "
 			"lock",
 			LOAD_MS / 1000);
-	if (!remote_copy(pid, injection->memory, &exchange, sizeof exchange))
+	if (!remote_copy(&injection->remote, injection->memory, &exchange, sizeof exchange))
 		return injection_explain_end(err);
 	if (state == TRAMPOLINE_NOT_LOADED) {
-		const size_t got = remote_copy_some(pid, exchange.error, text, sizeof text - 1);
+		const size_t got =
+			remote_copy_some(&injection->remote, exchange.error, text, sizeof text - 1);
 		text[got] = '\0';
 		return error_set(err, ERROR_INPUT, "its loader says: %s", text);
 	}
@@ -314,7 +305,7 @@ static void leave(const struct injection *injection, pid_t own_number)
 	const uint32_t state = TRAMPOLINE_READ;
 	char path[PATH_BYTES];
 
-	if (!write_memory(injection->remote.pid, injection->memory, &state, sizeof state))
+	if (!remote_write(&injection->remote, injection->memory, &state, sizeof state))
 		return;
 	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
 	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
@@ -330,7 +321,7 @@ bool loader_thread_run(const struct injection *injection, const struct borrowed_
 	uint64_t thread = 0;
 
 	if (wait_for_state(injection, TRAMPOLINE_STARTED, START_MS) < 0 ||
-		!remote_copy(injection->remote.pid,
+		!remote_copy(&injection->remote,
 			injection->memory + offsetof(struct trampoline_exchange, thread), &thread,
 			sizeof thread))
 		return explain_no_start(injection, borrowed, err);

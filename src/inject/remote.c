@@ -3,10 +3,10 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -24,25 +24,43 @@ enum {
 	CHAIN_MAX = 65536,
 };
 
-size_t remote_copy_some(pid_t pid, uint64_t address, void *bytes, size_t size)
+size_t remote_copy_some(
+	const struct remote_process *remote, uint64_t address, void *bytes, size_t size)
 {
-	const struct iovec to = { bytes, size };
-	const struct iovec from = { (void *)(uintptr_t)address, size };
-	const ssize_t got = process_vm_readv(pid, &to, 1, &from, 1, 0);
+	size_t done = 0;
 
-	return got < 0 ? 0 : (size_t)got;
+	while (done < size) {
+		const ssize_t got = pread(
+			remote->memory, (char *)bytes + done, size - done, (off_t)(address + done));
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	return done;
 }
 
-bool remote_copy(pid_t pid, uint64_t address, void *bytes, size_t size)
+bool remote_copy(const struct remote_process *remote, uint64_t address, void *bytes, size_t size)
 {
-	return remote_copy_some(pid, address, bytes, size) == size;
+	return remote_copy_some(remote, address, bytes, size) == size;
+}
+
+bool remote_write(
+	const struct remote_process *remote, uint64_t address, const void *bytes, size_t size)
+{
+	return pwrite(remote->memory, bytes, size, (off_t)address) == (ssize_t)size;
+}
+
+/* The file reads as empty then, at any address. */
+bool remote_is_gone(const struct remote_process *remote)
+{
+	char byte;
+
+	return pread(remote->memory, &byte, 1, PAGE) == 0;
 }
 
 static bool copy_for_table(void *context, uint64_t address, void *bytes, size_t size)
 {
-	const pid_t *const pid = context;
-
-	return remote_copy(*pid, address, bytes, size);
+	return remote_copy(context, address, bytes, size);
 }
 
 /* --- Symbols --- */
@@ -59,8 +77,8 @@ static void read_dynamic(
 	Elf64_Dyn entries[DYNAMIC_MAX];
 	size_t size = segment->p_memsz < sizeof entries ? segment->p_memsz : sizeof entries;
 
-	size = remote_copy_some(remote->pid, module->bias + segment->p_vaddr, entries,
-		size - size % sizeof *entries);
+	size = remote_copy_some(
+		remote, module->bias + segment->p_vaddr, entries, size - size % sizeof *entries);
 	for (size_t i = 0; i < size / sizeof *entries && entries[i].d_tag != DT_NULL; i++) {
 		const uint64_t value = entries[i].d_un.d_val;
 		switch (entries[i].d_tag) {
@@ -98,7 +116,7 @@ static bool is_called(const struct remote_process *remote, const struct remote_m
 	char text[NAME_BYTES];
 
 	return symbol->st_name < module->strings_bytes && size <= sizeof text &&
-	       remote_copy(remote->pid, module->strings + symbol->st_name, text, size) &&
+	       remote_copy(remote, module->strings + symbol->st_name, text, size) &&
 	       memcmp(text, name, size) == 0;
 }
 
@@ -114,20 +132,20 @@ size_t remote_functions(const struct remote_process *remote, const struct remote
 	size_t count = 0;
 
 	if (module->hash == 0 || module->symbols == 0 || module->strings == 0 ||
-		!remote_copy(remote->pid, module->hash, head, sizeof head) || head[0] == 0)
+		!remote_copy(remote, module->hash, head, sizeof head) || head[0] == 0)
 		return 0;
 	const uint64_t buckets = module->hash + sizeof head + (uint64_t)head[2] * sizeof(uint64_t);
 	const uint64_t chains = buckets + (uint64_t)head[0] * sizeof(uint32_t);
-	if (!remote_copy(remote->pid, buckets + (uint64_t)(hash % head[0]) * sizeof index, &index,
+	if (!remote_copy(remote, buckets + (uint64_t)(hash % head[0]) * sizeof index, &index,
 		    sizeof index) ||
 		index < head[1])
 		return 0;
 	for (uint32_t i = index; i - index < CHAIN_MAX && (found & 1) == 0 && count < max; i++) {
 		Elf64_Sym symbol;
-		if (!remote_copy(remote->pid, chains + (uint64_t)(i - head[1]) * sizeof found,
-			    &found, sizeof found) ||
-			!remote_copy(remote->pid, module->symbols + (uint64_t)i * sizeof symbol,
-				&symbol, sizeof symbol))
+		if (!remote_copy(remote, chains + (uint64_t)(i - head[1]) * sizeof found, &found,
+			    sizeof found) ||
+			!remote_copy(remote, module->symbols + (uint64_t)i * sizeof symbol, &symbol,
+				sizeof symbol))
 			break;
 		if ((found | 1) != (hash | 1) || symbol.st_shndx == SHN_UNDEF ||
 			ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
@@ -197,7 +215,7 @@ static void build_table(
 	const struct unwind_loaded header = { .address = module->bias + frames->p_vaddr,
 		.size = frames->p_memsz,
 		.copy = copy_for_table,
-		.context = &remote->pid };
+		.context = remote };
 	struct error ignored;
 
 	if (!unwind_loaded_table(&module->table, UNWIND_OWN_MACHINE, &header, module->begin,
@@ -214,13 +232,12 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	bool has_bias = false, has_interpreter = false;
 	Elf64_Ehdr header;
 
-	if (remote->count == MODULES_MAX ||
-		!remote_copy(remote->pid, start, &header, sizeof header) ||
+	if (remote->count == MODULES_MAX || !remote_copy(remote, start, &header, sizeof header) ||
 		memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
 		header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof *headers ||
 		header.e_phnum > HEADERS_MAX ||
-		!remote_copy(remote->pid, start + header.e_phoff, headers,
-			header.e_phnum * sizeof *headers))
+		!remote_copy(
+			remote, start + header.e_phoff, headers, header.e_phnum * sizeof *headers))
 		return;
 	for (size_t i = 0; i < header.e_phnum; i++) {
 		const Elf64_Phdr *const segment = &headers[i];
@@ -244,6 +261,7 @@ static void add_module(struct remote_process *remote, uint64_t start)
 		build_table(remote, &module, frames);
 	module.has_malloc = defines(remote, &module, "malloc");
 	module.role = role_of(remote, &module, has_interpreter || header.e_type == ET_EXEC);
+	remote->has_interpreter = remote->has_interpreter || has_interpreter;
 	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
 	remote->modules =
 		xreallocarray(remote->modules, remote->count + 1, sizeof *remote->modules);
@@ -277,13 +295,30 @@ static int compare_modules(const void *left, const void *right)
 	return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
+static bool open_process(struct remote_process *remote, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d", (int)remote->pid);
+	remote->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (remote->folder < 0)
+		return error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)remote->pid);
+	remote->memory = openat(remote->folder, "mem", O_RDWR | O_CLOEXEC);
+	return remote->memory >= 0 ||
+	       error_set(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_DENIED,
+		       "the memory of process %d cannot be opened: %s", (int)remote->pid,
+		       errno_text(errno));
+}
+
 bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer maps = { 0 };
 	char path[64];
 	uint64_t last_end = UINT64_C(1) << 32;
 
-	*remote = (struct remote_process){ .pid = pid };
+	*remote = (struct remote_process){ .pid = pid, .folder = -1, .memory = -1 };
+	if (!open_process(remote, err))
+		return false;
 	buffer_init(&maps, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
 	if (!file_read(path, &maps, err))
@@ -313,7 +348,11 @@ void remote_deinit(struct remote_process *remote)
 	for (size_t i = 0; i < remote->count; i++)
 		unwind_table_deinit(&remote->modules[i].table);
 	free(remote->modules);
-	*remote = (struct remote_process){ 0 };
+	if (remote->memory >= 0)
+		close(remote->memory);
+	if (remote->folder >= 0)
+		close(remote->folder);
+	*remote = (struct remote_process){ .folder = -1, .memory = -1 };
 }
 
 const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address)

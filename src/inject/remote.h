@@ -40,10 +40,13 @@ struct remote_module {
 
 struct remote_process {
 	pid_t pid;
+	/* Its folder in /proc, and its memory: not those of a later process with the same pid. */
+	int folder, memory;
 	struct remote_module *modules; /* sorted by `begin` */
 	size_t count;
 	bool has_musl;
 	bool has_libc;
+	bool has_interpreter;	 /* its libraries are loaded by a loader: it is not static */
 	uint64_t gap, gap_bytes; /* the largest range where nothing is mapped */
 };
 
@@ -71,7 +74,16 @@ uint64_t remote_function(
 	const struct remote_process *remote, enum remote_role role, const char *name);
 
 /*
- * Copies memory of the process: all `size` bytes, or as many as can be read from `address` on.
+ * Copies memory of the process: all `size` bytes, or as many as can be read from `address` on. When
+ * it executes another program, the memory is that of before, and nothing can be read.
  */
-bool remote_copy(pid_t pid, uint64_t address, void *bytes, size_t size);
-size_t remote_copy_some(pid_t pid, uint64_t address, void *bytes, size_t size);
+bool remote_copy(const struct remote_process *remote, uint64_t address, void *bytes, size_t size);
+size_t remote_copy_some(
+	const struct remote_process *remote, uint64_t address, void *bytes, size_t size);
+
+/* Also where it may not write itself. False when not all could be written. */
+bool remote_write(
+	const struct remote_process *remote, uint64_t address, const void *bytes, size_t size);
+
+/* Whether that memory is no more: the process has ended, or executes another program. */
+bool remote_is_gone(const struct remote_process *remote);

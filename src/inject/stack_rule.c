@@ -74,6 +74,39 @@ const char *stack_refusal(const struct thread_stack *stack)
 
 /* --- Functions that wait --- */
 
+/*
+ * The function that makecontext() lets a stack end in has no name, and its unwind information does
+ * not say that there is no caller. No call returns to the beginning of a function, so an address
+ * that makecontext() refers to (relative to the end of the instruction) is no other return address.
+ */
+bool stack_is_context_end(const struct stack_waiting *waiting, uint64_t pc)
+{
+	int32_t distance;
+
+	for (size_t i = 0; i + sizeof distance <= waiting->makecontext_size; i++) {
+		const uint64_t next = waiting->makecontext + i + sizeof distance;
+		memcpy(&distance, waiting->makecontext_code + i, sizeof distance);
+		if (next + (uint64_t)(int64_t)distance == pc)
+			return true;
+	}
+	return false;
+}
+
+static void read_makecontext(struct stack_waiting *waiting, const struct remote_process *remote,
+	const struct remote_module *libc)
+{
+	struct remote_function function;
+
+	if (remote_functions(remote, libc, "makecontext", &function, 1) == 0)
+		return;
+	const size_t size = function.end - function.begin < STACK_MAKECONTEXT_MAX
+				    ? function.end - function.begin
+				    : STACK_MAKECONTEXT_MAX;
+	waiting->makecontext = function.begin;
+	waiting->makecontext_size =
+		remote_copy_some(remote, function.begin, waiting->makecontext_code, size);
+}
+
 void stack_waiting_find(struct stack_waiting *waiting, const struct remote_process *remote)
 {
 	/* Not those that wait for a lock, which may be the allocator's. */
@@ -88,10 +121,11 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 		"pthread_barrier_wait", "semop", "semtimedop", "msgrcv", "mq_receive",
 		"mq_timedreceive" };
 
-	waiting->count = 0;
+	*waiting = (struct stack_waiting){ 0 };
 	for (size_t i = 0; i < remote->count; i++) {
 		if (remote->modules[i].role != REMOTE_LIBC)
 			continue;
+		read_makecontext(waiting, remote, &remote->modules[i]);
 		for (size_t j = 0; j < sizeof names / sizeof *names; j++)
 			waiting->count += remote_functions(remote, &remote->modules[i], names[j],
 				waiting->functions + waiting->count,
@@ -174,9 +208,13 @@ void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 
 	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
 	copy->address = frame.sp;
-	copy->size = remote_copy_some(remote->pid, frame.sp, copy->bytes, sizeof copy->bytes);
+	copy->size = remote_copy_some(remote, frame.sp, copy->bytes, sizeof copy->bytes);
 	while (stack->count < STACK_FRAMES_MAX) {
 		const uint64_t pc = unwind_lookup_pc(&frame);
+		if (!frame.is_exact_pc && stack_is_context_end(waiting, frame.pc)) {
+			stack->is_complete = true;
+			return;
+		}
 		const struct remote_module *const module = remote_find(remote, pc);
 		const struct unwind_rule rule = rule_of(module, pc);
 

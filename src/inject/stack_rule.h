@@ -42,10 +42,20 @@ const char *stack_refusal(const struct thread_stack *stack);
 /* The functions of the C library that wait without a lock. */
 enum { STACK_WAITING_MAX = 192 };
 
+enum { STACK_MAKECONTEXT_MAX = 2048 };
+
 struct stack_waiting {
 	struct remote_function functions[STACK_WAITING_MAX];
 	size_t count;
+	/* The code of makecontext(), which refers to where the first function of a stack returns.
+	 */
+	uint64_t makecontext;
+	size_t makecontext_size;
+	unsigned char makecontext_code[STACK_MAKECONTEXT_MAX];
 };
+
+/* Whether makecontext() made the stack of which this is the outermost return address. */
+bool stack_is_context_end(const struct stack_waiting *waiting, uint64_t pc);
 
 void stack_waiting_find(struct stack_waiting *waiting, const struct remote_process *remote);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/buffer.h"
 #include "base/file.h"
@@ -29,6 +30,29 @@ bool threads_read(struct thread_list *list, pid_t pid, struct error *err)
 	}
 	closedir(tasks);
 	return true;
+}
+
+bool threads_has(const struct remote_process *remote, pid_t thread)
+{
+	char path[PATH_BYTES];
+	struct stat ignored;
+
+	snprintf(path, sizeof path, "task/%d", (int)thread);
+	return fstatat(remote->folder, path, &ignored, 0) == 0;
+}
+
+char thread_state(pid_t thread)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	struct error ignored;
+	char path[PATH_BYTES];
+
+	buffer_init(&text, &memory_or_exit);
+	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
+	if (!file_read(path, &text, &ignored))
+		return 0;
+	const char *const state = strstr(buffer_string(&text), "\nState:\t");
+	return state == NULL ? 0 : state[strlen("\nState:\t")];
 }
 
 /*

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "inject/remote.h"
 #include "inject/stack_rule.h"
 
 enum { THREADS_MAX = 4096 };
@@ -24,6 +25,12 @@ MUST_CHECK bool threads_read(struct thread_list *list, pid_t pid, struct error *
  * none.
  */
 pid_t threads_find(pid_t pid, pid_t own_number);
+
+/* Whether it is one of the process still: its number may be another's by now. */
+bool threads_has(const struct remote_process *remote, pid_t thread);
+
+/* Its state in /proc: 'R', 'S', 'D' and others; 0 when it has ended. */
+char thread_state(pid_t thread);
 
 /* Where a thread waits in a system call, without stopping it; false for one that runs. */
 bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers);

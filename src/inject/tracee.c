@@ -17,10 +17,14 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "inject/threads.h"
 
 #if defined(__x86_64__)
 
-enum { SYSCALL_BYTES = 2 };
+enum {
+	SYSCALL_BYTES = 2,
+	DEVICE_MS = 100, /* a wait for a device that lasts longer is one that may last */
+};
 
 /* What a system call returns inside the kernel when it is to begin anew; never seen by programs. */
 enum {
@@ -194,15 +198,17 @@ static void wait_for_child(void)
 /* Waits for the stop that was asked for; signals that come first are handed on. */
 static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error *err)
 {
-	const int64_t until_ms = clock_monotonic_ms() + wait_ms;
+	const int64_t begun_ms = clock_monotonic_ms();
 
-	while (clock_monotonic_ms() <= until_ms) {
+	for (int64_t ms = 0; ms <= wait_ms; ms = clock_monotonic_ms() - begun_ms) {
 		int status = 0;
 		const pid_t got = waitpid(thread, &status, __WALL | WNOHANG);
 		if (got < 0 && errno != EINTR)
 			return TRACEE_GONE;
 		if (got <= 0) {
 			wait_for_child();
+			if (ms > DEVICE_MS && thread_state(thread) == 'D')
+				break;
 			continue;
 		}
 		if (!WIFSTOPPED(status))
@@ -210,6 +216,7 @@ static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error
 		if (status >> 16 == PTRACE_EVENT_STOP) {
 			if (WSTOPSIG(status) == SIGTRAP)
 				return TRACEE_STOPPED;
+			ptrace(PTRACE_DETACH, thread, NULL, NULL);
 			error_set(err, ERROR_STATE, "it is stopped (T)");
 			return TRACEE_FAILED;
 		}
@@ -217,25 +224,18 @@ static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error
 			return TRACEE_GONE;
 	}
 	error_set(err, ERROR_TIMEOUT,
-		"thread %d did not stop in %d s: it waits for a device (D), or the machine is too "
-		"busy",
-		thread, wait_ms / 1000);
-	return TRACEE_FAILED;
+		"thread %d did not stop: it waits for a device or for a child (D), or the machine "
+		"is too busy",
+		thread);
+	return TRACEE_STUCK;
 }
 
 /* The kernel also says EPERM of a thread that has just ended. */
 static bool has_ended(pid_t thread)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
-	struct error ignored;
-	char path[64];
+	const char state = thread_state(thread);
 
-	buffer_init(&text, &memory_or_exit);
-	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
-	if (!file_read(path, &text, &ignored))
-		return true;
-	const char *const state = strstr(buffer_string(&text), "\nState:\t");
-	return state == NULL || strchr("ZX", state[strlen("\nState:\t")]) != NULL;
+	return state == 0 || state == 'Z' || state == 'X';
 }
 
 enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)

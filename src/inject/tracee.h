@@ -35,13 +35,13 @@ struct tracee {
 enum tracee_outcome {
 	TRACEE_STOPPED,
 	TRACEE_GONE,   /* it has ended */
-	TRACEE_FAILED, /* `err` says why */
+	TRACEE_FAILED, /* `err` says why; it goes on as if it had not been stopped */
+	TRACEE_STUCK,  /* `err` says why; it is seized until the caller ends */
 };
 
 /*
- * Seizes and stops the thread, within `wait_ms`. ERROR_DENIED with the tracer's name where there is
- * one; ERROR_TIMEOUT for a thread that waits for a device (D), which is still seized then: the
- * caller ends.
+ * Seizes and stops the thread, within `wait_ms`. ERROR_DENIED where it has another tracer;
+ * ERROR_TIMEOUT for a thread that waits for a device (D).
  */
 enum tracee_outcome tracee_stop(
 	struct tracee *tracee, pid_t thread, int wait_ms, struct error *err);

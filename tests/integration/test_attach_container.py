@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import unittest
 
-from agent_host import PROGRAMS, SANITIZED, only_root
+from agent_host import PROGRAMS, only_root
 from processes import AGENT, HEAPCTL, agent_thread, children_of, need, need_namespace, wait_until
 from test_attach import AttachCase
 
@@ -31,14 +32,15 @@ class ContainerCase(AttachCase):
         for path in re.findall(r"(/\S+) \(0x", listed):
             os.makedirs(root + os.path.dirname(path), exist_ok=True)
             shutil.copy(path, root + path)
-        shutil.copy(PROGRAMS / "attached", os.path.join(root, "attached"))
+        for program in ("attached", "attached_places"):
+            shutil.copy(PROGRAMS / program, root)
         return root
 
-    def start_contained(self, *namespaces, mounts=()):
+    def start_contained(self, *namespaces, mounts=(), program="attached 1"):
         """The program in namespaces and a root of its own; it, and its pid."""
         need_namespace("--mount")
         root = self.make_root()
-        steps = [f"mount --bind {root} {root}", *(step.format(root=root) for step in mounts), f"exec chroot {root} /attached 1"]
+        steps = [f"mount --bind {root} {root}", *(step.format(root=root) for step in mounts), f"exec chroot {root} /{program}"]
         outer = self.start("unshare", "--mount", "--pid", "--net", *namespaces, "--fork", "--kill-child", "sh", "-c", " && ".join(steps),
                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(outer.stdout.readline(), "ready\n")
@@ -87,8 +89,9 @@ class Container(ContainerCase):
 
     def test_without_descriptors(self):
         """Neither a file in memory nor a library can be opened."""
-        outer, pid = self.start_contained(mounts=("mount -t proc proc {root}/proc", "ulimit -n 64"))
-        subprocess.run([need("prlimit"), "--pid", str(pid), "--nofile=1:64"], check=True)
+        outer, pid = self.start_contained(mounts=("mount -t proc proc {root}/proc",), program="attached_places waiting")
+        _, limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (1, limit))
         self.assert_refused(outer, pid, r"could not make a file in memory: Too many open files")
 
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program whose threads stand in places that are rare: on a stack of makecontext(), or where they
+ * cannot be stopped.
+ *
+ * usage: attached_places waiting|computing|blocked
+ *
+ * Its only thread waits, or computes, on a stack of makecontext(). "blocked": the main thread waits
+ * for a child of vfork(), and another one for the end of the input.
+ *
+ * Prints "ready", then what went wrong, or "ok 1" at the end of its input.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { STACK_BYTES = 256 * 1024, WAIT_MS = 20, INPUT_LOOK_MS = 0 };
+
+static ucontext_t outer, inner;
+static const char *mode;
+
+static void fault(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	_exit(1);
+}
+
+static void end(void)
+{
+	puts("ok 1");
+	fflush(stdout);
+	_exit(0);
+}
+
+static void compute(void)
+{
+	static uint64_t expected;
+	uint64_t number = 1;
+
+	for (int i = 0; i < 20000000; i++)
+		number = number * 6364136223846793005u + 1442695040888963407u;
+	if (expected == 0)
+		expected = number;
+	if (number != expected)
+		fault("a register has changed");
+}
+
+static void run_inner(void)
+{
+	const int instance = epoll_create1(0);
+	struct epoll_event event;
+
+	for (;;) {
+		struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+		if (strcmp(mode, "computing") == 0)
+			compute();
+		else if (epoll_wait(instance, &event, 1, WAIT_MS) != 0)
+			fault("epoll_wait");
+		if (poll(&input, 1, INPUT_LOOK_MS) > 0)
+			end();
+		if (swapcontext(&inner, &outer) != 0)
+			fault("swapcontext");
+	}
+}
+
+static void run_outer(void)
+{
+	if (getcontext(&inner) != 0)
+		fault("getcontext");
+	inner.uc_stack.ss_sp = malloc(STACK_BYTES);
+	inner.uc_stack.ss_size = STACK_BYTES;
+	inner.uc_link = &outer;
+	makecontext(&inner, run_inner, 0);
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		if (swapcontext(&outer, &inner) != 0)
+			fault("swapcontext");
+	}
+}
+
+static volatile pid_t child;
+
+static void *wait_for_input(void *ignored)
+{
+	char byte;
+
+	(void)ignored;
+	while (child == 0)
+		usleep(1000);
+	puts("ready");
+	fflush(stdout);
+	if (read(STDIN_FILENO, &byte, 1) < 0)
+		fault("read");
+	kill(child, SIGKILL);
+	end();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+
+	mode = argc > 1 ? argv[1] : "waiting";
+	if (strcmp(mode, "blocked") != 0)
+		run_outer();
+	pthread_create(&thread, NULL, wait_for_input, NULL);
+	if (vfork() == 0) {
+		child = getpid();
+		for (;;)
+			pause();
+	}
+	pthread_exit(NULL);
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The agent into processes whose threads stand where others seldom do: coroutines, waits that nothing ends, a program's start."""
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+from agent_host import PROGRAMS
+from processes import agent_thread, is_alive, need, wait_until
+from test_attach import AttachCase
+
+
+class Places(AttachCase):
+    def start_places(self, mode):
+        process = self.start(PROGRAMS / "attached_places", mode, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def assert_attaches(self, process):
+        for _ in range(3):
+            self.attach(process.pid)
+            self.detach(process.pid)
+        self.assert_unharmed(process)
+
+    def test_a_coroutine_that_waits(self):
+        self.assert_attaches(self.start_places("waiting"))
+
+    def test_a_coroutine_that_computes(self):
+        self.assert_attaches(self.start_places("computing"))
+
+    def test_beside_a_thread_that_cannot_be_stopped(self):
+        process = self.start_places("blocked")
+        self.assertIn("D (", pathlib.Path(f"/proc/{process.pid}/status").read_text())
+        self.assert_attaches(process)
+
+    def test_the_stops_are_counted(self):
+        process = self.start(need("sleep"), "1000")
+        wait_until(lambda: "sleep" in os.readlink(f"/proc/{process.pid}/exe"), "the program")
+        answer = json.loads(self.attach(process.pid, "--json")[0])
+        self.assertGreaterEqual(answer["stops"], 1)
+        self.assertGreater(answer["stop_us"], 0)
+        self.assertGreaterEqual(answer["max_stop_us"], answer["stop_us"])
+        self.assertGreaterEqual(answer["total_stop_us"], answer["max_stop_us"])
+
+    def test_from_the_first_moment(self):
+        """A program that loads its libraries is not taken for one that has none."""
+        for _ in range(10):
+            process = self.start(need("sleep"), "1000")
+            _, message = self.heapctl("attach", process.pid, code=None)
+            self.assertNotIn("static", message)
+            self.assertNotIn("glibc", message)
+            self.assertTrue(is_alive(process.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()
