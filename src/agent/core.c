@@ -171,7 +171,9 @@ void core_resume(struct core *core)
 
 /*
  * Adds what took the samples, and since when: "#sampling heapctl since 1763716881123", "#sampling
- * jemalloc from-start", or without a time where it is not known.
+ * jemalloc from-start", or without a time where it is not known. Samples that began with an attach
+ * or after it: "#sampling heapctl since 1763716881123 attached 1763716881100 at 1763716890000",
+ * with the time of the profile, of which readers learn the age of the attach.
  */
 static void note_sampling(struct core *core, struct captured_profile *capture)
 {
@@ -179,7 +181,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	const struct allocator_profiling *const profiling = &core->allocator->profiling;
 	int64_t since_ms = atomic_load(&core->activation->since_ms);
 	struct allocator_sampler sampler;
-	char line[80];
+	char line[96];
 
 	if (!capture->has_mappings || profiling->sampler[0] == '\0')
 		return;
@@ -195,6 +197,10 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	const size_t room = sizeof line - (size_t)length;
 	if (is_from_start)
 		snprintf(line + length, room, " from-start\n");
+	else if (since_ms != 0 && core->settings.attached)
+		snprintf(line + length, room, " since %lld attached %lld at %lld\n",
+			(long long)since_ms, (long long)core->started_ms,
+			(long long)capture->time_ms);
 	else if (since_ms != 0)
 		snprintf(line + length, room, " since %lld\n", (long long)since_ms);
 	else

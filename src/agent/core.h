@@ -59,7 +59,7 @@ struct core {
 	struct settings settings;
 	struct folder folder; /* path "" when there is none */
 	char name[64];
-	int64_t started_ms;
+	int64_t started_ms; /* of an agent that was attached: the attach */
 	int64_t (*now_ms)(void);
 	int64_t (*wall_ms)(void);
 	struct run_machine machine;

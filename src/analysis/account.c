@@ -93,7 +93,8 @@ double account_agent_bytes(const json_t *status)
 
 struct account_profile account_profile_of(const struct profile *profile)
 {
-	struct account_profile sums = { .is_there = true };
+	struct account_profile sums = { .is_there = true,
+		.is_since_attach = profile_is_since_attach(profile) };
 	struct estimate total = { 0 };
 
 	for (size_t i = 0; i < profile->sample_count; i++) {
@@ -307,6 +308,44 @@ static double row_bytes(const struct account *account, const char *name)
 			return account->rows[i].bytes;
 	}
 	return 0;
+}
+
+static bool is_in_use(const struct account_row *row)
+{
+	return row->kind == ACCOUNT_ALLOCATOR &&
+	       (strcmp(row->name, "in_use") == 0 || strcmp(row->name, "mapped_blocks") == 0);
+}
+
+void account_split_at_attach(struct account *account, const struct account_profile *profile)
+{
+	struct account_row rows[ACCOUNT_ROWS];
+	size_t count = 0;
+	double in_use = 0;
+
+	for (size_t i = 0; i < account->row_count; i++)
+		in_use += is_in_use(&account->rows[i]) ? account->rows[i].bytes : 0;
+	if (!profile->is_since_attach || in_use <= 0)
+		return;
+	const double since = fmin(profile->inuse, in_use);
+	rows[count++] = (struct account_row){ ACCOUNT_ALLOCATOR, "since_attach",
+		"in use, allocated since the attach", since, "", "heapctl report shows the sites",
+		ACCOUNT_ESTIMATED, 0 };
+	rows[count++] = (struct account_row){ ACCOUNT_ALLOCATOR, "before_attach",
+		"in use, before the attach", in_use - since, "",
+		"with what the sampler does not see, rounding and thread caches", ACCOUNT_ESTIMATED,
+		0 };
+	for (size_t i = 0; i < account->row_count; i++) {
+		rows[count] = account->rows[i];
+		if (is_in_use(&account->rows[i]))
+			rows[count].kind = ACCOUNT_OUTSIDE;
+		count++;
+	}
+	assert(count <= ACCOUNT_ROWS);
+	memcpy(account->rows, rows, count * sizeof rows[0]);
+	account->row_count = count;
+	account->has_before = true;
+	account->before_low = fmax(in_use - profile->inuse_high, 0);
+	account->before_high = fmax(in_use - profile->inuse_low, 0);
 }
 
 void account_add_profile(struct account *account, const struct account_profile *profile,

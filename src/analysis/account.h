@@ -67,6 +67,7 @@ double account_agent_bytes(const json_t *status);
 /* Figures from the profile. */
 struct account_profile {
 	bool is_there;
+	bool is_since_attach;		     /* what the process had before is not in it */
 	double inuse, inuse_low, inuse_high; /* estimate and its 95% interval */
 	double sampling;  /* resident bytes that sampled small objects take beyond their size */
 	double untouched; /* of their extents, that are not: see account_profile_of */
@@ -105,13 +106,15 @@ struct account_row {
 	uint64_t count; /* of the parts that it is of, such as arenas; 0: not counted */
 };
 
-enum { ACCOUNT_ROWS = 24 };
+enum { ACCOUNT_ROWS = 28 };
 
 struct account {
 	struct account_row rows[ACCOUNT_ROWS];
 	size_t row_count;
 	double resident; /* RSS; 0 when the kernel was not asked: a remote target */
 	bool has_kernel;
+	bool has_before; /* rows "since_attach" and "before_attach"; the latter's 95% interval */
+	double before_low, before_high;
 };
 
 /* --- What the accounts of all allocators have in common --- */
@@ -142,6 +145,14 @@ void account_add_kernel(
 void account_add_profile(struct account *account, const struct account_profile *profile,
 	const char *option, const char *advice);
 void account_add_swapped(struct account *account, const struct smaps *smaps);
+
+/*
+ * Of an agent that was attached: replaces the rows of blocks in use by one of those that the
+ * profile has, and one of the rest, which is what was there before and what the sampler does not
+ * see; the former are then for comparison. Nothing where the allocator does not count its blocks in
+ * use. Sets `before_low` and `before_high`.
+ */
+void account_split_at_attach(struct account *account, const struct account_profile *profile);
 
 /* --- jemalloc --- */
 

@@ -123,6 +123,8 @@ struct comparison comparison_of(const struct profile *base, const struct profile
 	struct comparison comparison = compare_modules(base, now);
 
 	comparison.intervals_differ = base->interval_bytes != now->interval_bytes;
+	comparison.was_attached_anew =
+		!comparison.is_other_run && base->attached_ms != now->attached_ms;
 	/* Other kinds are of what happened in a time, not of what is there. */
 	if (!comparison.is_same_run || base->kind != PROFILE_HEAP || now->kind != PROFILE_HEAP)
 		return comparison;

@@ -11,6 +11,11 @@ struct comparison {
 	bool is_same_run;
 	/* Some module that both have lies elsewhere: certainly another run. */
 	bool is_other_run;
+	/*
+	 * Not another run, and the agent was attached anew in between: what was allocated before,
+	 * or between the two attaches, is not in the later one.
+	 */
+	bool was_attached_anew;
 	/* Each side is scaled up by its own interval, so the difference is valid. */
 	bool intervals_differ;
 	/*

@@ -362,6 +362,7 @@ static void describe(struct profile *out, const struct profile *first)
 	out->sampler = profile_intern(out, first->sampler);
 	out->is_sampled_from_start = first->is_sampled_from_start;
 	out->sampled_since_ms = first->sampled_since_ms;
+	out->attached_ms = first->attached_ms;
 }
 
 /* Mappings were added as they were needed; locations find theirs once they are all there. */

@@ -29,6 +29,7 @@ struct series_profile {
 	const char *name;
 	int64_t time_ms;
 	uint64_t interval_bytes;
+	int64_t attached_ms; /* as in a profile */
 	bool has_allocated;
 	uint32_t shared; /* in series.shared */
 	struct series_line *lines;

@@ -188,11 +188,13 @@ static void add_objects(
 	const size_t at = record->input;
 	const struct estimate *const estimate = &record->estimate;
 
+	if (trend->is_warm_up[at])
+		return;
 	objects->weight += estimate->samples > 0
 				   ? estimate->value * estimate->value / estimate->samples
 				   : estimate->variance;
 	objects->live += estimate->samples;
-	if (at == 0 || trend->runs[at - 1] != trend->runs[at])
+	if (at == 0 || trend->runs[at - 1] != trend->runs[at] || trend->is_warm_up[at - 1])
 		objects->arrivals -= record->allocated;
 	if (at + 1 == trend->profile_count || trend->runs[at + 1] != trend->runs[at])
 		objects->arrivals += record->allocated;
@@ -382,6 +384,24 @@ static bool begin_process(const struct series *series, size_t at, size_t *begins
 	return true;
 }
 
+/* Where times are not known there is no telling. */
+static void set_warm_up(struct trend *trend, const struct series *series)
+{
+	enum { WARM_UP_SHARE = 3 };
+	const struct series_profile *const profiles = series->profiles;
+
+	trend->attached_ms = profiles[trend->profile_count - 1].attached_ms;
+	for (size_t i = trend->profile_count, last = i; trend->has_times && i-- > 0;) {
+		const int64_t attached_ms = profiles[i].attached_ms;
+		if (last == trend->profile_count || profiles[last].attached_ms != attached_ms)
+			last = i;
+		trend->is_warm_up[i] =
+			attached_ms != 0 && (profiles[i].time_ms - attached_ms) * WARM_UP_SHARE <
+						    profiles[last].time_ms - attached_ms;
+		trend->warm_up_count += trend->is_warm_up[i];
+	}
+}
+
 static bool set_runs(struct trend *trend, const struct series *series, struct error *err)
 {
 	const size_t count = series->profile_count;
@@ -394,10 +414,13 @@ static bool set_runs(struct trend *trend, const struct series *series, struct er
 		const struct profile now = series_allocations(series, i);
 		const struct comparison step = comparison_of(&before, &now);
 		/* Another interval discards what was sampled, or is of another process. */
-		const bool was_reset = step.was_reset || step.intervals_differ;
+		const bool was_reset =
+			!step.was_attached_anew && (step.was_reset || step.intervals_differ);
 		is_fine =
 			!step.is_other_run || begin_process(series, i, begins, &process_count, err);
-		trend->runs[i] = trend->runs[i - 1] + (step.is_other_run || was_reset);
+		trend->runs[i] = trend->runs[i - 1] +
+				 (step.is_other_run || was_reset || step.was_attached_anew);
+		trend->attach_count += step.was_attached_anew;
 		trend->reset_count += !step.is_other_run && was_reset;
 		free(before.samples);
 		before = now;
@@ -411,13 +434,16 @@ static void fit_site(const struct trend *trend, struct trend_site *site)
 {
 	CLEANUP(free_cleanup)
 	struct growth_point *points = xcalloc(trend->profile_count, sizeof *points);
+	size_t count = 0;
 
-	for (size_t i = 0; i < trend->profile_count; i++)
-		points[i] = (struct growth_point){ trend->hours[i], site->series[i].value,
-			site->series[i].variance, trend->runs[i] };
-	site->has_growth = growth_fit(points, trend->profile_count, &site->objects, &site->growth);
-	if (site->has_growth && trend->reset_count == 0)
-		growth_add_restarts(points, trend->profile_count, &site->objects, &site->growth);
+	for (size_t i = 0; i < trend->profile_count; i++) {
+		if (!trend->is_warm_up[i])
+			points[count++] = (struct growth_point){ trend->hours[i],
+				site->series[i].value, site->series[i].variance, trend->runs[i] };
+	}
+	site->has_growth = growth_fit(points, count, &site->objects, &site->growth);
+	if (site->has_growth && trend->reset_count == 0 && trend->attach_count == 0)
+		growth_add_restarts(points, count, &site->objects, &site->growth);
 	site->adjusted_p = 1;
 }
 
@@ -493,10 +519,12 @@ bool trend_build(const struct series *series, const struct trend_request *reques
 	trend->profile_count = count;
 	trend->hours = xcalloc(count, sizeof *trend->hours);
 	trend->runs = xcalloc(count, sizeof *trend->runs);
+	trend->is_warm_up = xcalloc(count, sizeof *trend->is_warm_up);
 	trend->total.series = xcalloc(count, sizeof(struct estimate));
 	trend->total.name = "total";
 	trend->total.stack = "";
 	set_times(trend, series);
+	set_warm_up(trend, series);
 	if (!set_runs(trend, series, err) || !build_sites(trend, series, request, err))
 		return false;
 	for (size_t i = 0; i < trend->site_count; i++)
@@ -517,6 +545,7 @@ void trend_free(struct trend *trend)
 	free(trend->total.series);
 	free(trend->hours);
 	free(trend->runs);
+	free(trend->is_warm_up);
 	view_free(trend->view);
 	free(trend);
 }

@@ -45,9 +45,18 @@ struct trend {
 	double *hours;	/* of each profile, since the first */
 	uint32_t *runs; /* of each profile, from 0 */
 	size_t process_count;
-	size_t reset_count; /* times that one process discarded its samples */
-	bool has_times;	    /* false: hours are positions, since no times were known */
+	/*
+	 * Of each profile: the agent had been attached for less than a third of the time that the
+	 * attach had lasted at its last profile. Memory is replaced by and by with what the sampler
+	 * has seen, which looks like growth, so these are shown and not fitted.
+	 */
+	bool *is_warm_up;
+	size_t warm_up_count;
+	size_t reset_count;  /* times that one process discarded its samples */
+	size_t attach_count; /* times that an agent was attached to one process anew */
+	bool has_times;	     /* false: hours are positions, since no times were known */
 	int64_t first_ms, last_ms;
+	int64_t attached_ms;	  /* as in the last profile */
 	struct trend_site *sites; /* suspects first, then by how surely they changed */
 	size_t site_count;
 	size_t left_out; /* smaller sites that were not tested */
@@ -56,8 +65,9 @@ struct trend {
 
 /*
  * Of a settled series whose shared profiles were symbolized. Where times are missing or do not
- * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere or samples
- * were discarded. ERROR_USAGE for profiles of two processes that ran at the same time.
+ * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere, samples
+ * were discarded or the agent was attached anew. ERROR_USAGE for profiles of two
+ * processes that ran at the same time.
  */
 MUST_CHECK bool trend_build(const struct series *series, const struct trend_request *request,
 	struct trend **ret, struct error *err);

@@ -439,6 +439,7 @@ static void describe(struct view *view, const struct view_input *inputs, size_t 
 	view->subtitle =
 		string_pool_add(&view->strings, request->subtitle == NULL ? "" : request->subtitle);
 	view->sampling = describe_sampling(view, inputs[0].profile);
+	view->attached_ms = inputs[0].profile->attached_ms;
 	for (size_t i = 0; i < count; i++) {
 		view->is_difference |= inputs[i].is_base;
 		if (!inputs[i].is_base && view->interval_bytes == 0)

@@ -137,6 +137,20 @@ static void print_reason(const struct account_shown *shown)
 		     "million free chunks.");
 }
 
+static void print_attach(const struct account_shown *shown)
+{
+	const struct account *const account = &shown->account;
+
+	if (account->has_before)
+		printf("What was in use before the attach, and what the sampler does not see, lies "
+		       "between %s and %s.\n",
+			quantity_format(QUANTITY_BYTES, account->before_low, false).text,
+			quantity_format(QUANTITY_BYTES, account->before_high, false).text);
+	else if (shown->profile.is_since_attach)
+		puts("It is of what was allocated since the attach. What was in use before cannot "
+		     "be told from free memory, as the allocator's figures are missing.");
+}
+
 static void print_text(const struct account_shown *shown)
 {
 	const struct account *const account = &shown->account;
@@ -169,6 +183,7 @@ static void print_text(const struct account_shown *shown)
 		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
 			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
+	print_attach(shown);
 	print_reason(shown);
 	if (!account->has_kernel)
 		puts("\nThe kernel's figures are available only on the target's machine: there, "
@@ -202,6 +217,12 @@ static void print_json(const struct account_shown *shown)
 	if (profile->is_there) {
 		json_put_real(&json, profile->inuse_low);
 		json_put_real(&json, profile->inuse_high);
+	}
+	json_array_end(&json);
+	json_member_array(&json, "before_attach_interval95");
+	if (account->has_before) {
+		json_put_real(&json, account->before_low);
+		json_put_real(&json, account->before_high);
 	}
 	json_array_end(&json);
 	json_member_array(&json, "rows");
@@ -290,6 +311,7 @@ static bool make(const char *operand, const struct account_request *request, str
 	shown.account = is_jemalloc(&shown)
 				? account_make(&stats, kernel, &shown.profile)
 				: account_malloc_make(&shown.malloc, kernel, &shown.profile);
+	account_split_at_attach(&shown.account, &shown.profile);
 	(request->as_json ? print_json : print_text)(&shown);
 	return true;
 }
@@ -333,6 +355,8 @@ const struct verb verb_account = {
 		"the program's malloc waits, so heapctl reads it only while its heaps are below 16 "
 		"MiB, or with --walk. tcmalloc reports its caches, mimalloc its committed memory; "
 		"for other mallocs there are only the kernel's figures.\n\n"
+		"Of an agent that was attached, what is in use is two rows: allocated since the "
+		"attach, by the profile, and before the attach, which is the rest.\n\n"
 		"Memory that the allocator counts and the kernel does not is a row below zero: "
 		"mostly memory that the program requested and never touched. Rows of 0 bytes are "
 		"left out of the table; --json has all.",

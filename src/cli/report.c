@@ -38,14 +38,20 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 			base->name, name_of(base, before), now->name, name_of(now, after));
 }
 
-/* A reader at a terminal may take the profile for all that is in use. Text has no place for it. */
+/*
+ * A reader at a terminal may take the profile for all that is in use. Text has no place for it, so
+ * that of an attach it is always said beside text; other outputs have it.
+ */
 static void note_sampling(const struct report_session *session)
 {
 	const struct profile *const profile = session->profiles[0];
+	const bool is_text = session->options->output == REPORT_RENDER &&
+			     strcmp(session->options->renderer->name, "text") == 0;
 	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	if (session->base_count != 0 || profile->is_sampled_from_start ||
-		profile->sampled_since_ms == 0 || isatty(STDERR_FILENO) != 1)
+		profile->sampled_since_ms == 0 ||
+		(!(is_text && profile_is_since_attach(profile)) && isatty(STDERR_FILENO) != 1))
 		return;
 	buffer_init(&text, &memory_or_exit);
 	profile_describe_sampling(profile, &text);
@@ -62,7 +68,12 @@ static void warn_of_comparison(const struct report_session *session)
 		return;
 	warn_of_programs(base, now);
 	const struct comparison comparison = comparison_of(base, now);
-	if (comparison.was_reset)
+	if (comparison.was_attached_anew)
+		verb_warn(
+			"%s and %s are of different attaches: what was allocated before an attach "
+			"is not in its profiles, so the difference is none of the program",
+			base->name, now->name);
+	else if (comparison.was_reset)
 		verb_warn("%s and %s are of one run of the program, but prof.reset was called in "
 			  "between (or they are in the wrong order): what was allocated before "
 			  "counts as freed",

@@ -47,8 +47,10 @@ static void print_process(const struct target *target, const json_t *status)
 		line("pid", "%" PRId64, json_number(status, "pid"));
 	else if (target->process.pid != json_number(status, "pid"))
 		line("pid", "%" PRId64 ", as it sees itself", json_number(status, "pid"));
-	line("agent", "%s, since %s", json_text(status, "agent_version"),
-		control_format_time(json_number(status, "started_ms"), begun));
+	line("agent", "%s, %s %s%s", json_text(status, "agent_version"),
+		json_flag(status, "attached") ? "attached" : "since",
+		control_format_time(json_number(status, "started_ms"), begun),
+		json_flag(status, "attached") ? ": profiles have no older allocations" : "");
 }
 
 /* In the order in which jemalloc reads them: the last one wins. */

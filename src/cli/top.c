@@ -66,14 +66,15 @@ static void forget(struct top_snapshot *snapshot, bool *has_it)
 	*has_it = false;
 }
 
-/* Growth counts from the first snapshot of a process. Takes ownership. */
+/* Growth counts from the first snapshot of a process or of an attach. Takes ownership. */
 static void accept_snapshot(struct top *top, const struct top_snapshot *snapshot)
 {
 	forget(&top->now, &top->has_now);
 	top->now = *snapshot;
 	top->has_now = true;
 	top->taken++;
-	if (!top->has_base || top->base.pid != snapshot->pid) {
+	if (!top->has_base || top->base.pid != snapshot->pid ||
+		top->base.attached_ms != snapshot->attached_ms) {
 		forget(&top->base, &top->has_base);
 		top_snapshot_copy(&top->base, snapshot);
 		top->has_base = true;

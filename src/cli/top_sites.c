@@ -13,6 +13,7 @@
 
 #include "analysis/view_builder.h"
 #include "base/clock.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
@@ -154,6 +155,7 @@ bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
 	if (ok) {
 		string_pool_init(&taken.names);
 		collect_sites(view, &taken);
+		taken.attached_ms = view->attached_ms;
 		*snapshot = taken;
 	}
 	profile_free(profile);
@@ -296,10 +298,21 @@ static void write_styled(
 	buffer_append_char(out, '\n');
 }
 
+/* What the figure is of: " by the profile", or " allocated since the attach 12 min ago". */
+static void describe_attach(const struct top_snapshot *snapshot, char *text, size_t size)
+{
+	char age[DURATION_TEXT_BYTES];
+
+	snprintf(text, size, " by the profile");
+	if (snapshot->attached_ms != 0 && snapshot->attached_ms <= snapshot->time_ms)
+		snprintf(text, size, " allocated since the attach %s ago",
+			duration_format(snapshot->time_ms - snapshot->attached_ms, age));
+}
+
 static void write_heading(
 	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
 {
-	char text[512], error[64], moment[CONTROL_TIME_BYTES];
+	char text[512], error[64], attach[64], moment[CONTROL_TIME_BYTES];
 
 	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
 		control_format_time(snapshot->time_ms, moment),
@@ -311,9 +324,10 @@ static void write_heading(
 				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
 			false)
 			.text);
-	snprintf(text, sizeof text, "in use %s +-%s by the profile, %s%s since %s",
+	describe_attach(snapshot, attach, sizeof attach);
+	snprintf(text, sizeof text, "in use %s +-%s%s, %s%s since %s",
 		bytes_text(snapshot->bytes.value, false).text,
-		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text,
+		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text, attach,
 		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
 		table->columns == 0 ? error : "", control_format_time(snapshot->base_ms, moment));
 	top_table_line(out, table->columns, text);

@@ -37,6 +37,7 @@ struct top_snapshot {
 	int64_t pid;
 	int64_t allocated_bytes, resident_bytes; /* the allocator's own; 0 when unknown */
 	int64_t time_ms;
+	int64_t attached_ms; /* as in a profile */
 };
 
 /* Asks the target. Initialises `snapshot`, which is to be deinited when that went well. */

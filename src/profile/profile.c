@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/file.h"
+#include "base/quantity.h"
 #include "base/search.h"
 #include "base/xalloc.h"
 
@@ -361,21 +362,44 @@ struct profile_sample *profile_new_sample(struct profile *profile, uint32_t stac
 	return added;
 }
 
-void profile_describe_sampling(const struct profile *profile, struct buffer *out)
+bool profile_is_since_attach(const struct profile *profile)
+{
+	/* The first activation is a step of the attach. */
+	enum { ATTACH_MS = 10 * 1000 };
+
+	return profile->attached_ms != 0 && !profile->is_sampled_from_start &&
+	       profile->sampled_since_ms != 0 &&
+	       profile->sampled_since_ms < profile->attached_ms + ATTACH_MS;
+}
+
+static void describe_since(const struct profile *profile, struct buffer *out)
 {
 	const time_t seconds = profile->sampled_since_ms / 1000;
+	const int64_t age_ms = profile->time_ms - profile->attached_ms;
+	const bool is_since_attach = profile_is_since_attach(profile);
+	char since[40], age[DURATION_TEXT_BYTES];
 	struct tm parts;
-	char since[40];
 
+	if (gmtime_r(&seconds, &parts) == NULL)
+		return;
+	strftime(since, sizeof since, "%F %T UTC", &parts);
+	if (is_since_attach && profile->time_ms != 0 && age_ms >= 0)
+		buffer_printf(out, " since the attach %s earlier (%s)",
+			duration_format(age_ms, age), since);
+	else
+		buffer_printf(out, " since %s%s", is_since_attach ? "the attach at " : "", since);
+	buffer_append_string(out, ", without what was allocated before");
+}
+
+void profile_describe_sampling(const struct profile *profile, struct buffer *out)
+{
 	if (profile->sampler[0] == '\0')
 		return;
 	buffer_printf(out, "sampled by %s", profile->sampler);
-	if (profile->is_sampled_from_start) {
+	if (profile->is_sampled_from_start)
 		buffer_append_string(out, " from the start");
-	} else if (profile->sampled_since_ms > 0 && gmtime_r(&seconds, &parts) != NULL) {
-		strftime(since, sizeof since, "%F %T UTC", &parts);
-		buffer_printf(out, " since %s, without what was allocated before", since);
-	}
+	else if (profile->sampled_since_ms > 0)
+		describe_since(profile, out);
 	if (strcmp(profile->sampler, "heapctl") == 0)
 		buffer_append_string(
 			out, ", and without calls of malloc that stay within a module");

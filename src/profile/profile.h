@@ -127,6 +127,7 @@ struct profile {
 	const char *sampler; /* what took the samples: "jemalloc", "heapctl"; "" where unknown */
 	bool is_sampled_from_start; /* of the process */
 	int64_t sampled_since_ms;   /* since 1970; 0 when unknown */
+	int64_t attached_ms;	    /* the agent into the running process; 0: it was not */
 	bool has_allocated;	    /* the ALLOC_ counters mean something (prof_accum) */
 	const char *drop_frames;    /* pprof's patterns of functions to leave out; "" without */
 	const char *keep_frames;
@@ -176,8 +177,12 @@ static inline void profile_cleanup(struct profile *const *profile)
 /* The text as the profile keeps it: equal texts are the same pointer. */
 const char *profile_intern(struct profile *profile, const char *text);
 
+/* Whether its samples begin with an attach of the agent to the running process. */
+bool profile_is_since_attach(const struct profile *profile);
+
 /*
- * Appends "sampled by heapctl since 2026-11-23 01:35:12 UTC, without what was allocated before";
+ * Appends "sampled by heapctl since 2026-11-23 01:35:12 UTC, without what was allocated before", or
+ * "since the attach 12 min earlier (at 2026-11-23 01:35:12 UTC)" where sampling began with it;
  * nothing where it is not known.
  */
 void profile_describe_sampling(const struct profile *profile, struct buffer *out);

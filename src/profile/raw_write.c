@@ -82,6 +82,10 @@ static void write_sampling(const struct profile *profile, struct buffer *out)
 		buffer_append_string(out, " from-start");
 	else if (profile->sampled_since_ms != 0)
 		buffer_printf(out, " since %" PRId64, profile->sampled_since_ms);
+	if (profile->attached_ms != 0)
+		buffer_printf(out, " attached %" PRId64, profile->attached_ms);
+	if (profile->attached_ms != 0 && profile->time_ms != 0)
+		buffer_printf(out, " at %" PRId64, profile->time_ms);
 	buffer_append_char(out, '\n');
 }
 

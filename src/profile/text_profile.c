@@ -293,7 +293,21 @@ static void read_build_id(struct map_reader *reader, const struct text_line *lin
 			&profile->strings, (const char *)in.position, cursor_left(&in));
 }
 
-/* "#sampling heapctl since 1763716881123", "#sampling jemalloc from-start" */
+/* A time after this word; 0 where there is none. Up to the year 9999. */
+static int64_t read_time(struct cursor *in, const char *word)
+{
+	text_skip_blanks(in);
+	if (!text_at(in, word))
+		return 0;
+	cursor_skip(in, strlen(word));
+	const uint64_t time_ms = text_decimal(in);
+	return cursor_ok(in) && time_ms < UINT64_C(253402300800000) ? (int64_t)time_ms : 0;
+}
+
+/*
+ * "#sampling heapctl since 1763716881123", "#sampling jemalloc from-start", and for an agent that
+ * was attached "since 1763716881123 attached 1763716881100 at 1763716890000".
+ */
 static void read_sampling(struct profile *profile, const struct text_line *line)
 {
 	struct cursor in = cursor_over(line->text, line->size);
@@ -306,13 +320,11 @@ static void read_sampling(struct profile *profile, const struct text_line *line)
 	cursor_skip(&in, length);
 	text_skip_blanks(&in);
 	profile->is_sampled_from_start = text_at(&in, "from-start");
-	if (!text_at(&in, "since "))
-		return;
-	cursor_skip(&in, sizeof "since " - 1);
-	const uint64_t since_ms = text_decimal(&in);
-	/* Up to the year 9999. */
-	if (cursor_ok(&in) && since_ms < UINT64_C(253402300800000))
-		profile->sampled_since_ms = (int64_t)since_ms;
+	profile->sampled_since_ms = read_time(&in, "since ");
+	profile->attached_ms = read_time(&in, "attached ");
+	const int64_t time_ms = read_time(&in, "at ");
+	if (time_ms != 0)
+		profile->time_ms = time_ms;
 }
 
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/quantity.h"
 #include "render/quantity.h"
 
 static enum quantity_style style_of(const struct trend *trend)
@@ -214,12 +215,31 @@ static void describe_no_growth(
 	/* Its rate would be that of a line that it does not follow. */
 	double low = INFINITY, high = 0;
 	for (size_t i = 0; i < trend->profile_count; i++) {
+		if (trend->is_warm_up[i])
+			continue;
 		low = fmin(low, site->series[i].value);
 		high = fmax(high, site->series[i].value);
 	}
 	snprintf(words->text, sizeof words->text, "no growth beyond its fluctuation (%s to %s)",
 		quantity_format(style_of(trend), low, false).text,
 		quantity_format(style_of(trend), high, false).text);
+}
+
+/* Old memory that is replaced by memory that the sampler has seen rises in the profiles, too. */
+static void append_attach(const struct trend *trend, struct buffer *out)
+{
+	char age[DURATION_TEXT_BYTES];
+
+	if (trend->attach_count > 0)
+		buffer_printf(out, ", attached anew %zu time%s", trend->attach_count,
+			trend->attach_count == 1 ? "" : "s");
+	if (trend->attached_ms == 0 || !trend->has_times || trend->last_ms < trend->attached_ms)
+		return;
+	buffer_printf(out, ", attached %s before the last: what lives longer looks like a leak",
+		duration_format(trend->last_ms - trend->attached_ms, age));
+	if (trend->warm_up_count > 0)
+		buffer_printf(out, ", and the first %zu after an attach count for no growth",
+			trend->warm_up_count);
 }
 
 void trend_append_runs(const struct trend *trend, struct buffer *out)
@@ -229,6 +249,7 @@ void trend_append_runs(const struct trend *trend, struct buffer *out)
 	if (trend->reset_count > 0)
 		buffer_printf(out, ", samples discarded %zu time%s", trend->reset_count,
 			trend->reset_count == 1 ? "" : "s");
+	append_attach(trend, out);
 }
 
 struct trend_words trend_describe_growth(const struct trend *trend, const struct trend_site *site)

@@ -35,7 +35,8 @@ struct snapshot {
 	char service[128]; /* what its processes on all hosts are called together */
 	char version[64];  /* of that service */
 	int64_t pid;
-	int64_t started_ms; /* of the process, as its agent says */
+	int64_t started_ms; /* of the process, as its agent says, or of the attach */
+	bool is_attached;   /* the agent, into the running process */
 
 	char reason[128];	 /* of a capture, "rss>2GiB"; "" of a regular one */
 	uint64_t bytes[FIGURES]; /* an rss of 0, or 0 in all others: not known */

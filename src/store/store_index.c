@@ -57,6 +57,7 @@ static const struct {
 	{ "version", TEXT },
 	{ "details", TEXT }, /* of a capture: its line of captures.jsonl */
 	{ "sent_ms", NUMBER },
+	{ "attached", NUMBER },
 };
 
 static const char CREATE_INDEXES[] =
@@ -259,13 +260,15 @@ bool store_insert(struct store *store, const struct snapshot *snapshot, const ch
 		{ NULL, kept_ms },
 		{ NULL, kept_ms == 0 ? 0 : store->clock.source.boot },
 		{ NULL, kept_ms == 0 ? 0 : store->clock.source.since_boot_ms() },
+		{ NULL, snapshot->is_attached },
 	};
 	enum { VALUES = sizeof values / sizeof values[0] };
 
 	if (!store_prepare(store,
 		    "INSERT INTO snapshot (id, time_ms, target, owner, host, service, version, "
 		    "pid, started_ms, reason, gateway_ms, file, bytes, details, kept_ms, boot, "
-		    "boot_ms, " STORE_FIGURE_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+		    "boot_ms, attached, " STORE_FIGURE_COLUMNS
+		    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
 		    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		    &statement, err))
 		return false;

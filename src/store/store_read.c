@@ -16,8 +16,8 @@
 
 #define COLUMNS                                                                   \
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, gateway_ms, " \
-	"owner, host, service, version, sent_ms, details, " STORE_FIGURE_COLUMNS
-enum { COLUMN_FIGURES = 15 };
+	"owner, host, service, version, sent_ms, details, attached, " STORE_FIGURE_COLUMNS
+enum { COLUMN_FIGURES = 16 };
 
 /* By name, and by pid when the name could be one. */
 #define OF_NAME "target = ?1"
@@ -70,6 +70,7 @@ static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
 		.gateway_ms = sqlite3_column_int64(row, 8),
 		.owner = sqlite3_column_int64(row, 9),
 		.sent_ms = sqlite3_column_int64(row, 13),
+		.is_attached = sqlite3_column_int64(row, 15) != 0,
 	};
 	read_text(row, 2, snapshot->target, sizeof snapshot->target);
 	read_text(row, 5, snapshot->file, sizeof snapshot->file);
@@ -107,6 +108,7 @@ static void put_snapshot(void *context, const struct snapshot *snapshot)
 	json_member_string(json, "target", snapshot->target);
 	json_member_integer(json, "pid", snapshot->pid);
 	json_member_integer(json, "started_ms", snapshot->started_ms);
+	json_member_bool(json, "attached", snapshot->is_attached);
 	json_member_integer(json, "gateway_ms", snapshot->gateway_ms);
 	json_member_string(json, "reason", snapshot->reason);
 	put_figures(json, snapshot);
@@ -187,7 +189,7 @@ bool store_list_processes(struct store *store, const struct store_query *query,
 	int step;
 
 	if (!store_prepare_query(store, query,
-		    "pid, started_ms, min(time_ms), max(time_ms), count(*)", "",
+		    "pid, started_ms, min(time_ms), max(time_ms), count(*), max(attached)", "",
 		    "GROUP BY pid, started_ms ORDER BY 3, 1", &statement, err))
 		return false;
 	json_array_begin(json);
@@ -198,6 +200,7 @@ bool store_list_processes(struct store *store, const struct store_query *query,
 		json_member_integer(json, "first_ms", sqlite3_column_int64(statement, 2));
 		json_member_integer(json, "last_ms", sqlite3_column_int64(statement, 3));
 		put_count(json, sqlite3_column_int64(statement, 4));
+		json_member_bool(json, "attached", sqlite3_column_int64(statement, 5) != 0);
 		json_object_end(json);
 	}
 	json_array_end(json);

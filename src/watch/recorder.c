@@ -26,6 +26,7 @@ void recorder_identify(struct snapshot *snapshot, const struct target *target, c
 		is_here && target->owner != USER_ANY ? (int64_t)target->owner : STORE_NO_OWNER;
 	snapshot->pid = target->process.pid != 0 ? target->process.pid : json_number(status, "pid");
 	snapshot->started_ms = json_number(status, "started_ms");
+	snapshot->is_attached = json_flag(status, "attached");
 }
 
 /* The line of captures.jsonl, without the columns of the store. */

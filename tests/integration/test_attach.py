@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent into processes that were started without it, and out again: what the program notices, what is refused, what stays."""
+import gzip
 import json
 import os
 import pathlib
@@ -93,6 +94,47 @@ class Guest(AttachCase):
         self.assertIsNotNone(total, out[:200])
         self.assertAlmostEqual(float(total[1]) * (1 << 20) / 20_000_000, 1, delta=0.1)
         self.assertIn("PyByteArray", out)
+
+    def test_reports_say_that_they_are_of_an_attach(self):
+        process = self.start_python()
+        self.attach(process.pid, "--interval", "4KiB")
+        attached = self.status(process.pid)["started_ms"]
+        self.assertIn("attached", self.heapctl("status", process.pid)[0])
+        wait_until(lambda: self.status(process.pid)["sampler"]["samples"] > 400, "samples")
+        first = os.path.join(self.folder, "first.heap")
+        bundle = os.path.join(self.folder, "first.tar")
+        self.heapctl("dump", process.pid, "-o", first)
+        self.heapctl("dump", process.pid, "--bundle", "-o", bundle)
+        self.assertRegex(pathlib.Path(first).read_text(), rf"\n#sampling heapctl since \d+ attached {attached} at \d+\n")
+        for source in (first, bundle, process.pid):
+            with self.subTest(source=source):
+                out, said = self.heapctl("report", "--text", source)
+                self.assertRegex(said, r"since the attach .* earlier")
+                report = json.loads(self.heapctl("report", "--json", source)[0])
+                self.assertEqual(report["attached_ms"], attached)
+                self.assertIn("since the attach", report["sampling"])
+                self.assertIn("since the attach", self.heapctl("report", "--flame", source)[0])
+        self.assertIn("allocated since the attach", self.heapctl("top", process.pid, "--count", "1")[0])
+        pprof = os.path.join(self.folder, "first.pb.gz")
+        self.heapctl("report", "--pprof", first, "-o", pprof)
+        self.assertIn(b"since the attach", gzip.decompress(pathlib.Path(pprof).read_bytes()))
+        # What is in use is divided, and all rows still add up.
+        account = json.loads(self.heapctl("account", process.pid, "--walk", "--json")[0])
+        rows = {row["name"]: row for row in account["rows"]}
+        self.assertGreater(rows["since_attach"]["bytes"], 15e6)
+        self.assertLessEqual(account["before_attach_interval95"][0], rows["before_attach"]["bytes"])
+        self.assertAlmostEqual(sum(row["bytes"] for row in account["rows"] if row["kind"] != "outside"), account["resident"], delta=1)
+        # Two attaches are not one series.
+        self.detach(process.pid)
+        self.attach(process.pid, "--interval", "4KiB")
+        second = os.path.join(self.folder, "second.heap")
+        wait_until(lambda: self.status(process.pid)["sampler"]["samples"] > 400, "samples")
+        self.heapctl("dump", process.pid, "-o", second)
+        self.assertIn("are of different attaches", self.heapctl("diff", first, second)[1])
+        out, _ = self.heapctl("trend", first, second)
+        self.assertIn("attached anew 1 time", out)
+        trend = json.loads(self.heapctl("trend", "--json", first, second)[0])
+        self.assertEqual((trend["attach_count"], trend["runs"]), (1, [0, 1]))
 
     def test_out_again_and_in_again(self):
         process = self.start_python()

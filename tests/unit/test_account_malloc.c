@@ -88,6 +88,43 @@ static void what_glibc_has_in_its_heaps_and_is_not_resident_is_exact(void **stat
 	json_decref(made.document);
 }
 
+static void what_was_in_use_before_an_attach_is_a_row(void **state)
+{
+	(void)state;
+	const struct account_profile since = { .is_there = true,
+		.is_since_attach = true,
+		.inuse = 4e6,
+		.inuse_low = 3e6,
+		.inuse_high = 5e6 };
+	const struct account_profile more = { .is_there = true,
+		.is_since_attach = true,
+		.inuse = 4e7,
+		.inuse_low = 3e7,
+		.inuse_high = 5e7 };
+	const struct account_profile whole = { .is_there = true, .inuse = 4e6 };
+	struct made made = make(GLIBC("27262976", "10485760"), &kernel);
+	struct made other = made;
+
+	account_split_at_attach(&other.account, &whole);
+	assert_int_equal(other.account.row_count, made.account.row_count);
+	account_split_at_attach(&other.account, &since);
+	check_sum(&other);
+	assert_true(bytes(&other, "since_attach") == 4e6);
+	assert_true(bytes(&other, "before_attach") == 20000000 + 10485760 - 4e6);
+	assert_true(other.account.has_before);
+	assert_true(other.account.before_low == 20000000 + 10485760 - 5e6);
+	assert_true(other.account.before_high == 20000000 + 10485760 - 3e6);
+	/* They stay for comparison. */
+	assert_true(bytes(&other, "in_use") == 20000000);
+	/* More was freed between the two readings than was there before. */
+	account_split_at_attach(&made.account, &more);
+	check_sum(&made);
+	assert_true(bytes(&made, "since_attach") == 20000000 + 10485760);
+	assert_true(bytes(&made, "before_attach") == 0);
+	assert_true(made.account.before_low == 0 && made.account.before_high == 485760);
+	json_decref(made.document);
+}
+
 static void mapped_blocks_without_room_are_not_resident(void **state)
 {
 	(void)state;
@@ -190,6 +227,7 @@ static void an_option_has_the_value_of_its_variable_or_tunable(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_glibc_has_in_its_heaps_and_is_not_resident_is_exact),
+	cmocka_unit_test(what_was_in_use_before_an_attach_is_a_row),
 	cmocka_unit_test(mapped_blocks_without_room_are_not_resident),
 	cmocka_unit_test(heaps_elsewhere_are_part_of_anonymous_memory),
 	cmocka_unit_test(glibc_without_figures_shows_its_heaps),

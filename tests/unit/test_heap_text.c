@@ -21,6 +21,9 @@ static void a_profile_of_jemalloc_is_one(void **state)
 			  "@ 0x7f06a3a2630 0x55d41fef4427\n  t*: 28: 1500 [0: 0]\n\n"
 			  "MAPPED_LIBRARIES:\n55d41fef2000-55d41fef4000 r--p 00000000 fe:01 12 /x\n"
 			  "#sampling heapctl since 1763716881123\n#process a server\n"));
+	assert_true(check("heap_v2/1\n  t*: 1: 2 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+			  "#sampling jemalloc since 1763716881123 attached 1763716881100 at "
+			  "1763717601200\n"));
 	assert_true(
 		check("heap_v2/1\n  t*: 1: 2 [3: 4]\n#temporary 2: 2\n@ 0x1\n  t*: 1: 2 [3: 4]\n"
 		      "#temporary 2: 2\n"));

@@ -183,6 +183,15 @@ static void says_what_took_the_samples_and_since_when(void **state)
 	check_sampling("#sampling jemalloc since 1763716881123\n",
 		"sampled by jemalloc since 2025-11-21 09:21:21 UTC, without what was allocated "
 		"before");
+	check_sampling("#sampling jemalloc since 1763716881123 attached 1763716881100 at "
+		       "1763717601200\n",
+		"sampled by jemalloc since the attach 12 min earlier (2025-11-21 09:21:21 UTC), "
+		"without what was allocated before");
+	/* After a reset the attach says nothing. */
+	check_sampling("#sampling jemalloc since 1763716881123 attached 1763716000000 at "
+		       "1763717601200\n",
+		"sampled by jemalloc since 2025-11-21 09:21:21 UTC, without what was allocated "
+		"before");
 	check_sampling("#sampling heapctl from-start\n",
 		"sampled by heapctl from the start, and without calls of malloc that stay within "
 		"a module");

@@ -15,6 +15,9 @@ struct line {
 	double bytes[PROFILES];
 };
 
+/* When the agent was attached, of each profile; NULL: it was not. */
+static const int64_t *attached_ms;
+
 /* jeprof's symbolized form, in which function N is called "fN" and lies at 0x400000 + 16 N. */
 static struct profile *make_profile(
 	const struct line *lines, size_t count, int function_count, size_t which)
@@ -39,6 +42,7 @@ static struct profile *make_profile(
 				    "400000-500000 r-xp 00000000 00:00 1 /bin/server\n");
 	struct profile *const profile = must_read_text(buffer_string(&text));
 	profile->time_ms = (int64_t)(which + 1) * MINUTE_MS;
+	profile->attached_ms = attached_ms == NULL ? 0 : attached_ms[which];
 	return profile;
 }
 
@@ -144,12 +148,65 @@ static void small_sites_beyond_the_most_are_counted(void **state)
 	(void)find(trend, "f51");
 }
 
+/* All memory is replaced within three minutes, and the sampler sees only the new. */
+static const struct line fills_up[] = {
+	{ { 1, MAIN }, { 1000, 4000, 7000, 9000, 9010, 8990, 9000, 9010, 8990 } },
+};
+
+static void the_start_of_an_attach_is_no_growth(void **state)
+{
+	(void)state;
+	static const int64_t times[PROFILES] = { 30000, 30000, 30000, 30000, 30000, 30000, 30000,
+		30000, 30000 };
+	CLEANUP(trend_cleanup) struct trend *before = build(fills_up, 1, 2, TREND_FLAT);
+	assert_int_equal(before->warm_up_count, 0);
+	assert_true(before->sites[0].growth.step_count > 0);
+
+	attached_ms = times;
+	CLEANUP(trend_cleanup) struct trend *trend = build(fills_up, 1, 2, TREND_FLAT);
+	attached_ms = NULL;
+	assert_int_equal(trend->attached_ms, 30000);
+	/* Of 8.5 min. */
+	assert_int_equal(trend->warm_up_count, 3);
+	assert_true(trend->is_warm_up[2] && !trend->is_warm_up[3]);
+	assert_true(trend->sites[0].has_growth);
+	assert_string_equal(trend_site_kind(&trend->sites[0]), "none");
+	assert_int_equal(trend->sites[0].growth.step_count, 0);
+	assert_false(trend->sites[0].is_suspect);
+	/* They are shown. */
+	assert_true(trend->sites[0].series[0].value == 1000);
+	assert_int_equal(trend->runs[PROFILES - 1], 0);
+}
+
+static void another_attach_is_another_run(void **state)
+{
+	(void)state;
+	static const int64_t times[PROFILES] = { 0, 0, 0, 0, 290000, 290000, 290000, 290000,
+		290000 };
+	static const struct line level[] = {
+		{ { 1, MAIN }, { 9000, 9010, 8990, 9000, 10, 4000, 4010, 3990, 4000 } },
+	};
+	attached_ms = times;
+	CLEANUP(trend_cleanup) struct trend *trend = build(level, 1, 2, TREND_FLAT);
+	attached_ms = NULL;
+
+	assert_int_equal(trend->attach_count, 1);
+	assert_int_equal(trend->reset_count, 0);
+	assert_int_equal(trend->process_count, 1);
+	assert_int_equal(trend->runs[3], 0);
+	assert_int_equal(trend->runs[4], 1);
+	assert_int_equal(trend->sites[0].growth.step_count, 0);
+	assert_false(trend->sites[0].is_suspect);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_site_has_a_value_for_each_profile),
 	cmocka_unit_test(the_stack_of_a_site_is_where_most_of_the_change_is),
 	cmocka_unit_test(stacks_are_sites_of_their_own),
 	cmocka_unit_test(who_calls_itself_counts_once),
 	cmocka_unit_test(small_sites_beyond_the_most_are_counted),
+	cmocka_unit_test(the_start_of_an_attach_is_no_growth),
+	cmocka_unit_test(another_attach_is_another_run),
 };
 
 UNIT_MAIN(tests)

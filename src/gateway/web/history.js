@@ -126,7 +126,7 @@ class HistoryView {
   drawBar() {
     const { values } = this;
     const all = this.processes.map(process => [processKey(process),
-      `pid ${process.pid}${process.started_ms ? `, since ${dateTime(process.started_ms)}` : ''} (${process.snapshots})`]);
+      `pid ${process.pid}${process.started_ms ? `, ${process.attached ? 'attached' : 'since'} ${dateTime(process.started_ms)}` : ''} (${process.snapshots})`]);
     const chosen = values.pid ? this.processes.find(({ pid, started_ms: started }) =>
       String(pid) === values.pid && (!values.started || String(started) === values.started)) : null;
     const span = values.from || values.to ? 'range' : String(values.last === '' ? DEFAULT_SPAN : values.last);

@@ -93,6 +93,7 @@ function samplingPanel(target, status, refresh) {
     el('p', el(`span.state.${profiling.active ? 'busy' : 'good'}`, profiling.active ? 'on' : 'off'),
       profiling.active && profiling.active_since_ms ? ` since ${dateTime(profiling.active_since_ms)}` : '',
       running && !status.run.was_active ? ', because of the run' : ''),
+    status.attached ? el('p.quiet', `Attached ${dateTime(status.started_ms)}: profiles show what was allocated since and is still in use.`) : null,
     el('p.quiet', `One sample every ${bytes(profiling.sample_interval)} on average.`),
     el('p.row', running ? null : actionButton(profiling.active ? 'Switch off' : 'Switch on', change(profiling.active ? 'deactivate' : 'activate')),
       actionButton('Discard all samples', async () => {

@@ -38,6 +38,13 @@ function fittedPoints(site, hours, run) {
 }
 
 /* A small picture of a series with its error, the growth or the steps that were fitted, and when it began and ended. */
+/* Old memory that is replaced by memory that the sampler has seen rises in the profiles, too. */
+function attachText({ attached_ms: attached, attach_count: again, warm_up: warmUp }) {
+  const early = warmUp.filter(Boolean).length;
+  const since = again === 0 ? `Attached ${dateTime(attached)}` : `Attached anew ${again === 1 ? 'once' : `${count(again)} times`}, last ${dateTime(attached)}`;
+  return `${since}: what lives longer than that looks like a leak${early > 0 ? `, and ${count(early)} profiles soon after an attach count for no growth` : ''}.`;
+}
+
 function sparkline(trend, site, format, isLarge) {
   const width = isLarge ? 900 : 300, height = isLarge ? 180 : 44, pad = 3;
   const { hours, runs } = trend;
@@ -148,7 +155,7 @@ export class TrendView {
     const format = (this.source.values.counter ?? '').endsWith('objects') ? count : bytes;
     const suspects = trend.sites.filter(site => site.is_suspect);
     const others = trend.sites.filter(site => !site.is_suspect);
-    const restarts = Math.max(0, ...trend.runs);
+    const restarts = Math.max(0, ...trend.runs) - trend.attach_count;
     const rest = trend.site_count - trend.sites.length + trend.left_out;
     fill(this.place,
       el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${dateTime(trend.first_ms)} to ${
@@ -157,6 +164,7 @@ export class TrendView {
         : `${count(trend.damaged)} more profiles are damaged and were left out.`) : null,
       restarts > 0 ? el('p.quiet', restarts === 1 ? 'The program was started again in between, or its samples were discarded.'
         : `The program was started again ${restarts} times, or its samples were discarded.`) : null,
+      trend.attached_ms ? el('p.quiet', attachText(trend)) : null,
       el('p', el('b', `first ${format(trend.total.values[0])}, last ${format(trend.total.values.at(-1))}`), `: ${trend.total.words}.`),
       sparkline(trend, trend.total, format, true)),
       el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
