@@ -10,6 +10,21 @@ void cursor_fail(struct cursor *cursor, const char *problem)
 	cursor->position = cursor->end;
 }
 
+bool cursor_fetch(struct cursor *cursor, uint64_t size)
+{
+	if (cursor_left(cursor) < size && cursor->source != NULL && cursor_ok(cursor))
+		cursor->source->extend(cursor, size, false);
+	return cursor_left(cursor) >= size;
+}
+
+bool cursor_more_slow(struct cursor *cursor)
+{
+	/* Twice as much, so that it is not extended again at each line. */
+	if (cursor_ok(cursor))
+		cursor->source->extend(cursor, 2 * (size_t)CURSOR_AHEAD_BYTES, true);
+	return cursor_left(cursor) != 0;
+}
+
 bool cursor_error(const struct cursor *cursor, const char *name, struct error *err)
 {
 	return error_set(err, ERROR_INPUT, "%s: byte %zu: %s", name, cursor->problem_offset,

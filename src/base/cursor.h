@@ -19,12 +19,24 @@
 
 #include "base/error.h"
 
+struct cursor;
+
+/* Where the bytes after the cursor's end come from, when there are more. */
+struct cursor_source {
+	/*
+	 * Moves the end until `wanted` bytes, or all that there are, follow the position. With
+	 * `releases` the bytes before the position may not be read any more.
+	 */
+	void (*extend)(struct cursor *cursor, size_t wanted, bool releases);
+};
+
 struct cursor {
 	const unsigned char *start;
 	const unsigned char *position;
 	const unsigned char *end;
-	const char *problem;   /* NULL before the first failure; a constant text */
-	size_t problem_offset; /* from start */
+	const char *problem;	      /* NULL before the first failure; a constant text */
+	size_t problem_offset;	      /* from start */
+	struct cursor_source *source; /* NULL: there is nothing after the end */
 };
 
 /* `data` may be NULL where `size` is 0: the position is an address in any case, because C defines
@@ -57,14 +69,34 @@ void cursor_fail(struct cursor *cursor, const char *problem);
 /* Turns the problem into ERROR_INPUT: "NAME: byte 123: PROBLEM". Returns false. */
 bool cursor_error(const struct cursor *cursor, const char *name, struct error *err);
 
+/* Whether as many bytes follow the position, or can be had from its source. */
+bool cursor_fetch(struct cursor *cursor, uint64_t size);
+
+/*
+ * Whether there is more to read. Where there is a source, CURSOR_AHEAD_BYTES follow, or all that
+ * there are, and what was read before is released.
+ */
+enum { CURSOR_AHEAD_BYTES = 2 * 1024 * 1024 };
+bool cursor_more_slow(struct cursor *cursor);
+
+static inline bool cursor_more(struct cursor *cursor)
+{
+	return cursor_left(cursor) >= CURSOR_AHEAD_BYTES || cursor->source == NULL
+		       ? cursor_left(cursor) != 0
+		       : cursor_more_slow(cursor);
+}
+
 /* Steps over `size` bytes and returns where they began; NULL when there are not as many. */
 static inline const unsigned char *cursor_take(struct cursor *cursor, uint64_t size)
 {
 	if (__builtin_expect(size > cursor_left(cursor), false)) {
 		struct cursor copy = *cursor;
-		cursor_fail(&copy, "it ends too early");
+		const bool has_size = cursor_fetch(&copy, size);
+		if (!has_size)
+			cursor_fail(&copy, "it ends too early");
 		*cursor = copy;
-		return NULL;
+		if (!has_size)
+			return NULL;
 	}
 	const unsigned char *const at = cursor->position;
 	cursor->position += size;

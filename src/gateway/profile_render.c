@@ -372,6 +372,10 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 	if (!input_over("a kept profile", kept->data, kept->size, NULL, profile_may_begin_with,
 		    &input, err))
 		return false;
+	if (!input_expand(&input, err)) {
+		input_close(&input);
+		return false;
+	}
 	if (input.data == kept->data) {
 		*blob = blob_share(kept);
 	} else {

@@ -100,4 +100,4 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	return true;
 }
 
-const struct profile_reader bundle_reader = { detect, read_profile };
+const struct profile_reader bundle_reader = { detect, read_profile, false };

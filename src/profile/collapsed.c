@@ -137,10 +137,10 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	(void)err;
 	profile->kind = PROFILE_HEAP;
 	profile->weighting = PROFILE_WEIGHTED;
-	while (text_line(in, &line))
+	while (cursor_more(in) && text_line(in, &line))
 		read_line(&reader, in, &line);
 	free(reader.locations);
 	return cursor_ok(in);
 }
 
-const struct profile_reader collapsed_reader = { detect, read_profile };
+const struct profile_reader collapsed_reader = { detect, read_profile, false };

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define ZLIB_CONST /* zlib.h declares its input const */
 #include "profile/compress.h"
 
 #include <limits.h>
-#include <lzma.h>
 #include <stdint.h>
 #include <string.h>
-#include <zlib.h>
-#include <zstd.h>
 
 enum { GZIP_WINDOW_BITS = 16 + MAX_WBITS }; /* with a gzip header, not with zlib's */
 
@@ -40,25 +36,15 @@ bool compress_gzip(const struct buffer *plain, struct buffer *out, struct error 
 	return true;
 }
 
-enum { STEP_BYTES = 256 * 1024 };
-
-static bool refuse_size(const char *name, const struct buffer *out, struct error *err)
+static void end_gzip(struct expander_state *state)
 {
-	if (out->size + STEP_BYTES <= out->limit)
-		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
-	error_set(err, ERROR_INPUT, "%s: expands to more than %zu bytes", name, out->limit);
-	return error_hint(err, "expand it to a file and read that: a plain file has no limit");
+	inflateEnd(&state->gzip);
 }
 
-/* Without the part that the buffer allocated beyond its limit. */
-static size_t room_in(const struct buffer *out)
+static bool begin_gzip(struct expander_state *state)
 {
-	return (out->capacity < out->limit ? out->capacity : out->limit) - out->size;
-}
-
-static void inflate_cleanup(z_stream *stream)
-{
-	inflateEnd(stream);
+	state->gzip = (z_stream){ .next_in = state->data };
+	return inflateInit2(&state->gzip, GZIP_WINDOW_BITS) == Z_OK;
 }
 
 /* Whether only zeros are left: padding, as tape and block devices leave it. */
@@ -68,83 +54,85 @@ static bool is_padding(const unsigned char *data, size_t size)
 }
 
 /* Gives zlib the next piece, for its sizes are 32 bits. */
-static void feed(z_stream *stream, const unsigned char *data, size_t size)
+static uInt limit_size(size_t size)
 {
-	const size_t left = size - (size_t)(stream->next_in - data);
-
-	stream->avail_in = left > UINT_MAX ? UINT_MAX : (uInt)left;
+	return size > UINT_MAX ? UINT_MAX : (uInt)size;
 }
 
-static bool expand_gzip(
-	const char *name, const void *data, size_t size, struct buffer *out, struct error *err)
+static bool end_too_early(const struct expander_state *state, size_t at, struct error *err)
 {
-	const unsigned char *const bytes = data;
-	CLEANUP(inflate_cleanup) z_stream stream = { .next_in = bytes };
-
-	if (inflateInit2(&stream, GZIP_WINDOW_BITS) != Z_OK)
-		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
-	for (;;) {
-		if (!buffer_reserve(out, STEP_BYTES))
-			return refuse_size(name, out, err);
-		feed(&stream, bytes, size);
-		const size_t room = room_in(out);
-		stream.next_out = (Bytef *)out->data + out->size;
-		stream.avail_out = room > UINT_MAX ? UINT_MAX : (uInt)room;
-		const uInt offered = stream.avail_out;
-		const int result = inflate(&stream, Z_NO_FLUSH);
-		const size_t at = (size_t)(stream.next_in - bytes);
-		out->size += offered - stream.avail_out;
-
-		if (result == Z_STREAM_END) {
-			if (is_padding(bytes + at, size - at))
-				return true;
-			if (inflateReset(&stream) != Z_OK)
-				return error_set(
-					err, ERROR_INPUT, "%s: byte %zu: bad gzip data", name, at);
-		} else if (result != Z_OK && result != Z_BUF_ERROR) {
-			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad gzip data: %s", name,
-				at, stream.msg == NULL ? zError(result) : stream.msg);
-		} else if (at == size && stream.avail_out != 0) {
-			return error_set(err, ERROR_INPUT,
-				"%s: byte %zu: the gzip data end too early: truncated", name, at);
-		}
-	}
+	return error_set(err, ERROR_INPUT, "%s: byte %zu: the %s data end too early: truncated",
+		state->name, at, state->expander->name);
 }
 
-static void zstd_cleanup(ZSTD_DCtx *const *context)
+/* After a member comes another one, or padding. */
+static bool begin_next_member(struct expander_state *state, size_t at, struct error *err)
 {
-	ZSTD_freeDCtx(*context);
+	state->is_finished = is_padding(state->data + at, state->size - at);
+	return state->is_finished || inflateReset(&state->gzip) == Z_OK ||
+	       error_set(err, ERROR_INPUT, "%s: byte %zu: bad gzip data", state->name, at);
 }
 
-static bool expand_zstd(
-	const char *name, const void *data, size_t size, struct buffer *out, struct error *err)
+static bool step_gzip(
+	struct expander_state *state, char *out, size_t room, size_t *made, struct error *err)
 {
-	CLEANUP(zstd_cleanup) ZSTD_DCtx *const context = ZSTD_createDCtx();
-	ZSTD_inBuffer input = { .src = data, .size = size };
+	z_stream *const stream = &state->gzip;
+	const size_t before = (size_t)(stream->next_in - state->data);
 
-	if (context == NULL)
-		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
-	for (;;) {
-		if (!buffer_reserve(out, STEP_BYTES))
-			return refuse_size(name, out, err);
-		ZSTD_outBuffer output = { .dst = out->data + out->size, .size = room_in(out) };
-		const size_t result = ZSTD_decompressStream(context, &output, &input);
-		out->size += output.pos;
+	stream->avail_in = limit_size(state->size - before);
+	stream->next_out = (Bytef *)out;
+	stream->avail_out = limit_size(room);
+	const uInt offered = stream->avail_out;
+	const int result = inflate(stream, Z_NO_FLUSH);
+	const size_t at = (size_t)(stream->next_in - state->data);
+	*made = offered - stream->avail_out;
 
-		if (ZSTD_isError(result))
-			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad zstd data: %s", name,
-				input.pos, ZSTD_getErrorName(result));
-		if (input.pos == input.size && result == 0)
-			return true;
-		if (input.pos == input.size && output.pos < output.size)
-			return error_set(err, ERROR_INPUT,
-				"%s: byte %zu: the zstd data end too early: truncated", name,
-				input.pos);
-	}
+	if (result == Z_STREAM_END)
+		return begin_next_member(state, at, err);
+	if (result != Z_OK && result != Z_BUF_ERROR)
+		return error_set(err, ERROR_INPUT, "%s: byte %zu: bad gzip data: %s", state->name,
+			at, stream->msg == NULL ? zError(result) : stream->msg);
+	return at < state->size || stream->avail_out == 0 || end_too_early(state, at, err);
+}
+
+static bool begin_zstd(struct expander_state *state)
+{
+	state->zstd = ZSTD_createDCtx();
+	return state->zstd != NULL;
+}
+
+static bool step_zstd(
+	struct expander_state *state, char *out, size_t room, size_t *made, struct error *err)
+{
+	ZSTD_inBuffer input = { .src = state->data, .size = state->size, .pos = state->zstd_at };
+	ZSTD_outBuffer output = { .dst = out, .size = room };
+	const size_t result = ZSTD_decompressStream(state->zstd, &output, &input);
+
+	*made = output.pos;
+	state->zstd_at = input.pos;
+	if (ZSTD_isError(result))
+		return error_set(err, ERROR_INPUT, "%s: byte %zu: bad zstd data: %s", state->name,
+			input.pos, ZSTD_getErrorName(result));
+	state->is_finished = input.pos == input.size && result == 0;
+	return state->is_finished || input.pos < input.size || output.pos == output.size ||
+	       end_too_early(state, input.pos, err);
+}
+
+static void end_zstd(struct expander_state *state)
+{
+	ZSTD_freeDCtx(state->zstd);
 }
 
 /* For its dictionary: what xz -9 takes, and as much again. */
 static const uint64_t XZ_MEMORY_BYTES = (uint64_t)128 << 20;
+
+static bool begin_xz(struct expander_state *state)
+{
+	state->xz = (lzma_stream)LZMA_STREAM_INIT;
+	state->xz.next_in = state->data;
+	state->xz.avail_in = state->size;
+	return lzma_auto_decoder(&state->xz, XZ_MEMORY_BYTES, LZMA_CONCATENATED) == LZMA_OK;
+}
 
 static const char *explain_xz(lzma_ret result)
 {
@@ -161,47 +149,70 @@ static const char *explain_xz(lzma_ret result)
 }
 
 /* Of xz and of lzma, its form before 2009. */
-static bool expand_xz(
-	const char *name, const void *data, size_t size, struct buffer *out, struct error *err)
+static bool step_xz(
+	struct expander_state *state, char *out, size_t room, size_t *made, struct error *err)
 {
-	const char *const kind = expander_find(data, size)->name;
-	CLEANUP(lzma_end) lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_stream *const stream = &state->xz;
 
-	if (lzma_auto_decoder(&stream, XZ_MEMORY_BYTES, LZMA_CONCATENATED) != LZMA_OK)
-		return error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
-	stream.next_in = data;
-	stream.avail_in = size;
-	for (;;) {
-		if (!buffer_reserve(out, STEP_BYTES))
-			return refuse_size(name, out, err);
-		stream.next_out = (uint8_t *)out->data + out->size;
-		stream.avail_out = room_in(out);
-		const size_t room = stream.avail_out;
-		const lzma_ret result = lzma_code(&stream, LZMA_FINISH);
-		out->size += room - stream.avail_out;
+	stream->next_out = (uint8_t *)out;
+	stream->avail_out = room;
+	const lzma_ret result = lzma_code(stream, LZMA_FINISH);
+	const size_t at = state->size - stream->avail_in;
+	*made = room - stream->avail_out;
 
-		if (result == LZMA_STREAM_END)
-			return true;
-		if (result == LZMA_BUF_ERROR ||
-			(result == LZMA_OK && stream.avail_out != 0 && stream.avail_in == 0))
-			return error_set(err, ERROR_INPUT,
-				"%s: byte %zu: the %s data end too early: truncated", name,
-				size - stream.avail_in, kind);
-		if (result != LZMA_OK)
-			return error_set(err, ERROR_INPUT, "%s: byte %zu: bad %s data: %s", name,
-				size - stream.avail_in, kind, explain_xz(result));
-	}
+	state->is_finished = result == LZMA_STREAM_END;
+	if (state->is_finished)
+		return true;
+	if (result == LZMA_BUF_ERROR ||
+		(result == LZMA_OK && stream->avail_out != 0 && stream->avail_in == 0))
+		return end_too_early(state, at, err);
+	return result == LZMA_OK ||
+	       error_set(err, ERROR_INPUT, "%s: byte %zu: bad %s data: %s", state->name, at,
+		       state->expander->name, explain_xz(result));
+}
+
+static void end_xz(struct expander_state *state)
+{
+	lzma_end(&state->xz);
+}
+
+bool expander_begin(struct expander_state *state, const struct expander *expander, const char *name,
+	const void *data, size_t size, struct error *err)
+{
+	*state = (struct expander_state){
+		.expander = expander, .name = name, .data = data, .size = size
+	};
+	return expander->begin(state) ||
+	       error_set(err, ERROR_MEMORY, "%s: no memory to expand it", name);
+}
+
+bool expander_step(
+	struct expander_state *state, char *out, size_t room, size_t *made, struct error *err)
+{
+	size_t more = 0;
+
+	for (*made = 0; *made < room && !state->is_finished; *made += more)
+		if (!state->expander->step(state, out + *made, room - *made, &more, err))
+			return false;
+	return true;
+}
+
+void expander_end(struct expander_state *state)
+{
+	if (state->expander != NULL)
+		state->expander->end(state);
+	*state = (struct expander_state){ 0 };
 }
 
 static const struct expander expanders[] = {
-	{ "gzip", "\x1f\x8b", 2, expand_gzip },
-	{ "zstd", "\x28\xb5\x2f\xfd", 4, expand_zstd },
+	{ "gzip", "\x1f\x8b", 2, begin_gzip, step_gzip, end_gzip },
+	{ "zstd", "\x28\xb5\x2f\xfd", 4, begin_zstd, step_zstd, end_zstd },
 	{ "xz",
 		"\xfd"
 		"7zXZ",
-		6, expand_xz },
+		6, begin_xz, step_xz, end_xz },
 	/* The parameters that every encoder writes, and the low half of the dictionary's size. */
-	{ "lzma", "\x5d\x00\x00", 3, expand_xz },
+	{ "lzma", "\x5d\x00\x00", 3, begin_xz, step_xz, end_xz },
 };
 
 static const struct foreign_compression foreign_compressions[] = {

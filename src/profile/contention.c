@@ -119,11 +119,11 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	profile->weighting = PROFILE_WEIGHTED;
 	text_profile_init(&reader.text, in, profile);
 	if (text_line(in, &title))
-		while (cursor_left(in) != 0)
+		while (cursor_more(in))
 			read_line(&reader);
 	scale(&reader);
 	text_profile_deinit(&reader.text);
 	return cursor_ok(in);
 }
 
-const struct profile_reader contention_reader = { detect, read_profile };
+const struct profile_reader contention_reader = { detect, read_profile, false };

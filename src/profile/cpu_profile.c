@@ -147,4 +147,4 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	return cursor_ok(in);
 }
 
-const struct profile_reader cpu_profile_reader = { detect, read_profile };
+const struct profile_reader cpu_profile_reader = { detect, read_profile, true };

@@ -113,7 +113,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	(void)err;
 	text_profile_init(&text, in, profile);
 	read_header(&text);
-	while (cursor_left(in) != 0) {
+	while (cursor_more(in)) {
 		text_skip_blanks(in);
 		if (at_digit(in))
 			read_sample(&text);
@@ -126,4 +126,4 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	return cursor_ok(in);
 }
 
-const struct profile_reader gperftools_reader = { detect, read_profile };
+const struct profile_reader gperftools_reader = { detect, read_profile, false };

@@ -244,7 +244,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	u64_table_init(&reader.threads, profile->hash_seed);
 	text_profile_init(&reader.text, in, profile);
 	read_header(&reader);
-	while (cursor_left(in) != 0)
+	while (cursor_more(in))
 		read_line(&reader);
 	check_end(&reader);
 	u64_table_deinit(&reader.threads);
@@ -252,4 +252,4 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	return cursor_ok(in);
 }
 
-const struct profile_reader heap_v2_reader = { detect, read_profile };
+const struct profile_reader heap_v2_reader = { detect, read_profile, false };

@@ -607,4 +607,4 @@ static bool detect(struct cursor in)
 	return is_sure || (has_message && cursor_ok(&in));
 }
 
-const struct profile_reader pprof_reader = { detect, read_profile };
+const struct profile_reader pprof_reader = { detect, read_profile, true };

@@ -22,6 +22,7 @@ struct profile_reader {
 	 * `err` when it needs more words than a constant text; then the result is false.
 	 */
 	bool (*read)(struct cursor *in, struct profile *profile, struct error *err);
+	bool is_binary; /* reads what expansion_fetch_binary provides */
 };
 
 extern const struct profile_reader bundle_reader;

@@ -8,12 +8,13 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "profile/expansion.h"
 #include "profile/readers.h"
 #include "profile/raw_write.h"
 #include "profile/text.h"
 #include "profile/u64_table.h"
 
-/* What the input says about one address; borrowed from the input. */
+/* What the input says about one address; borrowed from the input or the profile. */
 struct symbol {
 	struct text_line names;
 	struct text_line places; /* size 0 without */
@@ -23,6 +24,8 @@ struct address_names {
 	struct u64_table addresses;
 	struct symbol *symbols; /* one for each address */
 	size_t capacity;
+	struct profile *profile; /* for copies of the names, when the input is released behind the
+				    cursor; NULL when it stays */
 };
 
 /* Whether the line is "--- WORD...", with any number of blanks. */
@@ -67,9 +70,18 @@ static const struct symbol *find_symbol(const struct address_names *table, uint6
 	return found == U64_TABLE_NONE ? NULL : &table->symbols[found];
 }
 
-static struct text_line rest_of(const struct cursor *in)
+static struct text_line rest_of(const struct address_names *table, const struct cursor *in)
 {
-	return (struct text_line){ (const char *)in->position, cursor_left(in), true };
+	const char *const text = (const char *)in->position;
+	const size_t size = cursor_left(in);
+	const bool is_borrowed = table->profile == NULL;
+
+	return (struct text_line){
+		.text = is_borrowed ? text
+				    : string_pool_add_sized(&table->profile->strings, text, size),
+		.size = size,
+		.is_whole = true,
+	};
 }
 
 /* "0x55d4 serve--parse"; other lines that begin with "0x" mean nothing. */
@@ -81,7 +93,7 @@ static void read_names(struct address_names *table, const struct text_line *line
 	if (!cursor_ok(&in) || text_peek(&in) != ' ')
 		return;
 	text_skip_blanks(&in);
-	get_symbol(table, address)->names = rest_of(&in);
+	get_symbol(table, address)->names = rest_of(table, &in);
 }
 
 static void read_places(struct address_names *table, const struct text_line *line)
@@ -91,7 +103,7 @@ static void read_places(struct address_names *table, const struct text_line *lin
 	cursor_skip(&in, strlen("#line "));
 	const uint64_t address = text_hexadecimal(&in);
 	if (cursor_ok(&in) && text_accept(&in, '\t'))
-		get_symbol(table, address)->places = rest_of(&in);
+		get_symbol(table, address)->places = rest_of(table, &in);
 }
 
 /* Reads to the closing "---". */
@@ -100,7 +112,8 @@ static void read_symbols(struct cursor *in, struct address_names *table, struct 
 	static const char binary[] = "binary=";
 	struct text_line line;
 
-	while (text_line(in, &line)) {
+	table->profile = in->source == NULL ? NULL : profile;
+	while (cursor_more(in) && text_line(in, &line)) {
 		if (text_starts(&line, "0x"))
 			read_names(table, &line);
 		else if (text_starts(&line, "#line "))
@@ -110,7 +123,7 @@ static void read_symbols(struct cursor *in, struct address_names *table, struct 
 				line.text + sizeof binary - 1, line.size - (sizeof binary - 1));
 		else if (text_starts(&line, "---"))
 			return;
-		if (table->addresses.count >= PROFILE_NONE - 1)
+		if (table->addresses.count >= PROFILE_NONE - 1 || profile_is_full(profile))
 			cursor_fail(in, PROFILE_FULL_PROBLEM);
 	}
 	cursor_fail(in, "it ends in the middle of the names: truncated");
@@ -208,7 +221,9 @@ static bool read_body(struct cursor *in, struct profile *profile, struct error *
 					: "no profile of any known format follows the names");
 		return false;
 	}
-	return format->read(in, profile, err);
+	if (format->is_binary)
+		expansion_fetch_binary(in);
+	return cursor_ok(in) && format->read(in, profile, err);
 }
 
 static bool read_profile(struct cursor *in, struct profile *profile, struct error *err)
@@ -377,4 +392,4 @@ bool symbolized_write(const struct profile *profile, symbolized_is_allocator *is
 	return raw_write(profile, out, err);
 }
 
-const struct profile_reader symbolized_reader = { detect, read_profile };
+const struct profile_reader symbolized_reader = { detect, read_profile, false };

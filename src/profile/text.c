@@ -5,10 +5,16 @@
 
 bool text_line(struct cursor *in, struct text_line *line)
 {
-	const size_t left = cursor_left(in);
+	size_t left = cursor_left(in);
 
 	if (left == 0)
 		return false;
+	if (left < TEXT_LINE_LIMIT && in->source != NULL) {
+		(void)cursor_fetch(in, TEXT_LINE_LIMIT);
+		if (!cursor_ok(in))
+			return false;
+		left = cursor_left(in);
+	}
 	const char *const text = (const char *)in->position;
 	const size_t searched = left < TEXT_LINE_LIMIT ? left : TEXT_LINE_LIMIT;
 	const char *const newline = memchr(text, '\n', searched);

@@ -393,7 +393,7 @@ void map_section_read_lines(struct cursor *in, struct profile *profile)
 	struct map_reader reader = { .profile = profile };
 	struct text_line line;
 
-	while (text_line(in, &line)) {
+	while (cursor_more(in) && text_line(in, &line)) {
 		for (; line.size != 0 && *line.text == ' '; line.text++)
 			line.size--;
 		read_line(&reader, in, &line);

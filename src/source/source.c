@@ -244,6 +244,8 @@ static bool read_file(struct source *source, struct error *err)
 	const struct cursor in = cursor_over(source->input.data, source->input.size);
 	if (bundle_reader.detect(in)) {
 		source->kind = SOURCE_BUNDLE;
+		if (!input_expand(&source->input, err))
+			return false;
 		index_bundle(source);
 	} else if (tar_detect(in)) {
 		source->kind = SOURCE_SERIES;
@@ -443,8 +445,7 @@ bool source_profile(struct source *source, struct profile **profile, struct erro
 			source->options.warn, profile, err);
 	if (source->kind == SOURCE_FILE || source->kind == SOURCE_BUNDLE ||
 		source->kind == SOURCE_SERIES)
-		return profile_read(source->name, source->input.data, source->input.size, &wanted,
-			profile, err);
+		return profile_read_input(source->name, &source->input, &wanted, profile, err);
 	return source_text(source, SOURCE_PROFILE, &text, err) &&
 	       profile_read(source->name, text.start, cursor_left(&text), &wanted, profile, err);
 }

@@ -67,6 +67,7 @@ static bool read_member(struct source_series *series, const struct source *sourc
 	return true;
 }
 
+/* What is compressed is expanded member by member. */
 static bool read_tar(struct source_series *series, const struct source *source, struct cursor in,
 	struct error *err)
 {
@@ -75,8 +76,10 @@ static bool read_tar(struct source_series *series, const struct source *source, 
 	while (tar_next(&in, &member)) {
 		if (member.is_file && !read_member(series, source, &member, err))
 			return false;
+		(void)cursor_more(&in);
 	}
-	return cursor_ok(&in) || cursor_error(&in, source->name, err);
+	return cursor_ok(&in) ||
+	       (!input_failure(&source->input, err) && cursor_error(&in, source->name, err));
 }
 
 /* `time_ms` is what a catalogue says of the file; 0 when it is not known. */
@@ -84,10 +87,10 @@ static bool read_single(
 	struct source_series *series, struct source *source, int64_t time_ms, struct error *err)
 {
 	struct profile *profile = NULL;
+	struct cursor in;
 
 	if (source->kind == SOURCE_SERIES)
-		return read_tar(
-			series, source, cursor_over(source->input.data, source->input.size), err);
+		return input_cursor(&source->input, &in, err) && read_tar(series, source, in, err);
 	if (!source_profile(source, &profile, err))
 		return false;
 	if (profile->time_ms == 0)

@@ -4,6 +4,7 @@
 import gzip
 import http.server
 import json
+import lzma
 import os
 import pathlib
 import pty
@@ -795,6 +796,32 @@ class Work(Case):
                                 capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("ffff", result.stdout)
+
+    def peak_kib(self, *arguments):
+        """The memory that a command had at most, and what it said. Measured from a small process: a child begins with its parent's."""
+        measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
+                   "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        result = subprocess.run([sys.executable, "-c", measure, HEAPCTL, *arguments], env=self.environment, capture_output=True, text=True)
+        return int(result.stdout), result.stderr
+
+    def test_compressed_profiles_that_expand_to_hundreds_of_megabytes(self):
+        """Some megabytes are expanded while they are read: what is held is the profile, not its text."""
+        heap = b"heap_v2/524288\n  t*: 1: 5 [0: 0]\n@ 0x1\n  t*: 1: 5 [0: 0]\n"
+        text_bytes = field(1, field(1, 1) + field(2, 2)) + b"".join(field(6, text) for text in (b"", b"inuse_space", b"bytes"))
+        empty, _ = self.peak_kib("report", "--text", os.devnull)
+        for name, begin, part, limit_mib in (
+                ("junk", heap, b"junk line\n", 40), ("blanks", heap, b" ", 40), ("threads", heap, b"  t1: 1: 1 [0: 0]\n", 140),
+                ("stacks", heap, b"@ 0x1\n  t*: 1: 5 [0: 0]\n", 140), ("collapsed", b"a;b 1\n", b"a;b 1\n", 140),
+                ("names", b"--- symbol\n", b"0x1 name\n", 40), ("pprof", text_bytes, field(2, b""), 210)):
+            for kind, pack in (("gz", gzip.compress), ("xz", lzma.compress)):
+                with self.subTest(name, kind=kind):
+                    path = os.path.join(self.folder, f"{name}.{kind}")
+                    member = pack(part * (10000000 // len(part)))
+                    # A hundred times this is the limit.
+                    pathlib.Path(path).write_bytes(pack(begin) + member * (2000000 // len(member)))
+                    peak, said = self.peak_kib("report", "--text", path)
+                    self.assertLess(peak - empty, limit_mib * 1024, said)
+                    self.assertRegex(said, r"(expands to more than \d+ bytes|larger than can be kept in memory) \(expand it to a file")
 
 
 if __name__ == "__main__":

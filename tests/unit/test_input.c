@@ -123,6 +123,87 @@ static void expansion_is_bounded_by_the_compressed_size(void **state)
 	free(text);
 }
 
+#define FRAMES " 0x55d41fef4427 0x55d41fef4428 0x55d41fef4429 0x55d41fef442a 0x55d41fef442b"
+
+/* What is more than a few pieces long gives the same profile, plain or compressed. */
+static void pieces_make_the_same_profile(void **state)
+{
+	(void)state;
+	/* The beginning, a line around two numbers, the end. */
+	static const char *const cases[][5] = {
+		{ "heap_v2/4096\n  t*: 1: 5 [0: 0]\n", "@ 0x", FRAMES " 0x40",
+			"\n  t*: 1: 5 [0: 0]\n",
+			"\nMAPPED_LIBRARIES:\n400000-500000 r-xp 0 0:0 0 /bin/x\n" },
+		{ "heap profile: 1: 1 [1: 1] @ heap_v2/4096\n", "1: 1 [1: 1] @ 0x", FRAMES " 0x40",
+			"\n", "MAPPED_LIBRARIES:\n400000-500000 r-xp 0 0:0 0 /bin/x\n" },
+		{ "--- contention:\ncycles/second = 1000\n", "7 1 @ 0x", FRAMES " 0x40", "\n", "" },
+		{ "main;f 1\n", "main;f", ";several;callers;that;are;always;the;same;g", " 1\n",
+			"" },
+		{ "--- symbol\nbinary=/bin/x\n", "0x", " name", "\n",
+			"---\n--- heap\nheap profile: 1: 1 [1: 1] @ heap_v2/1\n"
+			"1: 1 [1: 1] @ 0x11 0x101\n" },
+	};
+	static void (*const pack[])(const void *, size_t, struct buffer *) = { gzip, zstd, xz };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct buffer text;
+		buffer_init(&text, &memory_heap);
+		buffer_append_string(&text, cases[i][0]);
+		for (unsigned j = 16; text.size < 9 * 1024 * 1024; j++)
+			buffer_printf(&text, "%s%x%s%x%s", cases[i][1], j, cases[i][2], j % 997,
+				cases[i][3]);
+		buffer_append_string(&text, cases[i][4]);
+		struct profile *const plain = must_read(text.data, text.size);
+		for (size_t k = 0; k < sizeof pack / sizeof *pack; k++) {
+			struct buffer packed;
+			buffer_init(&packed, &memory_heap);
+			pack[k](text.data, text.size, &packed);
+			struct profile *const read = must_read(packed.data, packed.size);
+			assert_int_equal(read->sample_count, plain->sample_count);
+			assert_int_equal(read->stack_count, plain->stack_count);
+			assert_int_equal(read->location_count, plain->location_count);
+			assert_int_equal(read->mapping_count, plain->mapping_count);
+			assert_int_equal(read->frame_count, plain->frame_count);
+			for (size_t f = 0; f < plain->frame_count; f++)
+				assert_string_equal(
+					read->frames[f].function, plain->frames[f].function);
+			profile_free(read);
+			buffer_deinit(&packed);
+		}
+		profile_free(plain);
+		buffer_deinit(&text);
+	}
+}
+
+/* One that was read in pieces can be read again, and expanded as a whole. */
+static void an_input_is_read_again(void **state)
+{
+	(void)state;
+	struct buffer text, packed;
+	struct input input = { 0 };
+	struct error err = { 0 };
+
+	buffer_init(&text, &memory_heap);
+	buffer_init(&packed, &memory_heap);
+	buffer_append_string(&text, "main;f 1\n");
+	for (unsigned i = 0; text.size < 9 * 1024 * 1024; i++)
+		buffer_printf(&text, "main;f%u 1\n", i % 997);
+	gzip(text.data, text.size, &packed);
+	assert_true(input_over(
+		"a", packed.data, packed.size, NULL, profile_may_begin_with, &input, &err));
+	for (int i = 0; i < 2; i++) {
+		struct profile *profile = NULL;
+		assert_true(profile_read_input("a", &input, NULL, &profile, &err));
+		profile_free(profile);
+	}
+	assert_true(input_expand(&input, &err));
+	assert_int_equal(input.size, text.size);
+	assert_memory_equal(input.data, text.data, text.size);
+	input_close(&input);
+	buffer_deinit(&packed);
+	buffer_deinit(&text);
+}
+
 static void compression_is_undone(void **state)
 {
 	(void)state;
@@ -354,6 +435,8 @@ static void a_pipe_is_read_to_its_limit(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(compression_is_undone),
+	cmocka_unit_test(pieces_make_the_same_profile),
+	cmocka_unit_test(an_input_is_read_again),
 	cmocka_unit_test(xz_is_undone),
 	cmocka_unit_test(lzma_is_undone),
 	cmocka_unit_test(other_compressions_are_named),
