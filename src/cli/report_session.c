@@ -240,8 +240,17 @@ static void report_module(const struct symbol_module_report *report, bool debug)
 			report->debug_file[0] == '\0' ? "" : " and ", report->debug_file,
 			report->named_count, report->address_count,
 			report->from_cache ? ", from the cache" : "");
-	if (report->problem[0] == '\0' || (!debug && report->named_count == report->address_count))
+	const bool are_all_named = report->named_count == report->address_count;
+	if (report->problem[0] == '\0' || (!debug && are_all_named && !report->is_damaged))
 		return;
+	if (are_all_named && report->is_damaged) {
+		const size_t size = strlen(path);
+		const bool names_path = strncmp(report->problem, path, size) == 0 &&
+					strncmp(report->problem + size, ": ", 2) == 0;
+		verb_warn("%s: files, lines and inlined functions are missing: %s (%s)", path,
+			report->problem + (names_path ? size + 2 : 0), report->hint);
+		return;
+	}
 	verb_warn("%s: %zu of %zu addresses have no name: %s%s%s%s", path,
 		report->address_count - report->named_count, report->address_count, report->problem,
 		report->hint[0] == '\0' ? "" : " (", report->hint,

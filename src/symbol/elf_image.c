@@ -425,8 +425,12 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
 	return NULL;
 }
 
-/* What the packed sections claim to hold, of both kinds: several may claim the same bytes. */
-static uint64_t claimed_bytes(const struct elf_image *image)
+/*
+ * What the packed sections claim to hold, of both kinds: several may claim the same bytes. The
+ * section that claims most goes to `largest`, with its size.
+ */
+static uint64_t claimed_bytes(
+	const struct elf_image *image, const char **largest, uint64_t *largest_bytes)
 {
 	uint64_t sum = 0;
 
@@ -445,6 +449,10 @@ static uint64_t claimed_bytes(const struct elf_image *image)
 			memcpy(&size, data + 4, sizeof size);
 			size = be64toh(size);
 		}
+		if (size > *largest_bytes) {
+			*largest = section->name;
+			*largest_bytes = size;
+		}
 		if (__builtin_add_overflow(sum, size, &sum))
 			return UINT64_MAX;
 	}
@@ -453,14 +461,17 @@ static uint64_t claimed_bytes(const struct elf_image *image)
 
 static bool check_claims(const struct elf_image *image, struct error *err)
 {
-	const uint64_t claimed = claimed_bytes(image);
+	const char *largest = "";
+	uint64_t largest_bytes = 0;
+	const uint64_t claimed = claimed_bytes(image, &largest, &largest_bytes);
 
 	if (claimed <= unpack_limit(image->size))
 		return true;
 	return error_set(err, ERROR_INPUT,
-		"%s: its compressed sections claim to hold %llu bytes, which a file of %zu bytes "
-		"does not",
-		image->path, (unsigned long long)claimed, image->size);
+		"%s: its compressed sections claim to hold %llu bytes (%.32s %llu), which a file "
+		"of %zu bytes does not: damaged or malicious",
+		image->path, (unsigned long long)claimed, largest,
+		(unsigned long long)largest_bytes, image->size);
 }
 
 /* gcc's older way: ".zdebug_info" begins with "ZLIB" and the size, big-endian. */

@@ -297,6 +297,7 @@ static void open_dwarf(struct symbol_module *module)
 		return;
 	if (!dwarf_reader_new(image, &work->search, work->image.path, &work->dwarf, &err)) {
 		set_problem(module, err.message, "get an undamaged copy of the file");
+		module->report.is_damaged = true;
 		return;
 	}
 	for (size_t i = 0; i < work->count; i++)
@@ -441,6 +442,7 @@ void module_explain(struct symbol_module *module, const char *package)
 			"reading it was stopped: it needs far more work than a file of its size, "
 			"so it is damaged or malicious",
 			"get the file from where it was built");
+		module->report.is_damaged = true;
 		return;
 	}
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
@@ -488,9 +490,12 @@ void module_finish(struct symbol_module *module)
 
 	build_frames(module);
 	find_function_starts(module);
-	/* Servers that were not reachable may answer the next time, so nothing is cached. */
+	/*
+	 * Servers that were not reachable may answer the next time, and a damaged file is told of
+	 * each time, so nothing is cached.
+	 */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&
-		!work_budget_is_spent(&work->search.budget))
+		!module->report.is_damaged && !work_budget_is_spent(&work->search.budget))
 		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)
 		forget_demangled(module);

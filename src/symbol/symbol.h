@@ -74,5 +74,6 @@ struct symbol_module_report {
 	const char
 		*problem; /* plain words: "not found", "the file's build-id differs"; "" if fine */
 	const char *hint; /* what to do about it; "" if nothing */
+	bool is_damaged;  /* the problem is that debug information was not read, or not all of it */
 	bool from_cache;
 };

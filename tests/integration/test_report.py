@@ -823,6 +823,25 @@ class Work(Case):
                     self.assertLess(peak - empty, limit_mib * 1024, said)
                     self.assertRegex(said, r"(expands to more than \d+ bytes|larger than can be kept in memory) \(expand it to a file")
 
+    def test_debug_sections_that_expand_to_gigabytes(self):
+        """They are refused by what they claim, and the message says which section of which file, though the symbol table has all names."""
+        program, zeros, plain, bomb = (os.path.join(self.folder, name) for name in ("program", "zeros", "plain", "bomb"))
+        shutil.copy(STORE, program)
+        with open(zeros, "wb") as file:
+            file.truncate(64 << 20)
+        for command in (["objcopy", f"--update-section=.debug_str={zeros}", program, plain],
+                        ["objcopy", "--compress-debug-sections=zlib", plain, bomb]):
+            subprocess.run(command, check=True, capture_output=True)
+        symbols = subprocess.run(["nm", bomb], check=True, capture_output=True, text=True).stdout
+        profile = os.path.join(self.folder, "bomb.heap")
+        start = int(re.search(r"^([0-9a-f]+) [Tt] load_table$", symbols, re.M)[1], 16)
+        pathlib.Path(profile).write_text(f"heap_v2/1\n  t*: 1: 5 [0: 0]\n@ 0x{0x400000 + start + 1:x}\n  t*: 1: 5 [0: 0]\n\n"
+                                         f"MAPPED_LIBRARIES:\n401000-402000 r-xp 00001000 08:01 42 {bomb}\n")
+        peak, said = self.peak_kib("report", "--text", profile)
+        self.assertRegex(said, rf"{bomb}: files, lines and inlined functions are missing: its compressed sections claim to hold \d+ bytes "
+                               r"\(\.debug_str 67108864\), which a file of \d+ bytes does not")
+        self.assertLess(peak, 60 << 10)
+
 
 if __name__ == "__main__":
     unittest.main()
