@@ -26,6 +26,7 @@ enum { STACK_BYTES = 256 * 1024, WAIT_MS = 20, INPUT_LOOK_MS = 0 };
 
 static ucontext_t outer, inner;
 static const char *mode;
+static int instance; /* of epoll */
 
 static void fault(const char *what)
 {
@@ -56,7 +57,6 @@ static void compute(void)
 
 static void run_inner(void)
 {
-	const int instance = epoll_create1(0);
 	struct epoll_event event;
 
 	for (;;) {
@@ -80,6 +80,7 @@ static void run_outer(void)
 	inner.uc_stack.ss_size = STACK_BYTES;
 	inner.uc_link = &outer;
 	makecontext(&inner, run_inner, 0);
+	instance = epoll_create1(0);
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
