@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "allocator/mallctl_names.h"
-#include "allocator/malloc_stats.h"
+#include "allocator/malloc_owner.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/malloc_conf.h"

@@ -87,7 +87,7 @@ static void explain_absence(struct allocator *allocator, const struct jemalloc_s
 	struct error *const why = &allocator->unavailable;
 	char program[ALLOCATOR_PATH_MAX];
 
-	program_path(program, sizeof program);
+	malloc_owner_program_path(program, sizeof program);
 	const bool unknown_inside =
 		strcmp(owner->name, "unknown") == 0 && strcmp(owner->where, program) == 0;
 	allocator->identity.hides_jemalloc =

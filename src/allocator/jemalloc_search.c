@@ -137,7 +137,7 @@ static void file_of(const struct jemalloc_functions *functions, char *where, siz
 
 	memcpy(&address, &functions->mallctl, sizeof address);
 	if (dladdr(address, &info) == 0 || info.dli_fbase == program_base())
-		program_path(where, room);
+		malloc_owner_program_path(where, room);
 	else
 		snprintf(where, room, "%s", info.dli_fname);
 }
@@ -333,7 +333,7 @@ static void search_program(struct jemalloc_search *search, const struct object *
 	char path[ELF_BUILD_ID_MAX + 48];
 	const char *const id = object->build_id;
 
-	program_path(where, sizeof where);
+	malloc_owner_program_path(where, sizeof where);
 	const char *const program = access("/proc/self/exe", R_OK) == 0 ? "/proc/self/exe" : where;
 	if (search_file(search, program, where, "symbol-table", object))
 		return;

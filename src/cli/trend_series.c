@@ -25,33 +25,17 @@ struct trend_time {
 /* The end of a run and the name of its file may lie apart by its length, which differs little. */
 enum { MAX_DRIFT_MS = 60 * 1000, MOMENT_SIZE = 15 };
 
-static bool take_number(const char *digits, int count, int min, int max, int *ret)
-{
-	*ret = 0;
-	for (int i = 0; i < count; i++) {
-		if (digits[i] < '0' || digits[i] > '9')
-			return false;
-		*ret = *ret * 10 + (digits[i] - '0');
-	}
-	return *ret >= min && *ret <= max;
-}
-
 /* "20261121-101500" or "20261121T101500Z". */
 static int64_t read_moment(const char *text)
 {
 	struct tm parts = { .tm_isdst = -1 };
 	const bool is_universal = text[8] == 'T' && text[MOMENT_SIZE] == 'Z';
 
-	if ((text[8] != '-' && !is_universal) ||
-		!take_number(text, 4, 1970, 9999, &parts.tm_year) ||
-		!take_number(text + 4, 2, 1, 12, &parts.tm_mon) ||
-		!take_number(text + 6, 2, 1, 31, &parts.tm_mday) ||
-		!take_number(text + 9, 2, 0, 23, &parts.tm_hour) ||
-		!take_number(text + 11, 2, 0, 59, &parts.tm_min) ||
-		!take_number(text + 13, 2, 0, 60, &parts.tm_sec))
+	/* strptime(3) would take blanks and fewer digits. */
+	if (strspn(text, "0123456789") != 8 || strspn(text + 9, "0123456789") != 6 ||
+		strptime(text, is_universal ? "%Y%m%dT%H%M%S" : "%Y%m%d-%H%M%S", &parts) !=
+			text + MOMENT_SIZE)
 		return 0;
-	parts.tm_year -= 1900;
-	parts.tm_mon--;
 	const time_t seconds = is_universal ? timegm(&parts) : mktime(&parts);
 	return seconds <= 0 ? 0 : (int64_t)seconds * 1000;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "profile/text.h"
+#include "profile/text_profile.h"
 
 enum {
 	MAX_NUMBER = 64,

@@ -12,7 +12,6 @@
  */
 #include "profile/readers.h"
 
-#include "profile/text.h"
 #include "profile/text_profile.h"
 
 /* Of old programs, which did not write it; jeprof assumes the same. */

@@ -13,7 +13,6 @@
  */
 #include "profile/readers.h"
 
-#include "profile/text.h"
 #include "profile/text_profile.h"
 
 /* Where the input does not say it. */

@@ -22,7 +22,6 @@
 #include "profile/readers.h"
 
 #include "profile/u64_table.h"
-#include "profile/text.h"
 #include "profile/text_profile.h"
 
 enum {

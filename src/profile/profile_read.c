@@ -7,7 +7,7 @@
 #include "profile/expansion.h"
 #include "profile/readers.h"
 #include "profile/tar.h"
-#include "profile/text.h"
+#include "profile/text_profile.h"
 
 /* "%warn TEXT" and other commands to the reader may precede any text profile. */
 static void read_commands(struct cursor *in, struct profile *profile)

@@ -11,7 +11,7 @@
 #include "profile/expansion.h"
 #include "profile/readers.h"
 #include "profile/raw_write.h"
-#include "profile/text.h"
+#include "profile/text_profile.h"
 #include "profile/u64_table.h"
 
 /* What the input says about one address; borrowed from the input or the profile. */
