@@ -12,15 +12,18 @@ static const char *describe(const struct growth *growth)
 	static struct trend_words words;
 	double hours[COUNT];
 	struct estimate values[COUNT];
+	bool is_warm_up[COUNT] = { false };
 
 	for (size_t i = 0; i < COUNT; i++) {
 		hours[i] = (double)i;
 		values[i] = (struct estimate){ .value = (64 + (double)i) * mib };
 	}
 	struct view view = { .kind = PROFILE_HEAP, .counter = PROFILE_INUSE_SPACE };
-	const struct trend trend = {
-		.view = &view, .profile_count = COUNT, .hours = hours, .has_times = true
-	};
+	const struct trend trend = { .view = &view,
+		.profile_count = COUNT,
+		.hours = hours,
+		.is_warm_up = is_warm_up,
+		.has_times = true };
 	const struct trend_site site = { .series = values, .growth = *growth, .has_growth = true };
 	words = trend_describe_growth(&trend, &site);
 	return words.text;
