@@ -18,15 +18,22 @@ enum {
  * A look from outside: NULL when the thread could be used. Without its frame pointer, which is not
  * shown, a walk may end early; but a waiting function of the C library needs none.
  */
-const char *borrow_look(const struct injection *injection, pid_t thread)
+static const char *look_at(const struct injection *injection, pid_t thread, long *number)
 {
 	struct stack_registers registers;
 	struct thread_stack stack;
 
-	if (!thread_read_waiting(injection->remote.pid, thread, &registers))
+	if (!thread_read_waiting(injection->remote.pid, thread, &registers, number))
 		return "runs";
 	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
 	return stack_refusal(&stack);
+}
+
+const char *borrow_look(const struct injection *injection, pid_t thread)
+{
+	long ignored;
+
+	return look_at(injection, thread, &ignored);
 }
 
 static void swap_threads(struct thread_list *list, size_t a, size_t b)
@@ -39,12 +46,13 @@ static void swap_threads(struct thread_list *list, size_t a, size_t b)
 
 /*
  * Those that could be used as they wait come first; not always the same one, as any may be unlucky.
- * The main thread comes after the others: while it is traced, the kernel wakes threads for signals
- * that the program ignores (SIGCHLD), and some waits end with EINTR by that.
+ * Before others come those whose system calls the kernel itself begins anew. The main thread comes
+ * last: while it is traced, the kernel wakes threads for signals that the program ignores
+ * (SIGCHLD), and some waits end with EINTR by that.
  */
 static void sort_threads(const struct injection *injection, struct thread_list *list)
 {
-	size_t good = 0;
+	size_t best = 0, good = 0;
 
 	for (size_t i = list->count; i > 1; i--)
 		swap_threads(list, i - 1, (size_t)random() % i);
@@ -53,8 +61,13 @@ static void sort_threads(const struct injection *injection, struct thread_list *
 			swap_threads(list, i, list->count - 1);
 	}
 	for (size_t i = 0; i < list->count; i++) {
-		if (borrow_look(injection, list->threads[i]) == NULL)
-			swap_threads(list, i, good++);
+		long number;
+		if (look_at(injection, list->threads[i], &number) != NULL)
+			continue;
+		swap_threads(list, i, good);
+		if (!tracee_call_ends(number) && list->threads[good] != injection->remote.pid)
+			swap_threads(list, good, best++);
+		good++;
 	}
 }
 
@@ -78,7 +91,8 @@ static bool start_thread(
 	if (size == 0)
 		error_set(
 			err, ERROR_UNSUPPORTED, "this processor cannot save its registers (XSAVE)");
-	else if (tracee_write(tracee, injection->code, code, (size + 7) / 8, err))
+	else if (remote_write(&injection->remote, injection->code, code, (size + 7) / 8 * 8) ||
+		 tracee_write(tracee, injection->code, code, (size + 7) / 8, err))
 		return tracee_redirect(tracee, injection->code, TRAMPOLINE_BLOCKED, err);
 	if (!tracee_resume(tracee, &ignored)) {
 		/* It has ended. */

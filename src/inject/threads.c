@@ -59,20 +59,20 @@ char thread_state(pid_t thread)
  * Where a thread waits, without stopping it: /proc/PID/task/TID/syscall has the number of its
  * system call, six arguments, the stack and the instruction pointer; "running" of one that runs.
  */
-bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers)
+bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers, long *number)
 {
 	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 	struct error ignored;
 	char path[PATH_BYTES];
-	long number = -1;
 
 	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
+	*number = -1;
 	*registers = (struct stack_registers){ .is_in_call = true };
 	return file_read(path, &text, &ignored) &&
 	       sscanf(buffer_string(&text), "%ld %*s %*s %*s %*s %*s %*s %" SCNx64 " %" SCNx64,
-		       &number, &registers->sp, &registers->pc) == 3 &&
-	       number >= 0;
+		       number, &registers->sp, &registers->pc) == 3 &&
+	       *number >= 0;
 }
 
 /* The last number of NSpid is the one by which the thread knows itself (pid_namespaces(7)). */

@@ -32,5 +32,8 @@ bool threads_has(const struct remote_process *remote, pid_t thread);
 /* Its state in /proc: 'R', 'S', 'D' and others; 0 when it has ended. */
 char thread_state(pid_t thread);
 
-/* Where a thread waits in a system call, without stopping it; false for one that runs. */
-bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers);
+/*
+ * Where a thread waits in a system call, and in which, without stopping it; false for one that
+ * runs.
+ */
+bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers, long *number);

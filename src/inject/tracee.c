@@ -34,11 +34,8 @@ enum {
 	ERESTART_RESTARTBLOCK = 516,
 };
 
-/*
- * Calls that a stop ends with EINTR, and that have done nothing then. connect(), which goes on in
- * the background, is not one of them.
- */
-static bool may_begin_anew(long number)
+/* connect(), which goes on in the background, is not one of them. */
+bool tracee_call_ends(long number)
 {
 	switch (number) {
 	case SYS_epoll_wait:
@@ -78,17 +75,15 @@ static void rewind_call(struct tracee *tracee)
 	const long result = (long)registers->rax;
 
 	tracee->is_in_call = number >= 0;
-	tracee->has_to_rewind = result == -EINTR && may_begin_anew(number);
+	tracee->has_to_rewind = result == -EINTR && tracee_call_ends(number);
 	registers->orig_rax = (unsigned long long)-1;
 	tracee->flags = result == -ERESTARTSYS ? UNLESS_SA_RESTART : EVERY_HANDLER;
 	if (number < 0 ||
 		(result != -ERESTARTSYS && result != -ERESTARTNOINTR && result != -ERESTARTNOHAND &&
 			result != -ERESTART_RESTARTBLOCK && !tracee->has_to_rewind)) {
-		tracee->signals = 0;
 		return;
 	}
-	if (result == -ERESTARTNOINTR)
-		tracee->signals = 0;
+	tracee->may_be_ended = result != -ERESTARTNOINTR;
 	registers->rax =
 		result == -ERESTART_RESTARTBLOCK ? SYS_restart_syscall : (unsigned long long)number;
 	registers->rip -= SYSCALL_BYTES;
@@ -120,6 +115,8 @@ static void read_signals(struct tracee *tracee)
 	/* A call with a mask of its own (sigsuspend) handles the others itself when it begins anew.
 	 */
 	tracee->signals &= ~tracee->blocked;
+	if (!tracee->may_be_ended)
+		tracee->signals = 0;
 }
 
 static bool read_registers(struct tracee *tracee, struct error *err)
@@ -147,6 +144,22 @@ static bool write_registers(const struct tracee *tracee, struct error *err)
 
 	return ptrace(PTRACE_SETREGSET, tracee->thread, NT_PRSTATUS, &area) == 0 ||
 	       error_system(err, errno, "setting the registers");
+}
+
+/*
+ * Nothing comes before the writing: from then on we may die without a call that ends with EINTR.
+ * But such a call shall end so where a handler is to be called.
+ */
+static bool read_state(struct tracee *tracee, struct error *err)
+{
+	if (!read_registers(tracee, err))
+		return false;
+	struct tracee before = *tracee;
+	rewind_call(tracee);
+	if ((tracee->has_to_rewind && !write_registers(tracee, err)) || !read_blocked(tracee, err))
+		return false;
+	read_signals(tracee);
+	return !tracee->has_to_rewind || !tracee->has_signal || write_registers(&before, err);
 }
 
 /* The thread's place for the critical section that it is in, as it has registered it. */
@@ -255,15 +268,7 @@ enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms
 	if (outcome != TRACEE_STOPPED)
 		return outcome;
 	tracee->thread = thread;
-	if (!read_registers(tracee, err) || !read_blocked(tracee, err)) {
-		tracee->thread = 0;
-		ptrace(PTRACE_DETACH, thread, NULL, NULL);
-		return TRACEE_FAILED;
-	}
-	read_signals(tracee);
-	rewind_call(tracee);
-	/* At once: from now on we may die without a call that ends with EINTR. */
-	if (tracee->has_to_rewind && !tracee->has_signal && !write_registers(tracee, err)) {
+	if (!read_state(tracee, err)) {
 		tracee->thread = 0;
 		ptrace(PTRACE_DETACH, thread, NULL, NULL);
 		return TRACEE_FAILED;
@@ -313,6 +318,12 @@ bool tracee_redirect(struct tracee *tracee, uint64_t pc, uint64_t blocked, struc
 }
 
 #else
+
+bool tracee_call_ends(long number)
+{
+	(void)number;
+	return false;
+}
 
 enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
 {

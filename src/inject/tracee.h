@@ -29,6 +29,7 @@ struct tracee {
 	/* Which signals' handlers would end the system call, but for those with these flags. */
 	uint64_t signals, flags;
 	uint64_t blocked;   /* its signal mask, not one that its system call has set for itself */
+	bool may_be_ended;  /* a handler would end the call with EINTR */
 	bool has_to_rewind; /* the stop has ended the call, which the kernel does not begin anew */
 };
 
@@ -45,6 +46,12 @@ enum tracee_outcome {
  */
 enum tracee_outcome tracee_stop(
 	struct tracee *tracee, pid_t thread, int wait_ms, struct error *err);
+
+/*
+ * Whether a stop ends this system call with EINTR, and it has done nothing then: it begins anew,
+ * unless we die just after the stop.
+ */
+bool tracee_call_ends(long number);
 
 /* Writes words into the process, also where it may not write itself. */
 MUST_CHECK bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,

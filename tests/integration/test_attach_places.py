@@ -4,11 +4,12 @@
 import json
 import os
 import pathlib
+import random
 import subprocess
 import unittest
 
 from agent_host import PROGRAMS
-from processes import agent_thread, is_alive, need, wait_until
+from processes import HEAPCTL, is_alive, need, wait_until
 from test_attach import AttachCase
 
 
@@ -52,6 +53,31 @@ class Places(AttachCase):
             self.assertNotIn("static", message)
             self.assertNotIn("glibc", message)
             self.assertTrue(is_alive(process.pid))
+
+
+class Killed(AttachCase):
+    """heapctl dies before one system call of its own, and all are tried, a part of them in each run."""
+    STRIDE = 6
+
+    def kill_before(self, call, pid):
+        """Whether there was such a call."""
+        # The leak checker cannot work in a process that is traced.
+        environment = dict(self.environment, ASAN_OPTIONS="detect_leaks=0")
+        result = subprocess.run([PROGRAMS / "kill_at_step", str(call), HEAPCTL, "attach", str(pid)], env=environment, capture_output=True,
+                                text=True, timeout=120)
+        return "ended" not in result.stdout.split()
+
+    def test_before_each_system_call(self):
+        call, has_more = random.randrange(self.STRIDE), True
+        while has_more:
+            with self.subTest(call=call):
+                process = self.start_waits(1)
+                has_more = self.kill_before(call, process.pid)
+                _, message = self.heapctl("attach", process.pid, code=None)
+                self.assertTrue(message == "" or "has an agent" in message, message)
+                self.detach(process.pid)
+                self.assert_unharmed(process)
+            call += self.STRIDE
 
 
 if __name__ == "__main__":
