@@ -55,8 +55,8 @@ size_t unwind_backtrace(struct unwind_modules *modules, struct unwind_cache *cac
  * On the stack that the C library gave the thread, from the frame up to its end: the end is in the
  * thread's own control block, or learned at the start for the main thread, so it costs neither a
  * system call nor a lock. On another one (an alternate signal stack, a coroutine's) each page is
- * probed once per walk by a system call that has no effect, and that sandboxes allow because the C
- * library needs it itself.
+ * probed once per walk by a system call that has no effect, and that sandboxes allow because malloc
+ * needs it itself.
  */
 
 struct unwind_stack {

@@ -207,7 +207,7 @@ class Children(GuestCase):
     def test_a_killing_filter_meets_no_call_of_a_sampled_malloc(self):
         for program, conf in (("forks_in_sandbox_glibc", ""), ("forks_in_sandbox", "prof:false"),
                               ("forks_in_sandbox", "prof:true,prof_active:true,lg_prof_sample:0")):
-            for arguments in ([], ["thread"]):
+            for arguments in ([], ["thread"], ["coroutine"]):
                 plain = self.outcome(self.program(program), "allocate", *arguments, env=self.environment)
                 self.assertEqual(plain[0], 0, plain)
                 for mode in ("", "on-demand"):

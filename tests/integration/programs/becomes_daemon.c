@@ -4,8 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "wait_to_begin.h"
+
 int main(void)
 {
+	wait_to_begin();
 	const pid_t pid = fork();
 
 	if (pid != 0)

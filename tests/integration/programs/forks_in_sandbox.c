@@ -4,9 +4,10 @@
  *
  *	forks_in_sandbox kill     enters a filter that kills for every call but those that it needs
  *	                          itself; its children end by _exit, by exit, and one stays
- *	forks_in_sandbox allocate [thread]
+ *	forks_in_sandbox allocate [thread|coroutine]
  *	                          enters a filter that kills for every call but those of malloc; its
- *	                          main thread, or another one, and their children allocate
+ *	                          main thread, another one, or the main thread on a stack of
+ *	                          the program's own making, and their children allocate
  *	forks_in_sandbox end      enters that filter and returns from main
  *	forks_in_sandbox COMMAND  enters a filter that allows all calls and becomes the command
  */
@@ -22,7 +23,10 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
+
+#include "wait_to_begin.h"
 
 static int enter(struct sock_filter *code, unsigned short size)
 {
@@ -151,10 +155,30 @@ static int allocate_in_thread(void)
 	return 1;
 }
 
+static void allocate_in_coroutine(void)
+{
+	allocate_in_sandbox(NULL);
+}
+
+static int start_coroutine(void)
+{
+	enum { STACK_BYTES = 256 * 1024 };
+	static ucontext_t context, before;
+
+	getcontext(&context);
+	context.uc_stack.ss_sp = malloc(STACK_BYTES);
+	context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&context, allocate_in_coroutine, 0);
+	return swapcontext(&before, &context);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
 		return 2;
+	wait_to_begin();
+	if (argc > 2 && strcmp(argv[2], "coroutine") == 0)
+		return start_coroutine();
 	if (strcmp(argv[1], "allocate") == 0)
 		return argc > 2 ? allocate_in_thread() : allocate_in_sandbox(NULL) != NULL;
 	if (strcmp(argv[1], "end") == 0)

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "wait_to_begin.h"
+
 #ifdef HOST_LINKED
 #include "heapctl.h"
 #endif
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
 
 	if (argc != 3 && argc != 5)
 		return 2;
+	wait_to_begin();
 	life_ms = atoi(argv[1]);
 	code = atoi(argv[2]);
 	if (argc == 5) {

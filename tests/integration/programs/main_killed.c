@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "wait_to_begin.h"
+
 static void sleep_ms(int ms)
 {
 	struct timespec rest = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
@@ -58,6 +60,7 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
+	wait_to_begin();
 	if (strcmp(argv[1], "inherited") == 0) {
 		enter_filter();
 		argv[1] = "filtered";

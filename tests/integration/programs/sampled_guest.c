@@ -28,6 +28,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "wait_to_begin.h"
+
 enum { DEPTH_MAX = 40 };
 
 static void say(const char *what, long number)
@@ -464,6 +466,7 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+	wait_to_begin();
 	for (size_t i = 0; argc > 1 && i < sizeof guests / sizeof *guests; i++) {
 		if (strcmp(argv[1], guests[i].name) == 0)
 			return guests[i].run();
