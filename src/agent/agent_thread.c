@@ -110,6 +110,8 @@ void agent_thread_give_back(void)
 {
 	allocator_release(&agent_state.allocator);
 	stacks_give_back(&agent_state.allocator);
+	if (agent_state.give_back != NULL)
+		agent_state.give_back();
 	atomic_store(&agent_state.started, false);
 }
 

@@ -59,6 +59,7 @@ struct agent_state {
 	_Atomic bool has_own_files; /* it has */
 	bool has_inherited_files;   /* of the parent's agent: to be closed before one begins */
 	bool is_child;
+	void (*give_back)(void);	 /* what else was changed in the program; NULL */
 	enum settings_children children; /* what they get; never the default */
 };
 

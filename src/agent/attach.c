@@ -12,6 +12,9 @@
 
 #include "agent/agent.h"
 #include "agent/folder.h"
+#include "agent/thread.h"
+#include "sampler/entries.h"
+#include "sampler/interposer.h"
 
 /* NAME=VALUE lines, in the place of an environment: one thread attaches at a time. */
 static const char *settings_text;
@@ -31,6 +34,38 @@ static char *find_setting(const char *name)
 		line += length + (line[length] == '\n');
 	}
 	return NULL;
+}
+
+/*
+ * The library was loaded on another thread, so the main thread is noted (agent/thread.h) when it
+ * calls pthread_exit(), which is replaced in the tables of the modules. One that calls it through a
+ * pointer is not.
+ */
+static void (*exit_thread)(void *);
+
+static void note_and_exit_thread(void *value)
+{
+	main_thread_note_by_stack();
+	exit_thread(value);
+}
+
+static const struct entry exits[] = {
+	{ "pthread_exit", __extension__(void *) note_and_exit_thread,
+		__extension__(void **) & exit_thread, false },
+};
+
+static void restore_exit(void)
+{
+	interposer_restore_others(exits, 1);
+}
+
+static void replace_exit(void)
+{
+	*exits[0].original = entries_definition(exits[0].name);
+	if (exit_thread == NULL)
+		return;
+	agent_state.give_back = restore_exit;
+	interposer_replace_others(exits, 1);
 }
 
 static bool has_socket(void)
@@ -60,6 +95,7 @@ static bool start(const char *settings, struct error *err)
 				       "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
 	if (!agent_is_started() && !agent_start(&options, err))
 		return false;
+	replace_exit();
 	agent_thread_wait_for_socket();
 	if (has_socket())
 		return true;

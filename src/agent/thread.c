@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -237,7 +238,7 @@ static void note(void)
 
 void main_thread_note(void)
 {
-	if (syscall(SYS_gettid) == getpid())
+	if (noted == 0 && syscall(SYS_gettid) == getpid())
 		note();
 }
 
@@ -245,6 +246,22 @@ FORK_HANDLER void main_thread_note_child(void)
 {
 	/* The child's main thread has what the thread that forked had. */
 	if (own_thread() != noted)
+		note();
+}
+
+/* The kernel puts these bytes above the main thread's stack; other stacks are far below. */
+static bool is_on_main_stack(void)
+{
+	enum { STACK_MAX = 128 * 1024 * 1024 };
+	const uintptr_t top = getauxval(AT_RANDOM);
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return here < top && top - here < STACK_MAX;
+}
+
+void main_thread_note_by_stack(void)
+{
+	if (is_on_main_stack() && own_thread() != noted)
 		note();
 }
 
@@ -262,6 +279,8 @@ bool main_thread_allow_agent(void)
 void main_thread_watch(const struct main_thread_agent *watched)
 {
 	agent = *watched;
+	/* A program that HEAPCTL_EXE leaves out may start one itself. */
+	main_thread_note();
 }
 
 void main_thread_end_process(int status)

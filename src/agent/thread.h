@@ -74,6 +74,9 @@ void main_thread_note(void);
 /* In a child after fork, whose main thread the calling one is. Makes no system call. */
 void main_thread_note_child(void);
 
+/* The same at any time. Makes no system call: the thread may be in a sandbox. */
+void main_thread_note_by_stack(void);
+
 /* In a child before its agent begins: forgets that the parent's main thread has ended. */
 void main_thread_reset(void);
 

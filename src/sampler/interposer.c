@@ -212,6 +212,26 @@ void interposer_remove(void)
 	end_work();
 }
 
+void interposer_replace_others(const struct entry *others, size_t count)
+{
+	struct got_figures ignored;
+
+	if (!wait_for_work())
+		return;
+	(void)got_replace(others, count, &ignored);
+	end_work();
+}
+
+void interposer_restore_others(const struct entry *others, size_t count)
+{
+	struct got_figures ignored;
+
+	if (!wait_for_work())
+		return;
+	got_restore(others, count, &ignored);
+	end_work();
+}
+
 void interposer_figures(struct got_figures *figures)
 {
 	*figures = (struct got_figures){ 0 };

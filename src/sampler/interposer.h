@@ -28,6 +28,10 @@ void interposer_refresh(void);
 /* Takes all out. Other threads may still be in an entry: the library has to stay. */
 void interposer_remove(void);
 
+/* Functions that are no allocator's, whose originals the caller has set. Do nothing when busy. */
+void interposer_replace_others(const struct entry *entries, size_t count);
+void interposer_restore_others(const struct entry *entries, size_t count);
+
 /* If they ever were in: keeps this library in the process. Takes the loader's lock. */
 void interposer_pin(void);
 

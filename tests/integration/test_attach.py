@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The agent into processes that were started without it, and out again: what the program notices, what is refused, what stays."""
+import concurrent.futures
 import gzip
 import json
 import os
@@ -229,6 +230,56 @@ class Guest(AttachCase):
             self.attach(process.pid)
             self.detach(process.pid)
         self.assertTrue(is_alive(process.pid))
+
+
+class Programs(AttachCase):
+    """Programs that are hard on a guest (tests/integration/programs): with an agent that was attached they do as without one."""
+    PROFILERS = ("prof:false", "prof:true,prof_active:false")
+
+    def outcome(self, *command, conf="", attach=("--interval", "4KiB"), detach=False):
+        process = self.start(PROGRAMS / command[0], *command[1:], env={"MALLOC_CONF": conf, "WAIT_TO_BEGIN": "1"}, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "waits\n")
+        if attach is not None:
+            self.attach(process.pid, *attach)
+        if detach:
+            self.detach(process.pid)
+        out, err = process.communicate("\n", timeout=120)
+        return process.returncode, out, err
+
+    def assert_same(self, *commands, confs=("",), plain=None):
+        """All at once: some end only when the agent looks at the main thread."""
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            expected = {(command, conf): pool.submit(self.outcome, *command, conf=conf, attach=None) for command in commands for conf in confs}
+            found = {(command, conf, *how): pool.submit(self.outcome, *command, conf=conf, attach=how[0], detach=how[1])
+                     for command in commands for conf in confs for how in ((("--interval", "4KiB"), False), (("--inactive",), False), ((), True))}
+            for (command, conf, *how), outcome in found.items():
+                with self.subTest(command=command, conf=conf, how=how):
+                    self.assertEqual(outcome.result(), expected[command, conf].result())
+                    if plain is not None:
+                        self.assertEqual(outcome.result(), plain)
+
+    def test_a_main_thread_that_calls_pthread_exit(self):
+        """The process ends with its last thread, as an orderly exit: by exit handlers, and with what is in its buffers."""
+        self.assert_same(*(("main_exit_plain", life_ms, "-1") for life_ms in ("0", "1500", "9000")), confs=self.PROFILERS,
+                         plain=(0, "main ends\nexit handler\n", ""))
+
+    def test_another_thread_that_exits(self):
+        self.assert_same(("main_exit_plain", "1500", "3"), confs=self.PROFILERS)
+
+    def test_a_main_thread_that_is_killed(self):
+        self.assert_same(*(("main_killed", how, "500", life_ms) for how in ("exit", "filter") for life_ms in ("0", "4000")))
+
+    def test_a_killing_filter_meets_no_call_of_the_agent(self):
+        for program, confs in (("forks_in_sandbox_glibc", ("",)), ("forks_in_sandbox", self.PROFILERS)):
+            self.assert_same((program, "allocate"), (program, "allocate", "thread"), (program, "allocate", "coroutine"),
+                             (program, "end"), confs=confs)
+
+    def test_sampled_programs(self):
+        """Not the one that allocates in signal handlers, which jemalloc allows and glibc does not."""
+        self.assert_same(*(("sampled_guest", name) for name in (
+            "seccomp-kill", "seccomp-errno", "vfork", "fork-storm", "clone-storm", "thread-storm", "cancelled-threads", "coroutines",
+            "alternate-stack", "address-space", "edges")))
 
 
 class Death(AttachCase):
