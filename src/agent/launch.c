@@ -91,24 +91,41 @@ void launch_remove_preload(const char *preload, const char *own_path, char *kept
 }
 
 /*
- * Whether a ':'-separated list names this executable: an entry with a slash is its path, another
- * the last part of its path or of the name it was started by.
+ * Whether a ':'-separated list names the executable `path`, started as `started_as`: an entry with
+ * a slash is its path, another the last part of its path or of the name it was started by.
  */
-static bool is_listed(const char *list, const struct launch_facts *launch)
+static bool is_listed(const char *list, const char *path, const char *started_as)
 {
-	const char *const name = last_part(launch->path, strlen(launch->path));
+	const char *const name = last_part(path, strlen(path));
+	const char *const started_name = last_part(started_as, strlen(started_as));
 
 	for (;; list++) {
-		const size_t size = strcspn(list, ":");
-		const bool is_path = memchr(list, '/', size) != NULL;
-		const char *const file = is_path ? launch->path : name;
-		const char *const started_as = is_path ? launch->started_as : launch_name(launch);
-		if (size > 0 && (entry_is(list, size, file) || entry_is(list, size, started_as)))
+		size_t size = 0;
+		bool is_path = false;
+		for (; list[size] != ':' && list[size] != '\0'; size++)
+			is_path = is_path || list[size] == '/';
+		if (size > 0 && (entry_is(list, size, is_path ? path : name) ||
+					entry_is(list, size, is_path ? started_as : started_name)))
 			return true;
 		list += size;
 		if (*list == '\0')
 			return false;
 	}
+}
+
+bool launch_leaves_out(const char *exes)
+{
+	const char *const started_as = (const char *)getauxval(AT_EXECFN);
+	char path[512];
+
+	if (exes == NULL || exes[0] == '\0' || strlen(exes) >= SETTINGS_EXES_MAX ||
+		started_as == NULL)
+		return false;
+	const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+	if (size <= 0 || (size_t)size >= sizeof path)
+		return false;
+	path[size] = '\0';
+	return !is_listed(exes, path, started_as);
 }
 
 enum launch_decision launch_decide(const struct settings *settings,
@@ -120,8 +137,10 @@ enum launch_decision launch_decide(const struct settings *settings,
 		(!preloaded && !launch_preload_names(source->preload_file, source->own_path)))
 		return LAUNCH_STAY_OUT;
 	if (settings->exes[0] != '\0')
-		return is_listed(settings->exes, launch) ? LAUNCH_START : LAUNCH_STAY_OUT;
-	if (!preloaded || is_listed(launchers, launch))
+		return is_listed(settings->exes, launch->path, launch->started_as)
+			       ? LAUNCH_START
+			       : LAUNCH_STAY_OUT;
+	if (!preloaded || is_listed(launchers, launch->path, launch->started_as))
 		return LAUNCH_STAY_OUT;
 	return LAUNCH_START_AND_NAME;
 }

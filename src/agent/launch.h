@@ -41,6 +41,13 @@ struct launch_source {
 enum launch_decision launch_decide(const struct settings *settings,
 	const struct launch_facts *launch, const struct launch_source *source);
 
+/*
+ * Whether HEAPCTL_EXE is enough to know that this process shall have none, as most of what a target
+ * starts. By few instructions on few pages: a page fault costs such a process more than anything
+ * else here. False: launch_decide() decides.
+ */
+bool launch_leaves_out(const char *exes);
+
 /* Whether LD_PRELOAD, or such a text, has the file with the agent. */
 bool launch_preload_names(const char *preload, const char *own_path);
 

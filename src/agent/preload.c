@@ -20,6 +20,9 @@ extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 static void preload_start(void) __attribute__((constructor));
 static void preload_end(void) __attribute__((destructor));
 
+/* Not in .bss, which the program may never touch. */
+static bool is_left_out = true;
+
 static const char *own_path(void)
 {
 	Dl_info info;
@@ -77,7 +80,8 @@ static enum launch_decision decide(const struct settings *settings, struct launc
 	return launch_decide(settings, launch, &source);
 }
 
-static void preload_start(void)
+/* A function of its own, because its variables need pages of the stack. */
+static __attribute__((noinline)) void start_preloaded(void)
 {
 	struct agent_options options = {
 		.with_socket = true, .in_children = true, .preloaded = true
@@ -85,7 +89,6 @@ static void preload_start(void)
 	struct launch_facts launch;
 	struct error err;
 
-	main_thread_note();
 	/* A program with more rights than its user decides for itself. */
 	if (getauxval(AT_SECURE) != 0)
 		return;
@@ -111,6 +114,15 @@ static void preload_start(void)
 		log_error(&options.log, LOG_ERROR, "no agent", &err);
 }
 
+static void preload_start(void)
+{
+	is_left_out = getenv("LD_PRELOAD") != NULL && launch_leaves_out(getenv("HEAPCTL_EXE"));
+	if (is_left_out)
+		return;
+	main_thread_note();
+	start_preloaded();
+}
+
 /*
  * The process ends. No system call, unless a profile was requested: the thread that ends it may be
  * in a sandbox that kills for the calls that remove the socket's name. The name stays, as that of a
@@ -118,6 +130,8 @@ static void preload_start(void)
  */
 static void preload_end(void)
 {
+	if (is_left_out && !agent_state.prepared)
+		return;
 	agent_write_final_profile();
 	main_thread_forget();
 }

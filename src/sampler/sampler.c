@@ -117,9 +117,11 @@ bool sampler_init(struct error *err)
 	return true;
 }
 
-void sampler_after_fork(void)
+/* Writes only what has to change: a page that a child writes to is copied. */
+__attribute__((hot)) void sampler_after_fork(void)
 {
-	if (sampler.lock == &sampler.lock_before_4_14 && !sampler_thread.is_sampling)
+	if (sampler.lock == &sampler.lock_before_4_14 && !sampler_thread.is_sampling &&
+		atomic_load(sampler.lock) != 0)
 		atomic_store(sampler.lock, 0);
 }
 

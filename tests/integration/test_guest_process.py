@@ -293,6 +293,27 @@ class Children(GuestCase):
         self.assertEqual((status["profiling"]["active"], status["run"]), (False, None))
 
 
+class ForkCost(GuestCase):
+    """Counts, which do not depend on what else the machine does; `make bench TARGET=fork` has the times."""
+
+    def test_a_child_reads_one_page_of_the_agents_code(self):
+        """The fork handler and what it calls lie together: each further page of code costs a child a page fault."""
+        names = {"after_fork_in_child", "main_thread_note_child", "process_mark_set_new_child", "stacks_after_fork",
+                 "unwind_modules_after_fork", "sampler_after_fork"}
+        symbols = [line.split() for line in subprocess.run(["nm", AGENT], capture_output=True, text=True, check=True).stdout.splitlines()]
+        addresses = {words[2]: int(words[0], 16) for words in symbols if len(words) == 3 and words[2] in names}
+        self.assertEqual(addresses.keys(), names)
+        self.assertLess(max(addresses.values()) - min(addresses.values()), 512, addresses)
+
+    def test_a_program_that_is_no_target_pays_for_the_loading_only(self):
+        """It costs 11 to 13 page faults, of which an empty library costs 8; to look at all settings first cost 21 to 24. The least of 300
+        children, because some depend on where the kernel puts the libraries."""
+        def least(preload):
+            env = self.guest_environment(HEAPCTL_EXE="none", LD_PRELOAD=preload)
+            return min(int(self.outcome(self.program("fork_faults"), "thread", "/bin/true", env=env)[1]) for _ in range(5))
+        self.assertLessEqual(least(AGENT) - least(""), 17)
+
+
 class ThreadSanitizer(GuestCase):
     SOURCE = """
         #include <pthread.h>

@@ -142,6 +142,25 @@ static void knows_what_this_process_runs(void **state)
 	assert_string_equal(launch_name(&launch), "test_launch");
 }
 
+static void a_list_without_this_process_is_enough_to_stay_out(void **state)
+{
+	(void)state;
+	struct launch_facts launch;
+	char too_long[SETTINGS_EXES_MAX + 1];
+
+	launch_look(&launch);
+	assert_true(launch_leaves_out("redis-server:/bin/test_launch:test_launch.c"));
+	assert_false(launch_leaves_out("redis-server:test_launch"));
+	assert_false(launch_leaves_out(launch.path));
+	assert_false(launch_leaves_out(launch.started_as));
+	/* Without a list, or with one that is too long, there is more to be read. */
+	assert_false(launch_leaves_out(NULL));
+	assert_false(launch_leaves_out(""));
+	memset(too_long, 'x', sizeof too_long - 1);
+	too_long[sizeof too_long - 1] = '\0';
+	assert_false(launch_leaves_out(too_long));
+}
+
 static struct sandbox_check_state state_of(const char *text)
 {
 	struct sandbox_check_reader reader = SANDBOX_CHECK_READER;
@@ -284,6 +303,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(linked_programs_decide_for_themselves),
 	cmocka_unit_test(a_disabled_agent_stays_out),
 	cmocka_unit_test(knows_what_this_process_runs),
+	cmocka_unit_test(a_list_without_this_process_is_enough_to_stay_out),
 	cmocka_unit_test(a_sandbox_is_seen),
 	cmocka_unit_test(rights_that_were_given_up_for_good_count),
 	cmocka_unit_test(this_process_is_in_no_sandbox_of_its_own),
