@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "agent/thread.h"
@@ -222,6 +223,7 @@ static bool lower(
 /* Of the main thread: also where /proc numbers processes otherwise than getpid() does. */
 static const char main_thread_path[] = "/proc/self/status";
 static const char main_thread_stat_path[] = "/proc/self/stat";
+static const char main_thread_call_path[] = "/proc/self/syscall";
 static const char own_path[] = "/proc/thread-self/status";
 
 bool sandbox_check_can_open(void)
@@ -234,6 +236,7 @@ bool sandbox_check_open(struct sandbox_check *check)
 	sandbox_check_close(check);
 	check->main_thread = open(main_thread_path, O_RDONLY | O_CLOEXEC);
 	check->main_thread_stat = open(main_thread_stat_path, O_RDONLY | O_CLOEXEC);
+	check->main_thread_call = open(main_thread_call_path, O_RDONLY | O_CLOEXEC);
 	check->own = open(own_path, O_RDONLY | O_CLOEXEC);
 	return check->main_thread >= 0 && check->own >= 0;
 }
@@ -242,6 +245,7 @@ void sandbox_check_close(struct sandbox_check *check)
 {
 	fd_cleanup(&check->main_thread);
 	fd_cleanup(&check->main_thread_stat);
+	fd_cleanup(&check->main_thread_call);
 	fd_cleanup(&check->own);
 	*check = SANDBOX_CHECK_NONE;
 }
@@ -265,11 +269,43 @@ static struct sandbox_check_state read_state(int opened, const char *path)
 	}
 }
 
+/*
+ * The signals for which the main thread waits just now, as by sigwait(): while it does, the kernel
+ * does not count them as blocked, and they are for no other thread. The text is the number of the
+ * system call and its arguments, of which the first is the set's address.
+ */
+static uint64_t read_awaited(int opened)
+{
+	char text[256];
+	CLEANUP(fd_cleanup)
+	const int fd = opened >= 0 ? -1 : open(main_thread_call_path, O_RDONLY | O_CLOEXEC);
+	const ssize_t size = pread(opened >= 0 ? opened : fd, text, sizeof text - 1, 0);
+	uint64_t awaited = 0;
+	char *end = text;
+
+	text[size < 0 ? 0 : size] = '\0';
+	if (strtol(text, &end, 10) != SYS_rt_sigtimedwait || end == text)
+		return 0;
+	const struct iovec from = { .iov_base = (void *)(uintptr_t)strtoull(end, NULL, 16),
+		.iov_len = sizeof awaited };
+	const struct iovec to = { .iov_base = &awaited, .iov_len = sizeof awaited };
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof awaited ? awaited : 0;
+}
+
+/* It may begin or end to wait while it is looked at. */
+static struct sandbox_check_state read_main_thread(const struct sandbox_check *check)
+{
+	const uint64_t before = read_awaited(check->main_thread_call);
+	struct sandbox_check_state state = read_state(check->main_thread, main_thread_path);
+
+	state.blocked |= before | read_awaited(check->main_thread_call);
+	return state;
+}
+
 /* The signals first, because the rest may end the thread. */
 static enum sandbox_check_action check_once(const struct sandbox_check *check)
 {
-	const struct sandbox_check_state main_thread =
-		read_state(check->main_thread, main_thread_path);
+	const struct sandbox_check_state main_thread = read_main_thread(check);
 	const struct sandbox_check_state own = read_state(check->own, own_path);
 	const enum sandbox_check_action action = sandbox_check_compare(&main_thread, &own);
 

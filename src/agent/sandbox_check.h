@@ -76,11 +76,13 @@ enum sandbox_check_action sandbox_check_compare(
 struct sandbox_check {
 	int main_thread;
 	int main_thread_stat;
+	int main_thread_call;
 	int own;
 };
 
-#define SANDBOX_CHECK_NONE \
-	((struct sandbox_check){ .main_thread = -1, .main_thread_stat = -1, .own = -1 })
+#define SANDBOX_CHECK_NONE       \
+	((struct sandbox_check){ \
+		.main_thread = -1, .main_thread_stat = -1, .main_thread_call = -1, .own = -1 })
 
 /* Whether there is something to open. */
 bool sandbox_check_can_open(void);

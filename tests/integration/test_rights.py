@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from agent_host import HostCase, only_root
-from processes import AGENT, agent_thread, ask, is_alive, jemalloc_path, wait_until
+from processes import AGENT, agent_thread, ask, is_alive, jemalloc_path, stop, wait_until
 from agent_host import PROGRAMS
 
 WAITED_FOR = [signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGTRAP, signal.SIGSYS, signal.SIGILL, signal.SIGFPE, signal.SIGUSR1]
@@ -44,6 +44,24 @@ class Signals(GuestCase):
         expected = ["ready"] + [str(int(number)) for number in WAITED_FOR] + [str(int(signal.SIGTERM))]
         self.assertEqual(self.take_signals(agent=False), (expected, 0))
         self.assertEqual(self.take_signals(agent=True), (expected, 0))
+
+    def test_signals_that_come_between_two_waits(self):
+        """While it waits for them the kernel does not count them as blocked; the agent looks then."""
+        process = self.guest("waits_for_signals")
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+
+        def blocks_none():
+            return "\nSigBlk:\t0000000000000000\n" in status.read_text()
+        wait_until(blocks_none, "it to wait for signals")
+        self.assertEqual(ask(process.path, "/v1/status")[0], 200)
+        # Stopped it does not wait.
+        stop(process.pid)
+        for number in WAITED_FOR:
+            process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual({process.stdout.readline().strip() for _ in WAITED_FOR}, {str(int(number)) for number in WAITED_FOR})
+        process.terminate()
+        self.assertEqual(process.wait(30), 0)
 
     @only_root
     def test_a_real_time_priority_is_the_programs(self):
