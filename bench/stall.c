@@ -73,13 +73,12 @@ static long preemptions(void)
 /* A malloc during which the thread was not running says nothing about locks. */
 static void *allocate_all_the_time(void *argument)
 {
-	unsigned path = 0;
+	const unsigned *const stacks = argument;
 
-	(void)argument;
-	for (;;) {
+	for (unsigned path = 0;; path = (path + 1) % *stacks) {
 		const long before = preemptions();
 		const long begin = now_ns();
-		void *const block = descend(path++, DEPTH);
+		void *const block = descend(path, DEPTH);
 		const long took = now_ns() - begin;
 		free(block);
 		if (took > atomic_load(&longest_ns) && preemptions() == before)
@@ -112,7 +111,7 @@ static long dump_to_memory(void)
 
 int main(int argc, char **argv)
 {
-	const unsigned stacks = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
+	unsigned stacks = argc > 1 ? (unsigned)atoi(argv[1]) : 1000;
 	pthread_t thread;
 	char line[4096];
 
@@ -120,7 +119,7 @@ int main(int argc, char **argv)
 		if (descend(i, DEPTH) == NULL)
 			return 1;
 	}
-	if (pthread_create(&thread, NULL, allocate_all_the_time, NULL) != 0)
+	if (pthread_create(&thread, NULL, allocate_all_the_time, &stacks) != 0)
 		return 1;
 	puts("ready");
 	fflush(stdout);

@@ -34,6 +34,7 @@ static struct {
 	_Atomic uint64_t interval;
 	_Atomic(sampler_backtrace *) backtrace;
 	struct site_table sites;
+	uint32_t layout; /* of the sites; it changes when their numbers do */
 	uint16_t generation;
 	uint64_t samples, dropped;
 	_Atomic int64_t since_ms; /* when the samples begin; 0: not yet */
@@ -59,6 +60,7 @@ static void abandon_samples(void)
 	if (!live_set_init(&sampler_live))
 		atomic_store(&sampler_live.table, NULL);
 	site_table_init(&sampler.sites, SAMPLER_MEMORY_MAX);
+	sampler.layout++;
 	sampler.generation++;
 	sampler.samples = 0;
 	sampler.dropped = 0;
@@ -79,11 +81,16 @@ static void lock(void)
 	sampler.is_changing = true;
 }
 
-static void unlock(void)
+/* Returns whether another thread may have waited. */
+static bool unlock(void)
 {
 	sampler.is_changing = false;
-	if (atomic_exchange_explicit(sampler.lock, 0, memory_order_release) == 2)
+	const bool has_waiter =
+		atomic_exchange_explicit(sampler.lock, 0, memory_order_release) == 2;
+
+	if (has_waiter)
 		futex(FUTEX_WAKE_PRIVATE, 1);
+	return has_waiter;
 }
 
 static bool has_memory(void)
@@ -289,6 +296,7 @@ static bool compact_sites(void)
 	if (numbers == NULL)
 		return false;
 	site_table_compact(&sampler.sites, numbers);
+	sampler.layout++;
 	live_set_visit(&sampler_live, renumber, numbers);
 	memory_resize(&memory_pages, numbers, bytes, 0);
 	if (sampler.sites.count < count - count / 4)
@@ -340,15 +348,17 @@ static bool enter(void)
 	lock();
 	if (has_memory())
 		return true;
-	unlock();
+	(void)unlock();
 	sampler_thread.is_sampling = false;
 	return false;
 }
 
-static void leave(void)
+static bool leave(void)
 {
-	unlock();
+	const bool has_waiter = unlock();
+
 	sampler_thread.is_sampling = false;
+	return has_waiter;
 }
 
 /* Draws anew after a switch; false when the block is not to be sampled. */
@@ -465,6 +475,7 @@ void sampler_reset(uint64_t interval)
 	}
 	live_set_clear(&sampler_live);
 	site_table_clear(&sampler.sites);
+	sampler.layout++;
 	sampler.generation++;
 	sampler.samples = 0;
 	sampler.dropped = 0;
@@ -488,6 +499,7 @@ void sampler_shrink(void)
 	if (sampler_live.count == 0) {
 		live_set_shrink(&sampler_live);
 		site_table_deinit(&sampler.sites);
+		sampler.layout++;
 	}
 	leave();
 }
@@ -521,53 +533,85 @@ static void write_temporary(struct buffer *out, const struct site *site)
 
 struct site_copy {
 	struct site *sites;
-	const uintptr_t *frames;
+	uintptr_t *frames;
 	size_t count, frame_count;
-	size_t capacity, frame_capacity;
 	size_t bytes;
+	uint32_t layout;
 };
 
-static bool copy_sites_into(struct site_copy *copy)
+static void site_copy_cleanup(struct site_copy *copy)
+{
+	memory_resize(&memory_pages, copy->sites, copy->bytes, 0);
+}
+
+/* Room for the sites that there are now; those that follow are left out. */
+static bool begin_copy(struct site_copy *copy)
 {
 	if (!enter())
 		return false;
 	copy->count = sampler.sites.count;
 	copy->frame_count = sampler.sites.frame_count;
-	const bool fits =
-		copy->count <= copy->capacity && copy->frame_count <= copy->frame_capacity;
-	if (fits && copy->count > 0)
-		memcpy(copy->sites, sampler.sites.sites, copy->count * sizeof *copy->sites);
-	if (fits && copy->frame_count > 0)
-		memcpy(copy->sites + copy->capacity, sampler.sites.frames,
-			copy->frame_count * sizeof(uintptr_t));
+	copy->layout = sampler.layout;
 	leave();
-	return fits;
+	/* A word more: no size is 0. */
+	copy->bytes =
+		copy->count * sizeof *copy->sites + (copy->frame_count + 1) * sizeof *copy->frames;
+	copy->sites = memory_resize(&memory_pages, NULL, 0, copy->bytes);
+	copy->frames = __extension__(uintptr_t *)(copy->sites + copy->count);
+	return copy->sites != NULL;
 }
 
-/* All sites, with their frames behind them; false without memory. */
-static bool copy_sites(struct site_copy *copy)
+/*
+ * Copies `bytes` of one of the arrays of sampler.sites in pieces, each under the lock, so that an
+ * allocation waits for some microseconds at most. False when the sites have other numbers by now.
+ */
+static bool copy_pieces(
+	const struct site_copy *copy, size_t piece, void *to, void *const *array, size_t bytes)
 {
-	*copy = (struct site_copy){ 0 };
-	while (copy->sites == NULL || !copy_sites_into(copy)) {
-		/* What is added meanwhile should fit, too. */
-		copy->capacity = copy->count + copy->count / 8 + 64;
-		copy->frame_capacity = copy->frame_count + copy->frame_count / 8 + 4096;
-		const size_t bytes = copy->capacity * sizeof *copy->sites +
-				     copy->frame_capacity * sizeof(uintptr_t);
-		if (copy->sites != NULL)
-			memory_resize(&memory_pages, copy->sites, copy->bytes, 0);
-		copy->sites = memory_resize(&memory_pages, NULL, 0, bytes);
-		copy->bytes = bytes;
-		if (copy->sites == NULL)
+	const struct timespec pause = { .tv_nsec = 50 * 1000 };
+
+	for (size_t at = 0; at < bytes; at += piece) {
+		if (!enter())
+			return false;
+		const bool is_valid = sampler.layout == copy->layout;
+		if (is_valid)
+			memcpy((char *)to + at, (const char *)*array + at,
+				bytes - at < piece ? bytes - at : piece);
+		/* The thread that waits needs some time to wake up. */
+		if (leave())
+			nanosleep(&pause, NULL);
+		if (!is_valid)
 			return false;
 	}
-	copy->frames = __extension__(const uintptr_t *)(copy->sites + copy->capacity);
 	return true;
+}
+
+/*
+ * All sites, with their frames. A stack's frames do not change, and the counters of a site fit each
+ * other. Where the numbers change again and again, the pieces become larger. False without memory.
+ */
+static bool copy_sites(struct site_copy *copy)
+{
+	enum { PIECE_FIRST = 32 * 1024 };
+
+	for (size_t piece = PIECE_FIRST;; piece *= 2) {
+		if (!begin_copy(copy))
+			return false;
+		if (copy_pieces(copy, piece, copy->frames,
+			    __extension__(void *const *) & sampler.sites.frames,
+			    copy->frame_count * sizeof *copy->frames) &&
+			copy_pieces(copy, piece, copy->sites,
+				__extension__(void *const *) & sampler.sites.sites,
+				copy->count * sizeof *copy->sites))
+			return true;
+		site_copy_cleanup(copy);
+		*copy = (struct site_copy){ 0 };
+	}
 }
 
 bool sampler_write(struct buffer *out)
 {
-	struct site_copy copy;
+	CLEANUP(site_copy_cleanup) struct site_copy copy = { 0 };
 	struct site total = { 0 };
 
 	if (!has_memory() || !copy_sites(&copy))
@@ -594,6 +638,5 @@ bool sampler_write(struct buffer *out)
 		if (site->temporary_blocks > 0)
 			write_temporary(out, site);
 	}
-	memory_resize(&memory_pages, copy.sites, copy.bytes, 0);
 	return !out->failed;
 }

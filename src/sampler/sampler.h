@@ -94,8 +94,8 @@ void sampler_get_figures(struct sampler_figures *figures);
 /*
  * Appends a profile in the format heap_v2, without the mappings. The header and each site with
  * temporary blocks have a line "#temporary BLOCKS: BYTES" behind their counters. The samples are
- * copied first: no allocation waits for the text. False when `out` has no memory, or reached its
- * limit.
+ * copied first, in pieces: no allocation waits for the text, or for all of the copying. False when
+ * `out` has no memory, or reached its limit.
  */
 MUST_CHECK bool sampler_write(struct buffer *out);
 

@@ -348,6 +348,84 @@ static void beyond_the_limit_samples_are_dropped_and_counted(void **state)
 	assert_true(now.mapped_bytes < 2 * (size_t)SAMPLER_MEMORY_MAX);
 }
 
+enum { NUMBERED_STACKS = 5000 };
+
+static _Thread_local size_t stack_number;
+
+static unsigned count_frames(size_t number)
+{
+	return 10 + (unsigned)number % 11;
+}
+
+/* All of its frames have its number. */
+static void take_numbered_stack(void **addresses, unsigned *count, unsigned max)
+{
+	*count = count_frames(stack_number);
+	assert_true(*count <= max);
+	for (unsigned i = 0; i < *count; i++)
+		addresses[i] = (void *)(((uintptr_t)i + 1) << 32 | stack_number);
+}
+
+static _Atomic bool is_done;
+
+static void *allocate_everywhere(void *argument)
+{
+	for (size_t i = 1; !atomic_load(&is_done); i++) {
+		if (i % (3777) == 0)
+			sampler_reset(1);
+		stack_number = i % NUMBERED_STACKS;
+		sampler_forget(block_at(i % (2 * NUMBERED_STACKS)));
+		sampler_count(block_at(i % (2 * NUMBERED_STACKS)), 64);
+	}
+	return argument;
+}
+
+/* Adds the counters of the sites, whose stacks are whole. */
+static void read_sites(const char *text, unsigned long long sum[4])
+{
+	unsigned long long counters[4];
+
+	for (const char *at = strstr(text, "\n@ "); at != NULL; at = strstr(at + 1, "\n@ ")) {
+		char *frame = (char *)(uintptr_t)at + 2;
+		unsigned long long number = 0;
+		for (unsigned i = 0; i == 0 || i < count_frames(number); i++) {
+			const unsigned long long address = strtoull(frame, &frame, 16);
+			assert_int_equal(address >> 32, i + 1);
+			number = i == 0 ? address & UINT32_MAX : number;
+			assert_int_equal(address & UINT32_MAX, number);
+		}
+		assert_int_equal(sscanf(frame, "\n t*: %llu: %llu [%llu: %llu]", &counters[0],
+					 &counters[1], &counters[2], &counters[3]),
+			4);
+		for (unsigned i = 0; i < 4; i++)
+			sum[i] += counters[i];
+	}
+}
+
+static void a_profile_is_whole_while_samples_and_resets_continue(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	sampler_reset(1);
+	sampler_set_backtrace(take_numbered_stack);
+	assert_int_equal(pthread_create(&thread, NULL, allocate_everywhere, NULL), 0);
+	for (int turn = 0; turn < 100; turn++) {
+		CLEANUP(buffer_deinit) struct buffer text = { 0 };
+		unsigned long long total[4], sum[4] = { 0 };
+		buffer_init(&text, &memory_heap);
+		assert_true(sampler_write(&text));
+		assert_int_equal(
+			sscanf(buffer_string(&text), "heap_v2/1 t*: %llu: %llu [%llu: %llu]",
+				&total[0], &total[1], &total[2], &total[3]),
+			4);
+		read_sites(buffer_string(&text), sum);
+		assert_memory_equal(sum, total, sizeof sum);
+	}
+	atomic_store(&is_done, true);
+	pthread_join(thread, NULL);
+}
+
 static void size_classes_are_an_eighth_apart(void **state)
 {
 	(void)state;
@@ -377,6 +455,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(the_stack_begins_at_the_caller_of_the_entry, set_up),
 	cmocka_unit_test_setup(sites_without_blocks_make_room_at_the_limit, set_up),
 	cmocka_unit_test_setup(beyond_the_limit_samples_are_dropped_and_counted, set_up),
+	cmocka_unit_test_setup(a_profile_is_whole_while_samples_and_resets_continue, set_up),
 	cmocka_unit_test(size_classes_are_an_eighth_apart),
 };
 
