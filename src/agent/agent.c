@@ -384,7 +384,7 @@ bool agent_lock(struct agent_use *use, struct error *err)
 
 void agent_unlock(struct agent_use *use, bool plan_changed)
 {
-	/* Its loop checks everything and plans anew. */
+	/* Its loop checks everything and plans again. */
 	if (plan_changed && agent_state.options.mode == AGENT_EMBEDDED)
 		embedded_plan(&agent_state.agent->embedded, 0);
 	else if (plan_changed)

@@ -2,7 +2,7 @@
 /*
  * The agent of this process: starting, stopping, its thread, and what it becomes in a forked child.
  *
- * A process has at most one. In a forked child it begins anew, without the parent's runs and
+ * A process has at most one. In a forked child it starts again, without the parent's runs and
  * clients, unless children are to have none. A child inherits only the `struct allocator` found at
  * the first start and the options; all else is in memory that a child does not get.
  */
@@ -16,7 +16,7 @@
 
 /*
  * ERROR_STATE when it is started already. A program that starts it itself takes over one that was
- * preloaded: it sets the log, and the agent begins anew with the program's descriptors.
+ * preloaded: it sets the log, and the agent starts again with the program's descriptors.
  */
 MUST_CHECK bool agent_start(const struct agent_options *options, struct error *err);
 

@@ -155,7 +155,7 @@ void agent_thread_publish(struct agent *agent, bool has_thread)
 }
 
 /*
- * Waits until a thread that is ending runs none of this code any more: then the object may be
+ * Waits until a thread that is ending has left this code: then the object may be
  * unloaded. Under `lifetime`, without a thread.
  */
 static void join_thread(void)

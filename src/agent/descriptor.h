@@ -4,7 +4,7 @@
  *
  * A server may close descriptors that it did not open (closefrom) and then get the same numbers
  * for its own files. So the agent keeps its descriptors at high numbers, remembers the device and
- * inode of each, and checks before each use whether the number still stands for that file. It also
+ * inode of each, and checks before each use whether the number still refers to that file. It also
  * keeps a list of them, which a forked child uses to close what it inherited.
  *
  * This works only for kinds of files with an inode of their own: sockets, pipes, regular files,
@@ -45,7 +45,7 @@ bool descriptor_unshare(void);
 /* A free high number for the same file, close-on-exec; `fd` itself where there is none. */
 int descriptor_move_up(int fd);
 
-/* Whether the number still stands for what was opened. */
+/* Whether the number still refers to what was opened. */
 bool descriptor_is_ours(const struct descriptor *descriptor);
 
 /* Closes it if it is still ours, and forgets it. */

@@ -31,7 +31,7 @@ MUST_CHECK bool embedded_open(struct embedded *embedded, struct error *err);
 /* Closes what is still ours. */
 void embedded_close(struct embedded *embedded);
 
-/* Whether it is open, and the program has closed none of it. */
+/* Whether it is open, and the program has closed no part of it. */
 bool embedded_is_open(const struct embedded *embedded);
 
 /*

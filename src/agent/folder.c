@@ -237,7 +237,7 @@ static bool has_spare_instances(void)
 }
 
 /*
- * All inotify descriptors look alike to fstat; what they watch is to be seen in /proc. In a
+ * fstat cannot distinguish inotify descriptors; /proc shows what they watch. In a
  * shared_watch table the program may have closed the number and use it itself.
  */
 static bool watch_is_ours(const struct folder_watch *watch)

@@ -25,8 +25,8 @@ struct folder {
 
 /*
  * Picks the folder: the configured one; else /run/heapctl for root, the session's runtime folder,
- * /tmp/heapctl-UID, /dev/shm/heapctl-UID, in this order; made when missing. A configured folder that belongs to another
- * user (the process has dropped its privileges) is skipped.
+ * /tmp/heapctl-UID, /dev/shm/heapctl-UID, in this order; made when missing. A configured folder
+ * that belongs to another user (the process has dropped its privileges) is skipped.
  */
 MUST_CHECK bool folder_choose(
 	const struct settings *settings, struct folder *folder, struct error *err);
@@ -62,10 +62,10 @@ MUST_CHECK bool folder_list(
 	int fd, bool (*visit)(void *context, const char *name), void *context, struct error *err);
 
 /*
- * Proof that a file of the folder belongs to a living process. A pid is none: two containers that
- * share a folder have the same pids for different processes, and cannot see each other's.
+ * Proof that a file of the folder belongs to a living process. A pid proves nothing: two containers
+ * that share a folder have the same pids for different processes, and cannot see each other's.
  *
- * An agent locks what it writes (flock). A kept lock hangs on a mapping of the file instead of a
+ * An agent locks what it writes (flock). A kept lock is bound to a mapping of the file instead of a
  * descriptor: it lasts until the process ends or executes another program, whatever the program
  * closes, and a forked child does not inherit it. Nothing reads or writes the mapping.
  */

@@ -45,7 +45,7 @@ static bool make_address(const struct folder *folder, int folder_fd, const char 
 }
 
 /*
- * The mode is that of the name, in a folder that other users cannot enter: a program may close our
+ * It is the mode of the name, in a folder that other users cannot enter: a program may close our
  * descriptors at any time and open its own file under the number, which fchmod would change.
  */
 static bool bind_and_listen(int fd, const struct sockaddr_un *address, const struct folder *folder,

@@ -40,11 +40,11 @@ MUST_CHECK bool listener_open(
 /* Whether the socket is there and still ours. */
 bool listener_is_open(const struct agent_listener *listener);
 
-/* Whether it was open and the number stands for another file by now. */
+/* Whether it was open and the number refers to another file now. */
 bool listener_is_lost(const struct agent_listener *listener);
 
 /*
- * Whether its name is gone, or stands for another file by now. False where the process cannot see
+ * Whether its name is gone, or refers to another file now. False where the process cannot see
  * it, after a change of its user or its root: other processes still reach the socket there.
  */
 bool listener_has_lost_name(struct agent_listener *listener);

@@ -374,7 +374,7 @@ static const char *const write_parameters[] = { "type", "value", "force", NULL }
 
 static const struct agent_route {
 	const char *method;
-	const char *path; /* '*' stands for one segment */
+	const char *path; /* '*' matches one segment */
 	const char *const *parameters;
 	bool (*handle)(struct route_call *exchange, struct error *err);
 } routes[] = {
@@ -396,7 +396,7 @@ static const struct agent_route {
 	{ "POST", "/v1/mallctl/*", write_parameters, handle_mallctl_write },
 };
 
-/* Whether the path fits; copies what stands for '*'. */
+/* Whether the path fits; copies what matches '*'. */
 static bool path_matches(const char *pattern, const char *path, char *segment, size_t size)
 {
 	for (; *pattern != '\0'; pattern++) {

@@ -116,6 +116,6 @@ void run_record_write(struct buffer *out, const struct run *run);
  */
 bool run_record_read(const char *text, size_t size, struct run *run);
 
-/* The RUN object of docs/protocol.md. `remaining_ms` 0 when it is over. */
+/* The RUN object of docs/protocol.md. `remaining_ms` is 0 once it has ended. */
 void run_write_json(struct json_writer *json, const struct run *run, int64_t remaining_ms,
 	bool already_running);

@@ -107,7 +107,7 @@ static void adopt(void *context, const struct run *run)
 
 /*
  * Of two equal ids the later one becomes the next number, which is never an own run's. So every
- * process of the program comes to the same ids, in whatever order it read the folder.
+ * process of the program finds the same ids, in whatever order it reads the folder.
  */
 static void make_ids_unique(struct run_store *store)
 {

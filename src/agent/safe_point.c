@@ -134,7 +134,7 @@ static bool can_restart(int number, struct safe_point_registers *registers)
 	case SYS_restart_syscall:
 		return false;
 	default:
-		/* Those with a timeout update it, or wait for it anew: poll, epoll_wait. */
+		/* Those with a timeout update it, or wait for all of it again: poll, epoll_wait. */
 		return waits(number);
 	}
 }

@@ -257,7 +257,7 @@ static struct sandbox_check_state read_state(int opened, const char *path)
 	char text[2048];
 	off_t offset = 0;
 
-	/* Each reading from the beginning is written anew. */
+	/* The kernel writes the text again for each reading from the beginning. */
 	for (;;) {
 		const ssize_t got = pread(opened >= 0 ? opened : fd, text, sizeof text, offset);
 		if (got < 0 && errno == EINTR)

@@ -28,7 +28,7 @@ enum {
 	SERVICE_CHECK_3_MS = 5000,
 	SERVICE_CHECK_LATER_MS = 30000, /* and from then on, in a process with a seccomp filter */
 	SERVICE_CHECK_LAST_MS = 1000,	/* while the main thread has ended and others go on */
-	/* One that was attached is not told of the main thread's end. */
+	/* An attached agent does not learn of the main thread's end. */
 	SERVICE_CHECK_ATTACHED_MS = 5000,
 	SERVICE_IDLE_MS = 10000, /* on demand: an unused thread ends after this time */
 	/* The socket's name is gone: tries to make it again, at growing intervals. */

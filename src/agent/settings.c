@@ -65,7 +65,7 @@ static void read_number(struct settings *settings, char *(*get)(const char *name
 	*number = parsed < highest ? parsed : highest;
 }
 
-/* The place of the value in `words`, which NULL ends; -1 when it is not set, or is none of them. */
+/* The position of the value in `words`, which end with NULL; -1 when it is unset or unknown. */
 static int read_word(struct settings *settings, char *(*get)(const char *name), const char *name,
 	const char *const *words)
 {

@@ -56,7 +56,7 @@ static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS }
  * A blocked fault ends the process by its default action, so blocking one that the program does not
  * handle changes nothing but this: sent from outside, it waits for a thread that takes it. SIGSYS
  * stays open without a handler, too: a filter on system calls may come at any time, together with
- * the handler that stands in for them.
+ * the handler that replaces them.
  */
 static bool is_for_agent(int fault)
 {

@@ -12,8 +12,8 @@
 
 /*
  * The size of the thread's stack: the C library takes the thread-local storage of all loaded
- * objects from it. Call it once, at the first start: a fork meanwhile would leave the child with
- * the loader's lock held.
+ * objects from it. Call it once, at the first start: a fork during the call would leave the child
+ * with the loader's lock held.
  */
 size_t thread_stack_bytes(void);
 

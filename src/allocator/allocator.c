@@ -229,7 +229,7 @@ static bool resolve_type(const char *name, enum mallctl_type *type, struct error
 		error_set(err, ERROR_USAGE, "the type of %s is not known", name);
 		return error_hint(err, "give type=bool, u32, u64, size, ssize, string or unit");
 	}
-	/* A pointer and a number look alike: a wrong guess would follow the number. */
+	/* A pointer cannot be distinguished from a number; a wrong guess would read there. */
 	if (known == MALLCTL_UNKNOWN && *type == MALLCTL_STRING)
 		return error_set(err, ERROR_DENIED,
 			"%s is not known to be text, and reading text would crash the process if "

@@ -7,8 +7,8 @@
  * jemalloc gets one as well: it names the allocator that is there, and every operation fails with
  * what that means. Tests use allocator/allocator_fake.h instead.
  *
- * Words. *Active*: sampling goes on now (prof.active). *Enabled*: it could be switched on, decided
- * when the process started (opt.prof). *Sample interval*: 2^lg_sample bytes on average.
+ * Words. *Active*: allocations are being sampled (prof.active). *Enabled*: it could be switched on,
+ * decided when the process started (opt.prof). *Sample interval*: 2^lg_sample bytes on average.
  *
  * Resident code: after `allocator_find` nothing here takes heap memory. Any thread may call an
  * operation; jemalloc serialises what it must, and a dump can take seconds. Never from a signal

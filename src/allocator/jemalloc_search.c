@@ -129,7 +129,7 @@ static void look_up(void *function, const char *prefix, const char *name)
 	set_function(function, (uintptr_t)dlsym(RTLD_DEFAULT, symbol));
 }
 
-/* The file that a function lies in. */
+/* The file that contains a function. */
 static void file_of(const struct jemalloc_functions *functions, char *where, size_t room)
 {
 	const void *address = NULL;

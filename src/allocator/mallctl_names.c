@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In patterns, '#' stands for one number and '*' for one word between dots. */
+/* In patterns, '#' matches one number and '*' one word between dots. */
 
 static const char *const bool_names[] = { "background_thread", "config.*", "thread.tcache.enabled",
 	"thread.prof.active", "arena.#.initialized", "prof.active", "prof.thread_active_init",

@@ -4,7 +4,7 @@
  * use. jemalloc reports no types, answers a wrong size with EINVAL after it has written some bytes,
  * and crashes on a few names.
  *
- * Patterns stand for numbered names: "arena.<i>.purge". A number is any decimal number, or 4096
+ * Patterns match numbered names: "arena.<i>.purge". A number is any decimal number, or 4096
  * for all arenas together.
  *
  * Pure functions on constant tables: any thread, any place.

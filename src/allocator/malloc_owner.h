@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose malloc this process uses, by the file that it lies in and the names beside it. Run once
+ * Whose malloc this process uses, by the file that contains it and the names there. Run once
  * at the start; dlsym may allocate. And the statistics of a malloc that is not jemalloc's.
  */
 #pragma once
@@ -16,7 +16,7 @@ enum { MALLOC_OWNER_PATH_MAX = 512 };
 struct malloc_owner {
 	char name[32]; /* "glibc", "tcmalloc", "mimalloc", "asan" ...; "unknown" */
 	char where[MALLOC_OWNER_PATH_MAX];
-	const void *base; /* of the object that malloc lies in */
+	const void *base; /* of the object that contains malloc */
 };
 
 void malloc_owner_find(struct malloc_owner *owner);

@@ -189,7 +189,7 @@ static double index_untouched(const struct account_stats *stats, const struct sm
 
 	if (!stats->has_page_index || smaps == NULL)
 		return 0;
-	/* Other mappings may lie in further ranges: no more leaves than there is room for. */
+	/* Other mappings may be in further ranges: no more leaves than fit there. */
 	const double leaves = fmin((double)smaps->gib_ranges, floor(stats->base / leaf_bytes));
 	return fmax(leaves * leaf_bytes - (double)smaps->two_mib_ranges * page_bytes, 0);
 }

@@ -13,7 +13,7 @@
 
 enum {
 	CALLERS_WANTED = 3,
-	MAX_PASSES = 16, /* each may show that another one is none */
+	MAX_PASSES = 16, /* each may show that another function is not a wrapper */
 	MAX_NAME_BYTES = 4096,
 	MAX_UNNAMED = 8, /* one calling the other, between the allocator and a wrapper */
 };

@@ -12,7 +12,7 @@ struct comparison {
 	/* Some module that both have lies elsewhere: certainly another run. */
 	bool is_other_run;
 	/*
-	 * Not another run, and the agent was attached anew in between: what was allocated before,
+	 * Not another run, and the agent was attached again in between: what was allocated before,
 	 * or between the two attaches, is not in the later one.
 	 */
 	bool was_attached_anew;

@@ -59,7 +59,7 @@ static inline void graph_cleanup(struct graph **graph)
 }
 
 /*
- * The call tree of a view: paths that begin alike share their beginning. Root first, or leaf first
+ * The call tree of a view: paths with a common beginning share it. Root first, or leaf first
  * when inverted (who calls this, and from where).
  */
 

@@ -13,10 +13,10 @@
  * down to 1/128; and s from 1 in steps of sqrt(2).
  *
  * The prior weights were chosen so that intervals contain the truth about as often as stated for
- * many kinds of heaps at once (bench/bench_trend.py). Lifetimes weigh alike, the lasting one
- * somewhat less. What is turned over within the series is mostly the whole level: the more shares
- * are possible, the less a short series distinguishes a part that is replaced at once from a whole
- * that is replaced slowly.
+ * many kinds of heaps at once (bench/bench_trend.py). Lifetimes have the same weight, the lasting
+ * one somewhat less. What is turned over within the series is mostly the whole level: the more
+ * shares are possible, the less a short series distinguishes a part that is replaced at once from a
+ * whole that is replaced slowly.
  */
 enum { MAX_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
 
@@ -509,7 +509,7 @@ static double end_of_growth(const struct growth_shape *shape)
 	return shape->has_end ? shape->end_hours : INFINITY;
 }
 
-/* That a fall goes on is asked of the onset alone: it accuses no site. */
+/* Whether a fall continues depends on the onset alone: a fall makes no site suspect. */
 static bool falls_since(const struct growth_data *series, double onset_hours, double end_hours)
 {
 	struct growth_data bent = *series;

@@ -24,7 +24,7 @@
  * The estimates themselves move by more than sampling: the number of objects of that queue is a
  * Poisson count, so the value moves by the variance z a for objects of z bytes, with the same
  * correlation. Together with sampling that is v a with v = w + z, the sum of the squares of what
- * each recorded object stands for over the sum (growth_objects). For objects far smaller than the
+ * each recorded object represents over the sum (growth_objects). For objects far smaller than the
  * sampling interval v is w; for large ones nearly all is the program's. So p takes v in place of w.
  * For the interval the series' own moves, which determine T and f, are taken for v a (traffic) and
  *for w a (a pool that keeps their number), and the rate errs by w either way.
@@ -33,7 +33,7 @@
  * Where they count what was ever allocated, this determines T roughly. The error of the rate is
  *found for each of a grid of their values, and averaged with the weights that the series gives them
  * (restricted likelihood, Patterson and Thompson 1971) times what they weigh beforehand. A restart
- * begins anew: each run has a level of its own, and b is common.
+ * starts again: each run has a level of its own, and b is common.
  *
  * A rate belongs to the 95% interval when such a model with this rate (and the covariance and the
  * level that go with it) gives neither 2.5% to estimates as high, nor to ones as low. As for a
@@ -47,7 +47,7 @@
  * as well, with odds of less than 20 to 1 against them, is not called growth.
  * bench/bench_trend.py and bench/bench_trend_kinds.py show how often all of this is right.
  *
- * Long series are averaged to at most GROWTH_POINTS points first, none of them over a sudden
+ * Long series are averaged to at most GROWTH_POINTS points first, but not across a sudden
  * change: half of a step in one point would look like a rise, and hide growth beside it. Where a
  * series swings, each phase of the period has a level of its own. A period that is no whole number
  * of intervals has other phases each time, and is averaged to one point. Where the levels and the

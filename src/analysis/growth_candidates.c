@@ -240,7 +240,7 @@ static void try_steps_beside_hinge(const struct candidate_search *search)
 	}
 }
 
-/* Growth is over when the level after it has lasted as long as half of it, at least. */
+/* Growth has ended when the level after it has lasted at least half as long. */
 static bool is_over(const struct growth_data *series, size_t first, size_t end)
 {
 	const double rise = series->points[end].hours - series->points[first].hours;
@@ -280,7 +280,7 @@ static void multiply_hinges(const struct basis *basis, const struct growth_data 
 
 /*
  * Growth between two points: the hinge of its beginning less that of its end. `left` is the square
- * sum without it. False when there is none to be seen.
+ * sum without it. False when none is visible.
  */
 static bool rise_between(const struct candidate_search *search,
 	const struct hinge_products *products, double left, size_t first, size_t end,
@@ -421,7 +421,7 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 	}
 }
 
-/* The same price for what goes on, so that only how well it fits counts. */
+/* The same penalty for growth that continues, so that only the quality of the fit counts. */
 static void try_ends(const struct candidate_search *search, bool falls, struct shape_ends *ends)
 {
 	const struct growth_data *const series = search->series;

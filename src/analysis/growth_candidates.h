@@ -44,7 +44,7 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 /* Growth that ends, and a level after it of two intervals at least. */
 struct shape_ends {
 	bool is_found;			    /* the growth ends, and clearly so */
-	struct shape_candidate best;	    /* of those with an end; an onset at point 0 is none */
+	struct shape_candidate best;	    /* of those with an end; not an onset at point 0 */
 	double scores[GROWTH_POINTS];	    /* of the best that ends at this point, or -INFINITY */
 	double onset_scores[GROWTH_POINTS]; /* of the best that ends and begins there */
 	double goes_on_score; /* without an end; as much as the others paid for theirs */

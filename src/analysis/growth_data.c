@@ -92,7 +92,7 @@ struct cuts {
 static struct cuts find_cuts(
 	const struct growth_point *points, size_t count, const struct growth_data *series)
 {
-	/* Of so many changes one is as large by chance, when objects come one by one. */
+	/* Of this many changes one is as large by chance, when objects come one by one. */
 	const double price = 2 * (1.5 * log((double)count) + 1.5);
 	const double standing_out = 5, weight = series->weight;
 	struct cuts cuts = { .count = 0 };
@@ -193,7 +193,7 @@ static void measure_noise(
 
 static void measure_objects(const struct growth_objects *objects, struct growth_data *series)
 {
-	const double alike = 1.1; /* weights that differ by less are taken for one */
+	const double alike = 1.1; /* weights that differ by less count as the same */
 	double hours = 0;
 
 	for (size_t i = 0; i < series->run_count; i++)

@@ -47,7 +47,7 @@ struct growth_data {
 	double plain_rate;   /* by ordinary least squares */
 	double square_hours; /* sum of the squared centered hours; > 0 */
 	double variance;     /* mean sampling variance of a point as it came; > 0 */
-	double weight; /* of a sample: what it adds to the variance, over what it stands for */
+	double weight; /* of a sample: what it adds to the variance, over what it represents */
 	double object_weight; /* the same, by sampling and by objects that come and go; >= weight */
 	bool may_be_pool;    /* a pool, which keeps the number of its objects, would move by less */
 	double arrivals;     /* samples that were seen to come; negative: unknown */
@@ -97,6 +97,6 @@ bool growth_data_may_bend(const struct growth_data *series, size_t at);
 
 /*
  * What rises by less is no step: a few samples that come one by one look like one. What is larger
- * than the sampling interval is a step by itself.
+ * than the sampling interval is a step of its own.
  */
 double growth_data_min_step(const struct growth_data *series);

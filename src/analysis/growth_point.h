@@ -29,7 +29,7 @@ struct growth_point {
 struct growth_objects {
 	/*
 	 * The variance of a value, over the value, when objects come and go independently and are
-	 * sampled: the sum of the squares of what each recorded one stands for, over the sum.
+	 * sampled: the sum of the squares of what each recorded one represents, over the sum.
 	 */
 	double weight;
 	bool has_arrivals; /* the profiles count what was ever allocated */

@@ -225,7 +225,7 @@ static double rate_beside(
 
 /*
  * How far a step beside growth stands out of what that adds by chance in the same time: objects
- * come one by one, and each is sampled or not. Up to 1 it may be any of so many intervals.
+ * come one by one, and each is sampled or not. Up to 1 it may be any of this many intervals.
  */
 static double step_clearness(
 	const struct growth_data *series, const struct shape_step *step, double rate)
@@ -288,7 +288,7 @@ static void remove_unclear_steps(const struct growth_data *series, struct shape_
 
 static const double in_interval = 1.92; /* half of the 95% point of chi-squared */
 
-/* Since when, and until when: of growth that goes on the end is the last point. */
+/* Since when, and until when: growth that continues ends at the last point. */
 static void describe_growth(const struct growth_data *series, const struct shape_candidate *growth,
 	double rise, const double onset_scores[GROWTH_POINTS], struct growth_shape *shape)
 {
@@ -369,7 +369,7 @@ static bool is_step_contradicted(const struct growth_data *series, const struct 
 
 /*
  * The best steps or the best rise may still be a poor fit: of what rises and then falls, or swings.
- * Then nothing is said of them. A rise that goes on by less is marked.
+ * Then nothing is reported about them. A rise that continues more slowly is marked.
  */
 static void check_steps(const struct growth_data *series, const struct shape_candidate *still,
 	struct growth_shape *shape)
@@ -435,7 +435,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	if (swings.period_hours == 0 && is_quiet(series))
 		return shape;
 	candidates_find(series, flat.rise, swings.period_hours, best, onset_scores);
-	/* A rise that is said to end earlier than it did is none. */
+	/* A rise that is reported to end earlier than it did does not count. */
 	const bool is_rise = best[SHAPE_RISE].score > best[SHAPE_STEPS].score &&
 			     best[SHAPE_RISE].score > best[SHAPE_ENDED].score - clearly;
 	const struct shape_candidate *const still =

@@ -28,7 +28,7 @@ struct growth_shape {
 	struct shape_step steps[GROWTH_MAX_STEPS]; /* in order of time */
 	size_t step_count;
 	bool grows_beside_steps;
-	bool has_onset; /* of growth, which goes on to the end */
+	bool has_onset; /* of growth, which continues to the end */
 	bool falls;	/* of what has an onset, or an end */
 	double onset_hours;
 	double onset_low, onset_high; /* its 95% interval, beyond the resolution of the points */
@@ -43,7 +43,7 @@ struct growth_shape {
 
 /*
  * Whether a step beside growth, after the point of those hours, is smaller than what growth adds
- * until the next point, and near its onset: then it only tells that growth began between two
+ * until the next point, and near its onset: then it only shows that growth began between two
  * points.
  */
 bool growth_step_is_of_onset(

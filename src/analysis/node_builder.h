@@ -7,7 +7,7 @@
  * profiles have the same build of the module, since it moves with every edit), so two static
  * functions of one name stay two. Where nothing is known the node is a place in a module,
  * "[libfoo.so.1]+0x1234": the start of the function when that is known. Names are never guessed.
- * Nodes that would look alike get more of their name: the arguments, then the module, then file and
+ * Nodes that would have the same name get more of it: the arguments, then the module, then file and
  * line.
  */
 #pragma once
@@ -39,7 +39,7 @@ void node_builder_enter(struct node_builder *builder, const struct profile *prof
 size_t node_builder_make(struct node_builder *builder, const struct profile_location *location,
 	const uint32_t **nodes);
 
-/* Gives nodes that look alike different names; once, at the end. */
+/* Gives nodes of the same name different ones; once, at the end. */
 void node_builder_finish(struct node_builder *builder);
 
 /* The value and the variance of an estimate: side by side, so that both are added at once. */

@@ -17,7 +17,7 @@
 
 #include "profile/profile.h"
 
-/* What a sample stands for, see analysis/unsample.h. */
+/* What a sample represents, see analysis/unsample.h. */
 struct series_line {
 	double value;
 	double variance;
@@ -61,7 +61,7 @@ void series_add(struct series *series, struct profile *profile);
 void series_finish(struct series *series);
 
 /*
- * A profile as far as comparison_of looks at it. It borrows from the series, but for its samples:
+ * A profile as far as comparison_of reads it. It borrows from the series, but for its samples:
  * release those with free().
  */
 struct profile series_allocations(const struct series *series, size_t at);

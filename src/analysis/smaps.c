@@ -77,7 +77,7 @@ static void add_mapping(struct reader *reader)
 	reader->is_unreserved = false;
 }
 
-/* Counts the ranges of 2^bits bytes that a mapping lies in and that no earlier one did. */
+/* Counts the ranges of 2^bits bytes that contain a part of a mapping and of no earlier one. */
 static size_t count_ranges(const struct proc_map *map, unsigned bits, uint64_t *counted_limit)
 {
 	const uint64_t first = map->start >> bits, limit = ((map->limit - 1) >> bits) + 1;

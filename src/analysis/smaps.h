@@ -30,7 +30,7 @@ struct smaps {
 	uint64_t program_break_size;
 	size_t mapping_count;
 	/*
-	 * What of the address space an allocator's mappings lie in: anonymous ones from 1 MiB up.
+	 * The address space that contains an allocator's mappings: anonymous ones from 1 MiB up.
 	 */
 	size_t gib_ranges;     /* of 1 GiB, aligned */
 	size_t two_mib_ranges; /* of 2 MiB, aligned */

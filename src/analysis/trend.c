@@ -14,7 +14,7 @@ enum { MAX_SITES = 2000 };
 
 #define NO_PATH UINT32_MAX
 
-/* Where the lines of all profiles lie in the view. */
+/* Where the lines of all profiles are in the view. */
 struct site_records {
 	const struct series *series;
 	uint32_t **paths; /* for each shared profile: for each stack its path, or NO_PATH */

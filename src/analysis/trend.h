@@ -53,7 +53,7 @@ struct trend {
 	bool *is_warm_up;
 	size_t warm_up_count;
 	size_t reset_count;  /* times that one process discarded its samples */
-	size_t attach_count; /* times that an agent was attached to one process anew */
+	size_t attach_count; /* times that an agent was attached again to one process */
 	bool has_times;	     /* false: hours are positions, since no times were known */
 	int64_t first_ms, last_ms;
 	int64_t attached_ms;	  /* as in the last profile */
@@ -66,7 +66,7 @@ struct trend {
 /*
  * Of a settled series whose shared profiles were symbolized. Where times are missing or do not
  * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere, samples
- * were discarded or the agent was attached anew. ERROR_USAGE for profiles of two
+ * were discarded or the agent was attached again. ERROR_USAGE for profiles of two
  * processes that ran at the same time.
  */
 MUST_CHECK bool trend_build(const struct series *series, const struct trend_request *request,

@@ -5,7 +5,7 @@
  *
  * PROFILE_EXPONENTIAL (jemalloc, tcmalloc): the distance between samples is exponential with mean
  * R, so an object of z bytes is recorded with probability p = 1 - exp(-z / R). A line with n
- * objects and s bytes stands for n / p objects and s / p bytes, with z = s / n. (jemalloc since
+ * objects and s bytes represents n / p objects and s / p bytes, with z = s / n. (jemalloc since
  * 5.3 writes n and s such that this formula gives back its exact sums over all sizes: see
  * prof_data.c there.)
  *

@@ -20,7 +20,7 @@ enum {
 	ELF_BUILD_ID_MAX = 2 * 64 + 1,
 	ELF_WINDOW_BYTES = 4096,
 	ELF_NAME_MAX = 128, /* longer names are skipped */
-	ELF_NAMES_MAX = 64, /* and so are names beyond this number that end alike */
+	ELF_NAMES_MAX = 64, /* and so are names with the same ending beyond this number */
 };
 
 /* One thread at a time. */

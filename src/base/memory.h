@@ -25,7 +25,7 @@ struct memory {
 extern const struct memory memory_pages;
 
 /*
- * The same, which a forked child does not inherit (MADV_DONTFORK): it begins anew, with nothing
+ * The same, which a forked child does not inherit (MADV_DONTFORK): it starts again, with nothing
  * half-changed and nothing secret, and fork has less to copy. A child must not follow pointers into
  * it.
  */

@@ -23,7 +23,7 @@ struct proc_map {
 };
 
 /*
- * Parses the line at `line`, `size` bytes without its newline. False when it is none: a comment,
+ * Parses the line at `line`, `size` bytes without its newline. False when it is not one: a comment,
  * a truncated line.
  */
 bool proc_map_parse(const char *line, size_t size, struct proc_map *map);

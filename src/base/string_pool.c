@@ -37,7 +37,7 @@ static bool is_text(const void *items, uint32_t position, const void *key)
 
 const char *string_pool_add_sized(struct string_pool *pool, const char *text, size_t size)
 {
-	/* A NUL inside would make two different keys look alike. */
+	/* A NUL inside would make two different keys the same. */
 	const struct sized_text key = { text, strnlen(text, size) };
 	const uint32_t next = (uint32_t)pool->count;
 

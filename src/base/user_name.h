@@ -14,7 +14,7 @@ enum { USER_NAME_BYTES = 48 };
 /* No user in particular: of any. */
 #define USER_ANY ((uid_t)-1)
 
-/* The name of the user, or its number where it has none that could stand in a path. */
+/* The name of the user, or its number where it has none that can be part of a path. */
 void user_name_format(uid_t user, char name[USER_NAME_BYTES]);
 
 /* A user's name, or a number. False when there is no such user. */

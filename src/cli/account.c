@@ -148,7 +148,7 @@ static void print_attach(const struct account_shown *shown)
 			quantity_format(QUANTITY_BYTES, account->before_high, false).text);
 	else if (shown->profile.is_since_attach)
 		puts("It is of what was allocated since the attach. What was in use before cannot "
-		     "be told from free memory, as the allocator's figures are missing.");
+		     "be distinguished from free memory, as the allocator's figures are missing.");
 }
 
 static void print_text(const struct account_shown *shown)

@@ -15,7 +15,7 @@
 #include "client/profile_run.h"
 #include "render/quantity.h"
 
-/* How often the bar moves; how often the agent is asked, on the way and when it should be over. */
+/* How often the bar moves; how often the agent is asked, during the run and after its deadline. */
 enum {
 	TICK_MS = 200,
 	LOOK_MS = 2000,
@@ -143,7 +143,7 @@ bool control_wait_for_run(const struct target *target, int64_t id, int64_t durat
 	/* A target that is stopped or busy: the run is the agent's, and ends without this command.
 	 */
 	if (!ok && err->kind == ERROR_TIMEOUT && target->process.pid != 0)
-		verb_warn("the run goes on in %s: `heapctl runs %d --save %" PRId64
+		verb_warn("the run continues in %s: `heapctl runs %d --save %" PRId64
 			  "` saves its profile",
 			target->label, (int)target->process.pid, id);
 	return ok;

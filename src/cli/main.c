@@ -113,7 +113,7 @@ static void reserve_standard_descriptors(void)
 int main(int argc, char **argv)
 {
 	reserve_standard_descriptors();
-	/* A reader that goes away is an error of write(), not a sudden death. */
+	/* When the reader of a pipe ends, write() fails; a signal must not kill heapctl. */
 	signal(SIGPIPE, SIG_IGN);
 	/* The parent may have ignored it, which exec keeps: no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);

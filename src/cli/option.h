@@ -78,7 +78,7 @@ int option_next(struct option_parser *parser);
  */
 MUST_CHECK bool option_read(struct option_parser *parser, int *id, struct error *err);
 
-/* The value of the option as a number; ERROR_USAGE when it is none. */
+/* The value of the option as a number; ERROR_USAGE when it is not one. */
 MUST_CHECK bool option_integer(const struct option_parser *parser, int64_t min, int64_t max,
 	int64_t *number, struct error *err);
 MUST_CHECK bool option_real(const struct option_parser *parser, double *number, struct error *err);

@@ -245,7 +245,7 @@ const struct verb verb_record = {
 		    "heapctl diff a.heap b.heap\n"
 		    "# a server that allocates little\n"
 		    "heapctl record 4711 -d 30s --sample 16KiB\n"
-		    "# a process that nobody prepared\n"
+		    "# a process that was started without the agent\n"
 		    "heapctl record 4711 --attach -d 30s",
 	.options = options,
 	.complete = "@target",

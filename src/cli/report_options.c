@@ -241,7 +241,7 @@ struct parse {
 	size_t build_id_dir_capacity;
 };
 
-/* jeprof counts switches that are on: one too many is an error, a negated one is none. */
+/* jeprof counts switches that are on: too many are an error, and a negated one does not count. */
 static bool choose(struct parse *parse, const char **choice, const char *what, struct error *err)
 {
 	const char *const name = parse->parser.option->name;

@@ -106,7 +106,7 @@ static bool load(struct report_session *session, const char *operand, struct err
 	return true;
 }
 
-/* Every source that the operand stands for. */
+/* Every source that the operand means. */
 static bool load_operand(struct report_session *session, const char *operand, struct error *err)
 {
 	const size_t count = source_operand_count(operand);

@@ -66,7 +66,7 @@ static char **complete(const char *text, int start, int end)
 }
 
 /*
- * What the tabulator completes: the first word of a line, and the words behind it; where none of
+ * What the Tab key completes: the first word of a line, and the words behind it; where none of
  * them fits, names of files. The words are borrowed. One editor at a time can have them.
  */
 static void line_editor_offer(

@@ -20,7 +20,7 @@ MUST_CHECK bool sample_interval_option(struct option_parser *parser, int *lg_sam
 struct sample_count {
 	uint64_t interval_bytes;
 	uint64_t count; /* of what is alive */
-	uint64_t bytes; /* of these samples: one of a large allocation stands for itself alone */
+	uint64_t bytes; /* of these samples: one of a large allocation represents only itself */
 };
 MUST_CHECK bool sample_count_read(const char *text, struct sample_count *samples);
 MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samples);

@@ -14,7 +14,7 @@ enum { SERVE_LOG_LINE_BYTES = 1200 };
 void serve_log(const char *line);
 
 /*
- * What is to be written for the line at that time (on a monotonic clock), with
+ * What to write for the line at that time (on a monotonic clock), with
  * how often it was held back; "" for nothing. One thread at a time.
  */
 void serve_log_filter(const char *line, int64_t monotonic_ms, char text[SERVE_LOG_LINE_BYTES]);

@@ -86,7 +86,7 @@ enum top_switch {
 };
 
 struct top_request {
-	const char *operand; /* a target that was started anew is found under it */
+	const char *operand; /* a target that was restarted is found under it */
 	struct target target;
 	enum top_switch sampling; /* before the snapshot */
 	bool wants_snapshot;

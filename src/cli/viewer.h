@@ -19,7 +19,7 @@ MUST_CHECK bool viewer_open(const char *viewer, long scale, const struct buffer 
 	const char *extension, struct error *err);
 
 /*
- * The same, for a shell that goes on meanwhile: does not wait, and the viewer neither reads from
+ * The same, for a shell that continues: does not wait, and the viewer neither reads from
  * the terminal nor gets its interrupts. Its failure is printed when it happens.
  */
 MUST_CHECK bool viewer_open_beside(const char *viewer, long scale, const struct buffer *picture,

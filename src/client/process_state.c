@@ -101,7 +101,7 @@ bool process_has_agent_thread(const struct process *process)
 	return read_agents_state(process->pid, &ignored, &text);
 }
 
-/* The first line "N:CONTROLLERS:PATH" of /proc/PID/cgroup that begins so; NULL: there is none. */
+/* The first line "N:CONTROLLERS:PATH" of /proc/PID/cgroup that begins with them, or NULL. */
 static char *find_group(const char *groups, const char *beginning)
 {
 	const char *const at = strstr(groups, beginning);

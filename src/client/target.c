@@ -380,7 +380,7 @@ static void learn_process(const struct stream *stream, struct target *target)
 	}
 }
 
-/* The kind of file (S_IFMT) that a path leads to; 0 when there is none. */
+/* The kind of file (S_IFMT) at the path, links followed; 0 when there is none. */
 static mode_t file_kind(const char *path)
 {
 	struct stat status;

@@ -64,7 +64,7 @@ void target_of_sleeper(const struct process *process, struct target *target);
 /* The agent behind a socket. */
 MUST_CHECK bool target_of_socket(const char *path, struct target *target, struct error *err);
 
-/* Takes a gateway's URL apart. ERROR_USAGE when it is none. */
+/* Takes a gateway's URL apart. ERROR_USAGE when it is not one. */
 MUST_CHECK bool target_parse_url(const char *url, struct target *target, struct error *err);
 
 /*

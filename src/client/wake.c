@@ -24,7 +24,7 @@
 
 enum {
 	PATH_BYTES = 96,
-	/* How long to search for a thread whose wait does not begin anew. */
+	/* How long to search for a thread whose wait does not start again. */
 	CHOOSE_MS = 1000,
 	/* A thread that was started needs some time to make its socket. */
 	SEND_AGAIN_MS = 100,
@@ -130,7 +130,7 @@ bool wake_refuse(const struct process *process, struct error *err)
 	return error_hint(err, "profile its parent, or switch the sandbox off for a time");
 }
 
-/* The number behind a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
+/* The number after a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
 static unsigned long number_behind(struct buffer *text, const char *label)
 {
 	const char *const at = strstr(buffer_string(text), label);
@@ -218,7 +218,7 @@ bool wake_can_take_signal(const struct process *process, struct error *err)
 			       "HEAPCTL_THREAD=on-demand");
 }
 
-/* One that waits its time anew is best asked when it has just begun to wait. */
+/* A thread whose wait starts again in full is best interrupted just after it began to wait. */
 static bool may_signal_now(struct wake *wake, pid_t thread, const struct wake_choice *choice)
 {
 	const bool has_begun = wake->thread == thread && wake->switches != choice->switches;

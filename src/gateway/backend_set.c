@@ -539,7 +539,7 @@ static bool look_up(
 	}
 	if (matches == 0)
 		return explain_none(set, name, err);
-	/* At the root, the first that was named on the command line stands for all. */
+	/* The root path serves the first one named on the command line. */
 	if (matches > 1 && name == NULL && set->wanted_count > 0)
 		return look_up_first(set, backend, err);
 	if (matches > 1)

@@ -2,7 +2,7 @@
 /*
  * The targets that the gateway serves: those named on the command line, or every one that can be
  * seen. They are looked for again for a request, at most every two seconds, so that a server
- * that was restarted is found under its new pid and one that ended is gone. A name stands for the
+ * that was restarted is found under its new pid and one that ended is gone. A name means the
  * processes of one user (gateway/name_registry.h): where targets were named, only those are served;
  * else those of others are "NAME@USER". Any thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forwards the agent's protocol, for heapctl status http://... and the page. The path
- * is put together anew from the matched route and the checked parameters. Beside it what the kernel
+ * is built from the matched route and the checked parameters. Beside it what the kernel
  * says of the target, for heapctl account and dump --bundle behind a gateway.
  */
 #include <inttypes.h>

@@ -109,7 +109,7 @@ static void exposition_label(struct buffer *labels, const char *name, const char
 
 enum { SERIES_PER_TARGET_MAX = 256 };
 
-/* A figure of a target: where it stands in the agent's status, and what turns it into the unit. */
+/* A figure of a target: where it is in the agent's status, and the factor to its unit. */
 struct figure {
 	const char *name;
 	const char *path;

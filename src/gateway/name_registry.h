@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which user's processes a name stands for. A process chooses its name, so a gateway that sees
+ * Which user's processes a name means. A process chooses its name, so a gateway that sees
  * those of several users gives a name to the user whose process had it first: URLs, history and
  * watches of the name mean that user's processes. Those of other users are "NAME@USER".
  *

@@ -4,7 +4,7 @@
  * process of its own. Renders of runs are cached; requests for the same one at the same time share
  * it.
  *
- * Words. An id stands for a run of the agent, or, when it is 0, for a profile taken now. The
+ * Words. An id means a run of the agent, or, when it is 0, a profile taken now. The
  * *start* of a run is the profile at its beginning: what was there before the run is subtracted.
  */
 #pragma once

@@ -83,7 +83,7 @@ void reply_error(struct reply *reply, const struct error *err);
 /* "MESSAGE (HINT)" as plain text. */
 void reply_error_text(struct reply *reply, int status, const struct error *err);
 
-/* Whether the error goes by itself: another request has the descriptors or the memory now. */
+/* Whether the error is temporary: another request has the descriptors or the memory now. */
 bool reply_is_shortage(const struct error *err);
 
 /* The status of a kind of error, as in the agent's protocol; 503 for a shortage. */

@@ -58,7 +58,7 @@ static bool matches(const char *pattern, const char *path)
 	return *path == '\0';
 }
 
-/* Points the request's values at the segments that stand in for {name}. */
+/* Points the request's values at the segments that match {name}. */
 static void bind_path(const struct route *route, char *path, struct request *request)
 {
 	const char *pattern = route->pattern + 1;

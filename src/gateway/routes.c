@@ -146,7 +146,7 @@ static const struct parameter timeline_parameters[] = {
 	RANGE,
 	PROCESS,
 	{ "max", PARAMETER_NUMBER, .min = 2, .max = TIMELINE_SNAPSHOTS_MAX,
-		.help = "at most so many snapshots, evenly spaced; 5000 when left out" },
+		.help = "maximum number of snapshots, evenly spaced; 5000 when left out" },
 	{ "most", PARAMETER_NUMBER, .min = 2, .max = TIMELINE_SNAPSHOTS_MAX,
 		.help = "the former name of max, until 0.3" },
 	{ "captured", PARAMETER_CHOICE, .choices = yes_or_no,
@@ -158,7 +158,7 @@ static const struct parameter trend_parameters[] = {
 	RANGE,
 	PROCESS,
 	{ "max", PARAMETER_NUMBER, .min = 2, .max = TREND_PROFILES_MAX,
-		.help = "at most so many profiles, evenly spaced; 1000 when left out" },
+		.help = "maximum number of profiles, evenly spaced; 1000 when left out" },
 	{ "most", PARAMETER_NUMBER, .min = 2, .max = TREND_PROFILES_MAX,
 		.help = "the former name of max, until 0.3" },
 	{ "format", PARAMETER_CHOICE, .choices = trend_format_names,
@@ -169,7 +169,7 @@ static const struct parameter trend_parameters[] = {
 	{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,
 		.help = "inuse_space when left out" },
 	{ "top", PARAMETER_NUMBER, .min = 1, .max = 1000,
-		.help = "at most so many sites; 30 when left out" },
+		.help = "maximum number of sites; 30 when left out" },
 	{ "focus", PARAMETER_TEXT, .help = "only stacks that match this regular expression" },
 	{ "ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" },
 	{ "exclude", PARAMETER_TEXT, .help = "stacks without the functions that match this" },
@@ -235,7 +235,7 @@ static const struct parameter agent_run_parameters[] = {
 
 static const struct parameter agent_pause_parameters[] = {
 	{ "duration_ms", PARAMETER_NUMBER, .min = 1000, .max = 86400000,
-		.help = "switch sampling on again after so many milliseconds, where it was on" },
+		.help = "switch sampling on again after this many milliseconds, if it was on" },
 	{ 0 },
 };
 

@@ -218,7 +218,7 @@ static void announce(const struct serve_options *options, const struct serving *
 		log_certificate_dates(options);
 }
 
-/* A name may be that of a server that starts later, but also a typing error. */
+/* The server of a name may start later, but the name may also be a typing error. */
 static void log_missing_targets(const struct serve_options *options, struct serving *serving)
 {
 	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };

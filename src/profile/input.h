@@ -62,7 +62,7 @@ void input_close(struct input *input);
 /* Expands it into memory as a whole: `data` has all of it. */
 MUST_CHECK bool input_expand(struct input *input, struct error *err);
 
-/* Reads it from its start. One at a time: it begins anew where the last one released the bytes. */
+/* Reads it from its start. One at a time: it starts again where the last one released the bytes. */
 MUST_CHECK bool input_cursor(struct input *input, struct cursor *in, struct error *err);
 
 /* Whether the cursor failed because the bytes could not be expanded, and then why. */

@@ -115,7 +115,7 @@ struct pprof_meaning {
 
 /*
  * The meaning of a type and its unit, as ("inuse_space", "bytes"). Other spellings are understood
- * by their parts. False when it is nothing that a profile of ours can hold (goroutines, say).
+ * by their parts. False when our profiles cannot represent it (goroutines, for example).
  */
 bool pprof_type_parse(const char *type, const char *unit, struct pprof_meaning *meaning);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory over time: one line for each figure, drawn anew with every sample. */
+/* Memory over time: one line for each figure, redrawn with every sample. */
 import { el, svg } from '/assets/dom.js';
 import { axes, byteMarks, Legend } from '/assets/figures.js';
 import { clock } from '/assets/time.js';
@@ -50,7 +50,7 @@ export class Curves {
     }
   }
 
-  /* A hole is where there was no answer or no question; an answer that came late is none. */
+  /* A gap is where there was no answer or no request; a late answer leaves none. */
   add({ figures, samples, misses }, waited) {
     const last = this.lastTime;
     const fresh = samples.filter(([time]) => time > last);

@@ -7,7 +7,7 @@ import { bytes, count } from '/assets/format.js';
 
 const ARENAS_SHOWN = 16;
 
-/* They do something, or stand for a number that is no value. */
+/* They are actions, or their number is not a value. */
 const UNREADABLE = new Set(['prof.dump', 'prof.reset', 'prof.log_start', 'prof.log_stop', 'prof.prefix', 'thread.tcache.flush',
   'thread.idle', 'arenas.create', 'arenas.lookup', 'tcache.create', 'tcache.flush', 'tcache.destroy']);
 
