@@ -155,6 +155,16 @@ void sample_yield_measure(
 			 json_number(status, "profiling.active_since_ms") == 0;
 }
 
+/* A block of so many intervals is sampled but for one in e^8: that there are few is no error. */
+static bool is_of_large_blocks(const struct sample_yield *yield)
+{
+	enum { INTERVALS = 8 };
+	const struct sample_count *const samples = &yield->samples;
+
+	return samples->count > 0 &&
+	       samples->bytes / samples->count >= INTERVALS * samples->interval_bytes;
+}
+
 void sample_yield_explain(const struct sample_yield *yield, const struct target *target)
 {
 	const uint64_t interval = yield->samples.interval_bytes;
@@ -164,7 +174,7 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 	char length[DURATION_TEXT_BYTES];
 	char advice[240];
 
-	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0)
+	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0 || is_of_large_blocks(yield))
 		return;
 	if (yield->was_active && !yield->was_lowered) {
 		explain_all(yield, wanted, target);

@@ -42,6 +42,6 @@ void sample_yield_measure(
 
 /*
  * Where the samples are few: says so, and which interval would have given a hundred. Nothing where
- * they are enough.
+ * they are enough, or of blocks so large that each is sampled.
  */
 void sample_yield_explain(const struct sample_yield *yield, const struct target *target);

@@ -473,6 +473,11 @@ class Record(AttachCase):
         self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
         self.assertIsNone(agent_thread(process.pid))
 
+    def test_few_large_blocks_are_enough(self):
+        process = self.start_python("import time\nblocks = []\nwhile True:\n    blocks.append(bytearray(20_000_000))\n    del blocks[:-5]\n    time.sleep(0.05)\n")
+        _, err = self.heapctl("record", process.pid, "--attach", "-d", "1s", "-o", os.path.join(self.folder, "large.heap"))
+        self.assertNotIn("too few", err)
+
     def test_doctor_and_ps_say_whether_it_would_work(self):
         process = self.start_python()
         out, _ = self.heapctl("doctor", process.pid, code=None)
