@@ -22,6 +22,7 @@ NOT_RUN = {
     "make soak SOAK_TEST=agent_process SOAK_CASE='*descriptors*' SOAK_REPEAT=200 SOAK_PHASES=idle": "repeats a test 200 times",
     "make soak SOAK_SECONDS=3600": "takes hours",
     "make soak SOAK_PHASES=root": "takes minutes, and makes a bare root from the network",
+    "make soak SOAK_PHASES=attach SOAK_CYCLES=100": "takes minutes",
     "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
