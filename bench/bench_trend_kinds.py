@@ -47,11 +47,11 @@ def share(count, of):
 
 def check(title, group, seed):
     print(f"\n{title}, in percent of {REPLICATES} trends\n{'kind':40}{'profiles':>8}{'held':>13}{'innocent':>13}{'found':>13}{'right words':>13}  else")
-    for _, text, profiles, trends, held, innocent, found, right, *words, ended, goes_on in rows(group, seed):
+    for _, text, profiles, trends, held, innocent, found, right, *words, ended, goes_on, stepped in rows(group, seed):
         said = ", ".join(f"{word} {100 * count / trends:.0f}" for count, word in sorted(zip(words, WORDS), reverse=True) if count > 0)
         print(f"{text:40}{profiles:8}{share(held, trends):>13}{share(innocent, trends):>13}"
               f"{share(found, trends) if found >= 0 else '':>13}{share(right, trends):>13}  {said}"
-              + (f" (ended {100 * ended / trends:.0f}, still growing {100 * goes_on / trends:.0f})" if found >= 0 else ""), flush=True)
+              + (f" (ended {100 * ended / trends:.0f}, still growing {100 * goes_on / trends:.0f}, a step beside it {100 * stepped / trends:.0f})" if found >= 0 else ""), flush=True)
 
 
 def allowed(length, level, leak, lifetime=3, chance=0.05 / 3):
@@ -74,7 +74,7 @@ def allowed(length, level, leak, lifetime=3, chance=0.05 / 3):
 def check_onset():
     curves = {}
     print(f"\na leak that begins in the middle, below 64 samples of traffic (3 h): found, in percent of {REPLICATES} trends")
-    for name, _, profiles, trends, _, _, found, _, *words, _, _ in rows("onset", SEED):
+    for name, _, profiles, trends, _, _, found, _, *words, _, _, _ in rows("onset", SEED):
         leak = int(name.rpartition("-")[2])
         curves.setdefault(leak, []).append((profiles, found / trends, allowed(profiles, 64, leak)))
         print(f"{leak:3} samples an hour, {profiles:2} profiles: {share(found, trends)} (sampling alone allows {100 * curves[leak][-1][2]:.1f}); "
@@ -109,6 +109,7 @@ def plot(curves, path):
 
 def main():
     check("held-out kinds", "held-out", SEED + 10)
+    check("held-out kinds of many profiles", "long", SEED + 10)
     check("kinds that were looked at", "fixed", SEED)
     if "BENCH_KIND" not in os.environ:
         curves = check_onset()

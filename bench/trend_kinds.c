@@ -9,11 +9,13 @@
  *	trend_kinds REPLICATES SEED SET [KIND]
  *
  * SET is "fixed" (kinds with fixed figures), "held-out" (other kinds, and figures that are drawn
- * anew for each replicate) or "onset" (two leaks that begin in the middle, for more lengths).
+ * anew for each replicate), "long" (the same, for 100 to 1000 profiles) or "onset" (two leaks that
+ * begin in the middle, for more lengths).
  * Prints a line for each kind and number of profiles, with tabs: the kind, what it is, profiles,
  * trends, intervals that hold the truth, trends that suspect a site without growth, trends that
  * suspect the growing site, trends whose words are right, then how often each word was said: none,
- * steady, since, jump, cycle, falling, and of growth that it ended, and that it still goes on.
+ * steady, since, jump, cycle, falling, and of growth that it ended, that it still goes on, and that
+ * there is one step beside it.
  *
  * Every trend is of three sites. Without growth all three are of the kind; else the first is, and
  * two are of traffic as ever. The truth of an interval is what the same shape (a line, or one from
@@ -29,7 +31,7 @@
 #include "analysis/trend.h"
 #include "base/xalloc.h"
 
-enum { MAX_PROFILES = 64, SITES = 3, START_MS = 1000000000 };
+enum { MAX_PROFILES = 1000, SITES = 3, START_MS = 1000000000 };
 
 static const double interval_bytes = 512 * 1024;
 
@@ -78,24 +80,56 @@ struct site {
 	double swing[MAX_PROFILES];	/* expected bytes of what is made to swing */
 };
 
+/* The first profile at `hours` or later. */
+static size_t first_profile(const struct schedule *schedule, double hours)
+{
+	size_t low = 0, high = schedule->count;
+
+	while (low < high) {
+		const size_t middle = (low + high) / 2;
+		if (schedule->hours[middle] < hours)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Changes from one profile to the next, which finish_site sums. */
+static void add_change(struct site *site, size_t at, double sign, double size, double p)
+{
+	site->bytes[at] += sign * size;
+	if (p == 0)
+		return;
+	site->recorded[at] += sign;
+	site->object_weights[at] += sign / p;
+	site->byte_weights[at] += sign * size / p;
+}
+
 static void add_object(struct site *site, double birth, double death, double size)
 {
 	const struct schedule *const schedule = site->schedule;
 	const double p = -expm1(-size / interval_bytes);
-	const bool is_recorded = uniform() < p;
+	const double recorded_p = uniform() < p ? p : 0;
+	const size_t begin = first_profile(schedule, birth), end = first_profile(schedule, death);
 
-	for (size_t i = 0; i < schedule->count; i++) {
-		if (schedule->hours[i] < birth)
-			continue;
-		site->allocated[i] += is_recorded;
-		if (schedule->hours[i] >= death)
-			continue;
-		site->bytes[i] += size;
-		if (is_recorded) {
-			site->recorded[i]++;
-			site->object_weights[i] += 1 / p;
-			site->byte_weights[i] += size / p;
-		}
+	if (recorded_p > 0 && begin < schedule->count)
+		site->allocated[begin]++;
+	if (begin >= end)
+		return;
+	add_change(site, begin, 1, size, recorded_p);
+	if (end < schedule->count)
+		add_change(site, end, -1, size, recorded_p);
+}
+
+static void finish_site(struct site *site)
+{
+	for (size_t i = 1; i < site->schedule->count; i++) {
+		site->bytes[i] += site->bytes[i - 1];
+		site->allocated[i] += site->allocated[i - 1];
+		site->recorded[i] += site->recorded[i - 1];
+		site->object_weights[i] += site->object_weights[i - 1];
+		site->byte_weights[i] += site->byte_weights[i - 1];
 	}
 }
 
@@ -491,6 +525,29 @@ static void make_mixed_burst(struct site *site, const struct figures *figures)
 static void make_steps_held_out(struct site *site, const struct figures *figures)
 {
 	add_steps(site, figures, 1 + (int)(uniform() * 3));
+}
+
+/* `leak` samples in all, from `share` of the series on, and one step on what stays. */
+static void make_long_leak(struct site *site, const struct figures *figures)
+{
+	const double begin = begin_of(site, figures), end = site->schedule->span;
+
+	make_half(site, figures);
+	add_leak(site, sampled_bytes(figures->leak) / (end - begin), figures->size, begin, end);
+}
+
+static void make_long_step(struct site *site, const struct figures *figures)
+{
+	make_half(site, figures);
+	add_static(site, sampled_bytes(figures->level) / 2, figures->size,
+		site->schedule->span * (0.1 + 0.8 * uniform()));
+}
+
+static void make_long_step_leak(struct site *site, const struct figures *figures)
+{
+	make_long_step(site, figures);
+	add_leak(site, sampled_bytes(figures->leak) / site->schedule->span, figures->size, 0,
+		site->schedule->span);
 }
 
 static void plan_hourly(struct schedule *schedule, size_t count)
@@ -945,6 +1002,44 @@ static const struct kind kinds[] = {
 		.plan = plan_hourly,
 		.right = NONE,
 		.set = "held-out" },
+	{ .name = "l-traffic",
+		.text = "half stays, half comes and goes",
+		.make = make_half,
+		.figures = { 100, 0, 24576, 2, 0 },
+		.plan = plan_hourly,
+		.right = NONE,
+		.set = "long" },
+	{ .name = "l-leak",
+		.text = "the same, and a leak",
+		.make = make_long_leak,
+		.figures = { 100, 60, 24576, 2, 0 },
+		.plan = plan_hourly,
+		.right = STEADY,
+		.is_growing = true,
+		.set = "long" },
+	{ .name = "l-onset",
+		.text = "the same, a leak from 0.2 to 0.7 on",
+		.make = make_long_leak,
+		.figures = { 100, 60, 24576, 2, 0.45 },
+		.plan = plan_hourly,
+		.right = SINCE,
+		.is_growing = true,
+		.set = "long" },
+	{ .name = "l-step",
+		.text = "the same, one step by a half",
+		.make = make_long_step,
+		.figures = { 100, 0, 24576, 2, 0 },
+		.plan = plan_hourly,
+		.right = JUMP,
+		.set = "long" },
+	{ .name = "l-step-leak",
+		.text = "one step and a leak",
+		.make = make_long_step_leak,
+		.figures = { 100, 60, 24576, 2, 0 },
+		.plan = plan_hourly,
+		.right = STEADY,
+		.is_growing = true,
+		.set = "long" },
 };
 
 /* A level without growth for the sites beside one that grows. */
@@ -959,7 +1054,7 @@ static struct figures draw_figures(const struct kind *kind)
 {
 	struct figures figures = kind->figures;
 
-	if (kind->set == NULL || strcmp(kind->set, "held-out") != 0)
+	if (kind->set == NULL || strcmp(kind->set, "onset") == 0)
 		return figures;
 	figures.level *= between(0.4, 2.5);
 	figures.leak *= between(0.6, 1.7);
@@ -1104,7 +1199,7 @@ static enum word word_of(const struct growth *growth)
 }
 
 struct tally {
-	unsigned trends, held, named_innocent, found, right, words[WORDS], ended, goes_on;
+	unsigned trends, held, named_innocent, found, right, words[WORDS], ended, goes_on, stepped;
 };
 
 static void run_one(const struct kind *kind, size_t profiles, struct tally *tally)
@@ -1119,6 +1214,7 @@ static void run_one(const struct kind *kind, size_t profiles, struct tally *tall
 		const struct figures figures = draw_figures(made);
 		sites[s] = (struct site){ .schedule = &schedule };
 		made->make(&sites[s], &figures);
+		finish_site(&sites[s]);
 	}
 	CLEANUP(trend_cleanup) struct trend *trend = trend_of(sites, kind->has_allocated);
 	const struct trend_site *const first = find(trend, site_names[0]);
@@ -1139,35 +1235,57 @@ static void run_one(const struct kind *kind, size_t profiles, struct tally *tall
 		tally->words[i] += word == 1U << i;
 	tally->ended += (word & (STEADY | SINCE)) != 0 && first->growth.has_end;
 	tally->goes_on += word == SINCE && first->growth.goes_on;
+	struct growth_step steps[GROWTH_MAX_STEPS];
+	tally->stepped +=
+		(word & (STEADY | SINCE)) != 0 && growth_own_steps(&first->growth, steps) == 1;
+}
+
+struct lengths {
+	const char *set;
+	size_t counts[10]; /* of profiles; 0 ends them */
+};
+
+static void run_kind(size_t at, const size_t *counts, int replicates, uint64_t seed)
+{
+	const struct kind *const kind = &kinds[at];
+
+	for (size_t i = 0; counts[i] != 0; i++) {
+		struct tally tally = { 0 };
+		random_state = seed * 1000003 + at * 64 + i;
+		if (counts[i] < kind->min_profiles)
+			continue;
+		for (int r = 0; r < replicates; r++)
+			run_one(kind, counts[i], &tally);
+		printf("%s\t%s\t%zu\t%u\t%u\t%u\t%d\t%u", kind->name, kind->text, counts[i],
+			tally.trends, tally.held, tally.named_innocent,
+			kind->is_growing ? (int)tally.found : -1, tally.right);
+		for (int w = 0; w < WORDS; w++)
+			printf("\t%u", tally.words[w]);
+		printf("\t%u\t%u\t%u\n", tally.ended, tally.goes_on, tally.stepped);
+		fflush(stdout);
+	}
 }
 
 int main(int argc, char **argv)
 {
-	static const size_t lengths[] = { 5, 8, 16, 32, 6, 10, 12, 20, 24 };
+	static const struct lengths lengths[] = {
+		{ "fixed", { 5, 8, 16, 32 } },
+		{ "held-out", { 5, 8, 16, 32 } },
+		{ "long", { 100, 300, 1000 } },
+		{ "onset", { 5, 8, 16, 32, 6, 10, 12, 20, 24 } },
+	};
+	const size_t *counts = NULL;
 
-	if (argc < 4)
+	for (size_t i = 0; argc > 3 && i < sizeof lengths / sizeof lengths[0]; i++) {
+		if (strcmp(lengths[i].set, argv[3]) == 0)
+			counts = lengths[i].counts;
+	}
+	if (counts == NULL)
 		return 2;
-	const bool is_onset = strcmp(argv[3], "onset") == 0;
 	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-		const struct kind *const kind = &kinds[k];
-		const char *const set = kind->set == NULL ? "fixed" : kind->set;
-		if (strcmp(set, argv[3]) != 0 || (argc > 4 && strcmp(argv[4], kind->name) != 0))
-			continue;
-		for (size_t i = 0; i < (is_onset ? sizeof lengths / sizeof lengths[0] : 4); i++) {
-			struct tally tally = { 0 };
-			random_state = strtoull(argv[2], NULL, 10) * 1000003 + k * 64 + i;
-			if (lengths[i] < kind->min_profiles)
-				continue;
-			for (int r = 0; r < atoi(argv[1]); r++)
-				run_one(kind, lengths[i], &tally);
-			printf("%s\t%s\t%zu\t%u\t%u\t%u\t%d\t%u", kind->name, kind->text,
-				lengths[i], tally.trends, tally.held, tally.named_innocent,
-				kind->is_growing ? (int)tally.found : -1, tally.right);
-			for (int w = 0; w < WORDS; w++)
-				printf("\t%u", tally.words[w]);
-			printf("\t%u\t%u\n", tally.ended, tally.goes_on);
-			fflush(stdout);
-		}
+		const char *const set = kinds[k].set == NULL ? "fixed" : kinds[k].set;
+		if (strcmp(set, argv[3]) == 0 && (argc < 5 || strcmp(argv[4], kinds[k].name) == 0))
+			run_kind(k, counts, atoi(argv[1]), strtoull(argv[2], NULL, 10));
 	}
 	return 0;
 }
