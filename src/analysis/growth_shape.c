@@ -208,8 +208,13 @@ bool growth_step_is_of_onset(
 	       fabs(step->size) < fabs(rate) * step->lasted_hours;
 }
 
-/* What the fitted steps leave for the growth beside them: its rate. */
-static double rate_beside(
+/* The growth beside fitted steps: its rate, and what the points leave of it and the levels. */
+struct growth_beside {
+	double rate, rate_variance;
+	double residual_variance; /* of a point */
+};
+
+static struct growth_beside fit_beside(
 	const struct growth_data *series, double onset_hours, const struct growth_shape *shape)
 {
 	struct growth_data bent = *series;
@@ -217,24 +222,46 @@ static double rate_beside(
 
 	for (size_t i = 0; i < shape->step_count; i++)
 		before[i] = shape->steps[i].before;
-	return growth_data_split(&bent, before, shape->step_count) &&
-			       growth_data_bend(&bent, onset_hours, INFINITY)
-		       ? bent.plain_rate
-		       : 0;
+	if (!growth_data_split(&bent, before, shape->step_count) ||
+		!growth_data_bend(&bent, onset_hours, INFINITY))
+		return (struct growth_beside){ 0 };
+	const double residual_variance = growth_data_residual_variance(&bent);
+	return (struct growth_beside){ bent.plain_rate, residual_variance / bent.square_hours,
+		residual_variance };
+}
+
+/* Of the difference of the levels before and after a step, beside growth. */
+static double step_variance(const struct growth_data *series, const struct growth_shape *shape,
+	size_t at, const struct growth_beside *beside)
+{
+	const struct shape_step *const step = &shape->steps[at];
+	size_t first = growth_data_run_begin(series, step->before),
+	       end = growth_data_run_end(series, step->before);
+
+	if (at > 0 && shape->steps[at - 1].before >= first)
+		first = shape->steps[at - 1].before + 1;
+	if (at + 1 < shape->step_count && shape->steps[at + 1].before < end)
+		end = shape->steps[at + 1].before + 1;
+	return beside->residual_variance * (1 / (double)(step->before + 1 - first) +
+						   1 / (double)(end - 1 - step->before)) +
+	       beside->rate_variance * step->growth_hours * step->growth_hours;
 }
 
 /*
- * How far a step beside growth stands out of what that adds by chance in the same time: objects
- * come one by one, and each is sampled or not. Up to 1 it may be any of this many intervals.
+ * How far a step beside growth stands out of what that adds by chance in the same time, as objects
+ * come one by one, and each is sampled or not, and of how well the levels beside it are known. Up
+ * to 1 it may be any of this many intervals.
  */
-static double step_clearness(
-	const struct growth_data *series, const struct shape_step *step, double rate)
+static double step_clearness(const struct growth_data *series, const struct growth_shape *shape,
+	size_t at, const struct growth_beside *beside)
 {
 	const double price = 2 * (1.5 * log((double)series->count) + 1.5);
 	const double weight = series->object_weight;
+	const struct shape_step *const step = &shape->steps[at];
 	const double hours =
 		series->points[step->before + 1].hours - series->points[step->before].hours;
-	const double variance = weight * fabs(rate) * hours;
+	const double variance =
+		weight * fabs(beside->rate) * hours + step_variance(series, shape, at, beside);
 	const double chance = sqrt(price * variance) + price / 6 * weight;
 
 	return fabs(step->step.size) / fmax(chance, growth_data_min_step(series));
@@ -266,15 +293,15 @@ static void remove_unclear_steps(const struct growth_data *series, struct shape_
 		double min = 1;
 		size_t unclear = series->count;
 		describe_steps(series, growth, &shape);
-		const double rate = rate_beside(series, onset_hours, &shape);
+		const struct growth_beside beside = fit_beside(series, onset_hours, &shape);
 		for (size_t i = 0; i < shape.step_count; i++) {
 			struct shape_step *const step = &shape.steps[i];
-			step->step.size -= rate * step->growth_hours;
-			const double clearness = step_clearness(series, step, rate);
+			step->step.size -= beside.rate * step->growth_hours;
+			const double clearness = step_clearness(series, &shape, i, &beside);
 			const bool is_of_onset =
 				shape.has_onset && growth_step_is_of_onset(&step->step,
 							   series->points[step->before].hours,
-							   shape.onset_hours, rate);
+							   shape.onset_hours, beside.rate);
 			if (clearness < min && !is_of_onset) {
 				min = clearness;
 				unclear = step->before;

@@ -46,7 +46,7 @@ struct heap {
 
 static struct growth simulate(const struct heap *heap)
 {
-	struct growth_point points[64];
+	struct growth_point points[1000];
 	struct growth growth = { 0 };
 	unsigned base = poisson(heap->base), leaked = poisson(heap->lasting);
 
@@ -1002,6 +1002,29 @@ static void a_leak_has_no_steps_by_chance(void **state)
 	}
 }
 
+/* Of so many profiles that the noise of what comes and goes is averaged, and steps are sought. */
+static void a_leak_beside_traffic_has_no_steps_by_chance(void **state)
+{
+	(void)state;
+	static const size_t rounds[] = { 100, 300, 1000 };
+
+	random_state = 57;
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		unsigned with_steps = 0, grew = 0;
+		for (int trial = 0; trial < TRIALS; trial++) {
+			struct growth_step own[GROWTH_MAX_STEPS];
+			const struct heap heap = { 50, 50, 0.6, 60 / (double)rounds[i], rounds[i] };
+			const struct growth growth = simulate(&heap);
+			grew += growth.kind == GROWTH_STEADY;
+			with_steps +=
+				growth.kind == GROWTH_STEADY && growth_own_steps(&growth, own) > 0;
+		}
+		if (grew < TRIALS / 2 || with_steps > grew / 10)
+			fail_msg("%u of %u leaks of %zu points have a step", with_steps, grew,
+				rounds[i]);
+	}
+}
+
 /* Of so many that several are averaged to one. */
 static void many_profiles_do_not_hide_a_leak_behind_a_step(void **state)
 {
@@ -1105,6 +1128,7 @@ static void one_large_object_since_a_restart_is_a_step(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_leak_has_no_steps_by_chance),
+	cmocka_unit_test(a_leak_beside_traffic_has_no_steps_by_chance),
 	cmocka_unit_test(many_profiles_do_not_hide_a_leak_behind_a_step),
 	cmocka_unit_test(steps_of_many_profiles_are_as_high_as_they_were),
 	cmocka_unit_test(what_fell_back_between_two_rises_is_no_growth),
