@@ -493,9 +493,13 @@ static struct growth_data shaped_series(
 			shape->period_error_hours / shape->period_hours * mean_change(series);
 		return shaped;
 	}
+	/* An average is of whole intervals, and a period is not: by about a quarter of one. */
 	if (shape->period_hours > 0 &&
-		growth_data_fold(series, shape->period_hours, false, &shaped))
+		growth_data_fold(series, shape->period_hours, false, &shaped)) {
+		shaped.fold_error =
+			mean_change(series) * series->usual_hours / 4 / sqrt(shaped.square_hours);
 		return shaped;
+	}
 	shaped = *series;
 	for (size_t i = 0; i < shape->step_count; i++)
 		steps[i] = shape->steps[i].before;
@@ -570,15 +574,15 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		growth_data_bend(&shaped, shape.has_onset ? shape.onset_hours : -INFINITY,
 			end_of_growth(&shape)))
 		copy_moments(&shape, &growth);
-	/* Swings that no fold has taken out are noise. */
-	const bool is_noisy = shape.period_hours > 0 && (!is_folded || is_fold_poor(&shaped));
-	find_rates(&shaped, is_noisy ? NOISE_PROGRAM : NOISE_SAMPLING, &growth);
+	/* What a fold leaves of swings is noise, because the period is not quite known. */
+	const enum noise noise = shape.period_hours > 0 ? NOISE_PROGRAM : NOISE_SAMPLING;
+	find_rates(&shaped, noise, &growth);
 	/* No growth has no onset, and steps are all that there is. */
 	if ((growth.has_onset || growth.has_end || shape.grows_beside_steps) &&
 		(falls ? growth.high >= 0 : growth.low <= 0)) {
 		shape.is_jump = shape.grows_beside_steps && has_large_step(&series, &shape);
 		growth.has_onset = growth.has_end = shape.grows_beside_steps = false;
-		find_rates(is_folded ? &folded : &series, NOISE_SAMPLING, &growth);
+		find_rates(is_folded ? &folded : &series, noise, &growth);
 	}
 	count_intervals(&series, &growth);
 	name_kind(&shape, falls, &growth);

@@ -875,6 +875,7 @@ static void a_sawtooth_of_few_periods_is_not_sure_of_its_rate(void **state)
 	(void)state;
 	random_state = 14;
 	assert_true(held_of_a_saw(16, 6.5) > 0.9);
+	assert_true(held_of_a_saw(32, 6.75) > 0.88);
 }
 
 /* Few profiles do not tell by themselves whether objects are replaced. */
