@@ -585,6 +585,7 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		find_rates(is_folded ? &folded : &series, noise, &growth);
 	}
 	count_intervals(&series, &growth);
+	growth.fluctuates = series.fluctuates;
 	name_kind(&shape, falls, &growth);
 	if (shape.is_jump || shape.grows_beside_steps || growth.may_be_step)
 		copy_steps(&series, &shape, &growth);

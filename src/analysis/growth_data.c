@@ -227,6 +227,26 @@ static void measure_variation(struct growth_data *series)
 	series->plain_square_sum = square_sum * (double)series->block / series->plain_variance;
 }
 
+/* By the points as they came, since averages are of whole swings. */
+static bool has_fluctuation(
+	const struct growth_point *points, size_t count, const struct growth_data *series)
+{
+	const double standard_errors = 4, min = 3;
+	double square_sum = 0, freedom = 0;
+
+	for (size_t first = 0, length; first < count; first += length) {
+		double mean = 0;
+		length = run_length(points + first, count - first);
+		for (size_t i = first; i < first + length; i++)
+			mean += points[i].value / (double)length;
+		for (size_t i = first; i < first + length; i++)
+			square_sum += (points[i].value - mean) * (points[i].value - mean) /
+				      series->plain_variance;
+		freedom += (double)length - 1;
+	}
+	return square_sum > fmax(min * freedom, freedom + standard_errors * sqrt(2 * freedom));
+}
+
 /* Also the centered hours that it is taken with. */
 static void measure_rate(struct growth_data *series)
 {
@@ -358,6 +378,7 @@ bool growth_data_make(const struct growth_point *points, size_t count,
 	measure_objects(objects, ret);
 	measure_variation(ret);
 	measure_excess(ret);
+	ret->fluctuates = has_fluctuation(points, count, ret);
 	return true;
 }
 

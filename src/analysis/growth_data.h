@@ -57,6 +57,7 @@ struct growth_data {
 	 * each run leaves of the averaged points, over theirs. Much less is left of what stays.
 	 */
 	double plain_variance, plain_square_sum;
+	bool fluctuates;     /* the points as they came move by clearly more than that */
 	double min_variance; /* of what is not sampled: the precision of a double; > 0 */
 	double period_hours; /* of a fold; else 0 */
 	double fold_error;   /* standard error of the rate, as the period is not quite known */

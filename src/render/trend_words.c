@@ -207,12 +207,12 @@ static void describe_no_growth(
 			format_rate(trend, growth).text);
 		return;
 	}
-	if (growth->low <= 0 && growth->high >= 0) {
+	if (growth->low <= 0 && growth->high >= 0 && !growth->fluctuates) {
 		snprintf(words->text, sizeof words->text, "no growth that stands out (%s)",
 			format_rate(trend, growth).text);
 		return;
 	}
-	/* Its rate would be that of a line that it does not follow. */
+	/* Its rate is that of a line that it does not follow. */
 	double low = INFINITY, high = 0;
 	for (size_t i = 0; i < trend->profile_count; i++) {
 		if (trend->is_warm_up[i])

@@ -878,6 +878,38 @@ static void a_sawtooth_of_few_periods_is_not_sure_of_its_rate(void **state)
 	assert_true(held_of_a_saw(32, 6.75) > 0.88);
 }
 
+/* What comes and goes one by one does not fluctuate, however long a series is. */
+static void ups_and_downs_beyond_traffic_fluctuate(void **state)
+{
+	(void)state;
+	static const size_t rounds[] = { 4, 8, 32, 300 };
+
+	random_state = 58;
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		unsigned fluctuating = 0;
+		for (int trial = 0; trial < TRIALS; trial++) {
+			const struct heap heap = { 20, 60, 0.3, 0, rounds[i] };
+			fluctuating += simulate(&heap).fluctuates;
+		}
+		assert_true(fluctuating <= TRIALS / 50);
+	}
+	struct growth_point points[720];
+	struct growth growth;
+	for (size_t i = 0; i < 720; i++) {
+		const double value = 64 + 48 * sin(2 * M_PI * (double)i / 24);
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, 720, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_NONE);
+	assert_true(growth.fluctuates);
+	/* One profile of twenty. */
+	for (size_t i = 0; i < 20; i++)
+		points[i].value = points[i].variance = i == 9 ? 150 : 50;
+	assert_true(growth_fit(points, 20, NULL, &growth));
+	assert_int_equal(growth.kind, GROWTH_NONE);
+	assert_true(growth.fluctuates);
+}
+
 /* Few profiles do not tell by themselves whether objects are replaced. */
 static void arrivals_tell_how_long_objects_live(void **state)
 {
@@ -1175,6 +1207,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(few_large_objects_that_come_and_go_are_no_leak),
 	cmocka_unit_test(holds_the_truth_of_few_large_objects),
 	cmocka_unit_test(a_sawtooth_of_few_periods_is_not_sure_of_its_rate),
+	cmocka_unit_test(ups_and_downs_beyond_traffic_fluctuate),
 	cmocka_unit_test(arrivals_tell_how_long_objects_live),
 	cmocka_unit_test(refuses_what_is_too_short),
 	cmocka_unit_test(has_no_trouble_with_nothing),

@@ -195,9 +195,12 @@ static void ups_and_downs_have_a_range_but_no_rate(void **state)
 {
 	(void)state;
 	const struct growth growth = { .rate = 600 * mib, .low = 599 * mib, .high = 601 * mib };
+	const struct growth back = { .low = -mib, .high = mib, .fluctuates = true };
 
 	assert_string_equal(
 		describe(&growth), "no growth beyond its fluctuation (64.0 MiB to 68.0 MiB)");
+	assert_string_equal(
+		describe(&back), "no growth beyond its fluctuation (64.0 MiB to 68.0 MiB)");
 }
 
 static void a_step_by_a_restart_is_reported_as_one(void **state)
