@@ -122,7 +122,8 @@ struct comparison comparison_of(const struct profile *base, const struct profile
 	static const double enough_objects = 20, few = 0.1;
 	struct comparison comparison = compare_modules(base, now);
 
-	comparison.intervals_differ = base->interval_bytes != now->interval_bytes;
+	comparison.intervals_differ = base->interval_bytes != 0 && now->interval_bytes != 0 &&
+				      base->interval_bytes != now->interval_bytes;
 	comparison.was_attached_anew =
 		!comparison.is_other_run && base->attached_ms != now->attached_ms;
 	/* Other kinds are of what happened in a time, not of what is there. */

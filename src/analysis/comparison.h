@@ -16,7 +16,7 @@ struct comparison {
 	 * or between the two attaches, is not in the later one.
 	 */
 	bool was_attached_anew;
-	/* Each side is scaled up by its own interval, so the difference is valid. */
+	/* Both are known. Each side is scaled up by its own, so the difference is valid. */
 	bool intervals_differ;
 	/*
 	 * One run, but some stack's count of everything ever allocated went back, or the interval

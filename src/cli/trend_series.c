@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "cli/control.h"
 #include "cli/verb.h"
 #include "source/source_series.h"
 
@@ -132,13 +133,30 @@ static void warn_of_time(const struct series_profile *profile, const struct seri
 	static const char *const so =
 		"their order is that of the command line, growth is per profile";
 
-	if (profile->time_ms == 0)
+	if (profile->time_ms <= 0)
 		verb_warn("not all profiles say when they were taken (%s): %s", profile->name, so);
 	else
 		verb_warn("%s and %s are of the same time: %s", same->name, profile->name, so);
 }
 
-/* Only times that are all known and all differ are an order; files copied at once have none. */
+/* A clock that was wrong by less is not worth a warning. */
+enum { MAX_CLOCK_ERROR_MS = 3600 * 1000 };
+
+static void warn_of_future(const struct series_profile *last)
+{
+	char when[CONTROL_TIME_BYTES];
+
+	if (last->time_ms > (int64_t)time(NULL) * 1000 + MAX_CLOCK_ERROR_MS)
+		verb_warn(
+			"%s is of the future (%s): if its time is wrong, so are onsets and growth "
+			"per hour (touch -d sets the time of a file)",
+			last->name, control_format_time(last->time_ms, when));
+}
+
+/*
+ * Only times that are all known, after 1970, and all differ are an order; files copied at once have
+ * none.
+ */
 static void sort(struct series *series)
 {
 	const size_t count = series->profile_count;
@@ -148,7 +166,7 @@ static void sort(struct series *series)
 	qsort(sorted, count, sizeof *sorted, by_time);
 	for (size_t i = 0; i < count; i++) {
 		const bool is_same = i != 0 && sorted[i].time_ms == sorted[i - 1].time_ms;
-		if (sorted[i].time_ms == 0 || is_same) {
+		if (sorted[i].time_ms <= 0 || is_same) {
 			warn_of_time(&sorted[i], is_same ? &sorted[i - 1] : NULL);
 			for (size_t j = 0; j < count; j++)
 				series->profiles[j].time_ms = 0;
@@ -156,6 +174,22 @@ static void sort(struct series *series)
 		}
 	}
 	memcpy(series->profiles, sorted, count * sizeof *sorted);
+	warn_of_future(&sorted[count - 1]);
+}
+
+/* Collapsed stacks, say: what they have was sampled, or not. */
+static void warn_of_unknown_interval(const struct series *series)
+{
+	for (size_t i = 0; i < series->profile_count; i++) {
+		const struct series_profile *const profile = &series->profiles[i];
+		if (profile->interval_bytes != 0 ||
+			series->shared[profile->shared]->kind != PROFILE_HEAP)
+			continue;
+		verb_warn("%s does not say how it was sampled: it is taken for exact, so that ± is "
+			  "too small if it was",
+			profile->name);
+		return;
+	}
 }
 
 static bool read_all(struct report_session *session, struct series *series, char *const *operands,
@@ -213,6 +247,7 @@ bool trend_series_load(struct report_session *session, struct series *series, st
 	session->damaged_count = reader.damaged_count;
 	sort(series);
 	series_finish(series);
+	warn_of_unknown_interval(series);
 	session->borrows_profiles = true;
 	for (size_t i = 0; i < series->shared_count; i++)
 		report_session_add(session, series->shared[i]);

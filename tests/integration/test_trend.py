@@ -72,6 +72,29 @@ class Shapes(TrendCase):
         self.assertRegex(messages, r"0-0000\.heap and \S+0-0001\.heap are of the same time: .* growth is per profile")
         self.assertTrue(self.site(json.loads(out), "site_leak")["is_suspect"])
 
+    def test_a_time_before_1970_is_none(self):
+        os.utime(self.paths[3], (-5000, -5000))
+        out, messages = self.heapctl("trend", "--json", *self.paths)
+        self.assertRegex(messages, r"not all profiles say when they were taken \(\S+0-0003\.heap\): .* growth is per profile")
+        expected = self.site(json.loads(out), "site_leak")["values"]
+        os.utime(self.paths[3], (1763600000 + 3 * HOUR,) * 2)
+        self.assertEqual(expected, self.site(self.trend(*self.paths), "site_leak")["values"])
+
+    def test_a_time_in_the_future_is_reported(self):
+        _, messages = self.heapctl("trend", *self.paths)
+        self.assertNotIn("future", messages)
+        os.utime(self.paths[7], (4102488000,) * 2)
+        _, messages = self.heapctl("trend", *self.paths)
+        self.assertRegex(messages, r"0-0007\.heap is of the future \(2100-01-01")
+
+    def test_what_does_not_say_how_it_was_sampled_is_reported(self):
+        collapsed = os.path.join(self.folder, "collapsed.txt")
+        self.heapctl("report", "--collapsed", "-o", collapsed, self.paths[7])
+        os.utime(collapsed, (1763600000 + 7 * HOUR,) * 2)
+        out, messages = self.heapctl("trend", *self.paths[:7], collapsed, *self.paths[8:])
+        self.assertIn(f"{collapsed} does not say how it was sampled", messages)
+        self.assertNotIn("discarded", out)
+
     def test_text_names_the_suspect_with_its_stack(self):
         out, _ = self.heapctl("trend", *self.paths)
         suspects, others = out.split("Other sites:")
