@@ -208,11 +208,6 @@ void top_snapshot_compare(struct top_snapshot *snapshot, const struct top_snapsh
 	}
 }
 
-/* "1023.9 MiB", the same with a sign, objects by the million. */
-#define SITE_FORMAT "%10s %10s %11s %11s  %s"
-/* A pipe has room for the error of the growth, too. */
-#define WIDE_SITE_FORMAT "%10s %10s %11s %10s %11s  %s"
-
 /* Half the width of a 95% interval, in standard errors. */
 static const double INTERVAL = 1.96;
 
@@ -298,38 +293,64 @@ static void write_styled(
 	buffer_append_char(out, '\n');
 }
 
+/* A terminal that is narrower than this has no room for every column beside names. */
+enum { WIDE_COLUMNS = 100 };
+
+static bool is_narrow(const struct top_table *table)
+{
+	return table->columns != 0 && table->columns < WIDE_COLUMNS;
+}
+
+/*
+ * "1023.9 MiB", the same with a sign, objects by the million. Where it is narrow there are no
+ * objects, but for a sort by them: growth is not to be judged without its error.
+ */
+static char *format_row(
+	const struct top_table *table, const char *const columns[5], const char *site)
+{
+	if (!is_narrow(table))
+		return xasprintf("%10s %10s %11s %10s %11s  %s", columns[0], columns[1], columns[2],
+			columns[3], columns[4], site);
+	if (table->order == TOP_BY_OBJECTS)
+		return xasprintf("%10s %10s %11s %11s  %s", columns[0], columns[1], columns[2],
+			columns[4], site);
+	return xasprintf(
+		"%10s %10s %11s %10s  %s", columns[0], columns[1], columns[2], columns[3], site);
+}
+
 /* What the figure is of: " by the profile", or " allocated since the attach 12 min ago". */
-static void describe_attach(const struct top_snapshot *snapshot, char *text, size_t size)
+static void describe_attach(
+	const struct top_table *table, const struct top_snapshot *snapshot, char *text, size_t size)
 {
 	char age[DURATION_TEXT_BYTES];
 
-	snprintf(text, size, " by the profile");
+	snprintf(text, size, "%s", is_narrow(table) ? "" : " by the profile");
 	if (snapshot->attached_ms != 0 && snapshot->attached_ms <= snapshot->time_ms)
-		snprintf(text, size, " allocated since the attach %s ago",
+		snprintf(text, size, "%s since the attach %s ago",
+			is_narrow(table) ? "" : " allocated",
 			duration_format(snapshot->time_ms - snapshot->attached_ms, age));
 }
 
 static void write_heading(
 	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
 {
-	char text[512], error[64], attach[64], moment[CONTROL_TIME_BYTES];
+	char text[512], attach[64], moment[CONTROL_TIME_BYTES];
 
 	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
 		control_format_time(snapshot->time_ms, moment),
 		snapshot->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
 		*table->filter == '\0' ? "" : "  only ", table->filter);
 	write_styled(out, table->columns, TERMINAL_BOLD, text);
-	snprintf(error, sizeof error, " +-%s",
-		bytes_text(growth_error(
-				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
-			false)
-			.text);
-	describe_attach(snapshot, attach, sizeof attach);
-	snprintf(text, sizeof text, "in use %s +-%s%s, %s%s since %s",
+	describe_attach(table, snapshot, attach, sizeof attach);
+	snprintf(text, sizeof text, "in use %s +-%s%s, %s +-%s since %s",
 		bytes_text(snapshot->bytes.value, false).text,
 		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text, attach,
 		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
-		table->columns == 0 ? error : "", control_format_time(snapshot->base_ms, moment));
+		bytes_text(growth_error(
+				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
+			false)
+			.text,
+		control_format_time(snapshot->base_ms, moment));
 	top_table_line(out, table->columns, text);
 	if (snapshot->resident_bytes == 0)
 		snprintf(text, sizeof text, "no statistics: the process does not use jemalloc");
@@ -338,16 +359,12 @@ static void write_heading(
 			bytes_text((double)snapshot->allocated_bytes, false).text,
 			bytes_text((double)snapshot->resident_bytes, false).text);
 	top_table_line(out, table->columns, text);
-	const char *const in_use = table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE";
-	const char *const grown = table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH";
-	const char *const objects = table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS";
-	const char *const site = "SITE (innermost functions)";
-	if (table->columns == 0)
-		snprintf(text, sizeof text, WIDE_SITE_FORMAT, in_use, "+-", grown, "+-", objects,
-			site);
-	else
-		snprintf(text, sizeof text, SITE_FORMAT, in_use, "+-", grown, objects, site);
-	write_styled(out, table->columns, TERMINAL_DIM, text);
+	const char *const headings[] = { table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE", "+-",
+		table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH", "+-",
+		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS" };
+	CLEANUP(free_cleanup)
+	char *row = format_row(table, headings, "SITE (innermost functions)");
+	write_styled(out, table->columns, TERMINAL_DIM, row);
 }
 
 static void write_site(
@@ -359,12 +376,9 @@ static void write_site(
 	const struct quantity_text grown_error =
 		bytes_text(growth_error(site->bytes, site->base_bytes, site->base_variance), false);
 	const struct quantity_text objects = quantity_format(QUANTITY_COUNT, site->objects, false);
-	CLEANUP(free_cleanup)
-	char *text = table->columns == 0
-			     ? xasprintf(WIDE_SITE_FORMAT, in_use.text, error.text, grown.text,
-				       grown_error.text, objects.text, site->name)
-			     : xasprintf(SITE_FORMAT, in_use.text, error.text, grown.text,
-				       objects.text, site->name);
+	const char *const columns[] = { in_use.text, error.text, grown.text, grown_error.text,
+		objects.text };
+	CLEANUP(free_cleanup) char *text = format_row(table, columns, site->name);
 
 	top_table_line(out, table->columns, text);
 }

@@ -193,6 +193,17 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
+    def test_growth_has_its_error_on_terminals_of_any_width(self):
+        for columns, heading in ((110, r"IN USE\* +\+- +GROWTH +\+- +OBJECTS  SITE \(inn"), (80, r"IN USE\* +\+- +GROWTH +\+-  SITE \(inn")):
+            with self.subTest(columns):
+                screen = self.screen(columns=columns)
+                screen.wait_for(lambda lines: len(lines) > 5 and re.search(heading, lines[3]), "the heading")
+                self.assertRegex(screen.lines()[1], r", (\+|-|)\S+ [KM]?i?B \+-\S+ [KM]?i?B since \S*\d\d:\d\d:\d\d$")
+                screen.press("o")
+                screen.wait_for_text("OBJECTS*")
+                screen.press("q")
+                screen.expect_end(0)
+
     def test_frozen_means_no_more_looks(self):
         screen = self.screen()
         screen.press("f")
