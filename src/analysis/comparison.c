@@ -7,30 +7,60 @@
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 
-/* The start of the first mapping of that file; 0 when there is none. */
-static uint64_t start_of(const struct profile *profile, const char *path)
+/* The first mapping of each file. */
+struct file_starts {
+	struct hash_index index;
+	const struct profile *profile;
+};
+
+static bool is_path(const void *items, uint32_t position, const void *key)
 {
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		if (strcmp(profile->mappings[i].path, path) == 0)
-			return profile->mappings[i].start;
+	return strcmp(((const struct profile_mapping *)items)[position].path, key) == 0;
+}
+
+static void file_starts_init(struct file_starts *starts, const struct profile *profile)
+{
+	hash_index_init(&starts->index);
+	starts->profile = profile;
+	for (uint32_t i = 0; i < profile->mapping_count; i++) {
+		const char *const path = profile->mappings[i].path;
+		(void)hash_index_add(&starts->index, hash_bytes(path, strlen(path)), is_path,
+			profile->mappings, path, i);
 	}
-	return 0;
+}
+
+static void file_starts_deinit(struct file_starts *starts)
+{
+	hash_index_deinit(&starts->index);
+}
+
+/* 0 when there is none. */
+static uint64_t file_starts_find(const struct file_starts *starts, const char *path)
+{
+	const uint32_t found = hash_index_find(&starts->index, hash_bytes(path, strlen(path)),
+		is_path, starts->profile->mappings, path);
+
+	return found == HASH_INDEX_NONE ? 0 : starts->profile->mappings[found].start;
 }
 
 static struct comparison compare_modules(const struct profile *base, const struct profile *now)
 {
+	CLEANUP(file_starts_deinit) struct file_starts before = { 0 };
+	CLEANUP(file_starts_deinit) struct file_starts after = { 0 };
 	size_t shared = 0;
 	const char *last = "";
 
+	file_starts_init(&before, base);
+	file_starts_init(&after, now);
 	for (size_t i = 0; i < now->mapping_count; i++) {
 		const struct profile_mapping *const mapping = &now->mappings[i];
 		if (mapping->path[0] != '/' || mapping->path == last)
 			continue;
 		last = mapping->path;
-		const uint64_t there = start_of(base, mapping->path);
+		const uint64_t there = file_starts_find(&before, mapping->path);
 		if (there == 0)
 			continue;
-		if (there != start_of(now, mapping->path))
+		if (there != file_starts_find(&after, mapping->path))
 			return (struct comparison){ .is_other_run = true };
 		shared++;
 	}
@@ -58,7 +88,7 @@ static uint64_t key_of(const struct profile *profile, const struct profile_stack
 
 	for (uint32_t i = 0; i < stack->depth; i++) {
 		const uint32_t location = profile->stack_locations[stack->first + i];
-		key = hash_fixed_combine(key, profile->locations[location].address);
+		key = hash_combine(key, profile->locations[location].address);
 	}
 	return key;
 }

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash_index.h"
+
 #define U64_TABLE_NONE UINT32_MAX
 
 struct u64_table {
@@ -33,12 +35,12 @@ void u64_table_init(struct u64_table *table, uint64_t seed);
 void u64_table_deinit(struct u64_table *table);
 
 /*
- * Spread over all bits, and best over the lowest: the upper bits of a product depend on all bits of
- * the key, and the bytes are swapped.
+ * Spread over all bits. Both halves of the product: the lower bits of the lower half depend on
+ * those of the key alone, so keys that share them would collide with any factor.
  */
 static inline uint64_t u64_table_hash(const struct u64_table *table, uint64_t key)
 {
-	return __builtin_bswap64(key * table->factor);
+	return hash_product(key, table->factor);
 }
 
 /* The pair of slots where the search for a key begins. */
