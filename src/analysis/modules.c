@@ -17,6 +17,7 @@ void module_table_init(struct module_table *table)
 void module_table_deinit(struct module_table *table)
 {
 	free(table->modules);
+	text_numbers_deinit(&table->identities);
 	string_pool_deinit(&table->strings);
 }
 
@@ -45,13 +46,13 @@ static uint32_t find_or_add(
 {
 	const char *const identity = identity_of(table, mapping->path, main_path);
 
-	for (size_t i = 0; i < table->count; i++) {
-		struct profile_module *const module = &table->modules[i];
-		if (strcmp(module->identity, identity) != 0)
-			continue;
+	const uint32_t at = text_numbers_add(&table->identities, identity);
+
+	if (at < table->count) {
+		struct profile_module *const module = &table->modules[at];
 		module->differs |= strcmp(module->path, mapping->path) != 0 ||
 				   strcmp(module->build_id, mapping->build_id) != 0;
-		return (uint32_t)i;
+		return at;
 	}
 	table->modules =
 		xgrow(table->modules, &table->capacity, table->count + 1, sizeof *table->modules);
@@ -62,21 +63,27 @@ static uint32_t find_or_add(
 		.path = string_pool_add(&table->strings, mapping->path),
 		.build_id = string_pool_add(&table->strings, mapping->build_id),
 	};
-	return (uint32_t)table->count++;
+	table->count++;
+	return at;
+}
+
+/* Whether the mapping before it is of the same file, and of an earlier part. */
+static bool continues_file(const struct profile *profile, size_t at)
+{
+	const struct profile_mapping *const mappings = profile->mappings;
+
+	return at > 0 && mappings[at].file_offset != 0 &&
+	       strcmp(mappings[at - 1].path, mappings[at].path) == 0;
 }
 
 /*
  * Offsets count from where the file's first byte is mapped. That is also right for linkers that
  * leave gaps between segments; without the first segment the file offset has to do.
  */
-static uint64_t base_of(const struct profile *profile, size_t at)
+static uint64_t base_of(const struct profile *profile, size_t first, size_t at)
 {
 	const struct profile_mapping *const mappings = profile->mappings;
-	size_t first = at;
 
-	while (first > 0 && mappings[first].file_offset != 0 &&
-		strcmp(mappings[first - 1].path, mappings[at].path) == 0)
-		first--;
 	return mappings[at].path[0] != '\0' && mappings[first].file_offset == 0
 		       ? mappings[first].start
 		       : mappings[at].start - mappings[at].file_offset;
@@ -86,10 +93,12 @@ struct module_place *module_table_add(struct module_table *table, const struct p
 {
 	struct module_place *const places = xcalloc(profile->mapping_count, sizeof *places);
 	const char *const main_path = profile_main_path(profile);
+	size_t first = 0;
 
 	for (size_t i = 0; i < profile->mapping_count; i++) {
+		first = continues_file(profile, i) ? first : i;
 		places[i].module = find_or_add(table, &profile->mappings[i], main_path);
-		places[i].base = base_of(profile, i);
+		places[i].base = base_of(profile, first, i);
 	}
 	return places;
 }

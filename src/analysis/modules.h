@@ -25,6 +25,7 @@ struct module_table {
 	struct profile_module *modules;
 	size_t count, capacity;
 	struct string_pool strings;
+	struct text_numbers identities; /* of the pool's copies: the modules' positions */
 };
 
 void module_table_init(struct module_table *table);

@@ -49,15 +49,13 @@ static void transfer_deinit(struct transfer *transfer)
 	text_map_deinit(&transfer->texts);
 }
 
-static bool is_file_of_code(const struct profile *profile, const char *path)
+/* Numbers the files of code, in front of all others. Returns how many there are. */
+static size_t number_files_of_code(const struct profile *profile, struct text_numbers *files)
 {
-	if (path[0] == '\0')
-		return false;
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		if (profile->mappings[i].path == path && profile->mappings[i].executable)
-			return true;
-	}
-	return false;
+	for (size_t i = 0; i < profile->mapping_count; i++)
+		if (profile->mappings[i].executable && profile->mappings[i].path[0] != '\0')
+			(void)text_numbers_add(files, profile->mappings[i].path);
+	return files->count;
 }
 
 /*
@@ -67,6 +65,8 @@ static bool is_file_of_code(const struct profile *profile, const char *path)
 static void choose_mappings(struct transfer *transfer)
 {
 	const struct profile *const from = transfer->from;
+	CLEANUP(text_numbers_deinit) struct text_numbers files = { 0 };
+	const size_t code_count = number_files_of_code(from, &files);
 	const char *last = "";
 	bool last_is_kept = false;
 
@@ -79,7 +79,7 @@ static void choose_mappings(struct transfer *transfer)
 		const struct profile_mapping *const mapping = &from->mappings[i];
 		if (mapping->path != last)
 			last_is_kept = strstr(mapping->path, ".so") != NULL ||
-				       is_file_of_code(from, mapping->path);
+				       text_numbers_add(&files, mapping->path) < code_count;
 		last = mapping->path;
 		const bool is_kept =
 			transfer->mappings[i] != 0 || mapping->executable || last_is_kept;

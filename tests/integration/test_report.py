@@ -797,6 +797,32 @@ class Work(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("ffff", result.stdout)
 
+    def limited(self, *arguments):
+        """Runs a command that may take ten seconds of processor time, and fails where it takes more."""
+        result = subprocess.run(["bash", "-c", 'ulimit -t 10; exec "$@"', "bash", HEAPCTL, *arguments], env=self.environment,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def test_addresses_that_share_their_lower_bits(self):
+        """They differ in the upper twenty bits alone, which would be in one place of an index that is made of a product's lower half."""
+        lines = ["heap_v2/524288\n  t*: 1: 5 [0: 0]\n"]
+        for first in range(1, 1 << 18, 32):
+            lines.append("@" + "".join(f" 0x{address << 44 & (1 << 64) - 1:x}" for address in range(first, first + 32)) + "\n  t*: 1: 5 [0: 0]\n")
+        path = os.path.join(self.folder, "upper.heap")
+        pathlib.Path(path).write_text("".join(lines))
+        self.assertIn("Total", self.limited("report", "--text", path))
+
+    def test_tens_of_thousands_of_mapped_files(self):
+        paths = [os.path.join(self.folder, name) for name in ("before.heap", "after.heap")]
+        mappings = "".join(f"{start:x}-{start + 4096:x} r-xp 1000 0:0 0 /lib/{'x' * 60}/{start}\n"
+                           for start in range(0x10000000, 0x10000000 + 60000 * 4096, 4096))
+        for path in paths:
+            pathlib.Path(path).write_text("heap_v2/524288\n  t*: 1: 5 [0: 0]\n@ 0x1\n  t*: 1: 5 [0: 0]\n\nMAPPED_LIBRARIES:\n" + mappings)
+        self.assertIn("Total", self.limited("report", "--text", paths[0]))
+        self.assertIn("all changes", self.limited("diff", "--text", *paths))
+        self.assertIn("too few profiles", self.limited("trend", *paths))
+
     def peak_kib(self, *arguments):
         """The memory that a command had at most, and what it said. Measured from a small process: a child begins with its parent's."""
         measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
