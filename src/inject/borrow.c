@@ -5,11 +5,14 @@
 
 #include "base/clock.h"
 #include "inject/threads.h"
+#include "inject/tracee.h"
 
 enum {
 	STOP_MS = BORROW_EXTRA_MS,
-	LOOK_AGAIN_US = 300,	/* between two stops */
-	STOPS_MAX_US = 1000000, /* that the process stands still for, in all */
+	LOOK_AGAIN_US = 300, /* between two stops */
+	LEFT_POLL_US = 1000,
+	LOOKS_BEFORE_STOP = 20,
+	STOPS_MAX_US = 2000000, /* that the process stands still for, in all */
 };
 
 /* --- Which thread --- */
@@ -100,7 +103,8 @@ static bool start_thread(
 	return false;
 }
 
-const char *borrow_refusal(const struct injection *injection, const struct tracee *tracee)
+static void walk_stopped(
+	const struct injection *injection, const struct tracee *tracee, struct thread_stack *stack)
 {
 	const struct stack_registers registers = { .pc = tracee->registers.rip,
 		.sp = tracee->registers.rsp,
@@ -114,13 +118,19 @@ const char *borrow_refusal(const struct injection *injection, const struct trace
 			[UNWIND_R10] = tracee->registers.r10,
 			[UNWIND_R11] = tracee->registers.r11 },
 		.is_in_call = tracee->is_in_call };
+
+	stack_walk(stack, &injection->remote, &injection->waiting, &registers);
+}
+
+static const char *refuse_stop(const struct injection *injection, const struct tracee *tracee)
+{
 	struct thread_stack stack;
 
 	if (tracee->is_in_sequence)
 		return "is in a restartable sequence (rseq)";
 	if (tracee->has_signal)
 		return "has a signal to handle";
-	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
+	walk_stopped(injection, tracee, &stack);
 	return stack_refusal(&stack);
 }
 
@@ -153,7 +163,7 @@ static enum attempt try_thread(const struct injection *injection, pid_t thread,
 		break;
 	}
 	const char *const reason = threads_has(&injection->remote, thread)
-					   ? borrow_refusal(injection, &tracee)
+					   ? refuse_stop(injection, &tracee)
 					   : "has ended";
 	if (reason == NULL) {
 		const bool done = start_thread(injection, &tracee, err);
@@ -247,4 +257,56 @@ bool borrow_some_thread(const struct injection *injection, const struct borrow_l
 		clock_sleep_us(LOOK_AGAIN_US);
 	} while (clock_monotonic_ms() < until_ms && borrowed->stops.total_us <= STOPS_MAX_US);
 	return explain_refusal(borrowed, list.count, limits->patience_ms, refusal, err);
+}
+
+/* --- Afterwards --- */
+
+static bool has_left_by_look(const struct injection *injection, pid_t thread)
+{
+	struct stack_registers registers;
+	struct thread_stack stack;
+	long ignored;
+
+	if (!thread_read_waiting(injection->remote.pid, thread, &registers, &ignored))
+		return false;
+	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
+	return stack_is_outside(&stack, injection->code, TRAMPOLINE_CODE_MAX, false);
+}
+
+static bool has_left_by_stop(const struct injection *injection, pid_t thread, int wait_ms)
+{
+	struct thread_stack stack;
+	struct tracee tracee;
+	struct error ignored;
+
+	switch (tracee_stop(&tracee, thread, wait_ms, &ignored)) {
+	case TRACEE_GONE:
+		return true;
+	case TRACEE_FAILED:
+	case TRACEE_STUCK:
+		return false;
+	case TRACEE_STOPPED:
+		break;
+	}
+	walk_stopped(injection, &tracee, &stack);
+	if (!tracee_resume(&tracee, &ignored)) {
+		/* It has ended. */
+	}
+	return stack_is_outside(&stack, injection->code, TRAMPOLINE_CODE_MAX, true);
+}
+
+bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int64_t until_ms)
+{
+	int64_t now_ms;
+
+	for (int looks = 1; (now_ms = clock_monotonic_ms()) < until_ms; looks++) {
+		if (!threads_has(&injection->remote, thread) || has_left_by_look(injection, thread))
+			return true;
+		/* A thread that never waits. */
+		if (looks % LOOKS_BEFORE_STOP == 0 &&
+			has_left_by_stop(injection, thread, (int)(until_ms - now_ms)))
+			return true;
+		clock_sleep_us(LEFT_POLL_US);
+	}
+	return false;
 }

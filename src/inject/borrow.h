@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "inject/injection.h"
-#include "inject/tracee.h"
 
 enum { BORROW_EXTRA_MS = 5000 }; /* until the last thread stands still */
 
@@ -44,8 +43,12 @@ MUST_CHECK bool borrow_some_thread(const struct injection *injection,
 	const struct borrow_limits *limits, struct borrowed_thread *borrowed, pid_t *stuck,
 	struct error *err);
 
-/* Why the thread, which stands still, may not be used; NULL when it may. */
-const char *borrow_refusal(const struct injection *injection, const struct tracee *tracee);
+/*
+ * Waits until the borrowed thread has left the code that was put there: it may wait for a processor
+ * in it when the new thread has come and gone. Stops it where looks prove nothing. False when it
+ * has not left by then, or that cannot be proven.
+ */
+bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int64_t until_ms);
 
-/* The same of a thread that is not stopped. */
+/* Why a thread that is not stopped could not be used; NULL when it could. */
 const char *borrow_look(const struct injection *injection, pid_t thread);

@@ -21,12 +21,11 @@ enum {
 	LOAD_MS = 10000,     /* until the library has started */
 	LEAVE_MS = 5000,     /* until the new thread has ended */
 	TAKE_BACK_MS = 1000, /* until it is proven that nothing runs there */
-	LOOK_AGAIN_US = 300, /* between two stops */
 	POLL_US = 200,
 	PATH_BYTES = 64,
 };
 
-_Static_assert(START_MS + LOAD_MS + LEAVE_MS == LOADER_MS, "the contract");
+_Static_assert(START_MS + LOAD_MS + 2 * LEAVE_MS == LOADER_MS, "the contract");
 
 bool loader_request_check(const struct loader_request *request, struct error *err)
 {
@@ -55,13 +54,6 @@ static int wait_for_state(const struct injection *injection, uint32_t state, int
 	return -1;
 }
 
-/* Whether the borrowed thread, which stands still, is outside, and will not return there. */
-static bool has_left_code(const struct injection *injection, const struct tracee *tracee)
-{
-	return tracee->registers.rip - injection->code >= TRAMPOLINE_CODE_MAX &&
-	       borrow_refusal(injection, tracee) == NULL;
-}
-
 /*
  * No thread was started: it has no memory of ours then. A new thread that came late would hold its
  * memory longer than this lasts.
@@ -69,22 +61,13 @@ static bool has_left_code(const struct injection *injection, const struct tracee
 static void take_back(const struct injection *injection, const struct borrowed_thread *borrowed)
 {
 	const int64_t until_ms = borrowed->at_ms + START_MS + TAKE_BACK_MS;
-	struct error ignored;
-	struct tracee tracee;
-	bool has_left = false;
 	char byte;
 
-	while (!has_left && clock_monotonic_ms() < until_ms &&
+	if (!remote_copy(&injection->remote, injection->memory, &byte, sizeof byte) &&
+		borrow_wait_until_left(injection, borrowed->thread, until_ms) &&
 		!remote_copy(&injection->remote, injection->memory, &byte, sizeof byte) &&
-		tracee_stop(&tracee, borrowed->thread, TAKE_BACK_MS, &ignored) == TRACEE_STOPPED) {
-		has_left = has_left_code(injection, &tracee) && clock_monotonic_ms() < until_ms;
-		if (has_left)
-			injection_write_unused_bytes(injection);
-		if (!tracee_resume(&tracee, &ignored)) {
-			/* It has ended. */
-		}
-		clock_sleep_us(LOOK_AGAIN_US);
-	}
+		clock_monotonic_ms() < until_ms)
+		injection_write_unused_bytes(injection);
 }
 
 static bool explain_no_start(const struct injection *injection,
@@ -297,8 +280,9 @@ static bool read_answer(const struct injection *injection, int state, int *retur
 	return true;
 }
 
-/* Puts back the unused bytes once nothing runs there. */
-static void leave(const struct injection *injection, pid_t own_number)
+/* Puts back the unused bytes once nothing runs there: neither the new nor the borrowed thread. */
+static void leave(
+	const struct injection *injection, const struct borrowed_thread *borrowed, pid_t own_number)
 {
 	const pid_t thread = threads_find(injection->remote.pid, own_number);
 	const int64_t until_ms = clock_monotonic_ms() + LEAVE_MS;
@@ -310,7 +294,9 @@ static void leave(const struct injection *injection, pid_t own_number)
 	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
 	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
 		clock_sleep_us(POLL_US);
-	if (thread != 0 && access(path, F_OK) != 0)
+	if (thread != 0 && access(path, F_OK) != 0 &&
+		borrow_wait_until_left(
+			injection, borrowed->thread, clock_monotonic_ms() + LEAVE_MS))
 		injection_write_unused_bytes(injection);
 }
 
@@ -331,6 +317,6 @@ bool loader_thread_run(const struct injection *injection, const struct borrowed_
 	const bool done =
 		read_answer(injection, state, returned, answer, size, is_sent ? err : &ignored) &&
 		is_sent;
-	leave(injection, (pid_t)thread);
+	leave(injection, borrowed, (pid_t)thread);
 	return done;
 }

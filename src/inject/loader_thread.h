@@ -21,7 +21,7 @@ struct loader_request {
 /* ERROR_USAGE when it is too long for the exchange. */
 MUST_CHECK bool loader_request_check(const struct loader_request *request, struct error *err);
 
-enum { LOADER_MS = 20000 }; /* how long the conversation may last */
+enum { LOADER_MS = 25000 }; /* how long the conversation may last */
 
 /*
  * As inject_library. `returned` is what the function has returned, `answer` of `size` bytes what it

@@ -223,13 +223,23 @@ static void build_table(
 		module->table = (struct unwind_table){ 0 };
 }
 
+/* Its loader's path says which C library it has: /lib/ld-musl-x86_64.so.1. */
+static bool is_musl(const struct remote_process *remote, const struct remote_module *module,
+	const Elf64_Phdr *interpreter)
+{
+	char path[128] = "";
+
+	remote_copy_some(remote, module->bias + interpreter->p_vaddr, path, sizeof path - 1);
+	return strstr(path, "/ld-musl-") != NULL;
+}
+
 /* What is mapped at `start` is the beginning of a file: whether it is a module. */
 static void add_module(struct remote_process *remote, uint64_t start)
 {
 	struct remote_module module = { .begin = UINT64_MAX };
-	const Elf64_Phdr *frames = NULL, *dynamic = NULL;
+	const Elf64_Phdr *frames = NULL, *dynamic = NULL, *interpreter = NULL;
 	Elf64_Phdr headers[HEADERS_MAX];
-	bool has_bias = false, has_interpreter = false;
+	bool has_bias = false;
 	Elf64_Ehdr header;
 
 	if (remote->count == MODULES_MAX || !remote_copy(remote, start, &header, sizeof header) ||
@@ -251,7 +261,8 @@ static void add_module(struct remote_process *remote, uint64_t start)
 			frames = segment;
 		if (segment->p_type == PT_DYNAMIC)
 			dynamic = segment;
-		has_interpreter = has_interpreter || segment->p_type == PT_INTERP;
+		if (segment->p_type == PT_INTERP)
+			interpreter = segment;
 	}
 	if (module.begin >= module.end)
 		return;
@@ -260,20 +271,14 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	if (frames != NULL)
 		build_table(remote, &module, frames);
 	module.has_malloc = defines(remote, &module, "malloc");
-	module.role = role_of(remote, &module, has_interpreter || header.e_type == ET_EXEC);
-	remote->has_interpreter = remote->has_interpreter || has_interpreter;
+	module.role = role_of(remote, &module, interpreter != NULL || header.e_type == ET_EXEC);
+	remote->has_interpreter = remote->has_interpreter || interpreter != NULL;
+	if (interpreter != NULL && is_musl(remote, &module, interpreter))
+		remote->has_musl = true;
 	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
 	remote->modules =
 		xreallocarray(remote->modules, remote->count + 1, sizeof *remote->modules);
 	remote->modules[remote->count++] = module;
-}
-
-static bool is_musl(const struct proc_map *map)
-{
-	static const char name[] = "/ld-musl-";
-
-	return map->path_size > sizeof name &&
-	       memmem(map->path, map->path_size, name, sizeof name - 1) != NULL;
 }
 
 static void note_gap(struct remote_process *remote, uint64_t begin, uint64_t end)
@@ -329,7 +334,6 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 		if (proc_map_parse(at, (size_t)(end - at), &map)) {
 			note_gap(remote, last_end, map.start);
 			last_end = map.limit;
-			remote->has_musl = remote->has_musl || is_musl(&map);
 			if (map.file_offset == 0 && map.readable && !map.writable &&
 				(map.path_size == 0 || map.path[0] == '/' || map.executable))
 				add_module(remote, map.start);

@@ -72,6 +72,21 @@ const char *stack_refusal(const struct thread_stack *stack)
 	return NULL;
 }
 
+bool stack_is_outside(
+	const struct thread_stack *stack, uint64_t code, size_t size, bool has_frame_pointer)
+{
+	/* Signals come as soon as the code no longer blocks them: their handlers return there. */
+	bool is_proven = has_frame_pointer || stack->is_complete;
+
+	for (size_t i = 0; i < stack->count; i++) {
+		if (stack->pcs[i] - code <= size)
+			return false;
+		if (stack->kinds[i] == STACK_SIGNAL)
+			is_proven = stack->is_complete;
+	}
+	return is_proven && stack->count > 0;
+}
+
 /* --- Functions that wait --- */
 
 /*
@@ -218,6 +233,7 @@ void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 		const struct remote_module *const module = remote_find(remote, pc);
 		const struct unwind_rule rule = rule_of(module, pc);
 
+		stack->pcs[stack->count] = frame.pc;
 		stack->kinds[stack->count++] = kind_of(module, waiting, rule, pc);
 		if (rule.cfa == UNWIND_CFA_END) {
 			stack->is_complete = true;

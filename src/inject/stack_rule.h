@@ -31,10 +31,18 @@ enum stack_kind {
 
 struct thread_stack {
 	enum stack_kind kinds[STACK_FRAMES_MAX]; /* innermost first */
+	uint64_t pcs[STACK_FRAMES_MAX];
 	size_t count;
 	bool is_complete; /* the outermost frame is the last one */
 	bool is_in_call;  /* the thread is in a system call */
 };
+
+/*
+ * Whether the thread is outside of that code and will not return to it. The stack that was walked
+ * without a frame pointer, as of a thread that was not stopped, proves it only if it is complete.
+ */
+bool stack_is_outside(
+	const struct thread_stack *stack, uint64_t code, size_t size, bool has_frame_pointer);
 
 /* NULL when it is safe; else what the thread is doing, as the end of "the thread ...". */
 const char *stack_refusal(const struct thread_stack *stack);

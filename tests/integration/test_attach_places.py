@@ -5,7 +5,10 @@ import json
 import os
 import pathlib
 import random
+import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 from agent_host import PROGRAMS
@@ -36,6 +39,29 @@ class Places(AttachCase):
         self.assertIn("D (", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         self.assert_attaches(process)
 
+    def test_a_handler_that_returns_late_into_the_borrowed_code(self):
+        process = self.start_places("handling")
+        # The leak checker cannot work in a process that is traced.
+        environment = dict(self.environment, ASAN_OPTIONS="detect_leaks=0")
+        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+        # Of a stop that is used, the eighth call lets the thread go; its signals are blocked already.
+        command = subprocess.Popen([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=400000:when=8", HEAPCTL,
+                                    "attach", str(process.pid)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end, command)
+        wait_until(lambda: self.stands_still(stat), "the stop")
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(command.wait(60), 0)
+        self.detach(process.pid)
+        self.assert_unharmed(process)
+
+    def stands_still(self, stat):
+        """For longer than any other of the command's calls takes."""
+        for _ in range(10):
+            if stat.read_text().rpartition(") ")[2][0] != "t":
+                return False
+            time.sleep(0.01)
+        return True
+
     def test_the_stops_are_counted(self):
         process = self.start(need("sleep"), "1000")
         wait_until(lambda: "sleep" in os.readlink(f"/proc/{process.pid}/exe"), "the program")
@@ -44,6 +70,17 @@ class Places(AttachCase):
         self.assertGreater(answer["stop_us"], 0)
         self.assertGreaterEqual(answer["max_stop_us"], answer["stop_us"])
         self.assertGreaterEqual(answer["total_stop_us"], answer["max_stop_us"])
+
+    def test_a_program_of_another_c_library(self):
+        compiler = shutil.which("musl-gcc")
+        if compiler is None:
+            self.skipTest("musl-gcc is not installed")
+        source, program = (os.path.join(self.folder, name) for name in ("waits.c", "waits"))
+        pathlib.Path(source).write_text("#include <unistd.h>\nint main(void)\n{\n\tfor (;;)\n\t\tpause();\n}\n")
+        subprocess.run([compiler, "-o", program, source], check=True)
+        process = self.start(program)
+        self.assertIn("uses musl's C library", self.attach(process.pid, code=1)[1])
+        self.assertTrue(is_alive(process.pid))
 
     def test_from_the_first_moment(self):
         """A program that loads its libraries is not taken for one that has none."""

@@ -82,12 +82,49 @@ static void what_holds_a_lock_below(void **state)
 	assert_refused("wclccllc$", true, "is in the C library");
 }
 
+static void what_will_not_return_to_the_code(void **state)
+{
+	enum { CODE = 0x1000, SIZE = 0x100 };
+	struct thread_stack stack = make("wc$", true);
+
+	(void)state;
+	stack.pcs[0] = CODE + SIZE + 1;
+	stack.pcs[1] = CODE - 1;
+	assert_true(stack_is_outside(&stack, CODE, SIZE, false));
+	stack.pcs[1] = CODE + SIZE; /* behind its last call */
+	assert_false(stack_is_outside(&stack, CODE, SIZE, true));
+
+	stack = make("wc", true);
+	assert_true(stack_is_outside(&stack, CODE, SIZE, true));
+	assert_false(stack_is_outside(&stack, CODE, SIZE, false));
+	/* Below a handler there may be more. */
+	stack = make("wcsu", true);
+	assert_false(stack_is_outside(&stack, CODE, SIZE, true));
+	stack = make("wcsc$", true);
+	assert_true(stack_is_outside(&stack, CODE, SIZE, true));
+}
+
+static void the_end_of_a_coroutine(void **state)
+{
+	struct stack_waiting waiting = { .makecontext = 0x401000, .makecontext_size = 16 };
+	const int32_t distance = -0x807;
+
+	(void)state;
+	/* lea -0x807(%rip), %rcx at 0x401005 */
+	memcpy(waiting.makecontext_code + 5, "\x48\x8d\x0d", 3);
+	memcpy(waiting.makecontext_code + 8, &distance, sizeof distance);
+	assert_true(stack_is_context_end(&waiting, 0x40100c - 0x807));
+	assert_false(stack_is_context_end(&waiting, 0x40100c));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(code_with_nothing_else_below),
 		cmocka_unit_test(a_waiting_function_in_a_system_call),
 		cmocka_unit_test(what_holds_a_lock_below),
+		cmocka_unit_test(what_will_not_return_to_the_code),
+		cmocka_unit_test(the_end_of_a_coroutine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

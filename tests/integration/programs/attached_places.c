@@ -3,10 +3,11 @@
  * A program whose threads stand in places that are rare: on a stack of makecontext(), or where they
  * cannot be stopped.
  *
- * usage: attached_places waiting|computing|blocked
+ * usage: attached_places waiting|computing|handling|blocked
  *
  * Its only thread waits, or computes, on a stack of makecontext(). "blocked": the main thread waits
- * for a child of vfork(), and another one for the end of the input.
+ * for a child of vfork(), and another one for the end of the input. "handling" computes, and takes
+ * its time for each SIGUSR1.
  *
  * Prints "ready", then what went wrong, or "ok 1" at the end of its input.
  */
@@ -19,10 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 256 * 1024, WAIT_MS = 20, INPUT_LOOK_MS = 0 };
+enum { STACK_BYTES = 256 * 1024, WAIT_MS = 20, INPUT_LOOK_MS = 0, HANDLING_MS = 1500 };
 
 static ucontext_t outer, inner;
 static const char *mode;
@@ -61,7 +63,7 @@ static void run_inner(void)
 
 	for (;;) {
 		struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-		if (strcmp(mode, "computing") == 0)
+		if (strcmp(mode, "waiting") != 0)
 			compute();
 		else if (epoll_wait(instance, &event, 1, WAIT_MS) != 0)
 			fault("epoll_wait");
@@ -72,8 +74,19 @@ static void run_inner(void)
 	}
 }
 
+static void handle(int number)
+{
+	struct timespec left = { .tv_sec = HANDLING_MS / 1000,
+		.tv_nsec = HANDLING_MS % 1000 * 1000000L };
+
+	(void)number;
+	while (nanosleep(&left, &left) != 0)
+		continue;
+}
+
 static void run_outer(void)
 {
+	signal(SIGUSR1, handle);
 	if (getcontext(&inner) != 0)
 		fault("getcontext");
 	inner.uc_stack.ss_sp = malloc(STACK_BYTES);
