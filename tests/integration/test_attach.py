@@ -162,9 +162,14 @@ class Guest(AttachCase):
 
     def test_children_of_an_attached_program(self):
         process = self.start(need("bash"), "-c", "while :; do x=$(/bin/true; printf %0500d 1); y=$y$x; [ ${#y} -gt 100000 ] && y=; done")
+        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+
+        def faults_of_children():
+            return int(stat.read_text().rpartition(") ")[2].split()[8])
         for _ in range(5):
             self.attach(process.pid)
-            time.sleep(0.2)
+            before = faults_of_children()
+            wait_until(lambda seen=before: faults_of_children() > seen, "a child that has ended")
             self.detach(process.pid)
         self.assertTrue(is_alive(process.pid))
 
@@ -362,13 +367,11 @@ class Refused(AttachCase):
         self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
 
     def test_a_program_that_executes_another(self):
-        """Whenever that happens, heapctl does not wait in vain."""
+        """Whenever that happens, heapctl does not wait until its time is over, and then blame another thread for it."""
         for delay in (0, 0.02, 0.04, 0.06):
             process = self.start(need("bash"), "-c", "read -t 0.3 line < <(sleep 9); exec sleep 1000")
             time.sleep(0.27 + delay)
-            began = time.monotonic()
-            self.heapctl("attach", process.pid, code=None)
-            self.assertLess(time.monotonic() - began, 4.5)
+            self.assertNotRegex(self.heapctl("attach", process.pid, code=None)[1], "loader|could be used")
             self.assertTrue(is_alive(process.pid))
 
     def test_no_memory_for_a_thread(self):
