@@ -17,6 +17,9 @@
 #include "sampler/sampler.h"
 #include "sampler/sampler_operations.h"
 
+/* Short: at a dlopen the thread may wait for the caller. */
+enum { SOCKET_WAIT_MS = 200 };
+
 /* The child has no run that would end the sampling. */
 static void end_inherited_run(void)
 {
@@ -256,7 +259,7 @@ static bool start(const struct agent_options *options, struct error *err)
 		return false;
 	agent_state.started = true;
 	if (options->preloaded && options->mode == AGENT_THREAD)
-		agent_thread_wait_for_socket();
+		agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	return true;
 }
 

@@ -207,7 +207,6 @@ bool agent_thread_begin(bool is_child, struct error *err)
 enum {
 	CONNECT_AGAIN_MS = 10,
 	CONNECTS_MAX = 200,
-	SOCKET_WAIT_MS = 200,
 };
 
 /* Waits for the end of the thread; under the lock. */
@@ -222,9 +221,9 @@ static bool wait_for_end(int64_t wait_ms)
 	return true;
 }
 
-void agent_thread_wait_for_socket(void)
+void agent_thread_wait_for_socket(int wait_ms)
 {
-	const struct timespec until = clock_timespec(clock_monotonic_ms() + SOCKET_WAIT_MS);
+	const struct timespec until = clock_timespec(clock_monotonic_ms() + wait_ms);
 
 	pthread_mutex_lock(&agent_state.lock);
 	while (agent_state.has_thread && !agent_state.has_tried_to_listen &&

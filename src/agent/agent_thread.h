@@ -78,9 +78,9 @@ void agent_thread_free(struct agent *agent);
 
 /*
  * Lets a preloaded agent make its socket before the program's main begins, which may drop the
- * rights to do so or enter a chroot. The wait is short: at a dlopen the thread may wait for us.
+ * rights to do so or enter a chroot.
  */
-void agent_thread_wait_for_socket(void);
+void agent_thread_wait_for_socket(int wait_ms);
 
 /* Ends the thread and waits for it. */
 void agent_thread_end(void);

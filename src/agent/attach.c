@@ -79,6 +79,10 @@ static bool has_socket(void)
 	return path[0] != '\0';
 }
 
+/* On a busy machine the new thread may wait for a processor; shorter than heapctl waits for this.
+ */
+enum { SOCKET_WAIT_MS = 6000 };
+
 static bool start(const char *settings, struct error *err)
 {
 	struct agent_options options = { .with_socket = true, .preloaded = true };
@@ -96,7 +100,7 @@ static bool start(const char *settings, struct error *err)
 	if (!agent_is_started() && !agent_start(&options, err))
 		return false;
 	replace_exit();
-	agent_thread_wait_for_socket();
+	agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	if (has_socket())
 		return true;
 	agent_end_attached();

@@ -151,6 +151,11 @@ class Guest(AttachCase):
             self.assertIn("has no agent any more", self.heapctl("status", process.pid, code=1)[1])
         self.assertTrue(is_alive(process.pid))
 
+    def test_an_agent_whose_thread_waits_for_a_processor(self):
+        process = self.start(need("sleep"), "1000", env={"LD_PRELOAD": str(PROGRAMS / "slow_thread.so")})
+        self.attach(process.pid)
+        self.detach(process.pid)
+
     def test_attaching_a_hundred_times_grows_nothing(self):
         process = self.start(need("sleep"), "1000")
         mapped = []
