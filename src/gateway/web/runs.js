@@ -41,7 +41,7 @@ export async function showRuns(page, target, status, values) {
     },
   });
   const remove = run => actionButton('Remove', async () => {
-    if (confirm('The run and its profile disappear for everybody. Go on?'))
+    if (confirm('Remove this run and its profiles from the agent, for all users?'))
       await post(target.path(`/v1/runs/${run.id}/remove`));
     await load();
   }, { className: 'plain' });

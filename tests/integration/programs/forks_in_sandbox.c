@@ -12,8 +12,6 @@
  *	forks_in_sandbox COMMAND  enters a filter that allows all calls and becomes the command
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -26,64 +24,53 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "seccomp_filter.h"
 #include "wait_to_begin.h"
-
-static int enter(struct sock_filter *code, unsigned short size)
-{
-	const struct sock_fprog program = { .len = size, .filter = code };
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
-#define ALLOW(call)                                            \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 static int enter_killing(void)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(clone),
-		ALLOW(set_robust_list),
-		ALLOW(wait4),
-		ALLOW(write),
-		ALLOW(pause),
-		ALLOW(exit_group),
+		FILTER_LOAD_NUMBER,
+		FILTER_ALLOW(clone),
+		FILTER_ALLOW(set_robust_list),
+		FILTER_ALLOW(wait4),
+		FILTER_ALLOW(write),
+		FILTER_ALLOW(pause),
+		FILTER_ALLOW(exit_group),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 
-	return enter(code, sizeof code / sizeof *code);
+	return filter_enter(code, sizeof code / sizeof *code);
 }
 
 static int enter_allocating(void)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(clone),
-		ALLOW(set_robust_list),
-		ALLOW(wait4),
-		ALLOW(write),
-		ALLOW(exit),
-		ALLOW(exit_group),
-		ALLOW(futex),
-		ALLOW(brk),
-		ALLOW(mmap),
-		ALLOW(munmap),
-		ALLOW(mremap),
-		ALLOW(mprotect),
-		ALLOW(madvise),
+		FILTER_LOAD_NUMBER,
+		FILTER_ALLOW(clone),
+		FILTER_ALLOW(set_robust_list),
+		FILTER_ALLOW(wait4),
+		FILTER_ALLOW(write),
+		FILTER_ALLOW(exit),
+		FILTER_ALLOW(exit_group),
+		FILTER_ALLOW(futex),
+		FILTER_ALLOW(brk),
+		FILTER_ALLOW(mmap),
+		FILTER_ALLOW(munmap),
+		FILTER_ALLOW(mremap),
+		FILTER_ALLOW(mprotect),
+		FILTER_ALLOW(madvise),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 	};
 
-	return enter(code, sizeof code / sizeof *code);
+	return filter_enter(code, sizeof code / sizeof *code);
 }
 
 static int enter_permissive(void)
 {
 	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
 
-	return enter(code, sizeof code / sizeof *code);
+	return filter_enter(code, sizeof code / sizeof *code);
 }
 
 static int end_of(pid_t pid)

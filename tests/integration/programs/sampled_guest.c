@@ -6,8 +6,6 @@
  *	sampled_guest NAME
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +26,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "seccomp_filter.h"
 #include "wait_to_begin.h"
 
 enum { DEPTH_MAX = 40 };
@@ -86,31 +85,25 @@ static int end_of(pid_t pid)
 
 /* --- Sandboxes --- */
 
-#define ALLOW(call)                                            \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
 /* What malloc itself needs, and write and exit; all else ends in `action`. */
 static int enter_sandbox(uint32_t action)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		ALLOW(brk),
-		ALLOW(mmap),
-		ALLOW(munmap),
-		ALLOW(mremap),
-		ALLOW(madvise),
-		ALLOW(mprotect),
-		ALLOW(futex),
-		ALLOW(write),
-		ALLOW(exit),
-		ALLOW(exit_group),
+		FILTER_LOAD_NUMBER,
+		FILTER_ALLOW(brk),
+		FILTER_ALLOW(mmap),
+		FILTER_ALLOW(munmap),
+		FILTER_ALLOW(mremap),
+		FILTER_ALLOW(madvise),
+		FILTER_ALLOW(mprotect),
+		FILTER_ALLOW(futex),
+		FILTER_ALLOW(write),
+		FILTER_ALLOW(exit),
+		FILTER_ALLOW(exit_group),
 		BPF_STMT(BPF_RET | BPF_K, action),
 	};
-	const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
 
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	return filter_enter(code, sizeof code / sizeof *code);
 }
 
 /* In a child, as a server makes one for work on foreign bytes. */
