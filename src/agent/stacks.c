@@ -25,6 +25,15 @@ static void take_stack(void **addresses, unsigned *count, unsigned max)
 	*count = (unsigned)unwind_backtrace(&stacks.modules, &stacks.cache, &here, addresses, max);
 }
 
+/* A static program has none without -Wl,--eh-frame-hdr: gcc registers its frames otherwise. */
+static bool has_own_rows(void)
+{
+	const struct unwind_module *const module = unwind_list_find(
+		atomic_load(&stacks.modules.list), (uint64_t)(uintptr_t)take_stack);
+
+	return module != NULL && module->count > 0;
+}
+
 bool stacks_take_over(struct allocator *allocator, struct error *err)
 {
 	allocator_backtrace *before = NULL;
@@ -38,7 +47,10 @@ bool stacks_take_over(struct allocator *allocator, struct error *err)
 		return false;
 	if (stacks.taken_over)
 		return true;
-	if (!allocator_backtrace_set(allocator, take_stack, err)) {
+	if (!has_own_rows())
+		error_set(err, ERROR_UNSUPPORTED,
+			"the program has no index of its unwind tables (--eh-frame-hdr)");
+	if (!has_own_rows() || !allocator_backtrace_set(allocator, take_stack, err)) {
 		unwind_modules_deinit(&stacks.modules);
 		return false;
 	}

@@ -320,12 +320,12 @@ static bool starts_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* In a static program there is no loader. */
+/* In a static program there is no loader. Where profiling is enabled it has not ended. */
 bool jemalloc_would_end_the_process(const struct allocator *allocator)
 {
 	const char *const unwinder = allocator->profiling.unwinder;
 
-	return getauxval(AT_BASE) == 0 &&
+	return getauxval(AT_BASE) == 0 && !allocator->profiling.enabled &&
 	       (strcmp(unwinder, "libgcc") == 0 || strcmp(unwinder, "gcc") == 0);
 }
 
@@ -342,7 +342,8 @@ bool jemalloc_not_enabled(const struct allocator *allocator, struct error *err)
 			"prof:true,prof_active:false into the symlink /etc/malloc.conf");
 	if (jemalloc_would_end_the_process(allocator))
 		return error_hint(err,
-			"link the C library dynamically, then start it with "
+			"link the C library dynamically, or add -Wl,--wrap=_Unwind_Backtrace where "
+			"libheapctl.a is linked, then start it with "
 			"%s=prof:true,prof_active:false; in this static program the %s unwinder "
 			"would end the process",
 			configuration->variable, allocator->profiling.unwinder);

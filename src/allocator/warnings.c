@@ -241,7 +241,9 @@ static void check_unwinder(const struct report *report)
 			"unwinder stops there, and in some programs aborts the process",
 			unwinder);
 	if (jemalloc_would_end_the_process(report->allocator))
-		warn(report, "static-unwinder", "link the C library dynamically",
+		warn(report, "static-unwinder",
+			"link the C library dynamically, or add -Wl,--wrap=_Unwind_Backtrace where "
+			"libheapctl.a is linked",
 			"the program is static: with glibc the %s unwinder aborts the process as "
 			"soon as profiling is enabled",
 			unwinder);

@@ -60,7 +60,7 @@ class EventLoop(Case):
         self.assertEqual((runs[0]["state"], runs[0]["ended_by"]), ("finished", "deadline"))
         self.assertEqual(self.send_lines(port, 1), 201)
 
-    def check_profiling(self, program, symbol="mallctl", **options):
+    def check_profiling(self, program, symbol="mallctl", interval=4096, **options):
         process, port, said = self.start_loop(program, **options)
         self.assertRegex(said, r"^profiling: jemalloc 5\.3")
         status = ask(self.wait_for_agent(process.pid), "/v1/status")[1]
@@ -69,7 +69,7 @@ class EventLoop(Case):
         self.heapctl("activate", process.pid)
         self.send_lines(port, 200)
         profile = ask(self.socket_of(process.pid), "/v1/profile")[1]
-        self.assertTrue(profile.startswith(b"heap_v2/4096\n"))
+        self.assertTrue(profile.startswith(b"heap_v2/%d\n" % interval))
         return status, profile.count(b"\n@ ")
 
     def check_no_profiling(self, program, reason, **options):
@@ -93,6 +93,13 @@ class EventLoop(Case):
     def test_everything_static(self):
         """There the unwinder would end the program, so enabling is not what it is told to do."""
         self.check_no_profiling(EXAMPLES / "event_loop_all_static", "link the C library dynamically", conf="")
+
+    def test_everything_static_with_a_wrapped_unwinder(self):
+        for interval in (12, 0):
+            status, stacks = self.check_profiling(EXAMPLES / "event_loop_all_static_stacks",
+                                                  conf=f"prof:true,prof_active:true,lg_prof_sample:{interval}", interval=1 << interval)
+            self.assertGreater(stacks, 0)
+            self.assertNotIn("static-unwinder", {warning["code"] for warning in status["warnings"]})
 
     def test_jemalloc_prefixed(self):
         """malloc is not that jemalloc's, which has to be said."""
