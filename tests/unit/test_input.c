@@ -143,18 +143,19 @@ static void pieces_make_the_same_profile(void **state)
 			"---\n--- heap\nheap profile: 1: 1 [1: 1] @ heap_v2/1\n"
 			"1: 1 [1: 1] @ 0x11 0x101\n" },
 	};
-	static void (*const pack[])(const void *, size_t, struct buffer *) = { gzip, zstd, xz };
+	static void (*const pack[])(const void *, size_t, struct buffer *) = { zstd, gzip, xz };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		struct buffer text;
 		buffer_init(&text, &memory_heap);
 		buffer_append_string(&text, cases[i][0]);
-		for (unsigned j = 16; text.size < 9 * 1024 * 1024; j++)
+		for (unsigned j = 16; text.size < 5 * 1024 * 1024; j++)
 			buffer_printf(&text, "%s%x%s%x%s", cases[i][1], j, cases[i][2], j % 997,
 				cases[i][3]);
 		buffer_append_string(&text, cases[i][4]);
 		struct profile *const plain = must_read(text.data, text.size);
-		for (size_t k = 0; k < sizeof pack / sizeof *pack; k++) {
+		/* All ways of compressing with the first text. */
+		for (size_t k = 0; k < (i == 0 ? sizeof pack / sizeof *pack : 1); k++) {
 			struct buffer packed;
 			buffer_init(&packed, &memory_heap);
 			pack[k](text.data, text.size, &packed);
@@ -186,7 +187,7 @@ static void an_input_is_read_again(void **state)
 	buffer_init(&text, &memory_heap);
 	buffer_init(&packed, &memory_heap);
 	buffer_append_string(&text, "main;f 1\n");
-	for (unsigned i = 0; text.size < 9 * 1024 * 1024; i++)
+	for (unsigned i = 0; text.size < 5 * 1024 * 1024; i++)
 		buffer_printf(&text, "main;f%u 1\n", i % 997);
 	gzip(text.data, text.size, &packed);
 	assert_true(input_over(
