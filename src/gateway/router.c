@@ -109,8 +109,13 @@ bool router_match(const struct route *routes, char *path, struct request *reques
 	} else if (find_route(routes, path, ROUTE_GLOBAL, request, allowed)) {
 		return true;
 	}
-	if (*allowed != 0)
-		return error_set(err, ERROR_USAGE, "method not allowed");
+	if (*allowed != 0) {
+		error_set(err, ERROR_USAGE, "method not allowed");
+		return error_hint(err, "send %s",
+			*allowed == METHOD_GET	  ? "GET"
+			: *allowed == METHOD_POST ? "POST"
+						  : "GET or POST");
+	}
 	error_set(err, ERROR_NOT_FOUND, "there is no such page");
 	return error_hint(err, "/openapi.json lists all of them");
 }
@@ -409,6 +414,7 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 	/* HEAD, as sent by link checkers, must change nothing. */
 	if (is_change && strcmp(incoming->method, "HEAD") == 0) {
 		error_set(&err, ERROR_USAGE, "HEAD is not allowed for a change");
+		error_hint(&err, "send POST, or GET where /openapi.json lists it");
 		reply_not_allowed(request->route->methods, &err, reply);
 		return;
 	}

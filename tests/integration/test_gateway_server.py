@@ -81,6 +81,7 @@ class Document(GatewayCase):
                     continue
                 answer = self.expect(self.ask(path, other.upper()), 405)
                 self.assertIn("GET" if other == "post" else "POST", answer.headers["Allow"])
+                self.assertIn("send GET" if other == "post" else "send POST", answer.json["error"]["hint"])
 
     def check(self, pattern, method, operation):
         path = re.sub(r"{(\w+)}", lambda match: self.VALUES[match.group(1)], pattern)
