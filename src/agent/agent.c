@@ -135,16 +135,24 @@ static void activate_at_start(void)
 	atomic_store(&agent_state.activation.since_ms, clock_realtime_ms());
 }
 
+static void offer_sampler(const struct settings *settings)
+{
+	if (!settings->no_sampler)
+		sampler_operations_offer(
+			&agent_state.allocator, settings->lg_sample, settings->with_entries);
+}
+
 /* jemalloc registers its own handlers first: in a child it works before this one is called. */
 static void prepare(const struct settings *settings)
 {
-	if (agent_state.prepared)
+	if (agent_state.prepared) {
+		offer_sampler(settings);
 		return;
+	}
 	agent_thread_init();
 	stacks_learn_thread();
 	allocator_find(&agent_state.allocator);
-	if (!settings->no_sampler)
-		sampler_operations_offer(&agent_state.allocator, settings->lg_sample);
+	offer_sampler(settings);
 	agent_state.stack_bytes = thread_stack_bytes();
 	process_mark_open();
 	capture_learn_program();

@@ -7,14 +7,18 @@
  * neither. The agent leaves by POST /v1/detach, and may be attached again.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/agent.h"
 #include "agent/folder.h"
 #include "agent/thread.h"
 #include "sampler/entries.h"
+#include "sampler/entry_area.h"
 #include "sampler/interposer.h"
+#include "sampler/sampler_operations.h"
 
 /* NAME=VALUE lines, in the place of an environment: one thread attaches at a time. */
 static const char *settings_text;
@@ -83,6 +87,47 @@ static bool has_socket(void)
  */
 enum { SOCKET_WAIT_MS = 6000 };
 
+/* Where the code of patched functions may be: "FIRST LIMIT", in hexadecimal digits. */
+static bool find_entry_range(uint64_t *first, uint64_t *limit)
+{
+	const char *const text = find_setting("entry_range");
+	char *end = NULL;
+
+	if (text == NULL)
+		return false;
+	*first = strtoull(text, &end, 16);
+	*limit = strtoull(end, &end, 16);
+	return true;
+}
+
+/* What no function jumps into. */
+static void unmap_unused_area(void)
+{
+	if (entry_area_get() == NULL)
+		entry_area_unmap();
+}
+
+static bool refuse_other_method(struct error *err)
+{
+	error_set(err, ERROR_STATE,
+		"its functions were patched before, and a thread may still be in that code");
+	return error_hint(err, "heapctl attach --method entry");
+}
+
+static bool start_agent(struct agent_options *options, struct error *err)
+{
+	uint64_t first = 0, limit = 0;
+
+	options->settings.with_entries = find_entry_range(&first, &limit);
+	if (!options->settings.with_entries && entry_area_get() != NULL)
+		return refuse_other_method(err);
+	const bool done = (!options->settings.with_entries || entry_area_map(first, limit, err)) &&
+			  (agent_is_started() || agent_start(options, err));
+	if (!done || !sampler_operations_use_entries())
+		unmap_unused_area();
+	return done;
+}
+
 static bool start(const char *settings, struct error *err)
 {
 	struct agent_options options = { .with_socket = true, .preloaded = true };
@@ -97,13 +142,14 @@ static bool start(const char *settings, struct error *err)
 	if (!folder_choose(&options.settings, &folder, err))
 		return error_hint(err, "mount a tmpfs at its /dev/shm, or name a folder that it "
 				       "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
-	if (!agent_is_started() && !agent_start(&options, err))
+	if (!start_agent(&options, err))
 		return false;
 	replace_exit();
 	agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	if (has_socket())
 		return true;
 	agent_end_attached();
+	unmap_unused_area();
 	error_set(err, ERROR_STATE, "its agent could make no socket in %s", folder.path);
 	return error_hint(err, "name a folder that the process can write to: HEAPCTL_DIR=FOLDER "
 			       "heapctl attach");
@@ -111,14 +157,24 @@ static bool start(const char *settings, struct error *err)
 
 int heapctl_attach_agent(const char *settings, char *answer, size_t size);
 
-/* Returns an error kind; `answer` is the message and, on a line of its own, the hint. */
+/*
+ * Returns an error kind; `answer` is the message and, on a line of its own, the hint. On success,
+ * where functions are to be patched: the addresses of the area, of the table of entries, and how
+ * many entries that has.
+ */
 __attribute__((visibility("default"))) int heapctl_attach_agent(
 	const char *settings, char *answer, size_t size)
 {
 	struct error err = { 0 };
+	size_t count = 0;
 
-	if (start(settings, &err))
+	if (start(settings, &err)) {
+		const struct entry *const entries = entries_list(&count);
+		if (sampler_operations_use_entries())
+			snprintf(answer, size, "%" PRIxPTR " %" PRIxPTR " %zu",
+				entry_area_address(), (uintptr_t)entries, count);
 		return 0;
+	}
 	snprintf(answer, size, "%s\n%s", err.message, err.hint);
 	return (int)err.kind;
 }

@@ -121,12 +121,18 @@ bool core_activate(struct core *core, bool active, bool *was_active, struct erro
 
 bool core_detach(struct core *core, struct error *err)
 {
+	struct allocator_sampler sampler;
 	bool was_active = false;
 	struct run run;
 
 	if (!core->settings.attached) {
 		error_set(err, ERROR_STATE, "the process was started with its agent, not attached");
 		return error_hint(err, "heapctl deactivate switches sampling off");
+	}
+	if (allocator_sampler(core->allocator, &sampler) && sampler.entries > 0) {
+		error_set(err, ERROR_STATE, "%llu functions of its allocator are still patched",
+			(unsigned long long)sampler.entries);
+		return error_hint(err, "heapctl detach restores them first, on this machine");
 	}
 	if (core_is_running(core) && !core_run_stop(core, &run, err))
 		return false;

@@ -96,7 +96,8 @@ MUST_CHECK bool core_pause(
 
 /*
  * Ends a run and the sampling that heapctl switched on, for an agent that was attached: its owner
- * ends it then. ERROR_STATE for one that the process was started with.
+ * ends it then. ERROR_STATE for one that the process was started with, and while functions are
+ * patched.
  */
 MUST_CHECK bool core_detach(struct core *core, struct error *err);
 

@@ -150,6 +150,11 @@ static void write_sampler(struct core *core, struct json_writer *json)
 		json_put_null(json);
 	else
 		json_put_integer(json, sampler.since_ms);
+	json_member_string(json, "method", sampler.method);
+	json_member_unsigned(json, "entries", sampler.entries);
+	json_member_unsigned(json, "entry_area", sampler.entry_area);
+	json_member_string(json, "entries_in", sampler.where);
+	json_member_string(json, "entries_missed", sampler.missed);
 	json_member_unsigned(json, "modules", sampler.modules);
 	json_member_unsigned(json, "slots", sampler.slots);
 	json_member_unsigned(json, "foreign_slots", sampler.foreign_slots);

@@ -6,6 +6,7 @@
 
 #include "agent/run.h"
 #include "base/quantity.h"
+#include "sampler/entry_area.h"
 #include "wire/http_target.h"
 
 enum { STATS_BYTES_MAX = 64 << 20 };
@@ -134,10 +135,13 @@ static bool handle_deactivate(struct route_call *exchange, struct error *err)
 
 static bool handle_detach(struct route_call *exchange, struct error *err)
 {
+	bool unmap = false;
 	struct json_writer json;
 
-	if (!core_detach(exchange->core, err))
+	if (!read_bool("unmap", exchange->target, &unmap, err) || !core_detach(exchange->core, err))
 		return false;
+	if (unmap)
+		entry_area_unmap();
 	json_init(&json, &exchange->response->body);
 	json_object_begin(&json);
 	json_member_bool(&json, "detached", true);
@@ -366,6 +370,7 @@ static bool handle_mallctl_write(struct route_call *exchange, struct error *err)
 
 static const char *const no_parameters[] = { NULL };
 static const char *const pause_parameters[] = { "duration_ms", NULL };
+static const char *const detach_parameters[] = { "unmap", NULL };
 static const char *const stats_parameters[] = { "format", "options", NULL };
 static const char *const start_parameters[] = { "duration_ms", "keep_active", "lg_sample", NULL };
 static const char *const reset_parameters[] = { "lg_sample", "force", NULL };
@@ -381,7 +386,7 @@ static const struct agent_route {
 	{ "GET", "/v1/status", no_parameters, handle_status },
 	{ "POST", "/v1/activate", no_parameters, handle_activate },
 	{ "POST", "/v1/deactivate", pause_parameters, handle_deactivate },
-	{ "POST", "/v1/detach", no_parameters, handle_detach },
+	{ "POST", "/v1/detach", detach_parameters, handle_detach },
 	{ "GET", "/v1/profile", no_parameters, handle_profile },
 	{ "GET", "/v1/stats", stats_parameters, handle_stats },
 	{ "POST", "/v1/reset", reset_parameters, handle_reset },

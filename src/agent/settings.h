@@ -39,6 +39,7 @@ struct settings {
 	char final[SETTINGS_PATH_MAX];	 /* HEAPCTL_FINAL: PREFIX of a profile at the exit; "" */
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
 	bool attached;	   /* loaded into a running process by `heapctl attach`: can be detached */
+	bool with_entries; /* and that patches the functions of the allocator */
 	char problem[128]; /* "" when all are valid */
 };
 

@@ -116,6 +116,11 @@ struct allocator_sampler {
 	uint64_t memory_bytes; /* that it takes itself */
 	int64_t since_ms;      /* since 1970, when the samples begin; 0: not yet */
 	bool is_installed;     /* sees the calls of the allocator */
+	const char *method;    /* "got": by the modules' slots; "entry": in the functions */
+	/* Functions that are patched, the file that has them, and those that could not be. */
+	uint64_t entries;
+	uint64_t entry_area; /* the address of the code behind them; 0: none */
+	const char *where, *missed;
 	/* Where the calls are seen: modules, and their slots for functions of the allocator. */
 	uint64_t modules, slots;
 	/* Where not: slots that lead elsewhere, that may yet, and that cannot be written. */

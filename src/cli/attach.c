@@ -11,10 +11,11 @@
 #include "cli/sample_interval.h"
 #include "cli/verb.h"
 
-enum { OPTION_INTERVAL = 1 };
+enum { OPTION_INTERVAL = 1, OPTION_METHOD };
 
 struct attach_command {
 	int lg_sample;
+	enum attach_method method;
 	bool is_inactive, is_forced, as_json;
 };
 
@@ -22,6 +23,12 @@ static const struct verb_option options[] = {
 	{ OPTION_INTERVAL, "interval", .argument = "BYTES",
 		.help = "one sample per this number of bytes on average; default 512KiB",
 		.complete = "64KiB 512KiB 2MiB" },
+	{ OPTION_METHOD, "method", .argument = "auto|got|entry",
+		.help = "how calls of the allocator are seen: got, by the tables through which "
+			"modules call each other; entry, by jumps in the allocator's functions, "
+			"which also shows an allocator that is linked into the program; auto, the "
+			"default, chooses entry for such a program",
+		.complete = "auto got entry" },
 	{ .name = "inactive",
 		.help = "do not switch sampling on",
 		OPTION_SWITCH(struct attach_command, is_inactive) },
@@ -35,6 +42,8 @@ static const struct verb_option options[] = {
 
 static void print_attached(const struct attachment *attachment, bool is_active)
 {
+	const struct entry_result *const entries = &attachment->entries;
+
 	printf("%s: attached; one thread stood still for %.1f ms\n", attachment->target.label,
 		(double)attachment->stop_us / 1000);
 	if (attachment->stops > 1)
@@ -42,10 +51,31 @@ static void print_attached(const struct attachment *attachment, bool is_active)
 		       "%.1f ms the longest\n",
 			attachment->stops - 1, (double)attachment->total_stop_us / 1000,
 			(double)attachment->max_stop_us / 1000);
+	if (entries->functions > 0)
+		printf("%zu functions of %s are patched; all %d threads stood still for %.1f ms\n",
+			entries->functions, attachment->entries_in, entries->threads,
+			(double)entries->stop_us / 1000);
 	printf("%s\n", is_active ? "sampling is on: profiles show what is allocated from now on"
 				 : "sampling is off: heapctl activate switches it on");
 	printf("heapctl detach %d takes the agent out again\n",
 		(int)attachment->target.process.pid);
+}
+
+static bool read_method(struct option_parser *parser, enum attach_method *method)
+{
+	static const char *const words[] = {
+		[ATTACH_AUTO] = "auto", [ATTACH_GOT] = "got", [ATTACH_ENTRY] = "entry"
+	};
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (strcmp(parser->value, words[i]) == 0) {
+			*method = (enum attach_method)i;
+			return true;
+		}
+	}
+	option_refuse(parser, "invalid value for --method: \"%s\" (use auto, got or entry)",
+		parser->value);
+	return false;
 }
 
 static int run_attach(const struct verb *verb, int argc, char **argv)
@@ -58,10 +88,14 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 
 	option_begin(&parser, verb, argc, argv, &command);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
-		if (id != OPTION_INTERVAL || !sample_interval_option(&parser, &command.lg_sample))
+		if (id == OPTION_STOP ||
+			(id == OPTION_INTERVAL &&
+				!sample_interval_option(&parser, &command.lg_sample)) ||
+			(id == OPTION_METHOD && !read_method(&parser, &command.method)))
 			return parser.exit_code;
 	}
-	const struct attach_request request = { .lg_sample = command.lg_sample,
+	const struct attach_request request = { .method = command.method,
+		.lg_sample = command.lg_sample,
 		.is_active = !command.is_inactive,
 		.is_forced = command.is_forced };
 	if (!process_find(parser.operands[0], &process, &err) ||
@@ -72,17 +106,34 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 		return EXIT_DONE;
 	}
 	CLEANUP(json_cleanup)
-	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i}", "pid",
+	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i, s:I, s:s, s:I}", "pid",
 		(int)attachment.target.process.pid, "name", attachment.target.process.name,
 		"active", request.is_active, "stop_us", (json_int_t)attachment.stop_us,
 		"max_stop_us", (json_int_t)attachment.max_stop_us, "total_stop_us",
-		(json_int_t)attachment.total_stop_us, "stops", attachment.stops);
+		(json_int_t)attachment.total_stop_us, "stops", attachment.stops, "entries",
+		(json_int_t)attachment.entries.functions, "entries_in", attachment.entries_in,
+		"all_stop_us", (json_int_t)attachment.entries.stop_us);
 	control_print_json(value);
 	return EXIT_DONE;
 }
 
+static void print_detached(const struct target *target, const struct entry_result *restored)
+{
+	printf("%s: detached; the library stays mapped, unused\n", target->label);
+	if (restored->functions > 0)
+		printf("%zu functions are restored; all %d threads stood still for %.1f ms\n",
+			restored->functions, restored->threads, (double)restored->stop_us / 1000);
+	if (restored->foreign > 0)
+		printf("%zu functions were left: another tool has patched them since\n",
+			restored->foreign);
+	if (restored->functions > 0 && !restored->is_unused)
+		printf("%d bytes of code behind them stay: a thread may stand in it\n",
+			ENTRY_AREA_BYTES);
+}
+
 static int run_detach(const struct verb *verb, int argc, char **argv)
 {
+	struct entry_result restored;
 	struct target target;
 	struct error err;
 	bool as_json = false;
@@ -91,18 +142,18 @@ static int run_detach(const struct verb *verb, int argc, char **argv)
 	if (!control_parse_target(verb, argc, argv, &target, &as_json, &exit_code))
 		return exit_code;
 	CLEANUP(json_cleanup) json_t *answer = NULL;
-	if (!attachment_end(&target, &answer, &err))
+	if (!attachment_end(&target, &answer, &restored, &err))
 		return verb_fail(&err);
 	if (as_json)
 		control_print_json(answer);
 	else
-		printf("%s: detached; the library stays mapped, unused\n", target.label);
+		print_detached(&target, &restored);
 	return EXIT_DONE;
 }
 
 const struct verb verb_attach = {
 	.name = "attach",
-	.arguments = "TARGET [--interval BYTES] [--inactive] [--force] [--json]",
+	.arguments = "TARGET [--interval BYTES] [--method M] [--inactive] [--force] [--json]",
 	.summary = "load the agent into a running process",
 	.description =
 		"Loads the agent into a process that was started without it, and samples what it "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/attachment.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "client/agent_client.h"
 #include "client/attach_check.h"
 #include "client/process_state.h"
+#include "inject/entry_functions.h"
 #include "inject/inject.h"
 
 enum {
@@ -36,12 +38,17 @@ static const char *own_folder(const struct process *process)
 }
 
 /* What the agent reads in the place of its environment. */
-static char *make_settings(const struct process *process)
+static char *make_settings(const struct process *process, const struct entry_functions *found)
 {
 	const char *const folder = own_folder(process);
+	char range[64] = "";
 
-	return folder == NULL ? xasprintf("name=%s\n", process->name)
-			      : xasprintf("name=%s\nHEAPCTL_DIR=%s\n", process->name, folder);
+	if (found->count > 0)
+		snprintf(range, sizeof range, "entry_range=%" PRIx64 " %" PRIx64 "\n", found->first,
+			found->limit);
+	return folder == NULL
+		       ? xasprintf("name=%s\n%s", process->name, range)
+		       : xasprintf("name=%s\n%sHEAPCTL_DIR=%s\n", process->name, range, folder);
 }
 
 /* The agent's own words, with its hint on a second line. */
@@ -70,12 +77,26 @@ static bool inject_agent(const struct process *process, struct inject_request *r
 	return inject_library(request, result, err);
 }
 
-static bool load_agent(
-	const struct process *process, struct attachment *attachment, struct error *err)
+/* The agent says where its part is, unless jemalloc profiles itself: then nothing is patched. */
+static bool patch_functions(const struct process *process, const struct entry_functions *found,
+	const struct inject_result *result, struct attachment *attachment, struct error *err)
 {
-	CLEANUP(free_cleanup) char *settings = make_settings(process);
+	struct entry_agent agent;
+
+	if (found->count == 0 || sscanf(result->answer, "%" SCNx64 " %" SCNx64 " %" SCNu64,
+					 &agent.area, &agent.entries, &agent.count) != 3)
+		return true;
+	snprintf(attachment->entries_in, sizeof attachment->entries_in, "%s", found->where);
+	return entry_patch(process->pid, found, &agent, &attachment->entries, err) ||
+	       error_prefix(
+		       err, "patching the functions of %s[%d]", process->name, (int)process->pid);
+}
+
+static bool load_agent(const struct process *process, const struct entry_functions *found,
+	struct attachment *attachment, struct inject_result *result, struct error *err)
+{
+	CLEANUP(free_cleanup) char *settings = make_settings(process, found);
 	CLEANUP(file_unmap) struct file_map image = { 0 };
-	struct inject_result result = { 0 };
 	bool is_visible = false;
 	char library[4096];
 
@@ -90,13 +111,13 @@ static bool load_agent(
 		.function = "heapctl_attach_agent",
 		.settings = settings,
 		.patience_ms = PATIENCE_MS };
-	if (!inject_agent(process, &request, &result, err))
+	if (!inject_agent(process, &request, result, err))
 		return error_prefix(err, "attaching to %s[%d]", process->name, (int)process->pid);
-	attachment->stop_us = result.stop_us;
-	attachment->max_stop_us = result.max_stop_us;
-	attachment->total_stop_us = result.total_stop_us;
-	attachment->stops = result.stops;
-	return result.returned == 0 || explain_refusal(process, &result, err);
+	attachment->stop_us = result->stop_us;
+	attachment->max_stop_us = result->max_stop_us;
+	attachment->total_stop_us = result->total_stop_us;
+	attachment->stops = result->stops;
+	return result->returned == 0 || explain_refusal(process, result, err);
 }
 
 static bool wait_for_agent(const struct process *process, struct target *target, struct error *err)
@@ -145,11 +166,30 @@ static bool set_interval(const struct target *target, int lg_sample, struct erro
 	return post(target, path, err);
 }
 
-bool attachment_end(const struct target *target, json_t **answer, struct error *err)
+/* Only where the process is: elsewhere its agent refuses to end, and says why. */
+static bool restore_functions(
+	const struct target *target, struct entry_result *entries, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	*entries = (struct entry_result){ 0 };
+	if (target->socket_path[0] == '\0' || target->process.pid == 0)
+		return true;
+	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
+		return false;
+	const int64_t area = json_number(status, "sampler.entry_area");
+	return area == 0 || entry_restore(target->process.pid, (uint64_t)area, entries, err) ||
+	       error_prefix(err, "restoring the functions of %s", target->label);
+}
+
+bool attachment_end(const struct target *target, json_t **answer, struct entry_result *entries,
+	struct error *err)
 {
 	const int64_t until_ms = clock_monotonic_ms() + END_MS;
 
-	if (!agent_call_json(target, "POST", "/v1/detach", answer, err))
+	if (!restore_functions(target, entries, err) ||
+		!agent_call_json(target, "POST",
+			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", answer, err))
 		return false;
 	while (target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0 &&
 		clock_monotonic_ms() < until_ms)
@@ -169,24 +209,66 @@ static bool check_no_agent(const struct process *process, struct error *err)
 	return error_hint(err, "heapctl activate %d switches sampling on", (int)process->pid);
 }
 
-bool attachment_make(const struct process *process, const struct attach_request *request,
-	struct attachment *attachment, struct error *err)
+/*
+ * Whose functions are to be patched; none where the tables of modules show all calls. By itself
+ * that is decided by whether the program brings an allocator; why one cannot be patched is only
+ * reported if nothing else works.
+ */
+static bool find_functions(const struct process *process, enum attach_method method,
+	struct entry_functions *found, struct error *reason, struct error *err)
+{
+	*reason = (struct error){ 0 };
+	if (method == ATTACH_GOT ||
+		entry_functions_find(found, process->pid,
+			method == ATTACH_ENTRY ? ENTRY_OF_ANY : ENTRY_OF_PROGRAM, reason))
+		return true;
+	entry_functions_deinit(found);
+	/* Not without asking where another tool works. */
+	if (method == ATTACH_ENTRY || reason->kind == ERROR_STATE) {
+		*err = *reason;
+		return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
+	}
+	if (reason->kind == ERROR_NOT_FOUND)
+		*reason = (struct error){ 0 };
+	return true;
+}
+
+static bool make(const struct process *process, const struct attach_request *request,
+	const struct entry_functions *found, struct attachment *attachment, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct inject_result result = { 0 };
+	struct entry_result ignored_result;
 	struct error ignored;
 
-	*attachment = (struct attachment){ 0 };
-	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
-		!load_agent(process, attachment, err) ||
+	if (!load_agent(process, found, attachment, &result, err) ||
 		!wait_for_agent(process, &attachment->target, err))
 		return false;
-	if (set_interval(&attachment->target, request->lg_sample, err) &&
+	if (patch_functions(process, found, &result, attachment, err) &&
+		set_interval(&attachment->target, request->lg_sample, err) &&
 		(!request->is_active || post(&attachment->target, "/v1/activate", err)))
 		return true;
 	/* Otherwise an agent of no use would stay there. */
-	if (!attachment_end(&attachment->target, &answer, &ignored)) {
+	if (!attachment_end(&attachment->target, &answer, &ignored_result, &ignored)) {
 		/* The process has ended, most likely. */
 	}
+	return false;
+}
+
+bool attachment_make(const struct process *process, const struct attach_request *request,
+	struct attachment *attachment, struct error *err)
+{
+	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct error reason;
+
+	*attachment = (struct attachment){ 0 };
+	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
+		!find_functions(process, request->method, &found, &reason, err))
+		return false;
+	if (make(process, request, &found, attachment, err))
+		return true;
+	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
+		*err = reason;
 	return false;
 }
 

@@ -11,8 +11,17 @@
 #include "client/profile_run.h"
 #include "client/doctor.h"
 #include "client/target.h"
+#include "inject/entry_patch.h"
+
+/* How the calls of the allocator are seen where jemalloc does not profile itself. */
+enum attach_method {
+	ATTACH_AUTO,  /* ENTRY where the program brings its allocator, else GOT */
+	ATTACH_GOT,   /* by the tables through which modules call each other */
+	ATTACH_ENTRY, /* by jumps in the functions of the allocator */
+};
 
 struct attach_request {
+	enum attach_method method;
 	int lg_sample;	/* SAMPLE_LG_KEEP: the default */
 	bool is_active; /* switch sampling on */
 	bool is_forced; /* as attach_check() */
@@ -23,6 +32,9 @@ struct attachment {
 	/* How long the thread stood still that was used; the longest stop, and all of them. */
 	int64_t stop_us, max_stop_us, total_stop_us;
 	int stops; /* how many threads were stopped until one could be used */
+	/* Of ATTACH_ENTRY; else no functions. */
+	struct entry_result entries;
+	char entries_in[256]; /* the file of the functions */
 };
 
 /* Checks the process, loads the agent, and waits until it answers. */
@@ -32,5 +44,9 @@ MUST_CHECK bool attachment_make(const struct process *process, const struct atta
 /* For heapctl doctor: whether the process could be attached to, by looks only. */
 void attachment_examine(struct diagnosis *diagnosis, const struct process *process);
 
-/* Ends the agent of the process, and waits until its socket is gone. `answer` is the agent's. */
-MUST_CHECK bool attachment_end(const struct target *target, json_t **answer, struct error *err);
+/*
+ * Restores patched functions, ends the agent of the process, and waits until its socket is gone.
+ * `answer` is the agent's, `entries` what was restored.
+ */
+MUST_CHECK bool attachment_end(const struct target *target, json_t **answer,
+	struct entry_result *entries, struct error *err);

@@ -180,6 +180,7 @@ static bool record_attached(struct record_request *request, struct error *err)
 {
 	const struct attach_request wanted = { .lg_sample = request->lg_sample };
 	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct entry_result restored;
 	struct attachment attachment;
 	struct process process;
 	struct error ignored;
@@ -191,7 +192,7 @@ static bool record_attached(struct record_request *request, struct error *err)
 		attachment.target.label, (double)attachment.stop_us / 1000);
 	request->lg_sample = SAMPLE_LG_KEEP;
 	const bool done = record(&attachment.target, request, err);
-	if (attachment_end(&attachment.target, &answer, done ? err : &ignored))
+	if (attachment_end(&attachment.target, &answer, &restored, done ? err : &ignored))
 		fprintf(stderr, "%s: detached\n", attachment.target.label);
 	else if (done)
 		return error_prefix(err, "the profile is saved, but detaching failed");

@@ -109,33 +109,59 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 			: "the program or another tool");
 }
 
-/* Of a sampler that is not the allocator's own: what it does not see. */
-static void print_sampler(const json_t *status)
+static void print_sampler_figures(const json_t *status)
 {
 	const int64_t dropped = json_number(status, "sampler.dropped");
 	char lost[80] = "";
 
-	if (!json_is_object(json_at(status, "sampler"))) {
-		line("sampled by", "%s", json_text(status, "profiling.sampler"));
-		return;
-	}
 	if (dropped > 0)
 		snprintf(lost, sizeof lost, ", %" PRId64 " of them dropped for want of memory",
 			dropped);
-	if (json_flag(status, "sampler.installed"))
+	if (json_number(status, "sampler.entries") > 0)
+		line("sampled by",
+			"heapctl, which sees the calls of %" PRId64 " functions of %s: %" PRId64
+			" samples%s, %" PRId64 " still in use",
+			json_number(status, "sampler.entries"),
+			json_text(status, "sampler.entries_in"),
+			json_number(status, "sampler.samples"), lost,
+			json_number(status, "sampler.live_blocks"));
+	else
 		line("sampled by",
 			"heapctl, which sees the calls of %" PRId64 " modules: %" PRId64
 			" samples%s, %" PRId64 " still in use",
 			json_number(status, "sampler.modules"),
 			json_number(status, "sampler.samples"), lost,
 			json_number(status, "sampler.live_blocks"));
+}
+
+static void print_not_seen(const json_t *status)
+{
+	static const char before[] = "what was allocated before sampling was switched on";
+
+	if (strcmp(json_text(status, "sampler.method"), "entry") == 0)
+		line("", "not seen: %s, and what other allocators hand out", before);
 	else
-		line("sampled by", "heapctl, which is not in the process while sampling is off");
-	line("", "not seen: what was allocated before sampling was switched on, and what a "
-		 "module allocates by functions of its own");
+		line("", "not seen: %s, and what a module allocates by functions of its own",
+			before);
+	if (*json_text(status, "sampler.entries_missed") != '\0')
+		line("", "not seen either: %s", json_text(status, "sampler.entries_missed"));
 	if (json_number(status, "sampler.protected_slots") > 0)
 		line("", "%" PRId64 " calls cannot be seen: their pages cannot be written",
 			json_number(status, "sampler.protected_slots"));
+}
+
+/* Of a sampler that is not the allocator's own: what it does not see. */
+static void print_sampler(const json_t *status)
+{
+	if (!json_is_object(json_at(status, "sampler"))) {
+		line("sampled by", "%s", json_text(status, "profiling.sampler"));
+		return;
+	}
+	if (json_flag(status, "sampler.installed"))
+		print_sampler_figures(status);
+	else
+		line("sampled by", "heapctl, which is not in the process while sampling is off");
+	print_not_seen(status);
 }
 
 static void print_profiling(const json_t *status)

@@ -106,18 +106,7 @@ static bool start_thread(
 static void walk_stopped(
 	const struct injection *injection, const struct tracee *tracee, struct thread_stack *stack)
 {
-	const struct stack_registers registers = { .pc = tracee->registers.rip,
-		.sp = tracee->registers.rsp,
-		.fp = tracee->registers.rbp,
-		.scratch = { [UNWIND_RAX] = tracee->registers.rax,
-			[UNWIND_RCX] = tracee->registers.rcx,
-			[UNWIND_RSI] = tracee->registers.rsi,
-			[UNWIND_RDI] = tracee->registers.rdi,
-			[UNWIND_R8] = tracee->registers.r8,
-			[UNWIND_R9] = tracee->registers.r9,
-			[UNWIND_R10] = tracee->registers.r10,
-			[UNWIND_R11] = tracee->registers.r11 },
-		.is_in_call = tracee->is_in_call };
+	const struct stack_registers registers = tracee_stack_registers(tracee);
 
 	stack_walk(stack, &injection->remote, &injection->waiting, &registers);
 }

@@ -1,32 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/inject.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "base/clock.h"
 #include "inject/borrow.h"
+#include "inject/child.h"
 #include "inject/injection.h"
 #include "inject/loader_thread.h"
 #include "inject/threads.h"
 
 enum { AVOIDED_MAX = 16 };
 
-struct inject_outcome {
-	bool done;
-	pid_t stuck; /* a thread that does not stop: it is let go when our child has ended */
-	struct inject_result result;
-	struct error err;
+struct inject_attempt {
+	const struct inject_request *request;
+	const struct borrow_limits *limits;
 };
 
-static bool inject(const struct inject_request *request, const struct borrow_limits *limits,
-	struct inject_outcome *outcome)
+struct inject_outcome {
+	pid_t stuck; /* a thread that does not stop: it is let go when our child has ended */
+	struct inject_result result;
+};
+
+static bool inject(const void *context, void *result_ret, struct error *err)
 {
+	const struct inject_attempt *const attempt = context;
+	const struct inject_request *const request = attempt->request;
+	struct inject_outcome *const outcome = result_ret;
 	const struct loader_request load = { .path = request->path,
 		.image = request->image,
 		.image_size = request->image_size,
@@ -37,81 +35,16 @@ static bool inject(const struct inject_request *request, const struct borrow_lim
 	struct injection injection = { .remote = { .folder = -1, .memory = -1 } };
 
 	const bool done =
-		loader_request_check(&load, &outcome->err) &&
-		injection_init(&injection, request->pid, &outcome->err) &&
-		borrow_some_thread(&injection, limits, &borrowed, &outcome->stuck, &outcome->err) &&
+		loader_request_check(&load, err) && injection_init(&injection, request->pid, err) &&
+		borrow_some_thread(&injection, attempt->limits, &borrowed, &outcome->stuck, err) &&
 		loader_thread_run(&injection, &borrowed, &load, &result->returned, result->answer,
-			sizeof result->answer, &outcome->err);
+			sizeof result->answer, err);
 	result->stop_us = borrowed.stops.used_us;
 	result->max_stop_us = borrowed.stops.max_us;
 	result->total_stop_us = borrowed.stops.total_us;
 	result->stops = borrowed.stops.count;
 	injection_deinit(&injection);
 	return done;
-}
-
-/* --- Our child --- */
-
-/* It finishes what it has begun, also when we die. */
-static void run_child(
-	const struct inject_request *request, const struct borrow_limits *limits, int out)
-{
-	struct inject_outcome outcome = { 0 };
-
-	srandom((unsigned)clock_monotonic_ns());
-	outcome.done = inject(request, limits, &outcome);
-	if (write(out, &outcome, sizeof outcome) != (ssize_t)sizeof outcome)
-		_exit(1);
-	_exit(0);
-}
-
-static bool read_outcome(int in, int wait_ms, struct inject_outcome *outcome)
-{
-	const int64_t until_ms = clock_monotonic_ms() + wait_ms;
-	size_t got = 0;
-
-	while (got < sizeof *outcome) {
-		struct pollfd ready = { .fd = in, .events = POLLIN };
-		const int64_t left_ms = until_ms - clock_monotonic_ms();
-		if (left_ms <= 0 || (poll(&ready, 1, (int)left_ms) < 0 && errno != EINTR))
-			return false;
-		if (ready.revents == 0)
-			continue;
-		const ssize_t size = read(in, (char *)outcome + got, sizeof *outcome - got);
-		if (size <= 0)
-			return false;
-		got += (size_t)size;
-	}
-	return true;
-}
-
-static bool run_attempt(const struct inject_request *request, const struct borrow_limits *limits,
-	struct inject_outcome *outcome, struct error *err)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		return error_system(err, errno, "a pipe");
-	const pid_t child = fork();
-	if (child == 0) {
-		close(ends[0]);
-		run_child(request, limits, ends[1]);
-	}
-	close(ends[1]);
-	const bool has_outcome =
-		child > 0 &&
-		read_outcome(ends[0], limits->patience_ms + BORROW_EXTRA_MS + LOADER_MS, outcome);
-	close(ends[0]);
-	if (child > 0 && !has_outcome)
-		kill(child, SIGKILL);
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		continue;
-	if (child < 0)
-		return error_set(err, ERROR_MEMORY, "no process can be started (fork)");
-	if (!has_outcome)
-		return error_set(err, ERROR_TIMEOUT, "process %d does not stop", (int)request->pid);
-	*err = outcome->err;
-	return outcome->done;
 }
 
 bool inject_library(
@@ -121,22 +54,19 @@ bool inject_library(
 	struct borrow_limits limits = { .patience_ms = request->patience_ms };
 	struct inject_outcome outcome = { 0 };
 	pid_t avoided[AVOIDED_MAX];
-	sigset_t all, before;
+	const struct inject_attempt attempt = { request, &limits };
 	bool done;
 
-	/* An interrupt is for what comes after: half an attach helps nobody. */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
 	limits.avoided = avoided;
 	for (;;) {
-		done = run_attempt(request, &limits, &outcome, err);
+		done = child_run(inject, &attempt, &outcome, sizeof outcome,
+			limits.patience_ms + BORROW_EXTRA_MS + LOADER_MS, err);
 		limits.patience_ms = (int)(until_ms - clock_monotonic_ms());
 		if (done || outcome.stuck == 0 || limits.avoided_count == AVOIDED_MAX ||
 			limits.patience_ms <= 0)
 			break;
 		avoided[limits.avoided_count++] = outcome.stuck;
 	}
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (done)
 		*result = outcome.result;
 	return done;

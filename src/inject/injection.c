@@ -81,21 +81,18 @@ static bool find_place(struct injection *injection, struct error *err)
 	return true;
 }
 
-/*
- * Two at a time would write to the same place. The lock is on a file that those may open who may
- * trace the process.
- */
-static bool lock_target(const struct injection *injection, struct error *err)
+/* The lock is on a file that those may open who may trace the process. */
+bool injection_lock(const struct remote_process *remote, struct error *err)
 {
-	return flock(injection->remote.memory, LOCK_EX | LOCK_NB) == 0 ||
+	return flock(remote->memory, LOCK_EX | LOCK_NB) == 0 ||
 	       error_set(err, ERROR_STATE, "another heapctl is just attaching to it");
 }
 
 static bool read_target(struct injection *injection, pid_t pid, bool is_locked, struct error *err)
 {
 	if (!remote_read(&injection->remote, pid, err) ||
-		(is_locked && !lock_target(injection, err)) || !find_functions(injection, err) ||
-		!find_place(injection, err))
+		(is_locked && !injection_lock(&injection->remote, err)) ||
+		!find_functions(injection, err) || !find_place(injection, err))
 		return false;
 	stack_waiting_find(&injection->waiting, &injection->remote);
 	return true;

@@ -30,6 +30,12 @@ struct injection {
 MUST_CHECK bool injection_init(struct injection *injection, pid_t pid, struct error *err);
 void injection_deinit(struct injection *injection);
 
+/*
+ * The lock alone, for the process that was read: two at a time would write to the same place. It
+ * ends with remote_deinit().
+ */
+MUST_CHECK bool injection_lock(const struct remote_process *remote, struct error *err);
+
 /* Only reads it. The same errors, but for the other attach. */
 MUST_CHECK bool injection_init_for_looks(struct injection *injection, pid_t pid, struct error *err);
 

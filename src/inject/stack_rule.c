@@ -211,8 +211,9 @@ static struct unwind_rule rule_of(const struct remote_module *module, uint64_t p
 		module->table.rows, module->table.count, (uint32_t)(pc - module->begin));
 }
 
-void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
-	const struct stack_waiting *waiting, const struct stack_registers *registers)
+bool stack_visit(const struct remote_process *remote, const struct stack_waiting *waiting,
+	const struct stack_registers *registers,
+	bool (*visit)(void *context, const struct stack_frame *frame), void *context)
 {
 	CLEANUP(free_cleanup) struct stack_bytes *copy = xmalloc(sizeof *copy);
 	struct unwind_frame frame = {
@@ -220,30 +221,50 @@ void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 	};
 
 	memcpy(frame.scratch, registers->scratch, sizeof frame.scratch);
-
-	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
 	copy->address = frame.sp;
 	copy->size = remote_copy_some(remote, frame.sp, copy->bytes, sizeof copy->bytes);
-	while (stack->count < STACK_FRAMES_MAX) {
+	for (int i = 0; i < STACK_FRAMES_MAX; i++) {
 		const uint64_t pc = unwind_lookup_pc(&frame);
-		if (!frame.is_exact_pc && stack_is_context_end(waiting, frame.pc)) {
-			stack->is_complete = true;
-			return;
-		}
+		if (!frame.is_exact_pc && stack_is_context_end(waiting, frame.pc))
+			return true;
 		const struct remote_module *const module = remote_find(remote, pc);
 		const struct unwind_rule rule = rule_of(module, pc);
 
-		stack->pcs[stack->count] = frame.pc;
-		stack->kinds[stack->count++] = kind_of(module, waiting, rule, pc);
-		if (rule.cfa == UNWIND_CFA_END) {
-			stack->is_complete = true;
-			return;
-		}
+		if (!visit(context, &(struct stack_frame){ module, rule, pc, frame.pc, frame.sp,
+					    frame.is_exact_pc }))
+			return false;
+		if (rule.cfa == UNWIND_CFA_END)
+			return true;
 		const bool has_caller =
 			rule.cfa == UNWIND_CFA_NONE
 				? unwind_step_chain(UNWIND_OWN_MACHINE, &frame, read_word, copy)
 				: unwind_step(UNWIND_OWN_MACHINE, rule, &frame, read_word, copy);
 		if (!has_caller)
-			return;
+			return false;
 	}
+	return false;
+}
+
+struct kinds_walk {
+	struct thread_stack *stack;
+	const struct stack_waiting *waiting;
+};
+
+static bool add_kind(void *context, const struct stack_frame *frame)
+{
+	const struct kinds_walk *const walk = context;
+
+	walk->stack->pcs[walk->stack->count] = frame->next_pc;
+	walk->stack->kinds[walk->stack->count++] =
+		kind_of(frame->module, walk->waiting, frame->rule, frame->pc);
+	return true;
+}
+
+void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
+	const struct stack_waiting *waiting, const struct stack_registers *registers)
+{
+	struct kinds_walk walk = { stack, waiting };
+
+	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
+	stack->is_complete = stack_visit(remote, waiting, registers, add_kind, &walk);
 }

@@ -77,3 +77,21 @@ struct stack_registers {
 /* Walks the stack of a thread; the thread should stand still, but need not. */
 void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 	const struct stack_waiting *waiting, const struct stack_registers *registers);
+
+/* One frame of a walk. `module` is NULL outside of all modules. */
+struct stack_frame {
+	const struct remote_module *module;
+	struct unwind_rule rule;
+	uint64_t pc; /* in the instruction that it executes, or in the call that it waits for */
+	uint64_t next_pc; /* where it continues */
+	uint64_t sp;
+	bool is_exact_pc; /* the two are the same */
+};
+
+/*
+ * Calls `visit` for each frame, innermost first, until it returns false. False when the outermost
+ * one was not reached.
+ */
+bool stack_visit(const struct remote_process *remote, const struct stack_waiting *waiting,
+	const struct stack_registers *registers,
+	bool (*visit)(void *context, const struct stack_frame *frame), void *context);

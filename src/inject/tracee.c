@@ -251,9 +251,8 @@ static bool has_ended(pid_t thread)
 	return state == 0 || state == 'Z' || state == 'X';
 }
 
-enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+enum tracee_outcome tracee_seize(pid_t thread, struct error *err)
 {
-	*tracee = (struct tracee){ 0 };
 	if (ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0) {
 		const int number = errno;
 		if (number == ESRCH || (number == EPERM && has_ended(thread)))
@@ -262,8 +261,12 @@ enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms
 		err->kind = number == EPERM ? ERROR_DENIED : ERROR_SYSTEM;
 		return TRACEE_FAILED;
 	}
-	if (ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) != 0)
-		return TRACEE_GONE;
+	return ptrace(PTRACE_INTERRUPT, thread, NULL, NULL) == 0 ? TRACEE_STOPPED : TRACEE_GONE;
+}
+
+enum tracee_outcome tracee_wait(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+{
+	*tracee = (struct tracee){ 0 };
 	const enum tracee_outcome outcome = wait_for_stop(thread, wait_ms, err);
 	if (outcome != TRACEE_STOPPED)
 		return outcome;
@@ -275,6 +278,29 @@ enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms
 	}
 	tracee->is_in_sequence = read_sequence(tracee);
 	return TRACEE_STOPPED;
+}
+
+enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+{
+	*tracee = (struct tracee){ 0 };
+	const enum tracee_outcome outcome = tracee_seize(thread, err);
+	return outcome == TRACEE_STOPPED ? tracee_wait(tracee, thread, wait_ms, err) : outcome;
+}
+
+struct stack_registers tracee_stack_registers(const struct tracee *tracee)
+{
+	return (struct stack_registers){ .pc = tracee->registers.rip,
+		.sp = tracee->registers.rsp,
+		.fp = tracee->registers.rbp,
+		.scratch = { [UNWIND_RAX] = tracee->registers.rax,
+			[UNWIND_RCX] = tracee->registers.rcx,
+			[UNWIND_RSI] = tracee->registers.rsi,
+			[UNWIND_RDI] = tracee->registers.rdi,
+			[UNWIND_R8] = tracee->registers.r8,
+			[UNWIND_R9] = tracee->registers.r9,
+			[UNWIND_R10] = tracee->registers.r10,
+			[UNWIND_R11] = tracee->registers.r11 },
+		.is_in_call = tracee->is_in_call };
 }
 
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
@@ -332,6 +358,24 @@ enum tracee_outcome tracee_stop(struct tracee *tracee, pid_t thread, int wait_ms
 	(void)wait_ms;
 	error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
 	return TRACEE_FAILED;
+}
+
+enum tracee_outcome tracee_seize(pid_t thread, struct error *err)
+{
+	(void)thread;
+	error_set(err, ERROR_UNSUPPORTED, "heapctl attaches on x86-64 only");
+	return TRACEE_FAILED;
+}
+
+enum tracee_outcome tracee_wait(struct tracee *tracee, pid_t thread, int wait_ms, struct error *err)
+{
+	return tracee_stop(tracee, thread, wait_ms, err);
+}
+
+struct stack_registers tracee_stack_registers(const struct tracee *tracee)
+{
+	(void)tracee;
+	return (struct stack_registers){ 0 };
 }
 
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,

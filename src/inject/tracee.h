@@ -18,6 +18,7 @@
 #include <sys/user.h>
 
 #include "base/error.h"
+#include "inject/stack_rule.h"
 
 struct tracee {
 	pid_t thread; /* 0: none */
@@ -46,6 +47,14 @@ enum tracee_outcome {
  */
 enum tracee_outcome tracee_stop(
 	struct tracee *tracee, pid_t thread, int wait_ms, struct error *err);
+
+/* Its two steps, for a caller that stops many: the first does not wait. */
+enum tracee_outcome tracee_seize(pid_t thread, struct error *err);
+enum tracee_outcome tracee_wait(
+	struct tracee *tracee, pid_t thread, int wait_ms, struct error *err);
+
+/* With which a walk of its stack begins. */
+struct stack_registers tracee_stack_registers(const struct tracee *tracee);
 
 /*
  * Whether a stop ends this system call with EINTR, and it has done nothing then: it begins anew,

@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "allocator/loaded_symbol.h"
+#include "sampler/entry_list.h"
 #include "sampler/sampler.h"
 
 /*
@@ -15,10 +16,27 @@
  * return address.
  */
 
+/*
+ * Where the functions themselves are patched, one may call another one: operator new calls malloc.
+ * The inner one has counted the block then, and says so in `nested`, which the outer one clears
+ * before its call. Nothing is to be undone where that call ends with an exception.
+ */
+static inline __attribute__((always_inline)) void begin(void)
+{
+	sampler_thread.nested = NULL;
+}
+
 static inline __attribute__((always_inline)) void *counted(void *block, size_t size)
 {
-	if (__builtin_expect(block != NULL, true))
-		sampler_count(block, size);
+	const void *const nested = sampler_thread.nested;
+
+	if (__builtin_expect(block == NULL || nested == block, false))
+		return block;
+	/* A larger block that this one was cut out of. */
+	if (__builtin_expect(nested != NULL, false))
+		sampler_forget(nested);
+	sampler_count(block, size);
+	sampler_thread.nested = block;
 	return block;
 }
 
@@ -30,6 +48,7 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	struct live_block was = { 0 };                                              \
 	const bool was_sampled =                                                    \
 		live_set_has(&sampler_live, block) && sampler_suspend(block, &was); \
+	begin();                                                                    \
 	void *const moved = (call);                                                 \
 	if (__builtin_expect(was_sampled, false)) {                                 \
 		if (moved != NULL || ((size) == 0 && (frees_when_empty)))           \
@@ -43,18 +62,21 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	static void *(*original_##name)(size_t);             \
 	static void *replace_##name(size_t size)             \
 	{                                                    \
+		begin();                                     \
 		return counted(original_##name(size), size); \
 	}
 #define SIZES_AND(name, type)                                      \
 	static void *(*original_##name)(size_t, type);             \
 	static void *replace_##name(size_t size, type more)        \
 	{                                                          \
+		begin();                                           \
 		return counted(original_##name(size, more), size); \
 	}
 #define SIZES_AND_TWO(name, type, other)                                 \
 	static void *(*original_##name)(size_t, type, other);            \
 	static void *replace_##name(size_t size, type more, other last)  \
 	{                                                                \
+		begin();                                                 \
 		return counted(original_##name(size, more, last), size); \
 	}
 /* It did not overflow if there is a block. */
@@ -62,18 +84,21 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	static void *(*original_##name)(size_t, size_t);                    \
 	static void *replace_##name(size_t count, size_t size)              \
 	{                                                                   \
+		begin();                                                    \
 		return counted(original_##name(count, size), count * size); \
 	}
 #define ALIGNS(name)                                                    \
 	static void *(*original_##name)(size_t, size_t);                \
 	static void *replace_##name(size_t alignment, size_t size)      \
 	{                                                               \
+		begin();                                                \
 		return counted(original_##name(alignment, size), size); \
 	}
 #define ALIGNS_INTO(name)                                                      \
 	static int (*original_##name)(void **, size_t, size_t);                \
 	static int replace_##name(void **block, size_t alignment, size_t size) \
 	{                                                                      \
+		begin();                                                       \
 		const int problem = original_##name(block, alignment, size);   \
 		if (problem == 0)                                              \
 			(void)counted(*block, size);                           \
@@ -201,97 +226,29 @@ SIZES(tc_newarray)
 RELEASES(tc_delete)
 RELEASES(tc_deletearray)
 
-#define ENTRY(symbol, field, releases)                                      \
-	{                                                                   \
-		symbol, __extension__(void *) replace_##field,              \
-			__extension__(void **) & original_##field, releases \
-	}
-#define ALLOCATING(name) ENTRY(#name, name, false)
-#define RELEASING(name) ENTRY(#name, name, true)
+#define ROW(symbol, field, releases)                     \
+	{ symbol, __extension__(void *) replace_##field, \
+		__extension__(void **) & original_##field, releases },
 
-/* C++'s names are those of the Itanium ABI, where size_t is unsigned long. */
-static const struct entry entries[] = {
-	ALLOCATING(malloc),
-	ALLOCATING(calloc),
-	ALLOCATING(aligned_alloc),
-	ALLOCATING(memalign),
-	ALLOCATING(posix_memalign),
-	ALLOCATING(valloc),
-	ALLOCATING(pvalloc),
-	RELEASING(realloc),
-	RELEASING(reallocarray),
-	RELEASING(free),
-	RELEASING(cfree),
-	RELEASING(free_sized),
-	RELEASING(free_aligned_sized),
-	ENTRY("_Znwm", new, false),
-	ENTRY("_Znam", new_array, false),
-	ENTRY("_ZnwmRKSt9nothrow_t", new_nothrow, false),
-	ENTRY("_ZnamRKSt9nothrow_t", new_array_nothrow, false),
-	ENTRY("_ZnwmSt11align_val_t", new_aligned, false),
-	ENTRY("_ZnamSt11align_val_t", new_array_aligned, false),
-	ENTRY("_ZnwmSt11align_val_tRKSt9nothrow_t", new_aligned_nothrow, false),
-	ENTRY("_ZnamSt11align_val_tRKSt9nothrow_t", new_array_aligned_nothrow, false),
-	ENTRY("_ZdlPv", delete, true),
-	ENTRY("_ZdaPv", delete_array, true),
-	ENTRY("_ZdlPvm", delete_sized, true),
-	ENTRY("_ZdaPvm", delete_array_sized, true),
-	ENTRY("_ZdlPvRKSt9nothrow_t", delete_nothrow, true),
-	ENTRY("_ZdaPvRKSt9nothrow_t", delete_array_nothrow, true),
-	ENTRY("_ZdlPvSt11align_val_t", delete_aligned, true),
-	ENTRY("_ZdaPvSt11align_val_t", delete_array_aligned, true),
-	ENTRY("_ZdlPvmSt11align_val_t", delete_sized_aligned, true),
-	ENTRY("_ZdaPvmSt11align_val_t", delete_array_sized_aligned, true),
-	ENTRY("_ZdlPvSt11align_val_tRKSt9nothrow_t", delete_aligned_nothrow, true),
-	ENTRY("_ZdaPvSt11align_val_tRKSt9nothrow_t", delete_array_aligned_nothrow, true),
-	ALLOCATING(mallocx),
-	RELEASING(rallocx),
-	RELEASING(dallocx),
-	RELEASING(sdallocx),
-	ALLOCATING(mi_malloc),
-	ALLOCATING(mi_zalloc),
-	ALLOCATING(mi_malloc_small),
-	ALLOCATING(mi_zalloc_small),
-	ALLOCATING(mi_new),
-	ALLOCATING(mi_new_nothrow),
-	ALLOCATING(mi_calloc),
-	ALLOCATING(mi_mallocn),
-	ALLOCATING(mi_new_n),
-	RELEASING(mi_realloc),
-	RELEASING(mi_reallocarray),
-	RELEASING(mi_reallocn),
-	RELEASING(mi_realloc_aligned),
-	ALLOCATING(mi_malloc_aligned),
-	ALLOCATING(mi_zalloc_aligned),
-	ALLOCATING(mi_new_aligned),
-	ALLOCATING(mi_posix_memalign),
-	ALLOCATING(mi_aligned_alloc),
-	ALLOCATING(mi_memalign),
-	RELEASING(mi_free),
-	RELEASING(mi_free_size),
-	RELEASING(mi_free_size_aligned),
-	RELEASING(mi_free_aligned),
-	RELEASING(mi_cfree),
-	ALLOCATING(tc_malloc),
-	ALLOCATING(tc_calloc),
-	RELEASING(tc_realloc),
-	ALLOCATING(tc_memalign),
-	ALLOCATING(tc_posix_memalign),
-	ALLOCATING(tc_valloc),
-	ALLOCATING(tc_pvalloc),
-	RELEASING(tc_free),
-	RELEASING(tc_free_sized),
-	RELEASING(tc_cfree),
-	ALLOCATING(tc_new),
-	ALLOCATING(tc_newarray),
-	RELEASING(tc_delete),
-	RELEASING(tc_deletearray),
-};
+static const struct entry entries[] = { ENTRY_LIST(ROW) };
 
 const struct entry *entries_list(size_t *count)
 {
 	*count = sizeof entries / sizeof *entries;
 	return entries;
+}
+
+void entries_note_code(void)
+{
+	enum { FUNCTION_BYTES_MAX = 1024 };
+	uintptr_t begin = UINTPTR_MAX, end = 0;
+
+	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+		const uintptr_t at = (uintptr_t)entries[i].replacement;
+		begin = at < begin ? at : begin;
+		end = at > end ? at : end;
+	}
+	sampler_set_entry_code(begin, end + FUNCTION_BYTES_MAX);
 }
 
 static const void *base_of(const void *address)

@@ -21,6 +21,9 @@
 /* All entries; sets `count`. */
 const struct entry *entries_list(size_t *count);
 
+/* Tells the sampler where the functions that count are: for those that are patched themselves. */
+void entries_note_code(void);
+
 /* The function that calls of `name` in another module reach; NULL: none. dlsym may allocate. */
 void *entries_definition(const char *name);
 

@@ -21,6 +21,8 @@ struct live_set sampler_live;
 enum {
 	/* Of the frames of this library in front of the program's. */
 	OWN_FRAMES_MAX = 6,
+	/* Of an allocator between two functions that count. */
+	NESTED_FRAMES_MAX = 8,
 	/* Samples without room before the next try to make some. */
 	COMPACT_AGAIN = 10000,
 };
@@ -375,14 +377,41 @@ static bool begin_epoch(struct sampler_thread *thread, uint32_t epoch, size_t si
 	return thread->countdown < 0;
 }
 
-/* Where the program's frames begin. */
+/* The functions that count, where one may be called by another one; else empty. */
+static struct {
+	_Atomic uintptr_t begin, end;
+} entry_code;
+
+void sampler_set_entry_code(uintptr_t begin, uintptr_t end)
+{
+	atomic_store(&entry_code.begin, begin);
+	atomic_store(&entry_code.end, end);
+}
+
+static bool is_entry_code(const void *address)
+{
+	const uintptr_t at = (uintptr_t)address;
+
+	return at >= atomic_load_explicit(&entry_code.begin, memory_order_relaxed) &&
+	       at < atomic_load_explicit(&entry_code.end, memory_order_relaxed);
+}
+
+/* Where the program's frames begin: behind the outermost function that counts. */
 static unsigned skip_own_frames(void *const *frames, unsigned count, const void *caller)
 {
+	unsigned first = 0;
+
 	for (unsigned i = 0; i < count && i < OWN_FRAMES_MAX; i++) {
-		if (frames[i] == caller)
-			return i;
+		if (frames[i] == caller) {
+			first = i;
+			break;
+		}
 	}
-	return 0;
+	for (unsigned i = first; i < count && i < first + NESTED_FRAMES_MAX; i++) {
+		if (is_entry_code(frames[i]))
+			first = i + 1;
+	}
+	return first;
 }
 
 static void take(const void *block, size_t size, const void *caller)

@@ -111,7 +111,8 @@ struct sampler_thread {
 	uint32_t epoch;	    /* in which it was drawn */
 	bool is_sampling;   /* has the lock, or is about to: a signal handler may allocate */
 	bool is_left_out;
-	uint64_t random; /* 0 before the first draw */
+	uint64_t random;    /* 0 before the first draw */
+	const void *nested; /* the block that a function called by another one has counted */
 };
 
 extern _Thread_local struct sampler_thread sampler_thread
@@ -122,6 +123,10 @@ extern struct live_set sampler_live;
 
 /* `caller`: the return address of the entry, where the stack begins. */
 void sampler_take(const void *block, size_t size, const void *caller);
+
+/* Where the functions that count are, if they may call each other: stacks begin behind the
+ * outermost. */
+void sampler_set_entry_code(uintptr_t begin, uintptr_t end);
 void sampler_release(const void *block);
 
 /* For realloc: takes the block out; then it was freed after all, or it stays. */

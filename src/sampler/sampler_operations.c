@@ -8,6 +8,8 @@
 #include <sys/auxv.h>
 
 #include "base/file.h"
+#include "sampler/entries.h"
+#include "sampler/entry_area.h"
 #include "sampler/interposer.h"
 #include "sampler/sampler.h"
 
@@ -18,6 +20,20 @@ enum {
 
 /* Of the allocator itself, for what the sampler does not do. */
 static const struct allocator_operations *other_operations;
+
+/* The functions are patched by heapctl: this process itself puts nothing in, and takes nothing out.
+ */
+static bool uses_entries;
+
+bool sampler_operations_use_entries(void)
+{
+	return uses_entries;
+}
+
+static bool is_installed(void)
+{
+	return uses_entries ? entry_area_count_patched() > 0 : interposer_is_installed();
+}
 
 static bool get_active(struct allocator *allocator, bool *active, struct error *err)
 {
@@ -32,7 +48,7 @@ static void remove_when_unused(void)
 {
 	struct sampler_figures figures;
 
-	if (sampler_is_active() || !interposer_is_installed())
+	if (uses_entries || sampler_is_active() || !interposer_is_installed())
 		return;
 	sampler_get_figures(&figures);
 	if (figures.live_blocks == 0)
@@ -48,7 +64,11 @@ static bool set_active(
 			"heapctl has no unwinder for this machine, and samples need stacks");
 	if (active && !sampler_init(err))
 		return false;
-	if (active && !interposer_is_installed())
+	if (active && uses_entries && !is_installed()) {
+		error_set(err, ERROR_STATE, "no function of its allocator is patched any more");
+		return error_hint(err, "heapctl detach, then heapctl attach again");
+	}
+	if (active && !uses_entries && !interposer_is_installed())
 		interposer_install();
 	*was_active = sampler_set_active(active);
 	remove_when_unused();
@@ -179,10 +199,11 @@ static bool set_backtrace(
 static int64_t maintain(struct allocator *allocator)
 {
 	(void)allocator;
-	interposer_refresh();
+	if (!uses_entries)
+		interposer_refresh();
 	remove_when_unused();
 	sampler_trim();
-	if (!interposer_is_installed())
+	if (uses_entries ? !sampler_is_active() : !interposer_is_installed())
 		return -1;
 	return sampler_is_active() ? MAINTAIN_ACTIVE_MS : MAINTAIN_INACTIVE_MS;
 }
@@ -191,6 +212,7 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 {
 	struct sampler_figures figures;
 	struct got_figures got;
+	const struct entry_area *const area = uses_entries ? entry_area_get() : NULL;
 
 	(void)allocator;
 	sampler_get_figures(&figures);
@@ -201,7 +223,12 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 		.sites = figures.sites,
 		.memory_bytes = figures.mapped_bytes,
 		.since_ms = figures.since_ms,
-		.is_installed = interposer_is_installed(),
+		.is_installed = is_installed(),
+		.method = uses_entries ? "entry" : "got",
+		.entries = uses_entries ? entry_area_count_patched() : 0,
+		.entry_area = entry_area_address(),
+		.where = area == NULL ? "" : area->where,
+		.missed = area == NULL ? "" : area->missed,
 		.modules = got.modules,
 		.slots = got.slots,
 		.foreign_slots = got.foreign,
@@ -213,7 +240,7 @@ static void release(struct allocator *allocator)
 {
 	(void)allocator;
 	sampler_set_active(false);
-	if (interposer_is_installed()) {
+	if (uses_entries || interposer_is_installed()) {
 		sampler_reset(0);
 		interposer_remove();
 		sampler_shrink();
@@ -270,14 +297,55 @@ static const bool is_supported = true;
 static const bool is_supported = false;
 #endif
 
-void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample)
-{
-	struct allocator_profiling *const profiling = &allocator->profiling;
-	struct error err;
+/* The allocator as it was found. */
+static struct {
+	bool is_known;
+	const struct allocator_operations *operations;
+	struct error unavailable;
+	struct allocator_profiling profiling;
+	bool owns_malloc;
+} found;
 
-	if (allocator->unavailable.kind == ERROR_NONE || !is_supported || has_own_heap(allocator) ||
-		is_tool(allocator->identity.malloc_name) || !interposer_find(&err))
+static void note_found(const struct allocator *allocator)
+{
+	found.operations = allocator->operations;
+	found.unavailable = allocator->unavailable;
+	found.profiling = allocator->profiling;
+	found.owns_malloc = allocator->identity.owns_malloc;
+	found.is_known = true;
+}
+
+static void put_found_back(struct allocator *allocator)
+{
+	allocator->operations = found.operations;
+	allocator->unavailable = found.unavailable;
+	allocator->profiling = found.profiling;
+	allocator->identity.owns_malloc = found.owns_malloc;
+	uses_entries = false;
+}
+
+static bool can_see_calls(const struct allocator *allocator, bool with_entries)
+{
+	struct error ignored;
+
+	return with_entries || (!has_own_heap(allocator) && interposer_find(&ignored));
+}
+
+void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample, bool with_entries)
+{
+	if (found.is_known && uses_entries == with_entries)
 		return;
+	if (found.is_known)
+		put_found_back(allocator);
+	else
+		note_found(allocator);
+	struct allocator_profiling *const profiling = &allocator->profiling;
+	if (allocator->unavailable.kind == ERROR_NONE || !is_supported ||
+		is_tool(allocator->identity.malloc_name) || !can_see_calls(allocator, with_entries))
+		return;
+	uses_entries = with_entries;
+	if (with_entries)
+		entries_note_code();
 	other_operations = allocator->operations;
 	allocator->operations = &sampler_operations;
 	allocator->unavailable = (struct error){ 0 };

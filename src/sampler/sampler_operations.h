@@ -13,6 +13,12 @@
 
 /*
  * Makes the sampler take the profiles of an allocator that cannot. Where it cannot either, the
- * allocator stays as it is, with its own reason. Once, after allocator_find(); dlsym may allocate.
+ * allocator stays as it is, with its own reason. After allocator_find(); dlsym may allocate.
+ *
+ * `with_entries`: heapctl patches the functions of the allocator themselves, wherever it is, and
+ * nothing is replaced here. Again for an agent that is attached anew, by the other method perhaps.
  */
-void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample);
+void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample, bool with_entries);
+
+/* Whether the calls are seen by patched functions. */
+bool sampler_operations_use_entries(void);

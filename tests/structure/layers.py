@@ -19,7 +19,8 @@ ALLOWED = {
     "client": {"wire", "base"},
     "store": {"profile", "base"},
     "watch": {"store", "client", "wire", "base"},
-    "inject": {"unwind", "base"},
+    # The sampler's list of functions, and what heapctl writes for it into the target.
+    "inject": {"symbol", "sampler", "unwind", "base"},
     "source": {"store", "client", "profile", "symbol", "wire", "base"},
     "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},

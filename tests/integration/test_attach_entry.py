@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Allocators that are linked into the program: their functions are patched while it runs, and restored."""
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from agent_host import PROGRAMS, only_root
+from processes import Case, HEAPCTL, agent_thread, is_alive, wait_until
+
+WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
+HELD_BYTES = 50 * 100_000
+
+
+class EntryCase(Case):
+    def start_patched(self, program="patched_jemalloc", threads=0, nap_ms=0):
+        process = self.start(PROGRAMS / program, threads, nap_ms, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def tell(self, process, word):
+        process.stdin.write(word + "\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "done\n", word)
+
+    def assert_unharmed(self, process):
+        self.tell(process, "hold")
+        self.tell(process, "drop")
+        process.stdin.close()
+        self.assertRegex(process.stdout.readline(), r"^ok \d+\n$")
+        self.assertEqual(process.wait(60), 0)
+
+    def attach(self, pid, *arguments, code=0):
+        return self.heapctl("attach", pid, *arguments, code=code)
+
+    def sampler(self, pid):
+        return json.loads(self.heapctl("status", pid, "--json")[0])["sampler"]
+
+    def sites(self, pid):
+        """The bytes in use, as heapctl estimates them, by the function that called the allocator."""
+        profile = os.path.join(self.folder, "now.heap")
+        self.heapctl("dump", pid, "-o", profile)
+        out, _ = self.heapctl("report", "--text", "--show_bytes", profile)
+        return {line.split()[-1]: int(line.split()[0]) for line in out.splitlines() if re.match(r"\s*\d+\s", line)}
+
+    def code(self, pid, path):
+        """What the file's code is in memory, by its place there."""
+        found = {}
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                if line.endswith(str(path)) and "r-xp" in line:
+                    begin, end = (int(number, 16) for number in line.split()[0].split("-"))
+                    found[begin] = os.pread(memory.fileno(), end - begin, begin)
+        return found
+
+    def function_address(self, process, program, name):
+        """In the process, of a program that is loaded at any address."""
+        out = subprocess.run(["nm", PROGRAMS / program], capture_output=True, text=True, check=True).stdout
+        value = next(int(line.split()[0], 16) for line in out.splitlines() if line.split()[-1] == name)
+        begin = next(line for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines() if line.endswith(program))
+        return int(begin.split("-")[0], 16) + value
+
+    def write_code(self, pid, address, code):
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            os.pwrite(memory.fileno(), code, address)
+
+
+class Known(EntryCase):
+    """What the program allocates is known."""
+
+    def test_each_way_to_allocate_has_its_exact_bytes(self):
+        for program, ways in (("patched_jemalloc", WAYS + ["plain_x", "resized_x"]), ("patched_tcmalloc", WAYS), ("patched", WAYS)):
+            with self.subTest(program=program):
+                process = self.start_patched(program)
+                self.attach(process.pid, "--method", "entry", "--interval", "4KiB")
+                self.tell(process, "hold")
+                sites = self.sites(process.pid)
+                for way in ways:
+                    expected = HELD_BYTES if way != "aligned" else 50 * 100_032
+                    self.assertEqual(sites.get(f"way_{way}"), expected, sites)
+                # Each block counts once, whichever functions call each other.
+                self.assertEqual(self.sampler(process.pid)["live_blocks"], 50 * len(ways))
+                self.tell(process, "drop")
+                self.assertEqual(self.sampler(process.pid)["live_blocks"], 0)
+                self.heapctl("detach", process.pid)
+                self.assert_unharmed(process)
+
+    def test_the_method_is_chosen_by_the_program(self):
+        for program, method in (("patched_jemalloc", "entry"), ("patched_tcmalloc", "entry"), ("patched", "got")):
+            with self.subTest(program=program):
+                process = self.start_patched(program, 1)
+                out, _ = self.attach(process.pid)
+                sampler = self.sampler(process.pid)
+                self.assertEqual(sampler["method"], method)
+                self.assertEqual(sampler["entries"] > 0, method == "entry")
+                self.assertEqual("functions of" in out, method == "entry")
+                if method == "entry":
+                    self.assertEqual(sampler["entries_in"], str(PROGRAMS / program))
+                    status, _ = self.heapctl("status", process.pid)
+                    self.assertIn(f"sees the calls of {sampler['entries']} functions of", " ".join(status.split()))
+                self.heapctl("detach", process.pid)
+                self.assert_unharmed(process)
+
+    def test_the_code_is_what_it_was(self):
+        process = self.start_patched()
+        before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
+        self.attach(process.pid)
+        self.assertNotEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        out, _ = self.heapctl("detach", process.pid)
+        self.assertRegex(out, r"\d+ functions are restored")
+        self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        # No thread was near: nothing of it stays.
+        self.assertNotIn("stay:", out)
+        self.assertEqual([line for line in self.anonymous_code(process.pid)], [])
+        self.assert_unharmed(process)
+
+    def anonymous_code(self, pid):
+        return [line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "x" in line.split()[1] and line.split()[4] == "0"
+                and not line.endswith("]")]
+
+    def test_no_page_is_writable_and_executable(self):
+        process = self.start_patched(threads=2)
+        self.attach(process.pid)
+        self.assertNotRegex(pathlib.Path(f"/proc/{process.pid}/maps").read_text(), r" [r-]wx")
+        self.assertEqual(len(self.anonymous_code(process.pid)), 1)
+        self.heapctl("detach", process.pid)
+
+    def test_a_child_continues(self):
+        process = self.start_patched(threads=2)
+        self.attach(process.pid, "--interval", "4KiB")
+        for _ in range(3):
+            self.tell(process, "fork")
+        self.heapctl("detach", process.pid)
+        self.tell(process, "fork")
+        self.assert_unharmed(process)
+
+    def test_jemalloc_that_profiles_itself_is_not_patched(self):
+        environment = dict(self.environment, MALLOC_CONF="prof:true,prof_active:false")
+        process = self.start(PROGRAMS / "patched_jemalloc", "0", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
+        self.attach(process.pid)
+        self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        self.assertIsNone(self.sampler(process.pid))
+        self.heapctl("detach", process.pid)
+        self.assert_unharmed(process)
+
+
+class Storms(EntryCase):
+    def test_attach_and_detach_a_hundred_times_under_64_threads(self):
+        process = self.start_patched(threads=64, nap_ms=40)
+        maps = []
+        for i in range(100):
+            self.attach(process.pid, "--interval", "16KiB")
+            self.assertGreater(self.sampler(process.pid)["entries"], 20)
+            self.heapctl("detach", process.pid)
+            maps.append(len(pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines()))
+        self.assertLessEqual(maps[-1], maps[20] + 4, maps)
+        self.assert_unharmed(process)
+
+    def test_heapctl_dies_at_any_moment(self):
+        process = self.start_patched(threads=4, nap_ms=1)
+        attempts = random.Random(os.getpid())
+        patched = 0
+        for i in range(60):
+            verb = "attach" if i % 2 == 0 else "detach"
+            self.kill(verb, process.pid, attempts.random() * 0.2)
+            self.assertIsNone(process.poll(), "the program is dead")
+            if agent_thread(process.pid):
+                patched += self.sampler(process.pid)["entries"] > 0
+            if i % 10 == 9:
+                self.heapctl("detach", process.pid, code=None)
+                self.attach(process.pid, "--interval", "4KiB", code=None)
+        self.assertGreater(patched, 0)
+        self.heapctl("detach", process.pid, code=None)
+        self.assert_unharmed(process)
+
+    def kill(self, verb, pid, seconds):
+        command = subprocess.Popen([HEAPCTL, verb, str(pid)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        time.sleep(seconds)
+        try:
+            os.killpg(command.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        command.wait()
+
+
+class Refused(EntryCase):
+    def assert_refused(self, process, expected, *arguments):
+        before = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+        self.assertRegex(self.attach(process.pid, *arguments, code=1)[1], expected)
+        self.assertNotIn("libheapctl", before + pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_what_another_tool_has_patched(self):
+        process = self.start_patched()
+        malloc = self.function_address(process, "patched_jemalloc", "malloc")
+        with open(f"/proc/{process.pid}/mem", "rb", buffering=0) as memory:
+            before = os.pread(memory.fileno(), 8, malloc)
+        self.write_code(process.pid, malloc, b"\xcc")
+        self.assert_refused(process, r"malloc of .*patched_jemalloc has a breakpoint or a uprobe")
+        self.write_code(process.pid, malloc, b"\xe9" + struct.pack("<i", 0))
+        self.assert_refused(process, r"another tool has patched malloc of .*: it jumps into /.*patched_jemalloc", "--method", "entry")
+        self.write_code(process.pid, malloc, before)
+        self.attach(process.pid)
+        self.heapctl("detach", process.pid)
+        self.assert_unharmed(process)
+
+    def test_what_another_tool_patches_later_is_left(self):
+        process = self.start_patched()
+        self.attach(process.pid)
+        malloc = self.function_address(process, "patched_jemalloc", "malloc")
+        self.write_code(process.pid, malloc, b"\xcc")
+        out, message = self.heapctl("detach", process.pid)
+        self.assertIn("1 functions were left: another tool has patched them since", out)
+        self.assertIn("bytes of code behind them stay", out)
+
+    def test_the_agent_does_not_end_under_patched_functions(self):
+        process = self.start_patched()
+        self.attach(process.pid)
+        out, _ = self.curl(process.pid, "/v1/detach")
+        self.assertIn("functions of its allocator are still patched", out)
+        self.heapctl("detach", process.pid)
+        self.assert_unharmed(process)
+
+    def curl(self, pid, path):
+        result = subprocess.run(["curl", "-s", "-X", "POST", "--unix-socket", os.path.join(self.agents, f"{pid}.sock"), f"http://agent{path}"],
+                                capture_output=True, text=True)
+        return result.stdout, result.stderr
+
+    def test_got_where_the_program_has_the_allocator(self):
+        process = self.start_patched()
+        self.assertIn("profiling is not enabled in this process", self.attach(process.pid, "--method", "got", code=1)[1])
+        wait_until(lambda: agent_thread(process.pid) is None, "the thread to end")
+        self.assertIn("use auto, got or entry", self.attach(process.pid, "--method", "tables", code=2)[1])
+        self.assert_unharmed(process)
+
+
+if __name__ == "__main__":
+    unittest.main()
