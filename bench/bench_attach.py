@@ -113,6 +113,9 @@ class SelfChecking:
     def is_alive(self):
         return self.process.poll() is None
 
+    def settle(self):
+        """What is wrong with the clients, which end."""
+
     def pid_for_gdb(self):
         return self.pid
 
@@ -160,7 +163,7 @@ class Served:
     def is_alive(self):
         return os.path.exists(f"/proc/{self.pid}")
 
-    def finish(self):
+    def settle(self):
         self.ending.set()
         self.clients.join()
         if not self.is_alive():
@@ -170,6 +173,9 @@ class Served:
             got = self.server.load(self.load)
             self.other = None if got == self.wanted else got
         return None if self.other is None else f"its clients got {str(self.other)[:200]!r}"
+
+    def finish(self):
+        return None if self.is_alive() else "it has ended"
 
     def end(self):
         self.ending.set()
@@ -203,7 +209,7 @@ class Query(Served):
             except OSError:
                 return
 
-    def finish(self):
+    def settle(self):
         self.asked = False
         self.asking.join()
         if not self.is_alive():
@@ -420,8 +426,10 @@ def run_target(name, make):
         cycles = Cycles()
         try:
             cycles.run(target, folder)
+            # gdb's stop is long enough for clients to give up, so theirs end before.
+            problem = target.settle()
             gdb = gdb_stop_ms(target.pid_for_gdb()) if shutil.which("gdb") and target.is_alive() else float("nan")
-            problem = target.finish() or (f"{cycles.hangs} commands hung" if cycles.hangs else None)
+            problem = problem or target.finish() or (f"{cycles.hangs} commands hung" if cycles.hangs else None)
         finally:
             target.end()
             shutil.rmtree(folder)

@@ -267,7 +267,7 @@ static bool start(const struct agent_options *options, struct error *err)
 		return false;
 	agent_state.started = true;
 	if (options->preloaded && options->mode == AGENT_THREAD)
-		agent_thread_wait_for_socket(SOCKET_WAIT_MS);
+		(void)agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	return true;
 }
 

@@ -221,7 +221,7 @@ static bool wait_for_end(int64_t wait_ms)
 	return true;
 }
 
-void agent_thread_wait_for_socket(int wait_ms)
+bool agent_thread_wait_for_socket(int wait_ms)
 {
 	const struct timespec until = clock_timespec(clock_monotonic_ms() + wait_ms);
 
@@ -229,7 +229,9 @@ void agent_thread_wait_for_socket(int wait_ms)
 	while (agent_state.has_thread && !agent_state.has_tried_to_listen &&
 		pthread_cond_timedwait(&agent_state.changed, &agent_state.lock, &until) == 0)
 		continue;
+	const bool has_tried = agent_state.has_tried_to_listen;
 	pthread_mutex_unlock(&agent_state.lock);
+	return has_tried;
 }
 
 /*

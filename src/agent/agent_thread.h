@@ -78,9 +78,9 @@ void agent_thread_free(struct agent *agent);
 
 /*
  * Lets a preloaded agent make its socket before the program's main begins, which may drop the
- * rights to do so or enter a chroot.
+ * rights to do so or enter a chroot. False when it has not tried in that time.
  */
-void agent_thread_wait_for_socket(int wait_ms);
+bool agent_thread_wait_for_socket(int wait_ms);
 
 /* Ends the thread and waits for it. */
 void agent_thread_end(void);

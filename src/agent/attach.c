@@ -145,11 +145,16 @@ static bool start(const char *settings, struct error *err)
 	if (!start_agent(&options, err))
 		return false;
 	replace_exit();
-	agent_thread_wait_for_socket(SOCKET_WAIT_MS);
+	const bool has_tried = agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	if (has_socket())
 		return true;
 	agent_end_attached();
 	unmap_unused_area();
+	if (!has_tried) {
+		error_set(err, ERROR_TIMEOUT, "its agent's thread did not run for %d s",
+			SOCKET_WAIT_MS / 1000);
+		return error_hint(err, "the machine is too busy: try again");
+	}
 	error_set(err, ERROR_STATE, "its agent could make no socket in %s", folder.path);
 	return error_hint(err, "name a folder that the process can write to: HEAPCTL_DIR=FOLDER "
 			       "heapctl attach");

@@ -191,8 +191,9 @@ bool attachment_end(const struct target *target, json_t **answer, struct entry_r
 		!agent_call_json(target, "POST",
 			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", answer, err))
 		return false;
-	while (target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0 &&
-		clock_monotonic_ms() < until_ms)
+	while (clock_monotonic_ms() < until_ms &&
+		((target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0) ||
+			(target->process.pid > 0 && process_has_agent_thread(&target->process))))
 		poll(NULL, 0, LOOK_MS);
 	return true;
 }

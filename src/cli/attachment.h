@@ -45,8 +45,8 @@ MUST_CHECK bool attachment_make(const struct process *process, const struct atta
 void attachment_examine(struct diagnosis *diagnosis, const struct process *process);
 
 /*
- * Restores patched functions, ends the agent of the process, and waits until its socket is gone.
- * `answer` is the agent's, `entries` what was restored.
+ * Restores patched functions, ends the agent of the process, and waits until its socket and its
+ * thread are gone. `answer` is the agent's, `entries` what was restored.
  */
 MUST_CHECK bool attachment_end(const struct target *target, json_t **answer,
 	struct entry_result *entries, struct error *err);

@@ -12,6 +12,7 @@
 #include "base/xalloc.h"
 #include "client/discovery.h"
 #include "client/doctor.h"
+#include "client/process_state.h"
 #include "client/program.h"
 #include "client/wake.h"
 
@@ -284,6 +285,9 @@ static void examine_silent_agent(
 	else if (why->kind == ERROR_TIMEOUT)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
 			why->message);
+	else if (!process_has_agent_thread(subject->process))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-ended", why->hint,
+			"its agent has ended: it was detached, or could not go on");
 	else
 		examine_silence(diagnosis, subject, why);
 }

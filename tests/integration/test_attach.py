@@ -156,6 +156,21 @@ class Guest(AttachCase):
         self.attach(process.pid)
         self.detach(process.pid)
 
+    def test_nothing_is_left_of_the_agent_when_detach_has_ended(self):
+        process = self.start_python()
+        for _ in range(10):
+            self.attach(process.pid)
+            self.detach(process.pid)
+            # At once: other commands would report an agent that does not answer.
+            self.assertIsNone(agent_thread(process.pid))
+        for command in ("status", "top", "dump", "account", "detach"):
+            self.assertIn(f"has no agent any more: it has ended (heapctl attach {process.pid} starts it again)",
+                          self.heapctl(command, process.pid, code=1)[1], command)
+        findings = json.loads(self.heapctl("doctor", process.pid, "--json", code=1)[0])["findings"]
+        ended = next(finding for finding in findings if finding["code"] == "agent-ended")
+        self.assertIn(f"heapctl attach {process.pid}", ended["hint"])
+        self.assertIn("can-attach", [finding["code"] for finding in findings])
+
     def test_attaching_a_hundred_times_grows_nothing(self):
         process = self.start(need("sleep"), "1000")
         mapped = []
