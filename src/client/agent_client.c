@@ -152,6 +152,14 @@ static bool name_target(const struct target *target, const struct stream *stream
 		return false;
 	if (target->process.pid != 0 && process_has_ended(&target->process))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
+	/* Another command has detached it meanwhile. */
+	if (err->kind == ERROR_NOT_FOUND && target->process.pid != 0 &&
+		!process_has_agent_thread(&target->process)) {
+		error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: it has ended",
+			target->label);
+		return error_hint(
+			err, "heapctl attach %d starts it again", (int)target->process.pid);
+	}
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;
 	return error_prefix(err, "%s", target->label);

@@ -496,6 +496,22 @@ class Record(AttachCase):
         self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
         self.assertIsNone(agent_thread(process.pid))
 
+    def test_a_command_says_that_the_agent_was_detached_meanwhile(self):
+        process = self.start_python()
+        gone = f"has no agent any more: it has ended (heapctl attach {process.pid} starts it again)"
+        for command in (("record", "-d", "1hrs", "-o", os.path.join(self.folder, "lost.heap")), ("top", "--interval", "100ms"),
+                        ("longlived", "--window", "1hrs", "-o", os.path.join(self.folder, "lost.heap"))):
+            with self.subTest(verb=command[0]):
+                self.attach(process.pid, *(["--inactive"] if command[0] != "top" else []))
+                running = subprocess.Popen([HEAPCTL, command[0], str(process.pid), *command[1:]], env=self.environment,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(self.end, running)
+                wait_until(lambda: self.status(process.pid)["profiling"]["active"], "sampling")
+                self.detach(process.pid)
+                self.assertIn(gone, running.communicate(timeout=60)[1])
+                self.assertEqual(running.returncode, 1)
+        self.assertTrue(is_alive(process.pid))
+
     def test_few_large_blocks_are_enough(self):
         process = self.start_python("import time\nblocks = []\nwhile True:\n    blocks.append(bytearray(20_000_000))\n    del blocks[:-5]\n    time.sleep(0.05)\n")
         _, err = self.heapctl("record", process.pid, "--attach", "-d", "1s", "-o", os.path.join(self.folder, "large.heap"))
