@@ -16,8 +16,10 @@ struct trend_words trend_describe_growth(const struct trend *trend, const struct
 /* How likely it is by chance: "1.2 %"; "" where it is likely. */
 struct trend_words trend_describe_chance(const struct trend_site *site);
 
-/* Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several, and
- * what an attach means for the growth. */
+/*
+ * Appends ", 2 runs of the program, samples discarded 3 times", as far as there were several, and
+ * what an attach means for the growth.
+ */
 void trend_append_runs(const struct trend *trend, struct buffer *out);
 
 /* "90 min", "3.5 h" or "2.1 d"; "4 profiles" when there are no times. */

@@ -26,6 +26,7 @@ NOT_RUN = {
     "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
     "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='guest_process sampler sampler_guest agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
         "repeats the tests for half an hour",
+    "BENCH_CYCLES=60 BENCH_ROUNDS=4 make bench TARGET=attach": "takes 20 minutes",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
     "systemctl daemon-reload && systemctl restart trafficserver && grep memory_profile /var/log/trafficserver/diags.log":
