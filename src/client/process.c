@@ -75,6 +75,7 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 		return true;
 	if (err->errnum == ENOENT || err->errnum == ESRCH) {
 		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+		error_hint(err, "heapctl ps --all lists the processes");
 	} else if (err->errnum == EACCES || err->errnum == EPERM) {
 		error_set(err, ERROR_DENIED, "process %d: permission denied", (int)pid);
 		if (geteuid() == 0)
@@ -485,8 +486,10 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 	}
 	if (matches == 1)
 		return true;
-	if (matches == 0)
-		return error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
+	if (matches == 0) {
+		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
+		return error_hint(err, "heapctl ps --all lists the processes");
+	}
 	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", matches, name);
 	return error_hint(
 		err, "name one by its pid: %s%s", others, matches > NAMES_SHOWN ? ", ..." : "");

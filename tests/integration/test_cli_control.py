@@ -555,6 +555,8 @@ class NotThere(Case):
             _, said = self.heapctl("status", target, code=1)
             self.assertTrue(said.startswith("heapctl: "), said)
             self.assertIn(why, said)
+        for verb, target in (("status", "999999999"), ("doctor", "no-such-program"), ("doctor", "999999999")):
+            self.assertIn("(heapctl ps --all lists the processes)", self.heapctl(verb, target, code=1)[1])
         self.assertIn("nothing listens there", self.heapctl("status", f"http://127.0.0.1:{free_port()}", code=1)[1])
         said = self.heapctl("status", "x@no-such-user", code=1)[1]
         self.assertIn("no process is called 'x@no-such-user', and there is no user 'no-such-user'", said)
