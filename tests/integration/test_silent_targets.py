@@ -178,7 +178,7 @@ class Silent(GatewayCase):
                             "print(flush=True)\ntime.sleep(600)", AGENT, jemalloc_path(), stdout=subprocess.PIPE)
         reader.stdout.readline()
         self.assertNotIn(f"{reader.pid} ", self.heapctl("ps")[0])
-        self.assertRegex(self.heapctl("status", reader.pid, code=None)[1], r"has no agent \(load one with")
+        self.assertRegex(self.heapctl("status", reader.pid, code=None)[1], rf"has no agent \(heapctl attach {reader.pid} loads one")
 
     def test_frozen(self):
         self.freeze(self.pid)
