@@ -450,8 +450,8 @@ class Running(ControlCase):
         self.assertGreater(int(found[2]), 512 * int(found[1]) / 200)
 
     def test_what_was_sampled_from_the_start_is_not_called_older(self):
-        """40 blocks of 4 MiB are 40 samples, and not the 320 that their bytes look like."""
-        code = "x = [bytearray(1 << 22) for i in range(40)]; print(flush=True); import time; time.sleep(600)"
+        """40 blocks of 3 MiB are about 40 samples, and not the 240 that their bytes look like."""
+        code = "x = [bytearray(3 << 20) for i in range(40)]; print(flush=True); import time; time.sleep(600)"
         process = self.start(sys.executable, "-c", code, stdout=subprocess.PIPE,
                              env={"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true,prof_active:true", "PYTHONMALLOC": "malloc"})
         self.wait_for_agent(process.pid)
