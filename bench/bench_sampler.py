@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it."""
+"""heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it.
+
+BENCH_ROUNDS (default 5), BENCH_LOAD (default 1): the share of the load on the servers in each round.
+"""
 import json
 import os
 import pathlib
@@ -18,6 +21,7 @@ AGENT = str(BUILD / "src/agent/libheapctl.so")
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+LOAD = float(os.environ.get("BENCH_LOAD", "1"))
 STALL_ROUNDS = 15
 TRIM_SECONDS = 5  # the agent releases what was outgrown every two seconds
 VARIANTS = {"plain": None, "idle": {}, "512 KiB": {"HEAPCTL_ACTIVATE": "1"},
@@ -107,24 +111,24 @@ class GlibcRedis(SERVERS["Redis"]):
         super().start(**dict(env, LD_PRELOAD=":".join(filter(None, [env.get("LD_PRELOAD", ""), str(LIBRARIES / "libc.so.6")]))))
 
 
-def cost(server, env, rounds):
+def cost(server, env, batches):
     """Seconds of processor time for the load, after a warm-up."""
     server.start(**env)
     try:
-        server.load(rounds // 10)
+        server.load(batches // 10)
         before = server.cpu_seconds()
-        server.load(rounds)
+        server.load(batches)
         return server.cpu_seconds() - before
     finally:
         server.stop()
 
 
-def compare(server, variants, rounds):
+def compare(server, variants, batches):
     """By variant: the least seconds of all rounds, and the throughput for the same processor time, beside the first one of the same round."""
     found = {name: [] for name in variants}
     for _ in range(ROUNDS):
         for name, env in variants.items():
-            found[name].append(cost(server, env, rounds))
+            found[name].append(cost(server, env, max(1, round(batches * LOAD))))
     first = next(iter(found.values()))
     return {name: (min(costs), sorted(a / b for a, b in zip(first, costs))) for name, costs in found.items()}
 
@@ -140,7 +144,7 @@ def servers():
     print(f"  requests for the same processor time of the server, as a ratio to plain: by the least of {ROUNDS} interleaved rounds,"
           " in the median of them, and all")
     print("  server     variant                 seconds   least   median   from, to")
-    for name, rounds in {"Redis": 20000, "PostgreSQL": 10000, "nginx": 40000, "MariaDB": 8000}.items():
+    for name, batches in {"Redis": 20000, "PostgreSQL": 10000, "nginx": 40000, "MariaDB": 8000}.items():
         kind = GlibcRedis if name == "Redis" else SERVERS[name]
         if not kind.is_installed():
             print(f"  {name:10} is not installed")
@@ -151,7 +155,7 @@ def servers():
             agents = {"HEAPCTL_DIR": server.folder_of_agents()}
             variants = {variant: {} if settings is None else dict(settings, **agents, LD_PRELOAD=AGENT)
                         for variant, settings in VARIANTS.items()}
-            print_ratios(name, compare(server, variants, rounds))
+            print_ratios(name, compare(server, variants, batches))
 
 
 def rivals():
