@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@
 struct child_outcome {
 	bool done;
 	struct error err;
-	char result[CHILD_RESULT_MAX];
+	_Alignas(max_align_t) char result[CHILD_RESULT_MAX];
 };
 
 static bool read_outcome(int in, int wait_ms, struct child_outcome *outcome)
@@ -44,6 +45,7 @@ bool child_run(bool (*work)(const void *context, void *result, struct error *err
 {
 	struct child_outcome outcome = { 0 };
 	sigset_t all, before;
+	int status = 0;
 	int ends[2];
 
 	assert(size <= sizeof outcome.result);
@@ -63,13 +65,16 @@ bool child_run(bool (*work)(const void *context, void *result, struct error *err
 	close(ends[0]);
 	if (child > 0 && !has_outcome)
 		kill(child, SIGKILL);
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		continue;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (child < 0)
 		return error_set(err, ERROR_MEMORY, "no process can be started (fork)");
-	if (!has_outcome)
+	if (!has_outcome && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return error_set(err, ERROR_TIMEOUT, "the process does not stop");
+	if (!has_outcome)
+		return error_set(
+			err, ERROR_SYSTEM, "the process of heapctl that does it ended early");
 	memcpy(result, outcome.result, size);
 	if (!outcome.done)
 		*err = outcome.err;
