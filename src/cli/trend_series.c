@@ -131,7 +131,8 @@ static int by_time(const void *a, const void *b)
 static void warn_of_time(const struct series_profile *profile, const struct series_profile *same)
 {
 	static const char *const so =
-		"their order is that of the command line, growth is per profile";
+		"their order is that of the command line, or of their names in a folder; "
+		"growth is per profile";
 
 	if (profile->time_ms <= 0)
 		verb_warn("not all profiles say when they were taken (%s): %s", profile->name, so);

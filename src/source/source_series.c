@@ -142,16 +142,12 @@ static int is_profile_entry(const struct dirent *entry)
 	return false;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-	return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 /* A folder of files that users or jemalloc put there. */
 static bool read_files(struct source_series *series, const char *folder, struct error *err)
 {
 	struct dirent **entries = NULL;
-	const int count = scandir(folder, &entries, is_profile_entry, by_name);
+	/* jemalloc numbers its dumps: PREFIX.PID.2.i2.heap comes before PREFIX.PID.10.i10.heap. */
+	const int count = scandir(folder, &entries, is_profile_entry, versionsort);
 	bool ok = count > 0;
 
 	if (count < 0)

@@ -206,6 +206,18 @@ class Shapes(TrendCase):
         os.mkdir(nothing)
         self.assertIn("neither captures of heapctl watch nor profiles", self.heapctl("trend", nothing, code=1)[1])
 
+    def test_numbered_dumps_of_one_time_are_in_the_order_of_their_numbers(self):
+        folder = os.path.join(self.folder, "unpacked")
+        os.mkdir(folder)
+        for number in range(12):
+            path = f"{folder}/jeprof.77.{number}.i{number}.heap"
+            shutil.copyfile(self.paths[number], path)
+            os.utime(path, (HOUR, HOUR))
+        out, messages = self.heapctl("trend", "--json", folder)
+        self.assertIn("of the same time", messages)
+        numbered = [f"{folder}/jeprof.77.{number}.i{number}.heap" for number in range(12)]
+        self.assertEqual(json.loads(out)["sites"], self.trend(*numbered)["sites"])
+
     def test_what_was_not_counted_is_reported(self):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
         self.assertIn("counts only what is in use", messages)
