@@ -120,7 +120,7 @@ class Bodies(GatewayCase):
 
     # What this target does not show is still in the source that answers it.
     SOURCES = {"TrendSite": "src/cli/trend.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
-               "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_stats.c"}
+               "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_owner.c"}
 
     def setUp(self):
         super().setUp()

@@ -5,9 +5,10 @@
  * usage: patched THREADS [NAP_MS]
  *
  * THREADS storm through the functions of the allocator, with a nap now and then: each block is
- * filled, and must be the same when it is freed. Prints "ready"; then for each line of its input: "hold" has each function
- * allocate HELD blocks of HELD_BYTES, which stay until "drop"; "fork" lets a child storm for a
- * while. Answers "done" or what went wrong; "ok ROUNDS" at the end of the input.
+ * filled, and must be the same when it is freed. Prints "ready"; then for each line of its input:
+ * "hold" has each function allocate HELD blocks of HELD_BYTES, which stay until "drop"; "fork" lets
+ * a child storm for a while. Answers "done" or what went wrong; "ok ROUNDS" at the end of the
+ * input.
  */
 #include <pthread.h>
 #include <stdatomic.h>
