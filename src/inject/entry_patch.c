@@ -286,7 +286,8 @@ static bool try_for_long(struct patching *patching, struct error *err)
 		}
 	} while (clock_monotonic_ms() < until_ms);
 	error_set(err, ERROR_STATE,
-		"a thread stood in the first instructions of a function whenever all were stopped");
+		"whenever all threads were stopped, one stood in the first instructions of a "
+		"function, or may have");
 	return error_hint(err, "try again; nothing was changed");
 }
 
