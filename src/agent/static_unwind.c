@@ -12,6 +12,8 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): names of the linker's */
+
 /* NULL where the program is linked without the option. */
 SHOWN __attribute__((weak)) _Unwind_Reason_Code __real__Unwind_Backtrace(
 	_Unwind_Trace_Fn function, void *argument);
@@ -28,3 +30,5 @@ _Unwind_Reason_Code __wrap__Unwind_Backtrace(_Unwind_Trace_Fn function, void *ar
 {
 	return has_started ? __real__Unwind_Backtrace(function, argument) : _URC_END_OF_STACK;
 }
+
+/* NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming) */

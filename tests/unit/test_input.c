@@ -129,7 +129,8 @@ static void expansion_is_bounded_by_the_compressed_size(void **state)
 static void pieces_make_the_same_profile(void **state)
 {
 	(void)state;
-	/* The beginning, a line around two numbers, the end. */
+	/* The beginning, a line around two numbers, the end.
+	 * NOLINTBEGIN(bugprone-suspicious-missing-comma) */
 	static const char *const cases[][5] = {
 		{ "heap_v2/4096\n  t*: 1: 5 [0: 0]\n", "@ 0x", FRAMES " 0x40",
 			"\n  t*: 1: 5 [0: 0]\n",
@@ -143,6 +144,7 @@ static void pieces_make_the_same_profile(void **state)
 			"---\n--- heap\nheap profile: 1: 1 [1: 1] @ heap_v2/1\n"
 			"1: 1 [1: 1] @ 0x11 0x101\n" },
 	};
+	/* NOLINTEND(bugprone-suspicious-missing-comma) */
 	static void (*const pack[])(const void *, size_t, struct buffer *) = { zstd, gzip, xz };
 
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -34,6 +34,8 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *argu
 	return _URC_NO_REASON;
 }
 
+/* NOLINTBEGIN(bugprone-signal-handler): the signals here come where nothing else is under way */
+
 /* The caller's return address first, in both. */
 __attribute__((noinline)) static void take(struct stack *own, struct stack *oracle)
 {
@@ -61,6 +63,8 @@ static void check_same(size_t min_frames)
 	assert_int_equal(own.count, oracle.count);
 	assert_memory_equal(own.addresses, oracle.addresses, own.count * sizeof own.addresses[0]);
 }
+
+/* NOLINTEND(bugprone-signal-handler) */
 
 __attribute__((noinline)) static int recurse(int depth, volatile char *above)
 {

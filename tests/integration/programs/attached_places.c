@@ -80,6 +80,7 @@ static void handle(int number)
 		.tv_nsec = HANDLING_MS % 1000 * 1000000L };
 
 	(void)number;
+	/* NOLINTNEXTLINE(bugprone-signal-handler): signal-safety(7) has it */
 	while (nanosleep(&left, &left) != 0)
 		continue;
 }

@@ -27,12 +27,13 @@ static _Atomic bool is_ending;
 static _Atomic unsigned long rounds;
 static int nap_ms;
 
-/* C++'s, of the allocator or of the C++ library. */
+/* C++'s, of the allocator or of the C++ library. NOLINTBEGIN(bugprone-reserved-identifier) */
 void *_Znwm(size_t size);
 void *_Znam(size_t size);
 void _ZdlPv(void *block);
 void _ZdaPv(void *block);
 void _ZdlPvm(void *block, size_t size);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 #ifdef PATCHED_JEMALLOC
 void *mallocx(size_t size, int flags);
