@@ -179,8 +179,10 @@ class Storms(EntryCase):
                 self.heapctl("detach", process.pid, code=None)
                 self.attach(process.pid, "--interval", "4KiB", code=None)
         # What they have left is in the way of nothing, at the latest when the thread of the last one has given up.
-        self.heapctl("detach", process.pid, code=None)
-        wait_until(lambda: self.attach(process.pid, code=None)[1] == "", "an attach that is let finish")
+        def starts_anew():
+            self.heapctl("detach", process.pid, code=None)
+            return self.attach(process.pid, code=None)[1] == ""
+        wait_until(starts_anew, "an attach that is let finish")
         self.assertGreater(self.sampler(process.pid)["entries"], 20)
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)
