@@ -231,13 +231,11 @@ static uint64_t read_heap_size(void)
 	buffer_init(&text, &memory_pages);
 	if (!file_read("/proc/self/maps", &text, &ignored))
 		return 0;
-	for (const char *at = text.data, *end = at + text.size; at < end;) {
-		const char *const newline = memchr(at, '\n', (size_t)(end - at));
-		const size_t length = (size_t)((newline == NULL ? end : newline) - at);
-		struct proc_map map;
-		if (proc_map_parse(at, length, &map) && is_heap(&map))
+	const char *at = text.data;
+	struct proc_map map;
+	while (proc_map_next(&at, text.data + text.size, &map)) {
+		if (is_heap(&map))
 			size += map.limit - map.start;
-		at += length + 1;
 	}
 	return size;
 }

@@ -213,15 +213,9 @@ static bool has_code_made_at_run_time(void)
 	text.limit = 16 << 20;
 	if (file_read("/proc/self/maps", &text, &ignored)) {
 		const char *at = text.data;
-		const char *const end = text.data + text.size;
-		while (at < end && !found) {
-			const char *const newline = memchr(at, '\n', (size_t)(end - at));
-			const char *const stop = newline == NULL ? end : newline;
-			struct proc_map map;
-			found = proc_map_parse(at, (size_t)(stop - at), &map) &&
-				is_jit_mapping(&map);
-			at = stop + 1;
-		}
+		struct proc_map map;
+		while (!found && proc_map_next(&at, text.data + text.size, &map))
+			found = is_jit_mapping(&map);
 	}
 	buffer_deinit(&text);
 	return found;

@@ -68,3 +68,16 @@ bool proc_map_parse(const char *line, size_t size, struct proc_map *map)
 	*map = parsed;
 	return true;
 }
+
+bool proc_map_next(const char **at, const char *end, struct proc_map *map)
+{
+	while (*at < end) {
+		const char *const line = *at;
+		const char *const newline = memchr(line, '\n', (size_t)(end - line));
+		const char *const stop = newline == NULL ? end : newline;
+		*at = newline == NULL ? end : newline + 1;
+		if (proc_map_parse(line, (size_t)(stop - line), map))
+			return true;
+	}
+	return false;
+}

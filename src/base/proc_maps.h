@@ -27,3 +27,9 @@ struct proc_map {
  * a truncated line.
  */
 bool proc_map_parse(const char *line, size_t size, struct proc_map *map);
+
+/*
+ * The next mapping of the text from `*at` to `end`, whose other lines are passed over; false behind
+ * the last. `*at` moves behind its line.
+ */
+bool proc_map_next(const char **at, const char *end, struct proc_map *map);

@@ -346,16 +346,9 @@ bool process_read_modules(pid_t pid, struct process_modules *modules, struct err
 	}
 	*modules = (struct process_modules){ 0 };
 	const char *at = maps.data;
-	const char *const end = at + maps.size;
-	while (at < end) {
-		const char *const newline = memchr(at, '\n', (size_t)(end - at));
-		const size_t size = newline == NULL ? (size_t)(end - at) : (size_t)(newline - at);
-		struct proc_map map;
-
-		if (proc_map_parse(at, size, &map))
-			note_module(modules, &map);
-		at += size + 1;
-	}
+	struct proc_map map;
+	while (proc_map_next(&at, maps.data + maps.size, &map))
+		note_module(modules, &map);
 	return true;
 }
 

@@ -155,15 +155,13 @@ static bool find_mapping(pid_t pid, uint64_t address, struct proc_map *map, char
 	snprintf(maps_path, sizeof maps_path, "/proc/%d/maps", (int)pid);
 	if (!file_read(maps_path, &maps, &ignored))
 		return false;
-	const char *at = buffer_string(&maps);
-	for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
-		if (proc_map_parse(at, (size_t)(end - at), map) && address >= map->start &&
-			address < map->limit) {
+	const char *at = maps.data;
+	while (proc_map_next(&at, maps.data + maps.size, map)) {
+		if (address >= map->start && address < map->limit) {
 			snprintf(path, size, "%.*s", (int)map->path_size, map->path);
 			map->path = path;
 			return true;
 		}
-		at = end + 1;
 	}
 	return false;
 }
@@ -396,23 +394,19 @@ static bool find_range(struct entry_functions *found, pid_t pid, const struct re
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
 	if (!file_read(path, &maps, err))
 		return false;
-	const char *at = buffer_string(&maps);
-	for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
-		struct proc_map map;
-		if (proc_map_parse(at, (size_t)(end - at), &map)) {
-			const uint64_t first = last > low ? last : low;
-			const uint64_t limit = map.start < high ? map.start : high;
-			const bool is_below = limit <= module->begin;
-			if (limit > first && limit - first >= GAP_BYTES_MIN &&
-				(is_below || found->limit == 0)) {
-				const uint64_t wanted = limit - first;
-				found->first = is_below && wanted > REACH / 32 ? limit - REACH / 32
-									       : first;
-				found->limit = limit;
-			}
-			last = map.limit;
+	const char *at = maps.data;
+	struct proc_map map;
+	while (proc_map_next(&at, maps.data + maps.size, &map)) {
+		const uint64_t first = last > low ? last : low;
+		const uint64_t limit = map.start < high ? map.start : high;
+		const bool is_below = limit <= module->begin;
+		if (limit > first && limit - first >= GAP_BYTES_MIN &&
+			(is_below || found->limit == 0)) {
+			const uint64_t size = limit - first;
+			found->first = is_below && size > REACH / 32 ? limit - REACH / 32 : first;
+			found->limit = limit;
 		}
-		at = end + 1;
+		last = map.limit;
 	}
 	found->first = (found->first + 0xfff) & ~UINT64_C(0xfff);
 	return found->limit != 0 ||

@@ -328,17 +328,14 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
 	if (!file_read(path, &maps, err))
 		return false;
-	const char *at = buffer_string(&maps);
-	for (const char *end = strchr(at, '\n'); end != NULL; end = strchr(at, '\n')) {
-		struct proc_map map;
-		if (proc_map_parse(at, (size_t)(end - at), &map)) {
-			note_gap(remote, last_end, map.start);
-			last_end = map.limit;
-			if (map.file_offset == 0 && map.readable && !map.writable &&
-				(map.path_size == 0 || map.path[0] == '/' || map.executable))
-				add_module(remote, map.start);
-		}
-		at = end + 1;
+	const char *at = maps.data;
+	struct proc_map map;
+	while (proc_map_next(&at, maps.data + maps.size, &map)) {
+		note_gap(remote, last_end, map.start);
+		last_end = map.limit;
+		if (map.file_offset == 0 && map.readable && !map.writable &&
+			(map.path_size == 0 || map.path[0] == '/' || map.executable))
+			add_module(remote, map.start);
 	}
 	if (remote->count == 0)
 		return error_set(

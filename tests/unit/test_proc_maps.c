@@ -46,9 +46,27 @@ static void refuses_what_is_no_mapping(void **state)
 		assert_false(parse(cases[i], &map));
 }
 
+static void finds_the_mappings_among_other_lines(void **state)
+{
+	static const char text[] = "# comment\n\n1000-2000 r-xp 0 0:0 0 /a\nbroken\n"
+				   "3000-4000 rw-p 0 0:0 0\n5000-6000 r--p 0 0:0 0 /last";
+	const char *at = text;
+	struct proc_map map;
+
+	(void)state;
+	for (uint64_t start = 0x1000; start <= 0x5000; start += 0x2000) {
+		assert_true(proc_map_next(&at, text + sizeof text - 1, &map));
+		assert_int_equal(map.start, start);
+	}
+	assert_int_equal(map.path_size, 5);
+	assert_false(proc_map_next(&at, text + sizeof text - 1, &map));
+	assert_false(proc_map_next(&at, text + sizeof text - 1, &map));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_a_library),
 	cmocka_unit_test(reads_anonymous_memory),
 	cmocka_unit_test(refuses_what_is_no_mapping),
+	cmocka_unit_test(finds_the_mappings_among_other_lines),
 };
 UNIT_MAIN(tests)
