@@ -19,7 +19,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
-from sampled_servers import SERVERS, Server, find, stat_fields
+from sampled_servers import SERVERS, HttpServer, Server, find, stat_fields
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 HEAPCTL = BUILD / "heapctl"
@@ -223,7 +223,7 @@ class Query(Served):
         super().end()
 
 
-class HAProxy(Server):
+class HAProxy(HttpServer):
     programs = (("haproxy",),)
 
     def prepare(self):
@@ -233,17 +233,6 @@ class HAProxy(Server):
 
     def command(self):
         return [find("haproxy"), "-db", "-f", os.path.join(self.folder, "haproxy.cfg")]
-
-    def answers(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
-
-    def load(self, rounds):
-        out = self.client(find("ab"), "-q", "-c", "8", "-n", str(4 * rounds), f"http://127.0.0.1:{self.port}/")
-        return re.findall(r"(?:Complete requests|Failed requests|HTML transferred|Non-2xx responses): +\S+", out)
 
 
 class KnotResolver(Server):

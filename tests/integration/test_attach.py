@@ -315,22 +315,12 @@ class Death(AttachCase):
         for _ in range(6):
             process = self.start_waits(2, "interrupted")
             for _ in range(3):
-                self.kill_attach(process.pid, attempts.random() * 0.15)
+                self.kill_heapctl(attempts.random() * 0.15, "attach", process.pid)
                 # The one that was killed may have been the last step of it.
                 self.heapctl("attach", process.pid, code=None)
                 self.heapctl("detach", process.pid, code=None)
                 self.assertTrue(is_alive(process.pid))
             self.assert_unharmed(process)
-
-    def kill_attach(self, pid, seconds):
-        command = subprocess.Popen([HEAPCTL, "attach", str(pid)], env=self.environment, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
-        time.sleep(seconds)
-        try:
-            os.killpg(command.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        command.wait()
 
     def test_an_interrupt_waits_for_the_end(self):
         process = self.start_waits(1)

@@ -6,14 +6,13 @@ import os
 import pathlib
 import random
 import re
-import signal
 import struct
 import subprocess
 import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import Case, HEAPCTL, agent_thread, is_alive, wait_until
+from processes import Case, agent_thread, is_alive, wait_until
 
 WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
 HELD_BYTES = 50 * 100_000
@@ -173,7 +172,7 @@ class Storms(EntryCase):
         whole = time.monotonic() - begun
         for i in range(60):
             verb = "attach" if i % 2 == 0 else "detach"
-            self.kill(verb, process.pid, attempts.random() * 1.5 * whole)
+            self.kill_heapctl(attempts.random() * 1.5 * whole, verb, process.pid)
             self.assertIsNone(process.poll(), "the program is dead")
             if i % 10 == 9:
                 self.heapctl("detach", process.pid, code=None)
@@ -186,16 +185,6 @@ class Storms(EntryCase):
         self.assertGreater(self.sampler(process.pid)["entries"], 20)
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)
-
-    def kill(self, verb, pid, seconds):
-        command = subprocess.Popen([HEAPCTL, verb, str(pid)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
-        time.sleep(seconds)
-        try:
-            os.killpg(command.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        command.wait()
 
 
 class Refused(EntryCase):

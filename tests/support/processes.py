@@ -290,6 +290,15 @@ class Case(unittest.TestCase):
             self.assertEqual(result.returncode, code, f"heapctl {arguments}: {result.stderr}\n{result.stdout[-2000:]}")
         return result.stdout, result.stderr
 
+    def kill_heapctl(self, seconds, *arguments):
+        """Starts heapctl, and kills it and its children after so long."""
+        command = subprocess.Popen([HEAPCTL, *map(str, arguments)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
+
     def socket_of(self, pid):
         return os.path.join(self.agents, f"{pid}.sock")
 

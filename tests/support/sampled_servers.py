@@ -160,7 +160,25 @@ class PostgreSQL(Server):
         return re.search(r"actually processed: (\S+)", out)[1] + self.client(self.program("psql"), "-At", *self.where(), "-c", self.QUERY)
 
 
-class Nginx(Server):
+class HttpServer(Server):
+    """`page` is what its clients ask for, with the options of ab(1)."""
+    page = ("/",)
+
+    def answers(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    def load(self, rounds):
+        *options, path = self.page
+        out = self.client(find("ab"), "-q", "-c", "8", "-n", str(4 * rounds), *options, f"http://127.0.0.1:{self.port}{path}")
+        return re.findall(r"(?:Complete requests|Failed requests|HTML transferred|Non-2xx responses): +\S+", out)
+
+
+class Nginx(HttpServer):
+    page = ("-k", "-H", "Accept-Encoding: gzip", "/page.shtml")
     programs = (("nginx",), ("ab",))
 
     def prepare(self):
@@ -181,18 +199,6 @@ class Nginx(Server):
 
     def command(self):
         return [find("nginx"), "-c", os.path.join(self.folder, "nginx.conf"), "-e", os.path.join(self.folder, "error.log")]
-
-    def answers(self):
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
-
-    def load(self, rounds):
-        out = self.client(find("ab"), "-q", "-k", "-c", "8", "-n", str(4 * rounds), "-H", "Accept-Encoding: gzip",
-                          f"http://127.0.0.1:{self.port}/page.shtml")
-        return re.findall(r"(?:Complete requests|Failed requests|HTML transferred|Non-2xx responses): +\S+", out)
 
 
 class MariaDB(Server):
