@@ -279,6 +279,19 @@ static void remove_step(struct shape_candidate *candidate, size_t before)
 }
 
 /*
+ * A step against the growth where the values do not fall (or rise): growth only paused, or ended,
+ * in that interval.
+ */
+static bool is_pause(
+	const struct growth_data *series, const struct shape_step *step, double growth_rate)
+{
+	const double change =
+		series->points[step->before + 1].value - series->points[step->before].value;
+
+	return step->step.size * growth_rate < 0 && change * growth_rate >= 0;
+}
+
+/*
  * The noise that suits growth best may be one that what grows cannot have. The steps that it needs
  * are removed, the least clear one first; but those by which growth began between two points.
  */
@@ -297,7 +310,10 @@ static void remove_unclear_steps(const struct growth_data *series, struct shape_
 		for (size_t i = 0; i < shape.step_count; i++) {
 			struct shape_step *const step = &shape.steps[i];
 			step->step.size -= beside.rate * step->growth_hours;
-			const double clearness = step_clearness(series, &shape, i, &beside);
+			const double clearness =
+				is_pause(series, step, beside.rate)
+					? 0
+					: step_clearness(series, &shape, i, &beside);
 			const bool is_of_onset =
 				shape.has_onset && growth_step_is_of_onset(&step->step,
 							   series->points[step->before].hours,
@@ -338,6 +354,12 @@ static void describe_growth(const struct growth_data *series, const struct shape
 		shape->goes_on = false;
 		shape->end_low = fmin(shape->end_low, series->points[i].hours);
 		shape->end_high = fmax(shape->end_high, series->points[i].hours);
+	}
+	/* Nothing has changed since. */
+	const struct growth_data_point *const before_last = &series->points[series->count - 2];
+	if (shape->goes_on && before_last->value == before_last[1].value) {
+		shape->goes_on = false;
+		shape->end_low = before_last->hours;
 	}
 	if (ends.is_found && ends.best.onset != 0)
 		describe_onset(series, &ends.best, ends.onset_scores, shape);

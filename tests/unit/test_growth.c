@@ -970,6 +970,32 @@ static void growth_to_the_last_point_has_no_end(void **state)
 	assert_true(growth.end_hours == 31 && growth.end_low == 31 && growth.end_high == 31);
 }
 
+/* Two deploys within two hours may be a leak that has just ended, but none that still grows. */
+static void what_has_not_changed_since_is_not_still_growing(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 192, 256 };
+	static const size_t ends[] = { 13, 14, 16 };
+	const struct growth growth = fit_levels(16, levels, ends);
+
+	assert_true(growth.has_onset && !growth.has_end && !growth.goes_on);
+	assert_true(growth.end_low == 14 && growth.end_high == 15);
+}
+
+/* The last interval is level: no drop beside growth. */
+static void a_pause_is_no_step_against_the_growth(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 192, 256, 320, 384 };
+	static const size_t ends[] = { 11, 15, 29, 30, 32 };
+	const struct growth growth = fit_levels(32, levels, ends);
+
+	assert_int_equal(growth.falls, 0);
+	for (size_t i = 0; i < growth.step_count; i++)
+		assert_true(growth.steps[i].size >= 0);
+	assert_false(growth.goes_on);
+}
+
 /* A few samples that come one by one. */
 static void less_than_a_sample_a_point_has_an_onset_and_no_steps(void **state)
 {
@@ -1170,6 +1196,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(one_large_object_since_a_restart_is_a_step),
 	cmocka_unit_test(growth_that_ended_a_while_ago_has_an_end),
 	cmocka_unit_test(growth_to_the_last_point_has_no_end),
+	cmocka_unit_test(what_has_not_changed_since_is_not_still_growing),
+	cmocka_unit_test(a_pause_is_no_step_against_the_growth),
 	cmocka_unit_test(less_than_a_sample_a_point_has_an_onset_and_no_steps),
 	cmocka_unit_test(holds_the_truth_of_a_leak),
 	cmocka_unit_test(holds_the_truth_of_what_is_turned_over),
