@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/trend_series.h"
 
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -128,16 +129,68 @@ static int by_time(const void *a, const void *b)
 	return (x->time_ms > y->time_ms) - (x->time_ms < y->time_ms);
 }
 
-static void warn_of_time(const struct series_profile *profile, const struct series_profile *same)
+static int by_dump_number(const void *a, const void *b)
 {
-	static const char *const so =
-		"their order is that of the command line, or of their names in a folder; "
-		"growth is per profile";
+	const struct series_profile *const x = a, *const y = b;
 
+	return strverscmp(x->name, y->name);
+}
+
+/* By the names that jemalloc gives: PREFIX.PID.NUMBER.iNUMBER.heap. How many bytes precede NUMBER.
+ */
+static size_t read_dump_name(const char *name)
+{
+	regmatch_t parts[2];
+	regex_t dump;
+	size_t size = 0;
+
+	if (regcomp(&dump, "^(.*\\.)[0-9]+\\.[a-z][0-9]*\\.heap", REG_EXTENDED) != 0)
+		return 0;
+	if (regexec(&dump, name, 2, parts, 0) == 0)
+		size = (size_t)parts[1].rm_eo;
+	regfree(&dump);
+	return size;
+}
+
+static bool are_dumps_of_one_process(const struct series *series)
+{
+	const char *const first = series->profiles[0].name;
+	const size_t size = read_dump_name(first);
+
+	for (size_t i = 0; i < series->profile_count; i++) {
+		const char *const name = series->profiles[i].name;
+		if (size == 0 || read_dump_name(name) != size || memcmp(name, first, size) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void warn_of_time(
+	const struct series_profile *profile, const struct series_profile *same, const char *order)
+{
 	if (profile->time_ms <= 0)
-		verb_warn("not all profiles say when they were taken (%s): %s", profile->name, so);
+		verb_warn("not all profiles say when they were taken (%s): their order is that of "
+			  "%s, growth is per profile",
+			profile->name, order);
 	else
-		verb_warn("%s and %s are of the same time: %s", same->name, profile->name, so);
+		verb_warn("%s and %s are of the same time: their order is that of %s, growth is "
+			  "per profile",
+			same->name, profile->name, order);
+}
+
+/* Without times of all the dumps of a process are in the order of their numbers. */
+static void sort_without_times(struct series *series, const struct series_profile *profile,
+	const struct series_profile *same)
+{
+	const bool are_dumps = are_dumps_of_one_process(series);
+
+	warn_of_time(profile, same,
+		are_dumps ? "their numbers" : "the command line, or of their names in a folder");
+	for (size_t i = 0; i < series->profile_count; i++)
+		series->profiles[i].time_ms = 0;
+	if (are_dumps)
+		qsort(series->profiles, series->profile_count, sizeof *series->profiles,
+			by_dump_number);
 }
 
 /* A clock that was wrong by less is not worth a warning. */
@@ -168,9 +221,7 @@ static void sort(struct series *series)
 	for (size_t i = 0; i < count; i++) {
 		const bool is_same = i != 0 && sorted[i].time_ms == sorted[i - 1].time_ms;
 		if (sorted[i].time_ms <= 0 || is_same) {
-			warn_of_time(&sorted[i], is_same ? &sorted[i - 1] : NULL);
-			for (size_t j = 0; j < count; j++)
-				series->profiles[j].time_ms = 0;
+			sort_without_times(series, &sorted[i], is_same ? &sorted[i - 1] : NULL);
 			return;
 		}
 	}

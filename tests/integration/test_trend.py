@@ -216,7 +216,12 @@ class Shapes(TrendCase):
         out, messages = self.heapctl("trend", "--json", folder)
         self.assertIn("of the same time", messages)
         numbered = [f"{folder}/jeprof.77.{number}.i{number}.heap" for number in range(12)]
-        self.assertEqual(json.loads(out)["sites"], self.trend(*numbered)["sites"])
+        expected = json.loads(out)
+        self.assertEqual(expected["sites"], self.trend(*numbered)["sites"])
+        # As a shell sorts them.
+        out, messages = self.heapctl("trend", "--json", *sorted(numbered))
+        self.assertIn("their order is that of their numbers", messages)
+        self.assertEqual(json.loads(out)["sites"], expected["sites"])
 
     def test_what_was_not_counted_is_reported(self):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
