@@ -5,10 +5,13 @@
 #include <sys/file.h>
 
 #include "base/clock.h"
+#include "inject/stopped_process.h"
 
 enum {
 	START_MS = 500, /* for a program to load its libraries */
 	START_POLL_US = 10000,
+	STOP_MS = 500, /* until all stand still */
+	PAGE_BYTES = 4096,
 };
 
 static bool find_functions(struct injection *injection, struct error *err)
@@ -44,41 +47,80 @@ static bool find_functions(struct injection *injection, struct error *err)
 	return true;
 }
 
-/*
- * A place that an attach has used which was killed is not used again: a thread may still be there.
- */
-static bool is_place_free(struct injection *injection, const struct remote_module *module)
-{
-	char bytes[TRAMPOLINE_CODE_MAX];
+/* The unused bytes at the end of a module's code. */
+enum code_place { PLACE_NONE, PLACE_FREE, PLACE_USED };
 
-	if (module->spare_bytes < sizeof bytes ||
-		!remote_copy(&injection->remote, module->spare, bytes, sizeof bytes) ||
-		trampoline_is_in(bytes))
-		return false;
-	injection->code = module->spare;
-	memcpy(injection->before, bytes, sizeof bytes);
-	return true;
+/*
+ * PLACE_USED: by an attach that was killed, and a thread may still be there. That thread unmaps
+ * `memory` last of all.
+ */
+static enum code_place look_at_place(const struct injection *injection,
+	const struct remote_module *module, char bytes[TRAMPOLINE_CODE_MAX], uint64_t *memory)
+{
+	if (module->spare_bytes < TRAMPOLINE_CODE_MAX ||
+		!remote_copy(&injection->remote, module->spare, bytes, TRAMPOLINE_CODE_MAX))
+		return PLACE_NONE;
+	return trampoline_is_in(bytes, memory) ? PLACE_USED : PLACE_FREE;
 }
 
-/* Code of a library, not of the C library itself, where there is a choice. */
+/*
+ * Chooses a free one: of a library, not of the C library itself, where there is a choice. False
+ * when there is no place at all; injection->code stays 0 when all are used.
+ */
 static bool find_place(struct injection *injection, struct error *err)
 {
-	const struct remote_process *const remote = &injection->remote;
+	char bytes[TRAMPOLINE_CODE_MAX];
+	bool is_any_used = false;
+	uint64_t ignored;
 
-	for (size_t i = 0; i < remote->count; i++) {
-		const enum remote_role role = remote->modules[i].role;
-		if (is_place_free(injection, &remote->modules[i]) && role != REMOTE_LIBC &&
-			role != REMOTE_LOADER)
+	for (size_t i = 0; i < injection->remote.count; i++) {
+		const struct remote_module *const module = &injection->remote.modules[i];
+		const enum code_place place = look_at_place(injection, module, bytes, &ignored);
+		is_any_used = is_any_used || place == PLACE_USED;
+		if (place != PLACE_FREE)
+			continue;
+		injection->code = module->spare;
+		memcpy(injection->before, bytes, sizeof bytes);
+		if (module->role != REMOTE_LIBC && module->role != REMOTE_LOADER)
 			break;
 	}
-	if (injection->code == 0)
-		return error_set(err, ERROR_UNSUPPORTED, "no page of its code has %d unused bytes",
-			TRAMPOLINE_CODE_MAX);
-	if (remote->gap_bytes < 4 * TRAMPOLINE_MAPPED_BYTES)
-		return error_set(err, ERROR_UNSUPPORTED, "it has no free addresses");
-	/* In the middle: what the program maps meanwhile begins at the ends. */
-	injection->memory = (remote->gap + remote->gap_bytes / 2) & ~(uint64_t)0xfff;
-	return true;
+	return injection->code != 0 || is_any_used ||
+	       error_set(err, ERROR_UNSUPPORTED, "no page of its code has %d unused bytes",
+		       TRAMPOLINE_CODE_MAX);
+}
+
+/* Whether no thread is there any more, or will come: a thread that starts there has its memory. */
+static bool is_left(const struct injection *injection, const struct stopped_process *stopped,
+	uint64_t code, uint64_t memory)
+{
+	const struct address_range range = { code, code + TRAMPOLINE_CODE_MAX };
+	char byte;
+
+	return !remote_copy(&injection->remote, memory, &byte, sizeof byte) &&
+	       !stopped_process_is_in(stopped, &range, 1, NULL);
+}
+
+/* One that was used and left is used again. */
+static bool find_left_place(struct injection *injection, struct error *err)
+{
+	char bytes[TRAMPOLINE_CODE_MAX];
+	struct stopped_process stopped;
+	uint64_t memory;
+
+	if (!stopped_process_begin(&stopped, &injection->remote, &injection->waiting, STOP_MS, err))
+		return false;
+	for (size_t i = 0; i < injection->remote.count && injection->code == 0; i++) {
+		const struct remote_module *const module = &injection->remote.modules[i];
+		if (look_at_place(injection, module, bytes, &memory) == PLACE_USED &&
+			is_left(injection, &stopped, module->spare, memory))
+			injection->code = module->spare;
+	}
+	stopped_process_end(&stopped);
+	if (injection->code != 0)
+		return true;
+	error_set(err, ERROR_STATE,
+		"attaches that were killed have left code in it, where a thread may still be");
+	return error_hint(err, "try again in %d seconds; nothing was changed", TRAMPOLINE_WAIT_S);
 }
 
 /* The lock is on a file that those may open who may trace the process. */
@@ -92,8 +134,13 @@ static bool read_target(struct injection *injection, pid_t pid, bool is_locked, 
 {
 	if (!remote_read(&injection->remote, pid, err) ||
 		(is_locked && !injection_lock(&injection->remote, err)) ||
-		!find_functions(injection, err) || !find_place(injection, err))
+		!find_functions(injection, err))
 		return false;
+	if (injection->remote.gap_bytes < 4 * TRAMPOLINE_MAPPED_BYTES)
+		return error_set(err, ERROR_UNSUPPORTED, "it has no free addresses");
+	/* In the middle: what the program maps meanwhile begins at the ends. */
+	injection->memory = (injection->remote.gap + injection->remote.gap_bytes / 2) &
+			    ~(uint64_t)(PAGE_BYTES - 1);
 	stack_waiting_find(&injection->waiting, &injection->remote);
 	return true;
 }
@@ -121,12 +168,13 @@ static bool read_when_started(
 
 bool injection_init(struct injection *injection, pid_t pid, struct error *err)
 {
-	return read_when_started(injection, pid, true, err);
+	return read_when_started(injection, pid, true, err) && find_place(injection, err) &&
+	       (injection->code != 0 || find_left_place(injection, err));
 }
 
 bool injection_init_for_looks(struct injection *injection, pid_t pid, struct error *err)
 {
-	return read_when_started(injection, pid, false, err);
+	return read_when_started(injection, pid, false, err) && find_place(injection, err);
 }
 
 void injection_deinit(struct injection *injection)

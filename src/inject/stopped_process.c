@@ -139,23 +139,30 @@ static bool look_at_frame(void *context, const struct stack_frame *frame)
 	return !walk->is_in;
 }
 
-/* A stack that is longer than what is read counts as inside. */
-static bool is_in_rest(const struct range_walk *walk, const struct remote_process *remote)
+/*
+ * `top`: no stack that begins below it reaches beyond. A stack that is longer than what is read
+ * counts as inside. The end of its memory is not its own end: the next mapping may follow at once.
+ */
+static bool is_in_rest(
+	const struct range_walk *walk, const struct remote_process *remote, uint64_t top)
 {
 	CLEANUP(free_cleanup) uint64_t *words = xmalloc(PIECE_BYTES);
 	uint64_t at = walk->last_sp & ~UINT64_C(7);
+	const uint64_t limit = at + REST_BYTES_MAX;
+	const uint64_t end = top > at && top < limit ? top : limit;
 
-	for (uint64_t end = at + REST_BYTES_MAX; at < end;) {
-		const size_t got = remote_copy_some(remote, at, words, PIECE_BYTES);
+	while (at < end) {
+		const size_t size = end - at < PIECE_BYTES ? end - at : PIECE_BYTES;
+		const size_t got = remote_copy_some(remote, at, words, size);
 		for (size_t i = 0; i < got / sizeof *words; i++) {
 			if (is_in_ranges(walk, words[i]))
 				return true;
 		}
-		if (got < PIECE_BYTES)
+		if (got < size)
 			return false;
 		at += got;
 	}
-	return true;
+	return end == limit;
 }
 
 static bool is_thread_in(const struct stopped_process *process, const struct tracee *tracee,
@@ -166,7 +173,7 @@ static bool is_thread_in(const struct stopped_process *process, const struct tra
 
 	walk.last_sp = registers.sp;
 	return !stack_visit(process->remote, process->waiting, &registers, look_at_frame, &walk) &&
-	       (walk.is_in || is_in_rest(&walk, process->remote));
+	       (walk.is_in || is_in_rest(&walk, process->remote, tracee_thread_pointer(tracee)));
 }
 
 static bool is_called(pid_t pid, pid_t thread, const char *name)

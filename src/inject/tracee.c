@@ -303,6 +303,11 @@ struct stack_registers tracee_stack_registers(const struct tracee *tracee)
 		.is_in_call = tracee->is_in_call };
 }
 
+uint64_t tracee_thread_pointer(const struct tracee *tracee)
+{
+	return tracee->registers.fs_base;
+}
+
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
 	size_t count, struct error *err)
 {
@@ -376,6 +381,12 @@ struct stack_registers tracee_stack_registers(const struct tracee *tracee)
 {
 	(void)tracee;
 	return (struct stack_registers){ 0 };
+}
+
+uint64_t tracee_thread_pointer(const struct tracee *tracee)
+{
+	(void)tracee;
+	return 0;
 }
 
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,

@@ -56,6 +56,9 @@ enum tracee_outcome tracee_wait(
 /* With which a walk of its stack begins. */
 struct stack_registers tracee_stack_registers(const struct tracee *tracee);
 
+/* The address of its thread-local storage (fs), which glibc places above a thread's stack. */
+uint64_t tracee_thread_pointer(const struct tracee *tracee);
+
 /*
  * Whether a stop ends this system call with EINTR, and it has done nothing then: it begins anew,
  * unless we die just after the stop.

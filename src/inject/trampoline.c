@@ -182,14 +182,21 @@ size_t trampoline_make(
 	memcpy((char *)code + (trampoline_values - trampoline_begin), request, sizeof *request);
 	return size;
 }
-bool trampoline_is_in(const char *bytes)
+
+bool trampoline_is_in(const char *bytes, uint64_t *memory)
 {
-	return memcmp(bytes, trampoline_begin, (size_t)(trampoline_values - trampoline_begin)) == 0;
+	const size_t size = (size_t)(trampoline_values - trampoline_begin);
+	struct trampoline_request request;
+
+	memcpy(&request, bytes + size, sizeof request);
+	*memory = request.memory;
+	return memcmp(bytes, trampoline_begin, size) == 0;
 }
 #else
-bool trampoline_is_in(const char *bytes)
+bool trampoline_is_in(const char *bytes, uint64_t *memory)
 {
 	(void)bytes;
+	*memory = 0;
 	return false;
 }
 

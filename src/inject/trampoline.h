@@ -77,10 +77,16 @@ struct trampoline_request {
  */
 #define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffe7ffffb27)
 
-enum { TRAMPOLINE_CODE_MAX = 896 };
+enum {
+	TRAMPOLINE_CODE_MAX = 896,
+	TRAMPOLINE_WAIT_S = 10, /* the longest wait of the new thread for us */
+};
 
-/* Whether these bytes, TRAMPOLINE_CODE_MAX of them, are such code already. */
-bool trampoline_is_in(const char *bytes);
+/*
+ * Whether these bytes, TRAMPOLINE_CODE_MAX of them, are such code already; `memory` is the address
+ * that its request has.
+ */
+bool trampoline_is_in(const char *bytes, uint64_t *memory);
 
 /* Bytes of code, for `code`; 0 on a machine that has none, or cannot save its registers. */
 size_t trampoline_make(

@@ -12,16 +12,18 @@ import time
 import unittest
 
 from agent_host import PROGRAMS
-from processes import HEAPCTL, is_alive, need, wait_until
+from processes import HEAPCTL, PATIENCE_SECONDS, is_alive, need, wait_until
 from test_attach import AttachCase
 
 
-class Places(AttachCase):
+class PlacesCase(AttachCase):
     def start_places(self, mode):
         process = self.start(PROGRAMS / "attached_places", mode, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 
+
+class Places(PlacesCase):
     def assert_attaches(self, process):
         for _ in range(3):
             self.attach(process.pid)
@@ -92,8 +94,8 @@ class Places(AttachCase):
             self.assertTrue(is_alive(process.pid))
 
 
-class Killed(AttachCase):
-    """heapctl dies before one system call of its own, and all are tried, a part of them in each run."""
+class Killed(PlacesCase):
+    """heapctl dies at some moment of an attach."""
     STRIDE = 6
 
     def kill_before(self, call, pid):
@@ -105,6 +107,7 @@ class Killed(AttachCase):
         return "ended" not in result.stdout.split()
 
     def test_before_each_system_call(self):
+        """All of its calls are tried, a part of them in each run."""
         call, has_more = random.randrange(self.STRIDE), True
         while has_more:
             with self.subTest(call=call):
@@ -115,6 +118,39 @@ class Killed(AttachCase):
                 self.detach(process.pid)
                 self.assert_unharmed(process)
             call += self.STRIDE
+
+    def test_again_and_again(self):
+        """Each leaves code in another page, where a thread waits for heapctl; when that has ended the page can be used again."""
+        process = self.start_waits(1)
+        for _ in range(8):
+            self.attach_killed_when_it_waits(process.pid)
+        messages = []
+        def attaches():
+            messages.append(self.heapctl("attach", process.pid, code=None)[1])
+            return messages[-1] == ""
+        # The threads count their sleeps, which a busy machine makes longer.
+        wait_until(attaches, "an attach after those that were killed", 5 * PATIENCE_SECONDS)
+        self.detach(process.pid)
+        for message in messages[:-1]:
+            self.assertRegex(message, r"attaches that were killed have left code in it, .*\(try again in 10 seconds; nothing was changed\)\n$")
+        self.attach(process.pid)
+        self.detach(process.pid)
+        self.assert_unharmed(process)
+
+    def test_what_waits_is_not_in_the_way_of_patching(self):
+        """Its stack cannot be walked, and ends where the next thread's begins."""
+        process = self.start_places("stacked")
+        self.attach_killed_when_it_waits(process.pid)
+        out, _ = self.attach(process.pid, "--method", "entry")
+        self.assertIn("functions of", out)
+        self.detach(process.pid)
+        self.assert_unharmed(process)
+
+    def attach_killed_when_it_waits(self, pid):
+        """For the new thread, which it has started by then: its first sleep, or no sleep at all."""
+        subprocess.run([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=clock_nanosleep", "--inject=clock_nanosleep:signal=KILL:when=1", HEAPCTL,
+                        "attach", str(pid)], env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), capture_output=True, timeout=120)
+        self.heapctl("detach", pid, code=None)
 
 
 if __name__ == "__main__":

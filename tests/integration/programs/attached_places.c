@@ -3,11 +3,11 @@
  * A program whose threads stand in places that are rare: on a stack of makecontext(), or where they
  * cannot be stopped.
  *
- * usage: attached_places waiting|computing|handling|blocked
+ * usage: attached_places waiting|computing|handling|blocked|stacked
  *
  * Its only thread waits, or computes, on a stack of makecontext(). "blocked": the main thread waits
  * for a child of vfork(), and another one for the end of the input. "handling" computes, and takes
- * its time for each SIGUSR1.
+ * its time for each SIGUSR1. "stacked": the next thread's stack lies just below those of others.
  *
  * Prints "ready", then what went wrong, or "ok 1" at the end of its input.
  */
@@ -121,11 +121,43 @@ static void *wait_for_input(void *ignored)
 	return NULL;
 }
 
+static void *wait_for_ever(void *ignored)
+{
+	while (pause() != 0)
+		continue;
+	return ignored;
+}
+
+static void *return_at_once(void *ignored)
+{
+	return ignored;
+}
+
+/* The C library gives the stack of the one that has ended to the next one. */
+static void run_stacked(void)
+{
+	enum { THREADS = 8 };
+	pthread_t thread;
+	char byte;
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread, NULL, wait_for_ever, NULL);
+	pthread_create(&thread, NULL, return_at_once, NULL);
+	pthread_join(thread, NULL);
+	puts("ready");
+	fflush(stdout);
+	if (read(STDIN_FILENO, &byte, 1) < 0)
+		fault("read");
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t thread;
 
 	mode = argc > 1 ? argv[1] : "waiting";
+	if (strcmp(mode, "stacked") == 0)
+		run_stacked();
 	if (strcmp(mode, "blocked") != 0)
 		run_outer();
 	pthread_create(&thread, NULL, wait_for_input, NULL);
