@@ -57,19 +57,14 @@ enum {
 
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
 #define SWITCH(member) OPTION_SWITCH(struct report_options, member)
+#define RENDERER_ROW(name, function, extension, medium, is_of_nodes, help_text, heading) \
+	{                                                                                \
+		OPTION_RENDERER, name, 0, NULL, .help = help_text, .group = heading      \
+	}
 
 const struct verb_option report_option_table[] = {
 	/* jeprof's, up to --version. */
-	{ OPTION_RENDERER, "text", 0, NULL, .help = "one line for each function [default]",
-		.group = "output" },
-	{ OPTION_RENDERER, "collapsed", 0, NULL,
-		.help = "one line for each stack, for flame graph tools" },
-	{ OPTION_RENDERER, "callgrind", 0, NULL, .help = "callgrind's format, for KCachegrind" },
-	{ OPTION_RENDERER, "dot", 0, NULL, .help = "call graph in graphviz's language" },
-	{ OPTION_RENDERER, "svg", 0, NULL, .help = "call graph as SVG" },
-	{ OPTION_RENDERER, "ps", 0, NULL, .help = "call graph as PostScript" },
-	{ OPTION_RENDERER, "pdf", 0, NULL, .help = "call graph as PDF" },
-	{ OPTION_RENDERER, "gif", 0, NULL, .help = "call graph as GIF" },
+	JEPROF_RENDERERS(RENDERER_ROW),
 	{ OPTION_GV, "gv", 0, NULL, .help = "call graph shown by gv" },
 	{ OPTION_EVINCE, "evince", 0, NULL, .help = "call graph shown by evince" },
 	{ OPTION_WEB, "web", 0, NULL, .help = "call graph shown by a web browser" },
@@ -161,14 +156,8 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS",
 		.help = "how long all its answers together may take [30]" },
 
-	{ OPTION_RENDERER, "flame", 0, NULL, .help = "flame graph, one HTML file",
-		.group = "more output" },
-	{ OPTION_RENDERER, "flame-data", 0, NULL,
-		.help = "what a flame graph is drawn from, for programs that draw it themselves" },
+	MORE_RENDERERS(RENDERER_ROW),
 	{ OPTION_PPROF, "pprof", 0, NULL, .help = "gzipped protobuf for go tool pprof and others" },
-	{ OPTION_RENDERER, "json", 0, NULL, .help = "all figures with their errors, as JSON" },
-	{ OPTION_RENDERER, "tree", 0, NULL, .help = "call tree as text" },
-	{ OPTION_RENDERER, "png", 0, NULL, .help = "call graph as PNG" },
 	{ OPTION_WEBLIST, "weblist", 0, "REGEX", .help = "source and assembly as HTML" },
 	{ 0, "output", 'o', "FILE", .help = "write there instead of standard output",
 		.complete = "@file", TEXT(output_path) },

@@ -144,21 +144,27 @@ static const char standalone_page[] =
 	"sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'unsafe-inline'; "
 	"style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
-static const struct profile_format formats[] = {
-	{ "raw", NULL, "text/plain; charset=utf-8", "heap", NULL },
-	{ "text", "--text", "text/plain; charset=utf-8", "txt", NULL },
-	{ "tree", "--tree", "text/plain; charset=utf-8", "tree.txt", NULL },
-	{ "graph", "--svg", "image/svg+xml", "svg", standalone_page },
-	{ "flame", "--flame", "text/html; charset=utf-8", "html", standalone_page },
-	{ "flame-data", "--flame-data", "application/json", "flame.json", NULL },
-	{ "collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL },
-	{ "pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL },
-	{ "json", "--json", "application/json", "json", NULL },
-	{ 0 },
-};
+/* ROW(name, option of heapctl report, media type, extension, Content-Security-Policy) */
+/* clang-format off */
+#define FORMATS(ROW) \
+	ROW("raw", NULL, "text/plain; charset=utf-8", "heap", NULL), \
+	ROW("text", "--text", "text/plain; charset=utf-8", "txt", NULL), \
+	ROW("tree", "--tree", "text/plain; charset=utf-8", "tree.txt", NULL), \
+	ROW("graph", "--svg", "image/svg+xml", "svg", standalone_page), \
+	ROW("flame", "--flame", "text/html; charset=utf-8", "html", standalone_page), \
+	ROW("flame-data", "--flame-data", "application/json", "flame.json", NULL), \
+	ROW("collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL), \
+	ROW("pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL), \
+	ROW("json", "--json", "application/json", "json", NULL)
+/* clang-format on */
+#define FORMAT_ROW(...)     \
+	{                   \
+		__VA_ARGS__ \
+	}
+#define FORMAT_NAME(name, ...) name
 
-const char *const profile_format_names[] = { "raw", "text", "tree", "graph", "flame", "flame-data",
-	"collapsed", "pprof", "json", NULL };
+static const struct profile_format formats[] = { FORMATS(FORMAT_ROW), { 0 } };
+const char *const profile_format_names[] = { FORMATS(FORMAT_NAME), NULL };
 
 const struct profile_format *profile_format_find(const char *name)
 {

@@ -3,20 +3,14 @@
 
 #include <string.h>
 
+#define TABLE_ROW(name, function, extension, medium, is_of_nodes, ...)  \
+	{                                                               \
+		name, extension, medium, is_of_nodes, render_##function \
+	}
+
 static const struct renderer renderers[] = {
-	{ "text", "txt", RENDER_PLAIN, true, render_text },
-	{ "collapsed", "txt", RENDER_PLAIN, false, render_collapsed },
-	{ "tree", "txt", RENDER_PLAIN, false, render_tree },
-	{ "callgrind", "callgrind", RENDER_MARKUP, false, render_callgrind },
-	{ "json", "json", RENDER_MARKUP, false, render_json },
-	{ "dot", "dot", RENDER_MARKUP, false, render_dot },
-	{ "svg", "svg", RENDER_MARKUP, false, render_svg },
-	{ "ps", "ps", RENDER_MARKUP, false, render_ps },
-	{ "pdf", "pdf", RENDER_BINARY, false, render_pdf },
-	{ "gif", "gif", RENDER_BINARY, false, render_gif },
-	{ "png", "png", RENDER_BINARY, false, render_png },
-	{ "flame", "html", RENDER_MARKUP, false, render_flame },
-	{ "flame-data", "json", RENDER_MARKUP, false, render_flame_data },
+	JEPROF_RENDERERS(TABLE_ROW),
+	MORE_RENDERERS(TABLE_ROW),
 	{ 0 },
 };
 

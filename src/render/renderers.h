@@ -3,8 +3,8 @@
  * Renderers: each turns a view into one kind of output, appended to a buffer. A renderer decides
  * how figures look; the view has the figures.
  *
- * A new output is a file render_NAME.c with one function, declared here, one line in the table of
- * render.c and one in the table of report's options (cli/report_options.c).
+ * A new output is a file render_NAME.c with one function, and a row in one of the lists below; the
+ * option of `heapctl report` comes from it, too. gateway/profile_render.c lists what URLs may name.
  */
 #pragma once
 
@@ -41,25 +41,37 @@ struct render_options {
 typedef bool render_function(const struct view *view, const struct render_options *options,
 	struct buffer *out, struct error *err);
 
-render_function render_callgrind;
-render_function render_collapsed;
-render_function render_dot;
-render_function render_flame;
-render_function render_flame_data;
-render_function render_gif;
-render_function render_json;
-render_function render_pdf;
-render_function render_png;
-render_function render_ps;
-render_function render_svg;
-render_function render_text;
-render_function render_tree;
-
 enum render_medium {
 	RENDER_PLAIN,  /* lines of text: several outputs may follow one another */
 	RENDER_MARKUP, /* text in a format that allows one document in a file */
 	RENDER_BINARY, /* not for a terminal */
 };
+
+/*
+ * All renderers, jeprof's first: ROW(name, function, extension, medium, is_of_nodes, help, group).
+ * The function is render_FUNCTION, the option --NAME; `group` heads the options from there on.
+ */
+/* clang-format off */
+#define JEPROF_RENDERERS(ROW) \
+	ROW("text", text, "txt", RENDER_PLAIN, true, "one line for each function [default]", "output"), \
+	ROW("collapsed", collapsed, "txt", RENDER_PLAIN, false, "one line for each stack, for flame graph tools", NULL), \
+	ROW("callgrind", callgrind, "callgrind", RENDER_MARKUP, false, "callgrind's format, for KCachegrind", NULL), \
+	ROW("dot", dot, "dot", RENDER_MARKUP, false, "call graph in graphviz's language", NULL), \
+	ROW("svg", svg, "svg", RENDER_MARKUP, false, "call graph as SVG", NULL), \
+	ROW("ps", ps, "ps", RENDER_MARKUP, false, "call graph as PostScript", NULL), \
+	ROW("pdf", pdf, "pdf", RENDER_BINARY, false, "call graph as PDF", NULL), \
+	ROW("gif", gif, "gif", RENDER_BINARY, false, "call graph as GIF", NULL)
+#define MORE_RENDERERS(ROW) \
+	ROW("flame", flame, "html", RENDER_MARKUP, false, "flame graph, one HTML file", "more output"), \
+	ROW("flame-data", flame_data, "json", RENDER_MARKUP, false, "what a flame graph is drawn from, for programs that draw it themselves", NULL), \
+	ROW("json", json, "json", RENDER_MARKUP, false, "all figures with their errors, as JSON", NULL), \
+	ROW("tree", tree, "txt", RENDER_PLAIN, false, "call tree as text", NULL), \
+	ROW("png", png, "png", RENDER_BINARY, false, "call graph as PNG", NULL)
+/* clang-format on */
+
+#define RENDER_FUNCTION(name, function, ...) render_##function
+render_function JEPROF_RENDERERS(RENDER_FUNCTION), MORE_RENDERERS(RENDER_FUNCTION);
+#undef RENDER_FUNCTION
 
 struct renderer {
 	const char *name;      /* of the option too: --NAME */
