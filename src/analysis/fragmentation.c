@@ -80,9 +80,7 @@ static void observe(void *observer, size_t input, uint32_t stack, uint32_t path,
 		const double part = placement.parts[i];
 		if (part <= 0)
 			continue;
-		shares->items = xgrow(
-			shares->items, &shares->capacity, shares->count + 1, sizeof *shares->items);
-		shares->items[shares->count++] = (struct share){ path,
+		*XAPPEND(shares->items, shares->count, shares->capacity) = (struct share){ path,
 			(uint32_t)placement.classes[i], part_of(objects, part) };
 	}
 }

@@ -82,9 +82,8 @@ static uint32_t find_edge(struct graph *graph, struct hash_index *index, uint32_
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	graph->edges = xgrow(
-		graph->edges, &graph->edge_capacity, graph->edge_count + 1, sizeof *graph->edges);
-	graph->edges[graph->edge_count++] = (struct graph_edge){ .from = from, .to = to };
+	*XAPPEND(graph->edges, graph->edge_count, graph->edge_capacity) =
+		(struct graph_edge){ .from = from, .to = to };
 	return next;
 }
 

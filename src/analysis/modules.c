@@ -220,8 +220,6 @@ uint64_t address_space_move(struct address_space *space, const struct profile *p
 			return space->placements[i].base + (address - places[mapping].base);
 	}
 	wanted.base = place(space, profile, places, mapping);
-	space->placements = xgrow(
-		space->placements, &space->capacity, space->count + 1, sizeof *space->placements);
-	space->placements[space->count++] = wanted;
+	*XAPPEND(space->placements, space->count, space->capacity) = wanted;
 	return wanted.base + (address - places[mapping].base);
 }

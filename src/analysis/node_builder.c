@@ -102,9 +102,8 @@ static const char *keep(struct node_builder *builder, const char *text)
 
 	if (found != HASH_INDEX_NONE)
 		return builder->names[found].text;
-	builder->names = xgrow(builder->names, &builder->name_capacity, builder->name_count + 1,
-		sizeof *builder->names);
-	struct short_name *const name = &builder->names[builder->name_count++];
+	struct short_name *const name =
+		XAPPEND(builder->names, builder->name_count, builder->name_capacity);
 	*name = (struct short_name){ text, string_pool_add(&builder->view->strings, text) };
 	return name->text;
 }

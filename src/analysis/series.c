@@ -278,9 +278,8 @@ void series_add(struct series *series, struct profile *profile)
 	CLEANUP(transfer_deinit) struct transfer transfer = { .from = profile };
 
 	choose_mappings(&transfer);
-	series->profiles = xgrow(series->profiles, &series->profile_capacity,
-		series->profile_count + 1, sizeof *series->profiles);
-	struct series_profile *const added = &series->profiles[series->profile_count++];
+	struct series_profile *const added =
+		XAPPEND(series->profiles, series->profile_count, series->profile_capacity);
 	*added = (struct series_profile){
 		.name = string_pool_add(&series->strings, profile->name),
 		.time_ms = profile->time_ms,

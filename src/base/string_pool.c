@@ -48,9 +48,8 @@ const char *string_pool_add_sized(struct string_pool *pool, const char *text, si
 
 	if (found != HASH_INDEX_NONE)
 		return pool->strings[found];
-	pool->strings =
-		xgrow(pool->strings, &pool->capacity, pool->count + 1, sizeof *pool->strings);
-	pool->strings[pool->count++] = arena_copy_text(&pool->arena, key.text, key.size);
+	*XAPPEND(pool->strings, pool->count, pool->capacity) =
+		arena_copy_text(&pool->arena, key.text, key.size);
 	return pool->strings[next];
 }
 
@@ -79,9 +78,7 @@ uint32_t text_numbers_add(struct text_numbers *numbers, const char *text)
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	numbers->texts = xgrow(
-		numbers->texts, &numbers->capacity, numbers->count + 1, sizeof *numbers->texts);
-	numbers->texts[numbers->count++] = text;
+	*XAPPEND(numbers->texts, numbers->count, numbers->capacity) = text;
 	return next;
 }
 

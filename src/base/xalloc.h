@@ -52,6 +52,13 @@ static inline void *xgrow(void *items, size_t *capacity, size_t needed, size_t s
 						    : xgrow_more(items, capacity, needed, size);
 }
 
+/*
+ * Where the next element of such an array goes, which is counted:
+ * `*XAPPEND(items, count, capacity) = item`. The item must not depend on the count.
+ */
+#define XAPPEND(items, count, capacity) \
+	((items) = xgrow((items), &(capacity), (count) + 1, sizeof *(items)), &(items)[(count)++])
+
 struct arena_block;
 
 /* Memory that is released all at once: its pieces live until the arena is deinited. */

@@ -161,9 +161,7 @@ static void group(struct lister *lister)
 		struct listed *last =
 			lister->count == 0 ? NULL : &lister->functions[lister->count - 1];
 		if (last == NULL || last->function != node->function || last->file != node->file) {
-			lister->functions = xgrow(lister->functions, &lister->capacity,
-				lister->count + 1, sizeof *lister->functions);
-			last = &lister->functions[lister->count++];
+			last = XAPPEND(lister->functions, lister->count, lister->capacity);
 			*last = (struct listed){ node->function, node->file, node->start_line, i, 0,
 				0 };
 		}

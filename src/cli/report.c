@@ -108,9 +108,7 @@ static void read_line(struct address_question *question, const char *line, size_
 	struct proc_map map;
 
 	if (hex != NULL) {
-		question->locations = xgrow(question->locations, &question->capacity,
-			question->count + 1, sizeof *question->locations);
-		question->locations[question->count++] =
+		*XAPPEND(question->locations, question->count, question->capacity) =
 			profile_add_exact_address(profile, strtoull(hex, NULL, 16));
 	} else if (proc_map_parse(line, size, &map)) {
 		CLEANUP(free_cleanup) char *path = xstrndup(map.path, map.path_size);

@@ -56,9 +56,7 @@ static const struct opened *files_of(struct finder *finder, const char *path)
 		if (strcmp(finder->opened[i].path, path) == 0)
 			return &finder->opened[i];
 	}
-	finder->opened =
-		xgrow(finder->opened, &finder->capacity, finder->count + 1, sizeof *finder->opened);
-	struct opened *const opened = &finder->opened[finder->count++];
+	struct opened *const opened = XAPPEND(finder->opened, finder->count, finder->capacity);
 	*opened = (struct opened){ .path = path };
 	open_files(finder, opened);
 	return opened;
@@ -108,9 +106,7 @@ static struct routine *find_routine(
 			strcmp(list->routines[i].path, path) == 0)
 			return &list->routines[i];
 	}
-	list->routines =
-		xgrow(list->routines, &list->capacity, list->count + 1, sizeof *list->routines);
-	struct routine *const routine = &list->routines[list->count++];
+	struct routine *const routine = XAPPEND(list->routines, list->count, list->capacity);
 	*routine = (struct routine){
 		.name = "",
 		.source = "",
@@ -154,9 +150,7 @@ static void add_node(
 		routine->source = string_pool_add(&finder->list->strings, node->file);
 		routine->start_line = node->start_line;
 	}
-	routine->places = xgrow(
-		routine->places, &routine->capacity, routine->count + 1, sizeof *routine->places);
-	routine->places[routine->count++] =
+	*XAPPEND(routine->places, routine->count, routine->capacity) =
 		(struct routine_place){ vaddr, totals->flat.value, totals->cumulative.value };
 }
 
@@ -285,16 +279,15 @@ static bool read_instruction(struct objdump_reader *reader, const char *line, si
 	after += 1 + strspn(after + 1, " \t");
 	if (disassembly->count != 0)
 		disassembly->instructions[disassembly->count - 1].limit = start;
-	disassembly->instructions = xgrow(disassembly->instructions, &disassembly->capacity,
-		disassembly->count + 1, sizeof *disassembly->instructions);
-	disassembly->instructions[disassembly->count++] = (struct instruction){
-		.start = start,
-		.limit = reader->limit,
-		.text = string_pool_add_sized(
-			&disassembly->strings, after, size - (size_t)(after - line)),
-		.file = reader->file,
-		.line = reader->line,
-	};
+	*XAPPEND(disassembly->instructions, disassembly->count, disassembly->capacity) =
+		(struct instruction){
+			.start = start,
+			.limit = reader->limit,
+			.text = string_pool_add_sized(
+				&disassembly->strings, after, size - (size_t)(after - line)),
+			.file = reader->file,
+			.line = reader->line,
+		};
 	return true;
 }
 

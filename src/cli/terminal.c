@@ -229,8 +229,7 @@ void table_free(struct table *table)
 
 void table_add(struct table *table, enum terminal_style style, const char *const *texts)
 {
-	table->rows = xgrow(table->rows, &table->capacity, table->count + 1, sizeof *table->rows);
-	struct table_row *const row = &table->rows[table->count++];
+	struct table_row *const row = XAPPEND(table->rows, table->count, table->capacity);
 
 	row->style = style;
 	for (size_t i = 0; i < table->columns; i++)

@@ -108,10 +108,9 @@ static void add_profile(void *context, const struct source *source, struct profi
 	struct report_session *const session = load->session;
 
 	if (profile->time_ms == 0 && source->file_time_ms != 0) {
-		load->times = xgrow(load->times, &load->time_capacity, load->time_count + 1,
-			sizeof *load->times);
-		load->times[load->time_count++] = (struct trend_time){ load->series->profile_count,
-			source->file_time_ms, time_in_name(source->path) };
+		*XAPPEND(load->times, load->time_count, load->time_capacity) =
+			(struct trend_time){ load->series->profile_count, source->file_time_ms,
+				time_in_name(source->path) };
 	}
 	if (load->series->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",

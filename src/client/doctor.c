@@ -34,9 +34,8 @@ void diagnosis_add(struct diagnosis *diagnosis, enum finding_level level, const 
 {
 	va_list arguments;
 
-	diagnosis->items = xgrow(diagnosis->items, &diagnosis->capacity, diagnosis->count + 1,
-		sizeof *diagnosis->items);
-	struct finding *const finding = &diagnosis->items[diagnosis->count++];
+	struct finding *const finding =
+		XAPPEND(diagnosis->items, diagnosis->count, diagnosis->capacity);
 	finding->level = level;
 	finding->code = string_pool_add(&diagnosis->strings, code);
 	snprintf(finding->hint, sizeof finding->hint, "%s", hint);

@@ -419,8 +419,7 @@ bool process_list(pid_t **pids, size_t *count, struct error *err)
 	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		list = xgrow(list, &capacity, found + 1, sizeof *list);
-		list[found++] = atoi(entry->d_name);
+		*XAPPEND(list, found, capacity) = atoi(entry->d_name);
 	}
 	closedir(folder);
 	if (found == 0)

@@ -127,9 +127,8 @@ static bool program_has_jemalloc(pid_t pid, struct program_cache *cache)
 
 static struct survey_entry *add(struct survey *survey, enum survey_kind kind)
 {
-	survey->entries = xgrow(
-		survey->entries, &survey->capacity, survey->count + 1, sizeof *survey->entries);
-	struct survey_entry *const entry = &survey->entries[survey->count++];
+	struct survey_entry *const entry =
+		XAPPEND(survey->entries, survey->count, survey->capacity);
 
 	memset(entry, 0, sizeof *entry);
 	entry->kind = kind;

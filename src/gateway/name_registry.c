@@ -48,9 +48,8 @@ static size_t count_of(const struct name_registry *registry, uid_t owner)
 
 static void add(struct name_registry *registry, const char *name, uid_t owner)
 {
-	registry->items = xgrow(
-		registry->items, &registry->capacity, registry->count + 1, sizeof *registry->items);
-	struct name_claim *const item = &registry->items[registry->count++];
+	struct name_claim *const item =
+		XAPPEND(registry->items, registry->count, registry->capacity);
 	item->owner = owner;
 	snprintf(item->name, sizeof item->name, "%s", name);
 }

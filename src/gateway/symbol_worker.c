@@ -22,9 +22,8 @@ struct question {
 
 static void add_mapping(struct question *question, const struct proc_map *map)
 {
-	question->mappings = xgrow(question->mappings, &question->mapping_capacity,
-		question->mapping_count + 1, sizeof *question->mappings);
-	question->mappings[question->mapping_count++] = (struct symbol_mapping){
+	*XAPPEND(question->mappings, question->mapping_count,
+		question->mapping_capacity) = (struct symbol_mapping){
 		.start = map->start,
 		.limit = map->limit,
 		.file_offset = map->file_offset,
@@ -41,9 +40,8 @@ static void add_address(struct question *question, const char *line)
 
 	if (end == line)
 		return;
-	question->addresses = xgrow(question->addresses, &question->address_capacity,
-		question->address_count + 1, sizeof *question->addresses);
-	question->addresses[question->address_count++] = address;
+	*XAPPEND(question->addresses, question->address_count, question->address_capacity) =
+		address;
 }
 
 static void parse(struct question *question, const char *text)

@@ -95,9 +95,7 @@ static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_li
 		const size_t left = (size_t)(end - line->frames);
 		const char *const semicolon = left == 0 ? NULL : memrchr(line->frames, ';', left);
 		const char *const begin = semicolon == NULL ? line->frames : semicolon + 1;
-		reader->locations = xgrow(
-			reader->locations, &reader->capacity, depth + 1, sizeof *reader->locations);
-		reader->locations[depth++] =
+		*XAPPEND(reader->locations, depth, reader->capacity) =
 			add_name(reader->profile, begin, (size_t)(end - begin));
 		if (semicolon == NULL)
 			return profile_add_stack(reader->profile, reader->locations, depth);

@@ -90,10 +90,9 @@ static const char *string_at(struct pprof_reader *reader, struct cursor *in, uin
 
 static void read_string(struct pprof_reader *reader, struct proto_field *field)
 {
-	reader->strings = xgrow(reader->strings, &reader->string_capacity, reader->string_count + 1,
-		sizeof *reader->strings);
-	reader->strings[reader->string_count++] = string_pool_add_sized(&reader->profile->strings,
-		(const char *)field->bytes.position, cursor_left(&field->bytes));
+	*XAPPEND(reader->strings, reader->string_count, reader->string_capacity) =
+		string_pool_add_sized(&reader->profile->strings,
+			(const char *)field->bytes.position, cursor_left(&field->bytes));
 	if (profile_is_full(reader->profile))
 		cursor_fail(&reader->whole, PROFILE_FULL_PROBLEM);
 }
@@ -117,9 +116,7 @@ static void read_column(struct pprof_reader *reader, struct proto_field *field)
 	const char *const unit_name = string_at(reader, &in, unit);
 	column.is_used = pprof_type_parse(column.type, unit_name, &column.meaning);
 	proto_join(&reader->whole, &in);
-	reader->columns = xgrow(reader->columns, &reader->column_capacity, reader->column_count + 1,
-		sizeof *reader->columns);
-	reader->columns[reader->column_count++] = column;
+	*XAPPEND(reader->columns, reader->column_count, reader->column_capacity) = column;
 }
 
 /*
@@ -248,9 +245,7 @@ static void read_mapping(struct pprof_reader *reader, struct proto_field *field)
 	read.mapping.path = string_at(reader, &in, path);
 	read.mapping.build_id = string_at(reader, &in, build_id);
 	proto_join(&reader->whole, &in);
-	reader->mappings = xgrow(reader->mappings, &reader->mapping_capacity,
-		reader->mapping_count + 1, sizeof *reader->mappings);
-	reader->mappings[reader->mapping_count++] = read;
+	*XAPPEND(reader->mappings, reader->mapping_count, reader->mapping_capacity) = read;
 }
 
 static int compare_mappings(const void *a, const void *b)
@@ -324,9 +319,7 @@ static void read_function(struct pprof_reader *reader, struct proto_field *field
 	if (cursor_ok(&in) && !add_id(&reader->function_ids, id))
 		cursor_fail(&in, "duplicate function id");
 	proto_join(&reader->whole, &in);
-	reader->functions = xgrow(reader->functions, &reader->function_capacity,
-		reader->function_count + 1, sizeof *reader->functions);
-	reader->functions[reader->function_count++] = function;
+	*XAPPEND(reader->functions, reader->function_count, reader->function_capacity) = function;
 }
 
 /* Adds the frame of a line of a location. */
@@ -467,9 +460,7 @@ static size_t read_stack(
 		const uint32_t location = u64_table_find(&reader->location_ids, id);
 		if (location == U64_TABLE_NONE)
 			cursor_fail(in, "unknown location id");
-		reader->stack = xgrow(
-			reader->stack, &reader->stack_capacity, depth + 1, sizeof *reader->stack);
-		reader->stack[depth++] = location;
+		*XAPPEND(reader->stack, depth, reader->stack_capacity) = location;
 	}
 	return depth;
 }

@@ -209,9 +209,7 @@ static uint64_t function_number(struct pprof_writer *writer, const struct profil
 
 	if (found != HASH_INDEX_NONE)
 		return found + UINT64_C(1);
-	writer->functions = xgrow(writer->functions, &writer->function_capacity,
-		writer->function_count + 1, sizeof *writer->functions);
-	writer->functions[writer->function_count++] = key;
+	*XAPPEND(writer->functions, writer->function_count, writer->function_capacity) = key;
 	return writer->function_count;
 }
 

@@ -71,9 +71,7 @@ uint32_t profile_add_own_mapping(struct profile *profile, const struct profile_m
 {
 	const uint32_t position = (uint32_t)profile->mapping_count;
 
-	profile->mappings = xgrow(profile->mappings, &profile->mapping_capacity,
-		profile->mapping_count + 1, sizeof *profile->mappings);
-	profile->mappings[profile->mapping_count++] = *mapping;
+	*XAPPEND(profile->mappings, profile->mapping_count, profile->mapping_capacity) = *mapping;
 	return position;
 }
 
@@ -90,9 +88,7 @@ uint32_t profile_add_own_thread(struct profile *profile, uint64_t id, const char
 {
 	const uint32_t position = (uint32_t)profile->thread_count;
 
-	profile->threads = xgrow(profile->threads, &profile->thread_capacity,
-		profile->thread_count + 1, sizeof *profile->threads);
-	profile->threads[profile->thread_count++] =
+	*XAPPEND(profile->threads, profile->thread_count, profile->thread_capacity) =
 		(struct profile_thread){ .id = id, .name = name };
 	return position;
 }
@@ -106,9 +102,7 @@ uint32_t profile_add_own_frame(struct profile *profile, const struct profile_fra
 {
 	const uint32_t position = (uint32_t)profile->frame_count;
 
-	profile->frames = xgrow(profile->frames, &profile->frame_capacity, profile->frame_count + 1,
-		sizeof *profile->frames);
-	profile->frames[profile->frame_count++] = *frame;
+	*XAPPEND(profile->frames, profile->frame_count, profile->frame_capacity) = *frame;
 	return position;
 }
 
@@ -154,9 +148,7 @@ uint32_t profile_copy_frame(
 
 void profile_add_own_comment(struct profile *profile, const char *text)
 {
-	profile->comments = xgrow(profile->comments, &profile->comment_capacity,
-		profile->comment_count + 1, sizeof *profile->comments);
-	profile->comments[profile->comment_count++] = text;
+	*XAPPEND(profile->comments, profile->comment_count, profile->comment_capacity) = text;
 }
 
 void profile_add_comment(struct profile *profile, const char *text, size_t size)
@@ -168,9 +160,8 @@ uint32_t profile_add_location(struct profile *profile, const struct profile_loca
 {
 	const uint32_t position = (uint32_t)profile->location_count;
 
-	profile->locations = xgrow(profile->locations, &profile->location_capacity,
-		profile->location_count + 1, sizeof *profile->locations);
-	profile->locations[profile->location_count++] = *location;
+	*XAPPEND(profile->locations, profile->location_count, profile->location_capacity) =
+		*location;
 	return position;
 }
 
@@ -308,9 +299,7 @@ uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	profile->stacks = xgrow(profile->stacks, &profile->stack_capacity, profile->stack_count + 1,
-		sizeof *profile->stacks);
-	profile->stacks[profile->stack_count++] =
+	*XAPPEND(profile->stacks, profile->stack_count, profile->stack_capacity) =
 		(struct profile_stack){ .first = profile->stack_location_count,
 			.depth = (uint32_t)depth };
 	profile->stack_location_count += depth;
@@ -331,15 +320,12 @@ uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, s
 static struct profile_sample *next_sample(struct profile *profile, uint32_t thread)
 {
 	if (thread == PROFILE_NONE) {
-		profile->samples = xgrow(profile->samples, &profile->sample_capacity,
-			profile->sample_count + 1, sizeof *profile->samples);
-		return &profile->samples[profile->sample_count++];
+		return XAPPEND(profile->samples, profile->sample_count, profile->sample_capacity);
 	}
 	if (profile->leaves_out_threads)
 		return NULL;
-	profile->thread_samples = xgrow(profile->thread_samples, &profile->thread_sample_capacity,
-		profile->thread_sample_count + 1, sizeof *profile->thread_samples);
-	return &profile->thread_samples[profile->thread_sample_count++];
+	return XAPPEND(profile->thread_samples, profile->thread_sample_count,
+		profile->thread_sample_capacity);
 }
 
 void profile_add_sample(struct profile *profile, const struct profile_sample *sample)
@@ -414,9 +400,7 @@ void profile_add_temporary(struct profile *profile, double objects, double bytes
 		profile->header_temporary = added;
 		return;
 	}
-	profile->temporary = xgrow(profile->temporary, &profile->temporary_capacity,
-		profile->temporary_count + 1, sizeof *profile->temporary);
-	profile->temporary[profile->temporary_count++] = added;
+	*XAPPEND(profile->temporary, profile->temporary_count, profile->temporary_capacity) = added;
 }
 
 static void set_allocated(

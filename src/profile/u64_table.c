@@ -52,8 +52,7 @@ uint32_t u64_table_add(struct u64_table *table, uint64_t key)
 {
 	const uint32_t position = (uint32_t)table->count;
 
-	table->keys = xgrow(table->keys, &table->capacity, table->count + 1, sizeof *table->keys);
-	table->keys[table->count++] = key;
+	*XAPPEND(table->keys, table->count, table->capacity) = key;
 	if (table->count > table->mask / 2)
 		make_slots(table, 2 * ((size_t)table->mask + 1));
 	else

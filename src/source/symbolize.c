@@ -52,9 +52,8 @@ static void collect(struct batch *batch, const struct profile *profile)
 		const struct profile_location *const location = &profile->locations[i];
 		if (!profile_location_is_unnamed(profile, location))
 			continue;
-		batch->addresses = xgrow(batch->addresses, &batch->capacity, batch->count + 1,
-			sizeof *batch->addresses);
-		batch->addresses[batch->count++] = location->address - !location->is_exact;
+		*XAPPEND(batch->addresses, batch->count, batch->capacity) =
+			location->address - !location->is_exact;
 	}
 }
 

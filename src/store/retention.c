@@ -40,9 +40,7 @@ static struct store_share *find_share(struct store_usage *usage, const char *tar
 		if (usage->items[i].owner == owner && strcmp(usage->items[i].target, target) == 0)
 			return &usage->items[i];
 	}
-	usage->items =
-		xgrow(usage->items, &usage->capacity, usage->count + 1, sizeof *usage->items);
-	struct store_share *const share = &usage->items[usage->count++];
+	struct store_share *const share = XAPPEND(usage->items, usage->count, usage->capacity);
 	*share = (struct store_share){ .owner = owner };
 	snprintf(share->target, sizeof share->target, "%s", target);
 	return share;
@@ -287,8 +285,7 @@ static bool force(struct store *store, int64_t now_ms, bool any)
 		aged += is_aged;
 		store->usage.bytes -= sqlite3_column_int64(statement, 2);
 		store->usage.snapshots--;
-		ids = xgrow(ids, &capacity, count + 1, sizeof *ids);
-		ids[count++] = sqlite3_column_int64(statement, 0);
+		*XAPPEND(ids, count, capacity) = sqlite3_column_int64(statement, 0);
 		unlinkat(store->fd, (const char *)sqlite3_column_text(statement, 1), 0);
 		has_room = delete_rows(store, ids, count);
 	}

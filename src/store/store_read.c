@@ -374,9 +374,7 @@ static bool read_rows(
 		    "ORDER BY time_ms, id", &statement, err))
 		return false;
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
-		rows->items =
-			xgrow(rows->items, &rows->capacity, rows->count + 1, sizeof *rows->items);
-		struct row *const row = &rows->items[rows->count++];
+		struct row *const row = XAPPEND(rows->items, rows->count, rows->capacity);
 		*row = (struct row){
 			.id = sqlite3_column_int64(statement, 0),
 			.time_ms = sqlite3_column_int64(statement, 1),

@@ -122,9 +122,8 @@ static uint32_t add_text(struct name_table *table, const char *linkage_name)
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	table->names =
-		xgrow(table->names, &table->capacity, table->count + 1, sizeof *table->names);
-	table->names[table->count++] = (struct name){ .linkage = linkage, .function = "" };
+	*XAPPEND(table->names, table->count, table->capacity) =
+		(struct name){ .linkage = linkage, .function = "" };
 	return next;
 }
 

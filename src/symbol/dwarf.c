@@ -310,9 +310,8 @@ static void name_frame(
 	/* The symbol table has the full name of a function that was not inlined. */
 	if (!code->is_inlined || !dwarf_scope_wanted(&name))
 		return;
-	state->queries = xgrow(state->queries, &state->query_capacity, state->query_count + 1,
-		sizeof *state->queries);
-	state->queries[state->query_count++] = (struct dwarf_scope_query){ name, &frame->name };
+	*XAPPEND(state->queries, state->query_count, state->query_capacity) =
+		(struct dwarf_scope_query){ name, &frame->name };
 }
 
 static void answer(struct job_state *state, size_t i)

@@ -16,16 +16,13 @@ struct entry_format {
 
 static void add_directory(struct dwarf_lines *lines, const char *name)
 {
-	lines->directories = xgrow(lines->directories, &lines->directory_capacity,
-		lines->directory_count + 1, sizeof *lines->directories);
-	lines->directories[lines->directory_count++] = name;
+	*XAPPEND(lines->directories, lines->directory_count, lines->directory_capacity) = name;
 }
 
 static void add_file(struct dwarf_lines *lines, const char *name, uint64_t directory)
 {
-	lines->files = xgrow(
-		lines->files, &lines->file_capacity, lines->file_count + 1, sizeof *lines->files);
-	lines->files[lines->file_count++] = (struct dwarf_line_file){ name, directory };
+	*XAPPEND(lines->files, lines->file_count, lines->file_capacity) =
+		(struct dwarf_line_file){ name, directory };
 }
 
 /* Directory 0 is the unit's own, file 0 the unit itself, as DWARF 5 writes them. */

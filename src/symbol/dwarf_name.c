@@ -104,9 +104,7 @@ struct dwarf_name dwarf_names_find(
 
 	if (found != HASH_INDEX_NONE)
 		return names->names[found];
-	names->names =
-		xgrow(names->names, &names->capacity, names->count + 1, sizeof *names->names);
-	names->names[names->count++] = key;
+	*XAPPEND(names->names, names->count, names->capacity) = key;
 	follow(names, unit, offset, &names->names[next]);
 	return names->names[next];
 }

@@ -128,9 +128,7 @@ static void find_units(struct dwarf *dwarf)
 	while (cursor_left(&in) > 0 && read_header(dwarf, &in, &unit)) {
 		if (!is_readable(&unit))
 			continue;
-		dwarf->units = xgrow(dwarf->units, &dwarf->unit_capacity, dwarf->unit_count + 1,
-			sizeof *dwarf->units);
-		dwarf->units[dwarf->unit_count++] = unit;
+		*XAPPEND(dwarf->units, dwarf->unit_count, dwarf->unit_capacity) = unit;
 	}
 }
 

@@ -111,9 +111,7 @@ static void remember(
 		if (strcmp(search->probes[i].path, path) == 0)
 			known = &search->probes[i];
 	if (known == NULL) {
-		search->probes = xgrow(search->probes, &search->probe_capacity,
-			search->probe_count + 1, sizeof *search->probes);
-		search->probes[search->probe_count++] =
+		*XAPPEND(search->probes, search->probe_count, search->probe_capacity) =
 			(struct file_probe){ .path = xstrdup(path), .identity = *identity };
 	} else if (!file_identity_equal(&known->identity, identity)) {
 		search->is_unsteady = true;
@@ -508,9 +506,7 @@ static void find_lists(
 	for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
 		if (!is_wanted_list(entry->d_name))
 			continue;
-		lists->items = xgrow(
-			lists->items, &lists->capacity, lists->count + 1, sizeof *lists->items);
-		lists->items[lists->count++] = (struct list){
+		*XAPPEND(lists->items, lists->count, lists->capacity) = (struct list){
 			.name = xstrdup(entry->d_name),
 			.likeness = likeness_of(entry->d_name, paths, path_count),
 		};

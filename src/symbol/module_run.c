@@ -53,9 +53,7 @@ static void set_name(struct symbol_module *module, struct pending *pending,
 	if (linkage[0] == '\0' || work_budget_is_spent(&module->work->search.budget))
 		return;
 	const uint64_t before = module->strings.read_bytes;
-	pending->frames = xgrow(
-		pending->frames, &pending->capacity, pending->count + 1, sizeof *pending->frames);
-	pending->frames[pending->count++] =
+	*XAPPEND(pending->frames, pending->count, pending->capacity) =
 		(struct pending_frame){ frame, name_table_add(&pending->names, linkage) };
 	(void)spend_on_texts(module, before);
 }

@@ -88,9 +88,7 @@ static void list_files(DIR *directory, struct file_list *list)
 				(void)unlinkat(fd, entry->d_name, 0);
 			continue;
 		}
-		list->files =
-			xgrow(list->files, &list->capacity, list->count + 1, sizeof *list->files);
-		list->files[list->count++] = (struct kept_file){
+		*XAPPEND(list->files, list->count, list->capacity) = (struct kept_file){
 			.name = xstrdup(entry->d_name),
 			.size = (uint64_t)status.st_size,
 			.modified = status.st_mtime,
@@ -414,9 +412,7 @@ static uint32_t write_distinct(struct text_writer *writer, const char *text)
 
 	if (found != HASH_INDEX_NONE)
 		return writer->offsets[found];
-	writer->offsets = xgrow(
-		writer->offsets, &writer->capacity, writer->count + 1, sizeof *writer->offsets);
-	writer->offsets[writer->count++] = (uint32_t)writer->text.size;
+	*XAPPEND(writer->offsets, writer->count, writer->capacity) = (uint32_t)writer->text.size;
 	const uint32_t offset = (uint32_t)writer->text.size;
 	buffer_append(&writer->text, text, size + 1);
 	return offset;

@@ -128,8 +128,7 @@ static bool read_folder(const struct dump_collector *collector, int64_t now_ms,
 			fstatat(dirfd(stream), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
 			!S_ISREG(status.st_mode))
 			continue;
-		found = xgrow(found, &capacity, size + 1, sizeof *found);
-		struct dump_file *const one = &found[size++];
+		struct dump_file *const one = XAPPEND(found, size, capacity);
 		*one = (struct dump_file){
 			.bytes = status.st_size, .modified = status.st_mtim, .since_ms = now_ms
 		};

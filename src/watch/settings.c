@@ -200,9 +200,7 @@ static bool begin_section(
 		return error_set(err, ERROR_INPUT, "[%.40s] is not the name of a target", pattern);
 	if (file->count == WATCH_SECTIONS_MAX)
 		return error_set(err, ERROR_INPUT, "more than %d sections", WATCH_SECTIONS_MAX);
-	file->sections =
-		xgrow(file->sections, &file->capacity, file->count + 1, sizeof *file->sections);
-	struct watch_section *const section = &file->sections[file->count++];
+	struct watch_section *const section = XAPPEND(file->sections, file->count, file->capacity);
 	*section = (struct watch_section){ .line = line, .number = 1, .user = USER_ANY };
 	strcpy(section->pattern, pattern);
 	watch_settings_init(&section->settings);

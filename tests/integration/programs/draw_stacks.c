@@ -39,9 +39,7 @@ static uint32_t add_frame(struct nodes *nodes, char *text)
 
 	if (found != HASH_INDEX_NONE)
 		return found;
-	nodes->texts =
-		xgrow(nodes->texts, &nodes->capacity, nodes->count + 1, sizeof *nodes->texts);
-	nodes->texts[nodes->count++] = xstrdup(text);
+	*XAPPEND(nodes->texts, nodes->count, nodes->capacity) = xstrdup(text);
 	const bool is_inlined = text[0] == '!';
 	const char *const name = strsep(&text, "@") + is_inlined;
 	char *const place = text == NULL ? NULL : strsep(&text, "@");

@@ -39,9 +39,8 @@ struct request {
 
 static void add_address(struct request *request, const char *text)
 {
-	request->addresses = xgrow(request->addresses, &request->address_capacity,
-		request->address_count + 1, sizeof *request->addresses);
-	request->addresses[request->address_count++] = strtoull(text, NULL, 16);
+	*XAPPEND(request->addresses, request->address_count, request->address_capacity) =
+		strtoull(text, NULL, 16);
 }
 
 static void add_mapping(
