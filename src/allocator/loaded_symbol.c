@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/elf_file.h"
+
 const ElfW(Dyn) * loaded_symbols_dynamic(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -41,15 +43,6 @@ bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols 
 	return symbols->table != NULL && symbols->strings != NULL;
 }
 
-static uint32_t hash_of(const char *name)
-{
-	uint32_t hash = 5381;
-
-	for (; *name != '\0'; name++)
-		hash = hash * 33 + (unsigned char)*name;
-	return hash;
-}
-
 /*
  * The GNU hash table: counts of buckets, of the first symbol and of the filter's words; the filter,
  * the buckets, the chains.
@@ -63,7 +56,7 @@ const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const
 	const uint32_t *const buckets =
 		table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
 	const uint32_t *const chains = buckets + table[0];
-	const uint32_t hash = hash_of(name);
+	const uint32_t hash = elf_gnu_hash(name);
 	uint32_t number = buckets[hash % table[0]];
 	if (number < table[1])
 		return NULL;

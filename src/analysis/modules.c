@@ -138,15 +138,6 @@ static bool is_placed(const struct address_space *space, const struct mapping_pl
 		       strcmp(placement->build_id, wanted->build_id) == 0);
 }
 
-static bool is_taken(const struct profile *profile, uint64_t start, uint64_t limit)
-{
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		if (start < profile->mappings[i].limit && profile->mappings[i].start < limit)
-			return true;
-	}
-	return false;
-}
-
 /* An address above everything, also above what the profiles themselves have. */
 static uint64_t find_free(const struct profile *out, const struct profile *profile)
 {
@@ -196,7 +187,7 @@ static uint64_t place(struct address_space *space, const struct profile *profile
 
 	for (size_t i = 0; delta == 0 && i < profile->mapping_count; i++) {
 		if (is_part(profile, places, mapping, i) &&
-			is_taken(
+			profile_is_mapped(
 				space->out, profile->mappings[i].start, profile->mappings[i].limit))
 			delta = find_free(space->out, profile) - places[mapping].base;
 	}

@@ -425,9 +425,8 @@ static bool has_modules_in_part(const struct view_input *inputs, size_t count)
 
 static const char *describe_sampling(struct view *view, const struct profile *profile)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	buffer_init(&text, &memory_or_exit);
 	profile_describe_sampling(profile, &text);
 	return string_pool_add(&view->strings, buffer_string(&text));
 }

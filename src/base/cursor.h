@@ -19,6 +19,18 @@
 
 #include "base/error.h"
 
+/* Of a hexadecimal digit; -1 of any other character. */
+static inline int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
 struct cursor;
 
 /* Where the bytes after the cursor's end come from, when there are more. */

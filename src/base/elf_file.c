@@ -205,6 +205,15 @@ static bool find_table(struct elf_file *elf, uint32_t type, struct elf_symbol_ta
 	return false;
 }
 
+uint32_t elf_gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name != '\0'; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
 bool elf_file_has_symbol_table(struct elf_file *elf)
 {
 	struct elf_symbol_table table;

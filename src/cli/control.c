@@ -75,7 +75,6 @@ bool control_save_profile(const struct target *target, const char *path, const c
 {
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
-	http_answer_init(&answer);
 	if (!agent_fetch_profile(
 		    target, path, output_fd(output), output_name(output), &answer, err) ||
 		!output_commit(output, err))

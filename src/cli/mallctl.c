@@ -103,7 +103,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	struct mallctl_request request = { 0 };
 	struct option_parser parser;
 	struct target target;
-	struct buffer path;
+	struct buffer path = BUFFER_OR_EXIT;
 	struct error err;
 	bool is_write;
 
@@ -113,7 +113,6 @@ static int run(const struct verb *verb, int argc, char **argv)
 		!target_resolve(parser.operands[0], &target, &err))
 		return verb_fail(&err);
 	CLEANUP(json_cleanup) json_t *answer = NULL;
-	buffer_init(&path, &memory_or_exit);
 	make_path(parser.operands[1], &request, &path, &is_write);
 	const bool ok = agent_call_json(
 		&target, is_write ? "POST" : "GET", buffer_string(&path), &answer, &err);

@@ -72,14 +72,12 @@ static bool is_yes(void)
 static bool agree_to_discard(
 	const struct target *target, const struct record_request *request, struct error *err)
 {
-	const struct agent_call call = { .method = "GET", .path = "/v1/profile" };
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct sample_count samples;
 
 	if (request->lg_sample == SAMPLE_LG_KEEP || request->may_discard)
 		return true;
-	http_answer_init(&answer);
-	if (!agent_call(target, &call, &answer, err))
+	if (!agent_get(target, "/v1/profile", &answer, err))
 		return false;
 	if (!sample_count_read(buffer_string(&answer.body), &samples) || samples.count == 0 ||
 		samples.interval_bytes == UINT64_C(1) << request->lg_sample)

@@ -47,13 +47,12 @@ static void note_sampling(const struct report_session *session)
 	const struct profile *const profile = session->profiles[0];
 	const bool is_text = session->options->output == REPORT_RENDER &&
 			     strcmp(session->options->renderer->name, "text") == 0;
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
 	if (session->base_count != 0 || profile->is_sampled_from_start ||
 		profile->sampled_since_ms == 0 ||
 		(!(is_text && profile_is_since_attach(profile)) && isatty(STDERR_FILENO) != 1))
 		return;
-	buffer_init(&text, &memory_or_exit);
 	profile_describe_sampling(profile, &text);
 	verb_warn("%s: %s", profile->name, buffer_string(&text));
 }

@@ -99,7 +99,6 @@ static void take_profile(struct recording *recording, pid_t pid)
 	struct error err;
 	char path[4300];
 
-	http_answer_init(&answer);
 	if (!target_of_process(pid, &target, &err))
 		return;
 	snprintf(

@@ -278,13 +278,13 @@ static bool exchange(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err)
 {
 	for (int attempt = 0;; attempt++) {
+		http_answer_init(answer);
 		if (exchange_once(target, call, answer, err))
 			return true;
 		if (attempt > 0 || answer->status != 0 || target->kind != TARGET_AGENT ||
 			(err->errnum != ECONNRESET && err->errnum != EPIPE))
 			return false;
 		http_answer_deinit(answer);
-		http_answer_init(answer);
 		poll(NULL, 0, 100);
 	}
 }
@@ -320,6 +320,14 @@ bool agent_call(const struct target *target, const struct agent_call *call,
 	return describe_failure(target, answer, err);
 }
 
+bool agent_get(const struct target *target, const char *path, struct http_answer *answer,
+	struct error *err)
+{
+	const struct agent_call call = { .method = "GET", .path = path };
+
+	return agent_call(target, &call, answer, err);
+}
+
 bool agent_call_json(const struct target *target, const char *method, const char *path,
 	json_t **value, struct error *err)
 {
@@ -333,7 +341,6 @@ bool agent_call_json_within(const struct target *target, const char *method, con
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	json_error_t problem;
 
-	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err))
 		return false;
 	json_t *const body = agent_json_parse(answer.body.data == NULL ? "" : answer.body.data,

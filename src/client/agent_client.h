@@ -43,11 +43,15 @@ struct agent_call {
 /* The limit of an answer to this path that goes into memory. */
 uint64_t agent_answer_limit(const char *path);
 
-/* `answer` was inited and is the caller's to deinit, on failure too. */
+/* `answer` holds nothing yet, and is the caller's to deinit, on failure too. */
 MUST_CHECK bool agent_call(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err);
 
-/* The same for an answer that is a JSON object; release it with json_decref. */
+/* The same with GET and a path alone. */
+MUST_CHECK bool agent_get(const struct target *target, const char *path, struct http_answer *answer,
+	struct error *err);
+
+/* For an answer that is a JSON object; release it with json_decref. */
 MUST_CHECK bool agent_call_json(const struct target *target, const char *method, const char *path,
 	json_t **value, struct error *err);
 

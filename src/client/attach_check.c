@@ -20,10 +20,9 @@ enum { PATH_BYTES = 96 };
 
 static int read_yama(void)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 
-	buffer_init(&text, &memory_or_exit);
 	return file_read("/proc/sys/kernel/yama/ptrace_scope", &text, &ignored)
 		       ? atoi(buffer_string(&text))
 		       : 0;
@@ -68,11 +67,10 @@ struct thread_facts {
 
 static void add_thread(pid_t pid, const char *thread, struct thread_facts *facts)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	char path[PATH_BYTES];
 	struct error ignored;
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, thread);
 	if (!file_read(path, &text, &ignored))
 		return;

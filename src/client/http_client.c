@@ -130,9 +130,8 @@ const char *http_answer_field(const struct http_answer *answer, const char *name
 
 static bool send_call(struct stream *stream, const struct http_call *call, struct error *err)
 {
-	struct buffer head;
+	struct buffer head = BUFFER_OR_EXIT;
 
-	buffer_init(&head, &memory_or_exit);
 	http_write_request_head(&head, call->method, call->target, call->host, call->fields,
 		call->body == NULL ? 0 : call->body_size);
 	bool ok = stream_write(stream, head.data, head.size, err);

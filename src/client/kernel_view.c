@@ -88,7 +88,6 @@ static bool ask_gateway(
 
 	snprintf(path, sizeof path, "/api/v1/kernel?part=%s", kernel_part_names[part]);
 	const struct agent_call call = { .method = "GET", .path = path, .total_ms = LIMIT_MS };
-	http_answer_init(&answer);
 	if (!agent_call(target, &call, &answer, err))
 		return false;
 	buffer_append(out, answer.body.data, answer.body.size);

@@ -95,11 +95,10 @@ static const char *find_automatic_option(const char *conf)
 bool launch_conf(struct launch_plan *plan, const struct launch_request *request,
 	const char *inherited, const char *misnamed, const char **value, struct error *err)
 {
-	struct buffer conf;
+	struct buffer conf = BUFFER_OR_EXIT;
 
 	if (request->conf != NULL && !malloc_conf_check(request->conf, err))
 		return error_prefix(err, "--conf");
-	buffer_init(&conf, &memory_or_exit);
 	append_pairs(&conf, "prof:true,prof_active:false");
 	append_inherited(plan, &conf, "JEMALLOC_CONF", misnamed);
 	append_inherited(plan, &conf, "MALLOC_CONF", inherited);

@@ -201,10 +201,9 @@ static void choose_name(struct process *process)
 
 bool process_read(pid_t pid, struct process *process, struct error *err)
 {
-	struct buffer status;
+	struct buffer status = BUFFER_OR_EXIT;
 	struct process found = { .pid = pid };
 
-	buffer_init(&status, &memory_or_exit);
 	const bool ok = read_proc(pid, "status", &status, err);
 	const char *const text = buffer_string(&status);
 	const bool is_main_gone = ok && *process_status_field(text, "State") == 'Z';

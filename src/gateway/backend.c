@@ -228,7 +228,6 @@ static void perform_read(
 	const int64_t began_ns = clock_monotonic_ns();
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
-	http_answer_init(&answer);
 	shared->ok = call_limited(backend, "GET", shared->path, is_profile, limit_ms, &answer,
 		&shared->answer.body, &shared->err);
 	if (!shared->ok)
@@ -324,7 +323,6 @@ bool backend_post(struct backend *backend, const char *path, struct blob **body,
 {
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
-	http_answer_init(&answer);
 	pthread_mutex_lock(&backend->mutex);
 	const bool has_joined = join_callers(backend, false, err);
 	pthread_mutex_unlock(&backend->mutex);

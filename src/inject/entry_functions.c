@@ -147,11 +147,10 @@ static bool is_allocator(const struct entry_candidate *found)
 /* The mapping that has the module's code; its path is copied. */
 static bool find_mapping(pid_t pid, uint64_t address, struct proc_map *map, char *path, size_t size)
 {
-	CLEANUP(buffer_deinit) struct buffer maps = { 0 };
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 	struct error ignored;
 	char maps_path[PATH_BYTES];
 
-	buffer_init(&maps, &memory_or_exit);
 	snprintf(maps_path, sizeof maps_path, "/proc/%d/maps", (int)pid);
 	if (!file_read(maps_path, &maps, &ignored))
 		return false;
@@ -383,14 +382,13 @@ static bool is_left_out(const struct entry_candidate *candidates, int index)
 static bool find_range(struct entry_functions *found, pid_t pid, const struct remote_module *module,
 	struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer maps = { 0 };
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 	const uint64_t low =
 		module->end > REACH + (uint64_t)FIRST_ADDRESS ? module->end - REACH : FIRST_ADDRESS;
 	const uint64_t high = module->begin + REACH;
 	uint64_t last = FIRST_ADDRESS;
 	char path[PATH_BYTES];
 
-	buffer_init(&maps, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
 	if (!file_read(path, &maps, err))
 		return false;

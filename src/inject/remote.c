@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/elf_file.h"
 #include "base/file.h"
 #include "base/proc_maps.h"
 #include "base/xalloc.h"
@@ -100,15 +101,6 @@ static void read_dynamic(
 	}
 }
 
-static uint32_t hash_of(const char *name)
-{
-	uint32_t hash = 5381;
-
-	for (; *name != '\0'; name++)
-		hash = hash * 33 + (unsigned char)*name;
-	return hash;
-}
-
 static bool is_called(const struct remote_process *remote, const struct remote_module *module,
 	const Elf64_Sym *symbol, const char *name)
 {
@@ -127,7 +119,7 @@ static bool is_called(const struct remote_process *remote, const struct remote_m
 size_t remote_functions(const struct remote_process *remote, const struct remote_module *module,
 	const char *name, struct remote_function *functions, size_t max)
 {
-	const uint32_t hash = hash_of(name);
+	const uint32_t hash = elf_gnu_hash(name);
 	uint32_t head[4], found = 0, index = 0;
 	size_t count = 0;
 
@@ -317,14 +309,13 @@ static bool open_process(struct remote_process *remote, struct error *err)
 
 bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer maps = { 0 };
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 	char path[64];
 	uint64_t last_end = UINT64_C(1) << 32;
 
 	*remote = (struct remote_process){ .pid = pid, .folder = -1, .memory = -1 };
 	if (!open_process(remote, err))
 		return false;
-	buffer_init(&maps, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
 	if (!file_read(path, &maps, err))
 		return false;

@@ -43,11 +43,10 @@ bool threads_has(const struct remote_process *remote, pid_t thread)
 
 char thread_state(pid_t thread)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[PATH_BYTES];
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
 	if (!file_read(path, &text, &ignored))
 		return 0;
@@ -61,11 +60,10 @@ char thread_state(pid_t thread)
  */
 bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers, long *number)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[PATH_BYTES];
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
 	*number = -1;
 	*registers = (struct stack_registers){ .is_in_call = true };
@@ -78,11 +76,10 @@ bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *regist
 /* The last number of NSpid is the one by which the thread knows itself (pid_namespaces(7)). */
 static bool is_called(pid_t pid, pid_t thread, pid_t own_number)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[PATH_BYTES];
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)thread);
 	if (!file_read(path, &text, &ignored))
 		return false;

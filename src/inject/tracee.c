@@ -98,11 +98,10 @@ static uint64_t read_set(const char *status, const char *label)
 
 static void read_signals(struct tracee *tracee)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[64];
 
-	buffer_init(&text, &memory_or_exit);
 	snprintf(path, sizeof path, "/proc/%d/status", (int)tracee->thread);
 	if (!file_read(path, &text, &ignored))
 		return;

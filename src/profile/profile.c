@@ -494,6 +494,15 @@ void profile_assign_mappings(struct profile *profile)
 	}
 }
 
+bool profile_is_mapped(const struct profile *profile, uint64_t start, uint64_t limit)
+{
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		if (start < profile->mappings[i].limit && profile->mappings[i].start < limit)
+			return true;
+	}
+	return false;
+}
+
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address)
 {
 	const size_t count = search_count_up_to(profile->mappings, profile->mapping_count,

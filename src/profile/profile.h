@@ -279,6 +279,9 @@ static inline bool profile_location_is_unnamed(
 /* The mapping that covers the address, or PROFILE_NONE. Mappings must be sorted. */
 uint32_t profile_find_mapping(const struct profile *profile, uint64_t address);
 
+/* Whether a mapping has any address from `start` up to `limit`. */
+bool profile_is_mapped(const struct profile *profile, uint64_t start, uint64_t limit);
+
 /*
  * The path of the main program: the one in the profile, or the first mapped file that is not a
  * library; "" without one.

@@ -60,14 +60,6 @@ uint64_t text_decimal_slow(struct cursor *in)
 	return value;
 }
 
-static int hexadecimal_digit(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 uint64_t text_hexadecimal(struct cursor *in)
 {
 	uint64_t value = 0;
@@ -76,7 +68,7 @@ uint64_t text_hexadecimal(struct cursor *in)
 		in->position += 2;
 	const unsigned char *const begin = in->position;
 	for (; in->position < in->end; in->position++) {
-		const int digit = hexadecimal_digit(*in->position);
+		const int digit = hex_digit((char)*in->position);
 		if (digit < 0)
 			break;
 		if (value >> 60 != 0) {

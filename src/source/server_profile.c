@@ -128,7 +128,6 @@ static bool fetch(
 		next = xstrdup(there.path);
 		*url = there;
 		http_answer_deinit(answer);
-		http_answer_init(answer);
 	}
 }
 
@@ -160,7 +159,6 @@ static bool has_symbols(const struct server_url *url)
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct error ignored;
 
-	http_answer_init(&answer);
 	if (!call_page(url, "GET", "/pprof/symbol", NULL, &answer, &ignored))
 		return false;
 	const char *const text = buffer_string(&answer.body);
@@ -299,7 +297,6 @@ static void read_program(const struct server_url *url, struct profile *profile)
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct error ignored;
 
-	http_answer_init(&answer);
 	if (profile->program[0] != '\0' ||
 		!call_page(url, "GET", "/pprof/cmdline", NULL, &answer, &ignored))
 		return;
@@ -326,7 +323,6 @@ static bool add_symbols(const struct server_url *url, const struct server_profil
 	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 	size_t count = 0;
 
-	http_answer_init(&answer);
 	read_program(url, profile);
 	if (!needs_names(profile) || !has_symbols(url))
 		return true;
@@ -352,7 +348,6 @@ bool server_profile_read(const struct server_url *url, const char *name,
 	CLEANUP(free_cleanup) char *path = with_seconds(url->path, options->seconds);
 	struct server_url there = *url;
 
-	http_answer_init(&answer);
 	if (warn != NULL && takes_seconds(path))
 		warn("downloading a profile from %s, please wait", name);
 	if (!fetch(&there, path, &answer, err) ||

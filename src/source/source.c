@@ -349,11 +349,9 @@ void source_close(struct source *source)
 static bool fetch_page(
 	const struct source *source, const char *path, struct buffer *out, struct error *err)
 {
-	const struct agent_call call = { .method = "GET", .path = path };
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
-	http_answer_init(&answer);
-	if (!agent_call(&source->target, &call, &answer, err))
+	if (!agent_get(&source->target, path, &answer, err))
 		return false;
 	buffer_append(out, answer.body.data, answer.body.size);
 	return true;

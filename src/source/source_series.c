@@ -178,12 +178,10 @@ static bool fetch_profile(struct source_series *series, const struct source *sou
 {
 	const struct profile_read_options wanted = { .leaves_out_threads =
 							     series->options.leaves_out_threads };
-	const struct agent_call call = { .method = "GET", .path = path };
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 	struct profile *profile = NULL;
 
-	http_answer_init(&answer);
-	if (!agent_call(&source->target, &call, &answer, err) ||
+	if (!agent_get(&source->target, path, &answer, err) ||
 		!profile_read(name, answer.body.data, answer.body.size, &wanted, &profile, err))
 		return false;
 	profile->time_ms = time_ms;
@@ -244,7 +242,6 @@ static bool fetch_history(struct source_series *series, const struct source *sou
 	struct error failure = { 0 };
 
 	*has_history = false;
-	http_answer_init(&answer);
 	if (fd < 0)
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(&source->target, &call, &answer, &failure)) {

@@ -211,15 +211,6 @@ bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles, s
 
 #define PAGE_BYTES UINT64_C(4096)
 
-static bool is_taken(const struct profile *profile, uint64_t start, uint64_t limit)
-{
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		if (start < profile->mappings[i].limit && profile->mappings[i].start < limit)
-			return true;
-	}
-	return false;
-}
-
 bool program_mappings_add(struct profile *profile, const char *path, struct error *err)
 {
 	CLEANUP(elf_image_close) struct elf_image image = { 0 };
@@ -238,7 +229,8 @@ bool program_mappings_add(struct profile *profile, const char *path, struct erro
 			.path = full_path == NULL ? path : full_path,
 			.build_id = image.build_id,
 		};
-		if (segment->executable && !is_taken(profile, mapping.start, mapping.limit))
+		if (segment->executable &&
+			!profile_is_mapped(profile, mapping.start, mapping.limit))
 			profile_add_mapping(profile, &mapping);
 	}
 	return true;

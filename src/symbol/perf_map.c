@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cursor.h"
 #include "base/file.h"
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
@@ -89,10 +90,7 @@ static bool take_hex(const char **at, const char *end, uint64_t *number)
 		c += 2;
 	const char *const first = c;
 	for (; c < end && *c != ' '; c++) {
-		const char lower = (char)(*c | 0x20);
-		const int digit = *c >= '0' && *c <= '9'	 ? *c - '0'
-				  : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
-								 : -1;
+		const int digit = hex_digit(*c);
 		if (digit < 0 || c - first >= 16)
 			return false;
 		*number = *number << 4 | (uint64_t)digit;

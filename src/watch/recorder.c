@@ -66,7 +66,6 @@ bool recorder_capture(struct store *store, const struct target *target,
 	struct file_draft draft = { .fd = -1 };
 	char tag[40] = "capture";
 
-	http_answer_init(&answer);
 	snapshot->time_ms = clock_realtime_ms();
 	if (!isnan(seen->resident_bytes)) {
 		snapshot->bytes[FIGURE_RSS] = (uint64_t)seen->resident_bytes;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/cursor.h"
+
 enum {
 	STATUS_BAD_REQUEST = 400,
 	STATUS_TOO_LARGE = 413,
@@ -404,15 +406,8 @@ static bool parse_chunk_size(const char *line, uint64_t *value)
 	size_t digits = 0;
 
 	*value = 0;
-	for (;; digits++) {
-		const char c = lower(line[digits]);
-		if (c >= '0' && c <= '9')
-			*value = *value * 16 + (uint64_t)(c - '0');
-		else if (c >= 'a' && c <= 'f')
-			*value = *value * 16 + (uint64_t)(c - 'a' + 10);
-		else
-			break;
-	}
+	for (int digit; (digit = hex_digit(line[digits])) >= 0; digits++)
+		*value = *value * 16 + (uint64_t)digit;
 	const char after = line[digits];
 	return digits > 0 && digits <= 15 &&
 	       (after == '\0' || after == ';' || after == ' ' || after == '\t');

@@ -23,7 +23,6 @@ static bool call(struct canned_agent *agent, const char *path, uint64_t limit,
 	};
 
 	*err = (struct error){ 0 };
-	http_answer_init(answer);
 	return agent_call(&agent->target, &wanted, answer, err);
 }
 
@@ -115,7 +114,6 @@ static void a_profile_for_a_file_has_a_limit(void **state)
 		"Content-Length: %llu\r\n\r\n",
 		(unsigned long long)AGENT_PROFILE_BYTES + 1);
 	canned_agent_start(&agent, head, 4096);
-	http_answer_init(&answer);
 	assert_false(
 		agent_fetch_profile(&agent.target, "/v1/profile", fd, "a.heap", &answer, &err));
 	assert_contains(err.message, "more than 4294967296 bytes");
