@@ -143,38 +143,49 @@ class Mappings(GuestCase):
 
 class InterruptedWaits(GuestCase):
     """Waking an agent on demand interrupts a system call; the program must not notice."""
-    # What a call returns, errno, and its least and most seconds. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.
-    KINDS = {"sleep": (0, 0, 3), "nanosleep-rest": (0, 0, 3), "clock_nanosleep": (0, 0, 3), "ppoll": (0, 0, 3), "select": (0, 0, 3),
-             "pselect": (0, 0, 3), "sem_timedwait": (-1, 110, 3), "pause": (-1, 4, 3), "sigsuspend": (-1, 4, 3),
-             "small-alternate-stack": (0, 0, 3)}
-    # The kernel does not say how long these have waited: they wait their time once more.
-    ANEW = {"usleep": (0, 0, 0.9), "nanosleep-short": (0, 0, 0.9), "poll": (0, 0, 3), "epoll_wait": (0, 0, 3), "recv": (-1, 11, 3),
-            "read": (-1, 11, 3)}
+    # What a call returns, errno, and the least and most parts of the given seconds that it takes. Of how long the last six have
+    # waited the kernel says nothing: they wait their time once more. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.
+    KINDS = {"sleep": (0, 0, 1, 1), "nanosleep-rest": (0, 0, 1, 1), "clock_nanosleep": (0, 0, 1, 1), "ppoll": (0, 0, 1, 1),
+             "select": (0, 0, 1, 1), "pselect": (0, 0, 1, 1), "sem_timedwait": (-1, 110, 1, 1), "pause": (-1, 4, 1, 1),
+             "sigsuspend": (-1, 4, 1, 1), "small-alternate-stack": (0, 0, 1, 1),
+             "usleep": (0, 0, 0.9, 1.2), "nanosleep-short": (0, 0, 0.9, 1.2), "poll": (0, 0, 1, 2), "epoll_wait": (0, 0, 1, 2),
+             "recv": (-1, 11, 1, 2), "read": (-1, 11, 1, 2)}
 
-    def wake_and_look(self, pid, kind):
+    def wake_and_look(self, pid, kind, woken):
         self.heapctl("status", pid, code=None)
         if agent_thread(pid) is not None:
-            self.awake.add(kind)
+            woken.add(kind)
 
-    def test_all_kinds(self):
-        self.awake = set()
-        kinds = dict(self.KINDS, **self.ANEW)
-        programs = {kind: self.start(self.program("waits"), kind, stdout=subprocess.PIPE, text=True,
+    def disturbed_in_time(self, kinds, seconds):
+        """The kinds among these whose agent woke while they waited, and that were not late."""
+        programs = {kind: self.start(self.program("waits"), kind, seconds, stdout=subprocess.PIPE, text=True,
                                      env=dict(self.guest_environment(), HEAPCTL_THREAD="on-demand")) for kind in kinds}
+        woken = set()
+        late = set()
         for process in programs.values():
             self.assertEqual(process.stdout.readline(), "waits\n")
             self.assertIsNone(agent_thread(process.pid))
         with concurrent.futures.ThreadPoolExecutor(len(kinds)) as pool:
-            # The short ones may be over by then.
             for kind in kinds:
-                pool.submit(self.wake_and_look, programs[kind].pid, kind)
-        self.assertEqual(self.awake | {"usleep", "nanosleep-short"}, set(kinds))
-        for kind, (value, errnum, seconds) in kinds.items():
+                pool.submit(self.wake_and_look, programs[kind].pid, kind, woken)
+        for kind, (value, errnum, least, most) in kinds.items():
             result = programs[kind].stdout.readline().split()
             self.assertEqual([int(word) for word in result[:2]], [value, errnum], kind)
-            self.assertGreaterEqual(float(result[2]), seconds - 0.01, kind)
-            # On a busy machine anything may take longer; the agent itself adds its waiting time at most.
-            self.assertLess(float(result[2]), seconds * (2 if kind in self.ANEW else 1) + 2, kind)
+            self.assertGreaterEqual(float(result[2]), least * seconds - 0.01, kind)
+            # The agent adds its waiting time at most; the rest is for a busy machine.
+            if float(result[2]) >= (most + 2 / 3) * seconds:
+                late.add(kind)
+        return woken - late
+
+    def test_all_kinds(self):
+        kinds = dict(self.KINDS)
+        # On a busy machine a wait may be over before heapctl comes, and anything may take longer: these wait longer.
+        for seconds in (3, 6, 12, 24, 48):
+            for kind in self.disturbed_in_time(kinds, seconds):
+                del kinds[kind]
+            if not kinds:
+                return
+        self.assertEqual(kinds, {})
 
     def test_a_signal_that_comes_with_the_waking_ends_the_wait(self):
         for kind in ("sigsuspend", "ppoll"):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that waits in one system call and says what came of it: waits KIND. It prints a line
- * before, and then the call's result, errno and how long it took, in tenths of a second.
+ * A program that waits in one system call and says what came of it: waits KIND SECONDS. It prints a
+ * line before, and then the call's result, errno and how many seconds it took. The kinds of a short
+ * sleep repeat it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,13 +16,34 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SECONDS = 3 };
+static const struct timespec short_time = { .tv_nsec = 900 * 1000 * 1000 };
+
+static int usleep_shortly(void)
+{
+	return usleep(900 * 1000);
+}
+
+static int nanosleep_shortly(void)
+{
+	return nanosleep(&short_time, NULL);
+}
+
+static long repeat(int (*sleeps)(void), int count)
+{
+	for (int i = 0; i < count; i++) {
+		const int result = sleeps();
+		if (result != 0)
+			return result;
+	}
+	return 0;
+}
 
 /* As Rust's library makes it for each thread; below it, memory that is not there. */
-static long sleep_with_small_stack(void)
+static long sleep_with_small_stack(int seconds)
 {
 	enum { STACK_BYTES = 8192 };
 	char *const memory = mmap(
@@ -31,35 +53,34 @@ static long sleep_with_small_stack(void)
 	if (memory == MAP_FAILED || mprotect(memory, STACK_BYTES, PROT_NONE) != 0 ||
 		sigaltstack(&stack, NULL) != 0)
 		return -4;
-	return sleep(SECONDS);
+	return sleep((unsigned)seconds);
 }
 
-static long wait_in(const char *kind)
+static long wait_in(const char *kind, int seconds)
 {
-	const struct timespec whole = { .tv_sec = SECONDS },
-			      part = { .tv_nsec = 900 * 1000 * 1000 };
-	const struct timeval limit = { .tv_sec = SECONDS };
+	const struct timespec whole = { .tv_sec = seconds };
+	const struct timeval limit = { .tv_sec = seconds };
 	struct timespec until, rest;
 	struct epoll_event event;
 	int pair[2];
 	char byte;
 
 	if (strcmp(kind, "sleep") == 0)
-		return sleep(SECONDS);
+		return sleep((unsigned)seconds);
 	if (strcmp(kind, "small-alternate-stack") == 0)
-		return sleep_with_small_stack();
+		return sleep_with_small_stack(seconds);
 	if (strcmp(kind, "usleep") == 0)
-		return usleep(900 * 1000);
+		return repeat(usleep_shortly, seconds);
 	if (strcmp(kind, "nanosleep-rest") == 0)
 		return nanosleep(&whole, &rest);
 	if (strcmp(kind, "nanosleep-short") == 0)
-		return nanosleep(&part, NULL);
+		return repeat(nanosleep_shortly, seconds);
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += SECONDS;
+	until.tv_sec += seconds;
 	if (strcmp(kind, "clock_nanosleep") == 0)
 		return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 	if (strcmp(kind, "poll") == 0)
-		return poll(NULL, 0, SECONDS * 1000);
+		return poll(NULL, 0, seconds * 1000);
 	if (strcmp(kind, "ppoll") == 0)
 		return ppoll(NULL, 0, &whole, NULL);
 	if (strcmp(kind, "select") == 0) {
@@ -69,18 +90,20 @@ static long wait_in(const char *kind)
 	if (strcmp(kind, "pselect") == 0)
 		return pselect(0, NULL, NULL, NULL, &whole, NULL);
 	if (strcmp(kind, "epoll_wait") == 0)
-		return epoll_wait(epoll_create1(0), &event, 1, SECONDS * 1000);
+		return epoll_wait(epoll_create1(0), &event, 1, seconds * 1000);
 	if (strcmp(kind, "sem_timedwait") == 0) {
 		sem_t none;
 		sem_init(&none, 0, 0);
 		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec += SECONDS;
+		until.tv_sec += seconds;
 		return sem_timedwait(&none, &until);
 	}
 	if (strcmp(kind, "pause") == 0 || strcmp(kind, "sigsuspend") == 0) {
 		sigset_t set;
 		sigemptyset(&set);
-		alarm(SECONDS);
+		/* A signal that comes before the call on a busy machine is followed by another. */
+		const struct itimerval alarms = { .it_value = limit, .it_interval = limit };
+		setitimer(ITIMER_REAL, &alarms, NULL);
 		return strcmp(kind, "pause") == 0 ? pause() : sigsuspend(&set);
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
@@ -102,14 +125,14 @@ int main(int argc, char **argv)
 {
 	struct timespec begin, end;
 
-	if (argc != 2)
+	if (argc != 3)
 		return 2;
 	signal(SIGALRM, ignore);
 	puts("waits");
 	fflush(stdout);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	errno = 0;
-	const long result = wait_in(argv[1]);
+	const long result = wait_in(argv[1], atoi(argv[2]));
 	const int errnum = errno;
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	const double seconds =
