@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,6 +78,19 @@ bool file_read(const char *path, struct buffer *out, struct error *err)
 	if (fd < 0)
 		return error_system(err, errno, "%s", path);
 	return file_read_fd(fd, path, out, err);
+}
+
+bool file_try_read(struct buffer *text, const char *format, ...)
+{
+	char path[PATH_MAX];
+	struct error ignored;
+	va_list arguments;
+
+	va_start(arguments, format);
+	const int size = vsnprintf(path, sizeof path, format, arguments);
+	va_end(arguments);
+	buffer_clear(text);
+	return size < PATH_MAX && file_read(path, text, &ignored);
 }
 
 bool file_write_fd(int fd, const char *name, const void *data, size_t size, struct error *err)

@@ -57,9 +57,9 @@ enum {
 
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
 #define SWITCH(member) OPTION_SWITCH(struct report_options, member)
-#define RENDERER_ROW(name, function, extension, medium, is_of_nodes, help_text, heading) \
-	{                                                                                \
-		OPTION_RENDERER, name, 0, NULL, .help = help_text, .group = heading      \
+#define RENDERER_ROW(name, function, extension, medium, is_of_nodes, help_text, heading)  \
+	{                                                                                 \
+		OPTION_RENDERER, (name), 0, NULL, .help = (help_text), .group = (heading) \
 	}
 
 const struct verb_option report_option_table[] = {

@@ -128,14 +128,9 @@ static void find_name(struct recording *recording, pid_t pid, const char *comman
 {
 	const char *const program = path_base_name(command);
 	CLEANUP(buffer_deinit) struct buffer comm = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[40];
 
-	if (recording->process_name[0] != '\0')
-		return;
-	snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	if (file_read(path, &comm, &ignored) && comm.size > 1 &&
-		strncmp(program, comm.data, comm.size - 1) == 0)
+	if (recording->process_name[0] == '\0' && file_try_read(&comm, "/proc/%d/comm", (int)pid) &&
+		comm.size > 1 && strncmp(program, comm.data, comm.size - 1) == 0)
 		snprintf(recording->process_name, sizeof recording->process_name, "%s", program);
 }
 

@@ -21,9 +21,8 @@ enum { PATH_BYTES = 96 };
 static int read_yama(void)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
 
-	return file_read("/proc/sys/kernel/yama/ptrace_scope", &text, &ignored)
+	return file_try_read(&text, "/proc/sys/kernel/yama/ptrace_scope")
 		       ? atoi(buffer_string(&text))
 		       : 0;
 }
@@ -68,11 +67,8 @@ struct thread_facts {
 static void add_thread(pid_t pid, const char *thread, struct thread_facts *facts)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	char path[PATH_BYTES];
-	struct error ignored;
 
-	snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, thread);
-	if (!file_read(path, &text, &ignored))
+	if (!file_try_read(&text, "/proc/%d/task/%.20s/status", (int)pid, thread))
 		return;
 	const char *const tracer = strstr(buffer_string(&text), "\nTracerPid:");
 	const char *const seccomp = strstr(buffer_string(&text), "\nSeccomp:");

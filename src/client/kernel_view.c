@@ -49,7 +49,6 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 	static const char *const files[] = { "memory.max", "memory.high", "memory.current",
 		"memory.swap.max", "memory.stat" };
 	CLEANUP(buffer_deinit) struct buffer names = BUFFER_OR_EXIT;
-	struct error ignored;
 
 	if (!read_proc(pid, KERNEL_CGROUP, &names, err))
 		return false;
@@ -58,10 +57,8 @@ static bool read_cgroup(pid_t pid, struct buffer *out, struct error *err)
 		return true;
 	const int length = (int)strcspn(line + 3, "\n");
 	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-		CLEANUP(free_cleanup)
-		char *path = xasprintf("/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]);
 		CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-		if (!file_read(path, &text, &ignored))
+		if (!file_try_read(&text, "/sys/fs/cgroup%.*s/%s", length, line + 3, files[i]))
 			continue;
 		buffer_printf(out, "%s:\n", files[i]);
 		buffer_append(out, text.data, text.size);

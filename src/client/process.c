@@ -30,12 +30,11 @@ static const char *proc_path(pid_t pid, const char *name, char path[PROC_PATH_BY
 static char read_thread_state(pid_t pid, const char *thread)
 {
 	CLEANUP(buffer_deinit) struct buffer stat = BUFFER_OR_EXIT;
-	char path[PROC_PATH_BYTES];
-	struct error ignored;
 
-	snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, thread);
 	const char *const name_end =
-		file_read(path, &stat, &ignored) ? strrchr(buffer_string(&stat), ')') : NULL;
+		file_try_read(&stat, "/proc/%d/task/%.20s/stat", (int)pid, thread)
+			? strrchr(buffer_string(&stat), ')')
+			: NULL;
 	return name_end == NULL || name_end[1] == '\0' ? '\0' : name_end[2];
 }
 

@@ -25,14 +25,6 @@ struct thread_state {
 	pid_t tracer;
 };
 
-static bool read_text(const char *path, struct buffer *text)
-{
-	struct error ignored;
-
-	buffer_clear(text);
-	return file_read(path, text, &ignored);
-}
-
 static pid_t number_of(const char *status, const char *field)
 {
 	const char *const at = strstr(status, field);
@@ -40,9 +32,9 @@ static pid_t number_of(const char *status, const char *field)
 	return at == NULL ? 0 : atoi(at + strlen(field));
 }
 
-static bool read_state(const char *path, struct thread_state *state, struct buffer *text)
+static bool read_state(pid_t pid, pid_t thread, struct thread_state *state, struct buffer *text)
 {
-	if (!read_text(path, text))
+	if (!file_try_read(text, "/proc/%d/task/%d/status", (int)pid, (int)thread))
 		return false;
 	const char *const at = strstr(buffer_string(text), "\nState:");
 	*state = (struct thread_state){ .tracer = number_of(buffer_string(text), "\nTracerPid:") };
@@ -53,18 +45,13 @@ static bool read_state(const char *path, struct thread_state *state, struct buff
 
 static bool is_agents_thread(pid_t pid, const char *thread, struct buffer *text)
 {
-	char path[PATH_BYTES];
-
-	snprintf(path, sizeof path, "/proc/%d/task/%s/comm", (int)pid, thread);
-	return read_text(path, text) && strcmp(buffer_string(text), "heapctl\n") == 0;
+	return file_try_read(text, "/proc/%d/task/%s/comm", (int)pid, thread) &&
+	       strcmp(buffer_string(text), "heapctl\n") == 0;
 }
 
 static bool read_main_state(pid_t pid, struct thread_state *state, struct buffer *text)
 {
-	char path[PATH_BYTES];
-
-	snprintf(path, sizeof path, "/proc/%d/status", (int)process_living_thread(pid));
-	return read_state(path, state, text);
+	return read_state(pid, process_living_thread(pid), state, text);
 }
 
 /* Of the agent's thread; false, and *state is left alone, when there is none of its name. */
@@ -83,9 +70,8 @@ static bool read_agents_state(pid_t pid, struct thread_state *state, struct buff
 		if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == pid ||
 			!is_agents_thread(pid, entry->d_name, text))
 			continue;
-		snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, entry->d_name);
 		struct thread_state own;
-		found = read_state(path, &own, text);
+		found = read_state(pid, atoi(entry->d_name), &own, text);
 		if (found)
 			*state = own;
 	}
@@ -114,16 +100,13 @@ static char *find_group(const char *groups, const char *beginning)
 
 static bool file_says(const char *path, const char *words, struct buffer *text)
 {
-	return read_text(path, text) && strstr(buffer_string(text), words) != NULL;
+	return file_try_read(text, "%s", path) && strstr(buffer_string(text), words) != NULL;
 }
 
 /* Both versions of control groups report it for each group below a frozen one, too. */
 static bool is_frozen(pid_t pid, struct buffer *text)
 {
-	char path[PATH_BYTES];
-
-	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-	if (!read_text(path, text))
+	if (!file_try_read(text, "/proc/%d/cgroup", (int)pid))
 		return false;
 	CLEANUP(free_cleanup) char *second = find_group(buffer_string(text), "0::");
 	CLEANUP(free_cleanup) char *first = find_group(buffer_string(text), ":freezer:");
@@ -158,11 +141,10 @@ static bool refuse_stopped(const struct process *process, struct error *err)
 static bool refuse_traced(const struct process *process, pid_t tracer, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	char path[PATH_BYTES], what[128];
+	char what[128];
 	char name[COMM_BYTES + 1] = "";
 
-	snprintf(path, sizeof path, "/proc/%d/comm", (int)tracer);
-	if (tracer != 0 && read_text(path, &text))
+	if (tracer != 0 && file_try_read(&text, "/proc/%d/comm", (int)tracer))
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(buffer_string(&text), "\n"),
 			buffer_string(&text));
 	if (tracer == 0)

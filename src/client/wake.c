@@ -39,12 +39,7 @@ static int wake_signal(void)
 
 static bool read_of(pid_t pid, pid_t thread, const char *name, struct buffer *text)
 {
-	struct error ignored;
-	char path[PATH_BYTES];
-
-	snprintf(path, sizeof path, "/proc/%d/task/%d/%s", (int)pid, (int)thread, name);
-	buffer_clear(text);
-	return file_read(path, text, &ignored);
+	return file_try_read(text, "/proc/%d/task/%d/%s", (int)pid, (int)thread, name);
 }
 
 /* Whether `set`, one of the hexadecimal sets of signals in a status ("SigCgt", "SigBlk"), has it.

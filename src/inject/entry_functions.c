@@ -148,11 +148,8 @@ static bool is_allocator(const struct entry_candidate *found)
 static bool find_mapping(pid_t pid, uint64_t address, struct proc_map *map, char *path, size_t size)
 {
 	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
-	struct error ignored;
-	char maps_path[PATH_BYTES];
 
-	snprintf(maps_path, sizeof maps_path, "/proc/%d/maps", (int)pid);
-	if (!file_read(maps_path, &maps, &ignored))
+	if (!file_try_read(&maps, "/proc/%d/maps", (int)pid))
 		return false;
 	const char *at = maps.data;
 	while (proc_map_next(&at, maps.data + maps.size, map)) {

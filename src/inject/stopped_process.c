@@ -179,13 +179,9 @@ static bool is_thread_in(const struct stopped_process *process, const struct tra
 static bool is_called(pid_t pid, pid_t thread, const char *name)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[64];
 
-	if (name == NULL)
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/task/%d/comm", (int)pid, (int)thread);
-	return file_read(path, &text, &ignored) &&
+	return name != NULL &&
+	       file_try_read(&text, "/proc/%d/task/%d/comm", (int)pid, (int)thread) &&
 	       strncmp(buffer_string(&text), name, strlen(name)) == 0 &&
 	       buffer_string(&text)[strlen(name)] == '\n';
 }

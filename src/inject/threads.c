@@ -44,11 +44,8 @@ bool threads_has(const struct remote_process *remote, pid_t thread)
 char thread_state(pid_t thread)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[PATH_BYTES];
 
-	snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
-	if (!file_read(path, &text, &ignored))
+	if (!file_try_read(&text, "/proc/%d/status", (int)thread))
 		return 0;
 	const char *const state = strstr(buffer_string(&text), "\nState:\t");
 	return state == NULL ? 0 : state[strlen("\nState:\t")];
@@ -61,13 +58,10 @@ char thread_state(pid_t thread)
 bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *registers, long *number)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[PATH_BYTES];
 
-	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", (int)pid, (int)thread);
 	*number = -1;
 	*registers = (struct stack_registers){ .is_in_call = true };
-	return file_read(path, &text, &ignored) &&
+	return file_try_read(&text, "/proc/%d/task/%d/syscall", (int)pid, (int)thread) &&
 	       sscanf(buffer_string(&text), "%ld %*s %*s %*s %*s %*s %*s %" SCNx64 " %" SCNx64,
 		       number, &registers->sp, &registers->pc) == 3 &&
 	       *number >= 0;
@@ -77,11 +71,8 @@ bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *regist
 static bool is_called(pid_t pid, pid_t thread, pid_t own_number)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[PATH_BYTES];
 
-	snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)thread);
-	if (!file_read(path, &text, &ignored))
+	if (!file_try_read(&text, "/proc/%d/task/%d/status", (int)pid, (int)thread))
 		return false;
 	const char *at = strstr(buffer_string(&text), "\nNSpid:");
 	long number = thread;

@@ -99,11 +99,8 @@ static uint64_t read_set(const char *status, const char *label)
 static void read_signals(struct tracee *tracee)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[64];
 
-	snprintf(path, sizeof path, "/proc/%d/status", (int)tracee->thread);
-	if (!file_read(path, &text, &ignored))
+	if (!file_try_read(&text, "/proc/%d/status", (int)tracee->thread))
 		return;
 	const char *const status = buffer_string(&text);
 	const uint64_t blocked = read_set(status, "\nSigBlk:");

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define TABLE_ROW(name, function, extension, medium, is_of_nodes, ...)  \
-	{                                                               \
-		name, extension, medium, is_of_nodes, render_##function \
+#define TABLE_ROW(name, function, extension, medium, is_of_nodes, ...)          \
+	{                                                                       \
+		(name), (extension), (medium), (is_of_nodes), render_##function \
 	}
 
 static const struct renderer renderers[] = {

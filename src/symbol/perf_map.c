@@ -21,11 +21,8 @@ enum { MAX_MAP_BYTES = 128 << 20 };
 static pid_t inner_pid(pid_t pid)
 {
 	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
-	char path[64];
-	struct error err;
 
-	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-	if (!file_read(path, &status, &err))
+	if (!file_try_read(&status, "/proc/%d/status", (int)pid))
 		return pid;
 	const char *const line = strstr(buffer_string(&status), "\nNSpid:");
 	if (line == NULL)

@@ -20,14 +20,6 @@
 /* A limit beyond this is version 1's way to say none. */
 #define NO_LIMIT UINT64_C(0x4000000000000000)
 
-static bool read_text(const char *path, struct buffer *text)
-{
-	struct error err;
-
-	buffer_init(text, &memory_or_exit);
-	return file_read(path, text, &err);
-}
-
 /* The path of the group in /proc/PID/cgroup; false when the controller is not there. */
 static bool find_membership(
 	const char *memberships, bool first_version, char *path, size_t path_size)
@@ -97,10 +89,7 @@ static bool locate(
 
 static bool read_memberships(pid_t pid, struct buffer *text)
 {
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-	return read_text(path, text);
+	return file_try_read(text, "/proc/%d/cgroup", (int)pid);
 }
 
 static uint64_t hash_of(const struct buffer *text)
@@ -114,12 +103,12 @@ static uint64_t hash_of(const struct buffer *text)
 
 void cgroup_find(pid_t pid, struct cgroup *group)
 {
-	CLEANUP(buffer_deinit) struct buffer memberships = { 0 };
-	CLEANUP(buffer_deinit) struct buffer mounts = { 0 };
+	CLEANUP(buffer_deinit) struct buffer memberships = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer mounts = BUFFER_OR_EXIT;
 
 	*group = (struct cgroup){ 0 };
 	const bool is_there = read_memberships(pid, &memberships);
-	if (!read_text("/proc/self/mountinfo", &mounts) || !is_there)
+	if (!file_try_read(&mounts, "/proc/self/mountinfo") || !is_there)
 		return;
 	const char *const texts[] = { buffer_string(&memberships), buffer_string(&mounts) };
 	if (!locate(texts[0], texts[1], true, group) && !locate(texts[0], texts[1], false, group))
@@ -129,7 +118,7 @@ void cgroup_find(pid_t pid, struct cgroup *group)
 
 bool cgroup_is_current(pid_t pid, const struct cgroup *group)
 {
-	CLEANUP(buffer_deinit) struct buffer memberships = { 0 };
+	CLEANUP(buffer_deinit) struct buffer memberships = BUFFER_OR_EXIT;
 
 	/* Of one that has ended there is nothing to be read. */
 	return !read_memberships(pid, &memberships) || memberships.size == 0 ||
@@ -138,22 +127,19 @@ bool cgroup_is_current(pid_t pid, const struct cgroup *group)
 
 static bool read_number(const char *folder, const char *name, uint64_t *number)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
-	char path[4200];
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	return read_text(path, &text) && sscanf(buffer_string(&text), "%" SCNu64, number) == 1;
+	return file_try_read(&text, "%s/%s", folder, name) &&
+	       sscanf(buffer_string(&text), "%" SCNu64, number) == 1;
 }
 
 static uint64_t read_inactive_file(const char *folder, bool first_version)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	const char *const key = first_version ? "\ntotal_inactive_file " : "\ninactive_file ";
-	char path[4200];
 	uint64_t bytes = 0;
 
-	snprintf(path, sizeof path, "%s/memory.stat", folder);
-	if (!read_text(path, &text))
+	if (!file_try_read(&text, "%s/memory.stat", folder))
 		return 0;
 	const char *const at = strstr(buffer_string(&text), key);
 	return at != NULL && sscanf(at + strlen(key), "%" SCNu64, &bytes) == 1 ? bytes : 0;
@@ -201,10 +187,10 @@ void cgroup_pressure_path(const struct cgroup *group, char path[CGROUP_PATH_BYTE
 
 double cgroup_pressure(const char *path)
 {
-	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	double percent = 0;
 
-	if (path[0] == '\0' || !read_text(path, &text) ||
+	if (path[0] == '\0' || !file_try_read(&text, "%s", path) ||
 		sscanf(buffer_string(&text), "some avg10=%lf", &percent) != 1)
 		return NAN;
 	return percent / 100;
@@ -298,13 +284,11 @@ double pressure_reported(const struct pressure *pressure, int64_t now_ms)
 static bool parse_stat(pid_t pid, char *state, uint64_t *started, uint64_t *resident_bytes)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	char path[64];
 	uint64_t pages = 0;
-	struct error unread;
 
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	const char *const at =
-		file_read(path, &text, &unread) ? strrchr(buffer_string(&text), ')') : NULL;
+	const char *const at = file_try_read(&text, "/proc/%d/stat", (int)pid)
+				       ? strrchr(buffer_string(&text), ')')
+				       : NULL;
 	/* Fields 3 (state), 22 (start time) and 24 (resident pages). */
 	if (at == NULL ||
 		sscanf(at + 1,
