@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/option.h"
+#include "cli/report_options.h"
 #include "cli/verb.h"
 
 /* Text as roff: a hyphen that is to be copied, a backslash, no request by accident. */
@@ -92,7 +93,10 @@ static void print_verb(const struct verb *verb)
 	print_string(verb->arguments);
 	puts("\n.PP");
 	print_paragraphs(verb->description[0] == '\0' ? verb->summary : verb->description);
-	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
+	/* Those of diff are report's, as its description says. */
+	const bool has_own = verb->options != report_option_table || verb == &verb_report;
+	for (const struct verb_option *o = has_own ? verb->options : NULL;
+		o != NULL && o->name != NULL; o++) {
 		if (o->group != NULL) {
 			fputs(".PP\n\\fI", stdout);
 			print_string(o->group);
@@ -118,13 +122,16 @@ static const char head[] =
 	".br\n"
 	".B heapctl \\-\\-version\n"
 	".SH DESCRIPTION\n"
-	"heapctl switches the sampling of jemalloc's heap profiler on and off in a server that is\n"
-	"running, takes profiles of it now or over some minutes, reads the allocator's\n"
-	"statistics, and shows what it found as text, call graph, flame graph or the difference\n"
-	"of two profiles. The server needs no restart for any of this once it was started with\n"
-	"the agent, by\n"
+	"heapctl switches a sampling heap profiler on and off in a running server: jemalloc's, or\n"
+	"its own for any other malloc. It takes profiles now or over some minutes, reads the\n"
+	"allocator's statistics, and shows what uses the memory as text, a call graph, a flame\n"
+	"graph, or the difference between two profiles.\n"
+	".PP\n"
+	"The server needs heapctl's agent for this.\n"
 	".B heapctl run\n"
-	"or by linking\n"
+	"starts a program with it,\n"
+	".B heapctl attach\n"
+	"loads it into a process that runs already, and programs may link\n"
 	".BR libheapctl.so .\n"
 	".SH TARGETS\n"
 	"Every verb that works on a server takes a\n"
@@ -132,9 +139,8 @@ static const char head[] =
 	"which is one of these:\n"
 	".TP\n.I PID\nThe number of the process.\n"
 	".TP\n.I NAME\nThe name of the process, if only one reachable process has it.\n"
-	".TP\n.I NAME@USER\nThe same, of the processes of that user alone, a name or a number: "
-	"another user's\n"
-	"process may have the same name.\n"
+	".TP\n.I NAME@USER\nOf that user, by name or number: another user's process may have "
+	"the same name.\n"
 	".TP\n.I PATH\nThe agent's socket, for instance /run/heapctl/4711.sock; unix:PATH is the "
 	"same.\n"
 	".TP\n.I URL\n"
@@ -169,14 +175,12 @@ static const char tail[] =
 	"agent's,\n"
 	"where jemalloc 5.3 or later lets it be replaced.\n"
 	".TP\n.B HEAPCTL_SAMPLER\n"
-	"no: a process whose jemalloc does not sample, or that has none, is not sampled by "
-	"heapctl\n"
-	"either: no call of its allocator is replaced.\n"
+	"no: heapctl takes no samples where jemalloc does not take them, and replaces no call of\n"
+	"the allocator.\n"
 	".TP\n.B HEAPCTL_CHILDREN\n"
-	"What children made by fork get: on\\-demand, no thread until a command names them; "
-	"thread,\n"
-	"one at once; no, no agent, nor have the programs that the server starts. Default:\n"
-	"on\\-demand on x86\\-64, else thread.\n"
+	"The agent of children made by fork. on\\-demand: it has no thread until a command names\n"
+	"the child; thread: it has one at once; no: they have no agent, nor have the programs\n"
+	"that the server starts. Default: on\\-demand on x86\\-64, else thread.\n"
 	".TP\n.B HEAPCTL_LOG\n"
 	"stderr: the agent logs to standard error. Default: no logging.\n"
 	".TP\n.B HEAPCTL_DISABLE\n"
@@ -199,9 +203,8 @@ static const char tail[] =
 	"Set to anything: no colours.\n"
 	".SH FILES\n"
 	".TP\n.I $HEAPCTL_DIR/PID.sock\n"
-	"The agent's socket. It speaks HTTP: curl \\-\\-unix\\-socket works. PID.NAMESPACE.sock "
-	"while "
-	"a process of another pid namespace has that name.\n"
+	"The agent's socket. It speaks HTTP: curl \\-\\-unix\\-socket works. It is\n"
+	"PID.NAMESPACE.sock if a process of another pid namespace has that name.\n"
 	".SH SEE ALSO\n"
 	".BR heapctl (3),\n"
 	".BR jemalloc (3),\n"
