@@ -88,7 +88,7 @@ class Matrix(unittest.TestCase):
         return str(path)
 
     def tool(self, *arguments, **options):
-        done = subprocess.run([*map(str, arguments)], capture_output=True, timeout=120, env=self.environment, **options)
+        done = subprocess.run([*map(str, arguments)], capture_output=True, timeout=600, env=self.environment, **options)
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace")[-2000:])
         return done
 
