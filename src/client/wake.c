@@ -224,16 +224,23 @@ static bool may_signal_now(struct wake *wake, pid_t thread, const struct wake_ch
 	       clock_monotonic_ms() - wake->begun_ms >= CHOOSE_MS;
 }
 
-/* Through a descriptor of the process where the kernel chooses its main thread anyway. */
+/*
+ * To the chosen thread alone. A signal to the process would interrupt its main thread, too, but the
+ * agent that an earlier signal has started may take it from there: then no handler resumes the
+ * call.
+ */
 static bool send_signal(pid_t pid, int pid_fd, pid_t thread, uint64_t value)
 {
+	enum { SIGNAL_THREAD = 1 }; /* PIDFD_SIGNAL_THREAD of Linux 6.9 */
 	siginfo_t request = { .si_signo = wake_signal(), .si_code = SI_QUEUE };
 
 	request.si_pid = getpid();
 	request.si_uid = getuid();
 	memcpy(&request.si_value, &value, sizeof value);
-	if (thread == pid)
-		return syscall(SYS_pidfd_send_signal, pid_fd, wake_signal(), &request, 0) == 0;
+	/* The descriptor stands for the main thread: it cannot become that of another process. */
+	if (thread == pid &&
+		syscall(SYS_pidfd_send_signal, pid_fd, wake_signal(), &request, SIGNAL_THREAD) == 0)
+		return true;
 	return syscall(SYS_rt_tgsigqueueinfo, pid, thread, wake_signal(), &request) == 0;
 }
 

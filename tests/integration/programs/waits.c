@@ -2,19 +2,23 @@
 /*
  * A program that waits in one system call and says what came of it: waits KIND SECONDS. It prints a
  * line before, and then the call's result, errno and how many seconds it took. The kinds of a short
- * sleep repeat it.
+ * sleep repeat it. In the last kind other threads read the signal that wakes the agent, if it is
+ * sent to the process, and mostly before the main thread.
  */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -56,6 +60,40 @@ static long sleep_with_small_stack(int seconds)
 	return sleep((unsigned)seconds);
 }
 
+static void *read_wake_signal(void *argument)
+{
+	struct signalfd_siginfo info;
+	const int fd = *(const int *)argument;
+
+	while (read(fd, &info, sizeof info) == sizeof info)
+		continue;
+	return NULL;
+}
+
+/* On the main thread's processor, where the kernel has them run first. */
+static bool start_signal_readers(void)
+{
+	enum { READERS = 8 };
+	static int fd;
+	sigset_t wake, before;
+	cpu_set_t here;
+	pthread_t thread;
+	bool started = true;
+
+	sigemptyset(&wake);
+	sigaddset(&wake, SIGRTMAX - 3);
+	CPU_ZERO(&here);
+	CPU_SET((size_t)sched_getcpu(), &here);
+	fd = signalfd(-1, &wake, SFD_CLOEXEC);
+	if (fd < 0 || sched_setaffinity(0, sizeof here, &here) != 0)
+		return false;
+	pthread_sigmask(SIG_BLOCK, &wake, &before);
+	for (int i = 0; i < READERS && started; i++)
+		started = pthread_create(&thread, NULL, read_wake_signal, &fd) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
 static long wait_in(const char *kind, int seconds)
 {
 	const struct timespec whole = { .tv_sec = seconds };
@@ -91,6 +129,10 @@ static long wait_in(const char *kind, int seconds)
 		return pselect(0, NULL, NULL, NULL, &whole, NULL);
 	if (strcmp(kind, "epoll_wait") == 0)
 		return epoll_wait(epoll_create1(0), &event, 1, seconds * 1000);
+	if (strcmp(kind, "epoll_wait-signal-readers") == 0)
+		return start_signal_readers()
+			       ? epoll_wait(epoll_create1(0), &event, 1, seconds * 1000)
+			       : -5;
 	if (strcmp(kind, "sem_timedwait") == 0) {
 		sem_t none;
 		sem_init(&none, 0, 0);
