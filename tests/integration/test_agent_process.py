@@ -404,14 +404,18 @@ class Guest:
         self.assertEqual(server("pid"), str(server.pid))
         server("forks", 3)
 
-    @only_root
-    def test_a_full_disk_keeps_runs_in_memory(self):
+    def host_with_own_mounts(self, command):
+        """A server after `command` in a mount namespace of its own, and the path of its socket from outside."""
         need_namespace("--mount")
         os.mkdir(self.agents, 0o700)
-        script = 'mount -t tmpfs -o size=16k,mode=700 none "$HEAPCTL_DIR" && exec "$@"'
-        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
+        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", command + ' && exec "$@"', "sh"])
         path = f"/proc/{server.pid}/root{self.agents}/{server.pid}.sock"
         wait_until(lambda: self.answers(path), "the agent")
+        return server, path
+
+    @only_root
+    def test_a_full_disk_keeps_runs_in_memory(self):
+        server, path = self.host_with_own_mounts('mount -t tmpfs -o size=16k,mode=700 none "$HEAPCTL_DIR"')
         if self.kind == "fake":
             server("dump-size", 100000)
         else:
@@ -429,12 +433,7 @@ class Guest:
 
     @only_root
     def test_runs_leave_their_file_system_free_to_become_read_only(self):
-        need_namespace("--mount")
-        os.mkdir(self.agents, 0o700)
-        script = 'mount -t tmpfs -o mode=700 none "$HEAPCTL_DIR" && exec "$@"'
-        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
-        path = f"/proc/{server.pid}/root{self.agents}/{server.pid}.sock"
-        wait_until(lambda: self.answers(path), "the agent")
+        server, path = self.host_with_own_mounts('mount -t tmpfs -o mode=700 none "$HEAPCTL_DIR"')
         for ended in (False, True):
             run = ask(path, "/v1/runs?duration_ms=60000", "POST")[1]
             if ended:
@@ -450,11 +449,7 @@ class Guest:
 
     @only_root
     def test_without_proc(self):
-        need_namespace("--mount")
-        os.mkdir(self.agents, 0o700)
-        script = 'mount -t tmpfs none /proc && exec "$@"'
-        server = self.host(self.kind, wrap=["unshare", "-m", "sh", "-c", script, "sh"])
-        path = self.wait_for_agent(server.pid)
+        server, path = self.host_with_own_mounts("mount -t tmpfs none /proc")
         status, profile = ask(path, "/v1/profile")
         self.assertEqual(status, 200, profile)
         self.assertTrue(profile.startswith(b"heap_v2/"))
