@@ -69,31 +69,31 @@ class Redis:
 
 def ratios_of(pairs):
     """Median and range of the ratios of pairs measured side by side."""
-    ratios = sorted(guest / plain for guest, plain in pairs)
+    ratios = sorted(with_agent / plain for with_agent, plain in pairs)
     return f"median {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f}, {len(ratios)} pairs)"
 
 
 def quartiles_of(pairs):
     """The longest of many mallocs has a long tail: the middle half says more than the ends."""
-    low, middle, high = statistics.quantiles([guest / plain for guest, plain in pairs], n=4)
+    low, middle, high = statistics.quantiles([with_agent / plain for with_agent, plain in pairs], n=4)
     return f"median {middle:.2f}, half of them from {low:.2f} to {high:.2f} ({len(pairs)} pairs)"
 
 
 def idle_cost(folder):
-    plain, guest = Redis(folder, False), Redis(folder, True)
+    plain, with_agent = Redis(folder, False), Redis(folder, True)
     try:
         time.sleep(6)  # a young process is looked at three times in its first five seconds
-        plain_kib, guest_kib = plain.private_kib(), guest.private_kib()
+        plain_kib, with_agent_kib = plain.private_kib(), with_agent.private_kib()
         speeds, costs = [], []
         for i in range(ROUNDS + 1):
             figures = {}
-            for server in (plain, guest) if i % 2 == 0 else (guest, plain):
+            for server in (plain, with_agent) if i % 2 == 0 else (with_agent, plain):
                 before = server.cpu_seconds()
                 figures[server] = server.requests_per_second(), server.cpu_seconds() - before
             if i > 0:  # the first pair warms both up
-                speeds.append((figures[guest][0], figures[plain][0]))
-                costs.append((figures[guest][1], figures[plain][1]))
-        thread = guest.agent_thread()
+                speeds.append((figures[with_agent][0], figures[plain][0]))
+                costs.append((figures[with_agent][1], figures[plain][1]))
+        thread = with_agent.agent_thread()
 
         def switches():
             return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (thread / "status").read_text(), re.M)[1])
@@ -102,11 +102,11 @@ def idle_cost(folder):
         print(f"requests per second with the idle agent / without: {ratios_of(speeds)}")
         print(f"server's processor time for the same requests, with / without: {ratios_of(costs)}")
         print(f"wake-ups of the idle agent in 10 s: {switches() - before}")
-        print(f"memory of the agent in a fresh server: {guest_kib[0] - plain_kib[0]} KiB private, "
-              f"{guest_kib[1] - plain_kib[1]} KiB pages of its file")
+        print(f"memory of the agent in a fresh server: {with_agent_kib[0] - plain_kib[0]} KiB private, "
+              f"{with_agent_kib[1] - plain_kib[1]} KiB pages of its file")
     finally:
         plain.stop()
-        guest.stop()
+        with_agent.stop()
 
 
 def stall_of_capture(folder, stacks):

@@ -20,22 +20,22 @@ POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
 def ratios_of(pairs):
     """Two servers take turns, so that what else the machine does meets both; the quartiles say how much it did. It can only add
     to a time, so the fastest of each say most on a busy machine."""
-    low, middle, high = statistics.quantiles([guest / plain for guest, plain in pairs], n=4)
-    fastest = min(guest for guest, _ in pairs) / min(plain for _, plain in pairs)
+    low, middle, high = statistics.quantiles([with_agent / plain for with_agent, plain in pairs], n=4)
+    fastest = min(with_agent for with_agent, _ in pairs) / min(plain for _, plain in pairs)
     return f"fastest {fastest:.3f}; median {middle:.3f}, half of them from {low:.3f} to {high:.3f} ({len(pairs)} pairs)"
 
 
-def environment(folder, guest, **more):
+def environment(folder, with_agent, **more):
     result = dict(os.environ, HEAPCTL_DIR=folder + "/agent", MALLOC_CONF="prof:true,prof_active:false")
-    if guest:
+    if with_agent:
         result.update(LD_PRELOAD=str(AGENT), HEAPCTL_EXE="fork_cost")
     result.update(more)
     return result
 
 
 class Forker:
-    def __init__(self, folder, guest, **more):
-        self.process = subprocess.Popen([PROGRAM], env=environment(folder, guest, **more), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, folder, with_agent, **more):
+        self.process = subprocess.Popen([PROGRAM], env=environment(folder, with_agent, **more), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
 
     def ask(self, order):
@@ -48,35 +48,35 @@ class Forker:
         self.process.wait()
 
 
-def pairs_of(plain, guest, measure, rounds=ROUNDS):
+def pairs_of(plain, with_agent, measure, rounds=ROUNDS):
     pairs = []
     for i in range(rounds + 1):
         figures = {}
-        for one in (plain, guest) if i % 2 == 0 else (guest, plain):
+        for one in (plain, with_agent) if i % 2 == 0 else (with_agent, plain):
             figures[one] = measure(one)
         if i > 0:  # the first pair warms both up
-            pairs.append((figures[guest], figures[plain]))
+            pairs.append((figures[with_agent], figures[plain]))
     return pairs
 
 
 def children(folder, title, with_agent=True, **more):
-    plain, guest = Forker(folder, False), Forker(folder, with_agent, **more)
+    plain, agent = Forker(folder, False), Forker(folder, with_agent, **more)
     try:
         time.sleep(6)  # a young process is looked at three times in its first five seconds
         for name, order in (("fork and _exit", "exit 40"), ("fork and exec of a program that is no target", f"exec 20 {shutil.which('true')}"),
                             ("posix_spawn of a target", f"spawn 20 {PROGRAM}")):
-            print(f"{name}, {title}: {ratios_of(pairs_of(plain, guest, lambda one: one.ask(order)))}")
+            print(f"{name}, {title}: {ratios_of(pairs_of(plain, agent, lambda one: one.ask(order)))}")
     finally:
         plain.stop()
-        guest.stop()
+        agent.stop()
 
 
 def shell_script(folder):
     script = "for i in {1..150}; do (:); x=$(:); : | :; done"
 
-    def measure(guest):
+    def measure(with_agent):
         begin = time.monotonic()
-        subprocess.run(["bash", "-c", script], env=environment(folder, guest), check=True)
+        subprocess.run(["bash", "-c", script], env=environment(folder, with_agent), check=True)
         return time.monotonic() - begin
     print(f"a shell script of 600 forks, in the environment of a target: {ratios_of(pairs_of(False, True, measure, max(ROUNDS // 6, 2)))}")
 
@@ -84,15 +84,15 @@ def shell_script(folder):
 class Postgres:
     """A server with jemalloc, which forks a child for each connection."""
 
-    def __init__(self, folder, guest):
-        self.folder = f"{folder}/pg{int(guest)}"
+    def __init__(self, folder, with_agent):
+        self.folder = f"{folder}/pg{int(with_agent)}"
         self.user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
         os.mkdir(self.folder)
         if self.user:
             shutil.chown(self.folder, "postgres")
         self.bin = POSTGRES[-1].parent
         self.run(self.bin / "initdb", "-D", self.folder + "/data", "-A", "trust", "--no-sync")
-        preload = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" + (f":{AGENT}" if guest else "")
+        preload = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2" + (f":{AGENT}" if with_agent else "")
         self.process = subprocess.Popen(
             [*self.user, self.bin / "postgres", "-D", self.folder + "/data", "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off"],
             env=dict(os.environ, LD_PRELOAD=preload, HEAPCTL_EXE="postgres", HEAPCTL_DIR=self.folder + "/agent", MALLOC_CONF="prof:true,prof_active:false"),
@@ -118,12 +118,12 @@ def postgres(folder):
         print("pgbench -C: PostgreSQL is not installed")
         return
     os.chmod(folder, 0o755)
-    plain, guest = Postgres(folder, False), Postgres(folder, True)
+    plain, with_agent = Postgres(folder, False), Postgres(folder, True)
     try:
-        print(f"time of a new connection and a query (pgbench -C -S): {ratios_of(pairs_of(plain, guest, Postgres.seconds_per_transaction, max(ROUNDS // 6, 2)))}")
+        print(f"time of a new connection and a query (pgbench -C -S): {ratios_of(pairs_of(plain, with_agent, Postgres.seconds_per_transaction, max(ROUNDS // 6, 2)))}")
     finally:
         plain.stop()
-        guest.stop()
+        with_agent.stop()
 
 
 with tempfile.TemporaryDirectory() as work:

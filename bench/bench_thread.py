@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as work:
             figures = fastest(**environment)
             best[kind] = [min(pair) for pair in zip(best.get(kind, figures), figures)]
     for kind in kinds:
-        ratios = [guest / plain for guest, plain in zip(best[kind], best["without"])]
+        ratios = [with_agent / plain for with_agent, plain in zip(best[kind], best["without"])]
         print(f"{kind} / without, fastest of {ROUNDS * PAIRS}: getc {ratios[0]:.2f} "
               f"({best[kind][0]:.1f} ns / {best['without'][0]:.1f} ns), copy of a shared_ptr {ratios[1]:.2f} "
               f"({best[kind][1]:.1f} ns / {best['without'][1]:.1f} ns)")

@@ -20,7 +20,7 @@ KEPT, SIZE = 10, 1000
 WANTED = dict.fromkeys(("plain", "zeroed", "resized", "unresized", "resized_array", "aligned_old", "aligned_posix", "page", "pages"), KEPT * SIZE)
 WANTED.update(large=KEPT * SIZE * 1000, aligned=KEPT * 1024)
 # Not those with which the emulator itself fails: a vfork of its own, threads in children of threads, and seccomp.
-GUESTS = ("clone-storm", "thread-storm", "cancelled-threads", "coroutines", "alternate-stack", "edges")
+CASES = ("clone-storm", "thread-storm", "cancelled-threads", "coroutines", "alternate-stack", "edges")
 SECONDS = 300
 
 
@@ -74,7 +74,7 @@ failed = 0
 with tempfile.TemporaryDirectory() as place:
     os.chmod(place, 0o700)
     checks = {"a known heap": lambda: known_heap(place)}
-    checks.update({name: lambda name=name: same_outcome(place, "sampled_guest", name) for name in GUESTS})
+    checks.update({name: lambda name=name: same_outcome(place, "sampled_cases", name) for name in CASES})
     for name, check in checks.items():
         problem = check()
         failed += problem is not None

@@ -14,7 +14,7 @@ SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
 STATIC = str(BUILD / "src/agent/libheapctl.a")
 INCLUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include")
 OLDEST_GLIBC = (2, 31)
-# What a guest does not call: it ends the process, takes from the program's heap (messages may be translated) or a lock of its
+# What the agent must not call: it ends the process, takes from the program's heap (messages may be translated) or a lock of its
 # streams, or changes a file by a descriptor, which the program may have closed and opened again on a file of its own.
 FORBIDDEN = {"abort", "exit", "_exit", "quick_exit", "fopen64", "fdopen", "printf", "fprintf", "vfprintf", "puts", "fputs", "fwrite",
              "perror", "strerror", "strerror_r", "strsignal", "setlocale", "opendir", "readdir64", "strdup", "asprintf", "vasprintf",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent as a guest: what the program does with processes, descriptors, users and roots goes on as without it."""
+"""The agent does not disturb what its program does with processes, descriptors, users and roots."""
 import fcntl
 import os
 import pathlib
@@ -14,7 +14,7 @@ from agent_host import SANITIZED, SANITIZER, HostCase, only_root, voluntary_swit
 from processes import PATIENCE_SECONDS, agent_thread, ask, claim, is_alive, need_namespace, open_descriptors, wait_until
 
 
-class Guest:
+class AgentProcess:
     """The same tests for an agent that was preloaded and for one that is linked."""
 
     def start_host(self, **options):
@@ -459,11 +459,11 @@ class Guest:
             server("forks", 5)
 
 
-class Linked(Guest, HostCase):
+class Linked(AgentProcess, HostCase):
     kind = "fake"
 
 
-class Preloaded(Guest, HostCase):
+class Preloaded(AgentProcess, HostCase):
     kind = "plain"
 
     def test_a_limit_on_files_is_no_short_profile(self):

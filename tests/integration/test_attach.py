@@ -66,7 +66,7 @@ class AttachCase(Case):
         self.assertEqual(process.wait(60), 0)
 
 
-class Guest(AttachCase):
+class Attached(AttachCase):
     """The program does not notice."""
 
     def test_waits_blocks_and_registers(self):
@@ -258,7 +258,7 @@ class Guest(AttachCase):
 
 
 class Programs(AttachCase):
-    """Programs that are hard on a guest (tests/integration/programs): with an agent that was attached they do as without one."""
+    """Programs that are easily disturbed (tests/integration/programs): they behave with an attached agent as without one."""
     PROFILERS = ("prof:false", "prof:true,prof_active:false")
 
     def outcome(self, *command, conf="", attach=("--interval", "4KiB"), detach=False):
@@ -302,7 +302,7 @@ class Programs(AttachCase):
 
     def test_sampled_programs(self):
         """Not the one that allocates in signal handlers, which jemalloc allows and glibc does not."""
-        self.assert_same(*(("sampled_guest", name) for name in (
+        self.assert_same(*(("sampled_cases", name) for name in (
             "seccomp-kill", "seccomp-errno", "vfork", "fork-storm", "clone-storm", "thread-storm", "cancelled-threads", "coroutines",
             "alternate-stack", "address-space", "edges")))
 

@@ -24,7 +24,7 @@ NOT_RUN = {
     "make soak SOAK_PHASES=root": "takes minutes, and makes a bare root from the network",
     "make soak SOAK_PHASES=attach SOAK_CYCLES=100": "takes minutes",
     "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
-    "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='guest_process sampler sampler_guest agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
+    "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='agent_programs sampler sampler_programs agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
         "repeats the tests for half an hour",
     "BENCH_CYCLES=60 BENCH_ROUNDS=4 make bench TARGET=attach": "takes 20 minutes",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",

@@ -19,8 +19,8 @@ def fields(task):
     return dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
 
 
-class GuestCase(HostCase):
-    def guest(self, program, *arguments, agent=True, **options):
+class ComparedCase(HostCase):
+    def start_program(self, program, *arguments, agent=True, **options):
         settings = {"MALLOC_CONF": "prof:true,prof_active:false", "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}" if agent else ""}
         process = self.start(PROGRAMS / program, *arguments, env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
         process.first = process.stdout.readline().strip()
@@ -29,9 +29,9 @@ class GuestCase(HostCase):
         return process
 
 
-class Signals(GuestCase):
+class Signals(ComparedCase):
     def take_signals(self, agent):
-        process = self.guest("waits_for_signals", agent=agent)
+        process = self.start_program("waits_for_signals", agent=agent)
         taken = [process.first]
         for number in WAITED_FOR + [signal.SIGTERM]:
             process.send_signal(number)
@@ -47,7 +47,7 @@ class Signals(GuestCase):
 
     def test_signals_that_come_between_two_waits(self):
         """While it waits for them the kernel does not count them as blocked; the agent looks then."""
-        process = self.guest("waits_for_signals")
+        process = self.start_program("waits_for_signals")
         status = pathlib.Path(f"/proc/{process.pid}/status")
 
         def blocks_none():
@@ -78,7 +78,7 @@ class Signals(GuestCase):
         self.assertEqual(os.getpriority(os.PRIO_PROCESS, int(agent_thread(server.pid).name)), os.getpriority(os.PRIO_PROCESS, server.pid))
 
 
-class Output(GuestCase):
+class Output(ComparedCase):
     def start_daemon(self, agent):
         """Its pid, once nothing has its output open any more; it still runs then."""
         settings = dict(self.environment, HEAPCTL_LOG="stderr", LD_PRELOAD=f"{AGENT}:{jemalloc_path()}" if agent else "")
@@ -96,7 +96,7 @@ class Output(GuestCase):
 
     def test_a_line_goes_to_the_programs_own_stderr(self):
         self.environment["HEAPCTL_LOG"] = "stderr"
-        process = self.guest("gives_up_rights", "second-filter")
+        process = self.start_program("gives_up_rights", "second-filter")
         process.stdin.write("x")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline().strip(), "second-filter")
@@ -108,11 +108,11 @@ class Output(GuestCase):
 
 
 @only_root
-class Rights(GuestCase):
+class Rights(ComparedCase):
     def after_giving_up(self, what):
         """The program when its main thread has given something up; it does and ends the same without an agent."""
         for agent in (False, True):
-            process = self.guest("gives_up_rights", what, agent=agent)
+            process = self.start_program("gives_up_rights", what, agent=agent)
             self.assertEqual(process.first, "started")
             process.stdin.write("x")
             process.stdin.flush()

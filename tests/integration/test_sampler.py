@@ -493,7 +493,7 @@ class Plugins(SamplerCase):
         self.check_plugins("jemalloc", "RTLD_LAZY", "own")
 
 
-class Guests(SamplerCase):
+class Programs(SamplerCase):
     def check_stress(self, allocator, interval):
         words = ["no-alignment"] if allocator == "mimalloc" else []
         process = self.start(PROGRAMS / "sampled_stress", "4", *words, env=self.sampled(allocator, interval), stdin=subprocess.PIPE,

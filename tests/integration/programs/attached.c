@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that an agent is attached to while it waits in many ways and allocates, and that
- * notices what a guest must not do to it: a call that ends with EINTR, a wait that ends late or
+ * notices what an agent must not do to it: a call that ends with EINTR, a wait that ends late or
  * early, a block or a register that changes.
  *
  * usage: attached THREADS [interrupted|creating]

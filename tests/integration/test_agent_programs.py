@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are hard on a guest, each without the agent and with it: they must behave the same."""
+"""Programs that are easily disturbed, each without the agent and with it: they must behave the same."""
 import concurrent.futures
 import json
 import os
@@ -16,11 +16,11 @@ from processes import (AGENT, Case, agent_thread, children_of, free_port, handle
 
 
 @unittest.skipIf(SANITIZED, "a sanitizer's allocator and jemalloc exclude each other")
-class GuestCase(Case):
+class ComparedCase(Case):
     def program(self, name):
         return str(PROGRAMS / name)
 
-    def guest_environment(self, **more):
+    def agent_environment(self, **more):
         return {**self.environment, "LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,prof_active:false", **more}
 
     def outcome(self, *command, env, timeout=30):
@@ -29,17 +29,17 @@ class GuestCase(Case):
         return result.returncode, result.stdout, result.stderr
 
 
-class MainThreadEnds(GuestCase):
+class MainThreadEnds(ComparedCase):
     """The main thread calls pthread_exit; the process must end when it would without the agent, as it would."""
 
     def assert_same(self, *arguments, linked=(), **env):
         plain = self.outcome(self.program("main_exit_plain"), *arguments, env=self.environment)
         self.assertEqual(plain[1:], ("main ends\nexit handler\n", ""))
-        guest = self.outcome(self.program("main_exit_plain"), *arguments, env=self.guest_environment(**env))
-        self.assertEqual(guest, plain)
+        with_agent = self.outcome(self.program("main_exit_plain"), *arguments, env=self.agent_environment(**env))
+        self.assertEqual(with_agent, plain)
         for flags, starter in linked:
-            guest = self.outcome(self.program("main_exit_linked"), *arguments, flags, starter, env=dict(self.environment, **env))
-            self.assertEqual(guest, plain, (flags, starter))
+            with_agent = self.outcome(self.program("main_exit_linked"), *arguments, flags, starter, env=dict(self.environment, **env))
+            self.assertEqual(with_agent, plain, (flags, starter))
 
     def test_alone(self):
         self.assert_same(0, -1, linked=[(0, "main"), (NO_THREAD, "main")])
@@ -57,7 +57,7 @@ class MainThreadEnds(GuestCase):
         self.assert_same(1500, -1, linked=[(0, "main")], HEAPCTL_THREAD="on-demand")
 
     def test_sigterm_ends_it_while_the_other_thread_lives(self):
-        for env in (self.environment, self.guest_environment()):
+        for env in (self.environment, self.agent_environment()):
             process = subprocess.Popen([self.program("main_exit_plain"), "600000", "-1"], env=env, stdout=subprocess.DEVNULL)
             self.addCleanup(self.end, process)
             wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
@@ -71,7 +71,7 @@ class MainThreadEnds(GuestCase):
 
     def test_it_is_profiled_while_the_other_thread_lives(self):
         process = self.start(self.program("main_exit_plain"), "600000", "-1", stdout=subprocess.DEVNULL,
-                             env=self.guest_environment(LD_PRELOAD=f"{AGENT}:libjemalloc.so.2"))
+                             env=self.agent_environment(LD_PRELOAD=f"{AGENT}:libjemalloc.so.2"))
         wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
         listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
         self.assertEqual((listed[process.pid]["name"], listed[process.pid]["state"]), ("main_exit_plain", "reachable"))
@@ -88,12 +88,12 @@ class MainThreadEnds(GuestCase):
         return sorted((task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
     def test_a_main_thread_that_lives_costs_no_thread(self):
-        process = self.start("sleep", "600", env=self.guest_environment())
+        process = self.start("sleep", "600", env=self.agent_environment())
         self.wait_for_agent(process.pid)
         self.assertEqual(self.threads(process.pid), ["heapctl", "sleep"])
 
 
-class MainThreadIsKilled(GuestCase):
+class MainThreadIsKilled(ComparedCase):
     """The main thread ends alone, without a destructor: the process ends all the same, with the status that it has without the agent."""
 
     def statuses(self, delay_ms, lives_ms, env):
@@ -107,7 +107,7 @@ class MainThreadIsKilled(GuestCase):
         self.assertEqual(plain["exit", 0], (3, ""))
         self.assertEqual(plain["filter", 0], (-signal.SIGSYS, ""))
         self.assertEqual(plain["inherited", 0], plain["filter", 0])
-        self.assertEqual(self.statuses(delay_ms, lives_ms, self.guest_environment()), plain)
+        self.assertEqual(self.statuses(delay_ms, lives_ms, self.agent_environment()), plain)
 
     def test_young(self):
         """The agent looks a second after the start: on a busy machine later, but before the other thread's end."""
@@ -116,7 +116,7 @@ class MainThreadIsKilled(GuestCase):
     def test_old(self):
         """After the checks of a young process: where a filter was seen the agent goes on to check, else a client makes it notice."""
         plain = self.statuses(500, (0,), self.environment)
-        started = {how: self.start(self.program("main_killed"), how, 6000, 0, env=self.guest_environment()) for how in ("exit", "filter", "inherited")}
+        started = {how: self.start(self.program("main_killed"), how, 6000, 0, env=self.agent_environment()) for how in ("exit", "filter", "inherited")}
         self.assertEqual(started["inherited"].wait(60), plain["inherited", 0][0])
         for how in ("exit", "filter"):
             wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{started[how].pid}/status").read_text(), "the main thread's end")
@@ -124,16 +124,16 @@ class MainThreadIsKilled(GuestCase):
             self.assertEqual(started[how].wait(60), plain[how, 0][0])
 
     def test_on_demand_and_used(self):
-        process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
+        process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.agent_environment(HEAPCTL_THREAD="on-demand"))
         self.heapctl("start", process.pid, "--duration", "1h")
         self.assertEqual(process.wait(60), 3)
 
 
-class Mappings(GuestCase):
+class Mappings(ComparedCase):
     def test_a_proc_of_another_pid_namespace_gives_no_mappings_of_another_process(self):
         need_namespace("--pid")
         outer = self.start("unshare", "--pid", "--fork", "--kill-child", self.program("agent_host_plain"),
-                           env=self.guest_environment(HEAPCTL_EXE="agent_host_plain"), stdin=subprocess.PIPE)
+                           env=self.agent_environment(HEAPCTL_EXE="agent_host_plain"), stdin=subprocess.PIPE)
         inner = wait_until(lambda: children_of(outer.pid), "the first process of the namespace")[0]
         self.addCleanup(os.kill, inner, signal.SIGKILL)
         wait_until(lambda: os.path.exists(os.path.join(self.agents, "1.sock")), "the agent")
@@ -141,7 +141,7 @@ class Mappings(GuestCase):
         self.assertIn("/agent_host_plain\n", profile.partition("MAPPED_LIBRARIES:\n")[2])
 
 
-class InterruptedWaits(GuestCase):
+class InterruptedWaits(ComparedCase):
     """Waking an agent on demand interrupts a system call; the program must not notice."""
     # What a call returns, errno, and the least and most parts of the given seconds that it takes. Of how long the last six have
     # waited the kernel says nothing: they wait their time once more. ETIMEDOUT is 110, EINTR 4, EAGAIN 11.
@@ -159,7 +159,7 @@ class InterruptedWaits(GuestCase):
     def disturbed_in_time(self, kinds, seconds):
         """The kinds among these whose agent woke while they waited, and that were not late. What follows a kind's name is ignored."""
         programs = {kind: self.start(self.program("waits"), kind.split()[0], seconds, stdout=subprocess.PIPE, text=True,
-                                     env=dict(self.guest_environment(), HEAPCTL_THREAD="on-demand")) for kind in kinds}
+                                     env=dict(self.agent_environment(), HEAPCTL_THREAD="on-demand")) for kind in kinds}
         woken = set()
         late = set()
         for process in programs.values():
@@ -195,11 +195,11 @@ class InterruptedWaits(GuestCase):
 
     def test_a_signal_that_comes_with_the_waking_ends_the_wait(self):
         for kind in ("sigsuspend", "ppoll"):
-            outcome = self.outcome(self.program("signal_with_wake"), kind, env=self.guest_environment(HEAPCTL_THREAD="on-demand"))
+            outcome = self.outcome(self.program("signal_with_wake"), kind, env=self.agent_environment(HEAPCTL_THREAD="on-demand"))
             self.assertEqual(outcome, (0, "ended\n", ""), kind)
 
 
-class Children(GuestCase):
+class Children(ComparedCase):
     """Children of a program with the agent: without a thread, and reachable."""
 
     def forks_in_sandbox(self, env):
@@ -212,8 +212,8 @@ class Children(GuestCase):
         _, plain, _ = self.forks_in_sandbox(self.environment)
         self.assertEqual(plain, 5 * [["_exit", "0"], ["exit", "0"]])
         for env in ({}, {"HEAPCTL_CHILDREN": "no"}, {"HEAPCTL_THREAD": "on-demand"}):
-            process, guest, child = self.forks_in_sandbox(self.guest_environment(**env))
-            self.assertEqual(guest, plain, env)
+            process, with_agent, child = self.forks_in_sandbox(self.agent_environment(**env))
+            self.assertEqual(with_agent, plain, env)
             for verb in ("status", "dump"):
                 _, complaint = self.heapctl(verb, child, code=1)
                 self.assertIn("has no agent" if env.get("HEAPCTL_CHILDREN") else "sandbox", complaint.replace("its socket was not found", "has no agent"))
@@ -229,20 +229,20 @@ class Children(GuestCase):
                 self.assertEqual(plain[0], 0, plain)
                 for mode in ("", "on-demand"):
                     with self.subTest(program=program, conf=conf, arguments=arguments, thread=mode):
-                        guest = self.outcome(self.program(program), "allocate", *arguments, env=self.guest_environment(
+                        with_agent = self.outcome(self.program(program), "allocate", *arguments, env=self.agent_environment(
                             HEAPCTL_THREAD=mode, HEAPCTL_ACTIVATE="1", HEAPCTL_SAMPLE="1", MALLOC_CONF=conf))
-                        self.assertEqual(guest, plain)
+                        self.assertEqual(with_agent, plain)
 
     def test_a_killing_filter_does_not_meet_the_agent_at_the_end(self):
         for env in ({}, {"HEAPCTL_THREAD": "on-demand"}):
             for _ in range(10):
-                process = self.start(self.program("forks_in_sandbox"), "end", env=self.guest_environment(**env))
+                process = self.start(self.program("forks_in_sandbox"), "end", env=self.agent_environment(**env))
                 self.assertEqual(process.wait(60), 9, env)
 
     def test_a_filter_that_was_there_before_is_none_of_its_own(self):
         """As in a container, or with systemd's SystemCallFilter."""
         process = self.start(self.program("forks_in_sandbox"), self.program("agent_host_plain"), stdin=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True, env=self.guest_environment(HEAPCTL_EXE="agent_host_plain"))
+                             stdout=subprocess.PIPE, text=True, env=self.agent_environment(HEAPCTL_EXE="agent_host_plain"))
         server = Host(process)
         pid = int(server("fork"))
         self.end_pid_later(pid)
@@ -255,7 +255,7 @@ class Children(GuestCase):
         shutil.copy(need("redis-server"), program)
         pidfile = os.path.join(self.folder, "pid")
         process = self.start(program, "--bind", "127.0.0.1", "--port", free_port(), "--save", "", "--dir", self.folder, "--daemonize", "yes",
-                             "--pidfile", pidfile, env=self.guest_environment())
+                             "--pidfile", pidfile, env=self.agent_environment())
         self.assertEqual(process.wait(30), 0)
         pid = int(wait_until(lambda: os.path.exists(pidfile) and pathlib.Path(pidfile).read_text().strip(), "the pid file"))
         self.end_pid_later(pid)
@@ -275,7 +275,7 @@ class Children(GuestCase):
 
     def test_with_a_thread_at_once(self):
         process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env=self.guest_environment(HEAPCTL_CHILDREN="thread"))
+                             env=self.agent_environment(HEAPCTL_CHILDREN="thread"))
         server = Host(process)
         pid = int(server("fork"))
         self.end_pid_later(pid)
@@ -286,7 +286,7 @@ class Children(GuestCase):
 
     def test_kept_out(self):
         process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env=self.guest_environment(HEAPCTL_CHILDREN="no", HEAPCTL_EXE="agent_host_plain:sleep"))
+                             env=self.agent_environment(HEAPCTL_CHILDREN="no", HEAPCTL_EXE="agent_host_plain:sleep"))
         server = Host(process)
         self.wait_for_agent(process.pid)
         child, program = int(server("fork")), int(server("spawn", "/bin/sleep"))
@@ -301,7 +301,7 @@ class Children(GuestCase):
 
     def test_a_run_of_the_parent_does_not_continue_in_the_child(self):
         process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                             env=self.guest_environment())
+                             env=self.agent_environment())
         server = Host(process)
         self.heapctl("start", process.pid, "--duration", "1m")
         pid = int(server("fork"))
@@ -310,7 +310,7 @@ class Children(GuestCase):
         self.assertEqual((status["profiling"]["active"], status["run"]), (False, None))
 
 
-class ForkCost(GuestCase):
+class ForkCost(ComparedCase):
     """Counts, which do not depend on what else the machine does; `make bench TARGET=fork` has the times."""
 
     def test_a_child_reads_one_page_of_the_agents_code(self):
@@ -326,12 +326,12 @@ class ForkCost(GuestCase):
         """It costs 11 to 13 page faults, of which an empty library costs 8; to look at all settings first cost 21 to 24. The least of 300
         children, because some depend on where the kernel puts the libraries."""
         def least(preload):
-            env = self.guest_environment(HEAPCTL_EXE="none", LD_PRELOAD=preload)
+            env = self.agent_environment(HEAPCTL_EXE="none", LD_PRELOAD=preload)
             return min(int(self.outcome(self.program("fork_faults"), "thread", "/bin/true", env=env)[1]) for _ in range(5))
         self.assertLessEqual(least(AGENT) - least(""), 17)
 
 
-class ThreadSanitizer(GuestCase):
+class ThreadSanitizer(ComparedCase):
     SOURCE = """
         #include <pthread.h>
         #include <sys/wait.h>
@@ -358,8 +358,8 @@ class ThreadSanitizer(GuestCase):
             self.skipTest("cc -fsanitize=thread does not work")
         plain = self.outcome(program, env=self.environment)
         self.assertEqual(plain, (0, "", ""))
-        self.assertEqual(self.outcome(program, env=self.guest_environment()), plain)
-        process = self.start(program, "waits", env=self.guest_environment())
+        self.assertEqual(self.outcome(program, env=self.agent_environment()), plain)
+        process = self.start(program, "waits", env=self.agent_environment())
         wait_until(lambda: "libheapctl" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "it to be loaded")
         self.assertIn("thread sanitizer", self.heapctl("doctor", process.pid, code=None)[0].replace("\n         ", " "))
 

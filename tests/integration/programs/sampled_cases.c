@@ -3,7 +3,7 @@
  * Programs that are hard on a sampler within malloc, by name. Each says what it did, the same in
  * every run.
  *
- *	sampled_guest NAME
+ *	sampled_cases NAME
  */
 #include <errno.h>
 #include <malloc.h>
@@ -440,7 +440,7 @@ static int edges(void)
 static const struct {
 	const char *name;
 	int (*run)(void);
-} guests[] = {
+} cases[] = {
 	{ "seccomp-kill", seccomp_kill },
 	{ "seccomp-errno", seccomp_errno },
 	{ "vfork", vfork_and_exec },
@@ -460,9 +460,9 @@ static const struct {
 int main(int argc, char **argv)
 {
 	wait_to_begin();
-	for (size_t i = 0; argc > 1 && i < sizeof guests / sizeof *guests; i++) {
-		if (strcmp(argv[1], guests[i].name) == 0)
-			return guests[i].run();
+	for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++) {
+		if (strcmp(argv[1], cases[i].name) == 0)
+			return cases[i].run();
 	}
 	return 2;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are hard on a sampler within malloc, each without it and with it: they must behave the same."""
+"""Programs that a sampler within malloc disturbs easily, each without it and with it: they must behave the same."""
 import os
 import re
 import subprocess
@@ -68,7 +68,7 @@ int main(void)
 """
 
 
-class GuestCase(SamplerCase):
+class ComparedCase(SamplerCase):
     def outcome(self, *command, preload, **env):
         result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS,
                                 env=dict(self.environment, LD_PRELOAD=":".join(filter(None, preload)), MALLOC_CONF="", **env))
@@ -89,11 +89,11 @@ class GuestCase(SamplerCase):
         return path
 
 
-class HardPrograms(GuestCase):
+class HardPrograms(ComparedCase):
     def check_each(self, name):
         for allocator in ALLOCATORS:
             if ALLOCATORS[allocator] is None or (LIBRARIES / ALLOCATORS[allocator]).exists():
-                alone = self.check(PROGRAMS / "sampled_guest", name, libraries=[library_of(allocator)])
+                alone = self.check(PROGRAMS / "sampled_cases", name, libraries=[library_of(allocator)])
                 self.assertEqual(alone[0], 0, alone)
 
     def test_a_sandbox_that_kills(self):
@@ -124,7 +124,7 @@ class HardPrograms(GuestCase):
         self.check_each("alternate-stack")
 
     def test_little_address_space(self):
-        self.check(PROGRAMS / "sampled_guest", "address-space")
+        self.check(PROGRAMS / "sampled_cases", "address-space")
 
     def test_what_the_functions_do_at_their_edges(self):
         self.check_each("edges")
@@ -132,10 +132,10 @@ class HardPrograms(GuestCase):
     def test_malloc_in_a_handler_that_interrupts_malloc(self):
         """With an allocator that allows it, the sampler must, too."""
         library = self.build("libsafe.so", SAFE_IN_HANDLERS, "-shared", "-fPIC", "-fno-builtin")
-        self.assertEqual(self.check(PROGRAMS / "sampled_guest", "interrupted", libraries=[library]), (0, "handled at least 50 1\n", ""))
+        self.assertEqual(self.check(PROGRAMS / "sampled_cases", "interrupted", libraries=[library]), (0, "handled at least 50 1\n", ""))
 
 
-class Order(GuestCase):
+class Order(ComparedCase):
     """Which allocator is the process' own must not depend on where the agent stands in LD_PRELOAD."""
 
     def takes_addresses(self):
@@ -190,7 +190,7 @@ class Order(GuestCase):
         self.assertEqual(self.sites(process.pid), {"copied": 5 * 7, "plugin": 15 * 1000})
 
 
-class Servers(GuestCase):
+class Servers(ComparedCase):
     """What their clients get, and how they end."""
 
     def check_server(self, name):
@@ -255,7 +255,7 @@ class Tracers(SamplerCase):
         self.assertEqual(found["freed"], found["blocks"])
 
 
-class OtherLibraries(GuestCase):
+class OtherLibraries(ComparedCase):
     """What else is preloaded, on both sides of the agent."""
 
     def check_beside(self, *names, **env):

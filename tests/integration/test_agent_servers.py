@@ -153,15 +153,15 @@ class Helpers(Case):
         plain = subprocess.run(["unshare", "-U", "true"], env=self.environment, capture_output=True)
         if plain.returncode != 0:
             self.skipTest("no user namespaces here")
-        guest = subprocess.run(["unshare", "-U", "true"], capture_output=True, text=True,
+        with_agent = subprocess.run(["unshare", "-U", "true"], capture_output=True, text=True,
                                env=dict(self.environment, LD_PRELOAD=AGENT, HEAPCTL_THREAD="on-demand"))
-        self.assertEqual((guest.returncode, guest.stderr), (0, ""))
+        self.assertEqual((with_agent.returncode, with_agent.stderr), (0, ""))
 
     def test_nothing_is_written_into_the_servers_output(self):
         for arguments in (["echo", "hello"], ["sh", "-c", "echo hello; exit 3"]):
             plain = subprocess.run(arguments, env=self.environment, capture_output=True)
-            guest = subprocess.run(arguments, env=dict(self.environment, LD_PRELOAD=AGENT), capture_output=True)
-            self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (guest.returncode, guest.stdout, guest.stderr))
+            with_agent = subprocess.run(arguments, env=dict(self.environment, LD_PRELOAD=AGENT), capture_output=True)
+            self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (with_agent.returncode, with_agent.stdout, with_agent.stderr))
 
     def test_a_killed_server_leaves_a_socket_that_is_not_trusted(self):
         process, port = self.start_redis()
