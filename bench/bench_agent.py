@@ -110,7 +110,7 @@ def idle_cost(folder):
 
 
 def stall_of_capture(folder, stacks):
-    """Both figures with a heapctl at work beside the server, so that what differs is who dumps, and where to."""
+    """Both figures are measured while heapctl works beside the server: they differ in what writes the dump, and where to."""
     environment = dict(os.environ, HEAPCTL_DIR=folder + "/agent")
     program = subprocess.Popen(
         [HEAPCTL, "run", "--conf", "prof_active:true,lg_prof_sample:8", "--", BUILD / "bench/stall", str(stacks)],

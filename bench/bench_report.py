@@ -3,8 +3,8 @@
 """heapctl report against jeprof: textual reports of real programs' profiles, pictures of big ones.
 
 The profiles are taken here: a small, a medium and a large program run with jemalloc's profiler at one sample every 4 KiB.
-Cold means without heapctl's cache of symbols, as on the first look at a program; the files themselves are in the page
-cache for everybody. The tools take turns, and each turn's ratio counts, so that a load that comes and goes hits both.
+Cold means without heapctl's cache of symbols, as for the first report of a program; the files themselves are in the page
+cache for all tools. The tools take turns, and each turn has its ratio, so a load that comes and goes affects both.
 Processor time is the figure to look at on a busy machine. BENCH_ROUNDS (default 5) sets the number of turns.
 """
 import contextlib

@@ -35,11 +35,11 @@ static uint64_t address_of(uint64_t site)
 	return module_start(site % MODULES) + scramble(site) % (1 << 22);
 }
 
-static void write_counters(struct buffer *out, const char *who, uint64_t objects, uint64_t size)
+static void write_counters(struct buffer *out, const char *thread, uint64_t objects, uint64_t size)
 {
 	const uint64_t bytes = objects * size;
 
-	buffer_printf(out, "  %s: %llu: %llu [0: 0]\n", who, (unsigned long long)objects,
+	buffer_printf(out, "  %s: %llu: %llu [0: 0]\n", thread, (unsigned long long)objects,
 		(unsigned long long)bytes);
 }
 
@@ -63,10 +63,10 @@ static void write_stack(struct buffer *out, uint64_t *random)
 	const uint64_t size = UINT64_C(16) << next_random(random) % 12;
 	write_counters(out, "t*", objects, size);
 	for (uint64_t left = objects; left > 0;) {
-		char who[16];
+		char thread[16];
 		const uint64_t share = left == objects ? (left + 1) / 2 : left;
-		snprintf(who, sizeof who, "t%u", (unsigned)(next_random(random) % 64));
-		write_counters(out, who, share, size);
+		snprintf(thread, sizeof thread, "t%u", (unsigned)(next_random(random) % 64));
+		write_counters(out, thread, share, size);
 		left -= share;
 	}
 }

@@ -8,7 +8,7 @@
  *	curl -o server.heap localhost:8080/heapctl/v1/profile
  *	heapctl report --flame server.heap -o server.html
  *
- * It listens on the loopback interface only: who may ask is the program's business.
+ * It listens on the loopback interface only: the program decides which clients may send requests.
  */
 #include <arpa/inet.h>
 #include <heapctl.h>

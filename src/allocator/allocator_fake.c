@@ -136,7 +136,7 @@ static bool no_such_name(const char *name, struct error *err)
 	return error_set(err, ERROR_NOT_FOUND, "this jemalloc has no mallctl %s", name);
 }
 
-/* Knows a few names of each kind: enough to test those who ask. */
+/* Knows a few names of each kind: enough to test the callers. */
 static bool fake_read(struct allocator *allocator, const char *name, struct mallctl_value *value,
 	struct error *err)
 {

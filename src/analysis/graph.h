@@ -60,7 +60,7 @@ static inline void graph_cleanup(struct graph **graph)
 
 /*
  * The call tree of a view: paths with a common beginning share it. Root first, or leaf first
- * when inverted (who calls this, and from where).
+ * when inverted (which functions call this, and from where).
  */
 
 #define TREE_NONE UINT32_MAX

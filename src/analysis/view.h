@@ -87,7 +87,7 @@ struct view {
 	bool is_difference;	      /* base means something: show now - base */
 	const char *title;	      /* program or target, "" when unknown */
 	const char *subtitle;	      /* which profiles, their time, interval */
-	const char *sampling;	 /* who sampled the first profile, since when; "" when unknown */
+	const char *sampling;	 /* what sampled the first profile, since when; "" when unknown */
 	int64_t attached_ms;	 /* as in a profile, of the first */
 	uint64_t interval_bytes; /* 0 when not sampled */
 	double base_total[PROFILE_COUNTERS]; /* of everything read, before filters */

@@ -57,8 +57,8 @@ static bool may_be_unfinished(const char *name, const struct stat *status)
 }
 
 /*
- * Removes the name of a socket where nothing listens, in a folder that only its owner, who is this
- * user (for root: any user), can enter. False when it is still there.
+ * Removes the name of a socket where nothing listens, in a folder that only its owner can
+ * enter, and that is owned by this user (for root: any user). False when it is still there.
  */
 static bool remove_stale_socket(const char *path)
 {

@@ -174,8 +174,8 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 
 /*
  * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
- * name may be that of another process, which has the same pid in its pid namespace, or of another
- * user, who put a socket into one of the folders.
+ * name may be that of another process, which has the same pid in its pid namespace, or
+ * another user may have put a socket into one of the folders.
  */
 static bool try_candidates(
 	const struct process *process, struct target *target, bool *denied, struct error *err)

@@ -230,8 +230,8 @@ static void gather_all(struct backend_set *set, struct found_backends *found)
 }
 
 /*
- * All processes that share a name, such as a manager and its workers. Only those of one user, who
- * has the name from now on.
+ * All processes that share a name, such as a manager and its workers. Only those of one user,
+ * which has the name from now on.
  */
 static bool gather_namesakes(
 	struct backend_set *set, const char *name, uid_t owner, struct found_backends *found)

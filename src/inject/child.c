@@ -51,7 +51,7 @@ bool child_run(bool (*work)(const void *context, void *result, struct error *err
 	assert(size <= sizeof outcome.result);
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return error_system(err, errno, "a pipe");
-	/* An interrupt is for what comes after: half of it helps nobody. */
+	/* An interrupt waits until this is done: half of it is of no use. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	const pid_t child = fork();

@@ -123,7 +123,7 @@ static bool find_left_place(struct injection *injection, struct error *err)
 	return error_hint(err, "try again in %d seconds; nothing was changed", TRAMPOLINE_WAIT_S);
 }
 
-/* The lock is on a file that those may open who may trace the process. */
+/* The lock is on a file that every user can open that may trace the process. */
 bool injection_lock(const struct remote_process *remote, struct error *err)
 {
 	return flock(remote->memory, LOCK_EX | LOCK_NB) == 0 ||

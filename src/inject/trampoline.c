@@ -78,7 +78,7 @@ __asm__(".macro restore\n"
 	"	lea 0x1000(%rbp), %rdi\n	mov $-1, %eax\n	mov $-1, %edx\n"
 	"	xsave64 (%rdi)\n"
 	"	lea 0x45000(%rbp), %rsp\n"
-	/* pthread_create(a word that nobody reads, NULL, thread, exchange) */
+	/* pthread_create(a word that is never read, NULL, thread, exchange) */
 	"	lea 0x5000(%rbp), %rdi\n	xor %esi, %esi\n	lea 30f(%rip), %rdx\n"
 	"	mov %rbp, %rcx\n	call *3f(%rip)\n"
 	"	mov %eax, %r12d\n"

@@ -4,7 +4,7 @@
  *
  * The borrowed thread saves its registers, maps memory for a stack, calls
  * pthread_create() there, releases the stack, restores everything and continues where it was, its
- * system call included. It needs nobody for that: the process that has put it there may die at any
+ * system call included. It needs no help for that: the process that has put it there may end at any
  * moment.
  *
  * The new thread waits in nanosleep() until the exchange (struct trampoline_exchange) has its

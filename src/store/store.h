@@ -128,7 +128,7 @@ MUST_CHECK bool store_get(struct store *store, const struct store_query *query, 
 MUST_CHECK bool store_get_id(struct store *store, const char *target, int64_t id,
 	struct snapshot *snapshot, int *profile_fd, struct error *err);
 
-/* The names that are in use, each with the user who had it last. */
+/* The names that are in use, each with the user that had it last. */
 MUST_CHECK bool store_each_owner(struct store *store,
 	void (*take)(void *context, const char *target, int64_t owner), void *context,
 	struct error *err);

@@ -26,7 +26,7 @@ class Calls:
         server = self.host(self.kind)
         self.assertIn("No such file", server.refuses("dump", "/nonexistent/profile"))
         self.assertIn("No space left", server.refuses("dump", "/dev/full"))
-        self.assertIn("Broken pipe", server.refuses("dump-to-nobody"))
+        self.assertIn("Broken pipe", server.refuses("dump-to-closed-pipe"))
         # Nothing of that reached the program as a signal.
         self.assertEqual(server("signals"), "0")
 
@@ -179,7 +179,7 @@ class Embedded:
         # Unless other processes mount something just then.
         wait_until(lambda: server("loop", 1500) == "0", "a loop that sleeps on")
 
-    def test_a_client_that_leaves_kills_nobody(self):
+    def test_a_client_that_disconnects_kills_no_program(self):
         server = self.host(self.kind, flags=NO_THREAD)
         if self.kind == "fake":
             server("dump-size", 5000000)
@@ -239,7 +239,7 @@ class Embedded:
         self.assertEqual(server("timers", timers[0], timers[0]), "1")
         self.assertNotEqual(own, timers[0])
 
-    def test_edges_are_enough(self):
+    def test_edge_triggered_polling_is_enough(self):
         """An event loop that watches the descriptor with EPOLLET misses nothing."""
         server = self.host(self.kind, flags=NO_THREAD)
         clients = [self.raw(server.socket, b"GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n") for _ in range(4)]

@@ -168,7 +168,7 @@ class Nothing(HostCase):
         self.assertEqual(ask(path, "/v1/stats")[0], 200)
         self.assertEqual(ask(path, "/v1/mallctl/opt.prof")[1]["value"], False)
 
-    def test_profiling_that_was_on_from_the_start_is_somebody_elses(self):
+    def test_profiling_that_was_on_from_the_start_is_not_heapctls(self):
         server = self.host("plain", conf="prof:true")
         path = self.wait_for_agent(server.pid)
         self.assertEqual(ask(path, "/v1/status")[1]["profiling"]["activated_by"], "other")

@@ -284,7 +284,7 @@ class Children(ComparedCase):
         self.assertIsNotNone(agent_thread(pid))
         self.assertFalse(handles_waking(pid))
 
-    def test_kept_out(self):
+    def test_children_get_no_agent_on_request(self):
         process = self.start(self.program("agent_host_plain"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env=self.agent_environment(HEAPCTL_CHILDREN="no", HEAPCTL_EXE="agent_host_plain:sleep"))
         server = Host(process)

@@ -148,7 +148,7 @@ class BadClients(HostCase):
         # An agent that waits for a client that takes nothing does so for 30 s.
         self.assertEqual(ask(self.path, "/v1/status", timeout=25)[0], 200)
 
-    def test_half_a_request_delays_nobody_and_is_cut_off(self):
+    def test_half_a_request_delays_no_client_and_is_cut_off(self):
         def is_answered_before_they_are_cut_off():
             slow = [self.raw(self.path, STATUS[:20]) for _ in range(3)]
             self.assert_answers()
@@ -158,7 +158,7 @@ class BadClients(HostCase):
         # An agent that waits for the slow ones answers after that, each time; one that stood still for seconds on a busy machine, once.
         wait_until(is_answered_before_they_are_cut_off, "an answer beside three slow clients")
 
-    def test_a_client_that_takes_nothing_delays_nobody(self):
+    def test_a_client_that_reads_nothing_delays_no_client(self):
         self.server("dump-size", 20000000)
 
         slow = [self.raw(self.path, b"GET /v1/profile HTTP/1.1\r\n\r\n") for _ in range(3)]
@@ -227,7 +227,7 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
         for client in clients:
             client.close()
 
-    def test_a_flood_is_turned_away(self):
+    def test_too_many_connections_are_refused(self):
         clients = [self.raw(self.path) for _ in range(60)]
         refused = set()
 
@@ -251,14 +251,14 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
                 client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * 100000)
         self.assert_answers()
 
-    def test_nonsense_is_answered(self):
+    def test_malformed_requests_are_answered(self):
         for data, status in ((b"\x00\x01\x02\r\n\r\n", b"400"), (b"GET / HTTP/3.0\r\n\r\n", b"505"),
                              (b"POST /v1/runs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"501"),
                              (b"POST /v1/runs HTTP/1.1\r\nContent-Length: 5000\r\n\r\n", b"413"),
                              (b"GET / HTTP/1.1\r\nX: " + b"x" * 9000, b"431")):
             self.assertTrue(receive_all(self.raw(self.path, data)).startswith(b"HTTP/1.1 " + status), status)
 
-    def test_nobody_wakes_an_idle_agent(self):
+    def test_an_idle_agent_is_not_woken(self):
         self.hide_from_others()
         server = self.host()
         server("hide")

@@ -30,7 +30,7 @@ def draw(renderer, *arguments, stacks=STACKS):
 
 class CallGraph(unittest.TestCase):
     @unittest.skipUnless(shutil.which("dot"), "graphviz' dot is not installed")
-    def test_graphviz_takes_our_language(self):
+    def test_graphviz_reads_our_dot(self):
         done = subprocess.run(["dot", "-Tplain"], input=draw("dot"), capture_output=True, check=True)
         self.assertEqual(done.stderr, b"")
         lines = done.stdout.decode().splitlines()

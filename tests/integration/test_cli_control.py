@@ -80,7 +80,7 @@ class Looking(ControlCase):
         for line in self.on_terminal(50, "status", "--help").splitlines():
             self.assertLessEqual(len(line), 50, line)
 
-    def test_status_says_who_switched_sampling_on(self):
+    def test_status_says_what_switched_sampling_on(self):
         sampling = lambda pid: re.search(r"sampling is (.*)", " ".join(self.heapctl("status", pid)[0].split()))[1]
         self.heapctl("activate", self.pid)
         self.assertRegex(sampling(self.pid), r"^on since \S+, switched on by heapctl activate ")

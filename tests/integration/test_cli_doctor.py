@@ -76,7 +76,7 @@ class Doctor(Case):
         wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "sleep")
         self.assertIn("no-jemalloc", self.examine(process.pid, ok=False))
 
-    def test_a_static_program_is_not_sent_to_run_which_refuses_it(self):
+    def test_run_is_not_suggested_for_a_static_program(self):
         pathlib.Path(self.folder, "sleeper.c").write_text("#include <unistd.h>\nint main(void) { return pause(); }\n")
         program = os.path.join(self.folder, "sleeper")
         subprocess.run([need("cc"), "-static", "-o", program, program + ".c"], check=True)
@@ -89,7 +89,7 @@ class Doctor(Case):
         self.assertIn("libheapctl.a", self.heapctl("status", process.pid, code=None)[1])
         self.assertIn("linked statically", self.heapctl("run", "--", program, code=None)[1])
 
-    def test_ps_does_not_send_a_static_program_with_jemalloc_inside_to_run(self):
+    def test_ps_does_not_suggest_run_for_a_static_program_with_jemalloc(self):
         source = pathlib.Path(self.folder, "inside.c")
         source.write_text("int mallctl(void) { return 0; }\nint mallctlnametomib(void) { return 0; }\n#include <unistd.h>\n"
                           "int main(void) { return pause(); }\n")
@@ -356,7 +356,7 @@ class Doctor(Case):
         os.unlink(program)
         self.assertIn("files-replaced", self.examine(process.pid, ok=False))
 
-    def test_nobody_there(self):
+    def test_there_is_no_process(self):
         self.heapctl("doctor", "999999999", code=1)
         self.heapctl("doctor", "no-such-program", code=1)
         self.heapctl("doctor", "/nonexistent/1.sock", code=1)

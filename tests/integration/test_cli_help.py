@@ -21,7 +21,7 @@ class Help(Case):
         for library in ("gnutls", "microhttpd", "sqlite"):
             self.assertNotIn(library, needed)
 
-    def test_without_its_other_half_it_says_what_is_missing(self):
+    def test_a_missing_second_binary_is_reported(self):
         alone = os.path.join(self.folder, "heapctl")
         shutil.copy(HEAPCTL, alone)
         done = subprocess.run([alone, "dump", "https://localhost:1"], capture_output=True, text=True)
@@ -55,12 +55,12 @@ class Help(Case):
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"No space left", result.stderr)
 
-    def test_a_reader_that_has_seen_enough_hears_nothing(self):
+    def test_no_error_is_printed_after_the_reader_has_closed_its_end(self):
         for words in (["--help"], ["diff", "--help"], ["man"]):
             read, write = os.pipe()
             os.close(read)
-            with os.fdopen(write, "w") as nobody:
-                result = subprocess.run([HEAPCTL, *words], stdout=nobody, stderr=subprocess.PIPE)
+            with os.fdopen(write, "w") as closed:
+                result = subprocess.run([HEAPCTL, *words], stdout=closed, stderr=subprocess.PIPE)
             self.assertEqual((result.returncode, result.stderr), (1, b""), words)
 
 

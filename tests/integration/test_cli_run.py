@@ -66,7 +66,7 @@ class Choosing(Case):
         self.assertEqual(found["HEAPCTL_EXE"], python())
         self.assertNotIn("HEAPCTL_ACTIVATE", found)
 
-    def test_jemalloc_is_preloaded_when_it_is_asked_for(self):
+    def test_jemalloc_is_preloaded_on_request(self):
         for words in (["--jemalloc"], ["--jemalloc=" + jemalloc_path()], ["--jemalloc", jemalloc_path()]):
             found, said = self.environment_of(*words)
             agent, jemalloc = found["LD_PRELOAD"].split(":")

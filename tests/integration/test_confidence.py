@@ -25,7 +25,7 @@ class TestConfidence(unittest.TestCase):
                              env=dict(os.environ, XDG_CACHE_HOME=self.folder + "/cache")).stdout
         return {node["function"]: node["flat"] for node in json.loads(out)["nodes"]}
 
-    def test_intervals_hold_the_truth(self):
+    def test_intervals_contain_the_truth(self):
         truth = {}
         out = subprocess.run([BUILD / "tests/integration/sampled_heap", self.folder, str(ROUNDS)], text=True, capture_output=True,
                              check=True, env=dict(os.environ, MALLOC_CONF="prof:true,lg_prof_sample:12")).stdout

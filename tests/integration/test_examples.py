@@ -43,7 +43,7 @@ class EventLoop(Case):
                 answer = s.recv(100)
         return int(answer)
 
-    def test_the_agent_lives_in_the_loop(self):
+    def test_the_agent_runs_in_the_programs_loop(self):
         process, port, _ = self.start_loop()
         self.assertEqual(len(os.listdir(f"/proc/{process.pid}/task")), 1)
         self.heapctl("activate", process.pid)

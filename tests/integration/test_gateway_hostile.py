@@ -51,7 +51,7 @@ class HostileGatewayCase(GatewayCase, HostileCase):
 
 @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
 class Names(HostileGatewayCase):
-    def test_a_name_is_of_the_user_who_had_it_first(self):
+    def test_a_name_belongs_to_its_first_user(self):
         server = self.start_hostile(NAME, "honest", SERVER)
         self.serve("--history", self.history, "--history-every", "1s")
         self.assertEqual(self.pid_of(NAME), server.pid)
@@ -71,7 +71,7 @@ class Names(HostileGatewayCase):
         wait_until(lambda: self.get(f"/targets/{NAME}/v1/status").status == 200, "the server to be back")
         self.assertEqual(self.pid_of(NAME), again.pid)
 
-    def test_the_history_knows_whose_a_name_is(self):
+    def test_the_history_remembers_the_user_of_a_name(self):
         server = self.start_hostile(NAME, "honest", SERVER)
         gateway = self.serve("--history", self.history, "--history-every", "1s")
         wait_until(lambda: self.snapshots(NAME), "a snapshot")
@@ -114,7 +114,7 @@ class Names(HostileGatewayCase):
         self.assertEqual(self.pid_of(f"x@{SERVER}@{STRANGER}"), other.pid)
         self.assertEqual(self.pid_of(f"{server.pid}@{STRANGER}"), number.pid)
 
-    def test_the_command_says_whose_they_are(self):
+    def test_the_command_names_the_owner_of_processes(self):
         server = self.start_hostile(NAME, "honest", SERVER)
         stranger = self.start_hostile(NAME, "honest", STRANGER)
         said = self.heapctl("status", NAME, code=2)[1]
@@ -220,7 +220,7 @@ class Answers(HostileGatewayCase):
             self.assertIn(why, self.heapctl("status", names[kind], code=1, env={"HEAPCTL_DIR": folder})[1])
 
     @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
-    def test_one_who_keeps_much_does_not_cost_another_one_its_past(self):
+    def test_a_target_with_many_snapshots_does_not_displace_others(self):
         server = self.start_hostile(NAME, "honest", SERVER)
         names = [own_name(f"s{n}-") for n in range(2)]
         self.serve(NAME, *names, "--history", self.history, "--history-every", "1s", "--history-bytes", "5MiB")
@@ -259,7 +259,7 @@ class Clients(HostileGatewayCase):
     def answered(self, sockets):
         return select.select(sockets, [], [], 0)[0]
 
-    def test_who_asks_to_wait_leaves_places_for_others(self):
+    def test_requests_that_wait_leave_connections_for_others(self):
         process = self.start_hostile(NAME, "honest")
         gateway = self.serve(NAME, env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
         waiting = [self.request("/debug/pprof/heap?seconds=600") for _ in range(540)]
@@ -273,7 +273,7 @@ class Clients(HostileGatewayCase):
         self.expect(self.get("/metrics", timeout=20), 200)
         self.assertIsNone(gateway.poll())
 
-    def test_who_waits_for_a_target_that_hangs_leaves_places_for_others(self):
+    def test_requests_to_a_hung_target_leave_connections_for_others(self):
         process = self.start_hostile(NAME, "honest")
         hanging = self.start_hostile(own_name("hang"), "hang")
         self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
@@ -284,7 +284,7 @@ class Clients(HostileGatewayCase):
         self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
         self.assertLess(len(self.answered(waiting)), 540)
 
-    def test_no_number_of_targets_that_hang_takes_all_places(self):
+    def test_hung_targets_never_take_all_connections(self):
         process = self.start_hostile(NAME, "honest")
         hanging = [self.start_hostile(own_name("hang"), "mute") for _ in range(5)]
         self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
@@ -295,7 +295,7 @@ class Clients(HostileGatewayCase):
         self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
         self.expect(self.get(f"/targets/{NAME}/v1/profile", timeout=20), 200)
 
-    def test_changes_of_a_target_that_hangs_leave_places_for_others(self):
+    def test_changes_of_a_hung_target_leave_connections_for_others(self):
         process = self.start_hostile(NAME, "honest")
         hanging = self.start_hostile(own_name("hang"), "mute")
         self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})

@@ -25,7 +25,7 @@ REFUSALS = {
 }
 WITH_AN_ID = {400: RUN_IS_GONE, 404: RUN_IS_GONE}
 BUSY = r"did not answer in time|too many requests (wait|are waiting)|too many profiles are being worked on"
-# Whether these ever succeed is a matter of who was first.
+# Whether these ever succeed depends on which request was first.
 MAY_ALWAYS_FAIL = {"/memory-profiler/stop", "/memory-profiler/download/raw", "/v1/deactivate", "/v1/activate"}
 
 

@@ -391,7 +391,7 @@ class Shown(GatewayCase):
         os.chmod(rules, 0o600)
         return self.start_gateway("--watch-file", rules, "--history", os.path.join(self.folder, "history"))
 
-    def test_watches_tell_what_they_captured_and_it_can_be_opened(self):
+    def test_captures_of_watches_are_listed_and_can_be_opened(self):
         self.end(self.process)
         process, port = self.start_named_redis(NAME)
         self.start_watching(f"""[{NAME}]
@@ -436,7 +436,7 @@ class Shown(GatewayCase):
             self.assertTrue(file.read().startswith(b"heap_v2/"))
         # But for the target that hangs.
         self.assertEqual([each for each in page.serious_complaints() if "503" not in each], [])
-        # It has ended: its watch waits, and what it captured is there for whom the link was sent to.
+        # After its end the watch waits, and a link to its captures still works.
         process.kill()
         page.goto(f"{self.url}/#/")
         page.wait_for_text("Watched, not running now")
@@ -499,7 +499,7 @@ class Shown(GatewayCase):
         page.click_on(NAME, ".ended a")
         page.wait_for("document.querySelector('.timeline path.line')")
 
-    def test_a_gateway_that_goes_and_comes_back(self):
+    def test_a_gateway_that_ends_and_returns(self):
         gateway = self.start_gateway(self.process.pid)
         page = self.open_page(f"/{self.process.pid}")
         page.wait_for_text("Switch on", ".panels")
@@ -546,7 +546,7 @@ class Shown(GatewayCase):
             other.goto(f"{address}/#token=correct-horse-battery")
             other.wait_for_text(str(self.process.pid))
 
-    def test_the_token_is_asked_for_once(self):
+    def test_the_page_requests_the_token_once(self):
         token = os.path.join(self.folder, "token")
         with open(token, "w") as file:
             file.write("correct-horse-battery\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway as a server: who may ask, what it does with targets that hang or go, and that it is what its document says."""
+"""The gateway as a server: which requests it permits, what it does when targets hang or end, and whether it follows its document."""
 import contextlib
 import http.client
 import json

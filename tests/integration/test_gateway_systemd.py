@@ -29,13 +29,13 @@ class Units(GatewayCase):
     def verify(self):
         return self.analyze("verify", "--man=no", f"./{SERVICE}", f"./{SOCKET}")
 
-    def test_systemd_finds_no_fault(self):
+    def test_systemd_accepts_the_units(self):
         self.copy()
         self.assertEqual(self.verify(), (0, ""))
         self.copy(lambda text: text.replace("ProtectSystem=", "ProtectSistem="))
         self.assertIn("ProtectSistem", self.verify()[1])
 
-    def test_nor_with_what_its_comments_recommend(self):
+    def test_systemd_accepts_what_their_comments_recommend(self):
         def use_comments(text):
             return text + "[Service]\n" + "".join(re.findall(r"^#   (\w+=.*\n)", text, re.M)) if "[Service]" in text else text
         self.copy(use_comments)
@@ -43,7 +43,7 @@ class Units(GatewayCase):
         # Of several the last one counts, for each was made empty first.
         self.assertEqual(self.verify(), (0, ""))
 
-    def test_it_is_shut_in_as_far_as_its_work_allows(self):
+    def test_it_is_sandboxed_as_far_as_its_work_allows(self):
         self.copy()
         code, said = self.analyze("security", "--offline=true", "--threshold=30", f"./{SERVICE}")
         if "unrecognized option" in said:

@@ -56,7 +56,7 @@ class InsightCase(GatewayCase):
 
 
 class Bundles(InsightCase):
-    def test_it_holds_what_it_says(self):
+    def test_a_bundle_contains_what_it_lists(self):
         path = self.bundle()
         with tarfile.open(path) as tar:
             names = tar.getnames()
@@ -296,12 +296,12 @@ class Account(InsightCase):
         number, unit = text.split()
         return float(number) * {"B": 1, "KiB": 1024, "MiB": 1 << 20}[unit]
 
-    def test_what_nobody_explains_is_little(self):
+    def test_unexplained_memory_is_little(self):
         fresh, _ = self.start_redis(conf="prof:true,prof_active:true")
         self.wait_for_agent(fresh.pid)
         account = json.loads(self.heapctl("account", fresh.pid, "--json")[0])
         rows = self.check(account)
-        # jemalloc's index of pages is not taken for resident; left is half a megabyte for connections that nobody made, and the like.
+        # jemalloc's index of pages is not counted as resident; half a megabyte is left, for connections that were never made and the like.
         self.assertGreater(rows["index"]["bytes"], 1.5e6)
         self.assertLess(abs(rows["not_resident"]["bytes"]), 1.5e6)
         self.assertTrue(0 <= rows["other"]["bytes"] < 1.5e6, rows["other"])

@@ -410,7 +410,7 @@ class Report(unittest.TestCase):
         error = run("report", f"http://127.0.0.1:{port}/{name}", code=1).stderr.decode()
         self.assertIn(f"(heapctl asked for /{name}/pprof/heap; download a profile that is a file)", error)
 
-    def test_nobody_is_named_twice(self):
+    def test_no_name_is_shown_twice(self):
         error = run("report", f"http://127.0.0.1:{free_port()}/pprof/heap", code=1).stderr.decode()
         self.assertRegex(error, r"^heapctl: connecting to 127\.0\.0\.1:\d+: Connection refused")
         program = shutil.copy(STORE, self.path("nameless"))

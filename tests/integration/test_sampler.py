@@ -256,7 +256,7 @@ class Churn(SamplerCase):
         self.assertAlmostEqual(flat["value"], CHURN_BYTES, delta=NORMAL_DEVIATIONS * flat["standard_error"])
         self.assertLess(flat["standard_error"], CHURN_BYTES / 5)
 
-    def test_who_does_not_count_it_says_so(self):
+    def test_a_missing_count_is_reported(self):
         server, _ = self.start_redis(conf="prof:true,prof_active:true")
         self.wait_for_agent(server.pid)
         _, said = self.heapctl("report", "--churn", server.pid, code=1)

@@ -72,7 +72,7 @@ class SharedFolder(HostCase):
         self.assertNotIn(1, listed)
         self.assertIn("another pid namespace", self.log_of(second))
 
-    def test_a_dead_ones_name_is_taken_over(self):
+    def test_the_socket_name_of_an_ended_process_is_reused(self):
         first, second = self.two_containers()
         self.end_container(first)
         third = self.container()
@@ -195,7 +195,7 @@ class Removed:
         os.rename(self.agents, self.agents + ".old")
         self.wait_for_agent(server.pid)
 
-    def test_what_other_processes_do_there_wakes_nothing(self):
+    def test_changes_by_other_processes_wake_no_agent(self):
         server = self.start_server()
         task = agent_thread(server.pid)
         # The first seconds of a process have looks of their own.
@@ -317,7 +317,7 @@ class RemovedLinked(Removed, HostCase):
     kind = "fake"
 
     @only_root
-    def test_mounts_elsewhere_wake_it_once_in_a_while(self):
+    def test_mounts_elsewhere_wake_it_rarely(self):
         server, parent, folder = self.start_in_mounts_of_its_own()
         self.assert_is_reachable(server, folder)
         wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")

@@ -240,7 +240,7 @@ class Store(StoreCase):
         self.assertEqual(left[0], held[0])
         self.assertEqual(left[1:-1], held[-len(left) + 2:])
 
-    def test_a_disk_that_somebody_else_has_just_filled_is_tried_again(self):
+    def test_a_disk_that_another_process_has_just_filled_is_tried_again(self):
         if SANITIZED:
             self.skipTest("a sanitizer wants to be preloaded first")
         full = dict(LD_PRELOAD=DYING_DISK, DYING_FULL="1")
@@ -256,7 +256,7 @@ class Store(StoreCase):
         self.check(dict(line.split() for line in more.stdout.splitlines()))
         self.assertLessEqual(sum(row[2] for row in rows(self.archive)), limit)
 
-    def test_the_last_moment_of_a_target_is_not_given_for_one_that_fails(self):
+    def test_the_last_snapshot_of_a_target_is_not_removed_for_one_that_fails(self):
         self.tiny_disk()
         for target in ("one", "two", "three"):
             self.assertEqual(self.write(1, 30000, 10**9, 0, target).returncode, 0)
@@ -267,7 +267,7 @@ class Store(StoreCase):
         self.check({})
         self.assertEqual(self.targets(), ["one", "two", "three"])
 
-    def test_the_disk_keeps_what_it_shall_keep_free(self):
+    def test_the_minimum_free_space_is_kept(self):
         self.tiny_disk()
         floor = 300000
         written = self.write(100, 30000, 10**9, floor)
@@ -284,14 +284,14 @@ class Store(StoreCase):
         self.assertIn("would stay free on its disk", refused.stderr)
         self.assertEqual(rows(self.archive), left)
 
-    def test_rows_whose_profile_went_are_removed(self):
+    def test_rows_without_a_profile_are_removed(self):
         self.assertEqual(self.write(3).returncode, 0)
         first = rows(self.archive)[0]
         os.unlink(os.path.join(self.archive, first[1]))
         self.check({})
         self.assertEqual(len(rows(self.archive)), 2)
 
-    def test_a_full_disk_costs_the_new_moment_only(self):
+    def test_a_full_disk_costs_the_new_snapshot_only(self):
         self.tiny_disk()
         filled = self.write(1000, 50000)
         self.assertEqual(filled.returncode, 1)

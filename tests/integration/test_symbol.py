@@ -661,17 +661,17 @@ class Servers(BuiltOnce):
         environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
         return json.loads(run(TOOL, "--no-demangle", *options, self.stripped, *map(hex, self.addresses[:200]), env=environment))
 
-    def test_debug_file_is_downloaded_when_asked_for(self):
+    def test_debug_file_is_downloaded_on_request(self):
         module = self.ask("--debuginfod", self.url)["modules"][0]
         self.assertEqual(("dwarf", ""), (module["source"], module["problem"]))
 
-    def test_no_server_is_asked_by_itself(self):
+    def test_no_server_is_contacted_by_default(self):
         module = self.ask()["modules"][0]
         self.assertEqual("dynamic", module["source"])
         self.assertIn("--debuginfod", module["hint"])
         self.assertEqual([], self.asked)
 
-    def test_server_without_the_file_is_no_trouble(self):
+    def test_server_without_the_file_is_ignored(self):
         self.contents, self.build_id = b"", "00"
         self.assertIn("stripped", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
 
@@ -750,7 +750,7 @@ class Cache(BuiltOnce):
         self.assertEqual(plain, self.ask()[0])
         self.assertEqual(1, len(self.files()))
 
-    def test_damage_is_noticed_and_mended(self):
+    def test_damage_is_detected_and_repaired(self):
         expected, _ = self.ask()
         path = self.files()[0]
         whole = path.read_bytes()
@@ -834,7 +834,7 @@ class Cache(BuiltOnce):
         _, module = self.ours(self.program, self.addresses, *options)
         self.assertEqual(len(self.addresses), module["named"])
 
-    def test_directory_of_somebody_else_is_not_used(self):
+    def test_directory_of_another_user_is_not_used(self):
         os.makedirs(self.cache)
         os.chmod(self.cache, 0o777)
         self.ask()

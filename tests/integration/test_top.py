@@ -133,7 +133,7 @@ class Piped(TopCase):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--no-prune")
         self.assertRegex(out, allocators)
 
-    def test_the_total_is_near_what_redis_holds(self):
+    def test_the_total_is_near_the_memory_of_redis(self):
         out, _ = self.heapctl("top", self.server.pid, "--count", "1")
         in_use = float(re.search(r"in use (\S+) MiB", out).group(1))
         self.assertGreater(in_use, 9)
@@ -164,7 +164,7 @@ class Piped(TopCase):
         for site in sites:
             self.assertIn("sdsnew", site)
 
-    def test_a_target_that_ends_is_told(self):
+    def test_the_end_of_a_target_is_reported(self):
         process = subprocess.Popen([HEAPCTL, "top", str(self.server.pid), "--interval", "200ms"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment, text=True)
         self.addCleanup(self.end, process)
@@ -204,7 +204,7 @@ class Live(TopCase):
                 screen.press("q")
                 screen.expect_end(0)
 
-    def test_frozen_means_no_more_looks(self):
+    def test_no_profile_is_taken_while_frozen(self):
         screen = self.screen()
         screen.press("f")
         screen.wait_for_text("FROZEN")
@@ -261,7 +261,7 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
-    def test_every_way_out_gives_the_terminal_back(self):
+    def test_every_exit_restores_the_terminal(self):
         for number, code in ((signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0),
                              (signal.SIGABRT, -signal.SIGABRT), (signal.SIGSEGV, -signal.SIGSEGV)):
             with self.subTest(number):
@@ -269,7 +269,7 @@ class Live(TopCase):
                 screen.process.send_signal(number)
                 screen.expect_end(code)
 
-    def test_stopping_gives_the_terminal_back_and_going_on_takes_it(self):
+    def test_stopping_restores_the_terminal_and_continuing_takes_it(self):
         screen = self.screen()
         screen.process.send_signal(signal.SIGTSTP)
         wait_until(lambda: screen.read() or screen.text.endswith(LEAVE), "the terminal to be given back")
@@ -279,14 +279,14 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
-    def test_a_target_that_ends_is_told(self):
+    def test_the_end_of_a_target_is_reported(self):
         screen = self.screen()
         self.end(self.server)
         screen.wait_for(lambda lines: f"redis-server[{self.server.pid}] has ended" == lines[-1], "the end at the foot")
         screen.press("q")
         screen.expect_end(0)
 
-    def test_colours_only_where_they_are_welcome(self):
+    def test_colours_only_on_terminals_that_show_them(self):
         screen = self.screen()
         self.assertIn("\x1b[1m", screen.picture())
         screen.press("q")

@@ -114,7 +114,7 @@ class Messages(TrafficServerCase):
         self.assertIn("empty message", self.message())
         self.assertIn("empty message", self.message(""))
         self.assertEqual(sorted(self.dumps.iterdir()), files)
-        # Everybody gets every message: those of others are not answered.
+        # All plugins get all messages: those for other plugins are not answered.
         before = len(self.log_lines())
         self.send("dump", tag="memory_profiles")
         self.send("dump", tag="other")

@@ -227,7 +227,7 @@ class Shapes(TrendCase):
         _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
         self.assertIn("counts only what is in use", messages)
 
-    def test_copies_go_by_the_times_in_their_names(self):
+    def test_copied_files_are_ordered_by_the_times_in_their_names(self):
         copies = [os.path.join(self.folder, f"trend_heap.77.20261121-{at:02}0000.heap") for at in range(len(self.paths))]
         for source, copy in zip(self.paths, copies):
             shutil.copyfile(source, copy)
@@ -270,7 +270,7 @@ class Shapes(TrendCase):
 
 
 class Promises(TrendCase):
-    def test_intervals_hold_and_no_innocent_is_named(self):
+    def test_intervals_contain_the_truth_and_only_leaks_are_suspects(self):
         # The long version of this, with its figures, is bench/bench_trend.py.
         replicates, held, false, found = 120, 0, 0, 0
         for paths in self.heaps(replicates, 12, 40960, lg_sample=12):

@@ -287,7 +287,7 @@ class Keeping(WatchCase):
         self.keep = os.path.join(disk, "captures")
         return disk
 
-    def test_the_disk_keeps_what_it_shall_keep_free(self):
+    def test_the_minimum_free_space_is_kept(self):
         disk = self.tiny_disk()
         server, _ = self.redis_with_agent()
         # Room for a few captures of some 40 KiB, and for the index and its log.

@@ -211,7 +211,7 @@ class Captures(WatchFileCase):
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_bytes() == name + b"\n", "the name")
         return process
 
-    def test_no_name_leads_out_of_the_folder_or_spoils_the_catalogue(self):
+    def test_names_do_not_leave_the_folder_or_damage_its_list(self):
         up, strange = self.start_called(b".."), self.start_called(b"a\xff\x1bb")
         self.serve(f"[*]\nwhen = every=1s\ninterval = 50ms\nkeep = {self.keep}\nkeep-free = 0\n", str(up.pid), str(strange.pid))
         folders = [os.path.join(self.keep, str(up.pid)), os.path.join(self.keep, "a??b")]

@@ -18,13 +18,13 @@ class Bounds(unittest.TestCase):
         for count, share in ((1, 0.5), (300, 0.86), (40, 0.05), (10, 0), (10, 1)):
             self.assertAlmostEqual(at_most(count, share, count), 1, places=9)
 
-    def test_fewer_than_the_fewest_is_rarer_than_the_risk(self):
+    def test_fewer_than_the_minimum_is_rarer_than_the_risk(self):
         for count, share in ((300, 0.8647), (40, 0.95), (500, 0.95), (60000, 0.12)):
             least = chance.fewest(count, share)
             self.assertLess(at_most(count, share, least - 1), chance.RISK)
             self.assertGreaterEqual(at_most(count, share, least), chance.RISK)
 
-    def test_more_than_the_most_is_rarer_than_the_risk(self):
+    def test_more_than_the_maximum_is_rarer_than_the_risk(self):
         for count, share in ((40, 0.05), (500, 0.95), (300, 0.1)):
             most = chance.most(count, share)
             self.assertLess(1 - at_most(count, share, most), chance.RISK * 1.01)

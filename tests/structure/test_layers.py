@@ -28,7 +28,7 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(faults_of({"src/base/x.c": '#include "cli/verb.h"\n'})), 1)
         self.assertEqual(len(faults_of({"src/wire/x.c": '#include "agent/agent.h"\n'})), 1)
 
-    def test_dying_inside_a_server_is_found(self):
+    def test_ending_the_process_in_resident_code_is_found(self):
         self.assertEqual(len(faults_of({"src/agent/x.c": '#include "base/xalloc.h"\n'})), 1)
         self.assertEqual(len(faults_of({"src/agent/x.c": "void f(void) { exit(1); }\n"})), 1)
         self.assertEqual(faults_of({"src/agent/x.c": '/* never exit(1) */ const char *s = "exit(1)";\n'}), [])

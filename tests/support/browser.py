@@ -173,7 +173,7 @@ class Browser:
         self.do("emulate", **media)
 
     def screenshot(self, path):
-        """Of the whole page, for people who look at it."""
+        """Of the whole page, for a person to look at."""
         self.do("screenshot", path=path)
 
     def complaints(self):

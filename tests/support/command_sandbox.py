@@ -160,7 +160,7 @@ class Sandbox:
         self.profiles = {path.name: path.read_bytes() for path in self.work.glob("*.heap")}
 
     def end(self, process):
-        """Interrupts it as a user does who has seen enough; what is wrong with that, or None."""
+        """Interrupts it as a user does with Ctrl-C; what is wrong with that, or None."""
         os.killpg(process.pid, signal.SIGINT)
         try:
             code = process.wait(SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What jeprof says of a profile, and who is right where its names and ours differ.
+"""What jeprof says of a profile, and which of the two is right where its names and ours differ.
 
 Nothing of heapctl is used here: profiles are parsed and unsampled in Python, names come from addr2line and nm.
 """

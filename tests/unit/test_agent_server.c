@@ -238,7 +238,7 @@ static void limits_in_time(void **state)
 	close_pair(&pair);
 }
 
-static void a_number_that_changed_hands_is_left_alone(void **state)
+static void a_number_that_the_program_reused_is_left_alone(void **state)
 {
 	(void)state;
 	struct pair pair;
@@ -399,7 +399,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sends_a_large_file_as_the_client_takes_it),
 	cmocka_unit_test(a_client_that_leaves_ends_it),
 	cmocka_unit_test(limits_in_time),
-	cmocka_unit_test(a_number_that_changed_hands_is_left_alone),
+	cmocka_unit_test(a_number_that_the_program_reused_is_left_alone),
 	cmocka_unit_test(survives_missing_memory),
 	cmocka_unit_test(one_client_too_many_is_refused),
 	cmocka_unit_test(a_listener_that_was_closed_is_noticed),

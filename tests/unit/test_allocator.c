@@ -109,7 +109,7 @@ static void says_why_a_dump_could_not_be_written(void **state)
 	assert_int_equal(err.kind, ERROR_USAGE);
 }
 
-static void owns_up_when_it_cannot_find_the_reason(void **state)
+static void reports_that_it_cannot_find_the_reason(void **state)
 {
 	(void)state;
 	struct error err;
@@ -179,7 +179,7 @@ static void bounds_the_statistics(void **state)
 	buffer_deinit(&out);
 }
 
-static void survives_every_lack_of_memory(void **state)
+static void survives_each_failed_allocation(void **state)
 {
 	(void)state;
 	char wide[3000];
@@ -329,11 +329,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(dumps_into_a_descriptor_of_the_thread_alone),
 	TEST(refuses_to_dump_into_a_pipe),
 	TEST(says_why_a_dump_could_not_be_written),
-	TEST(owns_up_when_it_cannot_find_the_reason),
+	TEST(reports_that_it_cannot_find_the_reason),
 	TEST(does_nothing_where_no_profile_can_be_taken),
 	TEST(guards_the_sample_interval),
 	TEST(bounds_the_statistics),
-	TEST(survives_every_lack_of_memory),
+	TEST(survives_each_failed_allocation),
 	TEST(reads_and_writes_by_name),
 	TEST(asks_for_a_type_only_when_it_must),
 	TEST(passes_on_every_failure),

@@ -42,7 +42,7 @@ static void check_sharing(struct byte_budget *budget, get_function *get)
 	assert_int_equal(err.kind, ERROR_TIMEOUT);
 	assert_contains(err.message, "no memory for the answer");
 	assert_int_equal(budget->used, 400);
-	/* Who shares the answer holds it as well. */
+	/* A caller that shares the answer keeps its bytes, too. */
 	struct blob *const shared = blob_share(first.body);
 	blob_drop(first.body);
 	assert_int_equal(budget->used, 400);
@@ -85,7 +85,7 @@ static void expect_misses(const struct live_metrics *history, int64_t since_ms, 
 	buffer_deinit(&body);
 }
 
-static void tells_why_a_sample_is_missing(void **state)
+static void reports_why_a_sample_is_missing(void **state)
 {
 	struct live_metrics history = { 0 };
 
@@ -148,7 +148,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(answers_in_memory_share_a_budget),
 	cmocka_unit_test(profiles_in_scratch_files_share_another),
 	cmocka_unit_test(a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back),
-	cmocka_unit_test(tells_why_a_sample_is_missing),
+	cmocka_unit_test(reports_why_a_sample_is_missing),
 	cmocka_unit_test(says_a_reason_once_until_there_is_a_sample),
 	cmocka_unit_test(forgets_the_oldest_reasons),
 };

@@ -30,7 +30,7 @@ static struct buffer make(void)
 	return out;
 }
 
-static void reads_its_profile_and_the_moment(void **state)
+static void reads_its_profile_and_the_time(void **state)
 {
 	(void)state;
 	struct buffer text = make();
@@ -209,7 +209,7 @@ static void reads_a_profile_with_names_in_a_bundle(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(reads_its_profile_and_the_moment),
+	cmocka_unit_test(reads_its_profile_and_the_time),
 	cmocka_unit_test(a_bundle_that_was_cut_anywhere_is_refused),
 	cmocka_unit_test(finds_members),
 	cmocka_unit_test(passes_over_what_is_no_file),

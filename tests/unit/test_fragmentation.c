@@ -107,7 +107,7 @@ static void only_shares_are_estimates(void **state)
 
 	struct view *view = build_of(text_with(alone, "", text_of_two), NULL);
 	assert_true(fabs(flat_of(view, "small") - 4000) < 1);
-	/* Who was never sampled may be there, too: less the more samples there are. */
+	/* A site that was never sampled may be there, too: with more samples, less of it. */
 	assert_true(fabs(error_of(view, "small") - 4000.0 / 52) < 1);
 	view_free(view);
 	view = build_of(
@@ -148,7 +148,7 @@ static void shows_sites_below_their_class(void **state)
 	view_free(view);
 }
 
-static void keeps_the_sum_with_what_nobody_owns(void **state)
+static void keeps_the_sum_with_unattributed_memory(void **state)
 {
 	(void)state;
 	struct view *const view = build(NULL);
@@ -159,7 +159,7 @@ static void keeps_the_sum_with_what_nobody_owns(void **state)
 	view_free(view);
 }
 
-static void does_not_blame_what_a_filter_leaves(void **state)
+static void gives_nothing_to_sites_that_a_filter_leaves_out(void **state)
 {
 	(void)state;
 	struct view *const view = build("small");
@@ -173,8 +173,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(only_shares_are_estimates),
 	cmocka_unit_test(shares_a_class_by_live_objects),
 	cmocka_unit_test(shows_sites_below_their_class),
-	cmocka_unit_test(keeps_the_sum_with_what_nobody_owns),
-	cmocka_unit_test(does_not_blame_what_a_filter_leaves),
+	cmocka_unit_test(keeps_the_sum_with_unattributed_memory),
+	cmocka_unit_test(gives_nothing_to_sites_that_a_filter_leaves_out),
 };
 
 UNIT_MAIN(tests)

@@ -117,7 +117,7 @@ static void check(struct scene *scene, const char *query, size_t listed, int64_t
 	}
 }
 
-static void has_5000_moments_by_default_and_says_how_many_there_are(void **state)
+static void has_5000_snapshots_by_default_and_says_how_many_there_are(void **state)
 {
 	check(*state, "", 5000, SNAPSHOTS);
 }
@@ -143,7 +143,7 @@ static void total_is_of_the_time_asked_for(void **state)
 	check(*state, query, 100, 100);
 }
 
-static void a_process_has_all_its_moments_in_its_count(void **state)
+static void a_process_has_all_its_snapshots_in_its_count(void **state)
 {
 	CLEANUP(json_cleanup) json_t *answer = ask(*state, "?max=2");
 	const json_t *const process = json_array_get(json_object_get(answer, "processes"), 0);
@@ -152,10 +152,10 @@ static void a_process_has_all_its_moments_in_its_count(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(has_5000_moments_by_default_and_says_how_many_there_are),
+	cmocka_unit_test(has_5000_snapshots_by_default_and_says_how_many_there_are),
 	cmocka_unit_test(has_as_many_as_asked_for_up_to_20000),
 	cmocka_unit_test(total_is_of_the_time_asked_for),
-	cmocka_unit_test(a_process_has_all_its_moments_in_its_count),
+	cmocka_unit_test(a_process_has_all_its_snapshots_in_its_count),
 };
 
 int main(int argc, char **argv)

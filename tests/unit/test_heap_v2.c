@@ -59,7 +59,7 @@ static void tells_threads_apart(void **state)
 	assert_int_equal(profile->samples[0].thread, PROFILE_NONE);
 }
 
-static void threads_that_nobody_wants_are_left_out(void **state)
+static void threads_that_are_not_requested_are_left_out(void **state)
 {
 	(void)state;
 	const struct profile_read_options options = { .leaves_out_threads = true };
@@ -392,7 +392,7 @@ static void a_build_directory_is_no_longer_than_a_path(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_what_jemalloc_writes),
 	cmocka_unit_test(tells_threads_apart),
-	cmocka_unit_test(threads_that_nobody_wants_are_left_out),
+	cmocka_unit_test(threads_that_are_not_requested_are_left_out),
 	cmocka_unit_test(finds_the_mapping_of_each_address),
 	cmocka_unit_test(a_return_address_belongs_to_the_mapping_of_its_call),
 	cmocka_unit_test(an_empty_heap_is_a_profile),

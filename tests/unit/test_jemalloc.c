@@ -194,7 +194,7 @@ static void warns_of_versions_with_faults(void **state)
 	assert_string_equal(codes_of_warnings(), "");
 }
 
-static void makes_do_with_the_oldest_names(void **state)
+static void works_with_the_oldest_names(void **state)
 {
 	(void)state;
 	struct error err;
@@ -303,7 +303,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(is_not_taken_in_by_an_old_version),
 	cmocka_unit_test(says_when_profiling_was_not_built_in),
 	cmocka_unit_test(warns_of_versions_with_faults),
-	cmocka_unit_test(makes_do_with_the_oldest_names),
+	cmocka_unit_test(works_with_the_oldest_names),
 	cmocka_unit_test(passes_values_in_their_own_size),
 	cmocka_unit_test(explains_what_codes_mean),
 	cmocka_unit_test(finds_out_why_a_dump_failed),

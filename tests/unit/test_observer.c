@@ -236,7 +236,7 @@ static void a_report_ends_the_wait_and_lasts(void **state)
 	close(sender);
 }
 
-static void other_news_end_the_wait_too(void **state)
+static void other_events_end_the_wait_too(void **state)
 {
 	(void)state;
 	struct pressure pressure = { 0 };
@@ -292,7 +292,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_kernel_is_reported_share_and_window),
 	cmocka_unit_test(what_the_kernel_refuses_is_reported),
 	cmocka_unit_test(a_report_ends_the_wait_and_lasts),
-	cmocka_unit_test(other_news_end_the_wait_too),
+	cmocka_unit_test(other_events_end_the_wait_too),
 	cmocka_unit_test(a_group_that_was_removed_is_not_asked_again),
 	cmocka_unit_test(the_kernel_of_this_machine_takes_it),
 };

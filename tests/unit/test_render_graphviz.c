@@ -41,7 +41,7 @@ static void refuses_an_unknown_format(void **state)
 	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
 }
 
-static void gives_up_a_layout_that_takes_too_long(void **state)
+static void cancels_a_layout_that_takes_too_long(void **state)
 {
 	(void)state;
 	struct error err;
@@ -63,6 +63,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(draws_a_graph),
 	cmocka_unit_test(says_what_is_wrong_with_a_graph),
 	cmocka_unit_test(refuses_an_unknown_format),
-	cmocka_unit_test(gives_up_a_layout_that_takes_too_long),
+	cmocka_unit_test(cancels_a_layout_that_takes_too_long),
 };
 UNIT_MAIN(tests)

@@ -30,7 +30,7 @@ static void knows_itself_by_address_and_as_localhost(void **state)
 	assert_true(allows_host(NULL));
 }
 
-static void refuses_names_that_a_stranger_can_point_here(void **state)
+static void refuses_names_that_an_attacker_can_resolve_to_here(void **state)
 {
 	struct error err = { 0 };
 
@@ -174,7 +174,7 @@ static void write_token(const char *path, const char *text, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-static void reads_a_token_that_nobody_else_can_read(void **state)
+static void reads_a_token_that_only_its_owner_can_read(void **state)
 {
 	char path[] = "/tmp/test_gateway_guard.XXXXXX";
 	struct error err = { 0 };
@@ -203,14 +203,14 @@ static void reads_a_token_that_nobody_else_can_read(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(knows_itself_by_address_and_as_localhost),
-	cmocka_unit_test(refuses_names_that_a_stranger_can_point_here),
+	cmocka_unit_test(refuses_names_that_an_attacker_can_resolve_to_here),
 	cmocka_unit_test(an_origin_is_of_the_web),
 	cmocka_unit_test(lets_programs_do_everything),
 	cmocka_unit_test(lets_the_own_page_do_everything),
 	cmocka_unit_test(refuses_other_sites),
 	cmocka_unit_test(lets_a_link_from_elsewhere_show_something),
 	cmocka_unit_test(takes_the_token_as_bearer_or_as_password),
-	cmocka_unit_test(reads_a_token_that_nobody_else_can_read),
+	cmocka_unit_test(reads_a_token_that_only_its_owner_can_read),
 };
 
 UNIT_MAIN(tests)

@@ -135,7 +135,7 @@ static void *request(void *context)
 	return NULL;
 }
 
-/* Everybody who asks while the first one works gets the first one's result. */
+/* All callers that come while the first one works get its result. */
 static void simultaneous_requests_share_one_result(void **state)
 {
 	enum { THREADS = 8 };

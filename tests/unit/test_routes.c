@@ -191,7 +191,7 @@ static void a_run_in_a_pause_leaves_sampling_on(void **state)
 	assert_int_equal(core_wait_ms(&f.core), -1);
 }
 
-static void tells_who_else_switched_sampling_on(void **state)
+static void reports_what_else_switched_sampling_on(void **state)
 {
 	(void)state;
 	atomic_store(&f.fake.active, true);
@@ -372,7 +372,7 @@ static void a_run_counts_gaps_and_resets(void **state)
 	assert_contains(f.body, "\"sampling_gaps\":1,\"resets\":1");
 }
 
-static void a_run_that_cannot_end_well_says_so_and_is_over(void **state)
+static void a_run_that_cannot_end_well_says_so_and_ends(void **state)
 {
 	(void)state;
 	ask("POST", "/v1/runs?duration_ms=1000");
@@ -581,7 +581,7 @@ static const struct CMUnitTest tests[] = {
 	with_core(a_pause_ends_by_itself),
 	with_core(a_pause_of_nothing_switches_nothing_on),
 	with_core(a_run_in_a_pause_leaves_sampling_on),
-	with_core(tells_who_else_switched_sampling_on),
+	with_core(reports_what_else_switched_sampling_on),
 	with_core(gives_a_profile),
 	with_core(says_why_a_profile_failed),
 	with_core(gives_statistics),
@@ -592,7 +592,7 @@ static const struct CMUnitTest tests[] = {
 	with_core(a_run_may_have_an_interval_of_its_own),
 	with_core(a_run_is_refused_while_sampling_is_on),
 	with_core(a_run_counts_gaps_and_resets),
-	with_core(a_run_that_cannot_end_well_says_so_and_is_over),
+	with_core(a_run_that_cannot_end_well_says_so_and_ends),
 	with_core(a_run_that_cannot_begin_leaves_nothing),
 	with_core(refuses_bad_requests),
 	with_core(a_wrong_method_gets_the_allowed_ones),

@@ -396,7 +396,7 @@ static void runs_of_one_id_are_all_there_under_ids_of_their_own(void **state)
 	run_store_deinit(&store);
 }
 
-static void remains_of_dead_processes_are_removed(void **state)
+static void files_of_ended_processes_are_removed(void **state)
 {
 	(void)state;
 	struct run_store store;
@@ -541,7 +541,7 @@ static const struct CMUnitTest tests[] = {
 	in_folder(a_later_process_has_the_runs_of_before),
 	in_folder(living_processes_and_other_programs_keep_theirs),
 	in_folder(runs_of_one_id_are_all_there_under_ids_of_their_own),
-	in_folder(remains_of_dead_processes_are_removed),
+	in_folder(files_of_ended_processes_are_removed),
 	in_folder(a_records_name_must_be_its_own),
 	cmocka_unit_test(keeps_the_newest_within_number_and_bytes),
 	cmocka_unit_test(names_of_programs_fit_for_files),

@@ -418,7 +418,7 @@ static int count_of(const char *path)
 	return -1;
 }
 
-static void a_target_is_asked_once_for_each_datum(void **state)
+static void a_target_gets_one_request_for_each_datum(void **state)
 {
 	struct server server;
 	struct source source;
@@ -593,7 +593,7 @@ static const struct CMUnitTest tests[] = {
 		a_tar_is_a_series_and_is_opened_once, make_folder, remove_folder),
 	cmocka_unit_test_setup_teardown(
 		a_folder_is_a_series_and_nothing_else, make_folder, remove_folder),
-	cmocka_unit_test(a_target_is_asked_once_for_each_datum),
+	cmocka_unit_test(a_target_gets_one_request_for_each_datum),
 	cmocka_unit_test(a_url_gives_its_page_and_the_statistics_beside_it),
 	cmocka_unit_test(the_series_of_a_target_are_its_runs_and_a_profile_of_now),
 	cmocka_unit_test_setup_teardown(

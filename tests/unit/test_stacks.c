@@ -28,7 +28,7 @@ static void init(struct allocator_fake *fake)
 	fake->allocator.profiling.has_unwinder_hook = true;
 }
 
-static void take_over_replaces_the_function_until_it_is_given_back(void **state)
+static void take_over_replaces_the_function_until_it_is_restored(void **state)
 {
 	struct allocator_fake fake;
 	struct error err;
@@ -126,7 +126,7 @@ static void a_child_walks_stacks_as_well(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(take_over_replaces_the_function_until_it_is_given_back),
+		cmocka_unit_test(take_over_replaces_the_function_until_it_is_restored),
 		cmocka_unit_test(a_stack_has_no_more_frames_than_it_may),
 		cmocka_unit_test(what_another_has_set_meanwhile_stays),
 		cmocka_unit_test(without_a_hook_the_stacks_stay_the_allocators),

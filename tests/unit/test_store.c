@@ -164,7 +164,7 @@ static void a_snapshot_is_found_by_name_pid_and_time(void **state)
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
-static void the_old_go(void **state)
+static void old_snapshots_expire(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -216,7 +216,7 @@ static void a_clock_that_is_wrong_after_a_boot_costs_half_at_most(void **state)
 	assert_in_range(count(scene, "one"), 5, 6);
 }
 
-static void what_was_kept_before_days_without_power_goes_in_time(void **state)
+static void snapshots_from_before_days_without_power_expire(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -238,7 +238,7 @@ static void what_was_kept_before_days_without_power_goes_in_time(void **state)
 }
 
 /* One with many bytes and one with few, in the order in which another user would push it out. */
-static void a_user_who_keeps_much_does_not_cost_another_one_its_past(void **state)
+static void a_user_with_many_snapshots_does_not_displace_others(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -271,7 +271,7 @@ static void a_user_who_keeps_much_does_not_cost_another_one_its_past(void **stat
 	assert_true(of_both >= 10);
 }
 
-static void a_target_that_keeps_much_does_not_cost_another_one_its_past(void **state)
+static void a_target_with_many_snapshots_does_not_displace_others(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -407,7 +407,7 @@ static void the_last_snapshot_of_each_target_outlives_a_limit_of_bytes(void **st
 	assert_in_range(count(scene, "busy"), 3, 18);
 }
 
-static void the_last_snapshot_of_another_target_goes_when_no_other_can(void **state)
+static void the_last_snapshot_of_another_target_is_removed_when_no_other_can_be(void **state)
 {
 	struct scene *const scene = *state;
 
@@ -682,7 +682,7 @@ static const char *kept(struct scene *scene, char digits[16])
 	return digits;
 }
 
-static void the_oldest_captures_go_by_their_number(void **state)
+static void the_oldest_captures_are_removed_by_number(void **state)
 {
 	struct scene *const scene = *state;
 	const struct store_limits two = { .count = 2, .bytes = UINT64_MAX };
@@ -871,18 +871,18 @@ static void what_is_kept_is_for_its_owner_alone(void **state)
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_snapshot_is_found_by_name_pid_and_time),
-	STORE_TEST(the_old_go),
+	STORE_TEST(old_snapshots_expire),
 	STORE_TEST(a_clock_that_jumps_ahead_costs_nothing),
 	STORE_TEST(a_clock_that_is_wrong_after_a_boot_costs_half_at_most),
-	STORE_TEST(what_was_kept_before_days_without_power_goes_in_time),
-	STORE_TEST(a_user_who_keeps_much_does_not_cost_another_one_its_past),
-	STORE_TEST(a_target_that_keeps_much_does_not_cost_another_one_its_past),
+	STORE_TEST(snapshots_from_before_days_without_power_expire),
+	STORE_TEST(a_user_with_many_snapshots_does_not_displace_others),
+	STORE_TEST(a_target_with_many_snapshots_does_not_displace_others),
 	STORE_TEST(a_target_is_looked_up_by_an_index),
 	STORE_TEST(a_folder_that_others_can_change_is_refused),
 	STORE_TEST(bytes_are_bounded_but_the_newest_stays),
 	STORE_TEST(a_clock_that_was_set_back_costs_the_oldest_not_the_newest),
 	STORE_TEST(the_last_snapshot_of_each_target_outlives_a_limit_of_bytes),
-	STORE_TEST(the_last_snapshot_of_another_target_goes_when_no_other_can),
+	STORE_TEST(the_last_snapshot_of_another_target_is_removed_when_no_other_can_be),
 	STORE_TEST(what_is_kept_is_for_its_owner_alone),
 	STORE_TEST(the_same_snapshot_is_not_kept_twice),
 	STORE_TEST(names_cannot_leave_the_folder),
@@ -893,7 +893,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_series_is_a_tar_of_what_was_kept),
 	STORE_TEST(a_snapshot_is_found_by_its_id),
 	STORE_TEST(an_index_of_a_newer_version_is_left_alone),
-	STORE_TEST(the_oldest_captures_go_by_their_number),
+	STORE_TEST(the_oldest_captures_are_removed_by_number),
 	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
 	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),
 	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),

@@ -159,7 +159,7 @@ static void does_not_trust_a_name(void **state)
 	assert_contains(err.message, "listens there, not");
 }
 
-static void recognises_a_dead_socket(void **state)
+static void recognises_a_socket_without_a_listener(void **state)
 {
 	(void)state;
 	struct place place;
@@ -182,6 +182,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(says_what_is_not_there),
 	cmocka_unit_test(finds_a_process_by_its_socket),
 	cmocka_unit_test(does_not_trust_a_name),
-	cmocka_unit_test(recognises_a_dead_socket),
+	cmocka_unit_test(recognises_a_socket_without_a_listener),
 };
 UNIT_MAIN(tests)

@@ -116,7 +116,7 @@ static void stacks_are_sites_of_their_own(void **state)
 	assert_true(find(trend, "f0 > f2 > f3")->series[1].value == 5000);
 }
 
-static void who_calls_itself_counts_once(void **state)
+static void a_recursive_function_counts_once(void **state)
 {
 	(void)state;
 	static const struct line recursive[] = {
@@ -128,7 +128,7 @@ static void who_calls_itself_counts_once(void **state)
 	assert_true(find(trend, "f0")->series[0].value == 100);
 }
 
-static void small_sites_beyond_the_most_are_counted(void **state)
+static void small_sites_beyond_the_maximum_are_counted(void **state)
 {
 	(void)state;
 	enum { FUNCTIONS = 2050, LOOKED_AT = 2000 };
@@ -203,8 +203,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_site_has_a_value_for_each_profile),
 	cmocka_unit_test(the_stack_of_a_site_is_where_most_of_the_change_is),
 	cmocka_unit_test(stacks_are_sites_of_their_own),
-	cmocka_unit_test(who_calls_itself_counts_once),
-	cmocka_unit_test(small_sites_beyond_the_most_are_counted),
+	cmocka_unit_test(a_recursive_function_counts_once),
+	cmocka_unit_test(small_sites_beyond_the_maximum_are_counted),
 	cmocka_unit_test(the_start_of_an_attach_is_no_growth),
 	cmocka_unit_test(another_attach_is_another_run),
 };

@@ -410,7 +410,7 @@ static struct condition parse_one(const char *text)
 	return rule.terms[0];
 }
 
-static void reads_every_word(void **state)
+static void condition_parse_reads_every_kind(void **state)
 {
 	(void)state;
 	assert_true(parse_one("rss>2GiB").threshold == 2147483648.0);
@@ -427,7 +427,7 @@ static void reads_every_word(void **state)
 	assert_int_equal(parse_one("signal").kind, CONDITION_SIGNAL);
 }
 
-static void joins_terms_with_and(void **state)
+static void condition_parse_joins_terms_with_and(void **state)
 {
 	(void)state;
 	struct condition_rule rule;
@@ -479,8 +479,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_new_rule_begins_when_it_comes),
 	cmocka_unit_test(a_signal_that_could_not_be_served_outlives_a_change_of_rules),
 	cmocka_unit_test(the_cool_down_continues_when_rules_change),
-	cmocka_unit_test(reads_every_word),
-	cmocka_unit_test(joins_terms_with_and),
+	cmocka_unit_test(condition_parse_reads_every_kind),
+	cmocka_unit_test(condition_parse_joins_terms_with_and),
 	cmocka_unit_test(refuses_what_makes_no_sense),
 };
 

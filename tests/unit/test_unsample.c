@@ -143,7 +143,7 @@ static double coverage(unsigned objects, double bytes, double interval_bytes)
 	return (double)held / RUNS;
 }
 
-static void holds_the_truth_in_95_of_100_intervals(void **state)
+static void contains_the_truth_in_95_of_100_intervals(void **state)
 {
 	(void)state;
 	/* About 200, 30 and 10 samples of small objects; objects as big as the interval. */
@@ -186,7 +186,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_the_sample_count_behind_an_estimate),
 	cmocka_unit_test(gives_small_objects_the_error_of_their_sample_count),
 	cmocka_unit_test(gives_bytes_and_objects_the_same_relative_error),
-	cmocka_unit_test(holds_the_truth_in_95_of_100_intervals),
+	cmocka_unit_test(contains_the_truth_in_95_of_100_intervals),
 	cmocka_unit_test(never_puts_a_positive_estimate_below_zero),
 	cmocka_unit_test(widens_the_interval_of_a_difference),
 };

@@ -651,7 +651,7 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 		report(heapctl_deactivate(&error));
 	else if (strcmp(order, "dump") == 0)
 		report(heapctl_dump_path(text, &error));
-	else if (strcmp(order, "dump-to-nobody") == 0)
+	else if (strcmp(order, "dump-to-closed-pipe") == 0)
 		do_dump_to_nobody();
 	else if (strcmp(order, "reset") == 0)
 		report(heapctl_reset(a, &error));
