@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`heapctl account` on real servers: of RSS, what jemalloc counts and the kernel does not have, and what neither explains; fresh, filled and
+"""`heapctl account` on real servers: of RSS, what jemalloc counts and is not resident, and what neither explains; fresh, filled and
 emptied.
 
 The first is memory that the program has and never touched. With MALLOC_CONF=junk:alloc jemalloc touches all of it (but what calloc

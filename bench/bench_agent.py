@@ -74,7 +74,7 @@ def ratios_of(pairs):
 
 
 def quartiles_of(pairs):
-    """The longest of many mallocs has a long tail: the middle half says more than the ends."""
+    """The longest of many mallocs has a long tail: the quartiles say more than the extremes."""
     low, middle, high = statistics.quantiles([with_agent / plain for with_agent, plain in pairs], n=4)
     return f"median {middle:.2f}, half of them from {low:.2f} to {high:.2f} ({len(pairs)} pairs)"
 

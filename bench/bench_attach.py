@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl attach and detach on real servers under load: how often it works, for how long a thread stands still, what it costs.
+"""heapctl attach and detach on real servers under load: how often it works, how long a thread is stopped, and what it costs.
 
 BENCH_CYCLES (30) cycles on each target; BENCH_ONLY=redis,java only those; BENCH_ROUNDS (5) pairs for the cost. With BENCH_RESULTS=FILE
 a line of JSON for each target is appended, as scripts/test-results reads it. Fails when a target dies, hangs or answers otherwise."""
@@ -120,7 +120,7 @@ class SelfChecking:
         return self.pid
 
     def finish(self):
-        """What is wrong; None when all is as it should be."""
+        """What is wrong; None when nothing is."""
         if not self.is_alive():
             return f"it has ended ({self.process.returncode})"
         out, _ = self.process.communicate("\n", timeout=COMMAND_SECONDS)
@@ -133,7 +133,7 @@ class SelfChecking:
 
 
 class Served:
-    """A server with clients that load it all the time; what they get must be what they got before."""
+    """A server with clients that load it all the time; their answers must be the same as before."""
 
     def __init__(self, folder, kind, rounds=0, process=lambda server: server.process.pid):
         self.server = kind(folder)
@@ -186,7 +186,7 @@ class Served:
 
 
 class Query(Served):
-    """A backend of PostgreSQL with one long query after the other."""
+    """A backend of PostgreSQL that runs one long query after another."""
 
     def __init__(self, folder):
         super().__init__(folder, SERVERS["PostgreSQL"])
@@ -275,7 +275,7 @@ def write(folder, name, text):
 
 
 class Storm(SelfChecking):
-    """It notices calls that end with EINTR, which gdb's stop causes: gdb gets another one."""
+    """This program fails when calls end with EINTR, which gdb's stop causes: gdb gets another program."""
     command = BUILD / "tests/integration/attached"
 
     def __init__(self, folder, threads):
@@ -378,7 +378,7 @@ class Cycles:
 
 
 def gdb_stop_ms(pid):
-    """For how long gdb, attaching and leaving at once, holds the main thread: from looks at its state."""
+    """How long gdb stops the main thread when it attaches and detaches at once, by samples of the thread's state."""
     stops = []
     for _ in range(GDB_STOPS):
         gdb = subprocess.Popen(["gdb", "-q", "-nx", "-batch", "-p", str(pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -415,7 +415,7 @@ def run_target(name, make):
         cycles = Cycles()
         try:
             cycles.run(target, folder)
-            # gdb's stop is long enough for clients to give up, so theirs end before.
+            # gdb's stop is so long that clients time out, so they end before it.
             problem = target.settle()
             gdb = gdb_stop_ms(target.pid_for_gdb()) if shutil.which("gdb") and target.is_alive() else float("nan")
             problem = problem or target.finish() or (f"{cycles.hangs} commands hung" if cycles.hangs else None)

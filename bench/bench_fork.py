@@ -18,7 +18,7 @@ POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
 
 
 def ratios_of(pairs):
-    """Two servers take turns, so that what else the machine does meets both; the quartiles say how much it did. It can only add
+    """Two servers take turns, so that other load on the machine affects both; the quartiles say how much it did. It can only add
     to a time, so the fastest of each say most on a busy machine."""
     low, middle, high = statistics.quantiles([with_agent / plain for with_agent, plain in pairs], n=4)
     fastest = min(with_agent for with_agent, _ in pairs) / min(plain for _, plain in pairs)
@@ -128,7 +128,7 @@ def postgres(folder):
 
 with tempfile.TemporaryDirectory() as work:
     children(work, "with the agent / without")
-    # What of that is the C library's price of a second thread.
+    # The part of this that the C library takes for a second thread.
     children(work, "with a second thread that sleeps / without", with_agent=False, FORK_COST_THREAD="1")
     children(work, "with HEAPCTL_THREAD=on-demand / without", HEAPCTL_THREAD="on-demand")
     children(work, "with HEAPCTL_CHILDREN=no / without", HEAPCTL_CHILDREN="no")

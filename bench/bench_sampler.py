@@ -124,7 +124,7 @@ def cost(server, env, batches):
 
 
 def compare(server, variants, batches):
-    """By variant: the least seconds of all rounds, and the throughput for the same processor time, beside the first one of the same round."""
+    """By variant: the minimum seconds of all rounds, and the throughput for the same processor time, beside the first one of the same round."""
     found = {name: [] for name in variants}
     for _ in range(ROUNDS):
         for name, env in variants.items():

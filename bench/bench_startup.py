@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Processor time of a whole command, beside /bin/true and rivals: the commands in turns, so that they meet the same machine."""
+"""Processor time of a whole command, beside /bin/true and comparable tools. The commands take turns, so that other load affects all."""
 import os
 import pathlib
 import resource

@@ -105,7 +105,7 @@ def demangled(names):
 
 
 def source_name(name):
-    """'swap' of 'swap<int>': compilers do not agree on how to write what is in the brackets."""
+    """'swap' of 'swap<int>': compilers write the text in the brackets in different ways."""
     return name if name.startswith("operator") else name.split("<")[0]
 
 
@@ -128,7 +128,7 @@ def explain_names(mine, other, starts, readable):
 
 
 def explain(why, mine, other, agreed, starts, readable):
-    """Why the frames differ, None when there is no explanation."""
+    """Why the frames differ; None without an explanation."""
     if not any(name for name, _, _ in oracles.known(mine)):
         return "it lies in no function; the other tool takes the function before it"
     if why == "name" and (reason := explain_names(mine, other, starts, readable)):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a second thread, here the agent's, costs a program that has only one: the C library's and libstdc++'s fast paths are gone."""
+"""What a second thread, here the agent's, costs a program that has only one: it no longer uses fast paths of the C library and libstdc++."""
 import os
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ with tempfile.TemporaryDirectory() as work:
                    check=True)
 
     def fastest(**environment):
-        """(getc, copy) in nanoseconds: what else the machine does can only add to them."""
+        """(getc, copy) in nanoseconds: other load on the machine can only add to them."""
         lines = subprocess.run([program, str(ROUNDS)], env=dict(os.environ, HEAPCTL_DIR=work + "/agent", **environment), capture_output=True,
                                text=True, check=True).stdout.splitlines()
         return [min(column) for column in zip(*([float(word) for word in line.split()] for line in lines))]

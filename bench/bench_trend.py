@@ -4,10 +4,10 @@
 
 Each replicate is a series of hourly profiles. Printed:
 
-- intervals: how often the stated 95% intervals hold the truth, for sites of many kinds and by the number of profiles. The truth is the rate of
+- intervals: how often the stated 95% intervals contain the truth, for sites of many kinds and by the number of profiles. The truth is the rate of
   the least-squares line through what the program really held (without its swings, where trend found their period). Not judged, but
   printed: what never changes. Neither do its samples, so the estimate is exactly 0 like the truth, every time;
-- innocents: how many trends name a suspect when nothing leaks, among 7 sites and among 256;
+- false suspects: how many trends name a suspect when nothing leaks, among 7 sites and among 256;
 - detection: after how many profiles a leak of 1% of a heap of 4.6 MiB an hour is found, with as many samples as 590 MiB, and as 74 MiB, have at
   the default rate; beside what sampling noise alone allows: to a test that is told which site leaks, that nothing was there before and that
   nothing is freed, and so need only count its samples; and to one that has to think that its objects may be replaced, which no profile
@@ -176,7 +176,7 @@ def plot(curves, path):
 
 
 def cost(*command):
-    """Seconds of the processor, and MiB of memory at the most."""
+    """Seconds of processor time, and the peak memory in MiB."""
     process = subprocess.Popen([HEAPCTL, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -5,7 +5,7 @@ object, by no code of bench_trend.py's programs, and gives them to the real tren
 
 For each kind of heap and number of profiles, with binomial errors:
 
-- held: how often the 95% interval of the growth holds the truth (of the same line, or line from an onset on, through the bytes really in use);
+- held: how often the 95% interval of the growth contains the truth (of the same line, or line from an onset on, through the bytes really in use);
 - innocent: how many trends of three such sites suspect one that does not grow (of three sites, two of which are innocent, where one leaks);
 - found: how often the one that leaks is suspected;
 - words: how often the right ones are said, and what was said instead.

@@ -3,7 +3,7 @@
 """usage: check.py BUILD HEAPCTL [RUNNER...]
 
 An agent that was built for another machine or C library, in programs that RUNNER starts: the heap of one is known to the byte, and
-those that are hard on a sampler do what they do without it."""
+programs that a sampler disturbs easily behave as without it."""
 import collections
 import os
 import pathlib

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The account of processes whose malloc is not jemalloc's, against what that malloc tells the process itself."""
+"""The account of processes whose malloc is not jemalloc's, against what that malloc reports to the process itself."""
 import json
 import os
 import re
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	return read(0, line, sizeof line) < 0 ? argc : 0;
 }
 """
-# A malloc that says nothing of itself.
+# A malloc without statistics.
 SILENT = """
 #include <stddef.h>
 void *__libc_malloc(size_t); void __libc_free(void *); void *__libc_calloc(size_t, size_t); void *__libc_realloc(void *, size_t);
@@ -118,7 +118,7 @@ class OtherMallocs(GatewayCase):
         self.assertIn(str(own["uordblks"]), self.heapctl("stats", "--walk", process.pid)[0])
         figures = json.loads(self.heapctl("stats", "--walk", "--json", process.pid)[0])["malloc"]["figures"]
         self.assertEqual(figures["free_chunks"], own["ordblks"])
-        # The status is asked often, and must not walk.
+        # The status is requested often, and must not walk the heap.
         self.assertIsNone(ask(self.socket_of(process.pid), "/v1/status")[1]["memory"])
 
     def test_a_bundle_has_what_the_process_has(self):

@@ -87,7 +87,7 @@ class Calls:
         for _ in range(3):
             server("stop")
             self.assertEqual(self.sockets(), [])
-            # It has left; the kernel may still be clearing up.
+            # The client has disconnected; the kernel may still be closing its socket.
             wait_until(lambda: agent_thread(server.pid) is None, "the thread to be gone")
             self.assertIn("heapctl_start", server.refuses("activate"))
             server("start", 0)
@@ -132,7 +132,7 @@ class Calls:
 
 
 class Embedded:
-    """A program with a loop of its own and no thread of ours."""
+    """A program that drives the agent from its own loop, without a thread of the agent."""
 
     def test_the_loop_serves_clients(self):
         server = self.host(self.kind, flags=NO_THREAD)
@@ -206,14 +206,14 @@ class Embedded:
         child = int(server("fork"))
         self.end_child_later(child)
         server("process")
-        # Another plan for the agent's timer, by a call.
+        # The call sets the agent's timer to another time.
         server("run-start", 60000)
         server("run-stop")
         server("process")
         self.assertEqual(server("timers", first, last), str(last - first + 1))
         kinds = [os.readlink(f"/proc/{child}/fd/{number}") for number in range(first, last + 1)]
         self.assertEqual(kinds, ["anon_inode:[timerfd]"] * len(kinds))
-        # The program asks again, and everything works.
+        # The program gets the descriptor again, and everything works.
         again = int(server("fd"))
         self.assertFalse(first <= again <= last)
         server.send("loop", 3000)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent on a real jemalloc: under load, without being seen in what it measures, and where there is nothing to measure."""
+"""The agent on a real jemalloc: under load, without a trace of itself in profiles, and where no profile is possible."""
 import os
 import re
 import signal
@@ -77,7 +77,7 @@ class Invisible(HostCase):
             ask(path, "/v1/status")
             profile = ask(path, "/v1/profile")[1]
         self.assertEqual(live_objects(profile), 0, profile[:300])
-        # "thread." speaks of the thread that asks jemalloc: the agent's own.
+        # Names with "thread." mean the calling thread, which is the agent's own.
         self.assertFalse(ask(path, "/v1/mallctl/thread.prof.active")[1]["value"])
         server("alloc", 3, 100)
         self.assertGreaterEqual(live_objects(ask(path, "/v1/profile")[1]), 3)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What libheapctl asks of a process and what it shows to it: libc alone, heapctl_* alone, no new glibc."""
+"""What libheapctl needs from a process and what it exports: libc alone, heapctl_* alone, no new glibc."""
 import os
 import platform
 import re

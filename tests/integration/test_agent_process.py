@@ -111,7 +111,7 @@ class AgentProcess:
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_alive(pid), "its end")
         self.assertIn(f"{pid}.sock", self.sockets())
-        # The child is not reaped and keeps its pid until the server ends.
+        # The child is a zombie and keeps its pid until the server ends.
         server.process.kill()
         server.process.wait()
         wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its pid to be free")
@@ -151,7 +151,7 @@ class AgentProcess:
         for _ in range(3):
             server("clone-exit")
         self.assertEqual(ask(path, "/v1/status")[0], 200)
-        # unshare hands on no SIGTERM.
+        # unshare does not forward SIGTERM.
         server.send("exit", 0)
         self.assertEqual(server.process.wait(30), 0)
 
@@ -215,7 +215,7 @@ class AgentProcess:
         self.assertEqual(os.stat(os.path.dirname(own)).st_uid, user)
 
     def assert_mapped(self, pid, profile):
-        """Without /proc the loader tells where code is: each of its ranges, where the kernel has it, and of the same file."""
+        """Without /proc the loader reports where code is: each of its ranges, at the kernel's addresses and with the same file."""
         def code(text):
             fields = [line.split(None, 5) for line in text.splitlines()]
             return {(*(int(at, 16) for at in range_.split("-")), int(offset, 16), os.path.realpath(path))
@@ -277,7 +277,7 @@ class AgentProcess:
         server, path = self.start_host()
         client = self.raw(path, b"GET /v1/sta")
         wait_until(lambda: ask(path, "/v1/status")[0] == 200, "the first client to be known")
-        # poll() refuses to look at more than so many.
+        # poll() refuses a list of more descriptors than this.
         server("nofile", 3)
         client.sendall(b"tus HTTP/1.1\r\n\r\n")
         self.assertTrue(client.recv(4096).startswith(b"HTTP/1.1 "))
@@ -320,7 +320,7 @@ class AgentProcess:
         server, path = self.start_host()
         server("filter-all-threads")
         client = self.raw(path, b"GET /v1/status HTTP/1.1\r\n\r\n")
-        # By then it has noticed, or has not been asked at all.
+        # By then it has noticed, or has had no request at all.
         self.let_young_processes_look()
         task = agent_thread(server.pid)
         if task is not None:
@@ -442,7 +442,7 @@ class AgentProcess:
                 subprocess.run(["nsenter", "--mount", f"--target={server.pid}", "mount", "-o", f"remount,{mode}", self.agents], check=True)
             if not ended:
                 ask(path, "/v1/runs/stop", "POST")
-            # Its lock is kept all the same.
+            # Its lock is kept nevertheless.
             profile = next(name for name in os.listdir(os.path.dirname(path)) if name.endswith(f".{run['id']}.start"))
             with open(os.path.join(os.path.dirname(path), profile), "rb") as file, self.assertRaises(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -94,7 +94,7 @@ class MainThreadEnds(ComparedCase):
 
 
 class MainThreadIsKilled(ComparedCase):
-    """The main thread ends alone, without a destructor: the process ends all the same, with the status that it has without the agent."""
+    """The main thread ends alone, without a destructor: the process still ends, with the status that it has without the agent."""
 
     def statuses(self, delay_ms, lives_ms, env):
         """Of each way of ending; all at once, as the agent checks the main thread only from time to time."""
@@ -110,7 +110,7 @@ class MainThreadIsKilled(ComparedCase):
         self.assertEqual(self.statuses(delay_ms, lives_ms, self.agent_environment()), plain)
 
     def test_young(self):
-        """The agent looks a second after the start: on a busy machine later, but before the other thread's end."""
+        """The agent checks a second after the start: on a busy machine later, but before the other thread's end."""
         self.assert_same(500, 0, 4000)
 
     def test_old(self):
@@ -311,7 +311,7 @@ class Children(ComparedCase):
 
 
 class ForkCost(ComparedCase):
-    """Counts, which do not depend on what else the machine does; `make bench TARGET=fork` has the times."""
+    """These are counts, which do not depend on other load on the machine; `make bench TARGET=fork` has the times."""
 
     def test_a_child_reads_one_page_of_the_agents_code(self):
         """The fork handler and what it calls lie together: each further page of code costs a child a page fault."""

@@ -83,7 +83,7 @@ class Paths(HostCase):
         wait_until(lambda: self.server("is-active") == "0", "the end of the run")
         runs = self.ask("/v1/runs")[1]["runs"]
         self.assertEqual([(r["id"], r["state"], r["ended_by"]) for r in runs], [(run["id"], "finished", "deadline")])
-        # Of a clock that is being set by up to 500 ppm, in whole milliseconds.
+        # The clock may be adjusted by up to 500 ppm; times are whole milliseconds.
         self.assertGreaterEqual(runs[0]["ended_ms"] - runs[0]["started_ms"], 998)
         for which in ("profile", "start"):
             self.assertTrue(self.ask(f"/v1/runs/{run['id']}/{which}")[1].startswith(b"heap_v2/"))
@@ -268,7 +268,7 @@ s.sendall(b"GET /v1/profile HTTP/1.1\\r\\n\\r\\n"); print("sent", flush=True); s
             before = voluntary_switches(agent_thread(server.pid))
             time.sleep(3)
             return voluntary_switches(agent_thread(server.pid)) == before
-        # The looks at a young process are over after 5 s.
+        # The checks of a young process end after 5 s.
         wait_until(sleeps_on, "three seconds without waking up")
 
     @only_root

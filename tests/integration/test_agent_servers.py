@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers with the agent inside: they behave as without it, and every long-lived process becomes a target."""
+"""Real servers with the agent: they behave as without it, and every long-lived process becomes a target."""
 import os
 import pathlib
 import signal

@@ -129,7 +129,7 @@ class CodeMadeAtRunTime(HostCase):
                           env={"MALLOC_CONF": "prof:true,lg_prof_sample:10", **environment}, stdin=subprocess.DEVNULL)
 
     def test_the_compilers_unwinder_ends_the_process(self):
-        """Why the agent walks itself. Once in a while the process hangs in its unwinder instead."""
+        """The reason for the agent's own walk. Sometimes the process hangs in libgcc's unwinder instead."""
         def ends():
             process = self.kresd()
             try:

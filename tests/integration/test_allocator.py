@@ -82,7 +82,7 @@ class Finding(AllocatorCase):
         self.assert_jemalloc(report, "symbol-table", "allocator_host_prefixed", "_rjem_mallctl")
         self.assertFalse(report["identity"]["owns_malloc"])
         self.assertEqual(report["identity"]["malloc_name"], "glibc")
-        # Its functions were renamed after it was configured, and this is what it reads.
+        # Its functions were renamed after it was configured, so it reads this variable.
         self.assertEqual(report["configuration"]["variable"], "MALLOC_CONF")
         self.assertEqual(report["configuration"]["ignored_variable"], "")
         self.assertIn("malloc-not-owned", self.codes(report))
@@ -192,7 +192,7 @@ class Stripped(AllocatorCase):
                                                 f"/usr/lib/debug/.build-id/{build_id}", debug])
         self.assert_jemalloc(report, "debug-file", self.program)
         self.assertTrue(report["identity"]["owns_malloc"])
-        # The file of another build is worse than none.
+        # A file of another build would give wrong names.
         shutil.copy(PROGRAMS / "allocator_host_prefixed", debug)
         report = self.probe(self.program, wrap=["unshare", "-m", "sh", "-c", script, "sh",
                                                 f"/usr/lib/debug/.build-id/{build_id}", debug])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent into processes that were started without it, and out again: what the program notices, what is refused, what stays."""
+"""Attaching to processes that were started without the agent, and detaching: what the program notices, what is refused, what stays."""
 import concurrent.futures
 import gzip
 import json
@@ -21,7 +21,7 @@ from agent_host import PROGRAMS, only_root
 from processes import AGENT, Case, HEAPCTL, agent_thread, children_of, free_port, is_alive, jemalloc_path, need, need_namespace, own_name, stop, wait_until
 from test_silent_targets import TRACER
 
-# Takes a block and frees an older one, for ever.
+# Allocates a block and frees an older one, without end.
 ALLOCATES = """
 import time
 blocks = []
@@ -273,7 +273,7 @@ class Programs(AttachCase):
         return process.returncode, out, err
 
     def assert_same(self, *commands, confs=("",), plain=None):
-        """All at once: some end only when the agent looks at the main thread."""
+        """All at once: some end only when the agent checks the main thread."""
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             expected = {(command, conf): pool.submit(self.outcome, *command, conf=conf, attach=None) for command in commands for conf in confs}
             found = {(command, conf, *how): pool.submit(self.outcome, *command, conf=conf, attach=how[0], detach=how[1])
@@ -336,7 +336,7 @@ class Death(AttachCase):
 
 
 class Refused(AttachCase):
-    """Nothing was touched, and the reason is said."""
+    """Nothing was changed, and the reason is reported."""
 
     def assert_refused(self, pid, expected, *arguments):
         before = pathlib.Path(f"/proc/{pid}/maps").read_text()
@@ -377,7 +377,7 @@ class Refused(AttachCase):
         self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
 
     def test_a_program_that_executes_another(self):
-        """Whenever that happens, heapctl does not wait until its time is over, and then blame another thread for it."""
+        """Whenever that happens, heapctl reports it at once and does not wait until its time limit and name another thread."""
         for delay in (0, 0.02, 0.04, 0.06):
             process = self.start(need("bash"), "-c", "read -t 0.3 line < <(sleep 9); exec sleep 1000")
             time.sleep(0.27 + delay)
@@ -397,7 +397,7 @@ class Refused(AttachCase):
         self.attach(process.pid)
 
     def read_code(self, pid):
-        """All that it may execute, by address."""
+        """All memory that it may execute, by address."""
         ranges = [line.split()[0].split("-") for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "r-xp" in line]
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             return {begin: os.pread(memory.fileno(), int(end, 16) - int(begin, 16), int(begin, 16)) for begin, end in ranges}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent into processes that see other files than heapctl does: containers, other roots, and after an upgrade."""
+"""Attaching to processes that see other files than heapctl does: containers, other roots, and after an upgrade."""
 import json
 import os
 import pathlib
@@ -45,7 +45,7 @@ class ContainerCase(AttachCase):
         return root
 
     def start_contained(self, *namespaces, mounts=(), program="attached 1"):
-        """The program in namespaces and a root of its own; it, and its pid."""
+        """Starts the program in its own namespaces and root; returns the process and its pid."""
         need_namespace("--mount")
         root = self.make_root()
         steps = [f"mount --bind {root} {root}", *(step.format(root=root) for step in mounts), f"exec chroot {root} /{program}"]
@@ -133,7 +133,7 @@ class Upgrade(AttachCase):
             self.run_command(command, "attach", process.pid)
             self.run_command(command, "detach", process.pid)
         self.assertEqual(len(copies_of_agent(process.pid)), 1)
-        # A text of the agent's, of the same length.
+        # A text of the agent, replaced by one of the same length.
         self.install(folder, b"the agent has ended", b"the agent was ended")
         for _ in range(2):
             self.run_command(command, "attach", process.pid)

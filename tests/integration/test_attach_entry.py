@@ -115,7 +115,7 @@ class Known(EntryCase):
         out, _ = self.heapctl("detach", process.pid)
         self.assertRegex(out, r"\d+ functions are restored")
         self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
-        # No thread was near: nothing of it stays.
+        # No thread was in the patched code: nothing of it stays.
         self.assertNotIn("stay:", out)
         self.assertEqual([line for line in self.anonymous_code(process.pid)], [])
         self.assert_unharmed(process)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The agent into processes whose threads stand where others seldom do: coroutines, waits that nothing ends, a program's start."""
+"""Attaching to processes whose threads are at unusual places: coroutines, waits without end, a program's start."""
 import json
 import os
 import pathlib
@@ -46,7 +46,7 @@ class Places(PlacesCase):
         # The leak checker cannot work in a process that is traced.
         environment = dict(self.environment, ASAN_OPTIONS="detect_leaks=0")
         stat = pathlib.Path(f"/proc/{process.pid}/stat")
-        # Of a stop that is used, the eighth call lets the thread go; its signals are blocked already.
+        # In a stop that is used, the eighth call resumes the thread; its signals are blocked already.
         command = subprocess.Popen([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=400000:when=8", HEAPCTL,
                                     "attach", str(process.pid)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end, command)

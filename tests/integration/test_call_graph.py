@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Call graphs: graphviz takes our DOT, every picture is of its kind, SVG is sound and self-contained."""
+"""Call graphs: graphviz reads our DOT, every picture has its format, SVG is well formed and self-contained."""
 import pathlib
 import re
 import shutil

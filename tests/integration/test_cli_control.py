@@ -64,7 +64,7 @@ class ControlCase(Case):
 
 class Looking(ControlCase):
     def test_lines_fit_the_terminal(self):
-        # What is not possible has the longest words.
+        # The longest texts are those for what is not possible.
         other, _ = self.start_redis(conf="prof:false")
         self.wait_for_agent(other.pid)
         def lines(*arguments):
@@ -349,7 +349,7 @@ class Running(ControlCase):
         self.load_redis(self.port)
         bundle = self.path("b.tar")
         self.heapctl("dump", self.pid, "--bundle", "-o", bundle)
-        # A name that says nothing, as README's example has it.
+        # A name without a meaning, as in README's example.
         profile, recorded, again = self.path("a.heap"), self.path("r.heap"), self.path("again.heap")
         self.heapctl("dump", self.pid, "-o", profile)
         self.heapctl("record", self.pid, "-d", "1s", "-o", recorded)
@@ -502,7 +502,7 @@ class Running(ControlCase):
             seen = self.on_terminal(80, "record", self.pid, "-d", "1s", "-o", self.path("r.heap"))
             self.assertIn(f"recording redis-server[{self.pid}] [", seen)
             return "#" in seen
-        # One that stood still for that second on a busy machine draws the beginning alone.
+        # If it had no processor for that second, it draws the beginning alone.
         wait_until(is_drawn, "a bar")
 
     def test_the_bar_fits_a_narrow_terminal(self):
@@ -608,7 +608,7 @@ class NotThere(Case):
 
 
 class OverTheGap(Case):
-    """Targets that are not simply there: in namespaces, on demand."""
+    """Targets that are harder to find: in namespaces, on demand."""
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make namespaces")
     def test_a_container_is_reached_from_outside(self):
@@ -620,7 +620,7 @@ class OverTheGap(Case):
             ["unshare", "-m", "-p", "-n", "-f", "--kill-child", "--mount-proc", "sh", "-c",
              f"mount -t tmpfs none /run && exec {HEAPCTL} run -- redis-server --port 0 --unixsocket /run/r.sock --save ''"],
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
-        # It ignores SIGTERM; what it started goes with it.
+        # It ignores SIGTERM; its children end with it.
         self.addCleanup(outer.wait)
         self.addCleanup(outer.kill)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl doctor: every fault it knows, made for real."""
+"""heapctl doctor: every fault that it can report, on a real process."""
 import ctypes
 import json
 import os
@@ -247,7 +247,7 @@ class Doctor(Case):
         return pid
 
     def test_a_program_of_another_machine(self):
-        """Nothing is said of rights that it did not gain."""
+        """Rights that it did not gain are not reported."""
         program = os.path.join(self.folder, "small")
         if subprocess.run([need("cc"), "-m32", "-x", "c", "-", "-o", program], text=True, capture_output=True,
                           input="#include <unistd.h>\nint main(void) { return pause(); }").returncode != 0:
@@ -268,7 +268,7 @@ class Doctor(Case):
                 self.assertIn("agent-without-signal", self.examine(pid, ok=False))
 
     def test_a_child_that_restricts_its_files(self):
-        """Its agent wakes, sees nothing of /proc and leaves; nothing shows Landlock from outside."""
+        """Its agent wakes, cannot read /proc and ends; Landlock is not visible from outside."""
         if ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1) < 1:
             self.skipTest("no Landlock here")
         pid = self.forked("c=ctypes.CDLL(None).syscall; r=c(444, ctypes.byref(ctypes.c_uint64(4)), 8, 0); "

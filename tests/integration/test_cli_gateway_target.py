@@ -81,7 +81,7 @@ class ThroughAGateway(Case):
         self.answer("GET /targets/db/v1/profile", PROFILE, kind=PROFILE_TYPE)
         watch = ("watch", self.url + "/targets/db", "--when", "every=1s", "--count", "1", "--keep-free", "0", "--interval", "50ms",
                  "--keep", os.path.join(self.folder, "keep"))
-        # A gateway that does not tell.
+        # A gateway that does not report it.
         _, said = self.heapctl(*watch)
         self.assertIn("every=1s at 900.0 MiB resident", said)
         self.answer("GET /targets/db/api/v1/kernel?part=process-status", b"Name:\tdb\nVmRSS:\t  307200 kB\n", kind="text/plain; charset=utf-8")

@@ -24,7 +24,7 @@ int main(void)
 	return getchar() != EOF;
 }
 """
-# Keeps memory, says so and goes on until a signal or the end of its input.
+# Keeps memory, prints that, and continues until a signal or the end of its input.
 KEEP = """
 import sys
 kept = [bytes(50000) for _ in range(600)]

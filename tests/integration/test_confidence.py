@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The stated 95% intervals hold the truth about 95% of the time, with jemalloc's own sampling."""
+"""The stated 95% intervals contain the truth about 95% of the time, with jemalloc's own sampling."""
 import json
 import math
 import os

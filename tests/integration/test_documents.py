@@ -67,7 +67,7 @@ class Commands(Case):
             said.seek(0)
             self.assertEqual(result.returncode, 0, said.read())
         done = json.loads(result.stdout)
-        # What must fail does, or this test would see nothing.
+        # Commands that must fail do fail, or this test would find nothing.
         wrong = [command for command in done if command["block"] == "wrong"]
         self.assertEqual([command["text"] for command in wrong if command["problem"]], WRONG)
         done = done[:-len(WRONG)]
@@ -90,7 +90,7 @@ def text_of(path):
 
 
 def section(text, title):
-    """What stands under a heading, up to the next of its level."""
+    """The text under a heading, up to the next heading of its level."""
     found = re.search(rf"^(#+) {re.escape(title)}\n(.*?)(?=^\1 |\Z)", text, re.M | re.S)
     assert found, title
     return found[2]
@@ -238,7 +238,7 @@ class Names(Case):
         self.assertEqual(said - patterns - {"/targets/redis-server", "/targets/NAME", "/targets/NAME/", "/api/v1/..."}, set())
         page = section(text_of("docs/gateway.md"), "All paths")
         self.assertEqual(first_column(page), {pattern for pattern in patterns if not pattern.startswith("/v1/")}, "docs/gateway.md")
-        # What it hands through is what the agent answers.
+        # It passes on the agent's answers.
         handed = {("GET" if kind == "READ" or kind == "PROFILE" else "POST", re.sub(r"{(\w+)}", lambda match: match[1].upper(), path))
                   for kind, path in re.findall(r'AGENT_(\w+),(?:[^{}]*?)\.pattern = "([^"]+)"', table)}
         said = set(re.findall(r"`(GET|POST) (/v1/[\w/]+)", section(text_of("docs/protocol.md"), "Paths")))

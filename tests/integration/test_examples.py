@@ -28,7 +28,7 @@ class EventLoop(Case):
     """examples/event_loop.c: no thread, and the same program with every way to have jemalloc."""
 
     def start_loop(self, program=EXAMPLES / "event_loop_linked", conf=PROFILING, env=None):
-        """The process, its port, and what it said at its start."""
+        """The process, its port, and what it printed at its start."""
         port = free_port()
         output = pathlib.Path(self.folder, f"output.{port}")
         with output.open("wb") as log:
@@ -102,7 +102,7 @@ class EventLoop(Case):
             self.assertNotIn("static-unwinder", {warning["code"] for warning in status["warnings"]})
 
     def test_jemalloc_prefixed(self):
-        """malloc is not that jemalloc's, which has to be said."""
+        """malloc is not that jemalloc's, and the program must report it."""
         status, stacks = self.check_profiling(EXAMPLES / "event_loop_prefixed", symbol="_rjem_mallctl")
         self.assertEqual(stacks, 0)
         self.assertIn("malloc-not-owned", {warning["code"] for warning in status["warnings"]})
@@ -274,7 +274,7 @@ class Rust(Case):
 
 
 class Installed(Case):
-    """What `make install` puts down is enough to build and run with."""
+    """What `make install` installs is enough to build and run programs."""
 
     @classmethod
     def setUpClass(cls):

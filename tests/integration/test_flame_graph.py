@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The flame graph in a real browser: it draws, finds, zooms, turns, and never leaves its file."""
+"""The flame graph in a real browser: it draws, searches, zooms, inverts, and loads nothing but its file."""
 import os
 import pathlib
 import random

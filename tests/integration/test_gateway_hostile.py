@@ -60,7 +60,7 @@ class Names(HostileGatewayCase):
         self.assertEqual(self.pid_of(NAME), server.pid)
         self.assertEqual(self.pid_of(f"{NAME}@{STRANGER}"), stranger.pid)
         self.assertEqual(self.pid_of(f"{NAME}@{SERVER}"), server.pid)
-        # Its past is another one's.
+        # Its history is that of another process.
         wait_until(lambda: self.snapshots(f"{NAME}@{STRANGER}"), "a snapshot of the stranger")
         self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(NAME)}, {server.pid})
         self.assertEqual({snapshot["pid"] for snapshot in self.snapshots(f"{NAME}@{STRANGER}")}, {stranger.pid})
@@ -248,7 +248,7 @@ class Messages(HostileGatewayCase):
 
 
 class Clients(HostileGatewayCase):
-    """540 of them, more than there are places."""
+    """540 of them, more than there are connection slots."""
 
     def request(self, path, method="GET"):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=60)

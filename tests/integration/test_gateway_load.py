@@ -87,7 +87,7 @@ class Crowd(GatewayCase):
         self.assertTrue(counts(load), load.statuses)
         self.assertTrue(is_alive(process.pid))
         self.assertIsNone(gateway.poll())
-        # Nothing is left behind: descriptors and threads go back to what an idle gateway has.
+        # Nothing leaks: the numbers of descriptors and threads return to those of an idle gateway.
         self.expect(self.get("/targets"), 200)
         self.assertLess(len(os.listdir(f"/proc/{gateway.pid}/fd")), 120)
 

@@ -133,7 +133,7 @@ scrape_configs:
             raise AssertionError(f"{error}: {empty}") from None
 
     def empty_panels(self, query):
-        """Every panel asks for something that Prometheus understands; here are those without data."""
+        """Prometheus can evaluate the query of every panel; returns the panels without data."""
         dashboard = json.loads((CONTRIB / "grafana/heapctl.json").read_text())
         empty = []
         for panel in dashboard["panels"]:

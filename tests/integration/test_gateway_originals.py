@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway in the place of Mesos, libmtev, gperftools and Go, asked by their own clients, in front of a real Redis."""
+"""The gateway in place of Mesos, libmtev, gperftools and Go, used by their own clients, with a real Redis."""
 import gzip
 import json
 import os

@@ -29,7 +29,7 @@ class Page(browser.Browser):
     """Finds things by what people read."""
 
     def wait_for(self, expression):
-        # An element is an empty thing by the time it arrives here.
+        # An element has no content when it arrives here.
         return super().wait_for(f"Boolean({expression})")
 
     def text(self, selector="body"):
@@ -100,7 +100,7 @@ class Shown(GatewayCase):
         other = self.open_page(page.evaluate("location.hash").lstrip("#"))
         other.wait_for("document.querySelector('.flame canvas')")
         self.assertEqual(other.text(".fg-crumbs"), zoomed)
-        # Back is where it came from.
+        # Back leads to the page before.
         page.back()
         page.wait_for("document.querySelector('.flame canvas') && !location.hash.includes('view=')")
         self.assertEqual(page.serious_complaints(), [])
@@ -284,7 +284,7 @@ class Shown(GatewayCase):
                 self.load_redis(port, keys=400 * (known + 1), size=700)
 
     def keep_growing(self, port, count):
-        """However long a page takes to draw: growth that ended long ago is no leak."""
+        """However long a page takes to draw, growth that ended long ago is no leak."""
         is_done = threading.Event()
 
         def grow():
@@ -305,7 +305,7 @@ class Shown(GatewayCase):
         page.click_on("History")
         page.wait_for("document.querySelectorAll('.timeline path.line').length >= 4")
         self.assertIn(f"/{NAME}/history", page.evaluate("location.hash"))
-        # The curves as a file, which stands for itself.
+        # The curves as a file that needs no other.
         page.click_on("Save as", "summary")
         saved = os.path.join(self.folder, "saved.svg")
         self.assertEqual(page.download(saved, "button", "Curves (SVG)"), f"{NAME}.history.svg")

@@ -33,7 +33,7 @@ while True:
 
 @contextlib.contextmanager
 def starved(thread):
-    """Meanwhile that thread gets hardly any processor time: what it has to do stays undone while all others go on."""
+    """Meanwhile that thread gets hardly any processor time: its work waits while all others continue."""
     processors = os.sched_getaffinity(thread)
     hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -49,7 +49,7 @@ def starved(thread):
 
 
 def long_work():
-    """A profile that keeps a worker at its work for a while, about equally long with and without a sanitizer."""
+    """A profile that takes a worker some time to draw, about equally long with and without a sanitizer."""
     count = 20000 if SANITIZED else 200000
     stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(count))
     return f"heap_v2/524288\n  t*: {count}: {100 * count} [0: 0]\n{stacks}".encode()
@@ -321,7 +321,7 @@ class Targets(GatewayCase):
         self.assertEqual({target["pid"] for target in self.get("/targets").json["targets"]}, {first.pid, second.pid})
         for process in (first, second):
             self.assertEqual(self.expect(self.get(f"/targets/{process.pid}/v1/status"), 200).json["pid"], process.pid)
-        # Which one is meant is for the client to say.
+        # The client must say which one it means.
         for path in ("/v1/status", f"/targets/{SEVERAL}/v1/status"):
             self.assertIn(str(second.pid), self.expect(self.get(path), 409).json["error"]["message"])
         self.end(second)
@@ -446,7 +446,7 @@ class Targets(GatewayCase):
 
 
 class Launched(GatewayCase):
-    """heapctl run --listen: the program comes with its gateway."""
+    """heapctl run --listen: the program gets a gateway of its own."""
 
     def run_redis(self, *options):
         self.port = free_port()
@@ -484,7 +484,7 @@ class Launched(GatewayCase):
 
 
 class Trouble(GatewayCase):
-    """Agents that hang, lie or die cost only their own callers an error."""
+    """Agents that hang, answer wrongly or end cause errors only for their own callers."""
 
     def fake(self, answers):
         agent = FakeAgent(self.agents, answers)
@@ -494,7 +494,7 @@ class Trouble(GatewayCase):
     def test_a_process_that_has_just_started_is_found_by_its_pid(self):
         self.start_gateway()
         path = f"/targets/{os.getpid()}/v1/status"
-        # That was a look at all processes, and the next one has to wait.
+        # That was a scan of all processes, and the next one has to wait.
         self.expect(self.get(path), 404)
         self.fake(lambda method, target: (200, fake_status()))
         self.expect(self.get(path), 200)
@@ -557,7 +557,7 @@ class Trouble(GatewayCase):
         self.assertLess(time.monotonic() - started, 60)
         answer = self.expect(self.get(f"/targets/{os.getpid()}/v1/status"), 503)
         self.assertIn("Retry-After", answer.headers)
-        # Twenty clients asked for the same thing; the agent was asked a few times at most.
+        # Twenty clients requested the same; the agent got a few requests at most.
         self.assertLess(len([r for r in agent.requests if r[1] == "/v1/status"]), 10)
         for thread in hanging:
             thread.join(30)
@@ -684,7 +684,7 @@ class Trouble(GatewayCase):
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(over.set)
-        # By itself none of them would ever end.
+        # Without that none of them would ever end.
         for _ in range(3):
             self.expect(self.get("/openapi.json"), 200)
 
@@ -971,7 +971,7 @@ class Safety(GatewayCase):
         self.assertIn("another process", message)
         self.end(gateway)
         self.assertFalse(os.path.exists(path))
-        # What a killed gateway left behind is replaced; a file that is no socket is not.
+        # A socket that a killed gateway left is replaced; a file that is no socket is not.
         gateway = self.start(HEAPCTL, "serve", "--listen", path, self.process.pid, wait_for=lambda: os.path.exists(path))
         gateway.kill()
         gateway.wait()

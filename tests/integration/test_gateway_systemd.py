@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway under systemd: its units as systemd itself judges them, and sockets that it was handed."""
+"""The gateway under systemd: its units as systemd itself rates them, and sockets that systemd passes to it."""
 import os
 import pathlib
 import re

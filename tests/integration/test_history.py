@@ -55,7 +55,7 @@ class Served(GatewayCase):
         os.symlink(foreign, self.archive)
         wait_until(lambda: "may be written to by others" in said(), "the refusal")
         self.assertEqual(os.listdir(foreign), [])
-        # Back again: what was there is there.
+        # The folder is back: so are its snapshots.
         os.unlink(self.archive)
         os.rename(elsewhere, self.archive)
         wait_until(lambda: said().count("was removed or replaced") == 2, "the second message")
@@ -228,7 +228,7 @@ class Served(GatewayCase):
         self.assertEqual(set(restarted.json["runs"]), {0, 1})
         only = timeline(f"?pid={second['pid']}&started_ms={second['started_ms']}")
         self.assertEqual({snapshot["pid"] for snapshot in only["snapshots"]}, {again.pid})
-        # Two at the same time are none.
+        # Two at the same time are no series.
         self.start_named_redis(name)
         wait_until(lambda: len(timeline()["processes"]) == 3, "a third process")
         wait_until(lambda: self.get(f"{base}/trend").status == 409, "two processes at the same time")
@@ -326,7 +326,7 @@ class Served(GatewayCase):
         kept = wait_for_two(0, day_ms * 10**6, first_pid)
         now_ms = kept[0]["time_ms"]
         phases = [kept]
-        # The keeping of captures and snapshots goes on at once, though the clock says that it is long ago.
+        # Captures and snapshots are taken again at once, although the clock was set back.
         for offset, days in (("+20d", 20), ("-20d", -20)):
             before = captured()
             set_clock(offset)

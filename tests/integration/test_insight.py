@@ -29,7 +29,7 @@ class InsightCase(GatewayCase):
         self.server, self.port = self.start_redis(conf=FINE)
         self.wait_for_agent(self.server.pid)
         self.load_redis(self.port, keys=20000, size=200)
-        # Two of three go: slabs with holes.
+        # Two of three are freed: slabs with holes.
         for at in range(20000):
             if at % 3 != 0 and at % 50 == 0:
                 self.redis(self.port, "DEL", *[f"key:{n:08d}" for n in range(at, at + 50) if n % 3 != 0])
@@ -215,7 +215,7 @@ class Account(InsightCase):
         self.assertEqual(account["profile_interval95"], [])
 
     def test_what_the_option_governs_follows_it(self):
-        """Set as the advice says, and the row is nothing, or has moved."""
+        """The option is set as the advice says; then the row is 0, or its memory is in another row."""
         for conf, name, row in (("tcache:false", "thread_caches", 0), ("retain:false", "retained", 0), ("dss:primary", "program_break", 0)):
             with self.subTest(conf):
                 server, port = self.start_redis(conf=f"{FINE},{conf}")

@@ -119,7 +119,7 @@ class Matrix(unittest.TestCase):
         # A sanitizer changes no output: what reads it in the plain build takes as long again and finds nothing new.
         return not SANITIZED and shutil.which(program) is not None
 
-    # What reads an output, and the total that it finds in there; None where it shows none.
+    # The reader of an output, and the total that it finds there; None where it shows none.
 
     def read_text(self, data):
         text = data.decode()

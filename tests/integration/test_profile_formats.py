@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of real programs are read, and what is written is understood by go's pprof and by jeprof."""
+"""Profiles of real programs are read, and go's pprof and jeprof read what heapctl writes."""
 import gzip
 import os
 import pathlib

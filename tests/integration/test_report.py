@@ -226,7 +226,7 @@ class Report(unittest.TestCase):
         self.assertRegex(listing, rf"\n---\n     \.      \. +{line}: .*load_table\(void\)\n")
 
     def test_sources_that_are_none(self):
-        """A profile may name any file as a source: one that never ends must not hold us up."""
+        """A profile may name any file as a source: one without an end must not block the report."""
         raw = text("report", "--raw", self.first)
         pipe, big = self.path("pipe"), self.path("big")
         os.mkfifo(pipe)
@@ -362,7 +362,7 @@ class Report(unittest.TestCase):
         self.assertRegex(result.stderr.decode(), r"/bare: .*(in time|libdebuginfod)")
 
     def test_a_process_that_sees_other_files(self):
-        """As in a container: its program is there for it alone."""
+        """As in a container: only the process itself sees its program."""
         inside = self.path("inside")
         os.mkdir(inside)
         script = ('mount -t tmpfs none "$1" && cp "$2" "$1/store" && "$1/store" "$3" "$3.later" && echo ready && exec sleep 600')
@@ -656,7 +656,7 @@ class Report(unittest.TestCase):
         self.assertEqual(out.count("Total: "), 4, out)
 
     def test_viewers_leave_the_shell_alone(self):
-        """They go on while the next command is typed, and take their file along when they end."""
+        """They continue while the next command is typed, and remove their file when they end."""
         programs, shown, end = self.path("viewers"), self.path("shown"), self.path("end")
         os.mkdir(programs)
         for name in ("gv", "evince", "xdg-open", "kcachegrind"):
@@ -732,7 +732,7 @@ class ReportOfTarget(Case):
             self.assertNotIn("prof.reset", self.heapctl("diff", first, grown)[1])
             self.heapctl("mallctl", process.pid, "prof.reset=10", "--force")
             if accumulates:
-                # As a whole more than before, so that only single stacks tell.
+                # The total is larger than before, so that only single stacks show it.
                 self.load_redis(port, keys=20000)
             self.heapctl("dump", process.pid, "-o", reset)
             self.assertIn(words, self.heapctl("diff", grown, reset)[1])
@@ -778,7 +778,7 @@ def field(number, value):
 
 
 class Work(Case):
-    """Files that say little with many words cost what they are long."""
+    """Repetitive files take time and memory in proportion to their length, not more."""
 
     def test_a_long_name_that_many_functions_share(self):
         functions = 20000

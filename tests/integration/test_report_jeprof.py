@@ -95,7 +95,7 @@ class Comparison:
         return at is None or ours in jeprof.oracle(place[0], at)
 
     def cuts(self, stack):
-        """How many frames of the stack each of the two leaves away."""
+        """How many frames of the stack each of the two cuts off."""
         ours = theirs = 0
         for i, address in enumerate(stack):
             place = self.profile.place(address)

@@ -54,7 +54,7 @@ class Signals(ComparedCase):
             return "\nSigBlk:\t0000000000000000\n" in status.read_text()
         wait_until(blocks_none, "it to wait for signals")
         self.assertEqual(ask(process.path, "/v1/status")[0], 200)
-        # Stopped it does not wait.
+        # A stopped process does not wait.
         stop(process.pid)
         for number in WAITED_FOR:
             process.send_signal(number)
@@ -110,7 +110,7 @@ class Output(ComparedCase):
 @only_root
 class Rights(ComparedCase):
     def after_giving_up(self, what):
-        """The program when its main thread has given something up; it does and ends the same without an agent."""
+        """The program after its main thread has dropped rights; it behaves and ends the same without an agent."""
         for agent in (False, True):
             process = self.start_program("gives_up_rights", what, agent=agent)
             self.assertEqual(process.first, "started")

@@ -284,7 +284,7 @@ class Provenance(SamplerCase):
         said, status = self.said(process.pid)
         self.assertRegex(said, "^sampled by heapctl from the start")
         self.assertGreater(status["sampler"]["since_ms"], 0)
-        # What is discarded is missing from then on.
+        # Discarded samples are missing from then on.
         ask(self.socket_of(process.pid), "/v1/reset", "POST")
         wait_until(lambda: time.time() * 1000 > status["started_ms"] + 1100, "a second after the start")
         ask(self.socket_of(process.pid), "/v1/reset", "POST")
@@ -407,7 +407,7 @@ void free(void *block) { if ((char *)block < arena || (char *)block >= arena + s
 void *site_own(size_t size) { void *volatile block = malloc(size); return block; }
 void release_own(void *block) { free(block); }
 """
-# It says what the plugins answer, and frees all at the end.
+# It prints what the plugins answer, and frees everything at the end.
 LOADER = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

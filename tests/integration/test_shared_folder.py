@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One HEAPCTL_DIR for processes of several pid namespaces, as containers with a common volume have it; and what dead ones leave there."""
+"""One HEAPCTL_DIR for processes of several pid namespaces, as for containers with a common volume; and what ended processes leave there."""
 import json
 import os
 import pathlib
@@ -113,7 +113,7 @@ class SharedFolder(HostCase):
 
 class LeftBehind(HostCase):
     def bind(self, pid):
-        """A socket that never came to listen."""
+        """A socket that never listened."""
         os.makedirs(self.agents, mode=0o700, exist_ok=True)
         path = os.path.join(self.agents, f".{pid}.0123456789abcdef")
         with socket.socket(socket.AF_UNIX) as unfinished:
@@ -160,7 +160,7 @@ class LeftBehind(HostCase):
 
 
 class Removed:
-    """The folder goes away under a living agent and comes back."""
+    """The folder of a running agent is removed and made again."""
 
     def start_server(self):
         server = self.host(self.kind)
@@ -198,7 +198,7 @@ class Removed:
     def test_changes_by_other_processes_wake_no_agent(self):
         server = self.start_server()
         task = agent_thread(server.pid)
-        # The first seconds of a process have looks of their own.
+        # In the first seconds of a process the agent makes more checks.
         wait_until(lambda: time.monotonic() - self.begun > 6, "the young process's looks")
         def is_left_alone():
             before = voluntary_switches(task)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb on a target that cannot answer: stopped, traced, frozen, hung, ended. The reason is said at once, and nothing waits in vain."""
+"""Every verb on a target that cannot answer: stopped, traced, frozen, hung, ended. The reason is reported at once, and no verb waits."""
 import json
 import os
 import pathlib
@@ -67,7 +67,7 @@ class Silent(GatewayCase):
         self.wait_for_agent(self.pid)
 
     def freeze(self, pid):
-        """Freezes a process with a control group of its own; skips where there is none to be had."""
+        """Freezes a process with a control group of its own; skips where it cannot make one."""
         second, first = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/freezer")
         is_second = (second / "cgroup.controllers").exists()
         group = (second if is_second else first) / f"heapctl-test-{pid}"

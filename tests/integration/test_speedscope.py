@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""speedscope imports what we write, and finds in it what we had. Its packaged page runs in a browser."""
+"""speedscope imports what we write, and shows the same figures. Its packaged page runs in a browser."""
 import base64
 import collections
 import json

@@ -38,7 +38,7 @@ class StoreCase(Case):
         self.addCleanup(subprocess.run, ["umount", "-l", self.archive], check=True)
 
     def fill_up(self):
-        """Not a byte of the disk is left."""
+        """The disk has no free byte."""
         with open(os.path.join(self.archive, "ballast"), "ab", buffering=0) as ballast:
             size = 65536
             while size:
@@ -72,7 +72,7 @@ class Kills(StoreCase):
         acknowledged = {}
         with_leftovers = rounds = 0
         deadline = time.monotonic() + 2 * PATIENCE_SECONDS
-        # Where it strikes is a matter of luck: as often as needed, to strike while a snapshot is being kept.
+        # The moment of the kill is random: it is repeated until one hits a snapshot that is being stored.
         while rounds < 60 or (with_leftovers <= 5 and time.monotonic() < deadline):
             rounds += 1
             process = subprocess.Popen([WRITER, self.archive, "100000", "2000"], stdout=subprocess.PIPE, text=True,
@@ -101,7 +101,7 @@ class Kills(StoreCase):
         self.assertGreater(with_leftovers, 5, "the kills never struck while a snapshot was being kept")
 
     def test_a_kill_at_every_write_loses_nothing_acknowledged(self):
-        """Each call that changes a file is the last one in turn, done not at all, in part, or to its last byte but one."""
+        """The process is killed at each call that changes a file: before it, in its middle, or one byte before its end."""
         if SANITIZED:
             self.skipTest("a sanitizer wants to be preloaded first")
         count = os.path.join(self.folder, "count")
@@ -138,7 +138,7 @@ class Kills(StoreCase):
 
 
 class KillsOfCaptures(Kills):
-    """What heapctl watch keeps is promised the same."""
+    """The captures of heapctl watch have the same guarantees."""
     use = "captures"
 
 
@@ -299,7 +299,7 @@ class Store(StoreCase):
         acknowledged = dict(line.split() for line in filled.stdout.splitlines())
         self.assertGreater(len(acknowledged), 5)
         self.check(acknowledged)
-        # Room again: it goes on, with everything there.
+        # There is room again: snapshots continue, and none is missing.
         first = min(rows(self.archive))
         with sqlite3.connect(os.path.join(self.archive, "index.sqlite"), isolation_level=None) as index:
             index.execute("DELETE FROM snapshot WHERE id = ?", first[:1])

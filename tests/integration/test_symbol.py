@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names, files and lines against other symbolizers, over every way that debug information is kept."""
+"""Names, files and lines against other symbolizers, for every way to store debug information."""
 import ctypes
 import functools
 import http.server
@@ -200,7 +200,7 @@ class Compilers(SymbolCase):
 
 
 class BuiltOnce(SymbolCase):
-    """Tests that all look at one program."""
+    """Tests that share one program."""
 
     @classmethod
     def setUpClass(cls):

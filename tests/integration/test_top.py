@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl top on a real Redis: as tables in a pipe, and live on a terminal that is looked at through a pty."""
+"""heapctl top on a real Redis: as tables in a pipe, and live on a terminal, which the test reads through a pty."""
 import fcntl
 import json
 import os

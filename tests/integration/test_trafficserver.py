@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""memory_profile.so in Debian's Traffic Server: messages, what they leave behind, and what an operator is told."""
+"""memory_profile.so in Debian's Traffic Server: messages, what they leave behind, and what they report to the operator."""
 import json
 import os
 import pathlib
@@ -40,7 +40,7 @@ class Messages(TrafficServerCase):
         self.assertTrue(path.read_bytes().startswith(b"heap_v2/4096\n"))
 
     def test_messages(self):
-        """One server through a working day: each step needs what the one before left."""
+        """One server for many steps: each needs what the one before left."""
         self.start_server()
         self.check_start()
         self.check_original_words()
@@ -62,7 +62,7 @@ class Messages(TrafficServerCase):
         self.assertIn(f"{self.dumps}/jeprof.*", ready)
         self.assertIn(f"{self.pid}.sock", ready)
         self.assertEqual([line for line in self.log_lines() if "WARNING" in line or "ERROR" in line], [])
-        # A file without stacks is a trap, too.
+        # A file without stacks would mislead, too.
         self.assertIn("sampling is off (activate it first)", self.message("dump"))
 
     def check_original_words(self):
@@ -239,7 +239,7 @@ class Dumping(TrafficServerCase):
         self.check_shutdown()
 
     def check_shutdown(self):
-        """The server ends in the middle of dumps: what there is is whole, and said so."""
+        """The server ends in the middle of dumps: each file is complete, and was reported."""
         for _ in range(5):
             self.send("dump")
         before = set(self.dumps.iterdir())

@@ -188,7 +188,7 @@ class Shapes(TrendCase):
         folder = os.path.dirname(self.paths[0])
         expected = self.trend(*self.paths)
         self.assertEqual(self.trend(folder), expected)
-        # Copied: only the catalogue knows the times, which are an hour apart, too, and one file is gone.
+        # Copied: only captures.jsonl has the times, which are an hour apart, too, and one file is missing.
         captures = os.path.join(self.folder, "captures")
         os.mkdir(captures)
         with open(f"{captures}/captures.jsonl", "w") as catalogue:

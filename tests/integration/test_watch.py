@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl watch on a real Redis: captures at the right moment, bounded, catalogued, and handed on."""
+"""heapctl watch on a real Redis: captures at the right time, within limits, listed, and passed to a command."""
 import json
 import os
 import pathlib
@@ -159,7 +159,7 @@ class Moments(WatchCase):
             self.skipTest("no triggers of memory pressure here")
         group = self.control_group(24 << 20)
         server, _ = self.redis_with_agent()
-        # Between its first look and the end of the test it looks only when it is told.
+        # Between its first reading and the end of the test it reads only on a signal.
         watch = self.watch(server.pid, "--when", "psi>5%", "--interval", "1hrs", "--count", "1")
         self.wait_for_message("watching", watch)
         self.assertIn("reported by the kernel (/proc/pressure/memory)", pathlib.Path(self.messages).read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""heapctl serve --watch-file on real Redis servers: captured, kept, followed, read again, told."""
+"""heapctl serve --watch-file on real Redis servers: captures, folders, restarts, reloading, and reports."""
 import json
 import os
 import pathlib
@@ -294,7 +294,7 @@ class Restarts(WatchFileCase):
         self.addCleanup(stopped.send_signal, signal.SIGCONT)
         before = self.watch(OTHER)["captures"]
         self.wait_for_watch(OTHER, lambda w: w["captures"] >= before + 3, "captures of the other")
-        # Nor does it hold up the end; its capture may take two minutes.
+        # It does not delay the end, either; its capture may take two minutes.
         gateway.terminate()
         self.assertEqual(gateway.wait(60), 0)
 

@@ -170,12 +170,12 @@ def upward_links(objects):
 
 # Other definitions of what heapctl-net has; in a binary without the others.
 ALTERNATIVES = {"cli/without_net", "allocator/allocator_fake"}
-# What is in the two binaries together with base, wire and unwind: names of the one never meet those of the other.
+# What is in the two binaries together with base, wire and unwind: names of one do not clash with those of the other.
 AGENT = {"agent", "allocator"}
 
 
 def duplicate_names(objects):
-    """Global names with two definitions that may meet in one binary, where the linker takes either without a word, as {name: [units]}."""
+    """Global names with two definitions that may meet in one binary, where the linker takes either without a message, as {name: [units]}."""
     found = {}
     for name, units in sorted(objects.defined.items()):
         for meets in (lambda layer: layer not in AGENT, lambda layer: layer in AGENT or layer in ALLOWED["agent"]):

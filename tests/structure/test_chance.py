@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The bounds that tests take from tests/support/chance.py are as rare as they say, and no rarer than need be."""
+"""The bounds that tests take from tests/support/chance.py have the stated risk, and are no wider than necessary."""
 import pathlib
 import sys
 import unittest

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The CI files follow their systems' schemas, and the checker that says so can fail."""
+"""The CI files follow their systems' schemas, and the checker finds files that do not."""
 import os
 import pathlib
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No cycle between files, no link upwards, no tag twice, no printing below src/cli; and the checks that say so can fail."""
+"""No cycle between files, no link upwards, no tag twice, no printing below src/cli; and the checks find each of these."""
 import os
 import pathlib
 import tempfile

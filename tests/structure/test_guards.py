@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every variable with a guard is initialised where it is declared, and the checker that says so can fail."""
+"""Every variable with a guard is initialised where it is declared, and the checker finds those that are not."""
 import pathlib
 import unittest
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The tree obeys its layers, and the checker that says so can fail."""
+"""The tree obeys its layers, and the checker finds violations."""
 import pathlib
 import re
 import tempfile

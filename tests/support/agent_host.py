@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that tests of the agent order about (tests/integration/programs/agent_host.c), and raw clients of its socket."""
+"""The program that tests of the agent control (tests/integration/programs/agent_host.c), and raw clients of its socket."""
 import contextlib
 import fcntl
 import os
@@ -72,7 +72,7 @@ class HostCase(Case):
         super().setUp()
         # The sanitizer refuses threads in a child of a program with threads, which is what the agent is made for.
         self.environment["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":die_after_fork=0"
-        # It delivers signals when it likes, not where they came.
+        # It delivers signals later, not where they came.
         if SANITIZER == "thread":
             self.environment["HEAPCTL_CHILDREN"] = "thread"
 
@@ -120,7 +120,7 @@ class HostCase(Case):
             return []
 
     def raw(self, path, data=b"", timeout=PATIENCE_SECONDS):
-        """A connected client; the caller does with it what it likes."""
+        """A connected client, for the caller to use."""
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.addCleanup(client.close)
         # Without a time limit, which would make a full queue an error.

@@ -27,7 +27,7 @@ def find():
 
 
 def missing():
-    """What there is not to test pages with, in words; None when all is there."""
+    """What is missing for tests of pages, as text; None when nothing is."""
     if not find():
         return "chromium is not installed"
     if not shutil.which("node"):
@@ -65,7 +65,7 @@ class Driver:
         self.process.stdout.close()
 
     def read_answer(self):
-        # Playwright has the first say on what took too long: it knows what it was waiting for.
+        # Playwright reports a time-out first: it knows what it was waiting for.
         deadline = time.monotonic() + 2 * DEADLINE_S
         while b"\n" not in self.buffer:
             if not select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))[0]:

@@ -216,7 +216,7 @@ def run_unittest(path, glob, tap):
 
 
 class Cmocka:
-    """Makes of cmocka's own TAP ours: it calls a skip "not ok", gives reasons after the result, and knows no durations."""
+    """Converts cmocka's TAP to ours: it calls a skip "not ok", gives reasons after the result, and knows no durations."""
 
     def __init__(self, tap, pid):
         self.tap, self.pid = tap, pid

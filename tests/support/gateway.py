@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gateway for integration tests, and a fake agent for what no real one would do: hang, die, lie."""
+"""A gateway for integration tests, and a fake agent that hangs, ends or answers wrongly."""
 import http.client
 import json
 import os
@@ -138,7 +138,7 @@ class FakeAgent:
 
 
 def fake_status(name="fake", **changes):
-    """What a healthy agent says of itself."""
+    """The status of an agent without faults."""
     status = {
         "protocol": 1, "agent_version": "0.1.0", "pid": os.getpid(), "name": name, "exe": "/usr/bin/fake", "uid": os.getuid(),
         "started_ms": 1,

@@ -9,7 +9,7 @@ import time
 
 class Load:
     def __init__(self, port, requests, clients, seconds, is_enough=lambda load: True, most_seconds=120):
-        """Lasts until `is_enough`, at least so long."""
+        """Runs until `is_enough`, at least this long."""
         self.is_enough, self.last = is_enough, time.monotonic() + most_seconds
         self.port = port
         self.requests = requests

@@ -17,7 +17,7 @@ CLONE = re.compile(r"(\.(part|isra|constprop|cold|lto_priv|localalias)\b.*|\.\d+
 
 
 def bare(name):
-    """The name without arguments, template arguments, result, version, gcc's clones and what tells namesakes apart."""
+    """The name without arguments, template arguments, result, version, gcc's clones and what distinguishes functions of one name."""
     name = re.sub(r" \(inline\)$| \[[^\]]*\]$", "", name)
     name = re.sub(r" \([^()]*:\d+\)( \(inline\))?$| \[[^\]]*\]( \([^()]*:\d+\))?( \(inline\))?$", "", name)
     name = re.sub(r"@[0-9a-f]+$", "", name)

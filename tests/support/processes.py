@@ -26,7 +26,7 @@ BUILD = pathlib.Path(os.environ.get("HEAPCTL_BUILD", pathlib.Path(__file__).reso
 HEAPCTL = str(BUILD / "src/cli/heapctl")
 AGENT = str(BUILD / "src/agent/libheapctl.so")
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
-# A loaded machine is slow; nothing here waits that long when all is well.
+# A loaded machine is slow; without a fault nothing here waits that long.
 PATIENCE_SECONDS = 60
 
 
@@ -64,7 +64,7 @@ def other_gateways():
 
 
 def wait_until_unused(condition, what):
-    """As wait_until, for what needs an agent on demand that is not used. A gateway without names, as other tests start them,
+    """As wait_until, for tests that need an unused agent on demand. A gateway without names, as other tests start them,
     wakes all such agents of the machine: the time in which one runs is added to the patience, up to four times as much."""
     disturbed = 0
     last = begin = time.monotonic()

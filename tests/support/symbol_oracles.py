@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of addresses as other symbolizers tell them, and what of a difference is one of taste."""
+"""Frames of addresses by other symbolizers, and which differences are only conventions."""
 import json
 import re
 import subprocess
@@ -20,13 +20,13 @@ def plain_name(name):
 
 
 def same_name(name, other):
-    """The others leave out what is around a function that has no linkage name."""
+    """The other tools omit the scope of a function without a linkage name."""
     name, other = plain_name(name), plain_name(other)
     return name == other or bool(other) and not other.startswith("_Z") and name.endswith("::" + other)
 
 
 def plain_path(path):
-    """Some tools leave the compiler's directory away; the end of the path is what all agree on."""
+    """Some tools omit the compiler's directory; all have the same end of the path."""
     return "" if path in UNKNOWN else "/".join(part for part in path.split("/") if part not in ("", "."))
 
 

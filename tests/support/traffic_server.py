@@ -94,7 +94,7 @@ class TrafficServerCase(Case):
             # Metrics are seen after both of these.
             "proxy.config.raw_stat_sync_interval_ms": "INT 200",
             "proxy.config.remote_sync_interval_ms": "INT 200",
-            # Without free lists, so that allocations are seen one by one.
+            # Without free lists, so that each allocation is sampled on its own.
             "proxy.config.proxy_binary_opts": "STRING -M -f -F",
         })
         path.write_text("".join(f"CONFIG {name} {value}\n" for name, value in settings.items()))
