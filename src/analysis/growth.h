@@ -1,75 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast something grows, by a series of estimates, since when, and how sure that is. The rate is
+ * How fast something grows, by a series of estimates; since when; and with what error. The rate is
  * that of a least-squares line: through all estimates, or, where growth began later or has ended,
- * level up to its onset (a hinge) and from its end on; steps beside it are left to levels of their
- * own. Its 95% interval contains
- * the rate of the same line through the true values at the same times: what a profiler would have
- * found that records everything. So its width comes from sampling alone. `p` is how often a program
- *that does not grow would look as if it grew this much, by sampling and by its own fluctuation.
+ * of a line that is level before its onset (a hinge) and after its end. Steps beside the line have
+ * levels of their own. The 95% interval of the rate contains the rate of the same line through the
+ * true values at the same times, which a profiler that records everything would have found. So its
+ * width comes from sampling alone. `p` is how often a program that does not grow would look as if
+ * it grew this much, by sampling and by its own fluctuation.
  *
- * Model. Two profiles err together by the variance of the objects that are alive in both, since an
- * object is sampled, or not, once (Horvitz and Thompson; see analysis/unsample.h). What was sampled
- * has the weight w, the variance of an estimate over its value. So what is added at the rate b and
- * stays makes a random walk of variance w |b| an hour, like the count of a Poisson process; and a
- * level a of which objects go and others come, with lifetime T, has cov(e_j, e_k) = w a exp(-|t_j -
- * t_k| / T), like the queue M/M/oo. Together
+ * Model. The errors of two profiles are correlated: their covariance is the variance of the objects
+ * that are alive in both, since an object is sampled, or not, once (Horvitz and Thompson; see
+ * analysis/unsample.h). A sampled object has the weight w, the variance of an estimate over its
+ * value. So what is added at the rate b and stays is a random walk of variance w |b| an hour, like
+ * the count of a Poisson process. A level a whose objects are replaced after a lifetime T has
+ * cov(e_j, e_k) = w a exp(-|t_j - t_k| / T), like the queue M/M/oo. Together:
  *
  *	cov(e_j, e_k) = s (f w a exp(-|t_j - t_k| / T) + w |b| min(t_j, t_k))
  *
- * with f the share of the level that is turned over (the rest stays and cancels out of b), and
- * s >= 1 for the program itself, which the interval ignores: there s = 1. The part of a fluctuating
- *level above its low was turned over: it is of one profile alone.
+ * Here f is the share of the level that is replaced (the rest stays and cancels out of b), and
+ * s >= 1 is the program's own variation, which the interval ignores: there s = 1. Where the level
+ * fluctuates, the part above its minimum was replaced, and is of one profile alone.
  *
- * The estimates themselves move by more than sampling: the number of objects of that queue is a
- * Poisson count, so the value moves by the variance z a for objects of z bytes, with the same
+ * The values themselves vary, too, not only by sampling: the number of objects in that queue is a
+ * Poisson count, so the value has the variance z a for objects of z bytes, with the same
  * correlation. Together with sampling that is v a with v = w + z, the sum of the squares of what
- * each recorded object represents over the sum (growth_objects). For objects far smaller than the
- * sampling interval v is w; for large ones nearly all is the program's. So p takes v in place of w.
- * For the interval the series' own moves, which determine T and f, are taken for v a (traffic) and
- *for w a (a pool that keeps their number), and the rate errs by w either way.
+ * each recorded object represents, over their sum (growth_objects). For objects far smaller than
+ * the sampling interval v is w; for large ones nearly all of v is the program's. So p uses v in
+ * place of w. For the interval, T and f are determined from the movement of the series twice: once
+ * as if it were v a (traffic), once as if it were w a (a pool with a fixed number of objects). The
+ * error of the rate follows from w in both.
  *
- * Of this w and v are known. T, f and s are not: profiles do not say which objects are the same.
+ * Of these w and v are known. T, f and s are not: profiles do not say which objects are the same.
  * Where they count what was ever allocated, this determines T roughly. The error of the rate is
- *found for each of a grid of their values, and averaged with the weights that the series gives them
- * (restricted likelihood, Patterson and Thompson 1971) times what they weigh beforehand. A restart
- * starts again: each run has a level of its own, and b is common.
+ * computed for each point of a grid of T, f and s, and averaged with the likelihoods that the
+ * series gives these points (restricted likelihood, Patterson and Thompson 1971) times their prior
+ * weights. A restart begins a new run, with a level of its own; b is common to all runs.
  *
- * A rate belongs to the 95% interval when such a model with this rate (and the covariance and the
- * level that go with it) gives neither 2.5% to estimates as high, nor to ones as low. As for a
- * Poisson count the interval is wider above than below, and holds for a few samples. What was seen
- * to come beyond a supposed b did come: the turnover is never less than half of that, so that three
- * samples in a straight line are no proof.
+ * A rate belongs to the 95% interval when the model with this rate (and the covariance and the
+ * level that go with it) gives at least 2.5% to estimates as high as these, and to estimates as
+ * low. As for a Poisson count, the interval is wider above than below, and has its coverage for a
+ * few samples. Samples that arrived beyond a supposed b are evidence of replacement: the turnover
+ * is at least half of them, so three samples in a straight line are no proof of growth.
  *
  * p tests growth from the start on and from other times on, and is corrected for these several
- *tests (Cauchy's combination of their p). Which shape a series has is decided by Schwarz's
- * criterion (analysis/growth_shape.h): growth that steps or a rise to a new level explain nearly
- * as well, with odds of less than 20 to 1 against them, is not called growth.
- * bench/bench_trend.py and bench/bench_trend_kinds.py show how often all of this is right.
+ * tests (Cauchy's combination of their p). Schwarz's criterion decides which shape a series has
+ * (analysis/growth_shape.h). Growth that steps or a rise to a new level explain nearly as well,
+ *with odds of less than 20 to 1 against them, is not called growth. bench/bench_trend.py and
+ * bench/bench_trend_kinds.py show how often all of this is right.
  *
- * Long series are averaged to at most GROWTH_POINTS points first, but not across a sudden
- * change: half of a step in one point would look like a rise, and hide growth beside it. Where a
- * series swings, each phase of the period has a level of its own. A period that is no whole number
- * of intervals has other phases each time, and is averaged to one point. Where the levels and the
- * line leave more than sampling does, the fold was not quite right, and the interval has that in
- * it, too: s >= 1. So has it where fewer than three periods leave open how long one is.
+ * Long series are first averaged to at most GROWTH_POINTS points, but not across a sudden change:
+ * half of a step in one point would look like a rise, and hide growth beside it. Where a series
+ * swings, each phase of the period has a level of its own. If the period is no whole number of
+ * intervals, its phases differ from period to period, and it is averaged to one point. Where the
+ * residuals are larger than sampling explains, the period was not quite right, and s >= 1 widens
+ * the interval. It is also widened where fewer than three periods determine the period's length
+ * badly.
  */
 #pragma once
 
 #include "analysis/growth_point.h"
 
 enum growth_kind {
-	GROWTH_NONE,   /* nothing that stands out of the noise */
+	GROWTH_NONE,   /* nothing beyond the noise */
 	GROWTH_STEADY, /* b > 0 at the 5% level of this series alone, and by its interval */
-	GROWTH_JUMP,   /* it rose (or fell) by steps between levels, and grows no more */
-	GROWTH_CYCLE,  /* swings with a period; what grows comes back */
+	GROWTH_JUMP,   /* it rose (or fell) by steps between levels, and does not grow */
+	GROWTH_CYCLE,  /* swings with a period, without growth */
 	GROWTH_FALL,   /* b < 0, in the same way */
 };
 
 struct growth {
 	enum growth_kind kind;
 	double rate;	  /* per hour; of GROWTH_JUMP that of a line through all */
-	double low, high; /* its 95% interval, as far as sampling goes */
+	double low, high; /* its 95% interval, for the error of sampling */
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, falls, intervals; /* between (averaged) points of one run */
 	bool fluctuates;    /* it moves by clearly more than objects that come and go one by one */
@@ -88,16 +90,16 @@ struct growth {
 };
 
 /*
- * `objects` may be NULL: then only sampling is taken for what moves a level. False when it cannot
- * be said: less than three points, or no run with two.
+ * `objects` may be NULL: then only sampling is assumed to move a level. False without an answer:
+ * for fewer than three points, or no run with two.
  */
 bool growth_fit(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *ret);
 
 /*
  * Of a series that does not grow, and whose runs are processes: adds a step for each restart after
- * which the level is clearly another one, as a deploy may bring it. More restarts than there is
- * room for are left out.
+ * which the level clearly differs, as after a deploy. Restarts beyond the size of the array are
+ * left out.
  */
 void growth_add_restarts(const struct growth_point *points, size_t count,
 	const struct growth_objects *objects, struct growth *growth);

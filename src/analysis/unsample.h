@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what a sampling profiler recorded to what the process really allocated, and how sure that
- * is. Every line of a profile is scaled on its own; sums come afterwards.
+ * Estimates, from what a sampling profiler recorded, what the process really allocated, and the
+ * error of the estimate. Every line of a profile is scaled on its own; sums come afterwards.
  *
  * PROFILE_EXPONENTIAL (jemalloc, tcmalloc): the distance between samples is exponential with mean
  * R, so an object of z bytes is recorded with probability p = 1 - exp(-z / R). A line with n
@@ -38,8 +38,8 @@ struct interval {
 
 /*
  * The 95% interval of a sum of estimates that are not negative. It inverts the score test of a
- * binomial count, (T - c)^2 <= 1.96^2 c V / T for the true c: unlike T +- 1.96 sqrt(V) it is
- * right for a handful of samples too, lies above 0, and gets asymmetric when it has to.
+ * binomial count, (T - c)^2 <= 1.96^2 c V / T for the true c: unlike T +- 1.96 sqrt(V) it has
+ * its coverage for a handful of samples, too, lies above 0, and is asymmetric.
  */
 struct interval estimate_interval(struct estimate estimate);
 
