@@ -134,7 +134,7 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 static const char *format_signed(double value, int digits, char text[24])
 {
 	const double shown = fabs(value);
-	const char *const sign = shown < (digits > 0 ? 0.05 : 0.5) ? "" : value < 0 ? "-" : "+";
+	const char *const sign = shown < 0.5 * pow(10, -digits) ? "" : value < 0 ? "-" : "+";
 
 	snprintf(text, 24, "%s%.*f", sign, digits, shown);
 	return text;
@@ -143,10 +143,14 @@ static const char *format_signed(double value, int digits, char text[24])
 struct quantity_interval_text quantity_format_interval(
 	enum quantity_style style, double value, double low, double high)
 {
-	const double uneven = 1.5;
-	const bool is_even =
-		fmax(value - low, high - value) <= uneven * fmin(value - low, high - value);
+	const double uneven = 1.5, min_left = 0.1;
+	const int max_digits = 3;
 	const double error = (high - low) / 2;
+	const double nearest = low > 0 ? low : high < 0 ? -high : 0;
+	/* Half of an interval without 0 may be more than its value. */
+	const bool is_even =
+		fmax(value - low, high - value) <= uneven * fmin(value - low, high - value) &&
+		(nearest == 0 || error < (1 - min_left) * fabs(value));
 	const struct scale *const scale = style == QUANTITY_BYTES  ? &byte_scale
 					  : style == QUANTITY_TIME ? &time_scale
 								   : NULL;
@@ -168,8 +172,11 @@ struct quantity_interval_text quantity_format_interval(
 	}
 	double larger = is_even ? fmax(fabs(value), error) : fmax(fabs(low), fabs(high));
 	const size_t unit = scale_unit(scale, &larger);
-	const int digits = unit > 0;
 	const double divisor = pow(scale->step, (double)unit);
+	int digits = unit > 0;
+	while (!is_even && unit > 0 && nearest > 0 && digits < max_digits &&
+		nearest / divisor < 0.5 * pow(10, -digits))
+		digits++;
 	format_signed(value / divisor, digits, values[0]);
 	if (is_even)
 		snprintf(result.text, sizeof result.text, "%s ± %.*f %s", values[0], digits,

@@ -30,7 +30,8 @@ struct quantity_text quantity_format(enum quantity_style style, double value, bo
 
 /*
  * A change and its interval in one unit: "+1.7 ± 0.8 MiB" by half of the interval, or, where one
- * side is wider than the other by more than half, "+1.7 [+0.9 to +3.4] MiB".
+ * side is wider than the other by more than half, "+1.7 [+0.9 to +3.4] MiB"; also where 0 is not in
+ * the interval, but would be in "+1.2 ± 1.3 MiB".
  */
 struct quantity_interval_text {
 	char text[96];

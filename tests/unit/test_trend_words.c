@@ -136,6 +136,32 @@ static void an_uneven_interval_has_both_of_its_ends(void **state)
 		describe(&growth), "no growth that stands out (+0.2 [0.0 to +2.0] MiB/h)");
 }
 
+static void an_interval_without_0_is_not_shown_with_it(void **state)
+{
+	(void)state;
+	struct growth growth = { .kind = GROWTH_STEADY,
+		.rate = 1.1 * mib,
+		.low = 0.1 * mib,
+		.high = 2.5 * mib,
+		.rises = 4,
+		.intervals = 4 };
+
+	assert_string_equal(
+		describe(&growth), "+1.1 [+0.1 to +2.5] MiB/h, grew in 4 of 4 intervals");
+	growth.low = 0.01 * mib;
+	growth.high = 2.2 * mib;
+	assert_string_equal(
+		describe(&growth), "+1.10 [+0.01 to +2.20] MiB/h, grew in 4 of 4 intervals");
+	growth = (struct growth){ .kind = GROWTH_FALL,
+		.rate = -1.1 * mib,
+		.low = -2.5 * mib,
+		.high = -0.1 * mib,
+		.falls = 4,
+		.intervals = 4 };
+	assert_string_equal(
+		describe(&growth), "-1.1 [-2.5 to -0.1] MiB/h, fell in 4 of 4 intervals");
+}
+
 static void a_rise_over_several_profiles_is_no_step(void **state)
 {
 	(void)state;
@@ -231,6 +257,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_falls_later_is_reported_to_fall),
 	cmocka_unit_test(growth_is_not_called_continuing_where_it_may_have_ended),
 	cmocka_unit_test(an_uneven_interval_has_both_of_its_ends),
+	cmocka_unit_test(an_interval_without_0_is_not_shown_with_it),
 	cmocka_unit_test(a_rise_over_several_profiles_is_no_step),
 	cmocka_unit_test(a_last_step_may_continue),
 	cmocka_unit_test(steps_beside_growth_are_reported_but_not_that_of_the_onset),
