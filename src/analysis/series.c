@@ -15,13 +15,17 @@ void series_init(struct series *series, enum profile_counter counter)
 	string_pool_init(&series->strings);
 }
 
+static void series_profile_deinit(struct series_profile *profile)
+{
+	free(profile->lines);
+	free(profile->allocated);
+	free(profile->files);
+}
+
 void series_deinit(struct series *series)
 {
-	for (size_t i = 0; i < series->profile_count; i++) {
-		free(series->profiles[i].lines);
-		free(series->profiles[i].allocated);
-		free(series->profiles[i].files);
-	}
+	for (size_t i = 0; i < series->profile_count; i++)
+		series_profile_deinit(&series->profiles[i]);
 	for (size_t i = 0; i < series->shared_count; i++)
 		profile_free(series->shared[i]);
 	free(series->profiles);
@@ -298,7 +302,16 @@ void series_add(struct series *series, struct profile *profile)
 	profile_free(profile);
 }
 
-/* Shared profiles in the order in which the profiles need them. */
+void series_remove(struct series *series, size_t at)
+{
+	struct series_profile *const profiles = series->profiles;
+
+	series_profile_deinit(&profiles[at]);
+	series->profile_count--;
+	memmove(profiles + at, profiles + at + 1, (series->profile_count - at) * sizeof *profiles);
+}
+
+/* Shared profiles in the order in which the profiles need them, and no others. */
 static void order_shared(struct series *series)
 {
 	CLEANUP(free_cleanup)
@@ -319,9 +332,14 @@ static void order_shared(struct series *series)
 		}
 		profile->shared = *place;
 	}
+	for (size_t i = 0; i < series->shared_count; i++) {
+		if (places[i] == UNKNOWN)
+			profile_free(series->shared[i]);
+	}
 	free(series->shared);
 	series->shared = ordered;
 	series->shared_capacity = series->shared_count;
+	series->shared_count = count;
 }
 
 static void add_samples(struct profile *shared, const struct series_profile *profile, bool *has)

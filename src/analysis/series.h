@@ -54,6 +54,9 @@ void series_deinit(struct series *series);
 /* Takes the profile over; pointers into it become invalid. */
 void series_add(struct series *series, struct profile *profile);
 
+/* Only before series_finish. */
+void series_remove(struct series *series, size_t at);
+
 /*
  * To be called once, when the order of the profiles is final. The shared profiles have a sample
  * then, without counters, for each stack in the order in which the profiles have them first.

@@ -353,6 +353,18 @@ static void set_times(struct trend *trend, const struct series *series)
 				: (double)i;
 }
 
+static bool lacks_counts(const struct series *series)
+{
+	bool is_heap = false;
+
+	for (size_t i = 0; i < series->profile_count; i++) {
+		if (series->profiles[i].has_allocated)
+			return false;
+		is_heap |= series->shared[series->profiles[i].shared]->kind == PROFILE_HEAP;
+	}
+	return is_heap && series->counter >= PROFILE_ALLOC_OBJECTS;
+}
+
 static bool is_same_run(const struct series *series, size_t i, size_t j)
 {
 	const struct profile x = series_allocations(series, i), y = series_allocations(series, j);
@@ -441,7 +453,8 @@ static void fit_site(const struct trend *trend, struct trend_site *site)
 			points[count++] = (struct growth_point){ trend->hours[i],
 				site->series[i].value, site->series[i].variance, trend->runs[i] };
 	}
-	site->has_growth = growth_fit(points, count, &site->objects, &site->growth);
+	site->has_growth =
+		!trend->lacks_counts && growth_fit(points, count, &site->objects, &site->growth);
 	if (site->has_growth && trend->reset_count == 0 && trend->attach_count == 0)
 		growth_add_restarts(points, count, &site->objects, &site->growth);
 	site->adjusted_p = 1;
@@ -523,6 +536,7 @@ bool trend_build(const struct series *series, const struct trend_request *reques
 	trend->total.series = xcalloc(count, sizeof(struct estimate));
 	trend->total.name = "total";
 	trend->total.stack = "";
+	trend->lacks_counts = lacks_counts(series);
 	set_times(trend, series);
 	set_warm_up(trend, series);
 	if (!set_runs(trend, series, err) || !build_sites(trend, series, request, err))

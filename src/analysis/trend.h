@@ -54,6 +54,7 @@ struct trend {
 	size_t warm_up_count;
 	size_t reset_count;  /* times that one process discarded its samples */
 	size_t attach_count; /* times that an agent was attached again to one process */
+	bool lacks_counts;   /* of all allocations: the profiles count only what is in use */
 	bool has_times;	     /* false: hours are positions, since no times were known */
 	int64_t first_ms, last_ms;
 	int64_t attached_ms;	  /* as in the last profile */

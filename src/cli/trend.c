@@ -257,11 +257,13 @@ static void write_head(
 	if (chart->damaged_count > 0)
 		buffer_printf(out, ", %zu damaged and left out", chart->damaged_count);
 	trend_append_runs(trend, out);
-	buffer_printf(out, "\n%s: first %s, last %s; %s\n",
-		quantity_name(trend->view->kind, trend->view->counter),
-		quantity_format(style_of(trend), trend->total.series[0].value, false).text,
-		quantity_format(style_of(trend), trend->total.series[last].value, false).text,
-		trend_describe_growth(trend, &trend->total).text);
+	buffer_printf(out, "\n%s: ", quantity_name(trend->view->kind, trend->view->counter));
+	if (!trend->lacks_counts)
+		buffer_printf(out, "first %s, last %s; ",
+			quantity_format(style_of(trend), trend->total.series[0].value, false).text,
+			quantity_format(style_of(trend), trend->total.series[last].value, false)
+				.text);
+	buffer_printf(out, "%s\n", trend_describe_growth(trend, &trend->total).text);
 }
 
 static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
@@ -279,6 +281,20 @@ static void write_sites(const struct trend *trend, size_t first, size_t end, str
 	}
 }
 
+/* Also why none could have been suspected. */
+static const char *describe_no_suspect(const struct trend *trend)
+{
+	if (trend->lacks_counts)
+		return "No site can be tested: the profiles count only what is in use.";
+	if (trend->site_count == 0)
+		return "No site can be tested: the profiles have no samples.";
+	for (size_t i = 0; i < trend->site_count; i++) {
+		if (trend->sites[i].has_growth)
+			return "No site is suspected to leak.";
+	}
+	return "No site can be tested: that takes three profiles of one process, or more.";
+}
+
 static void write_text(
 	const struct trend *trend, const struct trend_chart_options *chart, struct buffer *out)
 {
@@ -290,7 +306,7 @@ static void write_text(
 	while (suspects < trend->site_count && trend->sites[suspects].is_suspect)
 		suspects++;
 	buffer_printf(out, "\n%s\n",
-		suspects == 0 ? "No site is suspected to leak."
+		suspects == 0 ? describe_no_suspect(trend)
 			      : "Suspected leaks, most significant first (now, chance, growth):");
 	write_sites(trend, 0, suspects < shown ? suspects : shown, out);
 	if (shown > suspects) {

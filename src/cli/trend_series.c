@@ -206,26 +206,52 @@ static void warn_of_future(const struct series_profile *last)
 			last->name, control_format_time(last->time_ms, when));
 }
 
+/* Of the profiles of one time only the one with the most stacks is kept. */
+static void remove_same_times(struct series *series)
+{
+	for (size_t i = 1; i < series->profile_count;) {
+		const struct series_profile *const before = &series->profiles[i - 1],
+						   *const profile = &series->profiles[i];
+		if (profile->time_ms != before->time_ms) {
+			i++;
+			continue;
+		}
+		const bool is_larger = profile->line_count > before->line_count;
+		verb_warn("%s and %s are of the same time: %s is left out", before->name,
+			profile->name, is_larger ? before->name : profile->name);
+		series_remove(series, is_larger ? i - 1 : i);
+	}
+}
+
 /*
- * Only times that are all known, after 1970, and all differ are an order; files copied at once have
- * none.
+ * Only times that are all known, after 1970, and nearly all differ are an order; files copied at
+ * once have none.
  */
 static void sort(struct series *series)
 {
+	const double min_share = 0.75; /* of different times */
 	const size_t count = series->profile_count;
 	CLEANUP(free_cleanup) struct series_profile *sorted = xcalloc(count, sizeof *sorted);
+	size_t same = 0, same_count = 0;
 
 	memcpy(sorted, series->profiles, count * sizeof *sorted);
 	qsort(sorted, count, sizeof *sorted, by_time);
-	for (size_t i = 0; i < count; i++) {
-		const bool is_same = i != 0 && sorted[i].time_ms == sorted[i - 1].time_ms;
-		if (sorted[i].time_ms <= 0 || is_same) {
-			sort_without_times(series, &sorted[i], is_same ? &sorted[i - 1] : NULL);
-			return;
-		}
+	if (sorted[0].time_ms <= 0) {
+		sort_without_times(series, &sorted[0], NULL);
+		return;
+	}
+	for (size_t i = 1; i < count; i++) {
+		if (sorted[i].time_ms != sorted[i - 1].time_ms)
+			continue;
+		same = same_count++ == 0 ? i : same;
+	}
+	if ((double)(count - same_count) < min_share * (double)count) {
+		sort_without_times(series, &sorted[same], &sorted[same - 1]);
+		return;
 	}
 	memcpy(series->profiles, sorted, count * sizeof *sorted);
-	warn_of_future(&sorted[count - 1]);
+	remove_same_times(series);
+	warn_of_future(&series->profiles[series->profile_count - 1]);
 }
 
 /* Collapsed stacks, say: what they have was sampled, or not. */

@@ -258,7 +258,9 @@ struct trend_words trend_describe_growth(const struct trend *trend, const struct
 	struct trend_words words = { "too few profiles to say" };
 	char span[32];
 
-	if (!site->has_growth)
+	if (trend->lacks_counts)
+		strcpy(words.text, "not counted");
+	if (trend->lacks_counts || !site->has_growth)
 		return words;
 	switch (growth->kind) {
 	case GROWTH_JUMP:

@@ -72,6 +72,17 @@ class Shapes(TrendCase):
         self.assertRegex(messages, r"0-0000\.heap and \S+0-0001\.heap are of the same time: .* growth is per profile")
         self.assertTrue(self.site(json.loads(out), "site_leak")["is_suspect"])
 
+    def test_few_profiles_of_one_time_do_not_cost_the_other_times(self):
+        empty = os.path.join(self.folder, "empty.heap")
+        with open(self.paths[5]) as source, open(empty, "w") as copy:
+            mappings = "\nMAPPED_LIBRARIES:\n"
+            copy.write(source.read().partition("\n")[0] + "\n  t*: 0: 0 [0: 0]\n" + mappings + source.read().partition(mappings)[2])
+        os.utime(empty, (1763600000 + 5 * HOUR,) * 2)
+        for order in ((empty, *self.paths), (*self.paths, empty)):
+            out, messages = self.heapctl("trend", "--json", *order)
+            self.assertEqual(json.loads(out), self.trend(*self.paths))
+            self.assertRegex(messages, r"are of the same time: \S+empty\.heap is left out")
+
     def test_a_time_before_1970_is_none(self):
         os.utime(self.paths[3], (-5000, -5000))
         out, messages = self.heapctl("trend", "--json", *self.paths)
@@ -224,8 +235,14 @@ class Shapes(TrendCase):
         self.assertEqual(json.loads(out)["sites"], expected["sites"])
 
     def test_what_was_not_counted_is_reported(self):
-        _, messages = self.heapctl("trend", "--alloc_space", *self.paths)
+        out, messages = self.heapctl("trend", "--alloc_space", *self.paths)
         self.assertIn("counts only what is in use", messages)
+        self.assertIn("space allocated: not counted\n\nNo site can be tested: the profiles count only what is in use.\n", out)
+        self.assertEqual(self.trend("--alloc_space", *self.paths)["total"]["words"], "not counted")
+
+    def test_what_cannot_be_tested_is_not_called_unsuspected(self):
+        self.assertIn("\nNo site can be tested: that takes three profiles of one process, or more.\n", self.heapctl("trend", *self.paths[:2])[0])
+        self.assertIn("\nNo site can be tested: the profiles have no samples.\n", self.heapctl("trend", "--focus=^nothing$", *self.paths)[0])
 
     def test_copied_files_are_ordered_by_the_times_in_their_names(self):
         copies = [os.path.join(self.folder, f"trend_heap.77.20261121-{at:02}0000.heap") for at in range(len(self.paths))]
