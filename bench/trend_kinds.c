@@ -6,7 +6,7 @@
  * allocator is needed, so thousands of series take seconds, and times, sizes and lifetimes are
  * free.
  *
- *	trend_kinds REPLICATES SEED SET [KIND]
+ *	trend_kinds REPLICATES SEED SET [KIND [PROFILES]]
  *
  * SET is "fixed" (kinds with fixed figures), "held-out" (other kinds, and figures that are drawn
  * anew for each replicate), "long" (the same, for 100 to 1000 profiles) or "onset" (two leaks that
@@ -378,6 +378,29 @@ static void make_two_steps(struct site *site, const struct figures *figures)
 static void make_four_steps(struct site *site, const struct figures *figures)
 {
 	add_steps(site, figures, 4);
+}
+
+/* Two such steps in adjacent intervals, with two profiles or more before and after them. */
+static void make_adjacent_steps(struct site *site, const struct figures *figures)
+{
+	const struct schedule *const schedule = site->schedule;
+	const size_t at = 1 + (size_t)(uniform() * (double)(schedule->count - 4));
+
+	make_static(site, figures);
+	for (size_t i = at; i < at + 2; i++)
+		add_static(site, sampled_bytes(figures->leak), figures->size,
+			(schedule->hours[i] + schedule->hours[i + 1]) / 2);
+}
+
+/* The same, and the last two profiles are those after them. */
+static void make_late_steps(struct site *site, const struct figures *figures)
+{
+	const struct schedule *const schedule = site->schedule;
+
+	make_static(site, figures);
+	for (size_t i = schedule->count - 4; i < schedule->count - 2; i++)
+		add_static(site, sampled_bytes(figures->leak), figures->size,
+			(schedule->hours[i] + schedule->hours[i + 1]) / 2);
 }
 
 /* A step as high as the level, to more of the same traffic. */
@@ -1040,6 +1063,32 @@ static const struct kind kinds[] = {
 		.right = STEADY,
 		.is_growing = true,
 		.set = "long" },
+	{ .name = "adjacent-steps",
+		.text = "static, two steps in adjacent intervals",
+		.make = make_adjacent_steps,
+		.figures = { 128, 64, 32768, 0, 0 },
+		.plan = plan_hourly,
+		.right = JUMP },
+	{ .name = "late-steps",
+		.text = "the same, before the last two profiles",
+		.make = make_late_steps,
+		.figures = { 128, 64, 32768, 0, 0 },
+		.plan = plan_hourly,
+		.right = JUMP },
+	{ .name = "h-adjacent-steps",
+		.text = "static, two steps in adjacent intervals",
+		.make = make_adjacent_steps,
+		.figures = { 100, 60, 24576, 0, 0 },
+		.plan = plan_irregular,
+		.right = JUMP,
+		.set = "held-out" },
+	{ .name = "h-late-steps",
+		.text = "the same, before the last two profiles",
+		.make = make_late_steps,
+		.figures = { 100, 60, 24576, 0, 0 },
+		.plan = plan_irregular,
+		.right = JUMP,
+		.set = "held-out" },
 };
 
 /* A level without growth for the sites beside one that grows. */
@@ -1245,14 +1294,14 @@ struct lengths {
 	size_t counts[10]; /* of profiles; 0 ends them */
 };
 
-static void run_kind(size_t at, const size_t *counts, int replicates, uint64_t seed)
+static void run_kind(size_t at, const size_t *counts, size_t only, int replicates, uint64_t seed)
 {
 	const struct kind *const kind = &kinds[at];
 
 	for (size_t i = 0; counts[i] != 0; i++) {
 		struct tally tally = { 0 };
 		random_state = seed * 1000003 + at * 64 + i;
-		if (counts[i] < kind->min_profiles)
+		if (counts[i] < kind->min_profiles || (only != 0 && counts[i] != only))
 			continue;
 		for (int r = 0; r < replicates; r++)
 			run_one(kind, counts[i], &tally);
@@ -1274,6 +1323,7 @@ int main(int argc, char **argv)
 		{ "long", { 100, 300, 1000 } },
 		{ "onset", { 5, 8, 16, 32, 6, 10, 12, 20, 24 } },
 	};
+	const size_t only = argc > 5 ? strtoul(argv[5], NULL, 10) : 0;
 	const size_t *counts = NULL;
 
 	for (size_t i = 0; argc > 3 && i < sizeof lengths / sizeof lengths[0]; i++) {
@@ -1285,7 +1335,7 @@ int main(int argc, char **argv)
 	for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
 		const char *const set = kinds[k].set == NULL ? "fixed" : kinds[k].set;
 		if (strcmp(set, argv[3]) == 0 && (argc < 5 || strcmp(argv[4], kinds[k].name) == 0))
-			run_kind(k, counts, atoi(argv[1]), strtoull(argv[2], NULL, 10));
+			run_kind(k, counts, only, atoi(argv[1]), strtoull(argv[2], NULL, 10));
 	}
 	return 0;
 }

@@ -6,6 +6,8 @@
 static const double moment_price = 1.5;
 /* More for a step that one point is beside: that may be just an odd one. */
 static const double end_price = 1;
+/* More for two steps in adjacent intervals: noise looks like them more often. */
+static const double pair_price = 2;
 
 /* In the unit of the basis. */
 static double min_step(const struct growth_data *series)
@@ -71,14 +73,39 @@ static void keep_if_best(
 	search->best[shape] = *candidate;
 }
 
+static bool has_step(const struct shape_candidate *candidate, size_t at)
+{
+	for (size_t i = 0; i < candidate->step_count; i++) {
+		if (candidate->steps[i] == at)
+			return true;
+	}
+	return false;
+}
+
+/* Whether no step is there, or in an adjacent interval. */
 static bool is_clear_of_steps(const struct shape_candidate *candidate, size_t at)
+{
+	return !has_step(candidate, at) && !has_step(candidate, at + 1) &&
+	       (at == 0 || !has_step(candidate, at - 1));
+}
+
+/*
+ * Whether a step there and one of the candidate's are in adjacent intervals, in the same direction,
+ * and a level follows both. A third one beside them would be growth.
+ */
+static bool makes_pair(const struct growth_data *series, const struct shape_candidate *candidate,
+	size_t at, bool is_up)
 {
 	for (size_t i = 0; i < candidate->step_count; i++) {
 		const size_t there = candidate->steps[i];
-		if (there > at ? there - at < 2 : at - there < 2)
-			return false;
+		const size_t first = there < at ? there : at;
+		if (there != at + 1 && at != there + 1)
+			continue;
+		return candidate->is_up[i] == is_up && growth_data_may_bend(series, first + 1) &&
+		       !has_step(candidate, first + 2) &&
+		       (first == 0 || !has_step(candidate, first - 1)) && !has_step(candidate, at);
 	}
-	return true;
+	return false;
 }
 
 static double steps_price(
@@ -87,9 +114,10 @@ static double steps_price(
 	double price = 0;
 
 	for (size_t i = 0; i < candidate->step_count; i++)
-		price +=
-			moment_price +
-			(growth_data_may_bend(search->series, candidate->steps[i]) ? 0 : end_price);
+		price += moment_price +
+			 (growth_data_may_bend(search->series, candidate->steps[i]) ? 0
+										    : end_price) +
+			 (has_step(candidate, candidate->steps[i] + 1) ? pair_price : 0);
 	return price;
 }
 
@@ -150,7 +178,7 @@ static void try_line(const struct candidate_search *search)
  * Adds to the candidate the step that explains most of what the basis is left with, and takes it
  * out; false when none is worth it.
  */
-static bool take_step(const struct candidate_search *search, struct basis *basis,
+static bool take_step(const struct candidate_search *search, struct basis *basis, bool may_pair,
 	struct shape_candidate *candidate)
 {
 	const double left = column_product(&basis->values, &basis->values, 0, basis->count);
@@ -163,10 +191,13 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 		return false;
 	for (size_t i = 0; i < basis->count; i++) {
 		double height;
-		if (!growth_data_may_step(search->series, i) || !is_clear_of_steps(candidate, i))
+		if (!growth_data_may_step(search->series, i))
 			continue;
 		const double gain = basis_explained(basis, &basis->steps[i], &height);
-		if (gain > max && fabs(height) >= min_height) {
+		if (gain > max && fabs(height) >= min_height &&
+			(is_clear_of_steps(candidate, i) ||
+				(may_pair &&
+					makes_pair(search->series, candidate, i, height > 0)))) {
 			max = gain;
 			step = height;
 			at = i;
@@ -176,6 +207,7 @@ static bool take_step(const struct candidate_search *search, struct basis *basis
 		return false;
 	candidate->steps_up |= step > 0;
 	candidate->steps_down |= step < 0;
+	candidate->is_up[candidate->step_count] = step > 0;
 	candidate->steps[candidate->step_count++] = at;
 	basis_remove(basis, search->series, basis->steps[at]);
 	return true;
@@ -189,8 +221,21 @@ static bool try_steps(const struct candidate_search *search)
 
 	do
 		try_growth(search, &basis, &candidate);
-	while (take_step(search, &basis, &candidate));
+	while (take_step(search, &basis, false, &candidate));
 	return candidate.step_count > 0;
+}
+
+/* Steps without growth beside them, of which some may be in adjacent intervals. */
+static void try_adjacent_steps(const struct candidate_search *search)
+{
+	struct basis basis = *search->basis;
+	struct shape_candidate candidate = { .shape = SHAPE_STEPS };
+
+	while (take_step(search, &basis, true, &candidate)) {
+		const double left = column_product(&basis.values, &basis.values, 0, basis.count);
+		candidate.score = score_of(search, left, steps_price(search, &candidate));
+		keep_if_best(search, &candidate);
+	}
 }
 
 /* Steps that are seen when a line is taken out first. */
@@ -200,7 +245,7 @@ static void try_steps_beside_line(const struct candidate_search *search)
 	struct shape_candidate candidate = { .shape = SHAPE_LINE };
 
 	basis_remove(&basis, search->series, search->basis->line);
-	while (take_step(search, &basis, &candidate)) {
+	while (take_step(search, &basis, false, &candidate)) {
 		const double left = column_product(&basis.values, &basis.values, 0, basis.count);
 		const size_t last = candidate.steps[candidate.step_count - 1];
 		basis_remove(&stepped, search->series, stepped.steps[last]);
@@ -230,7 +275,7 @@ static void try_steps_beside_hinge(const struct candidate_search *search)
 	if (at == basis.count)
 		return;
 	basis_remove(&basis, search->series, search->basis->hinges[at]);
-	while (take_step(search, &basis, &candidate)) {
+	while (take_step(search, &basis, false, &candidate)) {
 		const size_t last = candidate.steps[candidate.step_count - 1];
 		double height;
 		(void)basis_explained(&stepped, &stepped.steps[last], &height);
@@ -407,6 +452,8 @@ void candidates_find(const struct growth_data *series, double rise, double perio
 		search.best = best;
 		search.onset_scores = onset_scores;
 		const bool has_steps = try_steps(&search);
+		if (has_steps)
+			try_adjacent_steps(&search);
 		const bool has_slope = basis_explained(&basis, &basis.line, NULL) >
 				       min_gain(&search, search.square_sum);
 		try_line(&search);

@@ -29,6 +29,7 @@ struct shape_candidate {
 	size_t onset; /* point; of a rise its first, with `end` its last */
 	size_t end;
 	size_t steps[GROWTH_MAX_STEPS];
+	bool is_up[GROWTH_MAX_STEPS]; /* of steps between levels */
 	size_t step_count;
 };
 

@@ -62,6 +62,16 @@ static double wave_square_sum(const struct growth_data *series, const struct fla
 	return a * yc + b * ys;
 }
 
+static bool has_fall(const struct growth_data *series)
+{
+	for (size_t i = 1; i < series->count; i++) {
+		if (series->points[i].run == series->points[i - 1].run &&
+			series->points[i].value < series->points[i - 1].value)
+			return true;
+	}
+	return false;
+}
+
 static const double min_period_error = 0.35; /* in steps */
 
 /* At least two periods in the longest run, three points in a period. */
@@ -88,6 +98,9 @@ static void find_wave(
 		}
 	}
 	if (best < 0.5 * flat->square_sum)
+		return;
+	/* Two steps beside growth look like two waves. */
+	if (span / best_period < 3 && !has_fall(series))
 		return;
 	/* A few waves determine a period badly, and whole steps are likelier. */
 	const double whole_steps = round(best_period / step) * step;

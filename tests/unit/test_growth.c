@@ -656,6 +656,52 @@ static void two_deploys_are_two_steps(void **state)
 	assert_true(growth.steps[0].size == 64 && growth.steps[1].size == 64);
 }
 
+static void steps_in_adjacent_intervals_are_steps(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 192, 256 };
+
+	for (size_t rounds = 4; rounds <= 32; rounds++) {
+		for (size_t end = 1; end + 3 <= rounds; end++) {
+			const size_t ends[] = { end, end + 1, SIZE_MAX };
+			const struct growth growth = fit_levels(rounds, levels, ends);
+			assert_int_equal(growth.kind, GROWTH_JUMP);
+			assert_false(growth.may_go_on);
+			if (growth.step_count == 2)
+				assert_true(
+					growth.steps[0].size == 64 && growth.steps[1].size == 64);
+			else
+				assert_true(growth.steps[0].is_gradual);
+		}
+	}
+}
+
+static void a_leak_that_pauses_is_no_row_of_steps(void **state)
+{
+	(void)state;
+	static const double levels[] = { 128, 192, 256, 320, 384 };
+
+	for (size_t rounds = 8; rounds <= 32; rounds++) {
+		const size_t ends[] = { rounds - 5, rounds - 4, rounds - 3, rounds - 2, SIZE_MAX };
+		const struct growth growth = fit_levels(rounds, levels, ends);
+		assert_int_equal(growth.kind, GROWTH_STEADY);
+		assert_false(growth.goes_on);
+	}
+}
+
+static void what_never_falls_does_not_swing(void **state)
+{
+	(void)state;
+	static const double values[] = { 128, 256, 256, 256, 384, 512, 544, 544 };
+	struct growth_point points[8];
+	struct growth growth;
+
+	for (size_t i = 0; i < 8; i++)
+		points[i] = (struct growth_point){ (double)i, values[i], values[i], 0 };
+	assert_true(growth_fit(points, 8, NULL, &growth));
+	assert_true(growth.period_hours == 0);
+}
+
 static void a_step_needs_a_level_after_it(void **state)
 {
 	(void)state;
@@ -974,8 +1020,8 @@ static void growth_to_the_last_point_has_no_end(void **state)
 static void what_has_not_changed_since_is_not_still_growing(void **state)
 {
 	(void)state;
-	static const double levels[] = { 128, 192, 256 };
-	static const size_t ends[] = { 13, 14, 16 };
+	static const double levels[] = { 128, 192, 256, 320 };
+	static const size_t ends[] = { 12, 13, 14, 16 };
 	const struct growth growth = fit_levels(16, levels, ends);
 
 	assert_true(growth.has_onset && !growth.has_end && !growth.goes_on);
@@ -1224,6 +1270,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(few_points_of_what_comes_and_goes_are_seldom_a_step),
 	cmocka_unit_test(a_pool_of_large_objects_is_seldom_a_step),
 	cmocka_unit_test(two_deploys_are_two_steps),
+	cmocka_unit_test(steps_in_adjacent_intervals_are_steps),
+	cmocka_unit_test(a_leak_that_pauses_is_no_row_of_steps),
+	cmocka_unit_test(what_never_falls_does_not_swing),
 	cmocka_unit_test(a_step_needs_a_level_after_it),
 	cmocka_unit_test(a_step_beside_the_first_point_is_a_step),
 	cmocka_unit_test(a_rise_before_the_last_point_accuses_no_site),
