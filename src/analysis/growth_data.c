@@ -203,6 +203,7 @@ static void measure_objects(const struct growth_objects *objects, struct growth_
 	if (objects == NULL)
 		return;
 	series->object_weight = fmax(objects->weight, series->weight);
+	series->min_object = objects->min_weight;
 	series->may_be_pool = series->object_weight > alike * series->weight;
 	if (!objects->has_arrivals || !(objects->live > 0))
 		return;
@@ -475,6 +476,7 @@ bool growth_data_fold(const struct growth_data *series, double period_hours, boo
 		.variance = series->variance,
 		.weight = series->weight,
 		.object_weight = series->object_weight,
+		.min_object = series->min_object,
 		.may_be_pool = series->may_be_pool,
 		.arrivals = series->arrivals,
 		.object_hours = series->object_hours,
@@ -522,9 +524,16 @@ bool growth_data_may_bend(const struct growth_data *series, size_t at)
 	return has_points(series, at, 2, 2);
 }
 
+double growth_data_min_object_step(const struct growth_data *series)
+{
+	const double min_objects = 0.75;
+
+	return min_objects * series->min_object;
+}
+
 double growth_data_min_step(const struct growth_data *series)
 {
 	const double min_samples = 2.5;
 
-	return min_samples * series->weight;
+	return fmax(min_samples * series->weight, growth_data_min_object_step(series));
 }

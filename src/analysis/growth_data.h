@@ -49,6 +49,7 @@ struct growth_data {
 	double variance;     /* mean sampling variance of a point as it came; > 0 */
 	double weight; /* of a sample: what it adds to the variance, over what it represents */
 	double object_weight; /* the same, by sampling and by objects that come and go; >= weight */
+	double min_object;    /* about the smallest object that was recorded; 0: unknown */
 	bool may_be_pool;    /* a pool, which keeps the number of its objects, would move by less */
 	double arrivals;     /* samples that were seen to come; negative: unknown */
 	double object_hours; /* of those in use, in which they came */
@@ -96,8 +97,11 @@ size_t growth_data_run_end(const struct growth_data *series, size_t at);
 bool growth_data_may_step(const struct growth_data *series, size_t at);
 bool growth_data_may_bend(const struct growth_data *series, size_t at);
 
+/* A part of an object is no step; where the levels beside one vary, its mean size is less. */
+double growth_data_min_object_step(const struct growth_data *series);
+
 /*
- * What rises by less is no step: a few samples that come one by one look like one. What is larger
- * than the sampling interval is a step of its own.
+ * What rises by less is no step, either: a few samples that come one by one look like one. What is
+ * larger than the sampling interval is a step of its own.
  */
 double growth_data_min_step(const struct growth_data *series);

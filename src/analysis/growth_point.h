@@ -32,6 +32,7 @@ struct growth_objects {
 	 * sampled: the sum of the squares of what each recorded one represents, over the sum.
 	 */
 	double weight;
+	double min_weight; /* what the smallest of them represents; 0: unknown */
 	bool has_arrivals; /* the profiles count what was ever allocated */
 	double live;	   /* mean number in use */
 	double arrivals;   /* number allocated between the first and last point of all runs */

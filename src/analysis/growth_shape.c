@@ -445,7 +445,9 @@ static void check_steps(const struct growth_data *series, const struct shape_can
 		rise->goes_on_slower = share > 0;
 	} else {
 		for (size_t i = 0; i < shape->step_count; i++)
-			is_poor |= is_step_contradicted(series, &shape->steps[i]);
+			is_poor |= is_step_contradicted(series, &shape->steps[i]) ||
+				   fabs(shape->steps[i].step.size) <
+					   growth_data_min_object_step(series);
 	}
 	if (is_poor) {
 		shape->is_jump = shape->beats_level = false;

@@ -193,6 +193,9 @@ static void add_objects(
 	objects->weight += estimate->samples > 0
 				   ? estimate->value * estimate->value / estimate->samples
 				   : estimate->variance;
+	const double each = estimate->samples > 0 ? estimate->value / estimate->samples : 0;
+	if (each > 0 && (objects->min_weight == 0 || each < objects->min_weight))
+		objects->min_weight = each;
 	objects->live += estimate->samples;
 	if (at == 0 || trend->runs[at - 1] != trend->runs[at] || trend->is_warm_up[at - 1])
 		objects->arrivals -= record->allocated;

@@ -643,6 +643,38 @@ static void a_pool_of_large_objects_is_seldom_a_step(void **state)
 	}
 }
 
+/* Few objects that are all sampled, such as those of many MiB. */
+static struct growth simulate_few_whole(size_t rounds, double mean, double survival)
+{
+	const struct growth_objects objects = { .weight = 1, .min_weight = 1 };
+	struct growth_point points[64];
+	struct growth growth = { 0 };
+	unsigned count = poisson(mean);
+
+	for (size_t i = 0; i < rounds; i++) {
+		points[i] = (struct growth_point){ (double)i, count, 0, 0 };
+		count = survivors(count, survival) + poisson(mean * (1 - survival));
+	}
+	assert_true(growth_fit(points, rounds, &objects, &growth));
+	return growth;
+}
+
+static void a_part_of_an_object_is_no_step(void **state)
+{
+	(void)state;
+
+	random_state = 19;
+	for (int trial = 0; trial < 4 * TRIALS; trial++) {
+		const struct growth growth =
+			simulate_few_whole(trial % 2 == 0 ? 16 : 32, 2 + trial % 9, 0.92);
+		for (size_t i = 0; i < growth.step_count; i++) {
+			const struct growth_step *const step = &growth.steps[i];
+			if (!step->is_gradual && !step->is_of_onset && fabs(step->size) < 0.75)
+				fail_msg("trial %d: a step of %.2f objects", trial, step->size);
+		}
+	}
+}
+
 static void two_deploys_are_two_steps(void **state)
 {
 	(void)state;
@@ -1269,6 +1301,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(one_small_step_of_what_stays_is_a_step),
 	cmocka_unit_test(few_points_of_what_comes_and_goes_are_seldom_a_step),
 	cmocka_unit_test(a_pool_of_large_objects_is_seldom_a_step),
+	cmocka_unit_test(a_part_of_an_object_is_no_step),
 	cmocka_unit_test(two_deploys_are_two_steps),
 	cmocka_unit_test(steps_in_adjacent_intervals_are_steps),
 	cmocka_unit_test(a_leak_that_pauses_is_no_row_of_steps),
