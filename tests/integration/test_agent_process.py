@@ -67,7 +67,7 @@ class AgentProcess:
     def test_a_daemon_is_the_target(self):
         server, path = self.start_host()
         pid = self.child(server("daemon"))
-        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(server.process.wait(60), 0)
         self.wake(pid)
         # The name of the ended process is removed at the next listing.
         wait_until(lambda: self.heapctl("ps") and self.sockets() == [f"{pid}.sock"], "the daemon's socket alone")
@@ -153,7 +153,7 @@ class AgentProcess:
         self.assertEqual(ask(path, "/v1/status")[0], 200)
         # unshare does not forward SIGTERM.
         server.send("exit", 0)
-        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(server.process.wait(60), 0)
 
     def test_closefrom_is_survived(self):
         server, path = self.start_host()
@@ -370,7 +370,7 @@ class AgentProcess:
     def test_the_name_of_a_process_that_ended_is_removed_by_the_next_agent(self):
         server, path = self.start_host()
         server.send("exit", 0)
-        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(server.process.wait(60), 0)
         other, _ = self.start_host()
         wait_until(lambda: not os.path.exists(path), "the old name to go")
 

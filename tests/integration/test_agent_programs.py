@@ -23,7 +23,7 @@ class ComparedCase(Case):
     def agent_environment(self, **more):
         return {**self.environment, "LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,prof_active:false", **more}
 
-    def outcome(self, *command, env, timeout=30):
+    def outcome(self, *command, env, timeout=120):
         """(exit code, output) of a program that ends by itself."""
         result = subprocess.run([str(word) for word in command], env=env, capture_output=True, text=True, timeout=timeout)
         return result.returncode, result.stdout, result.stderr
@@ -67,7 +67,7 @@ class MainThreadEnds(ComparedCase):
                 wait_until(lambda: self.threads(process.pid) == ["heapctl", "heapctl-last", "main_exit_plain", "main_exit_plain"],
                            "the thread in the place of the main thread")
             process.terminate()
-            self.assertEqual(process.wait(30), -signal.SIGTERM)
+            self.assertEqual(process.wait(60), -signal.SIGTERM)
 
     def test_it_is_profiled_while_the_other_thread_lives(self):
         process = self.start(self.program("main_exit_plain"), "600000", "-1", stdout=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ class MainThreadEnds(ComparedCase):
         profile = self.heapctl("dump", process.pid, "-o", "-")[0]
         self.assertIn("/main_exit_plain\n", profile.partition("MAPPED_LIBRARIES:\n")[2])
         process.terminate()
-        process.wait(30)
+        process.wait(60)
         self.assertIn("there is no process", self.heapctl("status", process.pid, code=1)[1])
 
     def threads(self, pid):
@@ -256,7 +256,7 @@ class Children(ComparedCase):
         pidfile = os.path.join(self.folder, "pid")
         process = self.start(program, "--bind", "127.0.0.1", "--port", free_port(), "--save", "", "--dir", self.folder, "--daemonize", "yes",
                              "--pidfile", pidfile, env=self.agent_environment())
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
         pid = int(wait_until(lambda: os.path.exists(pidfile) and pathlib.Path(pidfile).read_text().strip(), "the pid file"))
         self.end_pid_later(pid)
         wait_until(lambda: any(entry.get("pid") == pid for entry in json.loads(self.heapctl("ps", "--json")[0])), "it to be listed")

@@ -40,7 +40,7 @@ class Redis(Case):
         process = self.start(need("redis-server"), "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", self.folder,
                              "--daemonize", "yes", "--pidfile", pidfile,
                              env=dict(LD_PRELOAD=AGENT, MALLOC_CONF=READY))
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
         pid = int(wait_until(lambda: os.path.exists(pidfile) and pathlib.Path(pidfile).read_text().strip(), "the pid file"))
         self.end_pid_later(pid)
         self.wait_for_agent(pid)
@@ -61,7 +61,7 @@ class Redis(Case):
         process, port = self.start_redis()
         path = self.wait_for_agent(process.pid)
         self.redis(port, "SHUTDOWN", "NOSAVE")
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
         self.assertNotIn(str(process.pid), self.heapctl("ps")[0])
         self.assertFalse(os.path.exists(path))
 

@@ -178,10 +178,12 @@ class Storms(EntryCase):
                 self.heapctl("detach", process.pid, code=None)
                 self.attach(process.pid, "--interval", "4KiB", code=None)
         # What they have left is in the way of nothing, at the latest when the thread of the last one has given up.
+        said = []
+
         def starts_anew():
-            self.heapctl("detach", process.pid, code=None)
-            return self.attach(process.pid, code=None)[1] == ""
-        wait_until(starts_anew, "an attach that is let finish")
+            said[:] = [*self.heapctl("detach", process.pid, code=None), *self.attach(process.pid, code=None)]
+            return said[3] == ""
+        wait_until(starts_anew, lambda: f"an attach that is let finish: {said}")
         self.assertGreater(self.sampler(process.pid)["entries"], 20)
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)

@@ -38,7 +38,7 @@ class Signals(ComparedCase):
             taken.append(process.stdout.readline().strip())
             if agent and number != signal.SIGTERM:
                 self.assertEqual(ask(process.path, "/v1/status")[0], 200)
-        return taken, process.wait(30)
+        return taken, process.wait(60)
 
     def test_signals_that_a_program_waits_for_come_to_it(self):
         expected = ["ready"] + [str(int(number)) for number in WAITED_FOR] + [str(int(signal.SIGTERM))]
@@ -61,7 +61,7 @@ class Signals(ComparedCase):
         process.send_signal(signal.SIGCONT)
         self.assertEqual({process.stdout.readline().strip() for _ in WAITED_FOR}, {str(int(number)) for number in WAITED_FOR})
         process.terminate()
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
 
     @only_root
     def test_a_real_time_priority_is_the_programs(self):
@@ -119,7 +119,7 @@ class Rights(ComparedCase):
             self.assertEqual(process.stdout.readline().strip(), what)
             if not agent:
                 process.stdin.close()
-                self.assertEqual(process.wait(30), 0)
+                self.assertEqual(process.wait(60), 0)
         return process
 
     def assert_entered(self, what, *names):
@@ -130,7 +130,7 @@ class Rights(ComparedCase):
         self.assertEqual([own[name] for name in names], [main[name] for name in names])
         self.assertEqual(ask(process.path, "/v1/profile")[0], 200)
         process.stdin.close()
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
 
     def assert_left(self, what):
         process = self.after_giving_up(what)
@@ -140,7 +140,7 @@ class Rights(ComparedCase):
             pass
         wait_until(lambda: agent_thread(process.pid) is None, "the thread to leave")
         process.stdin.close()
-        self.assertEqual(process.wait(30), 0)
+        self.assertEqual(process.wait(60), 0)
 
     def test_capabilities_are_given_up_with_the_main_thread(self):
         self.assert_entered("capabilities", "CapInh", "CapPrm", "CapEff", "CapAmb")

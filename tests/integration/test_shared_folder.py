@@ -144,7 +144,7 @@ class LeftBehind(HostCase):
             root = tempfile.mkdtemp(dir=self.folder)
             server("chroot", root)
             server.send("exit", 0)
-            self.assertEqual(server.process.wait(30), 0)
+            self.assertEqual(server.process.wait(60), 0)
             self.assertTrue(os.path.exists(path))
             if remover == "heapctl ps":
                 self.heapctl("ps")
@@ -215,7 +215,7 @@ class Removed:
         server = self.start_server()
         pid = int(server("daemon"))
         self.end_child_later(pid)
-        self.assertEqual(server.process.wait(30), 0)
+        self.assertEqual(server.process.wait(60), 0)
         self.wait_for_agent(pid)
         # Its agent finds out at one of its first looks that its parent has gone.
         wait_until(lambda: "anon_inode:inotify" in self.descriptors(agent_thread(pid)), "a watch")

@@ -71,7 +71,7 @@ class Moments(WatchCase):
         self.wait_for_captures(1, watch)
         self.load_redis(port, keys=70000, size=1000)
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         name, = self.captures()
         self.assertRegex(name, rf"^00000001-\d{{8}}T\d{{6}}Z-rss\d+MiB-redis-server\.{server.pid}\.heap$")
         entry, = self.catalogue()
@@ -90,7 +90,7 @@ class Moments(WatchCase):
         for count in (1, 2):
             watch.send_signal(signal.SIGUSR1)
             self.wait_for_captures(count, watch)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
 
     def test_growth_is_captured(self):
         server, port = self.redis_with_agent()
@@ -205,7 +205,7 @@ class Restarts(WatchCase):
         second, _ = self.start_named_redis(WATCHED, port)
         wait_until(lambda: any(f".{second.pid}.heap" in name for name in self.captures()), "a capture of the new process")
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         pids = [entry["pid"] for entry in self.catalogue()]
         self.assertEqual(sorted(pids, key=[first.pid, second.pid].index), pids)
 
@@ -226,7 +226,7 @@ class Restarts(WatchCase):
         # Its capture has begun, and may take two minutes.
         wait_until(lambda: os.path.isdir(self.keep) and [name for name in os.listdir(self.keep) if ".heap." in name], "the capture")
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])
 
     def test_a_target_that_is_stopped_is_named_and_captured_again_later(self):
@@ -244,7 +244,7 @@ class Restarts(WatchCase):
         watch = self.watch(server.pid, "--when", "peak")
         self.wait_for_message("watching", watch)
         self.end(server)
-        self.assertEqual(watch.wait(30), 1)
+        self.assertEqual(watch.wait(60), 1)
         self.assertIn("has ended (use its name instead of its pid", pathlib.Path(self.messages).read_text())
 
 
@@ -274,7 +274,7 @@ class Keeping(WatchCase):
         self.wait_for_message("nothing can be captured now", watch)
         self.wait_for_message("would stay free on its disk", watch)
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         self.assertEqual([name[:8] for name in self.captures()], ["00000001", "00000002"])
 
     def tiny_disk(self):
@@ -297,7 +297,7 @@ class Keeping(WatchCase):
         for number in range(1, 13):
             self.capture_now(watch, number)
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         self.assertIn(len(self.captures()), range(1, 12))
         room = os.statvfs(disk)
         self.assertGreaterEqual(room.f_bavail * room.f_frsize, floor)
@@ -335,7 +335,7 @@ class Keeping(WatchCase):
             number += 1
             self.capture_now(watch, number)
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         self.assertEqual(len(self.captures()), 2)
 
     def test_what_was_never_finished_is_removed(self):
@@ -425,7 +425,7 @@ class Commands(WatchCase):
         self.wait_for_captures(3, watch)
         self.end_pid_later(int(pid_file.read_text()))
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
 
 
 class Adopting(WatchCase):
@@ -444,7 +444,7 @@ class Adopting(WatchCase):
         wait_until(lambda: sorted(os.listdir(os.path.dirname(prefix))) == [empty.name, other.name], "the files to be taken")
         self.wait_for_captures(3, watch)
         watch.send_signal(signal.SIGTERM)
-        self.assertEqual(watch.wait(30), 0)
+        self.assertEqual(watch.wait(60), 0)
         self.assertEqual(len(self.captures()), 3)
         last = self.catalogue()[-1]
         self.assertEqual(last["reason"], "jemalloc's interval")

@@ -394,7 +394,7 @@ class Reading(WatchFileCase):
         gateway = self.serve(f"[{FILED}]\nwhen = every=1s\nkeep = {self.keep}\nkeep-free = 0\n")
         self.wait_for_watch(FILED, lambda w: w["captures"] > 0, "a capture")
         gateway.terminate()
-        self.assertEqual(gateway.wait(30), 0)
+        self.assertEqual(gateway.wait(60), 0)
 
 
 if __name__ == "__main__":

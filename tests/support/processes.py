@@ -31,15 +31,28 @@ PATIENCE_SECONDS = 60
 
 
 def wait_until(condition, what, seconds=PATIENCE_SECONDS):
-    """The first true value of condition(); fails naming `what` when there is none in time."""
+    """The first true value of condition(); fails naming `what`, or what it returns, when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s in vain: {what}")
+            raise AssertionError(f"waited {seconds} s in vain: {what() if callable(what) else what}")
         time.sleep(0.02)
+
+
+def wait_while_it_progresses(measure, goal, what):
+    """Until measure(), which grows, is `goal`. However long that takes on a busy machine: it fails when nothing has grown for a while."""
+    reached = measure()
+    while reached < goal:
+        reached = wait_until(lambda: max(measure() - reached, 0), f"{what}: {reached} of {goal}") + reached
+
+
+def processor_seconds(pid):
+    """The processor time that a process has used by itself."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def open_descriptors(task):
