@@ -110,7 +110,7 @@ async function copyText(name, text) {
 
 export const copyLink = () => copyText('link', location.href);
 
-/* A command in it that is complete as it stands has a button that copies it: the page runs none. */
+/* A complete command in it has a button that copies it: the page runs no command. */
 export function hint(text, kind = 'p.hint') {
   const command = /heapctl attach \d+/.exec(text)?.[0];
   return el(kind, sentence(text), command ? [' ', button('Copy command', () => copyText('command', command), { className: 'plain' })] : null);

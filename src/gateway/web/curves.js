@@ -18,7 +18,7 @@ export class Curves {
   constructor(keys) {
     this.samples = [];
     this.misses = [];
-    /* Times of samples that only came late. */
+    /* Times of samples whose answer came late. */
     this.late = new Set();
     this.figures = [];
     this.picture = svg('svg', { class: 'curves', role: 'img', 'aria-label': 'memory over time', height: HEIGHT });
@@ -109,7 +109,7 @@ export class Curves {
     this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.map(line => this.line(line)), this.cursor());
     const hole = this.holes.at(-1);
     const text = hole ? this.describe(hole) : '';
-    /* A text that is put there again would be read out again. */
+    /* Screen readers would read a text again that is set again. */
     if (this.holeText.textContent !== text)
       this.holeText.textContent = text;
     this.point(null);

@@ -47,7 +47,7 @@ export class Legend {
   show(figure) {
     for (const [key, element] of this.values)
       element.textContent = bytes(figure(key));
-    /* It stays: the mouse moves over snapshots with and without. */
+    /* The element stays, because the mouse moves over snapshots with and without a reason. */
     if (this.values.has('allocated') && figure('rss') > 0 && figure('rss') < figure('allocated'))
       this.note.hidden = false;
   }

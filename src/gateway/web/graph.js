@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call graph that came as SVG: to move with the mouse or fingers, to zoom with wheel and keys. */
+/* A call graph in SVG, moved with the mouse or fingers and zoomed with the wheel and keys. */
 import { button, el } from '/assets/dom.js';
 
-/* The picture's own script and style are for when it stands alone; the page's policy allows neither. */
+/* The picture's own script and style are for a file of its own; the page's policy allows neither. */
 function parse(text) {
   const bare = text.replace(/<(script|style)\b[^]*?<\/\1>/g, '');
   const root = new DOMParser().parseFromString(bare, 'image/svg+xml').documentElement;

@@ -102,7 +102,7 @@ class HistoryView {
     history.pushState(null, '', this.link());
   }
 
-  /* Another part of the timeline; what is chosen stays. */
+  /* Shows another part of the timeline; the selection stays. */
   async look(changes) {
     this.change(changes);
     this.shown = 'anew';

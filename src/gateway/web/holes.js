@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the history of a name has holes, and why: between them nothing is known, and no line is drawn. */
+/* Where the history of a name has holes, and why: within them nothing is known, and no line is drawn. */
 import { dateTime } from '/assets/time.js';
 
 /* A gap of this many times the usual one is a hole. */

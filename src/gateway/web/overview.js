@@ -19,7 +19,7 @@ function warnings(status) {
 function unavailable({ profiling, exe }) {
   return el('div.panel.problem-box', el('h2', 'This process cannot be profiled'), el('p', `${sentence(profiling.reason)}.`),
     profiling.hint ?? profiling.cure ? el('p', `${sentence(profiling.hint ?? profiling.cure)}.`) : null,
-    el('p', 'Or let heapctl see to it:'), el('pre', `heapctl run -- ${exe} \u2026`));
+    el('p', 'Or let heapctl set this up:'), el('pre', `heapctl run -- ${exe} \u2026`));
 }
 
 class RunPanel {
@@ -107,7 +107,7 @@ function dumpPanel(target, status) {
   return el('div.panel', el('h2', 'Profile now'),
     el('p.quiet', dump
       ? `The last one had ${count(dump.stacks)} stacks and ${bytes(dump.bytes)}, and took ${dump.ms < 1 ? 'less than 1' : dump.ms} ms (${dateTime(dump.time_ms)}).`
-      : 'None was taken yet. It usually takes a few milliseconds; nothing is stopped.'),
+      : 'None was taken yet. It usually takes a few milliseconds and does not stop the server.'),
     el('p.row', el('a.button.primary', { href: target.link('profile', { id: 'now' }) }, 'Draw what is in use')));
 }
 

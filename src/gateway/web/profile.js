@@ -39,7 +39,7 @@ class RunSource {
 
   choices(wanted) {
     const known = [['now', 'in use now'], ...this.runs.map(run => [String(run.id), `run of ${dateTime(run.started_ms)}`])];
-    /* An address that a colleague sent may name a run that is gone: the gateway says so. */
+    /* A link may name a run that was removed: the gateway reports that. */
     return !wanted || known.some(([key]) => key === wanted) ? known : [...known, [wanted, `run ${wanted}`]];
   }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runs of a target: to look at, to compare two of them, to take away. */
+/* The runs of a target: to show one, to compare two, to save and to remove them. */
 import { download, getJson, post } from '/assets/api.js';
 import { actionButton, keepTrying, sentence } from '/assets/controls.js';
 import { el } from '/assets/dom.js';

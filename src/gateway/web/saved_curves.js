@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Curves as a file of their own: what the page's style says is written into the picture. */
+/* Curves as a file of their own: the styles that the page applies are written into the picture. */
 import { saveBlob } from '/assets/api.js';
 import { svg } from '/assets/dom.js';
 

@@ -21,7 +21,7 @@ const VIEWS = [
   ['mallctl', 'Settings', showMallctls],
 ];
 
-/* The way to a target in the gateway's addresses, and in the page's own. */
+/* The path of a target in the gateway's addresses, and in the page's own. */
 class Target {
   constructor(name) {
     this.name = name;
@@ -45,7 +45,7 @@ class Target {
 function tabs(links, chosen) {
   const nav = el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
     el('a', { href: links(key), 'aria-current': key === chosen ? 'page' : null }, text)));
-  /* On a narrow screen the chosen one may be out of sight. */
+  /* On a narrow screen the chosen view may be outside of the visible part. */
   queueMicrotask(() => nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
   return nav;
 }
@@ -63,7 +63,7 @@ async function showHistoryOf(page, name, values) {
   const byPid = targets.find(({ pid, reachable }) => reachable && String(pid) === name);
   if (byPid) {
     values.set('live', name);
-    /* Where others have its name it is this one's history that is wanted. */
+    /* Where other processes have its name, this process' history is shown. */
     if (!values.has('pid') && targets.filter(target => target.name === byPid.name && target.reachable).length > 1)
       values.set('pid', name);
     history.replaceState(null, '', new Target(byPid.name).link('history', Object.fromEntries(values)));
@@ -81,7 +81,7 @@ async function showHistoryOf(page, name, values) {
   return showHistory(place, name, values, hasHistory);
 }
 
-/* Of what is not there, or does not answer: its captures are wanted all the more. */
+/* For a target that has ended or does not answer: its captures are still shown. */
 function showWatchesOf(page, target, values, problem) {
   const place = el('section');
   page.append(el('div.heading', el('h1', target.name), el('p.quiet', sentence(problem.message))), el('h2.alone', 'Watches'), place);

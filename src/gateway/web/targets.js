@@ -53,7 +53,7 @@ const noTarget = () => el('div.empty', el('h2', 'No target yet'),
   el('pre', 'heapctl run -- redis-server'),
   el('p', 'or load the agent into one that runs already; heapctl ps --all lists them:'),
   el('pre', 'heapctl attach PID'),
-  el('p.quiet', 'It appears here by itself. A gateway of an ordinary user sees that user\u2019s servers only.'));
+  el('p.quiet', 'It appears here automatically. A gateway of an ordinary user sees that user\u2019s servers only.'));
 
 /* Names that have a history and no process any more. */
 function endedTable(names) {
@@ -66,7 +66,7 @@ function endedTable(names) {
       el('td.number', { 'data-label': 'On disk' }, bytes(entry.bytes)))))));
 }
 
-/* What is watched, ready for when it starts. */
+/* Names that are watched and have no process yet. */
 function waitingTable(watches) {
   const names = [...new Set(watches.map(({ target }) => target))];
   return el('section.ended', el('h2', 'Watched, not running now'), el('table.cards',

@@ -38,7 +38,7 @@ function fittedPoints(site, hours, run) {
 }
 
 /* A small picture of a series with its error, the growth or the steps that were fitted, and when it began and ended. */
-/* Old memory that is replaced by memory that the sampler has seen rises in the profiles, too. */
+/* As blocks from before the attach are replaced by sampled ones, the profiles rise, too. */
 function attachText({ attached_ms: attached, attach_count: again, warm_up: warmUp }) {
   const early = warmUp.filter(Boolean).length;
   const since = again === 0 ? `Attached ${dateTime(attached)}` : `Attached anew ${again === 1 ? 'once' : `${count(again)} times`}, last ${dateTime(attached)}`;
@@ -195,7 +195,7 @@ export class TrendView {
       if (!details.open || details.childElementCount > 1)
         return;
       details.append(el('div.site-more', sparkline(trend, site, format, true), steps ? el('p', steps) : null,
-        site.stack && site.stack !== site.name ? el('p', 'Most of it comes by this stack:') : null,
+        site.stack && site.stack !== site.name ? el('p', 'Most of it is allocated by this stack:') : null,
         site.stack && site.stack !== site.name ? el('ol.stack', site.stack.split(' > ').map(frame => el('li', el('code', frame)))) : null,
         site.is_suspect ? el('p.quiet', `Chance that a site without growth looks like this, among all that were looked at: ${chance(site.adjusted_p)}.`) : null,
         el('p.row', el('a.button', { href: this.source.difference(site) }, 'Find it in the difference'),

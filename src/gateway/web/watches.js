@@ -24,7 +24,7 @@ const WORDS = [
   [/^signal$/, 'the gateway gets SIGUSR1'],
 ];
 
-/* "rss>2GiB and psi>10%" for people; what is not known stays as it is. */
+/* "rss>2GiB and psi>10%" in words; an unknown condition is shown as it is. */
 function conditionText(condition) {
   return condition.split(/\s+and\s+/).map(term => {
     const known = WORDS.find(([pattern]) => pattern.test(term));
@@ -37,13 +37,13 @@ function stateLine({ state, pid, problem }) {
   case 'watching': return el('p', el('span.state.good', 'Watching'), pid ? ` pid ${pid}` : '');
   case 'waiting': return el('p', el('span.state.busy', 'Waiting'), ' for a process of this name to start');
   default: return el('div.warning', el('p', `It cannot be watched: ${problem?.message ?? 'the reason is not known'}`),
-    problem?.hint ? el('p.hint', sentence(problem.hint)) : null, el('p.quiet', 'Tried again every 10 s.'));
+    problem?.hint ? el('p.hint', sentence(problem.hint)) : null, el('p.quiet', 'The gateway tries again every 10 s.'));
   }
 }
 
 function conditionItem({ when, armed }) {
   return el('li', `${sentence(conditionText(when))} `, el('code', when),
-    armed ? null : el('p.hint', 'It has fired, and waits until the figure has fallen 5% below the mark.'));
+    armed ? null : el('p.hint', 'It has fired, and applies again once the figure has fallen 5% below the threshold.'));
 }
 
 function lastCapture(watch) {
@@ -121,7 +121,7 @@ class WatchesView {
         problem.hint ? el('p.hint', sentence(problem.hint)) : null) : null,
       watches.length > 0 ? watches.map(watch => watchPanel(watch, file))
         : el('div.empty', el('h2', 'Nothing is watched here now'),
-          el('p', 'A watch begins when a process is there that a section of ', el('code', file), ' is about:'),
+          el('p', 'A watch begins when a process starts that a section of ', el('code', file), ' names:'),
           el('pre', `[${this.name}]\nwhen = growth>10%/h\nactivate = yes`),
           el('p.quiet', 'The file is read again when the gateway gets SIGHUP.')));
     this.drawList();

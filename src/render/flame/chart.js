@@ -204,8 +204,8 @@ class Chart {
   }
 
   /*
-   * The error is as large as the value: the figure rests on a handful of samples. Of a change, that
-   * it may be none; one that is nothing beside what is there looks like that already.
+   * The error is as large as the value, because there are only a handful of samples. A change is
+   * uncertain if it may be 0; one that is small beside the value is drawn as small already.
    */
   isUncertain(box) {
     if (!this.picture.tree.model.isDifference)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Colours of boxes. They are chosen in OKLCH (lightness, chroma, hue as people see them), so that
- * all hues are equally loud and the text on them is equally easy to read.
+ * all hues are equally strong and the text on them is equally easy to read.
  */
 const HUES = [62, 250, 155, 330, 205, 25, 290, 110];
 
