@@ -60,7 +60,7 @@ bool sample_count_read(const char *text, struct sample_count *samples)
 {
 	static const char all_threads[] = "\n  t*: ";
 	struct sample_count found = { 0 };
-	uint64_t count, bytes;
+	uint64_t count, bytes, taken;
 
 	if (sscanf(text, "heap_v2/%" SCNu64, &found.interval_bytes) != 1)
 		return false;
@@ -69,10 +69,12 @@ bool sample_count_read(const char *text, struct sample_count *samples)
 		return false;
 	/* The first one has the sums, which jemalloc distorts where sizes differ. */
 	while ((at = strstr(at + 1, all_threads)) != NULL) {
-		if (sscanf(at, " t*: %" SCNu64 ": %" SCNu64, &count, &bytes) != 2)
+		if (sscanf(at, " t*: %" SCNu64 ": %" SCNu64 " [%" SCNu64, &count, &bytes, &taken) !=
+			3)
 			return false;
 		found.count += count;
 		found.bytes += bytes;
+		found.taken += taken;
 	}
 	*samples = found;
 	return true;
@@ -176,6 +178,13 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 
 	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0 || is_of_large_blocks(yield))
 		return;
+	if (yield->samples.taken >= ENOUGH_SAMPLES) {
+		verb_warn("%s: of %" PRIu64 " samples %" PRIu64 " %s in use; the others were freed "
+			  "(heapctl report --alloc_space shows all)",
+			target->label, yield->samples.taken, yield->samples.count,
+			yield->samples.count == 1 ? "is" : "are");
+		return;
+	}
 	if (yield->was_active && !yield->was_lowered) {
 		explain_all(yield, wanted, target);
 		return;

@@ -21,6 +21,7 @@ struct sample_count {
 	uint64_t interval_bytes;
 	uint64_t count; /* of what is alive */
 	uint64_t bytes; /* of these samples: one of a large allocation represents only itself */
+	uint64_t taken; /* also of what has been freed since; 0: not known */
 };
 MUST_CHECK bool sample_count_read(const char *text, struct sample_count *samples);
 MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samples);

@@ -18,7 +18,8 @@ import time
 import unittest
 
 from gateway import FakeAgent, fake_status
-from processes import AGENT, HEAPCTL, Case, ask, children_of, free_port, is_alive, jemalloc_path, need_namespace, own_name, wait_until
+from processes import (AGENT, HEAPCTL, Case, ask, children_of, free_port, is_alive, jemalloc_path, need_namespace, own_name, processor_seconds,
+                       wait_until, wait_while_it_progresses)
 
 FINE = "prof:true,prof_active:false,lg_prof_sample:12"
 
@@ -448,6 +449,22 @@ class Running(ControlCase):
         # So much smaller as there were too few.
         self.assertLessEqual(int(found[2]), 512 * int(found[1]) / 100)
         self.assertGreater(int(found[2]), 512 * int(found[1]) / 200)
+
+    def test_memory_that_was_freed_again_is_not_called_too_few_samples(self):
+        process = self.start(sys.executable, "-c", "print(flush=True)\nwhile True: bytearray(30000)", stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": AGENT, "PYTHONMALLOC": "malloc"})
+        process.stdout.readline()
+        self.wait_for_agent(process.pid)
+        record = self.start(HEAPCTL, "record", process.pid, "-d", "1h", "--sample", "16KiB", "-o", self.path("freed.heap"), stderr=subprocess.PIPE)
+        wait_until(lambda: json.loads(self.heapctl("status", process.pid, "--json")[0])["run"], "the run")
+        used = processor_seconds(process.pid)
+        wait_while_it_progresses(lambda: processor_seconds(process.pid), used + 1, "some 100,000 allocations")
+        record.send_signal(signal.SIGINT)
+        self.assertEqual(record.wait(60), 0)
+        said = record.stderr.read().decode()
+        self.assertRegex(said, r": of \d{3,} samples \d\d? (is|are) in use; the others were freed \(heapctl report --alloc_space shows all\)")
+        self.assertNotIn("too few", said)
+        self.assertRegex(self.heapctl("report", "--text", "--alloc_space", self.path("freed.heap"))[0], "(?m)^Total: [1-9]")
 
     def test_what_was_sampled_from_the_start_is_not_called_older(self):
         """40 blocks of 3 MiB are about 40 samples, and not the 240 that their bytes look like."""
