@@ -59,7 +59,7 @@ static void must(bool done, const struct error *err)
 	}
 }
 
-/* As a report reads it that is not about single threads. */
+/* Read as for a report without single threads. */
 static const struct profile_read_options no_threads = { .leaves_out_threads = true };
 
 struct seconds {
@@ -105,7 +105,7 @@ static struct seconds measure_once(const char *path)
 	return (struct seconds){ read - begin, added - read };
 }
 
-/* The round that was fastest as a whole: what came between was the machine's. */
+/* The round that was fastest as a whole: the rest is other load on the machine. */
 static struct seconds best_of(int times, const char *path)
 {
 	struct seconds best = measure_once(path);
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 	size_t size = 0;
 
 	make_file(stack_count, "", path, &size);
-	/* First, in children of a process that has freed nothing yet that they could use again. */
+	/* First, in children of a process without freed memory that they could reuse. */
 	measure_memory(path, "for a report", &no_threads);
 	measure_memory(path, "with all threads", NULL);
 	const struct seconds best = best_of(ROUNDS, path);

@@ -70,7 +70,7 @@ static long preemptions(void)
 	return usage.ru_nivcsw;
 }
 
-/* A malloc during which the thread was not running says nothing about locks. */
+/* A malloc during which the thread was not running tells nothing about locks. */
 static void *allocate_all_the_time(void *argument)
 {
 	const unsigned *const stacks = argument;

@@ -12,5 +12,5 @@
 
 void synthetic_profile_write(struct buffer *out, size_t stack_count);
 
-/* What comes before it to make it a symbolized profile: a name for each of its addresses. */
+/* The part before it that makes it a symbolized profile: a name for each of its addresses. */
 void synthetic_profile_write_names(struct buffer *out);

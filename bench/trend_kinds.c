@@ -70,7 +70,7 @@ struct schedule {
 	double span;
 };
 
-/* What the program has of one site, and what a profiler knows of it, at the times of a schedule. */
+/* The true memory of one site, and a profiler's figures of it, at the times of a schedule. */
 struct site {
 	const struct schedule *schedule;
 	double bytes[MAX_PROFILES];
@@ -175,7 +175,7 @@ static double draw_rest(const struct flow *flow)
 			 : (1 - u) * flow->lifetime;
 }
 
-/* A pool: as many objects as ever, each replaced at once when it goes. */
+/* A pool: a fixed number of objects, each replaced at once when it is freed. */
 static void add_pool(struct site *site, const struct flow *flow)
 {
 	for (double i = 0; i < flow->objects; i++) {
@@ -189,7 +189,7 @@ static void add_pool(struct site *site, const struct flow *flow)
 	}
 }
 
-/* Objects that arrive from `start` on, and go by themselves. */
+/* Objects that arrive from `start` on, and are freed independently. */
 static void add_arrivals(struct site *site, const struct flow *flow, double start)
 {
 	const double mean = flow->objects / flow->lifetime, highest = mean * (1 + flow->swing);
@@ -207,7 +207,7 @@ static void add_arrivals(struct site *site, const struct flow *flow, double star
 	}
 }
 
-/* Arrivals that have gone on for ever; the number in use is Poisson's, but for swings. */
+/* Arrivals in a steady state; the number in use is Poisson's, except for swings. */
 static void add_traffic(struct site *site, const struct flow *flow)
 {
 	if (flow->period > 0) {
@@ -412,7 +412,7 @@ static void make_busy_step(struct site *site, const struct figures *figures)
 
 	add_traffic(site, &flow);
 	more.objects *= 0.5;
-	/* What is new is there at once, and then replaced like the rest. */
+	/* The new objects arrive at once, and are then replaced like the rest. */
 	for (double i = 0; i < more.objects; i++)
 		add_object(site, begin, begin + exponential(flow.lifetime), flow.size);
 	add_arrivals(site, &more, begin);
@@ -455,7 +455,7 @@ static void make_start(struct site *site, const struct figures *figures)
 	add_arrivals(site, &flow, 0);
 }
 
-/* All is there at the start and goes by and by. */
+/* All objects exist at the start and are freed over time. */
 static void make_shrinking(struct site *site, const struct figures *figures)
 {
 	for (double i = 0; i < sampled_bytes(figures->level) / figures->size; i++)

@@ -114,6 +114,6 @@ int main(int argc, char **argv)
 	recurse(atoi(argv[1]), atoi(argv[2]));
 	printf("%zu %lu %lu %lu %zu %lu\n", own_frames, own_ns, libgcc_ns, built_ns / 1000, rows,
 		code_bytes);
-	/* The other one begins with the function that asks, and ends with a null. */
+	/* libgcc's begins with the calling function, and ends with a null. */
 	return own_frames + 2 >= libgcc_frames ? 0 : 1;
 }

@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)router_body_limit(routes, "POST", lines[0]);
 	const bool knows_host = request_policy_check_host(headers.host, &err);
 	const bool is_own = request_policy_check_site(&headers, true, &err);
-	/* What may change something may also look. */
+	/* A request that may change something may also read. */
 	assert(!is_own || request_policy_check_site(&headers, false, &err));
 	(void)knows_host;
 	assert(!request_policy_has_token(headers.authorization, ""));

@@ -25,7 +25,7 @@ static void check_message(const uint8_t *data, size_t size)
 		assert(message.text[i] >= ' ' && message.text[i] <= '~');
 	const enum message_verb verb = message_verb(&message, &argument);
 	assert(argument >= message.text && argument <= message.text + length);
-	/* Only two words take something behind them. */
+	/* Only two words take an argument. */
 	assert(*argument == '\0' || verb == MESSAGE_UNKNOWN || verb == MESSAGE_START ||
 		verb == MESSAGE_RESET);
 	if (message_number(argument, &number))

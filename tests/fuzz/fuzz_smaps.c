@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /proc/PID/smaps, as a bundle from somewhere else may have it: the parts add up to the whole. */
+/* /proc/PID/smaps, as a bundle of unknown origin may have it: the parts add up to the total. */
 #include <stdint.h>
 
 #include "analysis/smaps.h"

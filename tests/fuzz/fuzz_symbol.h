@@ -36,7 +36,7 @@ static inline void fuzz_symbols(const struct elf_image *image)
 	for (size_t i = 0; i < FUZZ_ADDRESSES; i++) {
 		if (matches[i].name == NULL)
 			continue;
-		/* A symbol that does not hold the address must not name it. */
+		/* A symbol that does not contain the address must not name it. */
 		if (vaddrs[i] - matches[i].start >= matches[i].size)
 			__builtin_trap();
 		(void)symbol_name_size(matches[i].name);

@@ -7,5 +7,5 @@
 
 #include "allocator/allocator_fake.h"
 
-/* The fake behind what allocator_find filled. */
+/* The fake allocator that allocator_find returned. */
 struct allocator_fake *allocator_stub(void);

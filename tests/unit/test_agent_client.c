@@ -154,7 +154,7 @@ static void answers_that_are_held_share_a_budget(void **state)
 	assert_contains(err.message, "no memory for the answer");
 	http_answer_deinit(&second);
 	assert_int_equal(budget.used, 400);
-	/* One that is taken over is given back by its new owner. */
+	/* The new owner of an answer returns its share of the budget. */
 	const uint64_t taken = http_answer_take_budget(&first);
 	assert_int_equal(taken, 400);
 	http_answer_deinit(&first);

@@ -245,7 +245,7 @@ static void a_number_that_the_program_reused_is_left_alone(void **state)
 	open_pair(&pair, &memory_heap);
 	const int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	const int number = pair.connection.socket.fd;
-	/* What a program does that closes all and opens its own. */
+	/* As a program that closes all descriptors and opens its own. */
 	assert_int_equal(dup2(other, number), number);
 	assert_false(connection_step(&pair.connection, POLLIN, &handler, block, 0));
 	connection_deinit(&pair.connection);
@@ -348,7 +348,7 @@ static void one_client_too_many_is_refused(void **state)
 	assert_int_equal(send(clients[3], "GET /a HTTP/1.1\r\n\r\n", 19, 0), 19);
 	turn(&world, 0);
 	assert_int_equal(script.requests, 1);
-	/* Those that say nothing are closed in the end. */
+	/* Clients that send nothing are closed in the end. */
 	assert_int_equal(server_wait_ms(&world.server, 1000), CONNECTION_IDLE_MS - 1000);
 	turn(&world, CONNECTION_IDLE_MS);
 	assert_int_equal(world.server.count, 0);

@@ -82,7 +82,7 @@ static void callers_of_wrappers_are_the_leaves(void **state)
 		"main;parse;grow;zrealloc;je_realloc\n");
 }
 
-/* It asks for memory itself, but it also calls what does. */
+/* It allocates itself, but it also calls a function that does. */
 static void a_function_that_calls_other_code_is_no_wrapper(void **state)
 {
 	(void)state;

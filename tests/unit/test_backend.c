@@ -123,7 +123,7 @@ static void forgets_the_oldest_reasons(void **state)
 		live_metrics_add_miss(&history, i, reason);
 	}
 	assert_int_equal(history.miss_count, LIVE_METRICS_MISSES_MAX);
-	/* Said again it takes nothing away. */
+	/* The same reason again removes no other. */
 	live_metrics_add_miss(&history, LIVE_METRICS_MISSES_MAX + 1, reason);
 	expect_misses(&history, LIVE_METRICS_MISSES_MAX - 1, "\"misses\":[[64,\"reason 64\"]]}");
 	assert_string_equal(history.misses[1].reason, "reason 1");

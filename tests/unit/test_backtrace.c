@@ -56,7 +56,7 @@ static void check_same(size_t min_frames)
 	struct stack own, oracle;
 
 	take(&own, &oracle);
-	/* Where the compiler's one goes on behind the outermost frame, it finds a null. */
+	/* Where the compiler's unwinder continues behind the outermost frame, it finds a null. */
 	while (oracle.count > 0 && oracle.addresses[oracle.count - 1] == NULL)
 		oracle.count--;
 	assert_true(own.count >= min_frames);
@@ -263,7 +263,7 @@ static void walk_passes_what_a_signal_interrupts_in_assembly(void **state)
 	signal(SIGTRAP, SIG_DFL);
 }
 
-/* What has most hand-written code; the rows of all other libraries say more. */
+/* The library with most hand-written code; the rows of all others cover more. */
 static void rows_cover_openssl(void **state)
 {
 	void *const library = dlopen("libcrypto.so.3", RTLD_NOW);

@@ -43,7 +43,7 @@ static void reads_its_profile_and_the_time(void **state)
 	buffer_deinit(&text);
 }
 
-/* What was cut off is missing in silence, or half of it is there, wherever the cut is. */
+/* Wherever the cut is: a member is missing without an error, or a part of it is there. */
 static void a_bundle_that_was_cut_anywhere_is_refused(void **state)
 {
 	(void)state;

@@ -73,7 +73,7 @@ static bool is_there(const struct scene *scene, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* What is dropped of the files that are ready by then. */
+/* The number of ready files that are left out. */
 static size_t look(const struct scene *scene, int64_t now_ms, size_t most)
 {
 	size_t dropped = 99;
@@ -124,7 +124,7 @@ static void of_too_many_the_newest_are_taken(void **state)
 {
 	const struct scene *const scene = *state;
 
-	/* What is none stays, and so does what is called otherwise. */
+	/* A file that is no profile stays, and so does one with another name. */
 	put(scene, "own.6.0.u0.heap", "no profile");
 	for (int i = 0; i < 12; i++) {
 		char name[40];
@@ -134,7 +134,7 @@ static void of_too_many_the_newest_are_taken(void **state)
 	put(scene, "own.notes.heap", "mine");
 	assert_int_equal(look(scene, 0, 3), 0);
 	assert_int_equal(look(scene, QUIET_MS, 3), 9);
-	/* It is the oldest of those that are left, and told when it is its turn. */
+	/* It is the oldest of the remaining files, and reported in its turn. */
 	struct error err;
 	struct dump dump;
 	assert_false(dump_collector_next(scene->dump_collector, QUIET_MS, &dump, &err));

@@ -544,7 +544,7 @@ static void takes_the_last_row_of_an_address(void **state)
 	const size_t unit = unit_begin(&w, 0x1000, 0x100);
 	unit_end(&w, unit);
 	write_lines(&w);
-	/* Discarded code comes first; it must not claim the addresses of what is there. */
+	/* Discarded code comes first; it must not claim the addresses of code that was kept. */
 	set_address(&w, 0);
 	row(&w, 8, 0);
 	u8(&w.lines, DW_LNS_advance_pc);

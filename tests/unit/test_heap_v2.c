@@ -187,7 +187,7 @@ static void says_what_took_the_samples_and_since_when(void **state)
 		       "1763717601200\n",
 		"sampled by jemalloc since the attach 12 min earlier (2025-11-21 09:21:21 UTC), "
 		"without what was allocated before");
-	/* After a reset the attach says nothing. */
+	/* After a reset the time of the attach does not matter. */
 	check_sampling("#sampling jemalloc since 1763716881123 attached 1763716000000 at "
 		       "1763717601200\n",
 		"sampled by jemalloc since 2025-11-21 09:21:21 UTC, without what was allocated "

@@ -380,7 +380,7 @@ static void files_are_opened(void **state)
 	assert_contains(err.hint, "heapctl trend");
 }
 
-/* Ten gigabytes that take no room on the disk: told at once, without reading all of them. */
+/* Ten gigabytes that take no space on the disk: refused at once, without reading all. */
 static void a_huge_sparse_file_is_refused(void **state)
 {
 	(void)state;
@@ -398,7 +398,7 @@ static void a_huge_sparse_file_is_refused(void **state)
 	}
 }
 
-/* A few bytes for each sample would become many in memory. */
+/* Each sample takes a few bytes here and many in memory. */
 static void a_profile_is_kept_within_bounds(void **state)
 {
 	(void)state;

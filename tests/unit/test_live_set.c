@@ -66,7 +66,7 @@ static size_t count_filter_bits(const struct live_set *set)
 	return bits;
 }
 
-/* Blocks that come and go must not fill the table, and its filter, with what is left of them. */
+/* Removed blocks must leave nothing in the table and its filter. */
 static void removed_blocks_leave_no_slots_behind(void **state)
 {
 	struct live_set set;
@@ -223,7 +223,7 @@ static void readers_find_what_a_removal_moves(void **state)
 	live_set_deinit(&chain.set);
 }
 
-/* Where the filter cannot say it, because of a block of the same hash bits. */
+/* Where the filter cannot decide, because of a block with the same hash bits. */
 static void whether_a_block_is_in_it_is_open_during_a_move(void **state)
 {
 	struct live_set set;

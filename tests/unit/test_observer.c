@@ -211,7 +211,7 @@ static void what_the_kernel_refuses_is_reported(void **state)
 	assert_string_equal(err.message, "/dev/full: No space left on device");
 	assert_false(pressure_add(&pressure, "/nowhere/memory.pressure", 0.1, &err));
 	assert_int_equal(pressure.count, 0);
-	/* Without a trigger it is a sleep. */
+	/* Without a trigger it only sleeps. */
 	pressure_wait(&pressure, -1, 1);
 	assert_true(pressure_reported(&pressure, clock_boottime_ms()) == 0);
 }
@@ -277,7 +277,7 @@ static void the_kernel_of_this_machine_takes_it(void **state)
 		skip_because("no triggers of memory pressure here");
 	if (!pressure_add(&pressure, machine, 0.1, &err))
 		fail_msg("%s", err.message);
-	/* More than all of the time. */
+	/* A share above 1. */
 	assert_false(pressure_add(&pressure, machine, 1.5, &err));
 	pressure_deinit(&pressure);
 }

@@ -151,7 +151,7 @@ static void every_way_to_change_something_by_post_is_marked(void **state)
 	(void)state;
 	for (const struct route *route = routes; route->pattern != NULL; route++) {
 		const bool is_only_post = route->methods == METHOD_POST;
-		/* Looking up symbols is a question with a long body. */
+		/* A request for symbols may have a long body. */
 		if (is_only_post && !route->changes &&
 			strstr(route->pattern, "pprof/symbol") == NULL)
 			fail_msg("POST %s is not marked as a change", route->pattern);

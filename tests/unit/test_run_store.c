@@ -218,7 +218,7 @@ static void forgets_the_oldest_beyond_number_and_bytes(void **state)
 	run_store_deinit(&store);
 }
 
-/* A memory that looks, at each request, at which files there are. */
+/* A memory that checks, at each request, which files exist. */
 struct watching_memory {
 	struct memory memory;
 	const char *old_file;

@@ -179,7 +179,7 @@ static void what_is_freed_soon_is_temporary(void **state)
 	for (size_t i = 0; i < 10; i++)
 		sampler_forget(block_at(i));
 	check_temporary(10, 10000);
-	/* What another thread has allocated since says nothing. */
+	/* Allocations of another thread do not count. */
 	assert_int_equal(pthread_create(&thread, NULL, forget_some, range), 0);
 	pthread_join(thread, NULL);
 	check_temporary(10, 10000);

@@ -54,7 +54,7 @@ static void begin(struct scene *scene)
 					 .activation = &scene->activation,
 					 .lock = &lock,
 					 .own_thread = true });
-	/* Nothing but the run is to be looked at. */
+	/* The run alone decides. */
 	scene->service.checks_done = SERVICE_CHECKS;
 }
 

@@ -42,7 +42,7 @@ static void take_over_replaces_the_function_until_it_is_restored(void **state)
 	assert_ptr_not_equal(fake.backtrace, original);
 	fake.backtrace(addresses, &count, 64);
 	assert_in_range(count, 3, 63);
-	/* Again is no second time. */
+	/* A second call changes nothing. */
 	assert_true(stacks_take_over(&fake.allocator, &err));
 	stacks_give_back(&fake.allocator);
 	assert_ptr_equal(fake.backtrace, original);

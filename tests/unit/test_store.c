@@ -185,7 +185,7 @@ static void a_clock_that_jumps_ahead_costs_nothing(void **state)
 	for (int i = 0; i < 20; i++)
 		add(scene, "one", START_MS + INT64_C(3650) * DAY_MS + i * 1000);
 	assert_int_equal(count(scene, "one"), 40);
-	/* Another gateway in the same boot, and the clock set right again. */
+	/* Another gateway in the same boot, and the clock is correct again. */
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS + INT64_C(3650) * DAY_MS + 20 * 1000);
 	add(scene, "one", START_MS + 20 * 1000);

@@ -83,11 +83,11 @@ static void allocate(unsigned stacks, size_t size)
 
 /* --- processes --- */
 
-/* A child that lives until it is killed, or until its parent is gone. */
+/* A child that runs until it is killed, or until its parent has ended. */
 static void live_as_child(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* It must not take its parent's orders. */
+	/* It must not read its parent's commands. */
 	close(STDIN_FILENO);
 	for (;;)
 		pause();
@@ -145,7 +145,7 @@ static void do_fork_filtered(void)
 	report_child(pid, "fork");
 }
 
-/* As programs do that show a title in ps: what it began with is gone from /proc. */
+/* As programs do that show a title in ps: /proc no longer has its first arguments. */
 static void do_hide(void)
 {
 	char *const folder = getenv("HEAPCTL_DIR");
@@ -190,7 +190,7 @@ static void do_clone_and_exit(void)
 		snprintf(answer, sizeof answer, "error child ended with %#x", status);
 }
 
-/* Children that end at once: what a server does all day. */
+/* Children that end at once, as servers make them all day. */
 static void do_forks(int count, const char *program)
 {
 	for (int i = 0; i < count; i++) {
@@ -443,7 +443,7 @@ static void *start_and_stop(void *ends)
 	return NULL;
 }
 
-/* Children forked whatever the agent is just doing can start and stop one of their own. */
+/* Children that are forked at any moment of the agent's work can start and stop their own. */
 static void do_forks_while_starting(int count)
 {
 	_Atomic bool ends = false;
@@ -622,7 +622,7 @@ static void do_calls_while_starting(int count)
 	pthread_join(thread, NULL);
 }
 
-/* To a pipe whose reader has gone: must be an error, not death. */
+/* To a pipe without a reader: must be an error and not end the program. */
 static void do_dump_to_nobody(void)
 {
 	int ends[2];

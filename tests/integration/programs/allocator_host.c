@@ -9,7 +9,7 @@
 #include <string.h>
 
 #ifdef HOST_PREFIXED
-/* As a Rust program does: its own allocations go to a jemalloc of its own. */
+/* As a Rust program does: its allocations go to a jemalloc of its own. */
 void *_rjem_malloc(size_t size);
 #define HOST_MALLOC _rjem_malloc
 #else

@@ -42,7 +42,7 @@ static void fault(const char *what)
 	_exit(1);
 }
 
-/* heapctl may die between the stop that ends a call with EINTR and its mending. */
+/* heapctl may be killed between the stop that ends a call with EINTR and its repair. */
 static bool may_be_interrupted;
 
 static int64_t now_ms(void)

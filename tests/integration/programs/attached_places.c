@@ -133,7 +133,7 @@ static void *return_at_once(void *ignored)
 	return ignored;
 }
 
-/* The C library gives the stack of the one that has ended to the next one. */
+/* The C library gives the stack of a thread that has ended to the next one. */
 static void run_stacked(void)
 {
 	enum { THREADS = 8 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A daemon as `pid=$(daemon)` starts it: says its pid, lets go of its output and lives on. */
+/* A daemon as `pid=$(daemon)` starts it: prints its pid, closes its output and continues. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

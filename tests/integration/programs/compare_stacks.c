@@ -73,7 +73,7 @@ static void compare(void **addresses, unsigned *count, unsigned max)
 	}
 	oracle(addresses, count, max);
 	oracle_ns += now_ns() - middle;
-	/* The other one begins in functions of its own. */
+	/* libgcc's begins in functions of its own. */
 	unsigned skip = 0;
 	while (skip < *count && (own_count == 0 || addresses[skip] != own[0]))
 		skip++;

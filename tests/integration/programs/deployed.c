@@ -57,7 +57,7 @@ SITE serve_day(size_t wanted, size_t lost_objects)
 		lost = malloc(OBJECT_BYTES);
 }
 
-/* What is owed by now of what is lost at this rate. */
+/* What is still to be leaked by now at this rate. */
 static size_t owed(double seconds, double rate, double *paid)
 {
 	const size_t objects = (size_t)((seconds * rate - *paid) / OBJECT_BYTES);

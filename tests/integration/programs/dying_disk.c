@@ -98,7 +98,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 	return pwrite64(fd, data, size, offset);
 }
 
-/* The others are done or not. */
+/* Other calls are done as a whole, or not at all. */
 #define WHOLE(name, arguments, values)                                                        \
 	int name arguments                                                                    \
 	{                                                                                     \

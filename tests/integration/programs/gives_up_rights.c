@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 
 	if (argc != 2)
 		return 2;
-	/* By then the agent's thread is there, with all rights. */
+	/* By then the agent's thread runs, with all rights. */
 	puts("started");
 	fflush(stdout);
 	check(read(STDIN_FILENO, &byte, 1) == 1 ? 0 : -1, "read");

@@ -348,7 +348,7 @@ static int alternate_stack(void)
 	return 0;
 }
 
-/* At any moment, also within malloc: for an allocator that allows that. */
+/* At any time, also within malloc: for an allocator that allows that. */
 static int interrupted(void)
 {
 	const struct sigaction action = { .sa_handler = use_heap_in_handler,
@@ -397,10 +397,10 @@ static int address_space(void)
 	return 0;
 }
 
-/* What the functions say and do at their edges, which programs rely on. */
+/* Results of the functions in corner cases, on which programs rely. */
 static int edges(void)
 {
-	/* The compiler knows too much of these otherwise. */
+	/* Otherwise the compiler optimizes these calls away. */
 	volatile size_t half = SIZE_MAX / 2;
 	void *volatile block = NULL;
 	void *aligned = NULL;

@@ -177,7 +177,7 @@ static void work_shortly(uint32_t random, bool shares)
 	}
 }
 
-/* A thread that lives for a moment: other threads free its last blocks. */
+/* A short-lived thread: other threads free its last blocks. */
 static void *run_shortly(void *argument)
 {
 	work_shortly((uint32_t)(uintptr_t)argument, true);

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 		if (start_and_stop == NULL || start_and_stop() != 0)
 			return 1;
 		dlclose(object);
-		/* The agent's thread has its turn before the plugin is at the same addresses. */
+		/* The agent's thread runs before the plugin is at the same addresses again. */
 		usleep(1000);
 		if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) {
 			fprintf(stderr, "the plugin is still loaded\n");
