@@ -336,16 +336,18 @@ static void count_intervals(const struct growth_data *series, struct growth *gro
 
 static void name_kind(const struct growth_shape *shape, bool falls, struct growth *growth)
 {
+	const unsigned min_changes = 2; /* one may be a step that is too small to be called one */
 	const bool grows = growth->p < level && growth->low > 0;
 
 	growth->period_hours = shape->period_hours;
 	if (shape->is_jump)
 		growth->kind = GROWTH_JUMP;
-	else if (grows && !shape->is_step && (shape->period_hours == 0 || shape->outgrows_swings))
+	else if (grows && growth->rises >= min_changes && !shape->is_step &&
+		 (shape->period_hours == 0 || shape->outgrows_swings))
 		growth->kind = GROWTH_STEADY;
 	else if (shape->period_hours > 0)
 		growth->kind = GROWTH_CYCLE;
-	else if (falls && growth->high < 0)
+	else if (falls && growth->falls >= min_changes && growth->high < 0)
 		growth->kind = GROWTH_FALL;
 	growth->may_be_step =
 		growth->kind == GROWTH_NONE && grows && shape->is_step && shape->step_count > 0;

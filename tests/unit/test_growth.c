@@ -675,6 +675,25 @@ static void a_part_of_an_object_is_no_step(void **state)
 	}
 }
 
+static void one_change_is_no_growth(void **state)
+{
+	(void)state;
+
+	for (size_t rounds = 3; rounds <= 32; rounds++) {
+		for (size_t end = 1; end < rounds; end++) {
+			const size_t ends[] = { end, SIZE_MAX };
+			for (double height = 1; height <= 5; height++) {
+				const double up[] = { 0, height }, down[] = { height, 0 };
+				const struct growth risen = fit_levels(rounds, up, ends);
+				const struct growth fallen = fit_levels(rounds, down, ends);
+				assert_true(risen.kind == GROWTH_NONE || risen.kind == GROWTH_JUMP);
+				assert_true(
+					fallen.kind == GROWTH_NONE || fallen.kind == GROWTH_JUMP);
+			}
+		}
+	}
+}
+
 static void two_deploys_are_two_steps(void **state)
 {
 	(void)state;
@@ -1302,6 +1321,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(few_points_of_what_comes_and_goes_are_seldom_a_step),
 	cmocka_unit_test(a_pool_of_large_objects_is_seldom_a_step),
 	cmocka_unit_test(a_part_of_an_object_is_no_step),
+	cmocka_unit_test(one_change_is_no_growth),
 	cmocka_unit_test(two_deploys_are_two_steps),
 	cmocka_unit_test(steps_in_adjacent_intervals_are_steps),
 	cmocka_unit_test(a_leak_that_pauses_is_no_row_of_steps),
