@@ -353,6 +353,11 @@ class Shown(GatewayCase):
         other.wait_for("document.querySelector('.site')")
         other.wait_for("document.querySelector('.timeline rect.band')")
         self.assertEqual(other.text(".result > h2"), self.range_text(other, address))
+        # Two profiles, or a counter that they lack, are no reason to say that no leak is suspected.
+        first, second, *_, last = self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"]
+        for end, more in ((second, ""), (last, "&counter=alloc_space")):
+            other.goto(f"{self.url}/#/{NAME}/history?base={first['id']}&at={end['id']}&begin={first['time_ms']}&end={end['time_ms']}{more}")
+            other.wait_for_text("No site can be tested", ".result")
         for each in (page, other):
             self.assertEqual(each.serious_complaints(), [])
 

@@ -37,7 +37,6 @@ function fittedPoints(site, hours, run) {
   return between.map(i => [hours[i], levels[stretch(hours[i])] + rate * course(site, hours[i])]);
 }
 
-/* A small picture of a series with its error, the growth or the steps that were fitted, and when it began and ended. */
 /* As blocks from before the attach are replaced by sampled ones, the profiles rise, too. */
 function attachText({ attached_ms: attached, attach_count: again, warm_up: warmUp }) {
   const early = warmUp.filter(Boolean).length;
@@ -45,6 +44,7 @@ function attachText({ attached_ms: attached, attach_count: again, warm_up: warmU
   return `${since}: what lives longer than that looks like a leak${early > 0 ? `, and ${count(early)} profiles soon after an attach count for no growth` : ''}.`;
 }
 
+/* A small picture of a series with its error, the growth or the steps that were fitted, and when it began and ended. */
 function sparkline(trend, site, format, isLarge) {
   const width = isLarge ? 900 : 300, height = isLarge ? 180 : 44, pad = 3;
   const { hours, runs } = trend;
@@ -91,6 +91,18 @@ function describeManySteps({ steps = [] }, format) {
   const own = steps.filter(step => !step.is_of_onset);
   return own.length < 3 ? '' : `Its steps: ${
     own.map(step => `${change(step.size, format)} ${after(step.hours)}${step.is_restart ? ' (restart)' : ''}`).join('; ')}.`;
+}
+
+/* Above the suspected sites: the title, and what it means. */
+function verdict(trend, suspectCount) {
+  const growth = 'steadily, beyond what sampling and chance among all sites explain';
+  const intervals = '\u00b1 is half of the 95% interval, [ to ] one whose sides differ.';
+  if (trend.total.kind === 'unknown')
+    return ['No site can be tested', 'That takes three profiles of one process, or more, that count what is shown.'];
+  if (suspectCount === 0)
+    return ['No leak is suspected', 'No site grows steadily beyond what sampling, turnover and chance explain. More profiles, over a longer time, find slower leaks.'];
+  return suspectCount === 1 ? ['One suspected leak', `It grows ${growth}. ${intervals}`]
+    : [`${suspectCount} suspected leaks`, `They grow ${growth}; the surest first. ${intervals}`];
 }
 
 export class TrendView {
@@ -157,6 +169,7 @@ export class TrendView {
     const others = trend.sites.filter(site => !site.is_suspect);
     const restarts = Math.max(0, ...trend.runs) - trend.attach_count;
     const rest = trend.site_count - trend.sites.length + trend.left_out;
+    const [title, meaning] = verdict(trend, suspects.length);
     fill(this.place,
       el('div.panel', el('h2', `${count(trend.hours.length)} profiles, ${dateTime(trend.first_ms)} to ${
         dateTime(trend.first_ms + trend.hours.at(-1) * HOUR)}`),
@@ -167,11 +180,7 @@ export class TrendView {
       trend.attached_ms ? el('p.quiet', attachText(trend)) : null,
       el('p', el('b', `first ${format(trend.total.values[0])}, last ${format(trend.total.values.at(-1))}`), `: ${trend.total.words}.`),
       sparkline(trend, trend.total, format, true)),
-      el('div.panel', el('h2', suspects.length === 0 ? 'No leak is suspected' : suspects.length === 1 ? 'One suspected leak' : `${suspects.length} suspected leaks`),
-        el('p.quiet', suspects.length === 0
-          ? 'No site grows steadily beyond what sampling, turnover and chance explain. More profiles, over a longer time, find slower leaks.'
-          : `${suspects.length === 1 ? 'It grows' : 'They grow'} steadily, beyond what sampling and chance among all sites explain${
-            suspects.length === 1 ? '' : '; the surest first'}. \u00b1 is half of the 95% interval, [ to ] one whose sides differ.`),
+      el('div.panel', el('h2', title), el('p.quiet', meaning),
         suspects.map(site => this.row(trend, site, format))),
       others.length === 0 ? null : el('div.panel', el('h2', 'Other sites'), others.map(site => this.row(trend, site, format)),
         rest > 0 ? el('p.quiet', `and ${count(rest)} smaller ones: Save as JSON has more`) : null));
