@@ -10,7 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/capture.h"
-#include "agent/launch.h"
+#include "agent/preload_choice.h"
 #include "agent/routes.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -157,10 +157,10 @@ static bool apply_options(
 
 static bool choose_name(const char *given, struct agent_options *options, struct error *err)
 {
-	struct launch_facts launch;
+	struct program_facts program;
 
-	launch_look(&launch);
-	const char *const name = given == NULL ? launch_name(&launch) : given;
+	program_facts_read(&program);
+	const char *const name = given == NULL ? program_facts_name(&program) : given;
 	strncat(options->name, path_base_name(name), sizeof options->name - 1);
 	if (given == NULL || options->name[0] != '\0')
 		return true;

@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 
 #include "agent/agent.h"
-#include "agent/launch.h"
+#include "agent/preload_choice.h"
 #include "agent/thread.h"
 #include "sampler/got.h"
 
@@ -32,9 +32,9 @@ static const char *own_path(void)
 		       : "";
 }
 
-static void name_for_descendants(const struct launch_facts *launch)
+static void name_for_descendants(const struct program_facts *program)
 {
-	setenv("HEAPCTL_EXE", launch->path[0] == '\0' ? launch->started_as : launch->path, 1);
+	setenv("HEAPCTL_EXE", program->path[0] == '\0' ? program->started_as : program->path, 1);
 }
 
 /* Removes this library's file from the LD_PRELOAD that the program's children inherit. */
@@ -45,7 +45,7 @@ static void leave_preload(void)
 
 	if (preload == NULL || strlen(preload) >= sizeof kept)
 		return;
-	launch_remove_preload(preload, own_path(), kept);
+	preload_remove_library(preload, own_path(), kept);
 	if (kept[0] == '\0')
 		unsetenv("LD_PRELOAD");
 	else
@@ -61,11 +61,11 @@ static void read_preload_file(char *text, size_t size)
 	text[got < 0 ? 0 : got] = '\0';
 }
 
-static enum launch_decision decide(const struct settings *settings, struct launch_facts *launch)
+static enum preload_decision decide(const struct settings *settings, struct program_facts *program)
 {
 	char preload_file[1024] = "";
 	const char *const preload = getenv("LD_PRELOAD");
-	const struct launch_source source = { .own_path = own_path(),
+	const struct preload_source source = { .own_path = own_path(),
 		.preload = preload == NULL ? "" : preload,
 		.preload_file = preload_file };
 
@@ -73,11 +73,11 @@ static enum launch_decision decide(const struct settings *settings, struct launc
 	 * A program that is linked with the library decides for itself.
 	 */
 	if (preload == NULL && settings->exes[0] == '\0')
-		return LAUNCH_STAY_OUT;
-	if (!launch_preload_names(source.preload, source.own_path))
+		return PRELOAD_STAY_OUT;
+	if (!preload_names_library(source.preload, source.own_path))
 		read_preload_file(preload_file, sizeof preload_file);
-	launch_look(launch);
-	return launch_decide(settings, launch, &source);
+	program_facts_read(program);
+	return preload_decide(settings, program, &source);
 }
 
 /* A function of its own, because its variables need pages of the stack. */
@@ -86,15 +86,15 @@ static __attribute__((noinline)) void start_preloaded(void)
 	struct agent_options options = {
 		.with_socket = true, .in_children = true, .preloaded = true
 	};
-	struct launch_facts launch;
+	struct program_facts program;
 	struct error err;
 
 	/* A program with more rights than its user decides for itself. */
 	if (getauxval(AT_SECURE) != 0)
 		return;
 	settings_read(&options.settings, secure_getenv);
-	const enum launch_decision decision = decide(&options.settings, &launch);
-	if (decision == LAUNCH_STAY_OUT)
+	const enum preload_decision decision = decide(&options.settings, &program);
+	if (decision == PRELOAD_STAY_OUT)
 		return;
 	options.log.to_stderr = options.settings.log_to_stderr;
 	got_note_start();
@@ -104,19 +104,19 @@ static __attribute__((noinline)) void start_preloaded(void)
 			"no agent: the program was built with the thread sanitizer");
 		return;
 	}
-	if (decision == LAUNCH_START_AND_NAME)
-		name_for_descendants(&launch);
+	if (decision == PRELOAD_START_AND_NAME)
+		name_for_descendants(&program);
 	if (options.settings.children == SETTINGS_CHILDREN_NO)
 		leave_preload();
 	options.mode = options.settings.on_demand ? AGENT_ON_DEMAND : AGENT_THREAD;
-	strncat(options.name, launch_name(&launch), sizeof options.name - 1);
+	strncat(options.name, program_facts_name(&program), sizeof options.name - 1);
 	if (!agent_start(&options, &err))
 		log_error(&options.log, LOG_ERROR, "no agent", &err);
 }
 
 static void preload_start(void)
 {
-	is_left_out = getenv("LD_PRELOAD") != NULL && launch_leaves_out(getenv("HEAPCTL_EXE"));
+	is_left_out = getenv("LD_PRELOAD") != NULL && preload_leaves_out(getenv("HEAPCTL_EXE"));
 	if (is_left_out)
 		return;
 	main_thread_note();

@@ -8,7 +8,7 @@
 #include "analysis/function_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
-#include "cli/routine.h"
+#include "cli/disassembly.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/report_session.h"
-#include "cli/routine.h"
+#include "cli/disassembly.h"
 
 /* A file of source code. */
 struct code_file {

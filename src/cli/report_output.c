@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "cli/routine.h"
+#include "cli/disassembly.h"
 #include "cli/code_listing.h"
 #include "cli/viewer.h"
 #include "profile/pprof.h"

@@ -1,311 +1,280 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/launch.h"
+#include "client/launch.h"
 
-#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "agent/sandbox_check.h"
 #include "unit.h"
 
-static const char *const *variables; /* name, value, ..., NULL */
+static char last_notes[4096];
 
-static char *get(const char *name)
+/* The option string that comes out; the notes go to last_notes. */
+static const char *conf_of(const char *inherited, const char *misnamed, const char *asked)
 {
-	for (size_t i = 0; variables[i] != NULL; i += 2) {
-		if (strcmp(variables[i], name) == 0)
-			return (char *)(uintptr_t)variables[i + 1];
-	}
-	return NULL;
+	static char text[1024];
+	const struct launch_request request = { .conf = asked };
+	struct launch_plan plan = { 0 };
+	struct error err = { 0 };
+	const char *value;
+
+	string_pool_init(&plan.strings);
+	if (launch_conf(&plan, &request, inherited, misnamed, &value, &err))
+		snprintf(text, sizeof text, "%s", value);
+	else
+		snprintf(text, sizeof text, "error: %s (%s)", err.message, err.hint);
+	last_notes[0] = '\0';
+	for (size_t i = 0; i < plan.note_count; i++)
+		strcat(strcat(last_notes, plan.notes[i]), "\n");
+	launch_plan_deinit(&plan);
+	return text;
 }
 
-static struct settings read_settings(const char *const *list)
-{
-	struct settings settings;
-
-	variables = list;
-	settings_read(&settings, get);
-	return settings;
-}
-
-static void settings_have_defaults(void **state)
+static void lets_the_later_win(void **state)
 {
 	(void)state;
-	const char *const none[] = { NULL };
-	const struct settings settings = read_settings(none);
-	assert_int_equal(settings.keep, 16);
-	assert_int_equal(settings.keep_bytes, 256 << 20);
-	assert_string_equal(settings.folder, "");
-	assert_false(settings.disabled);
-	assert_false(settings.on_demand);
-	assert_string_equal(settings.problem, "");
+	assert_string_equal(conf_of(NULL, NULL, NULL), "prof:true,prof_active:false");
+	assert_string_equal(conf_of("narenas:1", NULL, "lg_prof_sample:12"),
+		"prof:true,prof_active:false,narenas:1,lg_prof_sample:12");
+	assert_string_equal(conf_of("prof_active:true,", "zero:true", NULL),
+		"prof:true,prof_active:false,zero:true,prof_active:true,");
+	assert_string_equal(last_notes, "");
 }
 
-static void settings_come_from_the_environment(void **state)
+static void does_not_let_the_environment_forbid_profiling(void **state)
 {
 	(void)state;
-	const char *const list[] = { "HEAPCTL_DIR", "/d", "HEAPCTL_KEEP", "3", "HEAPCTL_KEEP_BYTES",
-		"2M", "HEAPCTL_DISABLE", "1", "HEAPCTL_THREAD", "on-demand", "HEAPCTL_EXE", "a:b",
-		"HEAPCTL_LOG", "stderr", NULL };
-	const struct settings settings = read_settings(list);
-	assert_string_equal(settings.folder, "/d");
-	assert_int_equal(settings.keep, 3);
-	assert_int_equal(settings.keep_bytes, 2 << 20);
-	assert_true(settings.disabled);
-	assert_true(settings.on_demand);
-	assert_true(settings.log_to_stderr);
-	assert_string_equal(settings.exes, "a:b");
+	assert_string_equal(conf_of("prof:false", NULL, NULL),
+		"prof:true,prof_active:false,prof:false,prof:true");
+	assert_contains(last_notes, "prof:false of the environment is ignored");
+	assert_contains(conf_of(NULL, NULL, "prof:false"), "forbids all profiling");
 }
 
-static void nonsense_is_named_and_the_default_kept(void **state)
+static void points_out_what_jemalloc_would_misread(void **state)
 {
 	(void)state;
-	static const char *const values[] = { "0", "-1", "x", "1T", "9999999999999999999999", "1 ",
-		"99999999999999999G" };
-	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-		const char *const list[] = { "HEAPCTL_KEEP", values[i], NULL };
-		const struct settings settings = read_settings(list);
-		assert_int_equal(settings.keep, 16);
-		assert_contains(settings.problem, "HEAPCTL_KEEP");
-	}
-	const char *const many[] = { "HEAPCTL_KEEP", "5000", NULL };
-	assert_int_equal(read_settings(many).keep, SETTINGS_KEEP_MAX);
+	conf_of("prof:true,prof_prefix:/x:prof_active:false", NULL, NULL);
+	assert_contains(last_notes, "MALLOC_CONF: ");
+	assert_contains(last_notes, "prof_prefix:/x,prof_active:false");
+	assert_contains(
+		conf_of(NULL, NULL, "lg_prof_sample:x"), "error: --conf: 'x' is not a number");
 }
 
-static enum launch_decision decide(
-	const char *exes, const char *path, const char *preload, const char *preload_file)
-{
-	struct settings settings = { 0 };
-	struct launch_facts launch = { 0 };
-	const struct launch_source source = { .own_path = "/usr/lib/libheapctl.so",
-		.preload = preload,
-		.preload_file = preload_file };
-
-	strcpy(settings.exes, exes);
-	strcpy(launch.path, path);
-	strcpy(launch.started_as, path);
-	return launch_decide(&settings, &launch, &source);
-}
-
-static void only_listed_programs_get_an_agent(void **state)
+static void cuts_off_what_would_swallow_the_rest(void **state)
 {
 	(void)state;
-	const char preload[] = "/x/libother.so:/usr/lib/libheapctl.so";
-	assert_int_equal(decide("redis-server", "/bin/redis-server", preload, ""), LAUNCH_START);
-	assert_int_equal(
-		decide("a:/bin/redis-server", "/bin/redis-server", preload, ""), LAUNCH_START);
-	assert_int_equal(
-		decide("/sbin/redis-server", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide("redis", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide(":", "/bin/redis-server", preload, ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide("sh", "/bin/sh", preload, ""), LAUNCH_START);
+	assert_string_equal(conf_of("zero:true, junk:true", NULL, "narenas:2"),
+		"prof:true,prof_active:false,zero:true,narenas:2");
+	assert_contains(last_notes, "stops reading");
 }
 
-static void without_a_list_the_first_that_is_no_launcher(void **state)
+static void samples_at_once_for_automatic_profiles(void **state)
 {
 	(void)state;
-	const char preload[] = "libheapctl.so /x/y.so";
-	assert_int_equal(decide("", "/usr/sbin/named", preload, ""), LAUNCH_START_AND_NAME);
-	assert_int_equal(decide("", "/bin/dash", preload, ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide("", "/usr/bin/env", preload, ""), LAUNCH_STAY_OUT);
+	assert_string_equal(conf_of(NULL, NULL, "prof_leak:true"),
+		"prof:true,prof_active:false,prof_leak:true,prof_active:true");
+	assert_contains(last_notes, "because prof_leak needs it");
+	assert_string_equal(conf_of(NULL, NULL, "prof_gdump:true,prof_active:false"),
+		"prof:true,prof_active:false,prof_gdump:true,prof_active:false");
+	assert_string_equal(conf_of(NULL, NULL, "lg_prof_interval:-1"),
+		"prof:true,prof_active:false,lg_prof_interval:-1");
 }
 
-static void linked_programs_decide_for_themselves(void **state)
+/* A file with these contents that can be executed; removed by the caller. */
+static void make_script(char path[32], const char *text)
+{
+	strcpy(path, "/tmp/heapctl-unit-XXXXXX");
+	const int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	fchmod(fd, 0700);
+	close(fd);
+}
+
+static void expect_interpreter(const char *text, const char *interpreter)
+{
+	struct program program;
+	struct error err = { 0 };
+	char path[32];
+
+	make_script(path, text);
+	const bool ok = program_inspect(path, &program, &err);
+	unlink(path);
+	if (!ok)
+		fail_msg("%s", err.message);
+	assert_int_equal(program.kind, PROGRAM_SCRIPT);
+	assert_string_equal(program.interpreter, interpreter);
+}
+
+static void reads_the_first_line_of_scripts(void **state)
 {
 	(void)state;
-	assert_int_equal(decide("", "/usr/sbin/named", "", ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide("named", "/usr/sbin/named", "", ""), LAUNCH_STAY_OUT);
-	assert_int_equal(decide("", "/usr/sbin/named", "/x/libheapctl.so.1", ""), LAUNCH_STAY_OUT);
-	assert_int_equal(
-		decide("", "/usr/sbin/named", "", "/usr/lib/libheapctl.so\n"), LAUNCH_STAY_OUT);
-	assert_int_equal(
-		decide("named", "/usr/sbin/named", "", "/usr/lib/libheapctl.so\n"), LAUNCH_START);
+	expect_interpreter("#!/bin/sh -e\n", "/bin/sh");
+	expect_interpreter("#! /usr/bin/env python3\nx", "python3");
+	expect_interpreter("#!/usr/bin/env -S A=1 perl -w\n", "perl");
+	expect_interpreter("#!/bin/sh", "/bin/sh");
 }
 
-static void a_disabled_agent_stays_out(void **state)
+static void refuses_shell_scripts_without_a_program(void **state)
 {
 	(void)state;
-	struct settings settings = { .disabled = true };
-	const struct launch_facts launch = { .path = "/bin/x", .started_as = "/bin/x" };
-	const struct launch_source source = {
-		.own_path = "/a.so", .preload = "/a.so", .preload_file = ""
-	};
-	assert_int_equal(launch_decide(&settings, &launch, &source), LAUNCH_STAY_OUT);
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32];
+
+	make_script(path, "#!/bin/sh\n");
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.hint, "--exe NAME");
 }
 
-static void knows_what_this_process_runs(void **state)
+static bool plan_script(const char *text, struct launch_plan *plan, struct error *err)
+{
+	char path[32];
+
+	make_script(path, text);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, plan, err);
+	unlink(path);
+	return ok;
+}
+
+static void follows_an_interpreter_that_is_a_script(void **state)
 {
 	(void)state;
-	struct launch_facts launch;
-	launch_look(&launch);
-	assert_contains(launch.path, "test_launch");
-	assert_string_equal(launch_name(&launch), "test_launch");
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char inner[32], first_line[40];
+
+	make_script(inner, "#!/bin/cat -u\n");
+	snprintf(first_line, sizeof first_line, "#!%s\n", inner);
+	const bool ok = plan_script(first_line, &plan, &err);
+	unlink(inner);
+	if (!ok)
+		fail_msg("%s", err.message);
+	assert_int_equal(plan.program.kind, PROGRAM_DYNAMIC);
+	assert_string_equal(plan.program.path, "/bin/cat");
+	launch_plan_deinit(&plan);
+
+	make_script(inner, "#!/bin/sh\n");
+	snprintf(first_line, sizeof first_line, "#!%s\n", inner);
+	assert_false(plan_script(first_line, &plan, &err));
+	unlink(inner);
+	assert_contains(err.message, "is a script for /bin/sh");
 }
 
-static void a_list_without_this_process_is_enough_to_stay_out(void **state)
+static void refuses_scripts_without_a_usable_interpreter(void **state)
 {
 	(void)state;
-	struct launch_facts launch;
-	char too_long[SETTINGS_EXES_MAX + 1];
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32], first_line[40];
 
-	launch_look(&launch);
-	assert_true(launch_leaves_out("redis-server:/bin/test_launch:test_launch.c"));
-	assert_false(launch_leaves_out("redis-server:test_launch"));
-	assert_false(launch_leaves_out(launch.path));
-	assert_false(launch_leaves_out(launch.started_as));
-	/* Without a list, or with one that is too long, there is more to be read. */
-	assert_false(launch_leaves_out(NULL));
-	assert_false(launch_leaves_out(""));
-	memset(too_long, 'x', sizeof too_long - 1);
-	too_long[sizeof too_long - 1] = '\0';
-	assert_false(launch_leaves_out(too_long));
+	assert_false(plan_script("#!/nonexistent/interpreter\n", &plan, &err));
+	assert_contains(err.message, "the interpreter of /tmp/heapctl-unit-");
+	make_script(path, "");
+	snprintf(first_line, sizeof first_line, "#!%s\n", path);
+	const int fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, first_line, strlen(first_line)), strlen(first_line));
+	close(fd);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "its interpreter is a script, and so are");
 }
 
-static struct sandbox_check_state state_of(const char *text)
-{
-	struct sandbox_check_reader reader = SANDBOX_CHECK_READER;
-
-	/* In pieces of every size. */
-	for (size_t size = 1; *text != '\0'; size = size % 7 + 1) {
-		const size_t piece = strnlen(text, size);
-		sandbox_check_read(&reader, text, piece);
-		text += piece;
-	}
-	return reader.state;
-}
-
-#define THREAD(uid, groups, inherited, permitted, bounding, nnp, seccomp)                        \
-	"Name:\tx\nUid:\t" uid "\t" uid "\t" uid "\t" uid "\nGid:\t0\t0\t0\t0\nGroups:\t" groups \
-	"\nSigBlk:\t0000000000000020\nCapInh:\t" inherited "\nCapPrm:\t" permitted               \
-	"\nCapEff:\t0\nCapBnd:\t" bounding "\nCapAmb:\t0\nNoNewPrivs:\t" nnp                     \
-	"\nSeccomp:\t" seccomp "\n"
-
-static enum sandbox_check_action action_of(const char *main_thread, const char *own)
-{
-	const struct sandbox_check_state of_main = state_of(main_thread), of_own = state_of(own);
-
-	return sandbox_check_compare(&of_main, &of_own);
-}
-
-static void a_sandbox_is_seen(void **state)
+static void refuses_what_is_no_program(void **state)
 {
 	(void)state;
-	const char *const open =
-		THREAD("0", "4 24", "0", "1ff", "1ff", "0", "0\nSeccomp_filters:\t0");
-	const char *const same =
-		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t1");
-	const char *const more =
-		THREAD("0", "4 24", "0", "1ff", "1ff", "1", "2\nSeccomp_filters:\t2");
+	struct program program;
+	struct error err = { 0 };
+	char path[32];
 
-	assert_int_equal(action_of(open, open), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(same, same), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(open, same), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(same, open), SANDBOX_CHECK_END);
-	assert_int_equal(action_of(more, same), SANDBOX_CHECK_END);
-	assert_int_equal(action_of(same, more), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of("Seccomp:\t1\n", same), SANDBOX_CHECK_END);
-	assert_int_equal(action_of("NoNewPrivs:\t1\n", "NoNewPrivs:\t0\n"), SANDBOX_CHECK_LOWER);
-	assert_int_equal(action_of("Name:\tSeccomp:\t2\n", open), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(same, "Name:\tx\n"), SANDBOX_CHECK_KEEP);
-	assert_int_equal(state_of(open).blocked, 0x20);
-	assert_true(state_of("State:\tZ (zombie)\nThreads:\t12\n").has_ended);
-	assert_int_equal(state_of("State:\tZ (zombie)\nThreads:\t12\n").threads, 12);
-	assert_false(state_of("Name:\tState:\tZ\nState:\tS (sleeping)\n").has_ended);
+	make_script(path, "plain text");
+	const bool ok = program_inspect(path, &program, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "neither a program");
+	assert_false(program_inspect("no-such-command-here", &program, &err));
+	assert_int_equal(err.kind, ERROR_NOT_FOUND);
+	assert_false(program_inspect("/tmp", &program, &err));
 }
 
-static void rights_that_were_given_up_for_good_count(void **state)
+static void refuses_a_program_of_another_machine(void **state)
 {
 	(void)state;
-	const char *const all = THREAD("0", "4", "0", "1ff", "1ff", "0", "0");
-	const char *const few = THREAD("0", "4", "0", "1c0", "1ff", "0", "0");
-	const char *const bound = THREAD("0", "4", "0", "1ff", "0", "0", "0");
-	const char *const bound_for_good = THREAD("0", "4", "0", "1ff", "1ff", "1", "0");
-	const char *const user = THREAD("7", "4", "0", "1c0", "1ff", "0", "0");
-	const char *const none = THREAD("0", "4", "0", "0", "1ff", "0", "0");
-	const char *const groups = THREAD("0", "", "0", "0", "1ff", "0", "0");
-	char long_list[4096] = "";
+	struct launch_plan plan;
+	struct error err = { 0 };
+	char path[32];
+	const unsigned char header[64] = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 1 : 2, 1, 1 };
 
-	assert_int_equal(action_of(few, all), SANDBOX_CHECK_LOWER);
-	assert_int_equal(action_of(all, few), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(bound, all), SANDBOX_CHECK_LOWER);
-	/* A thread that can gain no privileges needs no bounding set. */
-	assert_int_equal(action_of(bound, bound_for_good), SANDBOX_CHECK_KEEP);
-	/* With CAP_SETUID and CAP_SETGID (0xc0) the main thread can take them back. */
-	assert_int_equal(action_of(user, few), SANDBOX_CHECK_KEEP);
-	assert_int_equal(action_of(groups, none), SANDBOX_CHECK_END);
-	assert_int_equal(action_of(none, none), SANDBOX_CHECK_KEEP);
-	/* Behind more groups than fit anywhere. */
-	for (size_t i = 0; i < 900; i++)
-		strcat(long_list, "1 2 ");
-	char text[8192];
-	snprintf(text, sizeof text, "Groups:\t%s\nSeccomp:\t2\n", long_list);
-	assert_int_equal(state_of(text).seccomp, 2);
+	make_script(path, "");
+	const int fd = open(path, O_WRONLY);
+	assert_int_equal(write(fd, header, sizeof header), sizeof header);
+	close(fd);
+	const struct launch_request request = { .command = path, .agent_library = "/x.so" };
+	const bool ok = launch_plan_make(&request, &plan, &err);
+	unlink(path);
+	assert_false(ok);
+	assert_contains(err.message, "another kind of machine");
 }
 
-static void this_process_is_in_no_sandbox_of_its_own(void **state)
+static void finds_jemalloc_in_a_program_of_another_machine(void **state)
 {
 	(void)state;
-	struct sandbox_check guard = SANDBOX_CHECK_NONE;
+	enum { BEFORE = 65500 }; /* across the blocks that are read */
+	static const unsigned char header[64] = { 0x7f, 'E', 'L', 'F', sizeof(void *) == 8 ? 1 : 2,
+		1, 1 };
+	static const char names[] = "\0_rjem_mallctlnametomib_not\0_rjem_mallctlnametomib\0";
+	static const char zeroes[100];
+	char path[32], name[MALLCTL_NAME_BYTES];
 
-	assert_false(sandbox_check_must_end(&guard));
-	assert_true(sandbox_check_can_open());
-	assert_true(sandbox_check_open(&guard));
-	assert_false(sandbox_check_must_end(&guard));
-	sandbox_check_close(&guard);
+	make_script(path, "");
+	const int fd = open(path, O_RDWR);
+	unlink(path);
+	assert_int_equal(write(fd, header, sizeof header), sizeof header);
+	assert_true(program_is_foreign(fd));
+	assert_false(program_find_mallctl(fd, name));
+	assert_int_equal(pwrite(fd, names, sizeof names, BEFORE), sizeof names);
+	assert_int_equal(pwrite(fd, zeroes, sizeof zeroes, BEFORE + sizeof names), sizeof zeroes);
+	assert_true(program_find_mallctl(fd, name));
+	assert_string_equal(name, "_rjem_mallctl");
+	close(fd);
 }
 
-static void children_are_found_by_a_word(void **state)
+static void sees_that_this_program_has_no_jemalloc(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		read_settings((const char *[]){ NULL }).children, SETTINGS_CHILDREN_DEFAULT);
-	assert_int_equal(read_settings((const char *[]){ "HEAPCTL_CHILDREN", "no", NULL }).children,
-		SETTINGS_CHILDREN_NO);
-	assert_int_equal(
-		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "on-demand", NULL }).children,
-		SETTINGS_CHILDREN_ON_DEMAND);
-	assert_int_equal(
-		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "thread", NULL }).children,
-		SETTINGS_CHILDREN_THREAD);
-	const struct settings wrong =
-		read_settings((const char *[]){ "HEAPCTL_CHILDREN", "yes", NULL });
-	assert_int_equal(wrong.children, SETTINGS_CHILDREN_DEFAULT);
-	assert_string_equal(wrong.problem, "HEAPCTL_CHILDREN: invalid value 'yes'");
-	assert_string_equal(read_settings((const char *[]){ "HEAPCTL_THREAD", "no", NULL }).problem,
-		"HEAPCTL_THREAD: invalid value 'no'");
-}
+	struct program program;
+	struct error err = { 0 };
 
-static const char *without_agent(const char *preload)
-{
-	static char kept[200];
-
-	launch_remove_preload(preload, "/opt/libheapctl.so", kept);
-	return kept;
-}
-
-static void the_agent_is_taken_out_of_a_preload_list(void **state)
-{
-	(void)state;
-	assert_string_equal(without_agent("/usr/lib/libheapctl.so"), "");
-	assert_string_equal(without_agent("a.so:/x/libheapctl.so b.so"), "a.so:b.so");
-	assert_string_equal(without_agent(":libheapctl.so:"), "");
-	assert_string_equal(without_agent("libheapctl.so.old"), "libheapctl.so.old");
+	assert_true(program_inspect("/proc/self/exe", &program, &err));
+	assert_int_equal(program.kind, PROGRAM_DYNAMIC);
+	assert_string_equal(program.jemalloc, "");
+	assert_string_equal(program.mallctl, "");
+	assert_false(program.is_foreign);
+	assert_false(program.is_privileged);
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(children_are_found_by_a_word),
-	cmocka_unit_test(the_agent_is_taken_out_of_a_preload_list),
-	cmocka_unit_test(settings_have_defaults),
-	cmocka_unit_test(settings_come_from_the_environment),
-	cmocka_unit_test(nonsense_is_named_and_the_default_kept),
-	cmocka_unit_test(only_listed_programs_get_an_agent),
-	cmocka_unit_test(without_a_list_the_first_that_is_no_launcher),
-	cmocka_unit_test(linked_programs_decide_for_themselves),
-	cmocka_unit_test(a_disabled_agent_stays_out),
-	cmocka_unit_test(knows_what_this_process_runs),
-	cmocka_unit_test(a_list_without_this_process_is_enough_to_stay_out),
-	cmocka_unit_test(a_sandbox_is_seen),
-	cmocka_unit_test(rights_that_were_given_up_for_good_count),
-	cmocka_unit_test(this_process_is_in_no_sandbox_of_its_own),
+	cmocka_unit_test(lets_the_later_win),
+	cmocka_unit_test(does_not_let_the_environment_forbid_profiling),
+	cmocka_unit_test(points_out_what_jemalloc_would_misread),
+	cmocka_unit_test(cuts_off_what_would_swallow_the_rest),
+	cmocka_unit_test(samples_at_once_for_automatic_profiles),
+	cmocka_unit_test(reads_the_first_line_of_scripts),
+	cmocka_unit_test(refuses_shell_scripts_without_a_program),
+	cmocka_unit_test(follows_an_interpreter_that_is_a_script),
+	cmocka_unit_test(refuses_scripts_without_a_usable_interpreter),
+	cmocka_unit_test(refuses_what_is_no_program),
+	cmocka_unit_test(refuses_a_program_of_another_machine),
+	cmocka_unit_test(finds_jemalloc_in_a_program_of_another_machine),
+	cmocka_unit_test(sees_that_this_program_has_no_jemalloc),
 };
 UNIT_MAIN(tests)

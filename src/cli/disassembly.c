@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/routine.h"
+#include "cli/disassembly.h"
 
 #include <errno.h>
 #include <fcntl.h>

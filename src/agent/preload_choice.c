@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/launch.h"
+#include "agent/preload_choice.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,19 +18,19 @@ static const char launchers[] =
 	"prlimit:choom:cgexec:bwrap:doas:authbind:envdir:softlimit:systemd-cat:linux32:linux64:"
 	"flock:xargs:heapctl";
 
-void launch_look(struct launch_facts *launch)
+void program_facts_read(struct program_facts *program)
 {
 	const char *const executed = (const char *)getauxval(AT_EXECFN);
-	char path[sizeof launch->path];
+	char path[sizeof program->path];
 	const ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
 
 	path[size > 0 ? size : 0] = '\0';
-	snprintf(launch->path, sizeof launch->path, "%s", path);
+	snprintf(program->path, sizeof program->path, "%s", path);
 	const char *as = executed == NULL ? path : executed;
 	const size_t length = strlen(as);
-	if (length >= sizeof launch->started_as)
-		as += length - (sizeof launch->started_as - 1);
-	snprintf(launch->started_as, sizeof launch->started_as, "%s", as);
+	if (length >= sizeof program->started_as)
+		as += length - (sizeof program->started_as - 1);
+	snprintf(program->started_as, sizeof program->started_as, "%s", as);
 }
 
 /* What follows the last slash of the path, of `size` bytes. */
@@ -41,9 +41,9 @@ static const char *last_part(const char *path, size_t size)
 	return slash == NULL ? path : slash + 1;
 }
 
-const char *launch_name(const struct launch_facts *launch)
+const char *program_facts_name(const struct program_facts *program)
 {
-	return path_base_name(launch->started_as);
+	return path_base_name(program->started_as);
 }
 
 static bool entry_is(const char *entry, size_t size, const char *name)
@@ -62,7 +62,7 @@ static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
 	return length > 0 && entry_is(name, length, last_part(own_path, strlen(own_path)));
 }
 
-bool launch_preload_names(const char *preload, const char *own_path)
+bool preload_names_library(const char *preload, const char *own_path)
 {
 	while (*preload != '\0') {
 		const size_t size = strcspn(preload, preload_separators);
@@ -73,7 +73,7 @@ bool launch_preload_names(const char *preload, const char *own_path)
 	return false;
 }
 
-void launch_remove_preload(const char *preload, const char *own_path, char *kept)
+void preload_remove_library(const char *preload, const char *own_path, char *kept)
 {
 	char *end = kept;
 
@@ -113,7 +113,7 @@ static bool is_listed(const char *list, const char *path, const char *started_as
 	}
 }
 
-bool launch_leaves_out(const char *exes)
+bool preload_leaves_out(const char *exes)
 {
 	const char *const started_as = (const char *)getauxval(AT_EXECFN);
 	char path[512];
@@ -128,19 +128,19 @@ bool launch_leaves_out(const char *exes)
 	return !is_listed(exes, path, started_as);
 }
 
-enum launch_decision launch_decide(const struct settings *settings,
-	const struct launch_facts *launch, const struct launch_source *source)
+enum preload_decision preload_decide(const struct settings *settings,
+	const struct program_facts *program, const struct preload_source *source)
 {
-	const bool preloaded = launch_preload_names(source->preload, source->own_path);
+	const bool preloaded = preload_names_library(source->preload, source->own_path);
 
 	if (settings->disabled ||
-		(!preloaded && !launch_preload_names(source->preload_file, source->own_path)))
-		return LAUNCH_STAY_OUT;
+		(!preloaded && !preload_names_library(source->preload_file, source->own_path)))
+		return PRELOAD_STAY_OUT;
 	if (settings->exes[0] != '\0')
-		return is_listed(settings->exes, launch->path, launch->started_as)
-			       ? LAUNCH_START
-			       : LAUNCH_STAY_OUT;
-	if (!preloaded || is_listed(launchers, launch->path, launch->started_as))
-		return LAUNCH_STAY_OUT;
-	return LAUNCH_START_AND_NAME;
+		return is_listed(settings->exes, program->path, program->started_as)
+			       ? PRELOAD_START
+			       : PRELOAD_STAY_OUT;
+	if (!preloaded || is_listed(launchers, program->path, program->started_as))
+		return PRELOAD_STAY_OUT;
+	return PRELOAD_START_AND_NAME;
 }

@@ -13,22 +13,22 @@
 
 #include "agent/settings.h"
 
-struct launch_facts {
+struct program_facts {
 	char path[4096];      /* of the executable; "" without /proc */
 	char started_as[256]; /* the path that was executed, or its end when that is long */
 };
 
 /* Finds out what this process runs. At its start: later the kernel's copy may be overwritten. */
-void launch_look(struct launch_facts *launch);
+void program_facts_read(struct program_facts *program);
 
-enum launch_decision {
-	LAUNCH_STAY_OUT,
-	LAUNCH_START,
-	LAUNCH_START_AND_NAME, /* and set HEAPCTL_EXE to this program */
+enum preload_decision {
+	PRELOAD_STAY_OUT,
+	PRELOAD_START,
+	PRELOAD_START_AND_NAME, /* and set HEAPCTL_EXE to this program */
 };
 
 /* What brought the agent into this process. */
-struct launch_source {
+struct preload_source {
 	const char *own_path;	  /* the file that it was loaded from */
 	const char *preload;	  /* LD_PRELOAD; "" */
 	const char *preload_file; /* what is in /etc/ld.so.preload; "" where LD_PRELOAD has it */
@@ -38,22 +38,22 @@ struct launch_source {
  * A program that is merely linked with the library decides for itself. One that got it from
  * /etc/ld.so.preload, as all programs of the machine did, has an agent only if it is listed.
  */
-enum launch_decision launch_decide(const struct settings *settings,
-	const struct launch_facts *launch, const struct launch_source *source);
+enum preload_decision preload_decide(const struct settings *settings,
+	const struct program_facts *program, const struct preload_source *source);
 
 /*
  * Whether HEAPCTL_EXE is enough to know that this process shall have none, as most of what a target
  * starts. By few instructions on few pages: a page fault costs such a process more than anything
- * else here. False: launch_decide() decides.
+ * else here. False: preload_decide() decides.
  */
-bool launch_leaves_out(const char *exes);
+bool preload_leaves_out(const char *exes);
 
 /* Whether LD_PRELOAD, or such a text, has the file with the agent. */
-bool launch_preload_names(const char *preload, const char *own_path);
+bool preload_names_library(const char *preload, const char *own_path);
 
 /* Copies LD_PRELOAD without the entries that are the file with the agent; `kept` has room for it.
  */
-void launch_remove_preload(const char *preload, const char *own_path, char *kept);
+void preload_remove_library(const char *preload, const char *own_path, char *kept);
 
 /* The last part of the path it was started as: "redis-server". */
-const char *launch_name(const struct launch_facts *launch);
+const char *program_facts_name(const struct program_facts *program);
