@@ -126,6 +126,7 @@ static struct profile *make_shared(const struct transfer *transfer)
 	shared->kind = from->kind;
 	shared->weighting = from->weighting;
 	shared->program = profile_intern(shared, from->program);
+	shared->process_name = profile_intern(shared, from->process_name);
 	shared->has_mappings = from->has_mappings;
 	shared->leaves_out_threads = true;
 	for (size_t i = 0; i < from->mapping_count; i++) {

@@ -21,12 +21,6 @@
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
 
-/* What the process was called: its program may be the target of a link. */
-static const char *name_of(const struct profile *profile, const char *program)
-{
-	return profile->process_name[0] != '\0' ? profile->process_name : program;
-}
-
 /* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_programs(const struct profile *base, const struct profile *now)
 {
@@ -35,7 +29,8 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 
 	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0)
 		verb_warn("%s is of %s, %s of %s: a difference of two programs means little",
-			base->name, name_of(base, before), now->name, name_of(now, after));
+			base->name, profile_program_name(base), now->name,
+			profile_program_name(now));
 }
 
 /*

@@ -375,7 +375,9 @@ static void warn_of_other_programs(const struct report_session *session)
 		if (*first != '\0' && *name != '\0' && strcmp(first, name) != 0) {
 			verb_warn("%s is of %s, %s of %s: growth from one program to another means "
 				  "little",
-				session->profiles[0]->name, first, other->name, name);
+				session->profiles[0]->name,
+				profile_program_name(session->profiles[0]), other->name,
+				profile_program_name(other));
 			return;
 		}
 	}

@@ -539,3 +539,9 @@ const char *profile_main_path(const struct profile *profile)
 	}
 	return "";
 }
+
+const char *profile_program_name(const struct profile *profile)
+{
+	return profile->process_name[0] != '\0' ? profile->process_name
+						: path_base_name(profile_main_path(profile));
+}

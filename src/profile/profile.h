@@ -288,6 +288,9 @@ bool profile_is_mapped(const struct profile *profile, uint64_t start, uint64_t l
  */
 const char *profile_main_path(const struct profile *profile);
 
+/* What the process was called, or else the main program's file: a link's target may be that. */
+const char *profile_program_name(const struct profile *profile);
+
 /*
  * Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
  */

@@ -529,6 +529,7 @@ class Report(unittest.TestCase):
         with open(self.take("linked-profile", program=program), "rb") as profile, open(linked, "wb") as named:
             named.write(profile.read() + b"#process link\n")
         self.assertIn(" of link: a difference", run("diff", self.first, linked).stderr.decode())
+        self.assertRegex(run("trend", self.first, linked).stderr.decode(), " of link(, .* of [^ ]*)?: growth")
 
     def test_outputs_that_cannot_hold_all_threads_say_so(self):
         for output in ("raw", "pprof", "callgrind", "json", "flame", "list=.", "disasm=.", "weblist=."):
@@ -752,7 +753,7 @@ class ReportOfTarget(Case):
 
     def test_nothing_of_that_name(self):
         _, err = self.heapctl("report", "no-such-process-there", code=1)
-        self.assertIn("there is no file of that name", err)
+        self.assertIn("there is no file 'no-such-process-there', and no process is called so (heapctl ps --all lists", err)
 
     def test_a_folder_names_the_verb_that_takes_one(self):
         for verb, code in (("report", 1), ("account", 2), ("status", 2), ("dump", 2)):
