@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -322,6 +323,24 @@ static bool mentions_jemalloc(const char *preload)
 	return preload != NULL && strstr(preload, "libjemalloc") != NULL;
 }
 
+/* The loader searches its own folders for a name without '/', and the program may change its own.
+ */
+static bool take_jemalloc_file(const char *file, struct launch_plan *plan, struct error *err)
+{
+	CLEANUP(fd_cleanup) const int fd = open(file, O_RDONLY | O_CLOEXEC);
+	CLEANUP(free_cleanup) char *path = realpath(file, NULL);
+	char mallctl[MALLCTL_NAME_BYTES];
+
+	if (fd < 0 || path == NULL)
+		return error_system(err, errno, "--jemalloc: %s", file);
+	if (!program_find_mallctl(fd, mallctl)) {
+		error_set(err, ERROR_UNSUPPORTED, "--jemalloc: %s has no jemalloc", file);
+		return error_hint(err, "name the shared library, such as libjemalloc.so.2");
+	}
+	plan->jemalloc = string_pool_add(&plan->strings, path);
+	return true;
+}
+
 /*
  * A program keeps its allocator. jemalloc's own automatic profiles need jemalloc: where the program
  * has none it gets one.
@@ -335,11 +354,7 @@ static bool choose_jemalloc(
 	char path[LIBRARY_PATH_BYTES];
 
 	if (request->jemalloc != NULL) {
-		if (access(request->jemalloc, R_OK) != 0)
-			return error_set(err, ERROR_NOT_FOUND, "--jemalloc: %s cannot be read",
-				request->jemalloc);
-		plan->jemalloc = string_pool_add(&plan->strings, request->jemalloc);
-		return true;
+		return take_jemalloc_file(request->jemalloc, plan, err);
 	}
 	if (!request->wants_jemalloc &&
 		(acting == NULL || program->jemalloc[0] != '\0' || program->mallctl[0] != '\0' ||

@@ -44,8 +44,8 @@ def python():
 
 
 class Choosing(Case):
-    def environment_of(self, *arguments, env=None):
-        out, said = self.heapctl("run", *arguments, "--", python(), "-c", PRINT, env=env)
+    def environment_of(self, *arguments, **options):
+        out, said = self.heapctl("run", *arguments, "--", python(), "-c", PRINT, **options)
         return eval(out), said
 
     def test_a_program_that_links_jemalloc_keeps_its_own(self):
@@ -73,7 +73,11 @@ class Choosing(Case):
             self.assertIn("libheapctl.so", agent)
             self.assertEqual(os.path.realpath(jemalloc), os.path.realpath(jemalloc_path()))
             self.assertEqual(said, "")
-        self.assertIn("/nowhere.so cannot be read", self.heapctl("run", "--jemalloc=/nowhere.so", "--", "true", code=1)[1])
+        # The loader does not search the working folder.
+        os.symlink(jemalloc_path(), os.path.join(self.folder, "jemalloc-here"))
+        found, said = self.environment_of("--jemalloc=jemalloc-here", cwd=self.folder)
+        self.assertEqual(found["LD_PRELOAD"].split(":")[1], os.path.realpath(jemalloc_path()))
+        self.assertIn("--jemalloc: /nowhere.so: No such file", self.heapctl("run", "--jemalloc=/nowhere.so", "--", "true", code=1)[1])
 
     def test_jemallocs_own_profiles_bring_jemalloc(self):
         found, said = self.environment_of("--conf", "prof_leak:true")
