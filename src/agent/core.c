@@ -456,7 +456,7 @@ bool core_run_find(struct core *core, int64_t id, struct run *run, struct error 
 	run_store_load(&core->store);
 	const struct run_store_entry *const entry = run_store_find(&core->store, id);
 	if (entry == NULL)
-		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+		return run_store_refuse_id(id, err);
 	*run = *latest_state(core, &entry->run);
 	return true;
 }

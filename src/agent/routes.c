@@ -457,11 +457,13 @@ static void answer_without_route(
 
 	if (methods == 0) {
 		error_set(&err, ERROR_NOT_FOUND, "there is no '%.80s'", path);
+		error_hint(&err, "docs/protocol.md lists the paths; GET /v1/status is one");
 		response_set_error(response, &err);
 		return;
 	}
 	error_set(&err, ERROR_USAGE, "'%.80s' needs %s, not %.16s", path, texts[methods].names,
 		method);
+	error_hint(&err, "send it by %s", texts[methods].names);
 	response_set_status_error(response, 405, &err);
 	response->allow = texts[methods].allow;
 }

@@ -264,13 +264,20 @@ static bool open_memory(const struct descriptor *memory, struct descriptor *file
 	return true;
 }
 
+bool run_store_refuse_id(int64_t id, struct error *err)
+{
+	error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+	return error_hint(err, "the list of runs has those that are kept: heapctl runs TARGET, or "
+			       "GET /v1/runs");
+}
+
 bool run_store_open(const struct run_store *store, int64_t id, enum run_store_profile which,
 	struct descriptor *file, uint64_t *size_bytes, struct error *err)
 {
 	const struct run_store_entry *const entry = find(store, id);
 
 	if (entry == NULL)
-		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+		return run_store_refuse_id(id, err);
 	if (entry->memory[which].fd >= 0)
 		return open_memory(&entry->memory[which], file, size_bytes, err);
 	if (!entry->in_folder[which])
@@ -286,7 +293,7 @@ bool run_store_remove(struct run_store *store, int64_t id, struct error *err)
 	struct run_store_entry *const entry = find(store, id);
 
 	if (entry == NULL)
-		return error_set(err, ERROR_NOT_FOUND, "there is no run %lld", (long long)id);
+		return run_store_refuse_id(id, err);
 	forget(store, entry);
 	return true;
 }

@@ -87,6 +87,9 @@ void run_store_finish(
 /* NULL when there is none. Valid until the store changes. */
 const struct run_store_entry *run_store_find(const struct run_store *store, int64_t id);
 
+/* That no run has the id; returns false. */
+bool run_store_refuse_id(int64_t id, struct error *err);
+
 /* Opens a kept profile for reading. ERROR_NOT_FOUND when it was not taken or is gone. */
 MUST_CHECK bool run_store_open(const struct run_store *store, int64_t id,
 	enum run_store_profile which, struct descriptor *file, uint64_t *size_bytes,

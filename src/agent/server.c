@@ -79,6 +79,8 @@ static void answer_request(
 	}
 	if (connection->form.size > 1 && !is_form(connection)) {
 		error_set(&err, ERROR_USAGE, "a request's body must be a form");
+		error_hint(&err, "send Content-Type: application/x-www-form-urlencoded, or put the "
+				 "parameters into the URL");
 		connection_refuse(connection, 400, &err, now_ms);
 		return;
 	}
@@ -224,6 +226,8 @@ bool connection_expire(struct connection *connection, int64_t now_ms)
 		return false;
 	error_set(&err, ERROR_USAGE, "the request was not complete after %d s",
 		CONNECTION_REQUEST_MS / 1000);
+	error_hint(&err, "send it again, with an empty line after its headers and as many bytes "
+			 "of body as Content-Length says");
 	connection_refuse(connection, 408, &err, now_ms);
 	return true;
 }
@@ -331,6 +335,7 @@ static void admit(struct agent_server *server, int fd, int64_t now_ms)
 	if (allowed)
 		return;
 	error_set(&err, ERROR_DENIED, "only root and the user of the server may connect");
+	error_hint(&err, "run heapctl as that user or as root");
 	connection_refuse(connection, 403, &err, now_ms);
 }
 

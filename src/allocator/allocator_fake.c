@@ -133,7 +133,8 @@ static bool fake_lg_sample(struct allocator *allocator, unsigned *lg_sample, str
 
 static bool no_such_name(const char *name, struct error *err)
 {
-	return error_set(err, ERROR_NOT_FOUND, "this jemalloc has no mallctl %s", name);
+	error_set(err, ERROR_NOT_FOUND, "this jemalloc has no mallctl %s", name);
+	return error_hint(err, "it has few");
 }
 
 /* Knows a few names of each kind: enough to test the callers. */

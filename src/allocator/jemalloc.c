@@ -366,6 +366,8 @@ static bool no_such_name(const struct allocator *allocator, const char *name, st
 		identity->major, identity->minor, identity->patch, name);
 	if (is_profiling)
 		error_hint(err, "it may need an option at the start, or a newer jemalloc");
+	else
+		error_hint(err, "jemalloc(3) lists the names; an index in one may be too large");
 	return false;
 }
 

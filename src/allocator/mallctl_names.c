@@ -335,10 +335,12 @@ bool mallctl_value_parse(
 	enum mallctl_type type, const char *text, struct mallctl_value *value, struct error *err)
 {
 	struct mallctl_value parsed = { .type = type };
+	const char *hint = "write a whole number that fits";
 	bool ok = false;
 
 	switch (type) {
 	case MALLCTL_BOOL:
+		hint = "write true or false";
 		ok = parse_bool(text, &parsed.number);
 		break;
 	case MALLCTL_U32:
@@ -354,17 +356,21 @@ bool mallctl_value_parse(
 		ok = parse_signed(text, &parsed.number);
 		break;
 	case MALLCTL_STRING:
+		hint = "it is too long";
 		ok = parse_text(text, &parsed);
 		break;
 	case MALLCTL_UNIT:
+		hint = "write nothing after the '='";
 		ok = text[0] == '\0';
 		break;
 	case MALLCTL_UNKNOWN:
 		return error_set(err, ERROR_USAGE, "a value needs a type");
 	}
-	if (!ok)
-		return error_set(err, ERROR_USAGE, "'%.80s' is not a value of type %s", text,
+	if (!ok) {
+		error_set(err, ERROR_USAGE, "'%.80s' is not a value of type %s", text,
 			mallctl_type_name(type));
+		return error_hint(err, "%s", hint);
+	}
 	*value = parsed;
 	return true;
 }
