@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cursor.h"
 
+#include <string.h>
+
 void cursor_fail(struct cursor *cursor, const char *problem)
 {
 	if (cursor->problem == NULL) {
@@ -27,8 +29,11 @@ bool cursor_more_slow(struct cursor *cursor)
 
 bool cursor_error(const struct cursor *cursor, const char *name, struct error *err)
 {
-	return error_set(err, ERROR_INPUT, "%s: byte %zu: %s", name, cursor->problem_offset,
+	error_set(err, ERROR_INPUT, "%s: byte %zu: %s", name, cursor->problem_offset,
 		cursor->problem);
+	return strstr(cursor->problem, "truncated") != NULL
+		       ? error_hint(err, "a part of it is missing: copy it again, or take another")
+		       : false;
 }
 
 void cursor_seek(struct cursor *cursor, uint64_t offset)

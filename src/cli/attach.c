@@ -73,8 +73,7 @@ static bool read_method(struct option_parser *parser, enum attach_method *method
 			return true;
 		}
 	}
-	option_refuse(parser, "invalid value for --method: \"%s\" (use auto, got or entry)",
-		parser->value);
+	option_refuse(parser, "'%s' is not auto, got or entry", parser->value);
 	return false;
 }
 

@@ -202,8 +202,9 @@ static bool check_operands(const struct option_parser *parser, struct error *err
 
 	if (parser->operand_count > verb->max_operands)
 		return error_set(err, ERROR_USAGE,
-			"'%.60s' is one argument too many; usage: heapctl %s %s",
-			parser->operands[verb->max_operands], verb->name, verb->arguments);
+			"'%.60s' is one argument too many; usage: heapctl %s%s%s",
+			parser->operands[verb->max_operands], verb->name,
+			*verb->arguments == '\0' ? "" : " ", verb->arguments);
 	if (parser->operand_count < verb->min_operands)
 		return error_set(err, ERROR_USAGE, "an argument is missing; usage: heapctl %s %s",
 			verb->name, verb->arguments);

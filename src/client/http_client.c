@@ -226,20 +226,27 @@ static bool take_bytes(const struct http_call *call, struct http_answer *answer,
 	}
 }
 
-static bool take_end(struct http_answer *answer, struct error *err)
+static bool take_end(const struct stream *stream, struct http_answer *answer, struct error *err)
 {
+	const bool is_agent = stream->peer[0] == '/';
+
 	switch (http_parser_end(&answer->parser, err)) {
 	case HTTP_DONE:
 		return true;
 	case HTTP_FAILED:
-		return error_set(
-			err, ERROR_INPUT, "the connection broke in the middle of the answer");
+		error_set(err, ERROR_INPUT, "the connection broke in the middle of the answer");
+		return error_hint(err,
+			is_agent ? "heapctl ps shows whether its process still runs" : "try again");
 	case HTTP_MORE:
 	case HTTP_HEAD:
 	case HTTP_BODY:
 		break;
 	}
-	return error_set(err, ERROR_INPUT, "the connection was closed without an answer");
+	error_set(err, ERROR_INPUT, "the connection was closed without an answer");
+	return error_hint(err, is_agent ? "heapctl ps shows whether its process still runs"
+			       : stream->tls == NULL
+				       ? "a server with a certificate does that: try https://"
+				       : "try again");
 }
 
 bool http_call(struct stream *stream, const struct http_call *call, struct http_answer *answer,
@@ -257,7 +264,8 @@ bool http_call(struct stream *stream, const struct http_call *call, struct http_
 		if (!stream_read(stream, bytes, sizeof bytes, &got, err))
 			return false;
 		if (got == 0)
-			return take_end(answer, err) || error_prefix(err, "%s", stream->peer);
+			return take_end(stream, answer, err) ||
+			       error_prefix(err, "%s", stream->peer);
 		/* An error of the output already has its name. */
 		if (!take_bytes(call, answer, bytes, got, &done, err))
 			return !answer->output_failed && error_prefix(err, "%s", stream->peer);

@@ -36,8 +36,10 @@ static bool read_proc(pid_t pid, enum kernel_part part, struct buffer *out, stru
 		proc_names[part]);
 	if (file_read(path, out, err))
 		return true;
-	if (err->errnum == ENOENT || err->errnum == ESRCH)
-		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	if (err->errnum == ENOENT || err->errnum == ESRCH) {
+		error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+		return error_hint(err, "heapctl ps lists the targets");
+	}
 	if (err->errnum == EACCES || err->errnum == EPERM)
 		err->kind = ERROR_DENIED;
 	return false;
@@ -98,9 +100,12 @@ bool kernel_view_fetch(
 		return ask_gateway(target, part, out, err);
 	if (part == KERNEL_MACHINE)
 		return read_machine(out, err);
-	if (target->process.pid == 0)
-		return error_set(err, ERROR_UNSUPPORTED,
+	if (target->process.pid == 0) {
+		error_set(err, ERROR_UNSUPPORTED,
 			"%s is in another namespace: its pid here is not known", target->label);
+		return error_hint(err, "give its pid here instead of its socket, or run heapctl "
+				       "in its container");
+	}
 	return part == KERNEL_CGROUP ? read_cgroup(target->process.pid, out, err)
 				     : read_proc(target->process.pid, part, out, err);
 }

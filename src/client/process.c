@@ -216,8 +216,10 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	buffer_deinit(&status);
 	if (!ok)
 		return false;
-	if (has_ended)
-		return error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+	if (has_ended) {
+		error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
+		return error_hint(err, "heapctl ps lists the targets");
+	}
 	read_exe(&found, thread);
 	choose_name(&found);
 	found.other_root = !is_same(thread, "root/.") || !is_same(thread, "ns/mnt");
@@ -478,7 +480,9 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 		return true;
 	if (matches == 0) {
 		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
-		return error_hint(err, "heapctl ps --all lists the processes");
+		return error_hint(err, "%sheapctl ps --all lists the processes",
+			access(name, F_OK) == 0 ? "heapctl report shows the file of that name; "
+						: "");
 	}
 	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", matches, name);
 	return error_hint(
@@ -497,8 +501,10 @@ bool process_find(const char *text, struct process *process, struct error *err)
 			return error_set(err, ERROR_USAGE, "%s is not a pid", text);
 		return process_read(atoi(text), process, err);
 	}
-	if (strchr(text, '/') != NULL)
-		return error_set(err, ERROR_USAGE, "a process has a pid or a name, not '%s'", text);
+	if (strchr(text, '/') != NULL) {
+		error_set(err, ERROR_USAGE, "a process has a pid or a name, not '%s'", text);
+		return error_hint(err, "heapctl ps --all lists the processes");
+	}
 	if (user_name_split(text, name, sizeof name, &owner))
 		return find_name(name, owner, process, err);
 	return find_name(text, owner, process, err);

@@ -209,9 +209,11 @@ static bool inspect_elf(int fd, struct program *program, struct error *err)
 
 	if (!elf_file_init_fd(&elf, fd, program->path, &problem)) {
 		program->is_foreign = problem.kind == ERROR_UNSUPPORTED;
-		return program->is_foreign ||
-		       error_set(err, ERROR_INPUT, "%s: it is neither a program (ELF) nor a script",
-			       program->path);
+		if (program->is_foreign)
+			return true;
+		error_set(err, ERROR_INPUT, "%s: it is neither a program (ELF) nor a script",
+			program->path);
+		return error_hint(err, "a script begins with #! and its interpreter");
 	}
 	program->is_foreign = elf.header.e_machine != own_header.e_machine;
 	program->kind = elf_file_has_interpreter(&elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
@@ -301,8 +303,10 @@ static bool inspect_file(struct program *program, struct error *err)
 			err->kind = ERROR_DENIED;
 		return false;
 	}
-	if (!S_ISREG(status.st_mode))
-		return error_set(err, ERROR_INPUT, "%s: it is not a regular file", program->path);
+	if (!S_ISREG(status.st_mode)) {
+		error_set(err, ERROR_INPUT, "%s: it is not a regular file", program->path);
+		return error_hint(err, "name the program itself");
+	}
 	program->is_privileged = is_privileged(fd, &status);
 	const ssize_t size = pread(fd, line, sizeof line - 1, 0);
 	if (size > 2 && line[0] == '#' && line[1] == '!') {

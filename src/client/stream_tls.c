@@ -38,9 +38,10 @@ static bool load_authorities(struct stream_tls *tls, const char *authorities, st
 
 	if (count > 0 || (count == 0 && authorities == NULL))
 		return true;
-	return error_set(err, ERROR_INPUT, "%s: no certificates of authorities: %s",
+	error_set(err, ERROR_INPUT, "%s: no certificates of authorities: %s",
 		authorities == NULL ? "the system" : authorities,
-		count == 0 ? "it is empty" : gnutls_strerror(count));
+		count == 0 ? "it has none" : gnutls_strerror(count));
+	return error_hint(err, "HEAPCTL_CACERT names a PEM file of authorities to trust");
 }
 
 /* A name is announced to the server; an address must not be (RFC 6066, section 3). */
@@ -119,8 +120,13 @@ enum stream_tls_result stream_tls_handshake(struct stream_tls *tls, struct error
 		return again(tls);
 	if (result == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR)
 		describe_certificate(tls, err);
-	else
+	else {
 		error_set(err, ERROR_SYSTEM, "TLS: %s", gnutls_strerror(result));
+		if (result == GNUTLS_E_UNEXPECTED_PACKET_LENGTH ||
+			result == GNUTLS_E_UNEXPECTED_PACKET ||
+			result == GNUTLS_E_UNSUPPORTED_VERSION_PACKET)
+			error_hint(err, "a server without TLS answers like this: try http://");
+	}
 	return STREAM_TLS_FAILED;
 }
 

@@ -391,7 +391,10 @@ static mode_t file_kind(const char *path)
 static bool refuse_file(const char *path, struct error *err)
 {
 	error_set(err, ERROR_USAGE, "%s is not a socket", path);
-	return file_kind(path) == S_IFDIR ? error_hint(err, "heapctl trend takes a folder") : false;
+	return error_hint(
+		err, file_kind(path) == S_IFDIR
+			     ? "heapctl trend takes a folder"
+			     : "heapctl report shows a file; heapctl ps lists the targets");
 }
 
 bool target_of_socket(const char *path, struct target *target, struct error *err)
@@ -413,6 +416,8 @@ bool target_of_socket(const char *path, struct target *target, struct error *err
 				path);
 			error_hint(err, "its process has ended; heapctl ps lists the targets");
 		}
+		if (err->errnum == ENOENT || err->errnum == ENOTDIR)
+			error_hint(err, "heapctl ps lists the targets");
 		return false;
 	}
 	if (!check_peer(&stream, path, &found.process, err))
@@ -504,6 +509,9 @@ static bool refuse_unmatched(const struct name_search *search, struct error *err
 		error_set(err, ERROR_NOT_FOUND, "no process of user %s is called '%s'", user,
 			search->name);
 	}
+	if (file_kind(search->name) == S_IFREG)
+		return error_hint(err, "heapctl report shows the file of that name; heapctl ps "
+				       "lists the targets");
 	return error_hint(err, "heapctl ps lists the targets");
 }
 

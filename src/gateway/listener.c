@@ -93,13 +93,17 @@ static bool check_way(const char *path, const struct sockaddr_un *address, struc
 
 	if (lstat(path, &status) != 0)
 		return errno == ENOENT || error_system(err, errno, "%s", path);
-	if (!S_ISSOCK(status.st_mode))
-		return error_set(err, ERROR_STATE, "%s exists and is not a socket", path);
+	if (!S_ISSOCK(status.st_mode)) {
+		error_set(err, ERROR_STATE, "%s exists and is not a socket", path);
+		return error_hint(err, "use another path, or remove that file");
+	}
 	CLEANUP(fd_cleanup) int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (probe < 0)
 		return error_system(err, errno, "making a socket");
-	if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0)
-		return error_set(err, ERROR_STATE, "%s: another process listens there", path);
+	if (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0) {
+		error_set(err, ERROR_STATE, "%s: another process listens there", path);
+		return error_hint(err, "use another path, or end that process");
+	}
 	return errno == ECONNREFUSED || error_system(err, errno, "%s", path);
 }
 
@@ -108,11 +112,16 @@ static bool open_unix(const char *path, struct listener *listener, struct error 
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct sockaddr_un temporary = { .sun_family = AF_UNIX };
 
-	if (*path == '\0')
-		return error_set(err, ERROR_USAGE, "unix: has no path");
+	if (*path == '\0') {
+		error_set(err, ERROR_USAGE, "unix: has no path");
+		return error_hint(err, "write unix:PATH, such as unix:/run/heapctl.sock");
+	}
 	/* Room for the suffix of the temporary name. */
-	if (strlen(path) + 12 >= sizeof address.sun_path)
-		return error_set(err, ERROR_USAGE, "%s: the path is too long for a socket", path);
+	if (strlen(path) + 12 >= sizeof address.sun_path) {
+		error_set(err, ERROR_USAGE, "%s: the path is too long for a socket", path);
+		return error_hint(
+			err, "use one of at most %zu bytes", sizeof address.sun_path - 13);
+	}
 	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
 	snprintf(temporary.sun_path, sizeof temporary.sun_path, "%s.%d", path, (int)getpid());
 	if (!check_way(path, &address, err))
@@ -157,7 +166,10 @@ static bool split_address(char *text, const char **host, const char **port, stru
 
 	*port = colon == NULL ? text : colon + 1;
 	if (!is_port(*port) || (colon == NULL && text[strspn(text, "0123456789")] != '\0')) {
-		error_set(err, ERROR_USAGE, "the address '%s' has no port", text);
+		if (**port != '\0' && (*port)[strspn(*port, "0123456789")] == '\0')
+			error_set(err, ERROR_USAGE, "the port of '%s' is too large", text);
+		else
+			error_set(err, ERROR_USAGE, "the address '%s' has no port", text);
 		return error_hint(err, "write HOST:PORT, with a port from 0 to 65535");
 	}
 	*host = colon == NULL ? "127.0.0.1" : *text == ':' && colon == text ? NULL : text;

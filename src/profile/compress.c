@@ -61,8 +61,9 @@ static uInt limit_size(size_t size)
 
 static bool end_too_early(const struct expander_state *state, size_t at, struct error *err)
 {
-	return error_set(err, ERROR_INPUT, "%s: byte %zu: the %s data end too early: truncated",
+	error_set(err, ERROR_INPUT, "%s: byte %zu: the %s data end too early: truncated",
 		state->name, at, state->expander->name);
+	return error_hint(err, "a part of it is missing: copy it again, or take another");
 }
 
 /* After a member comes another one, or padding. */

@@ -581,6 +581,28 @@ class NotThere(Case):
         self.heapctl("status", code=2)
         self.heapctl("status", "1", "2", code=2)
 
+    def test_what_cannot_be_found_comes_with_the_next_step(self):
+        file = os.path.join(self.folder, "file")
+        pathlib.Path(file).write_text("text")
+        os.makedirs(self.agents, mode=0o700)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(self.socket_of(99999998))
+        for code, words, hint in (
+                (1, ("dump", "/nonexistent/1.sock"), "heapctl ps lists the targets"),
+                (1, ("dump", self.socket_of(99999998)), "heapctl ps lists the targets"),
+                (2, ("dump", file), "heapctl report shows a file"),
+                (1, ("dump", "file"), "heapctl report shows the file of that name"),
+                (1, ("doctor", "file"), "heapctl report shows the file of that name"),
+                (2, ("attach", "/nonexistent/1.sock"), "heapctl ps --all lists the processes"),
+                (2, ("attach", "--method", "x", "1"), "'x' is not auto, got or entry"),
+                (1, ("run", file), "a script begins with #!"),
+                (1, ("run", self.folder), "name the program itself"),
+                (1, ("run", "--jemalloc=file", "true"), "name the shared library"),
+                (1, ("run", "--jemalloc=" + AGENT, "true"), "name the shared library"),
+                (2, ("man", "x"), "usage: heapctl man (see")):
+            _, said = self.heapctl(*words, code=code, cwd=self.folder)
+            self.assertIn(hint, said, words)
+
     def test_a_dead_socket(self):
         os.makedirs(self.agents, mode=0o700)
         path = self.socket_of(99999998)

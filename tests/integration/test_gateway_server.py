@@ -803,7 +803,7 @@ class Safety(GatewayCase):
         for address in ("", " ", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:99999", "127.0.0.1:-1", "65536", "127.0.0.1:80:90", "[::1",
                         "[::1]", "[::1]x:80", "::1:80", "unix:", "localhost:99999999999999999999"):
             _, message = self.heapctl("serve", "--listen", address, self.process.pid, code=2)
-            self.assertRegex(message, "has no port|more than one ':'|no path", address)
+            self.assertRegex(message, r"has no port|port of .* is too large \(write HOST|more than one ':'|no path \(write unix:", address)
 
     def test_an_address_that_cannot_be_used_comes_with_advice(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -908,6 +908,12 @@ class Safety(GatewayCase):
         status, _ = self.heapctl("status", f"https://localhost:{self.port}/targets/{self.process.pid}",
                                  env={"HEAPCTL_CACERT": certificate})
         self.assertIn("redis", status)
+        for environment, url, hint in (({}, f"http://localhost:{self.port}", "try https://"),
+                                       ({}, f"https://localhost:{self.port}", "HEAPCTL_CACERT names a PEM file"),
+                                       ({"HEAPCTL_CACERT": "/nonexistent"}, f"https://localhost:{self.port}", "HEAPCTL_CACERT names a PEM file")):
+            self.assertIn(hint, self.heapctl("status", url, code=1, env=environment)[1])
+        self.start_gateway(self.process.pid)
+        self.assertIn("try http://", self.heapctl("status", self.url.replace("http:", "https:"), code=1)[1])
         _, message = self.heapctl("serve", "--tls-cert", certificate, code=2)
         self.assertIn("key", message)
         os.chmod(certificate, 0o600)
