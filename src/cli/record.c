@@ -22,6 +22,7 @@ struct record_request {
 	const char *path, *start_path;
 	int lg_sample;
 	bool may_discard, may_attach;
+	bool detaches; /* at the end: sampling does not stay on */
 };
 
 static const struct verb_option options[] = {
@@ -121,20 +122,22 @@ static bool open_start(const struct record_request *request, const struct profil
 	return output_open(path, "", "", start, err);
 }
 
-static void explain(const struct target *target, const struct profile_run *run,
-	const struct output *start, const struct output *end)
+static void explain(const struct target *target, const struct record_request *request,
+	const struct profile_run *run, const struct output *start, const struct output *end)
 {
+	const char *const later = request->detaches ? "ends with the detach" : "stays on";
 	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
 		.was_lowered = run->was_reset,
 		.was_active = run->was_active };
 
 	if (run->was_active && run->was_reset)
-		fprintf(stderr, "sampling was on before and stays on; its samples are discarded\n");
+		fprintf(stderr, "sampling was on before and %s; its samples are discarded\n",
+			later);
 	else if (run->was_active && start->draft.path[0] != '\0')
 		fprintf(stderr,
-			"sampling was on before and stays on: %s has older samples, too; what this "
+			"sampling was on before and %s: %s has older samples, too; what this "
 			"recording added: heapctl diff %s %s\n",
-			output_name(end), output_name(start), output_name(end));
+			later, output_name(end), output_name(start), output_name(end));
 	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
 	sample_yield_measure(&yield, target, run->allocated_bytes);
@@ -169,7 +172,7 @@ static bool record(
 		return false;
 	if (!save(target, run.id, "profile", &end, err))
 		return false;
-	explain(target, &run, &start, &end);
+	explain(target, request, &run, &start, &end);
 	return true;
 }
 
@@ -189,6 +192,7 @@ static bool record_attached(struct record_request *request, struct error *err)
 	fprintf(stderr, "%s: attached; one thread stood still for %.1f ms\n",
 		attachment.target.label, (double)attachment.stop_us / 1000);
 	request->lg_sample = SAMPLE_LG_KEEP;
+	request->detaches = true;
 	const bool done = record(&attachment.target, request, err);
 	if (attachment_end(&attachment.target, &answer, &restored, done ? err : &ignored))
 		fprintf(stderr, "%s: detached\n", attachment.target.label);

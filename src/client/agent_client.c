@@ -155,7 +155,7 @@ static bool name_target(const struct target *target, const struct stream *stream
 	/* Another command has detached it meanwhile. */
 	if (err->kind == ERROR_NOT_FOUND && target->process.pid != 0 &&
 		!process_has_agent_thread(&target->process)) {
-		error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: it has ended",
+		error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: the agent has ended",
 			target->label);
 		return error_hint(
 			err, "heapctl attach %d starts it again", (int)target->process.pid);

@@ -154,7 +154,7 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 	if (modules.agent[0] != '\0' && process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_NOT_FOUND, err);
 	if (modules.agent[0] != '\0' && !process_has_agent_thread(process)) {
-		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: it has ended",
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: the agent has ended",
 			process->name, (int)process->pid);
 		return error_hint(err, "heapctl attach %d starts it again", (int)process->pid);
 	}

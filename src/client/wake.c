@@ -110,10 +110,11 @@ bool wake_explain_child(const struct process *process, struct error *err)
 		return true;
 	}
 	error_set(err, ERROR_NOT_FOUND,
-		"%s[%d] has reset signal %d (SIGRTMAX-3), which wakes the agent of a child",
+		"%s[%d] has no agent of its own: it has reset signal %d (SIGRTMAX-3), which wakes "
+		"the agent of a child",
 		process->name, (int)process->pid, wake_signal());
 	error_hint(err,
-		"heapctl attach %d loads an agent now; HEAPCTL_CHILDREN=thread in its parent's "
+		"heapctl attach %d loads one now; HEAPCTL_CHILDREN=thread in its parent's "
 		"environment gives each child one",
 		(int)process->pid);
 	return true;

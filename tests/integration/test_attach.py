@@ -151,6 +151,24 @@ class Attached(AttachCase):
             self.assertIn("has no agent any more", self.heapctl("status", process.pid, code=1)[1])
         self.assertTrue(is_alive(process.pid))
 
+    def test_a_child_of_an_attached_process_is_attached_to(self):
+        """It samples already, and takes no waking signal: PostgreSQL's backends do that."""
+        program = ("import os,signal,sys,time\nsys.stdin.readline()\npid = os.fork()\nif pid == 0:\n"
+                   " signal.signal(signal.SIGRTMAX - 3, signal.SIG_DFL)\n print(os.getpid(), flush=True)\ntime.sleep(600)")
+        process = self.start(sys.executable, "-c", program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.attach(process.pid)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        self.end_pid_later(child)
+        said = self.heapctl("status", child, code=1)[1]
+        self.assertIn(f"has no agent of its own: it has reset signal {signal.SIGRTMAX - 3}", said)
+        self.assertIn(f"(heapctl attach {child} loads an agent now", said)
+        said = self.heapctl("record", child, "--attach", "-d", "1s", "-o", os.path.join(self.folder, "child.heap"))[1]
+        self.assertIn("sampling was on before and ends with the detach", said)
+        self.assertIn("detached", said)
+        self.assertIsNone(agent_thread(child))
+
     def test_an_agent_whose_thread_waits_for_a_processor(self):
         process = self.start(need("sleep"), "1000", env={"LD_PRELOAD": str(PROGRAMS / "slow_thread.so")})
         self.attach(process.pid)
@@ -164,7 +182,7 @@ class Attached(AttachCase):
             # At once: other commands would report an agent that does not answer.
             self.assertIsNone(agent_thread(process.pid))
         for command in ("status", "top", "dump", "account", "detach"):
-            self.assertIn(f"has no agent any more: it has ended (heapctl attach {process.pid} starts it again)",
+            self.assertIn(f"has no agent any more: the agent has ended (heapctl attach {process.pid} starts it again)",
                           self.heapctl(command, process.pid, code=1)[1], command)
         findings = json.loads(self.heapctl("doctor", process.pid, "--json", code=1)[0])["findings"]
         ended = next(finding for finding in findings if finding["code"] == "agent-ended")
@@ -488,7 +506,7 @@ class Record(AttachCase):
 
     def test_a_command_says_that_the_agent_was_detached_meanwhile(self):
         process = self.start_python()
-        gone = f"has no agent any more: it has ended (heapctl attach {process.pid} starts it again)"
+        gone = f"has no agent any more: the agent has ended (heapctl attach {process.pid} starts it again)"
         for command in (("record", "-d", "1hrs", "-o", os.path.join(self.folder, "lost.heap")), ("top", "--interval", "100ms"),
                         ("longlived", "--window", "1hrs", "-o", os.path.join(self.folder, "lost.heap"))):
             with self.subTest(verb=command[0]):
