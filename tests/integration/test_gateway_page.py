@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import GatewayCase
-from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, stop, wait_until
+from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, need, own_name, stop, wait_until
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
@@ -564,6 +565,26 @@ class Shown(GatewayCase):
         page.wait_for_text("Sampling", ".panels")
         page.click_on("Fragmentation")
         page.wait_for_text("Size classes")
+
+    def test_a_target_that_reports_little(self):
+        """An allocator other than jemalloc, and nothing sampled yet."""
+        program = shutil.copy(need("sleep"), os.path.join(self.folder, own_name("little")))
+        process = self.start(program, "1000", env={"LD_PRELOAD": AGENT})
+        self.wait_for_agent(process.pid)
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", process.pid)
+        page = self.open_page(f"/{process.pid}/memory", width=390)
+        page.wait_for_text(f"heapctl account {process.pid}", "main")
+        page.click_on("History", "nav a")
+        page.wait_for("document.querySelector('.timeline path')")
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.legend label')].filter(label => label.checkVisibility())"
+                                       ".map(label => label.innerText.trim().split(/\\s/)[0])"), ["RSS"])
+        page.goto(f"{self.url}/#/{process.pid}/profile?id=now")
+        page.wait_for_text("Nothing to draw: space in use is 0", ".fg-crumbs")
+        self.assertTrue(page.evaluate("(text => text.scrollWidth <= text.clientWidth)(document.querySelector('.fg-crumbs p'))"))
+        page.goto(f"{self.url}/#/{process.pid}/profile?id=now&shape=graph")
+        page.wait_for("document.querySelector('.graph svg')")
+        self.assertLessEqual(page.evaluate("document.querySelector('.graph svg').getScreenCTM().a"), 2.01)
+        self.assertEqual(page.serious_complaints(), [])
 
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
         broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})

@@ -21,6 +21,7 @@ export class Legend {
   constructor(changed, keys = FIGURES.map(([key]) => key)) {
     this.hidden = new Set(['retained']);
     this.values = new Map();
+    this.labels = new Map();
     this.lines = FIGURES.map(([key, name, help], index) => ({ key, name, help, index })).filter(({ key }) => keys.includes(key));
     this.note = el('p.quiet', { hidden: true }, UNTOUCHED);
     this.element = el('div.legend', this.lines.map(line => this.makeSwitch(line, changed)));
@@ -36,11 +37,19 @@ export class Legend {
         changed();
       },
     });
-    return el(`label.line-${index}`, { title: help }, input, el('i'), name, ' ', value);
+    const label = el(`label.line-${index}`, { title: help }, input, el('i'), name, ' ', value);
+    this.labels.set(key, label);
+    return label;
+  }
+
+  /* An allocator other than jemalloc may report few figures: the others have no switch. */
+  offer(isKnown) {
+    for (const [key, label] of this.labels)
+      label.hidden = !isKnown(key);
   }
 
   get shown() {
-    return this.lines.filter(({ key }) => !this.hidden.has(key));
+    return this.lines.filter(({ key }) => !this.hidden.has(key) && !this.labels.get(key).hidden);
   }
 
   /* figure: key => bytes */

@@ -2,6 +2,8 @@
 /* A call graph in SVG, moved with the mouse or fingers and zoomed with the wheel and keys. */
 import { button, el } from '/assets/dom.js';
 
+const SCALE_MAX = 2;
+
 /* The picture's own script and style are for a file of its own; the page's policy allows neither. */
 function parse(text) {
   const bare = text.replace(/<(script|style)\b[^]*?<\/\1>/g, '');
@@ -63,8 +65,17 @@ export class GraphView {
     this.picture.setAttribute('viewBox', `${box.x} ${box.y} ${box.width} ${box.height}`);
   }
 
+  /* All of it; a small graph is not blown up beyond twice the size of its text. */
   fit() {
-    this.show({ ...this.home });
+    const { width, height } = this.picture.getBoundingClientRect();
+    const { home } = this;
+    const scale = Math.max(1, Math.min(width / home.width, height / home.height) / SCALE_MAX);
+    this.show({
+      x: home.x - home.width * (scale - 1) / 2,
+      y: home.y - home.height * (scale - 1) / 2,
+      width: home.width * scale,
+      height: home.height * scale,
+    });
   }
 
   zoom(factor, clientX, clientY) {

@@ -69,7 +69,16 @@ function arenasPanel(arenas) {
     arenas.length > ROWS ? el('p.quiet', `and ${arenas.length - ROWS} smaller ones`) : null);
 }
 
-export async function showMemory(page, target) {
+function otherAllocator({ allocator, pid }) {
+  return el('div.empty', el('h2', `The malloc of ${allocator.name} reports no size classes or arenas`),
+    el('p', 'The account divides the resident memory of the process among what uses it:'), el('pre', `heapctl account ${pid}`));
+}
+
+export async function showMemory(page, target, first) {
+  if (first.allocator.name !== 'jemalloc') {
+    page.append(otherAllocator(first));
+    return () => {};
+  }
   const load = async () => {
     const [status, details, history] = await Promise.all([target.status(), getJson(target.path('/api/v1/classes')),
       getJson(target.path('/api/v1/history'))]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One target: its heading, and the view that is chosen. */
 import { getJson } from '/assets/api.js';
-import { sentence } from '/assets/controls.js';
-import { el } from '/assets/dom.js';
+import { problemBox, sentence } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
 import { showHistory } from '/assets/history.js';
 import { showMallctls } from '/assets/mallctls.js';
 import { showMemory } from '/assets/memory.js';
@@ -108,5 +108,12 @@ export async function showTarget(page, { target: name, view, values }) {
       `${status.allocator.name} ${status.allocator.version.split('-')[0]}`)),
     tabs(each => target.link(each), chosen[0]),
     place);
-  return chosen[2](place, target, status, values);
+  try {
+    return await chosen[2](place, target, status, values);
+  } catch (problem) {
+    if (problem.status === 401)
+      throw problem;
+    place.replaceChildren(problemBox(problem, button('Try again', () => dispatchEvent(new Event('hashchange')))));
+    return () => {};
+  }
 }

@@ -45,6 +45,7 @@ export class Timeline {
   /* selection: [first, last] or null */
   show(snapshots, processes, selection) {
     this.snapshots = snapshots;
+    this.legend.offer(key => key === 'rss' || snapshots.some(snapshot => snapshot[key] !== null));
     this.isHole = holeTest(snapshots);
     this.holes = findHoles(snapshots);
     this.processes = processes;

@@ -261,7 +261,8 @@ class FlameGraph {
       items.push(crumb(box, name, i === boxes.length - 1));
     });
     if (items.length === 1)
-      items[0] = el('p', 'Click a box to zoom in. Arrow keys move, / searches, ? shows all keys.');
+      items[0] = el('p', this.tree.root.size > 0 ? 'Click a box to zoom in. Arrow keys move, / searches, ? shows all keys.'
+        : `Nothing to draw: ${this.tree.measure.counter.label} is 0. A profile has what was allocated while sampling was on.`);
     this.crumbs.replaceChildren(...items);
     this.crumbs.classList.toggle('fg-idle', items.length === 1);
   }
