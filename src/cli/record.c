@@ -85,13 +85,13 @@ static bool agree_to_discard(
 		return true;
 	if (isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1) {
 		fprintf(stderr,
-			"%s has %" PRIu64 " samples, which --sample discards. Continue? [y/N] ",
-			target->label, samples.count);
+			"%s has %" PRIu64 " sample%s, which --sample discards. Continue? [y/N] ",
+			target->label, samples.count, samples.count == 1 ? "" : "s");
 		if (is_yes())
 			return true;
 	}
-	error_set(err, ERROR_STATE, "%s has %" PRIu64 " samples, which --sample would discard",
-		target->label, samples.count);
+	error_set(err, ERROR_STATE, "%s has %" PRIu64 " sample%s, which --sample would discard",
+		target->label, samples.count, samples.count == 1 ? "" : "s");
 	return error_hint(err, "save them with heapctl dump, then add --discard");
 }
 

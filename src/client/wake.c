@@ -76,15 +76,14 @@ enum wake_state wake_read_state(const struct process *process)
 	return process_has_agent_thread(process) ? WAKE_AWAKE : WAKE_ASLEEP;
 }
 
-/* Forked by a target, and no other program since. */
-static bool is_child_of_target(const struct process *process)
+/* The target that has forked it, which has executed no other program since. */
+static bool read_parent_target(const struct process *process, struct process *parent)
 {
-	struct process parent;
 	struct error ignored;
 
-	return process->exe[0] != '\0' && process_read(process->parent, &parent, &ignored) &&
-	       strcmp(parent.exe, process->exe) == 0 &&
-	       (wake_read_state(&parent) != WAKE_NO_AGENT || process_has_agent_thread(&parent));
+	return process->exe[0] != '\0' && process_read(process->parent, parent, &ignored) &&
+	       strcmp(parent->exe, process->exe) == 0 &&
+	       (wake_read_state(parent) != WAKE_NO_AGENT || process_has_agent_thread(parent));
 }
 
 static bool is_agent_disabled(pid_t pid)
@@ -100,13 +99,22 @@ static bool is_agent_disabled(pid_t pid)
 
 bool wake_explain_child(const struct process *process, struct error *err)
 {
-	if (wake_read_state(process) != WAKE_NO_AGENT || !is_child_of_target(process))
+	struct process parent;
+
+	if (wake_read_state(process) != WAKE_NO_AGENT || !read_parent_target(process, &parent))
 		return false;
 	if (is_agent_disabled(process->pid)) {
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has no agent: HEAPCTL_CHILDREN=no disables it", process->name,
 			(int)process->pid);
 		error_hint(err, "start its parent without that variable, or profile the parent");
+		return true;
+	}
+	/* As of one that was attached. */
+	if (wake_read_state(&parent) == WAKE_NO_AGENT) {
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent: only its parent has one",
+			process->name, (int)process->pid);
+		error_hint(err, "heapctl attach %d loads one", (int)process->pid);
 		return true;
 	}
 	error_set(err, ERROR_NOT_FOUND,

@@ -24,7 +24,8 @@ enum wake_state wake_read_state(const struct process *process);
 
 /*
  * Fills `err` where a child of a target has the agent loaded but does not handle the signal: it
- * has reset its signals, or HEAPCTL_CHILDREN keeps the agent out. False where it is no such child.
+ * has reset its signals, HEAPCTL_CHILDREN keeps the agent out, or the target was attached. False
+ * where it is no such child.
  */
 bool wake_explain_child(const struct process *process, struct error *err);
 

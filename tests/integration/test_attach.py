@@ -211,6 +211,21 @@ class Attached(AttachCase):
             self.detach(process.pid)
         self.assertTrue(is_alive(process.pid))
 
+    def test_a_child_of_an_attached_program_has_no_agent(self):
+        process = self.start_python("import os, sys, time\nsys.stdin.read(1)\npid = os.fork()\nif pid: print(pid, flush=True)\ntime.sleep(600)",
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.attach(process.pid)
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        child = int(process.stdout.readline())
+        self.end_pid_later(child)
+        expected = f"has no agent: only its parent has one (heapctl attach {child} loads one)"
+        self.assertIn(expected, self.heapctl("status", child, code=1)[1])
+        findings = json.loads(self.heapctl("doctor", child, "--json", code=1)[0])["findings"]
+        self.assertIn(expected.partition(" (")[0], "".join(finding["message"] for finding in findings))
+        self.attach(child)
+        self.assertTrue(self.status(child)["attached"])
+
     def test_a_signal_during_the_stop(self):
         process = self.start_python("import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('woken', flush=True))\nprint('ready', flush=True)\n"
                                     "while True:\n    signal.pause()\n", stdout=subprocess.PIPE)
