@@ -137,9 +137,11 @@ static void activate_at_start(void)
 
 static void offer_sampler(const struct settings *settings)
 {
-	if (!settings->no_sampler)
-		sampler_operations_offer(
-			&agent_state.allocator, settings->lg_sample, settings->with_entries);
+	if (settings->no_sampler)
+		return;
+	sampler_operations_request_mapped(settings->mapped);
+	sampler_operations_offer(
+		&agent_state.allocator, settings->lg_sample, settings->with_entries);
 }
 
 /* jemalloc registers its own handlers first: in a child it works before this one is called. */

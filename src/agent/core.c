@@ -179,7 +179,8 @@ void core_resume(struct core *core)
  * Adds what took the samples, and since when: "#sampling heapctl since 1763716881123", "#sampling
  * jemalloc from-start", or without a time where it is not known. Samples that began with an attach
  * or after it: "#sampling heapctl since 1763716881123 attached 1763716881100 at 1763716890000",
- * with the time of the profile, of which readers learn the age of the attach.
+ * with the time of the profile, of which readers learn the age of the attach. " mapped" at the end:
+ * the program's own mappings are samples, too.
  */
 static void note_sampling(struct core *core, struct captured_profile *capture)
 {
@@ -187,7 +188,8 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	const struct allocator_profiling *const profiling = &core->allocator->profiling;
 	int64_t since_ms = atomic_load(&core->activation->since_ms);
 	struct allocator_sampler sampler;
-	char line[96];
+	const char *mapped = "";
+	char line[112];
 
 	if (!capture->has_mappings || profiling->sampler[0] == '\0')
 		return;
@@ -195,6 +197,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	if (allocator_sampler(core->allocator, &sampler)) {
 		since_ms = sampler.since_ms;
 		is_from_start = is_from_start && since_ms <= core->started_ms + START_MS;
+		mapped = sampler.has_mapped ? " mapped" : "";
 	} else {
 		is_from_start = is_from_start && since_ms == 0 &&
 				atomic_load(&core->activation->cause) == CORE_CAUSE_OTHER;
@@ -202,15 +205,15 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	const int length = snprintf(line, sizeof line, "#sampling %s", profiling->sampler);
 	const size_t room = sizeof line - (size_t)length;
 	if (is_from_start)
-		snprintf(line + length, room, " from-start\n");
+		snprintf(line + length, room, " from-start%s\n", mapped);
 	else if (since_ms != 0 && core->settings.attached)
-		snprintf(line + length, room, " since %lld attached %lld at %lld\n",
+		snprintf(line + length, room, " since %lld attached %lld at %lld%s\n",
 			(long long)since_ms, (long long)core->started_ms,
-			(long long)capture->time_ms);
+			(long long)capture->time_ms, mapped);
 	else if (since_ms != 0)
-		snprintf(line + length, room, " since %lld\n", (long long)since_ms);
+		snprintf(line + length, room, " since %lld%s\n", (long long)since_ms, mapped);
 	else
-		snprintf(line + length, room, "\n");
+		snprintf(line + length, room, "%s\n", mapped);
 	capture_append(capture, line);
 }
 

@@ -151,6 +151,7 @@ static void write_sampler(struct core *core, struct json_writer *json)
 	else
 		json_put_integer(json, sampler.since_ms);
 	json_member_string(json, "method", sampler.method);
+	json_member_bool(json, "mapped", sampler.has_mapped);
 	json_member_unsigned(json, "entries", sampler.entries);
 	json_member_unsigned(json, "entry_area", sampler.entry_area);
 	json_member_string(json, "entries_in", sampler.where);

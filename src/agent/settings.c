@@ -116,6 +116,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	settings->lg_sample = 63 - (unsigned)__builtin_clzll(sample);
 	settings->disabled = read_switch(get("HEAPCTL_DISABLE"));
 	settings->activate = read_switch(get("HEAPCTL_ACTIVATE"));
+	settings->mapped = read_switch(get("HEAPCTL_MAPPED"));
 	settings->on_demand = read_word(settings, get, "HEAPCTL_THREAD", on_demand) == 0;
 	settings->children = read_children(settings, get);
 	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;

@@ -36,6 +36,7 @@ struct settings {
 	enum settings_children children; /* HEAPCTL_CHILDREN=no, on-demand or thread */
 	bool log_to_stderr;		 /* HEAPCTL_LOG=stderr */
 	bool activate;			 /* HEAPCTL_ACTIVATE=1: heapctl's sampler is on at once */
+	bool mapped;			 /* HEAPCTL_MAPPED=1: it samples mmap, too */
 	char final[SETTINGS_PATH_MAX];	 /* HEAPCTL_FINAL: PREFIX of a profile at the exit; "" */
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
 	bool attached;	   /* loaded into a running process by `heapctl attach`: can be detached */

@@ -125,6 +125,7 @@ struct allocator_sampler {
 	uint64_t modules, slots;
 	/* Where not: slots that lead elsewhere, that may yet, and that cannot be written. */
 	uint64_t foreign_slots, waiting_slots, protected_slots;
+	bool has_mapped; /* mappings that the program makes itself count as well */
 };
 
 /*

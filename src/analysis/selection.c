@@ -361,6 +361,7 @@ static void describe(struct profile *out, const struct profile *first)
 	out->program = profile_intern(out, profile_main_path(first));
 	out->sampler = profile_intern(out, first->sampler);
 	out->is_sampled_from_start = first->is_sampled_from_start;
+	out->has_mapped = first->has_mapped;
 	out->sampled_since_ms = first->sampled_since_ms;
 	out->attached_ms = first->attached_ms;
 }

@@ -16,7 +16,14 @@
 #include "client/doctor.h"
 #include "client/launch.h"
 
-enum { OPTION_CONF = 1, OPTION_EXE, OPTION_JEMALLOC, OPTION_ACTIVATE, OPTION_SAMPLE };
+enum {
+	OPTION_CONF = 1,
+	OPTION_EXE,
+	OPTION_JEMALLOC,
+	OPTION_ACTIVATE,
+	OPTION_SAMPLE,
+	OPTION_MAPPED
+};
 
 struct run_options {
 	struct launch_request request;
@@ -40,6 +47,9 @@ static const struct verb_option options[] = {
 	{ OPTION_SAMPLE, "sample", 0, "BYTES",
 		.help = "one sample per this number of bytes on average",
 		.complete = "16KiB 64KiB 512KiB 2MiB" },
+	{ OPTION_MAPPED, "mapped",
+		.help = "sample what CMD maps itself, too: buffers from mmap, frames named mmap; "
+			"where heapctl samples" },
 	{ OPTION_CONF, "conf", 0, "CONF",
 		.help = "options for jemalloc, such as lg_prof_sample:17,prof_leak:true; may be "
 			"repeated, the last one wins",
@@ -115,6 +125,9 @@ static bool parse(
 				*exit_code = parser.exit_code;
 				return false;
 			}
+			break;
+		case OPTION_MAPPED:
+			wanted->request.wants_mapped = true;
 			break;
 		case OPTION_CONF:
 			join(&wanted->conf, ',', parser.value);
@@ -215,7 +228,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_run = {
 	.name = "run",
-	.arguments = "[--activate] [--sample BYTES] [--listen ADDR] [--record FILE] [--] CMD...",
+	.arguments = "[--activate] [--sample BYTES] [--mapped] [--listen ADDR] [--record FILE] "
+		     "[--] CMD...",
 	.summary = "start a program with the agent, ready to be profiled",
 	.description = "Starts CMD with the agent, ready to be profiled, by exec: the pid stays "
 		       "the same. The program keeps its allocator. jemalloc's profiler is enabled "
@@ -234,6 +248,8 @@ const struct verb verb_run = {
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"
 		    "# always on: a profile at any time shows all that is in use\n"
 		    "heapctl run --activate -- redis-server --port 6380\n"
+		    "# a database that maps its buffers itself\n"
+		    "heapctl run --activate --mapped -- ./myserver\n"
 		    "# leaks of a program that ends\n"
 		    "heapctl run --record leaks.heap -- ./myprogram\n"
 		    "# a profile every GiB allocated, written by jemalloc\n"

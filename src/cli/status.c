@@ -138,6 +138,8 @@ static void print_not_seen(const json_t *status)
 {
 	static const char before[] = "what was allocated before sampling was switched on";
 
+	if (json_flag(status, "sampler.mapped"))
+		line("", "also seen: memory that the program maps itself (mmap)");
 	if (strcmp(json_text(status, "sampler.method"), "entry") == 0)
 		line("", "not seen: %s, and what other allocators hand out", before);
 	else

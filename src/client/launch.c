@@ -410,6 +410,8 @@ static void set_sampler(
 		char *bytes = xasprintf("%llu", 1ULL << (lg_sample < 40 ? lg_sample : 40));
 		set(plan, "HEAPCTL_SAMPLE", bytes);
 	}
+	if (request->wants_mapped)
+		set(plan, "HEAPCTL_MAPPED", "1");
 	if (request->final_prefix != NULL)
 		set(plan, "HEAPCTL_FINAL", request->final_prefix);
 }
@@ -420,6 +422,9 @@ static bool set_conf(
 	char variable[MALLOC_CONF_VARIABLE_BYTES], named[MALLOC_CONF_VARIABLE_BYTES];
 	const char *value;
 	const bool has_own = plan->program.mallctl[0] != '\0' && plan->jemalloc == NULL;
+	if (request->wants_mapped && (has_own || plan->jemalloc != NULL))
+		add_note(plan, "--mapped has no effect where jemalloc takes the samples: "
+			       "heapctl account shows how much is mapped");
 	const char *wrong_name = "JEMALLOC_CONF";
 
 	CLEANUP(fd_cleanup) const int fd = open(plan->program.path, O_RDONLY | O_CLOEXEC);

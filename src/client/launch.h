@@ -20,6 +20,7 @@ struct launch_request {
 	const char *exes;     /* --exe, several joined by ':' */
 	bool wants_jemalloc;  /* --jemalloc: preload one */
 	const char *jemalloc; /* this one; NULL: the machine's */
+	bool wants_mapped;    /* --mapped: memory that the program maps itself is sampled */
 	const char *agent_library;
 	const char *final_prefix; /* sample from the start and dump there at exit */
 };

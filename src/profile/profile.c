@@ -386,6 +386,8 @@ void profile_describe_sampling(const struct profile *profile, struct buffer *out
 		buffer_append_string(out, " from the start");
 	else if (profile->sampled_since_ms > 0)
 		describe_since(profile, out);
+	if (profile->has_mapped)
+		buffer_append_string(out, ", with memory that the program mapped itself");
 	if (strcmp(profile->sampler, "heapctl") == 0)
 		buffer_append_string(
 			out, ", and without calls of malloc that stay within a module");

@@ -86,6 +86,8 @@ static void write_sampling(const struct profile *profile, struct buffer *out)
 		buffer_printf(out, " attached %" PRId64, profile->attached_ms);
 	if (profile->attached_ms != 0 && profile->time_ms != 0)
 		buffer_printf(out, " at %" PRId64, profile->time_ms);
+	if (profile->has_mapped)
+		buffer_append_string(out, " mapped");
 	buffer_append_char(out, '\n');
 }
 

@@ -380,7 +380,8 @@ static int64_t read_time(struct cursor *in, const char *word)
 
 /*
  * "#sampling heapctl since 1763716881123", "#sampling jemalloc from-start", and for an agent that
- * was attached "since 1763716881123 attached 1763716881100 at 1763716890000".
+ * was attached "since 1763716881123 attached 1763716881100 at 1763716890000"; each with " mapped"
+ * at the end where mappings are samples.
  */
 static void read_sampling(struct profile *profile, const struct text_line *line)
 {
@@ -394,11 +395,15 @@ static void read_sampling(struct profile *profile, const struct text_line *line)
 	cursor_skip(&in, length);
 	text_skip_blanks(&in);
 	profile->is_sampled_from_start = text_at(&in, "from-start");
+	if (profile->is_sampled_from_start)
+		cursor_skip(&in, strlen("from-start"));
 	profile->sampled_since_ms = read_time(&in, "since ");
 	profile->attached_ms = read_time(&in, "attached ");
 	const int64_t time_ms = read_time(&in, "at ");
 	if (time_ms != 0)
 		profile->time_ms = time_ms;
+	text_skip_blanks(&in);
+	profile->has_mapped = text_at(&in, "mapped");
 }
 
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */

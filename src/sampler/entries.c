@@ -5,10 +5,16 @@
 #include <errno.h>
 #include <stdint.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "allocator/loaded_symbol.h"
 #include "sampler/entry_list.h"
 #include "sampler/sampler.h"
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 
 /*
  * The replacements, and what each calls: original_NAME, written once, before any is reached. Of
@@ -226,15 +232,101 @@ SIZES(tc_newarray)
 RELEASES(tc_delete)
 RELEASES(tc_deletearray)
 
+static size_t whole_pages(size_t size)
+{
+	const size_t page = (size_t)getpagesize();
+
+	return (size + page - 1) & ~(page - 1);
+}
+
+/* The C library's: a library that replaces them may be an allocator, whose frames reports omit. */
+static const void *mmap_frame, *mremap_frame;
+
+/*
+ * Memory that cannot be written is no memory of the program's own: reserved addresses, and files
+ * that are read. A fixed address ends what was mapped there.
+ */
+static inline __attribute__((always_inline)) void note_mapped(
+	void *begin, size_t size, int protection, bool is_fixed, uint64_t serial)
+{
+	if (begin == MAP_FAILED)
+		return;
+	if (is_fixed)
+		sampler_forget_mapped(begin, whole_pages(size), serial);
+	if ((protection & PROT_WRITE) != 0)
+		sampler_count_mapped(
+			begin, whole_pages(size), __builtin_return_address(0), mmap_frame);
+}
+
+#define MAPS(name)                                                                                 \
+	static void *(*original_##name)(void *, size_t, int, int, int, off_t);                     \
+	static void *replace_##name(                                                               \
+		void *address, size_t size, int protection, int flags, int fd, off_t offset)       \
+	{                                                                                          \
+		const uint64_t serial = sampler_mapped_serial();                                   \
+		void *const begin = original_##name(address, size, protection, flags, fd, offset); \
+		note_mapped(begin, size, protection, (flags & MAP_FIXED) != 0, serial);            \
+		return begin;                                                                      \
+	}
+MAPS(mmap)
+MAPS(mmap64)
+
+static int (*original_munmap)(void *, size_t);
+static int replace_munmap(void *begin, size_t size)
+{
+	const uint64_t serial = sampler_mapped_serial();
+	const int problem = original_munmap(begin, size);
+
+	if (problem == 0)
+		sampler_forget_mapped(begin, whole_pages(size), serial);
+	return problem;
+}
+
+/* As realloc. The register of its optional last argument is passed on. */
+static void *(*original_mremap)(void *, size_t, size_t, int, void *);
+static void *replace_mremap(void *begin, size_t size, size_t new_size, int flags, void *target)
+{
+	const uint64_t serial = sampler_mapped_serial();
+	void *const moved = original_mremap(begin, size, new_size, flags, target);
+
+	if (moved == MAP_FAILED)
+		return moved;
+	if ((flags & MREMAP_DONTUNMAP) == 0)
+		sampler_forget_mapped(begin, whole_pages(size), serial);
+	if ((flags & MREMAP_FIXED) != 0)
+		sampler_forget_mapped(moved, whole_pages(new_size), serial);
+	if (got_is_writable(moved))
+		sampler_count_mapped(
+			moved, whole_pages(new_size), __builtin_return_address(0), mremap_frame);
+	return moved;
+}
+
 #define ROW(symbol, field, releases)                     \
 	{ symbol, __extension__(void *) replace_##field, \
 		__extension__(void **) & original_##field, releases },
 
-static const struct entry entries[] = { ENTRY_LIST(ROW) };
+static const struct entry entries[] = { ENTRY_LIST(ROW) MAPPED_ENTRY_LIST(ROW) };
+static const size_t entry_count = sizeof entries / sizeof *entries;
+
+#define NAME(symbol, field, releases) symbol,
+static const char *const mapped_names[] = { MAPPED_ENTRY_LIST(NAME) };
+static const size_t mapped_count = sizeof mapped_names / sizeof *mapped_names;
+
+static bool has_mapped;
+
+void entries_request_mapped(bool is_requested)
+{
+	has_mapped = is_requested;
+}
+
+bool entries_has_mapped(void)
+{
+	return has_mapped;
+}
 
 const struct entry *entries_list(size_t *count)
 {
-	*count = sizeof entries / sizeof *entries;
+	*count = has_mapped ? entry_count : entry_count - mapped_count;
 	return entries;
 }
 
@@ -243,7 +335,7 @@ void entries_note_code(void)
 	enum { FUNCTION_BYTES_MAX = 1024 };
 	uintptr_t begin = UINTPTR_MAX, end = 0;
 
-	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+	for (size_t i = 0; i < entry_count; i++) {
 		const uintptr_t at = (uintptr_t)entries[i].replacement;
 		begin = at < begin ? at : begin;
 		end = at > end ? at : end;
@@ -272,6 +364,17 @@ static bool is_cxx(const struct entry *entry)
 	return entry->name[0] == '_' && entry->name[1] == 'Z';
 }
 
+static void find_mapped_frames(void)
+{
+	/* Found by its name, because the linker warns of its use in a static program. */
+	void *(*const open)(const char *, int) =
+		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
+	void *const library = open == NULL ? NULL : open("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	mmap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mmap");
+	mremap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mremap");
+}
+
 bool entries_find(struct error *err)
 {
 	const void *const owner = base_of(entries_definition("malloc"));
@@ -280,11 +383,13 @@ bool entries_find(struct error *err)
 	if (owner == NULL || owner == program)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"malloc is linked into the program: heapctl cannot see the calls of it");
-	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+	for (size_t i = 0; i < entry_count; i++) {
 		void *const found = entries_definition(entries[i].name);
 		const void *const base = base_of(found);
 		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
 			*entries[i].original = found;
 	}
+	if (has_mapped)
+		find_mapped_frames();
 	return true;
 }

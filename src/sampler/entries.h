@@ -18,8 +18,15 @@
 #include "base/error.h"
 #include "sampler/got.h"
 
-/* All entries; sets `count`. */
+/*
+ * All entries; sets `count`. The last are mmap, munmap and mremap, for memory that the program maps
+ * without an allocator: they count if that was requested.
+ */
 const struct entry *entries_list(size_t *count);
+
+/* Before any is replaced. Not for functions that are patched themselves. */
+void entries_request_mapped(bool is_requested);
+bool entries_has_mapped(void);
 
 /* Tells the sampler where the functions that count are: for those that are patched themselves. */
 void entries_note_code(void);

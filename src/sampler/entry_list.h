@@ -85,4 +85,11 @@
 	ROW("tc_newarray", tc_newarray, false) \
 	ROW("tc_delete", tc_delete, true) \
 	ROW("tc_deletearray", tc_deletearray, true)
+
+/* Of the C library: memory without an allocator. Only in the modules' tables, and by request. */
+#define MAPPED_ENTRY_LIST(ROW) \
+	ROW("mmap", mmap, false) \
+	ROW("mmap64", mmap64, false) \
+	ROW("munmap", munmap, true) \
+	ROW("mremap", mremap, true)
 /* clang-format on */

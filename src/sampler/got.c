@@ -145,7 +145,7 @@ enum access { ACCESS_WRITABLE, ACCESS_READ_ONLY, ACCESS_UNKNOWN };
  * By a system call that makes an atomic change of nothing to the word (or-ing it with 0), and fails
  * where it cannot be written. /proc may be missing, and is never up to date.
  */
-static enum access find_access(_Atomic(void *) *slot)
+static enum access find_access(const void *slot)
 {
 	static uint32_t nobody_waits_here;
 	const int or_with_0 = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
@@ -154,6 +154,15 @@ static enum access find_access(_Atomic(void *) *slot)
 		    or_with_0) >= 0)
 		return ACCESS_WRITABLE;
 	return errno == EFAULT ? ACCESS_READ_ONLY : ACCESS_UNKNOWN;
+}
+
+bool got_is_writable(const void *word)
+{
+	const int error_number = errno;
+	const bool is_writable = find_access(word) == ACCESS_WRITABLE;
+
+	errno = error_number;
+	return is_writable;
 }
 
 /* Into a page that the loader has made read-only. */

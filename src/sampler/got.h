@@ -59,5 +59,8 @@ bool got_replace(const struct entry *entries, size_t count, struct got_figures *
 /* Puts the originals back wherever the replacement still is; `figures` counts what was put back. */
 void got_restore(const struct entry *entries, size_t count, struct got_figures *figures);
 
+/* Whether the word at an address, which is aligned, can be written; does not change it. */
+bool got_is_writable(const void *word);
+
 /* Counts the modules loaded, and unloaded, since the process began: to see whether it changes. */
 unsigned long long got_count_changes(void);

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "sampler/exponential.h"
+#include "sampler/mapped_set.h"
 #include "sampler/site_table.h"
 
 _Thread_local struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
@@ -36,6 +38,8 @@ static struct {
 	_Atomic uint64_t interval;
 	_Atomic(sampler_backtrace *) backtrace;
 	struct site_table sites;
+	struct mapped_set mapped;
+	_Atomic uint64_t mapped_serial;
 	uint32_t layout; /* of the sites; it changes when their numbers do */
 	uint16_t generation;
 	uint64_t samples, dropped;
@@ -62,6 +66,7 @@ static void abandon_samples(void)
 	if (!live_set_init(&sampler_live))
 		atomic_store(&sampler_live.table, NULL);
 	site_table_init(&sampler.sites, SAMPLER_MEMORY_MAX);
+	mapped_set_init(&sampler.mapped);
 	sampler.layout++;
 	sampler.generation++;
 	sampler.samples = 0;
@@ -199,82 +204,32 @@ static bool is_temporary(const struct live_block *was)
 		       now.birth_kib - was->birth_kib < SAMPLER_TEMPORARY_BYTES / 1024);
 }
 
-/* xorshift64*, Vigna 2016; never 0. */
-static uint64_t next_random(uint64_t *random)
-{
-	*random ^= *random >> 12;
-	*random ^= *random << 25;
-	*random ^= *random >> 27;
-	return *random * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-/*
- * The natural logarithm of a number in (0, 1], to 1e-9: 2 atanh((m - 1) / (m + 1)) of the mantissa
- * in [1/sqrt 2, sqrt 2), and the exponent. libm is no library of the agent's.
- */
-static double logarithm(double number)
-{
-	uint64_t bits = 0;
-	double mantissa = 0;
-
-	memcpy(&bits, &number, sizeof bits);
-	int exponent = (int)(bits >> 52) - 1023;
-	bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
-	memcpy(&mantissa, &bits, sizeof mantissa);
-	if (mantissa > 1.4142135623730951) {
-		mantissa /= 2;
-		exponent++;
-	}
-	const double s = (mantissa - 1) / (mantissa + 1);
-	const double q = s * s;
-	double sum = 0;
-	for (int k = 13; k >= 1; k -= 2)
-		sum = sum * q + 1.0 / k;
-	return 2 * s * sum + exponent * 0.69314718055994531;
-}
-
-/* 1 - exp(-x) for x >= 0, to 1e-12: its series for an x below 1/64, then doubled as often. */
-static double one_minus_exp(double x)
-{
-	unsigned halvings = 0;
-	double sum = 0;
-
-	if (x > 40)
-		return 1;
-	for (; x >= 1.0 / 64; x /= 2)
-		halvings++;
-	for (int k = 6; k >= 1; k--)
-		sum = x / k * (1 - sum);
-	for (; halvings > 0; halvings--)
-		sum *= 2 - sum;
-	return sum;
-}
-
 /* What the sample stands for: the contract of OpenTelemetry's profilers for allocators. */
 static void trace_sample(const void *block, size_t size)
 {
 	const double interval =
 		(double)atomic_load_explicit(&sampler.interval, memory_order_relaxed);
-	const double share = one_minus_exp((double)size / interval);
+	const double share = exponential_share((double)size / interval);
 	const uint64_t weighted = share > 0 ? (uint64_t)((double)size / share) : 0;
 
 	DTRACE_PROBE3(otel_memory, alloc, block, size, weighted);
 }
 
+/* Any number will do that differs between threads. */
+static uint64_t new_seed(const struct sampler_thread *thread)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return exponential_seed(
+		(uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)thread);
+}
+
 static int64_t draw_distance(struct sampler_thread *thread)
 {
-	if (thread->random == 0) {
-		struct timespec now = { 0 };
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		thread->random =
-			((uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)thread) |
-			1;
-		/* Seeds that differ in few bits differ in all after some steps. */
-		for (int i = 0; i < 8; i++)
-			next_random(&thread->random);
-	}
-	const double uniform = ((double)(next_random(&thread->random) >> 11) + 1) * 0x1p-53;
-	return (int64_t)(-logarithm(uniform) *
+	if (thread->random == 0)
+		thread->random = new_seed(thread);
+	return (int64_t)(exponential_draw(&thread->random) *
 			 (double)atomic_load_explicit(&sampler.interval, memory_order_relaxed));
 }
 
@@ -300,30 +255,50 @@ static bool compact_sites(void)
 	site_table_compact(&sampler.sites, numbers);
 	sampler.layout++;
 	live_set_visit(&sampler_live, renumber, numbers);
+	for (size_t i = 0; i < sampler.mapped.count; i++)
+		renumber(numbers, &sampler.mapped.ranges[i].what);
 	memory_resize(&memory_pages, numbers, bytes, 0);
 	if (sampler.sites.count < count - count / 4)
 		sampler.compact_at = sampler.dropped;
 	return true;
 }
 
-static void record(const void *block, size_t size, void *const *frames, size_t frame_count)
+/* False without room for the site. */
+static bool find_site(struct live_block *what, void *const *frames, size_t frame_count)
+{
+	what->site = site_table_get(&sampler.sites, frames, frame_count, what->size);
+	if (what->site == SITE_NONE && compact_sites())
+		what->site = site_table_get(&sampler.sites, frames, frame_count, what->size);
+	what->generation = sampler.generation;
+	return what->site != SITE_NONE;
+}
+
+static void add_live(const struct live_block *what)
+{
+	struct site *const site = &sampler.sites.sites[what->site];
+
+	site->live_blocks++;
+	site->live_bytes += what->size;
+}
+
+/* `range` is where the block is mapped; NULL for one of the allocator's. */
+static void record(const void *block, size_t size, struct mapped_range *range, void *const *frames,
+	size_t frame_count)
 {
 	struct live_block what = read_moment();
 
 	sampler.samples++;
-	uint32_t number = site_table_get(&sampler.sites, frames, frame_count, size);
-	if (number == SITE_NONE && compact_sites())
-		number = site_table_get(&sampler.sites, frames, frame_count, size);
 	what.size = size;
-	what.site = number;
-	what.generation = sampler.generation;
-	if (number == SITE_NONE || !live_set_add(&sampler_live, block, what)) {
+	const bool has_site = find_site(&what, frames, frame_count);
+	if (range != NULL)
+		range->what = what;
+	if (!has_site || !(range == NULL ? live_set_add(&sampler_live, block, what)
+					 : mapped_set_add(&sampler.mapped, range))) {
 		sampler.dropped++;
 		return;
 	}
-	struct site *const site = &sampler.sites.sites[number];
-	site->live_blocks++;
-	site->live_bytes += size;
+	add_live(&what);
+	struct site *const site = &sampler.sites.sites[what.site];
 	site->all_blocks++;
 	site->all_bytes += size;
 }
@@ -414,36 +389,153 @@ static unsigned skip_own_frames(void *const *frames, unsigned count, const void 
 	return first;
 }
 
-static void take(const void *block, size_t size, const void *caller)
+/* The program's part of the stack; returns how many frames, from `*first` on. */
+static unsigned take_frames(void **frames, unsigned max, const void *caller, unsigned *first)
 {
 	sampler_backtrace *const backtrace = sampler_get_backtrace();
-	void *frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
 	unsigned count = 0;
-	struct live_block stale;
 
 	if (backtrace != NULL)
-		backtrace(frames, &count, SITE_FRAMES_MAX + OWN_FRAMES_MAX);
-	const unsigned first = skip_own_frames(frames, count, caller);
-	count -= first;
+		backtrace(frames, &count, max);
+	*first = skip_own_frames(frames, count, caller);
+	count -= *first;
+	return count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX;
+}
+
+static void take(const void *block, size_t size, const void *caller)
+{
+	void *frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX];
+	unsigned first = 0;
+	struct live_block stale;
+
+	const unsigned count =
+		take_frames(frames, SITE_FRAMES_MAX + OWN_FRAMES_MAX, caller, &first);
 	if (!enter())
 		return;
 	/* A free() that bypassed the entries left it behind. */
 	if (live_set_remove(&sampler_live, block, &stale))
 		forget(&stale, false);
-	record(block, size, frames + first, count < SITE_FRAMES_MAX ? count : SITE_FRAMES_MAX);
+	record(block, size, NULL, frames + first, count);
 	leave();
 	trace_sample(block, size);
+}
+
+/* After `size` bytes were counted down: whether a sampling point is among them. */
+static bool has_point(struct sampler_thread *thread, size_t size)
+{
+	const uint32_t epoch = atomic_load(&sampler_epoch);
+
+	return thread->epoch == epoch ? thread->countdown < 0 : begin_epoch(thread, epoch, size);
 }
 
 __attribute__((noinline)) void sampler_take(const void *block, size_t size, const void *caller)
 {
 	struct sampler_thread *const thread = &sampler_thread;
 	const int error_number = errno;
-	const uint32_t epoch = atomic_load(&sampler_epoch);
 
-	if (thread->epoch == epoch || begin_epoch(thread, epoch, size)) {
+	if (has_point(thread, size)) {
 		set_countdown(thread, draw_distance(thread));
 		take(block, size, caller);
+	}
+	errno = error_number;
+}
+
+/*
+ * What is left of a mapping when a part is unmapped: as if it had been mapped by itself. Its
+ * sampling points are those that were in it. Only the first point of a mapping is known; the
+ * distances behind it have no memory and can be drawn now.
+ */
+static void keep_part(
+	struct mapped_range part, uintptr_t begin, uintptr_t end, void *const *frames, size_t count)
+{
+	part.begin = begin;
+	part.end = end;
+	part.what.size = end - begin;
+	if (part.point < begin)
+		part.point = begin + (uint64_t)draw_distance(&sampler_thread);
+	if (part.point >= end)
+		return;
+	if (find_site(&part.what, frames, count) && mapped_set_add(&sampler.mapped, &part))
+		add_live(&part.what);
+	else
+		sampler.dropped++;
+}
+
+/* [begin, end) is taken out of the range. Its site may move when the parts get theirs. */
+static void cut(const struct mapped_range *range, uintptr_t begin, uintptr_t end)
+{
+	void *frames[SITE_FRAMES_MAX];
+
+	if (range->what.generation != sampler.generation)
+		return;
+	const struct site *const site = &sampler.sites.sites[range->what.site];
+	const size_t count = site->frame_count;
+	memcpy(frames, sampler.sites.frames + site->frames, count * sizeof *frames);
+	const bool is_whole = range->begin >= begin && range->end <= end;
+	forget(&range->what, is_whole && is_temporary(&range->what));
+	if (range->begin < begin)
+		keep_part(*range, range->begin, begin, frames, count);
+	if (range->end > end)
+		keep_part(*range, end, range->end, frames, count);
+}
+
+/* Of the mappings up to `serial`. */
+static void cut_all(uintptr_t begin, uintptr_t end, uint64_t serial)
+{
+	struct mapped_range range;
+
+	while (mapped_set_take(&sampler.mapped, begin, end, serial, &range))
+		cut(&range, begin, end);
+}
+
+static void take_mapped(struct mapped_range *range, const void *caller, const void *function)
+{
+	void *frames[SITE_FRAMES_MAX + OWN_FRAMES_MAX + 1];
+	unsigned first = 0;
+
+	/* The function itself is the innermost frame: it tells mappings from blocks. */
+	unsigned count = take_frames(frames + 1, SITE_FRAMES_MAX + OWN_FRAMES_MAX, caller, &first);
+	count = count < SITE_FRAMES_MAX ? count + 1 : count;
+	frames[first] = (char *)(uintptr_t)function + 1;
+	if (!enter())
+		return;
+	range->serial = atomic_fetch_add(&sampler.mapped_serial, 1) + 1;
+	/* An end that bypassed the entries left it behind. */
+	cut_all(range->begin, range->end, range->serial);
+	record(NULL, range->end - range->begin, range, frames + first, count);
+	leave();
+	trace_sample((const void *)range->begin, range->end - range->begin);
+}
+
+void sampler_count_mapped(const void *begin, size_t size, const void *caller, const void *function)
+{
+	struct sampler_thread *const thread = &sampler_thread;
+	const int error_number = errno;
+
+	thread->countdown -= (int64_t)size;
+	if (has_point(thread, size)) {
+		const uintptr_t end = (uintptr_t)begin + size;
+		struct mapped_range range = { .begin = (uintptr_t)begin,
+			.end = end,
+			.point = end - (uint64_t)-thread->countdown };
+		set_countdown(thread, draw_distance(thread));
+		take_mapped(&range, caller, function);
+	}
+	errno = error_number;
+}
+
+uint64_t sampler_mapped_serial(void)
+{
+	return atomic_load(&sampler.mapped_serial);
+}
+
+void sampler_forget_mapped(const void *begin, size_t size, uint64_t serial)
+{
+	const int error_number = errno;
+
+	if (has_memory() && enter()) {
+		cut_all((uintptr_t)begin, (uintptr_t)begin + size, serial);
+		leave();
 	}
 	errno = error_number;
 }
@@ -503,6 +595,7 @@ void sampler_reset(uint64_t interval)
 		atomic_fetch_add(&sampler_epoch, 1);
 	}
 	live_set_clear(&sampler_live);
+	mapped_set_clear(&sampler.mapped);
 	site_table_clear(&sampler.sites);
 	sampler.layout++;
 	sampler.generation++;
@@ -525,8 +618,9 @@ void sampler_shrink(void)
 {
 	if (!enter())
 		return;
-	if (sampler_live.count == 0) {
+	if (sampler_live.count + sampler.mapped.count == 0) {
 		live_set_shrink(&sampler_live);
+		mapped_set_deinit(&sampler.mapped);
 		site_table_deinit(&sampler.sites);
 		sampler.layout++;
 	}
@@ -541,9 +635,10 @@ void sampler_get_figures(struct sampler_figures *figures)
 		return;
 	figures->samples = sampler.samples;
 	figures->dropped = sampler.dropped;
-	figures->live_blocks = sampler_live.count;
+	figures->live_blocks = sampler_live.count + sampler.mapped.count;
 	figures->sites = sampler.sites.count;
-	figures->mapped_bytes = live_set_bytes(&sampler_live) + site_table_bytes(&sampler.sites);
+	figures->mapped_bytes = live_set_bytes(&sampler_live) + mapped_set_bytes(&sampler.mapped) +
+				site_table_bytes(&sampler.sites);
 	leave();
 }
 

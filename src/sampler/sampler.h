@@ -129,6 +129,20 @@ void sampler_take(const void *block, size_t size, const void *caller);
 void sampler_set_entry_code(uintptr_t begin, uintptr_t end);
 void sampler_release(const void *block);
 
+/*
+ * Mappings, sampled by the same law. `caller`: as above; `function`: the one that was called, which
+ * becomes the innermost frame. After the call, with whole pages.
+ */
+void sampler_count_mapped(const void *begin, size_t size, const void *caller, const void *function);
+
+/*
+ * After pages were unmapped, or mapped anew: ends the mappings there, or the parts of them that
+ * are. Another thread may have got the address meanwhile, so only those count that were made before
+ * the call: `serial` is what sampler_mapped_serial() returned then.
+ */
+uint64_t sampler_mapped_serial(void);
+void sampler_forget_mapped(const void *begin, size_t size, uint64_t serial);
+
 /* For realloc: takes the block out; then it was freed after all, or it stays. */
 bool sampler_suspend(const void *block, struct live_block *was);
 void sampler_finish(const void *block, const struct live_block *was);

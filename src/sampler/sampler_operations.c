@@ -233,7 +233,8 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 		.slots = got.slots,
 		.foreign_slots = got.foreign,
 		.waiting_slots = got.unresolved,
-		.protected_slots = got.protected };
+		.protected_slots = got.protected,
+		.has_mapped = !uses_entries && entries_has_mapped() };
 }
 
 static void release(struct allocator *allocator)
@@ -329,6 +330,11 @@ static bool can_see_calls(const struct allocator *allocator, bool with_entries)
 	struct error ignored;
 
 	return with_entries || (!has_own_heap(allocator) && interposer_find(&ignored));
+}
+
+void sampler_operations_request_mapped(bool is_requested)
+{
+	entries_request_mapped(is_requested);
 }
 
 void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample, bool with_entries)

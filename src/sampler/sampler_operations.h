@@ -20,5 +20,11 @@
  */
 void sampler_operations_offer(struct allocator *allocator, unsigned lg_sample, bool with_entries);
 
+/*
+ * Whether memory that the program maps itself counts as well. Before sampling begins; without
+ * effect on functions that are patched themselves.
+ */
+void sampler_operations_request_mapped(bool is_requested);
+
 /* Whether the calls are seen by patched functions. */
 bool sampler_operations_use_entries(void);

@@ -108,6 +108,12 @@ class Choosing(Case):
         self.assertEqual((found["HEAPCTL_ACTIVATE"], found["HEAPCTL_SAMPLE"]), ("1", "65536"))
         self.assertIn("'2KiB' is not from 4KiB", self.heapctl("run", "--sample", "2KiB", "--", "true", code=2)[1])
 
+    def test_mappings_are_sampled_by_request(self):
+        found, said = self.environment_of("--mapped")
+        self.assertEqual((found["HEAPCTL_MAPPED"], said), ("1", ""))
+        self.assertNotIn("HEAPCTL_MAPPED", self.environment_of()[0])
+        self.assertIn("--mapped has no effect where jemalloc takes the samples", self.environment_of("--mapped", "--jemalloc")[1])
+
     def test_a_folder_that_the_agent_does_not_use_is_reported(self):
         folder = os.path.join(self.folder, "open")
         os.mkdir(folder, 0o755)

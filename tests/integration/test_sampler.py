@@ -57,8 +57,8 @@ class SamplerCase(Case):
         preload = ":".join(filter(None, [AGENT, library_of(allocator)]))
         return {"HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": str(interval), "LD_PRELOAD": preload, "MALLOC_CONF": ""}
 
-    def start_known(self, program, *words, allocator):
-        process = self.start(program, *words, env=self.sampled(allocator), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def start_known(self, program, *words, allocator, **env):
+        process = self.start(program, *words, env={**self.sampled(allocator), **env}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.go_on(process, "ready")
         self.wait_for_agent(process.pid)
         return process
@@ -313,6 +313,52 @@ class Provenance(SamplerCase):
         self.heapctl("deactivate", server.pid)
         self.heapctl("activate", server.pid)
         self.assertRegex(self.said(server.pid)[0], "^sampled by jemalloc since 2")
+
+
+class Mapped(SamplerCase):
+    SIZE = 16 * 4096
+
+    def start_mapped(self, allocator, **env):
+        path = os.path.join(self.folder, "file")
+        pathlib.Path(path).write_bytes(bytes(self.SIZE))
+        return self.start_known(PROGRAMS / "sampled_mapped", path, allocator=allocator, **env)
+
+    def check_mapped(self, allocator):
+        process = self.start_mapped(allocator, HEAPCTL_MAPPED="1")
+        self.answer(process)
+        self.go_on(process, "kept")
+        self.assertEqual(self.sites(process.pid), {**dict.fromkeys(("plain", "uneven", "shared", "cut", "grown", "reserved"), self.SIZE)})
+        path = os.path.join(self.folder, "known.heap")
+        self.assertRegex(pathlib.Path(path).read_text(), r"\n#sampling heapctl from-start mapped\n")
+        document = json.loads(self.heapctl("report", "--json", path)[0])
+        self.assertIn("from the start, with memory that the program mapped itself", document["sampling"])
+        # Mappings can be told from blocks by their innermost frame, and neither is missing.
+        collapsed = self.heapctl("report", "--collapsed", path)[0].splitlines()
+        innermost = {line.rpartition(" ")[0].split(";")[-1] for line in collapsed if "site_" in line}
+        self.assertTrue(innermost <= {"mmap", "mmap64", "__mmap64", "mremap", "__mremap"}, innermost)
+        self.assertNotIn("site_", self.heapctl("report", "--collapsed", "--ignore=mmap|mremap", path)[0])
+        self.assertTrue(self.status(process.pid)["sampler"]["mapped"])
+        self.assertIn("memory that the program maps itself", self.heapctl("status", process.pid)[0])
+        self.answer(process)
+        self.go_on(process, "freed")
+        self.assertEqual(self.sites(process.pid), {})
+        self.answer(process)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+
+    def test_of_glibc(self):
+        self.check_mapped("glibc")
+
+    def test_what_other_allocators_map_does_not_count_twice(self):
+        for allocator in ("jemalloc", "tcmalloc", "mimalloc"):
+            with self.subTest(allocator):
+                self.check_mapped(allocator)
+
+    def test_nothing_is_seen_without_the_request(self):
+        process = self.start_mapped("glibc")
+        self.answer(process)
+        self.go_on(process, "kept")
+        self.assertEqual(self.sites(process.pid), {})
+        self.assertFalse(self.status(process.pid)["sampler"]["mapped"])
 
 
 class Switching(SamplerCase):

@@ -441,6 +441,130 @@ static void size_classes_are_an_eighth_apart(void **state)
 	assert_true(site_size_class(UINT64_MAX) > site_size_class(UINT64_MAX / 2));
 }
 
+enum { PAGE = 4096, PAGES = 64 };
+
+static const char *const mapped_at = (const char *)UINT64_C(0x7e0000000000);
+
+/* As the functions that are replaced: what was there before ends. */
+static void map_pages(size_t first, size_t count)
+{
+	sampler_forget_mapped(mapped_at + first * PAGE, count * PAGE, sampler_mapped_serial());
+	sampler_count_mapped(mapped_at + first * PAGE, count * PAGE, stack[0],
+		__extension__(const void *) take_stack);
+}
+
+static void unmap_pages(size_t first, size_t count)
+{
+	sampler_forget_mapped(mapped_at + first * PAGE, count * PAGE, sampler_mapped_serial());
+}
+
+static unsigned long long read_live_bytes(void)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+	unsigned long long blocks = 0, bytes = 0;
+
+	buffer_init(&text, &memory_heap);
+	assert_true(sampler_write(&text));
+	assert_int_equal(
+		sscanf(buffer_string(&text), "heap_v2/%*u t*: %llu: %llu", &blocks, &bytes), 2);
+	return bytes;
+}
+
+/* With an interval of one byte every page has a sampling point. */
+static void mappings_end_page_by_page(void **state)
+{
+	bool is_mapped[PAGES] = { false };
+
+	(void)state;
+	sampler_reset(1);
+	srandom(15);
+	for (int turn = 0; turn < 3000; turn++) {
+		const size_t first = (size_t)random() % PAGES;
+		const size_t count = 1 + (size_t)random() % (PAGES - first);
+		const bool maps = random() % 4 == 0;
+		unsigned long long wanted = 0;
+		if (maps)
+			map_pages(first, count);
+		else
+			unmap_pages(first, count);
+		for (size_t page = first; page < first + count; page++)
+			is_mapped[page] = maps;
+		for (size_t page = 0; page < PAGES; page++)
+			wanted += is_mapped[page] ? PAGE : 0;
+		assert_int_equal(read_live_bytes(), wanted);
+	}
+	unmap_pages(0, PAGES);
+	assert_int_equal(figures().live_blocks, 0);
+	assert_int_equal(figures().dropped, 0);
+}
+
+/* How often [first, first + count) is still a sample after all around it was unmapped. */
+static void check_part(size_t first, size_t count)
+{
+	const int turns = 10000;
+	unsigned long long bytes = 0;
+
+	for (int turn = 0; turn < turns; turn++) {
+		sampler_reset(0);
+		map_pages(0, PAGES);
+		/* In two steps, from the inside out. */
+		if (first + count < PAGES) {
+			unmap_pages(first + count, 1);
+			unmap_pages(first + count, PAGES - first - count);
+		}
+		unmap_pages(0, first);
+		bytes += read_live_bytes();
+	}
+	const double share = -expm1(-(double)(count * PAGE) / (16 * PAGE));
+	const double expected = share * turns;
+	assert_true(fabs((double)bytes / (double)(count * PAGE) - expected) <=
+		    6 * sqrt(expected * (1 - share)));
+}
+
+static void a_part_is_sampled_with_the_probability_of_its_size(void **state)
+{
+	(void)state;
+	sampler_reset(16 * PAGE);
+	check_part(0, 4);
+	check_part(30, 4);
+	check_part(60, 4);
+	check_part(16, 32);
+}
+
+/* Another thread may have mapped the address before the first one comes back from munmap. */
+static void a_mapping_that_follows_at_the_address_stays(void **state)
+{
+	(void)state;
+	sampler_reset(1);
+	map_pages(0, 4);
+	const uint64_t before_call = sampler_mapped_serial();
+	map_pages(0, 4);
+	sampler_forget_mapped(mapped_at, 4 * PAGE, before_call);
+	assert_int_equal(read_live_bytes(), 4 * PAGE);
+}
+
+static void mappings_and_blocks_share_a_profile(void **state)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { 0 };
+
+	(void)state;
+	sampler_reset(1);
+	sampler_count(block_at(0), PAGE);
+	map_pages(0, 1);
+	buffer_init(&text, &memory_heap);
+	assert_true(sampler_write(&text));
+	assert_int_equal(read_live_bytes(), 2 * PAGE);
+	/* The function that was called is the innermost frame. */
+	char function[40];
+	snprintf(function, sizeof function, "@ 0x%zx 0x1000 0x2000\n", (size_t)take_stack + 1);
+	assert_non_null(strstr(buffer_string(&text), function));
+	assert_non_null(strstr(buffer_string(&text), "@ 0x1000 0x2000\n"));
+	sampler_reset(0);
+	assert_int_equal(read_live_bytes(), 0);
+	unmap_pages(0, 1);
+	assert_int_equal(read_live_bytes(), 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(a_block_is_sampled_with_the_probability_of_its_size, set_up),
 	cmocka_unit_test_setup(small_intervals_sample_everything, set_up),
@@ -456,6 +580,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(sites_without_blocks_make_room_at_the_limit, set_up),
 	cmocka_unit_test_setup(beyond_the_limit_samples_are_dropped_and_counted, set_up),
 	cmocka_unit_test_setup(a_profile_is_whole_while_samples_and_resets_continue, set_up),
+	cmocka_unit_test_setup(mappings_end_page_by_page, set_up),
+	cmocka_unit_test_setup(a_part_is_sampled_with_the_probability_of_its_size, set_up),
+	cmocka_unit_test_setup(a_mapping_that_follows_at_the_address_stays, set_up),
+	cmocka_unit_test_setup(mappings_and_blocks_share_a_profile, set_up),
 	cmocka_unit_test(size_classes_are_an_eighth_apart),
 };
 
