@@ -175,6 +175,19 @@ void core_resume(struct core *core)
 	}
 }
 
+/* Whether jemalloc samples since the start: no request may have observed it before. */
+static bool is_on_since_start(struct core *core)
+{
+	const enum core_cause cause = atomic_load(&core->activation->cause);
+	struct error ignored;
+	bool active = false;
+
+	return core->allocator->profiling.active_at_start &&
+	       atomic_load(&core->activation->since_ms) == 0 &&
+	       (cause == CORE_CAUSE_NONE || cause == CORE_CAUSE_OTHER) &&
+	       allocator_active_get(core->allocator, &active, &ignored) && active;
+}
+
 /*
  * Adds what took the samples, and since when: "#sampling heapctl since 1763716881123", "#sampling
  * jemalloc from-start", or without a time where it is not known. Samples that began with an attach
@@ -199,8 +212,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 		is_from_start = is_from_start && since_ms <= core->started_ms + START_MS;
 		mapped = sampler.has_mapped ? " mapped" : "";
 	} else {
-		is_from_start = is_from_start && since_ms == 0 &&
-				atomic_load(&core->activation->cause) == CORE_CAUSE_OTHER;
+		is_from_start = is_on_since_start(core);
 	}
 	const int length = snprintf(line, sizeof line, "#sampling %s", profiling->sampler);
 	const size_t room = sizeof line - (size_t)length;

@@ -238,8 +238,9 @@ const struct verb verb_record = {
 		"and the profile from the start is saved as FILE.before: the difference is what "
 		"was recorded.\n\n"
 		"A profile needs a hundred samples or more. --sample changes the interval for this "
-		"recording and restores the former one afterwards. jemalloc discards all samples "
-		"with each change, and each thread first allocates as much as the former interval "
+		"recording and restores the former one afterwards. Each change discards all "
+		"samples, "
+		"and with jemalloc each thread first allocates as much as the former interval "
 		"before the new one takes effect.\n\n"
 		"--attach records a process that was started without heapctl: see heapctl attach.",
 	.examples = "heapctl record redis-server --duration 30s -o redis.heap\n"

@@ -150,6 +150,7 @@ void sample_yield_measure(
 
 	if (!agent_call_json(target, "GET", "/v1/status", &status, &ignored))
 		return;
+	yield->keeps_distances = strcmp(json_text(status, "profiling.sampler"), "heapctl") != 0;
 	yield->in_use_bytes = json_number(status, "memory.allocated");
 	yield->grown_bytes = yield->in_use_bytes - allocated_before_bytes;
 	yield->has_all = json_flag(status, "profiling.active") &&
@@ -208,8 +209,9 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 	verb_warn("%s: %" PRIu64 " sample%s in %s at one per %s: too few to rely on%s (%s)",
 		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
 		duration_format(yield->duration_ms, length), interval_text(interval).text,
-		yield->was_lowered ? "; each thread first allocates as much as the interval was "
-				     "before"
-				   : "",
+		yield->was_lowered && yield->keeps_distances
+			? "; each thread first allocates as much as the interval was "
+			  "before"
+			: "",
 		advice);
 }

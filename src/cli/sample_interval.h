@@ -33,6 +33,7 @@ struct sample_yield {
 	int64_t grown_bytes;  /* more in use by the program than before */
 	int64_t in_use_bytes; /* by the program, after it; 0: not known */
 	bool was_lowered;     /* the interval, for this recording */
+	bool keeps_distances; /* to the next sample, when the interval changes: as jemalloc does */
 	bool was_active;      /* sampling, before: the samples are of all that is in use */
 	bool has_all;	      /* sampling is on since the process began */
 };

@@ -420,8 +420,8 @@ bool profile_select_temporary(struct profile *profile, struct error *err)
 	if (!profile->has_temporary) {
 		error_set(
 			err, ERROR_INPUT, "%s does not count temporary allocations", profile->name);
-		return error_hint(err, "heapctl's own sampler counts them: status says what "
-				       "samples, and jemalloc does not");
+		return error_hint(err, "heapctl's own sampler counts them, jemalloc does not; "
+				       "heapctl status says what takes the samples");
 	}
 	for (size_t i = 0; i < profile->sample_count; i++)
 		set_allocated(profile->samples[i].counters, &none);

@@ -305,6 +305,15 @@ class Provenance(SamplerCase):
         since = time.strftime("%F %T UTC", time.gmtime(status["sampler"]["since_ms"] // 1000))
         self.assertTrue(said.startswith(f"sampled by heapctl since {since}, without what was allocated before"), said)
 
+    def test_the_first_request_to_an_agent_is_for_a_profile(self):
+        server, _ = self.start_redis(conf="prof:true,prof_active:false,prof_active:true,lg_prof_sample:12")
+        path = self.socket_of(server.pid)
+        wait_until(lambda: os.path.exists(path), "the agent's socket")
+        for _ in range(2):
+            self.assertIn(b"\n#sampling jemalloc from-start\n", ask(path, "/v1/profile")[1])
+        self.heapctl("deactivate", server.pid)
+        self.assertIn(b"\n#sampling jemalloc\n", ask(path, "/v1/profile")[1])
+
     def test_of_jemalloc(self):
         server, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
         self.wait_for_agent(server.pid)
@@ -359,6 +368,19 @@ class Mapped(SamplerCase):
         self.go_on(process, "kept")
         self.assertEqual(self.sites(process.pid), {})
         self.assertFalse(self.status(process.pid)["sampler"]["mapped"])
+
+
+class Recording(SamplerCase):
+    def test_few_samples_at_another_interval(self):
+        """Threads of jemalloc keep their distance to the next sample; those of heapctl's sampler draw a new one."""
+        process = self.start(PROGRAMS / "sampled_malloc", env={"LD_PRELOAD": AGENT}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        server, _ = self.start_redis()
+        for pid, has_delay in ((process.pid, False), (server.pid, True)):
+            self.wait_for_agent(pid)
+            _, said = self.heapctl("record", pid, "-d", "1s", "--sample", "4KiB", "-o", os.path.join(self.folder, "few.heap"))
+            self.assertIn("too few to rely on", said)
+            self.assertEqual("each thread first allocates" in said, has_delay, said)
 
 
 class Switching(SamplerCase):
