@@ -2,18 +2,22 @@
 /* The sampler's law and its figures, on blocks that are numbers. */
 #include "sampler/sampler.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "sampler/site_table.h"
 #include "unit.h"
+#include "unwind/backtrace.h"
 
 enum { INTERVAL = 4096 };
 
@@ -501,11 +505,10 @@ static void mappings_end_page_by_page(void **state)
 /* How often [first, first + count) is still a sample after all around it was unmapped. */
 static void check_part(size_t first, size_t count)
 {
-	const int turns = 10000;
+	const int turns = 5000;
 	unsigned long long bytes = 0;
 
 	for (int turn = 0; turn < turns; turn++) {
-		sampler_reset(0);
 		map_pages(0, PAGES);
 		/* In two steps, from the inside out. */
 		if (first + count < PAGES) {
@@ -565,6 +568,85 @@ static void mappings_and_blocks_share_a_profile(void **state)
 	assert_int_equal(read_live_bytes(), 0);
 }
 
+static struct unwind_modules modules;
+static struct unwind_cache cache;
+static _Atomic bool is_storm_over;
+
+/* As the agent's. */
+static void take_real_stack(void **addresses, unsigned *count, unsigned max)
+{
+	struct unwind_frame here = { 0 };
+
+	UNWIND_HERE(&here);
+	*count = (unsigned)unwind_backtrace(&modules, &cache, &here, addresses, max);
+}
+
+static void allocate_and_free(size_t first)
+{
+	for (size_t i = 0; i < 200; i++)
+		sampler_count(block_at(first + i), 100);
+	for (size_t i = 0; i < 200; i++)
+		sampler_forget(block_at(first + i));
+	map_pages(first % PAGES, 1);
+	unmap_pages(first % PAGES, 1);
+}
+
+static void *storm(void *context)
+{
+	while (!atomic_load(&is_storm_over))
+		allocate_and_free((size_t)context * 1000);
+	return NULL;
+}
+
+/* The threads of the parent are gone, in the middle of whatever they did. */
+static bool is_child_sound(void)
+{
+	struct buffer text = { 0 };
+
+	unwind_modules_after_fork(&modules);
+	sampler_after_fork();
+	allocate_and_free(100000);
+	const uint64_t before = figures().samples;
+	sampler_count(block_at(200000), 1000 * INTERVAL);
+	buffer_init(&text, &memory_pages);
+	return figures().samples == before + 1 && sampler_write(&text);
+}
+
+static void samples_withstand_forks_and_libraries(void **state)
+{
+	enum { THREADS = 3, ROUNDS = 40 };
+	pthread_t threads[THREADS];
+	struct error err;
+
+	(void)state;
+	sampler_reset(256);
+	sampler_set_backtrace(take_real_stack);
+	for (size_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, storm, (void *)i), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		CLEANUP(buffer_deinit) struct buffer text = { 0 };
+		bool changed = false;
+		int status = -1;
+		void *const library = dlopen("libresolv.so.2", RTLD_NOW);
+		assert_non_null(library);
+		assert_true(unwind_modules_update(&modules, &changed, &err));
+		const pid_t child = fork();
+		if (child == 0)
+			_exit(is_child_sound() ? 7 : 8);
+		dlclose(library);
+		assert_true(unwind_modules_update(&modules, &changed, &err));
+		buffer_init(&text, &memory_heap);
+		assert_true(sampler_write(&text));
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 7 << 8);
+	}
+	atomic_store(&is_storm_over, true);
+	for (size_t i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(figures().live_blocks, 0);
+	unwind_modules_deinit(&modules);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(a_block_is_sampled_with_the_probability_of_its_size, set_up),
 	cmocka_unit_test_setup(small_intervals_sample_everything, set_up),
@@ -584,6 +666,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(a_part_is_sampled_with_the_probability_of_its_size, set_up),
 	cmocka_unit_test_setup(a_mapping_that_follows_at_the_address_stays, set_up),
 	cmocka_unit_test_setup(mappings_and_blocks_share_a_profile, set_up),
+	cmocka_unit_test_setup(samples_withstand_forks_and_libraries, set_up),
 	cmocka_unit_test(size_classes_are_an_eighth_apart),
 };
 
