@@ -21,7 +21,7 @@
 enum {
 	PATIENCE_MS = 5000, /* to find a thread that may be used */
 	ANSWER_MS = 5000,   /* until the agent answers */
-	END_MS = 5000,	    /* until it has ended */
+	END_MS = 20000,	    /* until it has ended */
 	LOOK_MS = 10,
 };
 
@@ -182,19 +182,34 @@ static bool restore_functions(
 	       error_prefix(err, "restoring the functions of %s", target->label);
 }
 
+/* Its thread removes the socket, if it can, before it ends. */
+static bool is_still_there(const struct target *target)
+{
+	if (target->process.pid > 0)
+		return process_has_agent_thread(&target->process);
+	return target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0;
+}
+
 bool attachment_end(const struct target *target, json_t **answer, struct entry_result *entries,
 	struct error *err)
 {
-	const int64_t until_ms = clock_monotonic_ms() + END_MS;
+	CLEANUP(json_cleanup) json_t *received = NULL;
 
 	if (!restore_functions(target, entries, err) ||
 		!agent_call_json(target, "POST",
-			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", answer, err))
+			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", &received,
+			err))
 		return false;
-	while (clock_monotonic_ms() < until_ms &&
-		((target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0) ||
-			(target->process.pid > 0 && process_has_agent_thread(&target->process))))
+	const int64_t until_ms = clock_monotonic_ms() + END_MS;
+	while (is_still_there(target)) {
+		if (clock_monotonic_ms() > until_ms) {
+			error_set(err, ERROR_TIMEOUT, "%s: its agent has not ended for %d s",
+				target->label, END_MS / 1000);
+			return error_hint(err, "the machine is too busy: it ends later by itself");
+		}
 		poll(NULL, 0, LOOK_MS);
+	}
+	*answer = TAKE(received);
 	return true;
 }
 

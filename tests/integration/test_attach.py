@@ -18,7 +18,8 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import AGENT, Case, HEAPCTL, agent_thread, children_of, free_port, is_alive, jemalloc_path, need, need_namespace, own_name, stop, wait_until
+from processes import (AGENT, Case, HEAPCTL, agent_thread, children_of, free_port, is_alive, jemalloc_path, need, need_namespace, own_name,
+                       processor_seconds, stop, wait_until, wait_while_it_progresses)
 from test_silent_targets import TRACER
 
 # Allocates a block and frees an older one, without end.
@@ -173,6 +174,7 @@ class Attached(AttachCase):
         process = self.start(need("sleep"), "1000", env={"LD_PRELOAD": str(PROGRAMS / "slow_thread.so")})
         self.attach(process.pid)
         self.detach(process.pid)
+        self.assertIsNone(agent_thread(process.pid))
 
     def test_nothing_is_left_of_the_agent_when_detach_has_ended(self):
         process = self.start_python()
@@ -537,8 +539,13 @@ class Record(AttachCase):
 
     def test_few_large_blocks_are_enough(self):
         process = self.start_python("import time\nblocks = []\nwhile True:\n    blocks.append(bytearray(20_000_000))\n    del blocks[:-5]\n    time.sleep(0.05)\n")
-        _, err = self.heapctl("record", process.pid, "--attach", "-d", "1s", "-o", os.path.join(self.folder, "large.heap"))
-        self.assertNotIn("too few", err)
+        record = self.start(HEAPCTL, "record", process.pid, "--attach", "-d", "1h", "-o", os.path.join(self.folder, "large.heap"), stderr=subprocess.PIPE)
+        wait_until(lambda: json.loads(self.heapctl("status", process.pid, "--json", code=None)[0] or '{"run": null}')["run"], "the run")
+        used = processor_seconds(process.pid)
+        wait_while_it_progresses(lambda: processor_seconds(process.pid), used + 0.5, "some blocks")
+        record.send_signal(signal.SIGINT)
+        self.assertEqual(record.wait(60), 0)
+        self.assertNotIn(b"too few", record.stderr.read())
 
     def test_doctor_and_ps_say_whether_it_would_work(self):
         process = self.start_python()

@@ -8,7 +8,7 @@ import unittest
 
 from processes import AGENT, PATIENCE_SECONDS, need
 from sampled_servers import SERVERS, find
-from test_sampler import ALLOCATORS, LIBRARIES, LOADER, PLUGIN, PROGRAMS, SamplerCase, library_of
+from test_sampler import ALLOCATORS, COPIED, LIBRARIES, LOADER, PLUGIN, PROGRAMS, TEXT, SamplerCase, library_of
 
 SAFE_IN_HANDLERS = """
 #include <stddef.h>
@@ -180,14 +180,14 @@ class Order(ComparedCase):
         shared = ["-shared", "-fPIC", "-Wl,-z,lazy"]
         self.build("libdependency.so", 'char *dependency(void) { return "found"; }', *shared)
         self.build("libplugin.so", PLUGIN, *shared, f"-L{self.folder}", "-x", "none", "-ldependency", f"-Wl,-rpath,{self.folder}")
-        source = LOADER.replace("MODE", "RTLD_LAZY").replace('wait_for_line("ready");', 'void *(*volatile taken[])() = {(void *(*)())dlopen, (void *(*)())dlsym};'
+        source = LOADER.replace("MODE", "RTLD_LAZY").replace("TEXT", TEXT).replace('wait_for_line("ready");', 'void *(*volatile taken[])() = {(void *(*)())dlopen, (void *(*)())dlsym};'
                                                              'if (taken[0] == taken[1]) return 5; wait_for_line("ready");')
         loader = self.build("loader", source, "-no-pie", "-fno-pic", "-Wl,-z,lazy", f"-Wl,-rpath,{self.folder}")
         process = self.start_known(loader, allocator="glibc")
         self.answer(process)
         self.go_on(process, "found")
         self.go_on(process, "kept")
-        self.assertEqual(self.sites(process.pid), {"copied": 5 * 7, "plugin": 15 * 1000})
+        self.assertEqual(self.sites(process.pid), {"copied": COPIED, "plugin": 15 * 1000})
 
 
 class Servers(ComparedCase):
